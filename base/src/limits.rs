@@ -1,0 +1,85 @@
+//! Every limit in one place: what may queue up, how large a thing may be, how long something may take.
+//!
+//! A limit that a user may set has its default and its hardest value here. Relations between limits are
+//! proved when the crate is compiled, at the end of the file.
+
+use std::time::Duration;
+
+/// Classes of keys (Redis Cluster specification).
+pub const HASH_SLOTS: u16 = 16384;
+
+/// Most voters of one partition.
+pub const VOTERS_MAX: usize = 7;
+
+/// Longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Longest value that may ever be configured, in bytes: that of Redis.
+pub const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Longest value unless configured otherwise, in bytes.
+pub const VALUE_BYTES_DEFAULT: usize = 16 * 1024 * 1024;
+
+/// Most arguments of one command: that of Redis.
+pub const ARGUMENTS_MAX: usize = 1024 * 1024;
+/// Longest inline command, in bytes: that of Redis.
+pub const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// Most commands that one connection may have waiting for an answer; reading from it pauses beyond.
+pub const CONNECTION_PENDING_MAX: usize = 16 * 1024;
+/// Most bytes of commands that one connection may have waiting; reading from it pauses beyond.
+pub const CONNECTION_PENDING_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most bytes of replies that a connection may leave unread before it is cut off.
+pub const CONNECTION_OUTPUT_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Most client connections of a node unless configured otherwise: that of Redis.
+pub const CONNECTIONS_DEFAULT: usize = 10_000;
+/// Most commands queued by one MULTI.
+pub const TRANSACTION_COMMANDS_MAX: usize = 64 * 1024;
+/// Most keys one connection may WATCH.
+pub const WATCHED_KEYS_MAX: usize = 64 * 1024;
+
+/// Largest entry of the log, in bytes, with room for the largest value and what goes around it.
+pub const ENTRY_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
+/// Largest message between nodes, in bytes.
+pub const PEER_MESSAGE_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
+/// Most bytes of entries in one message, unless a single entry is larger.
+pub const ACCEPT_BYTES_TARGET: usize = 1024 * 1024;
+/// Most bytes of entries sent to a follower that it has not acknowledged, unless a single entry is larger.
+pub const FOLLOWER_WINDOW_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most bytes proposed and not yet decided; at the limit the leader tells clients to come back.
+pub const UNDECIDED_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most entries proposed and not yet decided.
+pub const UNDECIDED_ENTRIES_MAX: u64 = 256 * 1024;
+/// Most bytes that a node may hold unpersisted before it stops taking more from peers.
+pub const UNPERSISTED_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most bytes that a node queues for a peer that does not read; beyond, the link is cut and built anew.
+pub const PEER_OUTPUT_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Most requests of one node that wait for the leader.
+pub const OUTSTANDING_REQUESTS_MAX: usize = 256 * 1024;
+
+/// Size of a journal segment, in bytes, unless one frame needs more.
+pub const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+/// Most bytes of payload in one journal frame, unless one payload is larger.
+pub const FRAME_BYTES_TARGET: usize = 16 * 1024 * 1024;
+/// Size of a snapshot block, in bytes, unless one record is larger.
+pub const SNAPSHOT_BLOCK_BYTES_TARGET: usize = 256 * 1024;
+/// Largest snapshot block, in bytes.
+pub const SNAPSHOT_BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
+/// Bytes of log after which a snapshot is taken and the log before it is dropped.
+pub const LOG_BYTES_PER_SNAPSHOT: u64 = 256 * 1024 * 1024;
+/// Entries of log kept behind a snapshot for followers that are only a little behind.
+pub const LOG_ENTRIES_KEPT: u64 = 10_000;
+
+/// How long a client waits for an answer, unless configured otherwise.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most remembered outcomes of `DICTUM.ONCE`; the oldest is forgotten first.
+pub const ONCE_OUTCOMES_MAX: usize = 100_000;
+/// Most keys that one entry of expiry removes.
+pub const EXPIRE_BATCH_MAX: usize = 1000;
+
+const _: () = assert!(VALUE_BYTES_DEFAULT <= VALUE_BYTES_MAX);
+const _: () = assert!(ENTRY_BYTES_MAX > VALUE_BYTES_MAX);
+const _: () = assert!(PEER_MESSAGE_BYTES_MAX > ENTRY_BYTES_MAX);
+const _: () = assert!(PEER_MESSAGE_BYTES_MAX <= u32::MAX as usize, "lengths on the wire have 32 bits");
+const _: () = assert!(PEER_OUTPUT_BYTES_MAX > PEER_MESSAGE_BYTES_MAX);
+const _: () = assert!(ACCEPT_BYTES_TARGET < FOLLOWER_WINDOW_BYTES_MAX);
+const _: () = assert!(FOLLOWER_WINDOW_BYTES_MAX <= UNDECIDED_BYTES_MAX);
+const _: () = assert!((FRAME_BYTES_TARGET as u64) < SEGMENT_BYTES);
+const _: () = assert!(HASH_SLOTS.is_power_of_two());
