@@ -1,0 +1,230 @@
+//! The node's one door: what comes in, what goes out. Everything a server does to the world passes here.
+//!
+//! A **turn** is: any number of [`Input`]s, then [`Input::EndTurn`], then the owner carries out what lies in
+//! the [`Outbox`]. Batching happens by turn and never by waiting: all commands that arrived in a turn share
+//! one journal write, one message per peer and one write per connection.
+//!
+//! The owner (the server's loop, or the simulator) promises:
+//! - [`Outbox::journal`] payloads are committed in their order; [`Input::Persisted`] is given only after they
+//!   are on disk, and covers every earlier payload as well.
+//! - [`Outbox::peers`] bytes may be sent at once: whatever had to wait for the disk was held back by the node.
+//! - Everything given to the node about one connection is in order: opened, received …, closed.
+
+use base::{NodeId, Position, Time};
+use bytes::Bytes;
+
+use crate::image::Image;
+
+/// A client connection, numbered by the owner; never reused while the process lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnectionId(pub u64);
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// A client connected.
+    Opened {
+        /// The new connection.
+        connection: ConnectionId,
+        /// Its address as people read it (`127.0.0.1:50312`), for `CLIENT LIST`.
+        address: String,
+        /// The local address that it connected to, for `CLIENT LIST`.
+        local_address: String,
+    },
+    /// Bytes arrived from a client, in order, cut anywhere.
+    Received {
+        /// From whom.
+        connection: ConnectionId,
+        /// What; copied only where a command is incomplete or has to be kept.
+        bytes: &'a [u8],
+    },
+    /// The client is gone, or the owner has closed the connection. Nothing more will be sent to it.
+    Closed {
+        /// Which.
+        connection: ConnectionId,
+    },
+    /// A link to a peer works from now on. Messages sent before may be lost.
+    PeerUp {
+        /// The peer, by the name that its handshake proved.
+        peer: NodeId,
+    },
+    /// A link to a peer is gone: whatever was sent and not received is lost.
+    PeerDown {
+        /// The peer.
+        peer: NodeId,
+    },
+    /// One whole message from a peer: the payload of one `wire` frame, its checksum already verified.
+    PeerMessage {
+        /// From whom.
+        peer: NodeId,
+        /// The payload.
+        bytes: Bytes,
+    },
+    /// Every journal payload up to and including this number is on disk.
+    Persisted {
+        /// The payload's number, as the [`Outbox`] gave it.
+        number: u64,
+    },
+    /// The journal has no room (`true`), or has room again (`false`).
+    DiskFull(bool),
+    /// The snapshot that [`Outbox::save_snapshot`] asked for is on disk, named and synced.
+    SnapshotSaved {
+        /// Its position.
+        position: Position,
+    },
+    /// The snapshot could not be written. The node goes on without and asks again later.
+    SnapshotFailed {
+        /// Its position.
+        position: Position,
+        /// What the disk said.
+        reason: String,
+    },
+    /// The node shall stop: it hands over its leadership and then sets [`Outbox::stopped`].
+    Stop,
+    /// The owner has nothing more for this turn: commit, send, reply.
+    EndTurn,
+}
+
+/// One payload for the journal.
+#[derive(Debug)]
+pub struct JournalWrite {
+    /// Its number: one more than that of the payload before it, for ever, across restarts.
+    pub number: u64,
+    /// What to store.
+    pub payload: Bytes,
+}
+
+/// A consistent view of the whole state, to be written to disk while the node goes on.
+#[derive(Debug)]
+pub struct SnapshotJob {
+    /// The last entry that it contains.
+    pub position: Position,
+    /// Opaque bytes for the snapshot file's header.
+    pub header: Bytes,
+    /// Yields the blocks; can be sent to another thread.
+    pub image: Image,
+}
+
+/// How loudly an event is told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// Of interest when looking for a cause.
+    Debug,
+    /// Of interest to an operator: leadership, membership, snapshots.
+    Info,
+    /// Something is wrong and the node copes.
+    Warning,
+    /// Something is wrong and somebody must look.
+    Error,
+}
+
+/// What the owner shall do. The owner empties it after each turn and gives the same one again,
+/// so that its buffers are reused.
+#[derive(Default, Debug)]
+pub struct Outbox {
+    /// Reply bytes per connection, at most one item per connection and turn.
+    pub clients: Vec<(ConnectionId, Vec<u8>)>,
+    /// Connections to close once their reply bytes are written.
+    pub close: Vec<ConnectionId>,
+    /// Whether the owner shall stop (`true`) or go on (`false`) reading from a connection: its queue is full.
+    pub pause: Vec<(ConnectionId, bool)>,
+    /// Framed messages per peer, at most one item per peer and turn; whole frames, back to back.
+    pub peers: Vec<(NodeId, Vec<u8>)>,
+    /// Payloads to commit, in order.
+    pub journal: Vec<JournalWrite>,
+    /// Journal payloads with a lower number are not needed any more.
+    pub discard_journal_before: Option<u64>,
+    /// A snapshot to write. At most one is under way at a time.
+    pub save_snapshot: Option<SnapshotJob>,
+    /// What an operator may want to read, in order.
+    pub events: Vec<(Level, String)>,
+    /// When [`Input::EndTurn`] shall be given next even if nothing happens.
+    pub wake_at: Option<Time>,
+    /// Set once the node has handed over and answered what it could: the process may end.
+    pub stopped: bool,
+    /// Set when the node must not go on (a broken invariant, a proof of corruption). The process ends with this text.
+    pub fatal: Option<String>,
+}
+
+/// A member of the cluster, as configured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Its name, unique in the cluster: `n1`.
+    pub name: String,
+    /// Where its peers reach it, `host:port`.
+    pub peer_address: String,
+}
+
+/// What a node has to know before its first step.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// All members, sorted by name. A [`NodeId`] is an index into this list.
+    pub members: Vec<Member>,
+    /// Which of them this node is.
+    pub me: NodeId,
+    /// Where clients reach this node, for `INFO` and errors; by member, empty where unknown.
+    pub resp_address: String,
+    /// HTTP address of this node, for `INFO`.
+    pub http_address: String,
+    /// Process id, for `INFO`.
+    pub process_id: u32,
+    /// Longest value that a client may store, in bytes; at most [`base::limits::VALUE_BYTES_MAX`].
+    pub value_bytes_max: usize,
+    /// How long a request may wait for its outcome.
+    pub request_timeout: std::time::Duration,
+    /// Password for `AUTH`, if any.
+    pub password: Option<String>,
+    /// Bytes of log after which a snapshot is taken.
+    pub log_bytes_per_snapshot: u64,
+    /// Entries of log kept behind a snapshot.
+    pub log_entries_kept: u64,
+    /// Chance for elections' jitter and commands that draw; different for each start.
+    pub seed: u64,
+    /// A planted bug to prove that the simulator's alarm works; never set outside the simulator.
+    pub planted: Option<Planted>,
+}
+
+/// Bugs that the simulator plants to prove that its checkers see them. Each names the rule it breaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Planted {
+    /// Replies are sent and entries counted before they are on disk.
+    AnswerBeforeFsync,
+    /// The leader counts its own copy before its journal has it.
+    CountUnsyncedSelf,
+    /// Reads are answered without asking a majority.
+    ReadWithoutConfirmation,
+    /// A restarted replica has forgotten what it promised.
+    ForgetPromise,
+    /// A damaged record is taken for the end of the log.
+    DamageIsTheEnd,
+    /// A repeated command is applied again.
+    ApplyRetryTwice,
+    /// A follower lets a leader overwrite what is decided.
+    TruncateDecided,
+    /// A replica hides a key as soon as its own clock says so.
+    ExpireByOwnClock,
+}
+
+/// What the disk remembered, given to a node at its start.
+#[derive(Debug)]
+pub struct Recovered {
+    /// This folder's incarnation: drawn when the folder was made, kept in the identity file.
+    pub incarnation: u64,
+    /// What the journal holds, in order.
+    pub journal: storage::Recovered,
+    /// The newest snapshot that can be read.
+    pub snapshot: Option<RecoveredSnapshot>,
+    /// A newer snapshot was there and is damaged.
+    pub snapshot_damaged: bool,
+}
+
+/// A snapshot read back.
+#[derive(Debug)]
+pub struct RecoveredSnapshot {
+    /// The last entry that it contains.
+    pub position: Position,
+    /// The opaque header bytes.
+    pub header: Bytes,
+    /// The state, restored by [`crate::Restorer`] from the blocks.
+    pub restored: crate::Restorer,
+}
