@@ -1,1 +1,35 @@
-fn main() {}
+//! `dictum`: the command line. Each command lives in a module of the library.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use server::{cli, status};
+
+/// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A distributed key-value database: the interface of Redis, and `OK` means decided by a majority and on its disks.
+#[derive(Parser)]
+#[command(name = "dictum", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Example:\n  dictum dev                           three nodes on this machine\n  \
+    redis-cli -p 7002 set greeting hello any node takes any command")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Shows the nodes of a cluster, who leads, and how far each one is.
+    Status(status::StatusArguments),
+    /// An interactive client.
+    Cli(cli::CliArguments),
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Status(arguments) => status::run(arguments),
+        Command::Cli(arguments) => cli::run(arguments),
+    }
+}

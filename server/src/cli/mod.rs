@@ -1,0 +1,13 @@
+//! `dictum cli`.
+
+use std::process::ExitCode;
+
+/// Arguments of `dictum cli`.
+#[derive(clap::Args, Debug)]
+pub struct CliArguments {}
+
+/// Runs the interactive client.
+#[must_use]
+pub fn run(_arguments: CliArguments) -> ExitCode {
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,14 @@
+//! The server around a node: the only room that touches sockets, files, threads and the wall clock; and the
+//! command line.
+//!
+//! The threads of one process:
+//! - the **loop** (`event_loop`) owns the node, all client sockets and all links to peers;
+//! - the **journal thread** (`journal`) commits and syncs what the node wants on disk;
+//! - the **snapshot thread** (`snapshots`) writes snapshots while the node goes on;
+//! - the **HTTP thread** (`http`) speaks to the node through a [`bridge::Bridge`];
+//! - the **signal thread** turns SIGTERM and SIGINT into an orderly stop.
+
+pub mod bridge;
+pub mod cli;
+pub mod http;
+pub mod status;
