@@ -1,1 +1,47 @@
-//! data
+//! What commands mean: the state of one partition, and what each command reads and changes in it.
+//!
+//! The crate is deterministic and does nothing to the world. A write is applied with the time and the seed of its log
+//! entry, so that every replica comes to the same state byte for byte; a read is given the leader's clock.
+//!
+//! ```text
+//!   entry ─► apply(tree, context, args) ─► Applied { reply, changes }
+//!   read  ─► read(view, args)           ─► reply          (View = tree + clock)
+//!   tree.image() ─► blocks of bytes ─► Restorer ─► an equal tree
+//! ```
+//!
+//! Where things are: [`tree`] is the state, [`store`] the ordered map under it, [`view`] how reads see it,
+//! [`transaction`] how writes change it, [`commands`] one file per command and the table of all, [`mod@apply`] the doors.
+//!
+//! **Expiry is decided by the log.** A key exists if its deadline lies after the state's time, which is the largest
+//! time of an entry applied so far. When a read meets a key that is past its deadline by the leader's clock only, the
+//! view says so ([`view::View::met_expired`]); the caller then proposes [`apply::expire_due`] with that clock as its
+//! time and repeats the read, so no replica can show a key again that was shown as gone.
+
+pub mod apply;
+pub mod args;
+pub mod blob;
+pub mod commands;
+pub mod failure;
+pub mod once;
+pub mod reply;
+pub mod spec;
+pub mod store;
+pub mod transaction;
+pub mod tree;
+pub mod value;
+pub mod view;
+
+pub use apply::{
+    Applied, EntryContext, apply, apply_once, apply_transaction, expire_due, outcome, read, read_transaction,
+};
+pub use args::Args;
+pub use blob::Blob;
+pub use commands::{Entry, check, lookup};
+pub use failure::Failure;
+pub use reply::Reply;
+pub use spec::Spec;
+pub use store::{KeyRef, StoreKey};
+pub use transaction::{Change, ChangeKind, Transaction};
+pub use tree::Tree;
+pub use value::{Record, Value};
+pub use view::View;

@@ -1,0 +1,110 @@
+//! The doors of the crate: applying entries of the log, and reading.
+
+use crate::args::Args;
+use crate::blob::Blob;
+use crate::commands::{self, Run};
+use crate::failure::Failure;
+use crate::reply::Reply;
+use crate::store::KeyRef;
+use crate::transaction::{Change, Transaction};
+use crate::tree::Tree;
+use crate::view::View;
+use base::{Revision, WallTime};
+
+/// What an entry carries beside its command, so that it means the same on every replica.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EntryContext {
+    /// The proposing leader's clock.
+    pub time: WallTime,
+    /// Chance drawn by the proposing leader.
+    pub seed: u64,
+}
+
+/// What applying an entry gave.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Applied {
+    /// The answer to the client.
+    pub reply: Reply,
+    /// What changed, in order; revisions count on from the tree's.
+    pub changes: Vec<Change>,
+}
+
+/// Applies one command. A read is answered too, at the entry's time.
+pub fn apply(tree: &mut Tree, context: &EntryContext, args: &[&[u8]]) -> Applied {
+    let mut transaction = Transaction::new(tree, context);
+    let reply = run(&mut transaction, args);
+    Applied { reply, changes: transaction.into_changes() }
+}
+
+/// Applies `MULTI … EXEC`: all commands in order, or none if a watched key has another revision than it had.
+///
+/// A watched key that did not exist has revision 0. A command that fails answers its error and the others go on.
+pub fn apply_transaction(
+    tree: &mut Tree,
+    context: &EntryContext,
+    watches: &[(&[u8], Revision)],
+    commands: &[&[&[u8]]],
+) -> Applied {
+    let mut transaction = Transaction::new(tree, context);
+    for (key, revision) in watches {
+        if transaction.tree().revision_of(key) != *revision {
+            return Applied { reply: Reply::NilArray, changes: transaction.into_changes() };
+        }
+    }
+    let replies = commands.iter().map(|args| run(&mut transaction, args)).collect();
+    Applied { reply: Reply::Array(replies), changes: transaction.into_changes() }
+}
+
+/// Applies one command unless `id` is remembered; then answers what it answered, and changes nothing.
+pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[u8]]) -> Applied {
+    let mut transaction = Transaction::new(tree, context);
+    if let Some(reply) = transaction.tree().once.get(id) {
+        return Applied { reply: reply.clone(), changes: Vec::new() };
+    }
+    let reply = run(&mut transaction, args);
+    transaction.tree_mut().once.insert(Blob::new(id), reply.clone());
+    Applied { reply, changes: transaction.into_changes() }
+}
+
+/// Removes up to `limit` keys that have reached their deadline at the entry's time: the leader's expiry entry.
+///
+/// Answers how many. Keys beyond the limit are not seen any more either; the next expiry entry removes them.
+pub fn expire_due(tree: &mut Tree, context: &EntryContext, limit: usize) -> Applied {
+    let mut transaction = Transaction::new(tree, context);
+    let count = transaction.expire_due(limit);
+    Applied { reply: Reply::count(count), changes: transaction.into_changes() }
+}
+
+/// Answers a read. See [`View::met_expired`] for when the reply must be thrown away.
+pub fn read(view: &View<'_>, args: &[&[u8]]) -> Reply {
+    let run = || match commands::find(args)?.run {
+        Run::Read(read) => read(view, Args::new(args)),
+        Run::Write(_) => Err(Failure::Text("ERR this command writes and was sent as a read")),
+    };
+    run().into()
+}
+
+/// Answers `MULTI … EXEC` of reads alone, all at the same state.
+pub fn read_transaction(view: &View<'_>, watches: &[(&[u8], Revision)], commands: &[&[&[u8]]]) -> Reply {
+    for (key, revision) in watches {
+        let now = view.get(KeyRef::new(key)).map_or(Revision(0), |record| record.revision);
+        if now != *revision {
+            return Reply::NilArray;
+        }
+    }
+    Reply::Array(commands.iter().map(|args| read(view, args)).collect())
+}
+
+/// What became of `DICTUM.ONCE id`, if it is remembered.
+#[must_use]
+pub fn outcome<'a>(view: &View<'a>, id: &[u8]) -> Option<&'a Reply> {
+    view.tree().once.get(id)
+}
+
+fn run(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {
+    let mut run = || match commands::find(args)?.run {
+        Run::Read(read) => read(&transaction.view(), Args::new(args)),
+        Run::Write(write) => write(transaction, Args::new(args)),
+    };
+    run().into()
+}

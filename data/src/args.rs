@@ -1,0 +1,122 @@
+//! The arguments of a command, and how Redis reads numbers and keywords in them.
+
+use crate::failure::Failure;
+use crate::store::KeyRef;
+
+/// A command's name and arguments, borrowed from the log entry or the client's buffer: a command copies what it keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Args<'a> {
+    items: &'a [&'a [u8]],
+}
+
+impl<'a> Args<'a> {
+    /// `items[0]` is the command's name.
+    #[must_use]
+    pub fn new(items: &'a [&'a [u8]]) -> Args<'a> {
+        Args { items }
+    }
+
+    /// How many there are, the name included.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether not even a name is there.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The arguments as they came, the name first.
+    #[must_use]
+    pub fn items(self) -> &'a [&'a [u8]] {
+        self.items
+    }
+
+    /// The arguments from `index` on; none if there are fewer.
+    #[must_use]
+    pub fn from(self, index: usize) -> &'a [&'a [u8]] {
+        self.items.get(index..).unwrap_or_default()
+    }
+
+    /// Argument `index`; a missing one is a syntax error (arity is checked before, so only options can be missing).
+    pub fn get(self, index: usize) -> Result<&'a [u8], Failure> {
+        self.items.get(index).copied().ok_or(Failure::Syntax)
+    }
+
+    /// Argument `index` as a key.
+    pub fn key(self, index: usize) -> Result<KeyRef<'a>, Failure> {
+        self.get(index).map(KeyRef::new)
+    }
+
+    /// Argument `index` as a 64-bit signed integer.
+    pub fn integer(self, index: usize) -> Result<i64, Failure> {
+        parse_integer(self.get(index)?).ok_or(Failure::NotAnInteger)
+    }
+
+    /// Whether argument `index` is there and is `keyword` (given in upper case), in any case.
+    #[must_use]
+    pub fn is(self, index: usize, keyword: &str) -> bool {
+        self.items.get(index).is_some_and(|argument| argument.eq_ignore_ascii_case(keyword.as_bytes()))
+    }
+}
+
+/// A decimal integer as Redis reads it: an optional minus, no leading zeros, no plus, no blanks, within 64 bits.
+#[must_use]
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [b'0'] => return (!negative).then_some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut magnitude = 0u64;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        // Nineteen digits stay below 2^64.
+        magnitude = magnitude * 10 + u64::from(digit - b'0');
+    }
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
+}
+
+/// A floating-point number as Redis reads it: what C's `strtold` takes, but no blanks and nothing after it, and not NaN.
+#[must_use]
+pub fn parse_float(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let number: f64 = text.parse().ok()?;
+    (!number.is_nan()).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_read_as_redis_reads_them() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-9223372036854775809", None),
+            ("99999999999999999999", None),
+            ("-0", None),
+            ("+1", None),
+            ("01", None),
+            (" 1", None),
+            ("1 ", None),
+            ("", None),
+            ("-", None),
+            ("1a", None),
+        ] {
+            assert_eq!(parse_integer(text.as_bytes()), number, "{text}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Commands on keys of any type, and on all keys together.

@@ -1,0 +1,159 @@
+//! The commands: one file each, one shape, and the table of all.
+//!
+//! A command is a struct of its parsed arguments. `parse` refuses what is wrong with the arguments alone, before the
+//! command goes to the log; `apply` or `read` does the rest. To add one: write its file and add its line to the table.
+
+pub mod key;
+pub mod options;
+pub(crate) mod prelude;
+pub mod string;
+
+use crate::args::Args;
+use crate::failure::Failure;
+use crate::reply::Reply;
+use crate::spec::Spec;
+use crate::transaction::Transaction;
+use crate::view::View;
+
+/// A command that may change keys: it goes through the log.
+pub trait WriteCommand<'a>: Sized {
+    /// What is known of it.
+    const SPEC: Spec;
+    /// Reads the arguments. Their number fits the arity already.
+    fn parse(args: Args<'a>) -> Result<Self, Failure>;
+    /// Carries the command out. On failure, nothing has changed.
+    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure>;
+}
+
+/// A command that only looks.
+pub trait ReadCommand<'a>: Sized {
+    /// What is known of it.
+    const SPEC: Spec;
+    /// Reads the arguments. Their number fits the arity already.
+    fn parse(args: Args<'a>) -> Result<Self, Failure>;
+    /// Answers.
+    fn read(self, view: &View<'_>) -> Result<Reply, Failure>;
+}
+
+/// A command of the table.
+#[derive(Debug)]
+pub struct Entry {
+    /// What is known of it.
+    pub spec: &'static Spec,
+    /// Whether the arguments can be read; their number is not looked at.
+    pub parse_check: for<'a> fn(Args<'a>) -> Result<(), Failure>,
+    /// Parses and carries out.
+    pub run: Run,
+}
+
+/// How a command is carried out.
+#[derive(Debug)]
+pub enum Run {
+    /// On a view.
+    Read(for<'a, 'b, 'c> fn(&'a View<'b>, Args<'c>) -> Result<Reply, Failure>),
+    /// In an entry.
+    Write(for<'a, 'b, 'c> fn(&'a mut Transaction<'b>, Args<'c>) -> Result<Reply, Failure>),
+}
+
+impl Entry {
+    /// Whether the command must go through the log.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        matches!(self.run, Run::Write(_))
+    }
+}
+
+macro_rules! write {
+    ($($path:ident)::+) => {
+        Entry {
+            spec: &<$($path)::+ as WriteCommand>::SPEC,
+            parse_check: |args| <$($path)::+ as WriteCommand>::parse(args).map(drop),
+            run: Run::Write(|tx, args| <$($path)::+ as WriteCommand>::parse(args)?.apply(tx)),
+        }
+    };
+}
+
+macro_rules! read {
+    ($($path:ident)::+) => {
+        Entry {
+            spec: &<$($path)::+ as ReadCommand>::SPEC,
+            parse_check: |args| <$($path)::+ as ReadCommand>::parse(args).map(drop),
+            run: Run::Read(|view, args| <$($path)::+ as ReadCommand>::parse(args)?.read(view)),
+        }
+    };
+}
+
+/// Every command that works on keys, one a line. The order is of no meaning.
+#[rustfmt::skip]
+pub static COMMANDS: &[Entry] = &[
+    // Strings.
+    read!(string::get::Get),
+    write!(string::set::Set),
+    // Keys.
+    // Bits.
+    // The server as a whole.
+];
+
+/// Places in the index: a power of two well above the number of commands, so that most names stand alone.
+const INDEX_PLACES: usize = 1024;
+
+/// Longest name of a command.
+const NAME_BYTES_MAX: usize = 32;
+
+/// Where each name's hash leads: 1 + its place in [`COMMANDS`], 0 for none; collisions go to the next place.
+static INDEX: [u16; INDEX_PLACES] = {
+    let mut index = [0u16; INDEX_PLACES];
+    let mut i = 0;
+    while i < COMMANDS.len() {
+        let name = COMMANDS[i].spec.name.as_bytes();
+        assert!(name.len() <= NAME_BYTES_MAX);
+        let mut place = name_hash(name);
+        while index[place] != 0 {
+            place = (place + 1) % INDEX_PLACES;
+        }
+        index[place] = i as u16 + 1;
+        i += 1;
+    }
+    index
+};
+
+/// A place in the index for a name, the same for upper and lower case.
+const fn name_hash(name: &[u8]) -> usize {
+    let mut hash = name.len() as u32;
+    let mut i = 0;
+    while i < name.len() {
+        hash = (hash ^ (name[i] | 0x20) as u32).wrapping_mul(0x0100_0193);
+        i += 1;
+    }
+    ((hash >> 16) ^ hash) as usize % INDEX_PLACES
+}
+
+/// The command of a name, in any case.
+#[must_use]
+pub fn lookup(name: &[u8]) -> Option<&'static Entry> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let mut place = name_hash(name);
+    loop {
+        let number = usize::from(INDEX[place]);
+        let entry = &COMMANDS[number.checked_sub(1)?];
+        if entry.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(entry);
+        }
+        place = (place + 1) % INDEX_PLACES;
+    }
+}
+
+/// The command that `args` call for, if it exists and takes so many arguments.
+pub fn find(args: &[&[u8]]) -> Result<&'static Entry, Failure> {
+    let entry = args.first().and_then(|name| lookup(name)).ok_or_else(|| Failure::unknown_command(args))?;
+    if entry.spec.arity_fits(args.len()) { Ok(entry) } else { Err(entry.spec.wrong_arity()) }
+}
+
+/// As [`find`], and the arguments can be read: what is asked before a command goes to the log.
+pub fn check(args: &[&[u8]]) -> Result<&'static Entry, Failure> {
+    let entry = find(args)?;
+    (entry.parse_check)(Args::new(args))?;
+    Ok(entry)
+}

@@ -1,0 +1,4 @@
+//! Commands on strings.
+
+pub mod get;
+pub mod set;

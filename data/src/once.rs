@@ -1,0 +1,77 @@
+//! Remembered outcomes of `DICTUM.ONCE`, so that a command may be sent again and still happens once.
+
+use crate::blob::Blob;
+use crate::reply::Reply;
+use base::limits::ONCE_OUTCOMES_MAX;
+use imbl::OrdMap;
+
+/// Most bytes of identifiers and replies that are remembered; beyond, the oldest are forgotten, but never the last.
+const OUTCOME_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Outcomes by identifier, the oldest forgotten first. Copies share what they have in common.
+#[derive(Clone, Debug, Default)]
+pub struct OnceTable {
+    /// Number of each identifier's outcome.
+    numbers: OrdMap<Blob, u64>,
+    /// Outcomes by number, which grows: the first is the oldest.
+    outcomes: OrdMap<u64, (Blob, Reply)>,
+    next_number: u64,
+    bytes: usize,
+}
+
+impl OnceTable {
+    /// The recorded outcome of `id`.
+    #[must_use]
+    pub fn get(&self, id: &[u8]) -> Option<&Reply> {
+        let number = self.numbers.get(&Blob::new(id))?;
+        self.outcomes.get(number).map(|(_, reply)| reply)
+    }
+
+    /// How many outcomes are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.outcomes.len()
+    }
+
+    /// Whether nothing is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.outcomes.is_empty()
+    }
+
+    /// Outcomes, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (&Blob, &Reply)> {
+        self.outcomes.values().map(|(id, reply)| (id, reply))
+    }
+
+    /// Remembers an outcome that is not recorded yet, and forgets the oldest ones beyond the limits.
+    pub fn insert(&mut self, id: Blob, reply: Reply) {
+        self.bytes += outcome_bytes(&id, &reply);
+        self.numbers.insert(id.clone(), self.next_number);
+        self.outcomes.insert(self.next_number, (id, reply));
+        self.next_number += 1;
+        while self.outcomes.len() > ONCE_OUTCOMES_MAX || (self.bytes > OUTCOME_BYTES_MAX && self.outcomes.len() > 1) {
+            let Some((&oldest, (id, reply))) = self.outcomes.get_min().map(|(number, outcome)| (number, outcome))
+            else {
+                break;
+            };
+            self.bytes -= outcome_bytes(id, reply);
+            self.numbers.remove(id);
+            self.outcomes.remove(&oldest);
+        }
+    }
+}
+
+/// Approximate bytes of an outcome.
+fn outcome_bytes(id: &Blob, reply: &Reply) -> usize {
+    fn of(reply: &Reply) -> usize {
+        size_of::<Reply>()
+            + match reply {
+                Reply::Bulk(bytes) => bytes.len(),
+                Reply::Array(items) | Reply::Set(items) => items.iter().map(of).sum(),
+                Reply::Map(pairs) => pairs.iter().map(|(key, value)| of(key) + of(value)).sum(),
+                _ => 0,
+            }
+    }
+    id.len() + of(reply)
+}

@@ -1,0 +1,64 @@
+//! What a command answers.
+
+use crate::blob::Blob;
+use crate::failure::Failure;
+
+/// An answer, independent of the protocol that carries it.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Reply {
+    /// `OK`.
+    Ok,
+    /// There is no such value (RESP2: null bulk string).
+    Nil,
+    /// There is no such list of values (RESP2: null array): what an aborted `EXEC` answers.
+    NilArray,
+    /// A whole number.
+    Integer(i64),
+    /// Any bytes.
+    Bulk(Blob),
+    /// A short status without line breaks.
+    Simple(&'static str),
+    /// A command that failed inside a transaction, where the others have answers of their own.
+    Error(Failure),
+    /// A list.
+    Array(Vec<Reply>),
+    /// Pairs in a fixed order (RESP2: a flat list).
+    Map(Vec<(Reply, Reply)>),
+    /// Different values in a fixed order (RESP2: a list).
+    Set(Vec<Reply>),
+    /// A floating-point number (RESP2: its text as a bulk string).
+    Double(f64),
+    /// Yes or no (RESP2: 1 or 0).
+    Boolean(bool),
+}
+
+impl Reply {
+    /// Bytes as a reply.
+    pub fn bulk(bytes: impl Into<Blob>) -> Reply {
+        Reply::Bulk(bytes.into())
+    }
+
+    /// 1 for yes, 0 for no: how commands older than RESP3 answer.
+    #[must_use]
+    pub fn one_if(condition: bool) -> Reply {
+        Reply::Integer(i64::from(condition))
+    }
+
+    /// A count. Counts of bytes and keys are far below 2^63.
+    #[must_use]
+    pub fn count(count: usize) -> Reply {
+        Reply::Integer(count as i64)
+    }
+
+    /// The value, or nil.
+    #[must_use]
+    pub fn bulk_or_nil(bytes: Option<Blob>) -> Reply {
+        bytes.map_or(Reply::Nil, Reply::Bulk)
+    }
+}
+
+impl From<Result<Reply, Failure>> for Reply {
+    fn from(result: Result<Reply, Failure>) -> Reply {
+        result.unwrap_or_else(Reply::Error)
+    }
+}

@@ -1,0 +1,207 @@
+//! What is known of a command without running it: `COMMAND INFO`, `DOCS`, `GETKEYS`, arity errors and help come from it.
+
+use crate::failure::Failure;
+
+/// A command's description. Texts are plain; names are lower case.
+#[derive(Debug)]
+pub struct Spec {
+    /// Lower case; a subcommand is written `object|encoding`.
+    pub name: &'static str,
+    /// How many arguments, the name included: exactly so many, or at least the absolute value if negative.
+    pub arity: i32,
+    /// What the command may do.
+    pub flags: Flags,
+    /// Which arguments are keys.
+    pub keys: Keys,
+    /// The family in the documentation.
+    pub group: Group,
+    /// The version of Redis that introduced it.
+    pub since: &'static str,
+    /// Time complexity.
+    pub complexity: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The arguments in Redis's notation, e.g. `key value [NX | XX]`; empty if there are none.
+    pub arguments: &'static str,
+    /// Example commands, one a line.
+    pub example: &'static str,
+    /// Descriptions of the subcommands, if it has any.
+    pub subcommands: &'static [Spec],
+}
+
+/// A set of [`Flags`] constants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// Nothing special.
+    pub const NONE: Flags = Flags(0);
+    /// May change keys: goes through the log.
+    pub const WRITE: Flags = Flags(1);
+    /// Only looks.
+    pub const READONLY: Flags = Flags(2);
+    /// May grow the state: refused when there is no room.
+    pub const DENYOOM: Flags = Flags(4);
+    /// Constant or logarithmic time.
+    pub const FAST: Flags = Flags(8);
+    /// May take long over everything there is, or destroy much.
+    pub const DANGEROUS: Flags = Flags(16);
+    /// Which arguments are keys depends on the other arguments.
+    pub const MOVABLE_KEYS: Flags = Flags(32);
+
+    /// All of `self` and of `other`.
+    #[must_use]
+    pub const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are set.
+    #[must_use]
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The flags by the names that `COMMAND INFO` uses.
+    #[must_use]
+    pub fn names(self) -> Vec<&'static str> {
+        const NAMES: [(Flags, &str); 5] = [
+            (Flags::WRITE, "write"),
+            (Flags::READONLY, "readonly"),
+            (Flags::DENYOOM, "denyoom"),
+            (Flags::FAST, "fast"),
+            (Flags::MOVABLE_KEYS, "movablekeys"),
+        ];
+        NAMES.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name).collect()
+    }
+}
+
+/// Which arguments of a command are keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keys {
+    /// None.
+    None,
+    /// Every `step`-th from `first` to `last`; a negative `last` counts from the end, -1 being the last argument.
+    Range {
+        /// Index of the first key; the name has index 0.
+        first: usize,
+        /// Index of the last key.
+        last: i32,
+        /// Distance from key to key.
+        step: usize,
+    },
+    /// As many as the argument at `count` says, every `step`-th from `first` on.
+    Counted {
+        /// Index of the argument that says how many.
+        count: usize,
+        /// Index of the first key.
+        first: usize,
+        /// Distance from key to key.
+        step: usize,
+    },
+}
+
+impl Keys {
+    /// The first argument.
+    pub const ONE: Keys = Keys::Range { first: 1, last: 1, step: 1 };
+    /// The first two arguments.
+    pub const TWO: Keys = Keys::Range { first: 1, last: 2, step: 1 };
+    /// All arguments.
+    pub const ALL: Keys = Keys::Range { first: 1, last: -1, step: 1 };
+
+    /// `COMMAND INFO`'s (first, last, step); zeros where the keys are none or are counted.
+    #[must_use]
+    pub fn positions(self) -> (i64, i64, i64) {
+        match self {
+            Keys::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
+            Keys::None | Keys::Counted { .. } => (0, 0, 0),
+        }
+    }
+}
+
+/// The family of a command in Redis's documentation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// Keys of any type.
+    Generic,
+    /// Strings.
+    String,
+    /// Bits of strings.
+    Bitmap,
+    /// The server as a whole.
+    Server,
+}
+
+impl Group {
+    /// The name that `COMMAND DOCS` uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::Bitmap => "bitmap",
+            Group::Server => "server",
+        }
+    }
+
+    fn category(self) -> &'static str {
+        match self {
+            Group::Generic | Group::Server => "@keyspace",
+            Group::String => "@string",
+            Group::Bitmap => "@bitmap",
+        }
+    }
+}
+
+impl Spec {
+    /// Whether `count` arguments, the name included, are acceptable.
+    #[must_use]
+    pub fn arity_fits(&self, count: usize) -> bool {
+        let wanted = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { count >= wanted } else { count == wanted }
+    }
+
+    /// The error for a wrong number of arguments.
+    #[must_use]
+    pub fn wrong_arity(&self) -> Failure {
+        Failure::WrongArity(self.name)
+    }
+
+    /// The access-control categories, as `COMMAND INFO` and `ACL CAT` name them.
+    #[must_use]
+    pub fn categories(&self) -> Vec<&'static str> {
+        let mut categories = vec![self.group.category()];
+        if self.flags.has(Flags::WRITE) {
+            categories.push("@write");
+        }
+        if self.flags.has(Flags::READONLY) {
+            categories.push("@read");
+        }
+        categories.push(if self.flags.has(Flags::FAST) { "@fast" } else { "@slow" });
+        if self.flags.has(Flags::DANGEROUS) {
+            categories.push("@dangerous");
+        }
+        categories
+    }
+
+    /// The keys among `args` (the name first). Arguments that do not fit the description give those that do.
+    #[must_use]
+    pub fn keys_of<'a>(&self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        let (first, end, step) = match self.keys {
+            Keys::None => return Vec::new(),
+            Keys::Range { first, last, step } => {
+                let end = if last < 0 {
+                    (args.len() + 1).saturating_sub(last.unsigned_abs() as usize)
+                } else {
+                    last as usize + 1
+                };
+                (first, end, step)
+            }
+            Keys::Counted { count, first, step } => {
+                let count = args.get(count).and_then(|text| crate::args::parse_integer(text)).unwrap_or(0);
+                let count = usize::try_from(count).unwrap_or(0);
+                (first, first.saturating_add(count.saturating_mul(step)), step)
+            }
+        };
+        args.get(first..end.min(args.len())).unwrap_or_default().iter().step_by(step).copied().collect()
+    }
+}

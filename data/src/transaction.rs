@@ -1,0 +1,231 @@
+//! How a write changes the state: every change gets a revision of its own and is written down.
+
+use crate::apply::EntryContext;
+use crate::blob::Blob;
+use crate::failure::Failure;
+use crate::store::{KeyRef, StoreKey};
+use crate::tree::Tree;
+use crate::value::{Record, Value};
+use crate::view::View;
+use base::limits::VALUE_BYTES_MAX;
+use base::{Revision, Rng, WallTime};
+
+/// What an applied entry did to one key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The key; empty for [`ChangeKind::Flushed`].
+    pub key: Blob,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The partition's revision right after it.
+    pub revision: Revision,
+}
+
+/// What happened to a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChangeKind {
+    /// It has a new value (and perhaps another deadline).
+    Set,
+    /// It has another deadline, or none any more; its value is the same.
+    Deadline,
+    /// A command removed it.
+    Deleted,
+    /// It reached its deadline.
+    Expired,
+    /// Every key was removed; one change for all of them.
+    Flushed,
+}
+
+/// One entry being applied: reading and changing the state at the entry's time.
+///
+/// A command that returns a failure must not have changed anything before: it checks first, then changes.
+#[derive(Debug)]
+pub struct Transaction<'a> {
+    tree: &'a mut Tree,
+    context: &'a EntryContext,
+    changes: Vec<Change>,
+    rng: Rng,
+}
+
+impl<'a> Transaction<'a> {
+    /// Begins to apply an entry: the state's time moves to the entry's, unless it is later already.
+    pub fn new(tree: &'a mut Tree, context: &'a EntryContext) -> Transaction<'a> {
+        tree.time = tree.time.max(context.time);
+        Transaction { tree, context, changes: Vec::new(), rng: Rng::new(context.seed) }
+    }
+
+    /// What the entry did, in order.
+    #[must_use]
+    pub fn into_changes(self) -> Vec<Change> {
+        self.changes
+    }
+
+    /// The logical time at which the entry happens.
+    #[must_use]
+    pub fn time(&self) -> WallTime {
+        self.tree.time
+    }
+
+    /// Chance that is the same on every replica.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// The state as a read inside this entry sees it.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        View::new(self.tree, self.tree.time, self.context.seed)
+    }
+
+    /// The whole state, for totals.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        self.tree
+    }
+
+    pub(crate) fn tree_mut(&mut self) -> &mut Tree {
+        self.tree
+    }
+
+    /// The record of a key, if the key exists; one that has reached its deadline is removed on the way.
+    pub fn get(&mut self, key: KeyRef<'_>) -> Option<Record> {
+        let record = crate::store::OrderedRead::get(&self.tree.store, key)?;
+        if record.is_alive(self.tree.time) {
+            return Some(record);
+        }
+        self.expire(key);
+        None
+    }
+
+    /// Whether a key exists.
+    pub fn exists(&mut self, key: KeyRef<'_>) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The bytes of a string, `None` if the key does not exist; an error if it holds something else.
+    pub fn string(&mut self, key: KeyRef<'_>) -> Result<Option<Blob>, Failure> {
+        Ok(match self.get(key) {
+            Some(Record { value: Value::String(bytes), .. }) => Some(bytes),
+            None => None,
+        })
+    }
+
+    /// Gives a key a value and a deadline, whatever it was before. A deadline that has passed removes the key instead.
+    pub fn put(&mut self, key: KeyRef<'_>, value: Value, deadline: Option<WallTime>) {
+        self.settle(key);
+        if deadline.is_some_and(|deadline| deadline <= self.tree.time) {
+            self.remove(key);
+            return;
+        }
+        let mut record = Record::new(value, deadline);
+        let store_key = key.to_store_key();
+        record.revision = self.record_change(store_key.key.clone(), ChangeKind::Set);
+        self.tree.insert(store_key, record);
+    }
+
+    /// Gives a key a string without a deadline, whatever it was before.
+    pub fn put_string(&mut self, key: KeyRef<'_>, bytes: impl Into<Blob>) {
+        self.put(key, Value::String(bytes.into()), None);
+    }
+
+    /// Gives a key another value and lets it keep its deadline, if it exists and has one.
+    pub fn put_keeping_deadline(&mut self, key: KeyRef<'_>, value: Value) {
+        let deadline = self.get(key).and_then(|record| record.deadline());
+        self.put(key, value, deadline);
+    }
+
+    /// Edits a string where it stands, created empty if the key does not exist; its deadline stays.
+    ///
+    /// Lengths must have been checked before (see [`check_length`]); the value's type is checked here.
+    pub fn edit_string<R>(&mut self, key: KeyRef<'_>, edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Failure> {
+        self.settle(key);
+        let revision = self.tree.revision.next();
+        let mut edit = Some(edit);
+        let updated = self.tree.update(key, |record| {
+            let Value::String(bytes) = &mut record.value;
+            record.revision = revision;
+            (edit.take().expect("edited once"))(bytes.edit())
+        });
+        Ok(match updated {
+            Some(result) => {
+                self.record_change(Blob::new(key.key), ChangeKind::Set);
+                result
+            }
+            None => {
+                let mut bytes = Vec::new();
+                let result = (edit.take().expect("there was no record to edit"))(&mut bytes);
+                self.put_string(key, bytes);
+                result
+            }
+        })
+    }
+
+    /// Removes a key; whether it existed.
+    pub fn remove(&mut self, key: KeyRef<'_>) -> bool {
+        self.settle(key);
+        let existed = self.tree.remove(key).is_some();
+        if existed {
+            self.record_change(Blob::new(key.key), ChangeKind::Deleted);
+        }
+        existed
+    }
+
+    /// Sets or takes away the deadline of a key; whether the key existed. A deadline that has passed removes the key.
+    pub fn set_deadline(&mut self, key: KeyRef<'_>, deadline: Option<WallTime>) -> bool {
+        if deadline.is_some_and(|deadline| deadline <= self.tree.time) {
+            return self.remove(key);
+        }
+        self.settle(key);
+        let revision = self.tree.revision.next();
+        let existed = self.tree.update(key, |record| {
+            record.set_deadline(deadline);
+            record.revision = revision;
+        });
+        if existed.is_some() {
+            self.record_change(Blob::new(key.key), ChangeKind::Deadline);
+        }
+        existed.is_some()
+    }
+
+    /// Removes every key.
+    pub fn clear(&mut self) {
+        self.tree.clear();
+        self.record_change(Blob::EMPTY, ChangeKind::Flushed);
+    }
+
+    /// Removes up to `limit` keys that have reached their deadline, soonest first; how many.
+    pub fn expire_due(&mut self, limit: usize) -> usize {
+        for count in 0..limit {
+            let Some(key) = self.tree.first_due(self.tree.time).cloned() else { return count };
+            self.expire(KeyRef::new(&key));
+        }
+        limit
+    }
+
+    /// Removes the key if it has reached its deadline. Free unless some key has.
+    fn settle(&mut self, key: KeyRef<'_>) {
+        if self.tree.first_due(self.tree.time).is_some() {
+            self.get(key);
+        }
+    }
+
+    fn expire(&mut self, key: KeyRef<'_>) {
+        let StoreKey { key: blob, .. } = key.to_store_key();
+        self.tree.remove(key);
+        self.tree.expired += 1;
+        self.record_change(blob, ChangeKind::Expired);
+    }
+
+    /// Counts and writes down a change; its revision.
+    fn record_change(&mut self, key: Blob, kind: ChangeKind) -> Revision {
+        let revision = self.tree.revision.next();
+        self.tree.revision = revision;
+        self.changes.push(Change { key, kind, revision });
+        revision
+    }
+}
+
+/// Refuses a string that would be longer than [`VALUE_BYTES_MAX`].
+pub fn check_length(length: u64) -> Result<(), Failure> {
+    if length > VALUE_BYTES_MAX as u64 { Err(Failure::ValueTooLong) } else { Ok(()) }
+}

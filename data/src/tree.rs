@@ -1,0 +1,179 @@
+//! The state of one partition: its records, and what else applying its log yields.
+
+use crate::blob::Blob;
+use crate::once::OnceTable;
+use crate::store::{KeyRef, MapStore, OrderedRead, OrderedStore, StoreKey};
+use crate::value::Record;
+use base::{Revision, WallTime};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+/// The state of one partition. Equal logs yield equal trees.
+///
+/// Cloning one copies the deadline index; for a copy to write to disk take [`Tree::image`](crate::image) instead.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    pub(crate) store: MapStore,
+    /// The largest time of an entry applied so far.
+    pub(crate) time: WallTime,
+    /// Changes applied so far.
+    pub(crate) revision: Revision,
+    /// Every key that has a deadline, soonest first. Follows from the records.
+    pub(crate) deadlines: BTreeSet<(WallTime, StoreKey)>,
+    pub(crate) once: OnceTable,
+    /// Sum of [`Record::bytes`]. Follows from the records.
+    pub(crate) bytes: u64,
+    /// Keys that ceased to exist at their deadline, since the beginning of the log.
+    pub(crate) expired: u64,
+}
+
+impl Tree {
+    /// An empty state, before the first entry.
+    #[must_use]
+    pub fn new() -> Tree {
+        Tree::default()
+    }
+
+    /// The logical time: the largest time of an entry applied so far.
+    #[must_use]
+    pub fn time(&self) -> WallTime {
+        self.time
+    }
+
+    /// Changes applied so far.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Keys stored, those included whose deadline has passed and that nothing has touched since (as `DBSIZE` counts).
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.store.len()
+    }
+
+    /// Whether no key is stored.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.store.is_empty()
+    }
+
+    /// Keys that have a deadline.
+    #[must_use]
+    pub fn volatile_len(&self) -> u64 {
+        self.deadlines.len() as u64
+    }
+
+    /// Approximate bytes that keys and values occupy; the same on every replica.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Keys that ceased to exist at their deadline, since the beginning of the log.
+    #[must_use]
+    pub fn expired_count(&self) -> u64 {
+        self.expired
+    }
+
+    /// The soonest deadline of any key: when the leader should next propose an expiry entry.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<WallTime> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// The record of a key that exists at the state's time.
+    #[must_use]
+    pub fn get(&self, key: KeyRef<'_>) -> Option<Record> {
+        self.store.get(key).filter(|record| record.is_alive(self.time))
+    }
+
+    /// The revision of a key, 0 if it does not exist: what `WATCH` remembers.
+    #[must_use]
+    pub fn revision_of(&self, key: &[u8]) -> Revision {
+        self.get(KeyRef::new(key)).map_or(Revision(0), |record| record.revision)
+    }
+
+    /// All records in store order from `start` on, whether alive or not.
+    pub fn records(&self, start: Bound<KeyRef<'_>>) -> impl Iterator<Item = (&StoreKey, &Record)> {
+        self.store.range(start)
+    }
+
+    /// Puts a record in place, keeping the totals; returns the one that stood there.
+    pub(crate) fn insert(&mut self, key: StoreKey, record: Record) -> Option<Record> {
+        self.bytes += record.bytes(&key.key);
+        let deadline = record.deadline();
+        if self.deadlines.is_empty() && deadline.is_none() {
+            // Nothing to keep in the index: the store may have the key itself.
+            let blob_bytes = key.key.heap_bytes();
+            let old = self.store.insert(key, record);
+            if let Some(old) = &old {
+                self.bytes -= old.bytes_with_key(blob_bytes);
+            }
+            return old;
+        }
+        let old = self.store.insert(key.clone(), record);
+        let old_deadline = old.as_ref().and_then(Record::deadline);
+        if let Some(old) = &old {
+            self.bytes -= old.bytes(&key.key);
+        }
+        self.move_deadline(key, old_deadline, deadline);
+        old
+    }
+
+    /// Takes a record out, keeping the totals.
+    pub(crate) fn remove(&mut self, key: KeyRef<'_>) -> Option<Record> {
+        let old = self.store.remove(key)?;
+        let store_key = key.to_store_key();
+        self.bytes -= old.bytes(&store_key.key);
+        self.move_deadline(store_key, old.deadline(), None);
+        Some(old)
+    }
+
+    /// Changes a record where it stands, keeping the totals; `None` if there is none.
+    pub(crate) fn update<R>(&mut self, key: KeyRef<'_>, edit: impl FnOnce(&mut Record) -> R) -> Option<R> {
+        let (result, before, after) = self.store.update(key, |record| {
+            let before = (record.value.heap_bytes(), record.deadline());
+            let result = edit(record);
+            (result, before, (record.value.heap_bytes(), record.deadline()))
+        })?;
+        self.bytes = self.bytes + after.0 as u64 - before.0 as u64;
+        if before.1 != after.1 {
+            self.move_deadline(key.to_store_key(), before.1, after.1);
+        }
+        Some(result)
+    }
+
+    /// Takes everything out.
+    pub(crate) fn clear(&mut self) {
+        self.store.clear();
+        self.deadlines.clear();
+        self.bytes = 0;
+    }
+
+    fn move_deadline(&mut self, key: StoreKey, before: Option<WallTime>, after: Option<WallTime>) {
+        if before == after {
+            return;
+        }
+        match (before, after) {
+            (Some(before), Some(after)) => {
+                let mut entry = (before, key);
+                self.deadlines.remove(&entry);
+                entry.0 = after;
+                self.deadlines.insert(entry);
+            }
+            (Some(before), None) => {
+                self.deadlines.remove(&(before, key));
+            }
+            (None, Some(after)) => {
+                self.deadlines.insert((after, key));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// The key that is due first at `time`, if any is.
+    pub(crate) fn first_due(&self, time: WallTime) -> Option<&Blob> {
+        self.deadlines.first().filter(|(deadline, _)| *deadline <= time).map(|(_, key)| &key.key)
+    }
+}

@@ -1,0 +1,90 @@
+//! How a read sees the state: at the state's time, but with the leader's clock at hand.
+
+use crate::blob::Blob;
+use crate::failure::Failure;
+use crate::store::{KeyRef, OrderedRead, StoreKey};
+use crate::tree::Tree;
+use crate::value::{Record, Value};
+use base::{Rng, WallTime};
+use std::cell::Cell;
+use std::ops::Bound;
+
+/// The state as one read sees it.
+#[derive(Debug)]
+pub struct View<'a> {
+    tree: &'a Tree,
+    /// The later of the state's time and the leader's clock.
+    clock: WallTime,
+    seed: u64,
+    met_expired: Cell<bool>,
+}
+
+impl<'a> View<'a> {
+    /// The state with the leader's clock, and a seed for reads that answer by chance (`RANDOMKEY`).
+    #[must_use]
+    pub fn new(tree: &'a Tree, clock: WallTime, seed: u64) -> View<'a> {
+        View { tree, clock: clock.max(tree.time()), seed, met_expired: Cell::new(false) }
+    }
+
+    /// Whether the read touched a key that the state still has but whose deadline has passed by the clock.
+    ///
+    /// If so, its reply must not leave: propose [`crate::expire_due`] with [`View::time`], and when that is applied
+    /// run the read again with the same clock, which then cannot happen to it again.
+    #[must_use]
+    pub fn met_expired(&self) -> bool {
+        self.met_expired.get()
+    }
+
+    /// The time for answers such as `TTL`: the later of the state's time and the leader's clock.
+    #[must_use]
+    pub fn time(&self) -> WallTime {
+        self.clock
+    }
+
+    /// The whole state, for totals.
+    #[must_use]
+    pub fn tree(&self) -> &'a Tree {
+        self.tree
+    }
+
+    /// A generator for this read alone.
+    #[must_use]
+    pub fn rng(&self) -> Rng {
+        Rng::new(self.seed)
+    }
+
+    /// The record of a key, if the key exists.
+    #[must_use]
+    pub fn get(&self, key: KeyRef<'_>) -> Option<Record> {
+        self.tree.store.get(key).filter(|record| self.sees(record))
+    }
+
+    /// Whether a key exists.
+    #[must_use]
+    pub fn exists(&self, key: KeyRef<'_>) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The bytes of a string, `None` if the key does not exist; an error if it holds something else.
+    pub fn string(&self, key: KeyRef<'_>) -> Result<Option<Blob>, Failure> {
+        Ok(match self.get(key) {
+            Some(Record { value: Value::String(bytes), .. }) => Some(bytes),
+            None => None,
+        })
+    }
+
+    /// The keys that exist and their records, in store order from `start` on.
+    pub fn records(&self, start: Bound<KeyRef<'_>>) -> impl Iterator<Item = (&StoreKey, &Record)> {
+        self.tree.store.range(start).filter(|(_, record)| self.sees(record))
+    }
+
+    fn sees(&self, record: &Record) -> bool {
+        if record.is_alive(self.clock) {
+            return true;
+        }
+        if record.is_alive(self.tree.time()) {
+            self.met_expired.set(true);
+        }
+        false
+    }
+}
