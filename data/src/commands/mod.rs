@@ -3,6 +3,7 @@
 //! A command is a struct of its parsed arguments. `parse` refuses what is wrong with the arguments alone, before the
 //! command goes to the log; `apply` or `read` does the rest. To add one: write its file and add its line to the table.
 
+pub mod dictum;
 pub mod key;
 pub mod options;
 pub(crate) mod prelude;
@@ -91,6 +92,10 @@ pub static COMMANDS: &[Entry] = &[
     write!(string::set::Set),
     // Keys.
     // Bits.
+    // Of Dictum's own.
+    read!(dictum::get::DictumGet),
+    write!(dictum::set::DictumSet),
+    write!(dictum::del::DictumDel),
     // The server as a whole.
 ];
 
