@@ -1,1 +1,27 @@
-//! storage
+//! Bytes that survive: what a node writes to its folder, and what it finds there after a crash.
+//!
+//! ```text
+//!            node                      server                 sim
+//!             │                          │                     │
+//!   Journal  Snapshot…  Identity       Files            a faulty disk in memory
+//!             └─────── generic over ─────┴──── Disk ───────────┘
+//! ```
+//!
+//! Everything here is blocking and deterministic: no clock, no thread, no chance. The one file that touches the
+//! real file system is `files.rs`; the simulator puts its own [`Disk`] underneath. The byte formats are drawn in
+//! `docs/formats.md`.
+
+pub mod disk;
+pub mod files;
+pub mod identity;
+pub mod journal;
+pub mod snapshot;
+
+pub use disk::{Disk, DiskFile};
+pub use files::{Files, FolderError};
+pub use identity::{Identity, LoadedIdentity};
+pub use journal::{CommitError, Damage, Journal, JournalOptions, Preparation, Prepared, Recovered, Tail};
+pub use snapshot::{
+    SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,
+    remove_unfinished_snapshots,
+};

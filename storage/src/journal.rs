@@ -1,0 +1,607 @@
+//! The journal: one per node, for all its partitions; one frame and one `fdatasync` per batch.
+//!
+//! ```text
+//! journal-…0003-…   [frame 91][frame 92][frame 93][     zeros      ][·]   ← current; [·] is kept for giving space back
+//! journal-…0004-…   [                  zeros                       ][·]   ← ready: the switch to it costs nothing
+//! journal-…0002-…   [frames whose payloads were all discarded      ][·]   ← free: becomes …0005 by renaming
+//! ```
+//!
+//! The life of a commit: the payloads are put into one frame of 4 KiB blocks, written in place over preallocated
+//! space, synced, and only then is the caller told. A frame is therefore only ever written when the one before it is
+//! durable; recovery (`journal/recovery.rs`) lives on that. Segments are zero-filled and synced before they get a
+//! journal name, and [`Journal::discard_before`] gives old ones back for reuse.
+
+mod block;
+mod recovery;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+
+use base::limits::{ENTRY_BYTES_MAX, SEGMENT_BYTES};
+use bytes::Bytes;
+
+use crate::disk::{Disk, DiskFile, is_full};
+pub use block::BLOCK_BYTES;
+use block::{FrameBuffer, FramePlace, LENGTH_BYTES};
+pub use recovery::{Damage, Findings, Scan, Tail};
+
+/// Largest payload, in bytes: an entry and what its owner puts around it.
+pub const PAYLOAD_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
+/// Most bytes of one frame. More in one batch is refused.
+pub const FRAME_BYTES_MAX: u64 = 4 * PAYLOAD_BYTES_MAX as u64;
+/// Bytes of a new folder's first segment: small, so that a node is ready at once.
+pub const FIRST_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+/// Every segment keeps its last block for a frame without payloads, so that space can be given back on a full disk.
+const RESERVED_BLOCKS: u32 = 1;
+/// Read from the disk in pieces of this size.
+const READ_BYTES: usize = 1024 * 1024;
+
+const PREFIX: &str = "journal-";
+const BLANK_PREFIX: &str = "journal-blank-";
+
+/// How large segments are and how many are kept for reuse.
+#[derive(Clone, Copy, Debug)]
+pub struct JournalOptions {
+    /// Bytes of a new folder's first segment, rounded up to blocks.
+    pub first_segment_bytes: u64,
+    /// Bytes of every further segment, rounded up to blocks, unless one frame needs more.
+    pub segment_bytes: u64,
+    /// Most discarded segments kept for reuse; at least 1.
+    pub free_segments_max: usize,
+}
+
+impl Default for JournalOptions {
+    fn default() -> JournalOptions {
+        JournalOptions { first_segment_bytes: FIRST_SEGMENT_BYTES, segment_bytes: SEGMENT_BYTES, free_segments_max: 2 }
+    }
+}
+
+/// What [`Journal::open`] found.
+#[derive(Debug)]
+pub struct Recovered {
+    /// Every payload from `floor` on that can be read, with its number, ascending.
+    pub payloads: Vec<(u64, Bytes)>,
+    /// Numbers that were acknowledged and cannot be read, ascending. Reported at every opening until they are
+    /// discarded.
+    pub damage: Vec<Damage>,
+    /// How the journal ended. `Unprovable` is reported once; when something was committed since, it is `damage`.
+    pub tail: Tail,
+    /// The number that the next payload gets. Not reused for a payload that may have been acknowledged.
+    pub next_number: u64,
+    /// The highest number that [`Journal::discard_before`] was given and has stored; 1 at first.
+    pub floor: u64,
+    /// There was no journal. Next to a stored identity this means that the journal was lost.
+    pub fresh: bool,
+}
+
+/// Why a commit did not succeed.
+#[derive(Debug)]
+pub enum CommitError {
+    /// There is no room for another segment. Nothing was written; the journal can be used, now or later.
+    Full,
+    /// The payloads are larger than a frame may be. Nothing was written; the journal can be used.
+    TooLarge,
+    /// The disk failed, now or earlier. Whether the payloads will be found again is unknown, and no further commit
+    /// will be tried: what the disk holds after a failed write or sync is unknown.
+    Broken(io::Error),
+}
+
+impl fmt::Display for CommitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommitError::Full => write!(f, "no room on the disk for another journal segment"),
+            CommitError::TooLarge => write!(f, "more bytes than one journal frame may hold"),
+            CommitError::Broken(error) => write!(f, "the journal's disk failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CommitError {}
+
+/// The segment that frames go to.
+#[derive(Debug)]
+struct Segment<F> {
+    sequence: u64,
+    blocks: u32,
+    file: F,
+    /// Where the next frame goes, in blocks.
+    position: u32,
+}
+
+/// A segment behind which the journal has moved on.
+#[derive(Debug)]
+struct Closed {
+    name: String,
+    blocks: u32,
+    /// All its payloads are below this number.
+    end_number: u64,
+}
+
+/// A file that may become a segment.
+#[derive(Debug)]
+struct Free {
+    name: String,
+    blocks: u32,
+}
+
+/// The journal of one node. See the file's head.
+#[derive(Debug)]
+pub struct Journal<D: Disk> {
+    disk: D,
+    options: JournalOptions,
+    current: Segment<D::File>,
+    /// Ascending; what lies before the current segment.
+    closed: VecDeque<Closed>,
+    /// Ascending; what lies behind it, unwritten.
+    ready: VecDeque<Segment<D::File>>,
+    free: Vec<Free>,
+    next_sequence: u64,
+    next_frame: u64,
+    next_number: u64,
+    floor: u64,
+    /// The floor that the last frame carries: what may be given up if the node crashes now. `<= floor`
+    stored_floor: u64,
+    next_blank: u64,
+    preparing: bool,
+    broken: Option<(io::ErrorKind, String)>,
+    buffer: FrameBuffer,
+}
+
+/// A blank segment to be made, perhaps on another thread: zero-filling takes long. See [`Journal::preparation`].
+#[derive(Debug)]
+pub struct Preparation<D: Disk> {
+    disk: D,
+    name: String,
+    blocks: u32,
+}
+
+/// A blank segment, for [`Journal::install`].
+#[derive(Debug)]
+pub struct Prepared {
+    name: String,
+    blocks: u32,
+}
+
+impl<D: Disk> Preparation<D> {
+    /// Makes the blank segment: creates it, fills it with zeros, syncs it.
+    ///
+    /// # Errors
+    /// Whatever the disk says; give it to [`Journal::install`] all the same.
+    pub fn run(self) -> io::Result<Prepared> {
+        let file = self.disk.create(&self.name, u64::from(self.blocks) * BLOCK_BYTES as u64)?;
+        file.sync()?;
+        Ok(Prepared { name: self.name, blocks: self.blocks })
+    }
+}
+
+fn segment_name(sequence: u64, blocks: u32) -> String {
+    format!("{PREFIX}{sequence:016x}-{blocks:08x}")
+}
+
+/// The sequence number and the length in blocks that a name stands for.
+fn parse_segment_name(name: &str) -> Option<(u64, u32)> {
+    let (sequence, blocks) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    let parsed = (u64::from_str_radix(sequence, 16).ok()?, u32::from_str_radix(blocks, 16).ok()?);
+    (segment_name(parsed.0, parsed.1) == name && parsed.0 > 0).then_some(parsed)
+}
+
+fn blocks_of(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(BLOCK_BYTES as u64)).unwrap_or(u32::MAX).max(1 + RESERVED_BLOCKS)
+}
+
+/// All of a file, as far as `blocks` and its length go. Blocks that the disk refuses to read come as `0xff`, which is
+/// never valid.
+fn read_segment<F: DiskFile>(file: &F, blocks: u32, buffer: &mut Vec<u8>) -> io::Result<()> {
+    let length = file.length()?.min(u64::from(blocks) * BLOCK_BYTES as u64);
+    let length = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)? / BLOCK_BYTES * BLOCK_BYTES;
+    buffer.resize(length, 0);
+    for (index, chunk) in buffer.chunks_mut(READ_BYTES).enumerate() {
+        let offset = (index * READ_BYTES) as u64;
+        if file.read_at(offset, chunk).is_ok() {
+            continue;
+        }
+        for (block_index, block) in chunk.chunks_mut(BLOCK_BYTES).enumerate() {
+            if file.read_at(offset + (block_index * BLOCK_BYTES) as u64, block).is_err() {
+                block.fill(0xff);
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<D: Disk> Journal<D> {
+    /// Opens the journal, or makes a new one, and reads everything in it.
+    ///
+    /// The last frame is written once more and synced before it is reported: a process that died between write and
+    /// sync, or after a failed sync, leaves it readable in the page cache without its being on the disk.
+    ///
+    /// # Errors
+    /// `StorageFull` if there is no room for a first segment; `Unsupported` if another version of Dictum wrote the
+    /// journal; whatever else the disk says. Unreadable blocks are no error but damage.
+    pub fn open(disk: D, options: JournalOptions) -> io::Result<(Journal<D>, Recovered)> {
+        let mut found = Vec::new();
+        for name in disk.list()? {
+            if name.starts_with(BLANK_PREFIX) {
+                disk.remove(&name)?;
+            } else if let Some((sequence, blocks)) = parse_segment_name(&name) {
+                found.push((sequence, blocks, name));
+            }
+        }
+        // Sequence numbers have a fixed width, so the names' order is theirs; yet nothing here depends on the disk's.
+        found.sort();
+        let fresh = found.is_empty();
+        let mut scan = Scan::new();
+        let mut buffer = Vec::new();
+        let mut short = Vec::new();
+        for (sequence, blocks, name) in &found {
+            let file = disk.open(name)?;
+            read_segment(&file, *blocks, &mut buffer)?;
+            if buffer.len() < *blocks as usize * BLOCK_BYTES {
+                short.push(*sequence);
+            }
+            scan.segment(*sequence, *blocks, &buffer);
+        }
+        drop(buffer);
+        let findings = scan.finish();
+        if let Some(version) = findings.unknown_version {
+            let text = format!(
+                "the journal was written by another version of Dictum (format {version}, this one reads {}); start \
+                 that version",
+                block::VERSION
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        if fresh {
+            let blocks = blocks_of(options.first_segment_bytes);
+            let name = segment_name(1, blocks);
+            let blank = Preparation { disk: disk.clone(), name: format!("{BLANK_PREFIX}0"), blocks }.run()?;
+            disk.rename(&blank.name, &name)?;
+            disk.sync_folder()?;
+            found.push((1, blocks, name));
+        }
+        let journal = Journal::assemble(disk, options, found, &short, &findings)?;
+        let recovered = Recovered {
+            payloads: findings.payloads,
+            damage: findings.damage,
+            tail: findings.tail,
+            next_number: findings.next_number,
+            floor: findings.floor,
+            fresh,
+        };
+        Ok((journal, recovered))
+    }
+
+    /// Builds the journal from the segments found (`sequence, blocks, name`, ascending, at least one).
+    fn assemble(
+        disk: D,
+        options: JournalOptions,
+        found: Vec<(u64, u32, String)>,
+        short: &[u64],
+        findings: &Findings,
+    ) -> io::Result<Journal<D>> {
+        let write_sequence = findings.write_sequence.unwrap_or(1);
+        let next_sequence = found.last().map_or(1, |last| last.0).saturating_add(1);
+        let mut closed = VecDeque::new();
+        let mut ready = VecDeque::new();
+        let mut current = None;
+        for (sequence, blocks, name) in found {
+            let is_short = short.contains(&sequence);
+            if sequence < write_sequence || (sequence > write_sequence && is_short) {
+                let end_number = findings
+                    .segments
+                    .iter()
+                    .filter(|later| later.sequence > sequence)
+                    .find_map(|later| later.first_number)
+                    .unwrap_or(findings.next_number);
+                closed.push_back(Closed { name, blocks, end_number });
+                continue;
+            }
+            let file = disk.open_for_blocks(&name)?;
+            if sequence == write_sequence {
+                // What is missing of a shortened file is not preallocated any more: go on in the next one.
+                let position = if is_short { blocks } else { findings.write_position };
+                current = Some(Segment { sequence, blocks, file, position });
+            } else {
+                ready.push_back(Segment { sequence, blocks, file, position: 0 });
+            }
+        }
+        let current = current.ok_or_else(|| io::Error::other("the segment to write to was not among those read"))?;
+        let mut journal = Journal {
+            disk,
+            options,
+            current,
+            closed,
+            ready,
+            free: Vec::new(),
+            next_sequence,
+            next_frame: findings.next_frame,
+            next_number: findings.next_number,
+            floor: findings.floor,
+            stored_floor: findings.floor,
+            next_blank: 1,
+            preparing: false,
+            broken: None,
+            buffer: FrameBuffer::default(),
+        };
+        if let Some(last) = &findings.last_frame {
+            journal.rewrite(last)?;
+        }
+        journal.release()?;
+        Ok(journal)
+    }
+
+    /// Writes the last frame again, as it is, and syncs it.
+    fn rewrite(&mut self, last: &recovery::LastFrame) -> io::Result<()> {
+        let bytes = self.buffer.aligned(last.blocks.len());
+        bytes.copy_from_slice(&last.blocks);
+        let offset = u64::from(last.position) * BLOCK_BYTES as u64;
+        if last.sequence == self.current.sequence {
+            self.current.file.write_at(offset, bytes)?;
+            return self.current.file.sync();
+        }
+        let prefix = format!("{PREFIX}{:016x}-", last.sequence);
+        let Some(closed) = self.closed.iter().find(|closed| closed.name.starts_with(&prefix)) else {
+            return Ok(());
+        };
+        let file = self.disk.open_for_blocks(&closed.name)?;
+        file.write_at(offset, bytes)?;
+        file.sync()
+    }
+
+    /// Appends one frame with all the payloads and syncs it. They are durable on return, and have the numbers
+    /// answered. Without payloads it does nothing.
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    pub fn commit<P: AsRef<[u8]>>(&mut self, payloads: &[P]) -> Result<Range<u64>, CommitError> {
+        self.check()?;
+        let first = self.next_number;
+        if !payloads.is_empty() {
+            self.append(payloads, RESERVED_BLOCKS)?;
+        }
+        Ok(first..self.next_number)
+    }
+
+    /// Gives up every payload below `number`: they will not be reported again, and segments without any other are
+    /// reused or removed. Costs a sync of its own if, and only if, there is such a segment. The newest frame's
+    /// segment stays.
+    ///
+    /// # Errors
+    /// See [`CommitError`]. After `Full` the payloads are given up all the same, but no space was gained.
+    pub fn discard_before(&mut self, number: u64) -> Result<(), CommitError> {
+        self.check()?;
+        self.floor = self.floor.max(number.min(self.next_number));
+        let gain = self.closed.front().is_some_and(|closed| closed.end_number <= self.floor);
+        if !gain {
+            return Ok(());
+        }
+        if self.stored_floor < self.floor {
+            // Before a segment goes, the journal must say that it may be missing.
+            self.append::<&[u8]>(&[], 0)?;
+        }
+        self.release().map_err(|error| self.fail(error))
+    }
+
+    /// Moves segments that are not needed to the free ones, and removes what is too many of these.
+    fn release(&mut self) -> io::Result<()> {
+        while self.closed.front().is_some_and(|closed| closed.end_number <= self.stored_floor) {
+            let Some(closed) = self.closed.pop_front() else { break };
+            self.free.push(Free { name: closed.name, blocks: closed.blocks });
+        }
+        while self.free.len() > self.options.free_segments_max.max(1) {
+            // Of an odd size first: the small first one, and those made for one huge frame.
+            let regular = blocks_of(self.options.segment_bytes);
+            let odd = self.free.iter().position(|free| free.blocks != regular).unwrap_or(0);
+            let free = self.free.remove(odd);
+            self.disk.remove(&free.name)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is a segment, synced and ready, for when the current one is used up. If not, it is time for
+    /// [`Journal::prepare_next`], or for [`Journal::preparation`].
+    #[must_use]
+    pub fn next_is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Makes the next segment ready now, if it is not. May take as long as zero-filling a segment takes.
+    ///
+    /// # Errors
+    /// See [`CommitError`]; `Full` is the early sign that commits will soon be refused.
+    pub fn prepare_next(&mut self) -> Result<(), CommitError> {
+        self.check()?;
+        if !self.ready.is_empty() {
+            return Ok(());
+        }
+        let segment = self.make_segment(1 + RESERVED_BLOCKS)?;
+        self.ready.push_back(segment);
+        Ok(())
+    }
+
+    /// The slow part of [`Journal::prepare_next`], to be run elsewhere, its result handed to [`Journal::install`].
+    ///
+    /// `None` if nothing slow is to be done: a segment is ready, a discarded one can be reused (call
+    /// [`Journal::prepare_next`]), another preparation is under way, or the journal is broken.
+    pub fn preparation(&mut self) -> Option<Preparation<D>> {
+        let blocks = blocks_of(self.options.segment_bytes);
+        let reusable = self.free.iter().any(|free| free.blocks >= blocks);
+        if self.preparing || self.broken.is_some() || !self.ready.is_empty() || reusable {
+            return None;
+        }
+        self.preparing = true;
+        Some(self.blank(blocks))
+    }
+
+    /// Takes over what a [`Preparation`] made, or hears that it failed.
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    pub fn install(&mut self, prepared: io::Result<Prepared>) -> Result<(), CommitError> {
+        self.check()?;
+        self.preparing = false;
+        let Prepared { name, blocks } = prepared.map_err(|error| self.fail(error))?;
+        self.free.push(Free { name, blocks });
+        if self.ready.is_empty() {
+            let segment = self.reuse(self.free.len() - 1)?;
+            self.ready.push_back(segment);
+        }
+        Ok(())
+    }
+
+    /// Bytes that frames can still take without another segment having to be made.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        let current = self.current.blocks.saturating_sub(self.current.position);
+        let ready = self.ready.iter().map(|segment| segment.blocks);
+        let free = self.free.iter().map(|free| free.blocks);
+        let blocks: u64 = std::iter::once(current)
+            .chain(ready)
+            .chain(free)
+            .map(|b| u64::from(b.saturating_sub(RESERVED_BLOCKS)))
+            .sum();
+        blocks * BLOCK_BYTES as u64
+    }
+
+    /// Bytes of all the journal's files, used or not.
+    #[must_use]
+    pub fn bytes_on_disk(&self) -> u64 {
+        let closed = self.closed.iter().map(|closed| closed.blocks);
+        let ready = self.ready.iter().map(|segment| segment.blocks);
+        let free = self.free.iter().map(|free| free.blocks);
+        let blocks: u64 =
+            std::iter::once(self.current.blocks).chain(closed).chain(ready).chain(free).map(u64::from).sum();
+        blocks * BLOCK_BYTES as u64
+    }
+
+    /// The number that the next payload gets.
+    #[must_use]
+    pub fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// Payloads below this number were given up.
+    #[must_use]
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    fn check(&self) -> Result<(), CommitError> {
+        match &self.broken {
+            None => Ok(()),
+            Some((kind, text)) => Err(CommitError::Broken(io::Error::new(*kind, text.clone()))),
+        }
+    }
+
+    /// Full stays full; anything else breaks the journal for good.
+    fn fail(&mut self, error: io::Error) -> CommitError {
+        if is_full(&error) { CommitError::Full } else { self.break_off(error) }
+    }
+
+    fn break_off(&mut self, error: io::Error) -> CommitError {
+        self.broken = Some((error.kind(), error.to_string()));
+        CommitError::Broken(error)
+    }
+
+    /// Writes and syncs a frame that leaves `reserved` blocks of its segment free.
+    fn append<P: AsRef<[u8]>>(&mut self, payloads: &[P], reserved: u32) -> Result<(), CommitError> {
+        let mut content_bytes = 0;
+        for payload in payloads {
+            let length = payload.as_ref().len();
+            if length > PAYLOAD_BYTES_MAX {
+                return Err(CommitError::TooLarge);
+            }
+            content_bytes += (length + LENGTH_BYTES) as u64;
+        }
+        if content_bytes > FRAME_BYTES_MAX || u32::try_from(payloads.len()).is_err() {
+            return Err(CommitError::TooLarge);
+        }
+        let blocks = u32::try_from(block::blocks_for(content_bytes)).map_err(|_| CommitError::TooLarge)?;
+        if self.current.blocks - self.current.position < blocks + reserved {
+            self.switch(blocks + RESERVED_BLOCKS)?;
+        }
+        let place = FramePlace {
+            sequence: self.current.sequence,
+            position: self.current.position,
+            frame: self.next_frame,
+            first_number: self.next_number,
+            floor: self.floor,
+        };
+        let bytes = self.buffer.encode(place, payloads);
+        let offset = u64::from(place.position) * BLOCK_BYTES as u64;
+        let written = self.current.file.write_at(offset, bytes).and_then(|()| self.current.file.sync());
+        // The space was there before; so even "full" would now mean that the frame is partly written.
+        written.map_err(|error| self.break_off(error))?;
+        self.current.position += blocks;
+        self.next_frame += 1;
+        self.next_number += payloads.len() as u64;
+        self.stored_floor = self.floor;
+        Ok(())
+    }
+
+    /// Goes on in a segment of at least `blocks` blocks.
+    fn switch(&mut self, blocks: u32) -> Result<(), CommitError> {
+        // Make sure of the segment first: on a full disk everything must stay as it is.
+        if !self.ready.iter().any(|segment| segment.blocks >= blocks) {
+            let segment = self.make_segment(blocks)?;
+            self.ready.push_back(segment);
+        }
+        while let Some(next) = self.ready.pop_front() {
+            let enough = next.blocks >= blocks;
+            let left = std::mem::replace(&mut self.current, next);
+            let name = segment_name(left.sequence, left.blocks);
+            self.closed.push_back(Closed { name, blocks: left.blocks, end_number: self.next_number });
+            if enough {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A segment of at least `blocks` blocks: a discarded one under a new name, or a new one.
+    fn make_segment(&mut self, blocks: u32) -> Result<Segment<D::File>, CommitError> {
+        let wanted = blocks_of(self.options.segment_bytes).max(blocks);
+        if let Some(index) = self.free.iter().position(|free| free.blocks >= wanted) {
+            return self.reuse(index);
+        }
+        match self.blank(wanted).run() {
+            Ok(Prepared { name, blocks }) => {
+                self.free.push(Free { name, blocks });
+                self.reuse(self.free.len() - 1)
+            }
+            // Rather a small one than none.
+            Err(error) if is_full(&error) => match self.free.iter().position(|free| free.blocks >= blocks) {
+                Some(index) => self.reuse(index),
+                None => Err(CommitError::Full),
+            },
+            Err(error) => Err(self.break_off(error)),
+        }
+    }
+
+    fn blank(&mut self, blocks: u32) -> Preparation<D> {
+        let name = format!("{BLANK_PREFIX}{}", self.next_blank);
+        self.next_blank += 1;
+        Preparation { disk: self.disk.clone(), name, blocks }
+    }
+
+    /// Gives a free file the next sequence number. What it holds is of earlier segments, and its blocks say so.
+    fn reuse(&mut self, index: usize) -> Result<Segment<D::File>, CommitError> {
+        let free = self.free.remove(index);
+        let sequence = self.next_sequence;
+        let name = segment_name(sequence, free.blocks);
+        let renamed = self
+            .disk
+            .rename(&free.name, &name)
+            .and_then(|()| self.disk.sync_folder())
+            .and_then(|()| self.disk.open_for_blocks(&name));
+        match renamed {
+            Ok(file) => {
+                self.next_sequence += 1;
+                Ok(Segment { sequence, blocks: free.blocks, file, position: 0 })
+            }
+            Err(error) => Err(self.break_off(error)),
+        }
+    }
+}
