@@ -1,0 +1,5 @@
+// Small load programs that bench/peers needs beside redis-benchmark and etcd's own tool.
+// Standard library only, so that building it needs nothing but Go.
+module dictum/bench/drive
+
+go 1.24

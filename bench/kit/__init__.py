@@ -1,0 +1,1 @@
+"""The parts of bench/peers: machine (processes, quietness), install, sides, rows, report, run."""

@@ -1,0 +1,74 @@
+"""Gets what the sides need: Redis from the distribution's packages, etcd and our load programs built by Go."""
+
+import os
+import shutil
+import subprocess
+
+from .machine import BENCH, ROOT, WORK, BenchError, run
+
+BIN = WORK / "bin"
+
+
+def redis(say):
+    """Makes sure that redis-server, redis-cli and redis-benchmark are there."""
+    missing = [t for t in ("redis-server", "redis-cli", "redis-benchmark") if not shutil.which(t)]
+    if not missing:
+        return
+    wanted = f"{', '.join(missing)} not found. Install the packages redis-server and redis-tools"
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise BenchError(wanted + " (run as root on a Debian system, bench/peers does it itself)")
+    say("installing redis-server and redis-tools (once)")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    # A policy that forbids starting services: the package's own Redis must not run beside the measured one.
+    policy, had_policy = "/usr/sbin/policy-rc.d", os.path.exists("/usr/sbin/policy-rc.d")
+    if not had_policy:
+        with open(policy, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexit 101\n")
+        os.chmod(policy, 0o755)
+    try:
+        run(["apt-get", "update"], env=quiet)
+        run(["apt-get", "install", "-y", "--no-install-recommends", "redis-server", "redis-tools"], env=quiet)
+    finally:
+        if not had_policy:
+            os.remove(policy)
+
+
+def _go_build(say, what, folder, output, package="."):
+    """Builds one Go program into WORK/bin unless it is there and newer than its sources."""
+    target = BIN / output
+    newest = max(p.stat().st_mtime for p in folder.iterdir())
+    if target.exists() and target.stat().st_mtime > newest:
+        return
+    if not shutil.which("go"):
+        raise BenchError(f"Go is needed to build {what}: install Go 1.24 or newer, or leave that side out with --only")
+    say(f"building {what} (once)")
+    BIN.mkdir(parents=True, exist_ok=True)
+    flags = {**os.environ, "GOFLAGS": "-buildvcs=false"}
+    run(["go", "build", "-trimpath", "-o", target, package], seconds=3600, cwd=folder, env=flags)
+
+
+def drive(say):
+    """Builds our own small load programs."""
+    _go_build(say, "the load programs", BENCH / "drive", "drive")
+
+
+def etcd(say):
+    """Builds the etcd server and etcd's own load generator, through Go's module proxy as it is configured."""
+    _go_build(say, "etcd", BENCH / "etcd", "etcd")
+    _go_build(say, "etcd's benchmark tool", BENCH / "etcd", "etcd-benchmark", "go.etcd.io/etcd/v3/tools/benchmark")
+
+
+def dictum(say, given):
+    """Returns the path of the release build of `dictum`; builds it with cargo unless one was named."""
+    if given:
+        if not os.access(given, os.X_OK):
+            raise BenchError(f"{given} is not a program")
+        return given
+    if not shutil.which("cargo"):
+        raise BenchError("cargo is needed to build dictum: install Rust, or name a built one with --dictum FILE")
+    say("building dictum (release)")
+    done = subprocess.run(["cargo", "build", "--release", "--bin", "dictum"], cwd=ROOT, check=False)
+    if done.returncode != 0:
+        raise BenchError("dictum does not build (see above)")
+    target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
+    return os.path.join(ROOT, target, "release", "dictum")

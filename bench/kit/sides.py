@@ -1,0 +1,335 @@
+"""The sides of the comparison. Each starts its servers, measures a row, and stops. All fsync for real, all keep
+their data below WORK/data, all listen on loopback; keys have 16 bytes and values 256."""
+
+import json
+import shutil
+import urllib.request
+
+from .install import BIN
+from .machine import WORK, BenchError, require_free_ports, run, start, stop, wait_until
+
+DATA = WORK / "data"
+KEYS = 100_000
+VALUE_BYTES = 256
+
+
+def fresh_folder(name):
+    """An empty folder for a server's data."""
+    folder = DATA / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def drive(*arguments, seconds=120):
+    """Runs our load program and returns its one line of JSON."""
+    return json.loads(run([BIN / "drive", *arguments], seconds=seconds))
+
+
+def redis_benchmark(port, test, clients, pipeline, requests):
+    """Runs redis-benchmark once and returns its figures."""
+    text = run(["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", test, "-d", VALUE_BYTES, "-r", KEYS,
+                "-n", requests, "-c", clients, "-P", pipeline, "--csv"], seconds=300)
+    for line in text.splitlines():
+        fields = line.strip().strip('"').split('","')
+        if fields[0].lower() == test and len(fields) == 8:
+            rate, _, _, p50, _, p99, longest = (float(f) for f in fields[1:])
+            return {"rate": rate, "p50_ms": p50, "p99_ms": p99, "max_ms": longest, "operations": requests}
+    raise BenchError(f"redis-benchmark printed no figures:\n{text[-500:]}")
+
+
+class Side:
+    """One system under measurement. `requests` maps a row's name to the number of operations of one run."""
+
+    name = ""
+    title = ""
+    requests = {"set1": 8_000, "set256": 150_000, "set50x16": 300_000, "get256": 150_000, "get50x16": 500_000}
+
+    def __init__(self, scale):
+        self.scale = scale
+        self.processes = []
+
+    def count(self, row):
+        """Operations of one run of the row, as --scale has it."""
+        return max(500, int(self.requests[row.name] * self.scale))
+
+    def can(self, row):
+        """Whether this side has something to compare in that row."""
+        return self.name in row.targets
+
+    def stop(self):
+        """Ends all that `start` began and removes the data."""
+        for process in self.processes:
+            stop(process)
+        self.processes = []
+        shutil.rmtree(DATA / self.name, ignore_errors=True)
+
+
+def redis_server(port, folder, *extra):
+    """Starts one Redis whose every write is fsynced before it is answered."""
+    return start(["redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", folder, "--save", "",
+                  "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0",
+                  "--maxclients", "5000", *extra], f"redis-{port}.log")
+
+
+def redis_answers(port):
+    """Whether a Redis answers there."""
+    return run(["redis-cli", "-p", port, "ping"], 5).strip() == "PONG"
+
+
+class Redis(Side):
+    """Redis, one node, append-only file synced at every write: one copy, so a weaker promise than Dictum's."""
+
+    name, title = "redis", "Redis, 1 node, AOF always"
+    port = 17379
+
+    def start(self):
+        """Starts the server on an empty folder and writes every key."""
+        require_free_ports([self.port], self.title)
+        self.processes = [redis_server(self.port, fresh_folder(self.name))]
+        wait_until(lambda: redis_answers(self.port), "Redis")
+        drive("fill", "-addr", f"127.0.0.1:{self.port}", "-keys", KEYS, "-size", VALUE_BYTES)
+
+    def measure(self, row):
+        """Drives the row's load once."""
+        test, clients, pipeline = row.load
+        return redis_benchmark(self.port, test, clients, pipeline, self.count(row))
+
+
+class RedisWait(Side):
+    """Redis, one primary and two replicas, WAIT 1 after each write: two copies, but no election and no promise."""
+
+    name, title = "redis-wait", "Redis, 1+2, AOF always, WAIT 1"
+    port = 17479
+    requests = {"set1": 4_000, "set256": 80_000}
+
+    def start(self):
+        """Starts primary and replicas and waits until both replicas follow."""
+        ports = [self.port, self.port + 1, self.port + 2]
+        require_free_ports(ports, self.title)
+        folder = fresh_folder(self.name)
+        for port in ports:
+            (folder / str(port)).mkdir()
+            extra = [] if port == self.port else ["--replicaof", "127.0.0.1", self.port]
+            self.processes.append(redis_server(port, folder / str(port), *extra))
+            wait_until(lambda port=port: redis_answers(port), "Redis")
+
+        def following():
+            text = run(["redis-cli", "-p", self.port, "info", "replication"], 5)
+            return text.count("state=online") == 2
+
+        wait_until(following, "Redis's replicas")
+        drive("fill", "-addr", f"127.0.0.1:{self.port}", "-keys", KEYS, "-size", VALUE_BYTES)
+
+    def measure(self, row):
+        """Drives SET + WAIT 1 with our own client: redis-benchmark cannot send two commands as one operation."""
+        _, clients, _ = row.load
+        figures = drive("setwait", "-addr", f"127.0.0.1:{self.port}", "-clients", clients, "-requests",
+                        self.count(row), "-replicas", 1, "-size", VALUE_BYTES, "-keys", KEYS)
+        if figures["too_few_replicas"]:
+            raise BenchError(f"WAIT was answered too small {figures['too_few_replicas']} times")
+        return figures
+
+
+class Etcd(Side):
+    """etcd, three nodes: the same promise as Dictum's."""
+
+    name, title = "etcd", "etcd, 3 nodes"
+    base = 17579
+    requests = {"set1": 2_000, "set256": 40_000, "get256": 50_000}
+
+    def __init__(self, scale):
+        super().__init__(scale)
+        self.clients = [f"127.0.0.1:{self.base + node}" for node in range(3)]
+        self.peers = [f"http://127.0.0.1:{self.base + 10 + node}" for node in range(3)]
+
+    def _start_node(self, node, state):
+        cluster = ",".join(f"e{n}={peer}" for n, peer in enumerate(self.peers))
+        client = f"http://{self.clients[node]}"
+        return start([BIN / "etcd", "--name", f"e{node}", "--data-dir", DATA / self.name / f"e{node}",
+                      "--listen-client-urls", client, "--advertise-client-urls", client,
+                      "--listen-peer-urls", self.peers[node], "--initial-advertise-peer-urls", self.peers[node],
+                      "--initial-cluster", cluster, "--initial-cluster-state", state,
+                      "--quota-backend-bytes", 8 << 30, "--log-level", "error"], f"etcd-{node}.log")
+
+    def _status(self, node):
+        request = urllib.request.Request(f"http://{self.clients[node]}/v3/maintenance/status", b"{}", method="POST")
+        with urllib.request.urlopen(request, timeout=2) as answer:
+            return json.load(answer)
+
+    def _leader(self):
+        """Index of the node that all three take for the leader, or None."""
+        seen = [self._status(node) for node in range(3)]
+        leaders = {s.get("leader", "0") for s in seen}
+        if len(leaders) != 1:
+            return None
+        ids = [s["header"]["member_id"] for s in seen]
+        leader = leaders.pop()
+        return {"node": ids.index(leader)} if leader in ids else None
+
+    def start(self):
+        """Starts three nodes on empty folders and puts the first keys."""
+        ports = [self.base + n for n in range(3)] + [self.base + 10 + n for n in range(3)]
+        require_free_ports(ports, self.title)
+        fresh_folder(self.name)
+        self.processes = [self._start_node(node, "new") for node in range(3)]
+        wait_until(self._leader, "etcd's leader")
+        self._tool(256, "put", "--key-size", 16, "--val-size", VALUE_BYTES, "--total", 5000, "--key-space-size", KEYS)
+        # Sequential keys of the tool are big-endian numbers of 16 bytes; a key of our own for the reads is simpler.
+        body = json.dumps({"key": "cmVhZDowMDAwMDAwMDAwMQ==", "value": "eHh4eHh4eHh4eHh4" * 21}).encode()
+        request = urllib.request.Request(f"http://{self.clients[0]}/v3/kv/put", body, method="POST")
+        urllib.request.urlopen(request, timeout=5).close()
+
+    def _tool(self, clients, command, *arguments):
+        """Runs etcd's benchmark tool, with the load on the leader as in Dictum's rows."""
+        connections = 1 if clients == 1 else max(1, clients // 4)
+        text = run([BIN / "etcd-benchmark", "--precise", "--endpoints", ",".join(self.clients), "--target-leader",
+                    "--conns", connections, "--clients", clients, command, *arguments], seconds=300)
+        found = {}
+        for line in text.splitlines():
+            words = line.split()
+            if line.strip().startswith("Requests/sec:"):
+                found["rate"] = float(words[-1])
+            elif line.strip().startswith("Slowest:"):
+                found["max_ms"] = 1000 * float(words[-2] if words[-1] == "secs." else words[-1])
+            elif "% in" in line and words[0] in ("50%", "99%"):
+                found[f"p{words[0][:-1]}_ms"] = 1000 * float(words[2])
+        if "rate" not in found or "p50_ms" not in found:
+            raise BenchError(f"etcd's benchmark tool printed no figures:\n{text[-500:]}")
+        if "Error distribution" in text:
+            raise BenchError(f"etcd's benchmark tool met errors:\n{text[-500:]}")
+        return found
+
+    def measure(self, row):
+        """Drives the row's load once with etcd's own tool."""
+        test, clients, _ = row.load
+        if test == "set":
+            return self._tool(clients, "put", "--key-size", 16, "--val-size", VALUE_BYTES, "--total",
+                              self.count(row), "--key-space-size", KEYS)
+        return self._tool(clients, "range", "read:00000000001", "--consistency", "l", "--total", self.count(row))
+
+    def kill_leader(self):
+        """Kills the leader under load, measures the gap, and brings the node back."""
+        leader = wait_until(self._leader, "etcd's leader")["node"]
+        others = [self.clients[n] for n in range(3) if n != leader]
+        figures = drive("gap", "-kind", "etcd", "-addrs", ",".join([*others, self.clients[leader]]), "-kill",
+                        self.processes[leader].pid, "-after", "6s")
+        stop(self.processes[leader])
+        self.processes[leader] = self._start_node(leader, "existing")
+
+        def caught_up():
+            applied = [int(self._status(n)["raftAppliedIndex"]) for n in range(3)]
+            return self._leader() and max(applied) - applied[leader] < 10
+
+        wait_until(caught_up, "etcd's restarted node", 60)
+        return figures
+
+
+class Dictum(Side):
+    """Dictum, three nodes by `dictum dev`; the load goes to the leader."""
+
+    name, title = "dictum", "Dictum, 3 nodes"
+    requests = {"set1": 6_000, "set256": 120_000, "set50x16": 250_000, "get256": 120_000, "get50x16": 400_000}
+
+    def __init__(self, scale, program, base_port):
+        super().__init__(scale)
+        self.program = program
+        self.base_port = base_port
+        self.nodes = []
+        self.restarted = {}
+
+    def can(self, row):
+        """Dictum is in every row."""
+        return True
+
+    def start(self):
+        """Starts `dictum dev` on an empty folder and writes every key."""
+        ports = [self.base_port + offset + node for offset in (0, 1000, 2000) for node in range(3)]
+        require_free_ports(ports, self.title)
+        log = WORK / "logs" / "dictum-dev.out"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        (DATA / self.name).mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(DATA / self.name)
+        with open(log, "wb") as output:
+            process = start([self.program, "dev", "--json", "--fresh", "--base-port", self.base_port, "--dir",
+                             DATA / self.name], "dictum-dev.log", stdout=output)
+        self.processes = [process]
+
+        def ready():
+            if process.poll() is not None:
+                raise SystemExit(f"dictum dev ended with {process.returncode}; see {WORK / 'logs' / 'dictum-dev.log'}")
+            for line in log.read_text().splitlines():
+                if line.startswith("{"):
+                    return json.loads(line)["nodes"]
+            return None
+
+        self.nodes = wait_until(ready, "dictum dev to be ready")
+        leader = self._leader()
+        drive("fill", "-addr", leader["resp"], "-keys", KEYS, "-size", VALUE_BYTES)
+
+    def stop(self):
+        """Ends `dictum dev` and the nodes that were restarted one by one."""
+        for process in self.restarted.values():
+            stop(process)
+        self.restarted = {}
+        super().stop()
+
+    def _status(self, address):
+        return json.loads(run([self.program, "status", "--json", "--at", address], 10))
+
+    def _leader(self):
+        """The node that a majority of the nodes take for the leader."""
+
+        def agreed():
+            votes = {}
+            for node in self.nodes:
+                try:
+                    name = self._status(node["resp"])["leader"]
+                except BenchError:
+                    continue
+                votes[name] = votes.get(name, 0) + 1
+            for node in self.nodes:
+                if votes.get(node["name"], 0) * 2 > len(self.nodes):
+                    return node
+            return None
+
+        return wait_until(agreed, "a leader of Dictum")
+
+    def measure(self, row):
+        """Drives the row's load once against the leader."""
+        test, clients, pipeline = row.load
+        port = self._leader()["resp"].rsplit(":", 1)[1]
+        return redis_benchmark(port, test, clients, pipeline, self.count(row))
+
+    def kill_leader(self):
+        """Kills the leader under load, measures the gap, and brings the node back."""
+        leader = self._leader()
+        others = [node["resp"] for node in self.nodes if node is not leader]
+        figures = drive("gap", "-kind", "resp", "-addrs", ",".join([*others, leader["resp"]]), "-kill",
+                        leader["pid"], "-after", "4s")
+        if leader["name"] in self.restarted:
+            stop(self.restarted[leader["name"]])
+        command = leader["start"]
+        command = command if isinstance(command, list) else command.split()
+        process = start(command, f"dictum-{leader['name']}.log")
+        self.restarted[leader["name"]] = process
+        leader["pid"] = process.pid
+        marker = figures["acknowledged"]
+        run(["redis-cli", "-p", others[0].rsplit(":", 1)[1], "set", "bench:marker", marker], 10)
+
+        def caught_up():
+            port = leader["resp"].rsplit(":", 1)[1]
+            return run(["redis-cli", "-p", port, "get", "bench:marker"], 10).strip() == str(marker)
+
+        wait_until(caught_up, "the restarted node of Dictum", 60)
+        wait_until(lambda: lag_of(self._status(leader["resp"])) < 100, "the restarted node to catch up", 60)
+        return figures
+
+
+def lag_of(status):
+    """How many decided entries the asked node has not applied, as far as its status tells; 0 if it does not."""
+    own = [node for node in status.get("nodes", []) if node.get("name") == status.get("node")]
+    positions = [node["applied"] for node in status.get("nodes", []) if isinstance(node.get("applied"), int)]
+    if own and isinstance(own[0].get("applied"), int) and positions:
+        return max(positions) - own[0]["applied"]
+    return 0
