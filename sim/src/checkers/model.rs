@@ -1,0 +1,302 @@
+//! The small sequential model that histories are compared with: a few keys, each absent or with a value and
+//! perhaps a time to live.
+//!
+//! A key with a time to live may become absent by itself from a certain moment on, and stays so until it is
+//! written again. So a command may lead to more than one next state.
+
+use std::collections::HashMap;
+
+use crate::history::{Command, Op, Operation, Outcome, Reply, bytes_of};
+
+/// A value's number in [`Values`]; 0 means absent.
+pub type ValueId = u32;
+
+/// "There is nothing."
+pub const ABSENT: ValueId = 0;
+
+/// What "never expires" is for [`Slot::expires`].
+pub const NEVER: u64 = u64::MAX;
+
+/// One key's state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Slot {
+    /// Its value, or [`ABSENT`].
+    pub value: ValueId,
+    /// The earliest nanosecond at which it may disappear, or [`NEVER`].
+    pub expires: u64,
+}
+
+/// The state of a group of keys, by the keys' numbers within the group.
+pub type State = Vec<Slot>;
+
+/// Values by number, so that states are small and quickly compared.
+#[derive(Debug)]
+pub struct Values {
+    numbers: HashMap<Vec<u8>, ValueId>,
+    values: Vec<Vec<u8>>,
+    appended: HashMap<(ValueId, ValueId), ValueId>,
+}
+
+impl Default for Values {
+    fn default() -> Values {
+        Values { numbers: HashMap::new(), values: vec![Vec::new()], appended: HashMap::new() }
+    }
+}
+
+impl Values {
+    /// The number of a value, the same for equal values.
+    pub fn number(&mut self, value: &[u8]) -> ValueId {
+        if let Some(&number) = self.numbers.get(value) {
+            return number;
+        }
+        let number = u32::try_from(self.values.len()).expect("fewer values than 2^32 fit into memory");
+        self.numbers.insert(value.to_vec(), number);
+        self.values.push(value.to_vec());
+        number
+    }
+
+    /// The value that a number stands for; [`ABSENT`] stands for no bytes.
+    #[must_use]
+    pub fn value(&self, number: ValueId) -> &[u8] {
+        &self.values[number as usize]
+    }
+
+    fn append(&mut self, first: ValueId, second: ValueId) -> ValueId {
+        if let Some(&number) = self.appended.get(&(first, second)) {
+            return number;
+        }
+        let mut joined = self.value(first).to_vec();
+        joined.extend_from_slice(self.value(second));
+        let number = self.number(&joined);
+        self.appended.insert((first, second), number);
+        number
+    }
+}
+
+/// A command with its texts replaced by numbers.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    op: Op,
+    key: usize,
+    argument: ValueId,
+    expected: ValueId,
+    number: i64,
+    reply: Option<Seen>,
+}
+
+/// A reply with its text replaced by a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Seen {
+    Nil,
+    Integer(i64),
+    Value(ValueId),
+}
+
+/// An operation made ready for the search.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// When it was asked.
+    pub invoke: u64,
+    /// When it was over; `u64::MAX` if it may take effect at any later time.
+    pub finish: u64,
+    /// Whether it took effect for certain.
+    pub certain: bool,
+    /// Its place in the history, for messages.
+    pub index: usize,
+    steps: Vec<Step>,
+    watched: Vec<(usize, ValueId)>,
+    /// Every key that it touches, sorted, and whether it overwrites that key without looking at it first.
+    keys: Vec<(usize, bool)>,
+}
+
+impl Prepared {
+    /// Whether it makes sense that `next` directly follows this operation, which is of uncertain effect.
+    ///
+    /// If it touches no common key, this operation could as well come later (it has no end); if it blindly overwrites
+    /// all of them, this operation could as well never happen. So an order that needs neither exists whenever one
+    /// exists at all, and the search looks for no other.
+    #[must_use]
+    pub fn may_be_followed_by(&self, next: &Prepared) -> bool {
+        let found = |key: usize| next.keys.iter().find(|&&(other, _)| other == key);
+        let common = self.keys.iter().filter(|&&(key, _)| found(key).is_some()).count();
+        let overwritten = self.keys.iter().filter(|&&(key, _)| found(key).is_some_and(|&(_, blind)| blind)).count();
+        (common > 0 || !next.certain) && overwritten < self.keys.len()
+    }
+
+    /// Whether this operation certainly took effect and writes nothing.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        self.steps.iter().all(|step| matches!(step.op, Op::Get | Op::Exists | Op::Pttl))
+    }
+}
+
+/// Makes an operation ready; `key` numbers the keys of its group. `None` if it certainly had no effect.
+pub fn prepare(
+    operation: &Operation,
+    index: usize,
+    values: &mut Values,
+    key: &mut dyn FnMut(&str) -> usize,
+) -> Option<Prepared> {
+    let certain = match operation.outcome {
+        Outcome::Done => true,
+        Outcome::Maybe => false,
+        Outcome::Failed => return None,
+    };
+    let mut text = |text: &Option<String>| text.as_ref().map_or(ABSENT, |text| values.number(&bytes_of(text)));
+    let watched: Vec<(usize, ValueId)> =
+        operation.watched.iter().map(|watched| (key(&watched.key), text(&watched.value))).collect();
+    let steps: Vec<Step> = operation
+        .commands
+        .iter()
+        .enumerate()
+        .map(|(at, command)| Step {
+            op: command.op,
+            key: key(&command.key),
+            argument: text(&command.argument),
+            expected: text(&command.expected),
+            number: command.number.unwrap_or(1),
+            reply: certain.then(|| match &operation.replies[at] {
+                Reply::Nil => Seen::Nil,
+                Reply::Integer(number) => Seen::Integer(*number),
+                Reply::Text(_) if answers_ok(command) => Seen::Value(ABSENT),
+                Reply::Text(value) => Seen::Value(text(&Some(value.clone()))),
+            }),
+        })
+        .collect();
+    let finish = if certain { operation.finish.unwrap_or(u64::MAX) } else { u64::MAX };
+    let mut keys: Vec<(usize, bool)> = watched.iter().map(|&(key, _)| (key, false)).collect();
+    for step in &steps {
+        if !keys.iter().any(|&(key, _)| key == step.key) {
+            let overwrites = match step.op {
+                Op::Set | Op::SetPx => true,
+                // Their answers show what was there before; without an answer nothing does.
+                Op::GetSet | Op::GetDel | Op::Del => !certain,
+                _ => false,
+            };
+            keys.push((step.key, overwrites));
+        }
+    }
+    keys.sort_unstable();
+    Some(Prepared { invoke: operation.invoke, finish, certain, index, steps, watched, keys })
+}
+
+fn answers_ok(command: &Command) -> bool {
+    matches!(command.op, Op::Set | Op::SetPx | Op::SetIfEq)
+}
+
+/// Appends to `next` every state to which `operation` may lead from `state`, the unchanged one first.
+///
+/// `clock_error` is how many nanoseconds too early any node may take a time to live for over.
+pub fn step(state: &State, operation: &Prepared, clock_error: u64, values: &mut Values, next: &mut Vec<State>) {
+    next.clear();
+    // Every choice of which of the touched keys, whose time may have come, are gone by now.
+    let mut touched: Vec<usize> = Vec::new();
+    for key in operation.steps.iter().map(|step| step.key).chain(operation.watched.iter().map(|&(key, _)| key)) {
+        let slot = state[key];
+        if slot.value != ABSENT && slot.expires <= operation.finish && !touched.contains(&key) {
+            touched.push(key);
+        }
+    }
+    for gone in 0..(1u32 << touched.len().min(16)) {
+        let mut after = state.clone();
+        for (bit, &key) in touched.iter().enumerate() {
+            if gone & (1 << bit) != 0 {
+                after[key] = Slot { value: ABSENT, expires: NEVER };
+            }
+        }
+        if operation.watched.iter().all(|&(key, value)| after[key].value == value)
+            && operation.steps.iter().all(|step| apply(&mut after, step, operation.invoke, clock_error, values))
+        {
+            next.push(after);
+        }
+    }
+}
+
+/// Applies one command; false if its reply was another one.
+fn apply(state: &mut State, step: &Step, invoke: u64, clock_error: u64, values: &mut Values) -> bool {
+    let slot = &mut state[step.key];
+    let before = *slot;
+    let present = before.value != ABSENT;
+    let deadline = || {
+        let lifetime = u64::try_from(step.number).unwrap_or(0).saturating_mul(1_000_000);
+        invoke.saturating_add(lifetime).saturating_sub(clock_error)
+    };
+    let of_value = |value: ValueId| if value == ABSENT { Seen::Nil } else { Seen::Value(value) };
+    let flag = |yes: bool| Seen::Integer(i64::from(yes));
+    let ok = Seen::Value(ABSENT);
+    let answer = match step.op {
+        Op::Get => of_value(before.value),
+        Op::Exists => flag(present),
+        Op::Pttl => {
+            // How much is left is not part of the model; whether the key is there, and has a deadline, is.
+            return match step.reply {
+                None => true,
+                Some(Seen::Integer(-2)) => !present,
+                Some(Seen::Integer(-1)) => present && before.expires == NEVER,
+                Some(Seen::Integer(left)) => left >= 0 && present && before.expires != NEVER,
+                Some(_) => false,
+            };
+        }
+        Op::Set => {
+            *slot = Slot { value: step.argument, expires: NEVER };
+            ok
+        }
+        Op::SetPx => {
+            *slot = Slot { value: step.argument, expires: deadline() };
+            ok
+        }
+        Op::SetNx => {
+            if !present {
+                *slot = Slot { value: step.argument, expires: NEVER };
+            }
+            flag(!present)
+        }
+        Op::SetIfEq => {
+            if present && before.value == step.expected {
+                *slot = Slot { value: step.argument, expires: NEVER };
+                ok
+            } else {
+                Seen::Nil
+            }
+        }
+        Op::GetSet => {
+            *slot = Slot { value: step.argument, expires: NEVER };
+            of_value(before.value)
+        }
+        Op::GetDel => {
+            *slot = Slot { value: ABSENT, expires: NEVER };
+            of_value(before.value)
+        }
+        Op::Append => {
+            let value = if present { values.append(before.value, step.argument) } else { step.argument };
+            slot.value = value;
+            Seen::Integer(i64::try_from(values.value(value).len()).unwrap_or(i64::MAX))
+        }
+        Op::Incr => {
+            let number = if present {
+                std::str::from_utf8(values.value(before.value)).ok().and_then(|text| text.parse::<i64>().ok())
+            } else {
+                Some(0)
+            };
+            // What is not a number makes the command fail; the workloads never increment anything else.
+            let Some(sum) = number.and_then(|number| number.checked_add(step.number)) else { return false };
+            slot.value = values.number(sum.to_string().as_bytes());
+            Seen::Integer(sum)
+        }
+        Op::Del => {
+            *slot = Slot { value: ABSENT, expires: NEVER };
+            flag(present)
+        }
+        Op::Pexpire => {
+            if present {
+                slot.expires = deadline();
+            }
+            flag(present)
+        }
+        Op::Persist => {
+            slot.expires = NEVER;
+            flag(present && before.expires != NEVER)
+        }
+    };
+    step.reply.is_none_or(|reply| reply == answer)
+}
