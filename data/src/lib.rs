@@ -17,6 +17,7 @@
 //! view says so ([`view::View::met_expired`]); the caller then proposes [`apply::expire_due`] with that clock as its
 //! time and repeats the read, so no replica can show a key again that was shown as gone.
 
+pub mod algorithms;
 pub mod apply;
 pub mod args;
 pub mod blob;

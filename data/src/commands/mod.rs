@@ -3,11 +3,14 @@
 //! A command is a struct of its parsed arguments. `parse` refuses what is wrong with the arguments alone, before the
 //! command goes to the log; `apply` or `read` does the rest. To add one: write its file and add its line to the table.
 
+pub mod bitmap;
 pub mod dictum;
 pub mod key;
 pub mod options;
 pub(crate) mod prelude;
+pub mod server;
 pub mod string;
+pub(crate) mod subcommand;
 
 use crate::args::Args;
 use crate::failure::Failure;
@@ -88,11 +91,47 @@ macro_rules! read {
 #[rustfmt::skip]
 pub static COMMANDS: &[Entry] = &[
     // Strings.
+    write!(string::append::Append),
+    write!(string::incr::Decr),
+    write!(string::incr::DecrBy),
+    write!(string::delex::DelEx),
     read!(string::get::Get),
+    write!(string::getdel::GetDel),
+    write!(string::getex::GetEx),
+    read!(string::getrange::GetRange),
+    write!(string::getset::GetSet),
+    write!(string::incr::Incr),
+    write!(string::incr::IncrBy),
+    write!(string::incrbyfloat::IncrByFloat),
+    read!(string::mget::MGet),
+    write!(string::mset::MSet),
+    write!(string::msetex::MSetEx),
+    write!(string::mset::MSetNx),
+    write!(string::setex::PSetEx),
     write!(string::set::Set),
+    write!(string::setex::SetEx),
+    write!(string::setnx::SetNx),
+    write!(string::setrange::SetRange),
+    read!(string::strlen::StrLen),
+    read!(string::getrange::SubStr),
     // Keys.
     // Bits.
     // Of Dictum's own.
+    write!(bitmap::setbit::SetBit),
+    read!(bitmap::getbit::GetBit),
+    read!(bitmap::bitcount::BitCount),
+    read!(bitmap::bitpos::BitPos),
+    write!(bitmap::bitop::BitOp),
+    write!(bitmap::bitfield::BitField),
+    read!(bitmap::bitfield::BitFieldReadOnly),
+    read!(string::lcs::Lcs),
+    read!(string::digest::Digest),
+    read!(key::dump::Dump),
+    write!(key::restore::Restore),
+    read!(key::object::Object),
+    read!(key::keys::KeysMatching),
+    read!(key::scan::Scan),
+    read!(server::memory::Memory),
     read!(dictum::get::DictumGet),
     write!(dictum::set::DictumSet),
     write!(dictum::del::DictumDel),

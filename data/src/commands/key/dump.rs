@@ -1,0 +1,36 @@
+//! `DUMP key`
+
+use crate::algorithms::dump::dump_string;
+use crate::commands::prelude::*;
+
+/// A value as bytes that `RESTORE` takes, here or in a Redis.
+pub struct Dump<'a> {
+    key: KeyRef<'a>,
+}
+
+impl<'a> ReadCommand<'a> for Dump<'a> {
+    const SPEC: Spec = Spec {
+        name: "dump",
+        arity: 2,
+        flags: Flags::READONLY,
+        keys: Keys::ONE,
+        group: Group::Generic,
+        since: "2.6.0",
+        complexity: "O(N) where N is the size of the value",
+        summary: "Answers the value of a key in the format of Redis's files, without its expiry.",
+        arguments: "key",
+        example: "DUMP greeting",
+        subcommands: &[],
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        Ok(Dump { key: args.key(1)? })
+    }
+
+    fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
+        Ok(match view.get(self.key) {
+            Some(Record { value: Value::String(bytes), .. }) => Reply::bulk(dump_string(&bytes)),
+            None => Reply::Nil,
+        })
+    }
+}

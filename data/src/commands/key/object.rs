@@ -1,0 +1,108 @@
+//! `OBJECT ENCODING | FREQ | HELP | IDLETIME | REFCOUNT`
+
+use crate::commands::prelude::*;
+use crate::commands::subcommand::{self, KEY};
+
+/// What Redis would tell of how it keeps a value. Nothing here depends on it; tools ask for it.
+pub struct Object<'a> {
+    question: Question<'a>,
+}
+
+enum Question<'a> {
+    Encoding(KeyRef<'a>),
+    Frequency(KeyRef<'a>),
+    IdleTime(KeyRef<'a>),
+    ReferenceCount(KeyRef<'a>),
+    Help,
+}
+
+/// Longest string that Redis keeps together with its header.
+const EMBEDDED_BYTES_MAX: usize = 44;
+/// Integers below this are shared by all keys of a Redis.
+const SHARED_INTEGERS: i64 = 10_000;
+
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<argument>]. Subcommands are:",
+    "ENCODING <key>",
+    "    The name of the representation that Redis would choose for the value.",
+    "FREQ <key>",
+    "    How often the key is used; an error, because no eviction policy counts it.",
+    "IDLETIME <key>",
+    "    Seconds since the key was last used; always 0, because uses are not recorded.",
+    "REFCOUNT <key>",
+    "    How many references to the value a Redis would count.",
+    "HELP",
+    "    This text.",
+];
+
+const SUBCOMMANDS: &[Spec] = &[
+    subcommand("object|encoding", 3, KEY, "key", "Answers the representation that Redis would choose for a value."),
+    subcommand("object|freq", 3, KEY, "key", "Answers how often a key is used, under a policy that counts it."),
+    subcommand("object|help", 2, Keys::None, "", "Describes the subcommands."),
+    subcommand("object|idletime", 3, KEY, "key", "Answers the seconds since a key was last used."),
+    subcommand("object|refcount", 3, KEY, "key", "Answers how many references to a value a Redis would count."),
+];
+
+const fn subcommand(
+    name: &'static str,
+    arity: i32,
+    keys: Keys,
+    arguments: &'static str,
+    summary: &'static str,
+) -> Spec {
+    subcommand::spec(Group::Generic, name, arity, keys, arguments, summary)
+}
+
+impl<'a> ReadCommand<'a> for Object<'a> {
+    const SPEC: Spec = Spec {
+        name: "object",
+        arity: -2,
+        flags: Flags::READONLY,
+        keys: KEY,
+        group: Group::Generic,
+        since: "2.2.3",
+        complexity: "O(1)",
+        summary: "Tells how a Redis would keep a value.",
+        arguments: "ENCODING key | FREQ key | HELP | IDLETIME key | REFCOUNT key",
+        example: "OBJECT ENCODING greeting",
+        subcommands: SUBCOMMANDS,
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        let spec = subcommand::find(&Self::SPEC, args)?;
+        let question = match spec.name {
+            "object|encoding" => Question::Encoding(args.key(2)?),
+            "object|freq" => Question::Frequency(args.key(2)?),
+            "object|idletime" => Question::IdleTime(args.key(2)?),
+            "object|refcount" => Question::ReferenceCount(args.key(2)?),
+            _ => Question::Help,
+        };
+        Ok(Object { question })
+    }
+
+    fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
+        let (Question::Encoding(key)
+        | Question::Frequency(key)
+        | Question::IdleTime(key)
+        | Question::ReferenceCount(key)) = self.question
+        else {
+            return Ok(Reply::Array(HELP.iter().map(|line| Reply::Simple(line)).collect()));
+        };
+        let Some(Record { value: Value::String(bytes), .. }) = view.get(key) else { return Ok(Reply::Nil) };
+        let integer = crate::args::parse_integer(&bytes);
+        match self.question {
+            Question::Encoding(_) if integer.is_some() => Ok(Reply::bulk("int")),
+            Question::Encoding(_) if bytes.len() <= EMBEDDED_BYTES_MAX => Ok(Reply::bulk("embstr")),
+            Question::Encoding(_) => Ok(Reply::bulk("raw")),
+            Question::Frequency(_) => Err(Failure::Text(
+                "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
+                 switching between policies at runtime LRU and LFU data will take some time to adjust.",
+            )),
+            Question::ReferenceCount(_) if integer.is_some_and(|integer| (0..SHARED_INTEGERS).contains(&integer)) => {
+                Ok(Reply::Integer(i64::from(i32::MAX)))
+            }
+            Question::ReferenceCount(_) => Ok(Reply::Integer(1)),
+            Question::IdleTime(_) | Question::Help => Ok(Reply::Integer(0)),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
+
+use crate::algorithms::dump::{Damage, restore_string};
+use crate::commands::prelude::*;
+use base::WallTime;
+
+/// Gives a key the value that `DUMP` answered, here or in a Redis.
+pub struct Restore<'a> {
+    key: KeyRef<'a>,
+    value: Vec<u8>,
+    /// Milliseconds; 0 for no expiry.
+    ttl_ms: u64,
+    /// Whether `ttl_ms` is a date and not a duration.
+    absolute: bool,
+    replace: bool,
+}
+
+impl<'a> WriteCommand<'a> for Restore<'a> {
+    const SPEC: Spec = Spec {
+        name: "restore",
+        arity: -4,
+        flags: Flags::WRITE.and(Flags::DENYOOM),
+        keys: Keys::ONE,
+        group: Group::Generic,
+        since: "2.6.0",
+        complexity: "O(N) where N is the size of the value",
+        summary: "Creates a key from what DUMP answered.",
+        arguments: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+        example: "RESTORE number 0 \"\\x00\\xc0\\n\\n\\x00n\\x9fWE\\x0e\\xaec\\xbb\"",
+        subcommands: &[],
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        let (mut replace, mut absolute) = (false, false);
+        // Idle time and frequency are checked and then forgotten: nothing here is evicted by them.
+        let (mut idle, mut frequency) = (None, None);
+        let mut index = 4;
+        while index < args.len() {
+            let has_value = index + 1 < args.len();
+            if args.is(index, "REPLACE") {
+                replace = true;
+            } else if args.is(index, "ABSTTL") {
+                absolute = true;
+            } else if args.is(index, "IDLETIME") && has_value && frequency.is_none() {
+                index += 1;
+                idle = Some(args.integer(index)?);
+                if idle < Some(0) {
+                    return Err(Failure::Text("ERR Invalid IDLETIME value, must be >= 0"));
+                }
+            } else if args.is(index, "FREQ") && has_value && idle.is_none() {
+                index += 1;
+                let given = args.integer(index)?;
+                if !(0..=255).contains(&given) {
+                    return Err(Failure::Text("ERR Invalid FREQ value, must be >= 0 and <= 255"));
+                }
+                frequency = Some(given);
+            } else {
+                return Err(Failure::Syntax);
+            }
+            index += 1;
+        }
+        let ttl_ms =
+            u64::try_from(args.integer(2)?).map_err(|_| Failure::Text("ERR Invalid TTL value, must be >= 0"))?;
+        let value = restore_string(args.get(3)?).map_err(|damage| match damage {
+            Damage::VersionOrChecksum => Failure::Text("ERR DUMP payload version or checksum are wrong"),
+            Damage::Format => Failure::Text("ERR Bad data format"),
+        })?;
+        check_length(value.len() as u64)?;
+        Ok(Restore { key: args.key(1)?, value, ttl_ms, absolute, replace })
+    }
+
+    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        if !self.replace && tx.exists(self.key) {
+            return Err(Failure::Text("BUSYKEY Target key name already exists."));
+        }
+        let deadline = match (self.ttl_ms, self.absolute) {
+            (0, _) => None,
+            (date, true) => Some(WallTime(date)),
+            (duration, false) => Some(WallTime(tx.time().0.saturating_add(duration))),
+        };
+        tx.put(self.key, Value::String(self.value.into()), deadline);
+        Ok(Reply::Ok)
+    }
+}

@@ -1,0 +1,110 @@
+//! `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
+//!
+//! A cursor is a store order (see [`StoreKey`]): the page begins with the first key at or behind it. Keys never move
+//! in the store, so one that is there all the time is met exactly once, on whichever node each page is answered.
+//! Keys that share an order are always in one page, because a cursor cannot point between them.
+
+use crate::algorithms::glob::Glob;
+use crate::commands::prelude::*;
+use crate::store::{StoreKey, first_order};
+use std::ops::Bound;
+
+/// Keys looked at for one page, unless the client asks for another number: that of Redis.
+const COUNT_DEFAULT: usize = 10;
+
+/// A page of the keys.
+pub struct Scan<'a> {
+    cursor: u64,
+    glob: Option<Glob>,
+    count: usize,
+    type_name: Option<&'a [u8]>,
+}
+
+impl<'a> ReadCommand<'a> for Scan<'a> {
+    const SPEC: Spec = Spec {
+        name: "scan",
+        arity: -2,
+        flags: Flags::READONLY,
+        keys: Keys::None,
+        group: Group::Generic,
+        since: "2.8.0",
+        complexity: "O(1) for each call; O(N) for all keys, where N is their number",
+        summary: "Walks through all keys, a page at a time: begin with cursor 0, go on until it comes back as 0.",
+        arguments: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+        example: "SCAN 0 MATCH user:* COUNT 100",
+        subcommands: &[],
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        let cursor = parse_cursor(args.get(1)?).ok_or(Failure::Text("ERR invalid cursor"))?;
+        let mut scan = Scan { cursor, glob: None, count: COUNT_DEFAULT, type_name: None };
+        let mut index = 2;
+        while index < args.len() {
+            if index + 1 == args.len() {
+                return Err(Failure::Syntax);
+            }
+            if args.is(index, "COUNT") {
+                let count = args.integer(index + 1)?;
+                scan.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Failure::Syntax)?;
+            } else if args.is(index, "MATCH") {
+                scan.glob = Some(Glob::new(args.get(index + 1)?));
+            } else if args.is(index, "TYPE") {
+                scan.type_name = Some(args.get(index + 1)?);
+            } else {
+                return Err(Failure::Syntax);
+            }
+            index += 2;
+        }
+        Ok(scan)
+    }
+
+    fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
+        let glob = self.glob.unwrap_or_else(|| Glob::new(b"*"));
+        let mut found = Vec::new();
+        let mut next = 0;
+        let mut last = None;
+        for (looked_at, (key, record, matches)) in records_matching(view, &glob, self.cursor).enumerate() {
+            if looked_at >= self.count && last != Some(key.order) {
+                next = key.order;
+                break;
+            }
+            last = Some(key.order);
+            let type_fits =
+                self.type_name.is_none_or(|name| record.value.type_name().as_bytes().eq_ignore_ascii_case(name));
+            if matches && type_fits {
+                found.push(Reply::Bulk(key.key.clone()));
+            }
+        }
+        Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(found)]))
+    }
+}
+
+/// A cursor: an unsigned number of 64 bits, leading zeros allowed.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
+}
+
+/// The records from store order `from` on among which matches can be, and whether each one matches.
+///
+/// A pattern that fixes a hash tag, such as `{user:7}:*`, can match in one hash slot only.
+pub(crate) fn records_matching<'v>(
+    view: &'v View<'_>,
+    glob: &'v Glob,
+    from: u64,
+) -> impl Iterator<Item = (&'v StoreKey, &'v Record, bool)> {
+    let slot = hash_slot_of(glob);
+    let from = slot.map_or(from, |slot| from.max(first_order(slot)));
+    let end = slot.map_or(u64::MAX, |slot| first_order(slot + 1));
+    view.records(Bound::Included(KeyRef { order: from, key: b"" }))
+        .take_while(move |(key, _)| key.order < end)
+        .map(|(key, record)| (key, record, glob.matches(&key.key)))
+}
+
+/// The only hash slot in which keys can match, if the pattern begins with a literal that holds a whole hash tag.
+fn hash_slot_of(glob: &Glob) -> Option<u16> {
+    let prefix = glob.literal_prefix();
+    let open = prefix.iter().position(|&byte| byte == b'{')?;
+    let close = prefix[open..].iter().position(|&byte| byte == b'}')?;
+    (close > 1).then(|| base::slots::hash_slot(&prefix))
+}

@@ -1,0 +1,3 @@
+//! Commands on a server as a whole that the state can answer.
+
+pub mod memory;
