@@ -85,14 +85,6 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// A floating-point number as Redis reads it: what C's `strtold` takes, but no blanks and nothing after it, and not NaN.
-#[must_use]
-pub fn parse_float(text: &[u8]) -> Option<f64> {
-    let text = std::str::from_utf8(text).ok()?;
-    let number: f64 = text.parse().ok()?;
-    (!number.is_nan()).then_some(number)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

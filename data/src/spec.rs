@@ -105,6 +105,8 @@ impl Keys {
     pub const ONE: Keys = Keys::Range { first: 1, last: 1, step: 1 };
     /// The first two arguments.
     pub const TWO: Keys = Keys::Range { first: 1, last: 2, step: 1 };
+    /// Every other argument from the first on: keys and values in turn.
+    pub const PAIRS: Keys = Keys::Range { first: 1, last: -1, step: 2 };
     /// All arguments.
     pub const ALL: Keys = Keys::Range { first: 1, last: -1, step: 1 };
 

@@ -114,9 +114,16 @@ pub static COMMANDS: &[Entry] = &[
     write!(string::setrange::SetRange),
     read!(string::strlen::StrLen),
     read!(string::getrange::SubStr),
+    read!(string::lcs::Lcs),
+    read!(string::digest::Digest),
     // Keys.
+    read!(key::dump::Dump),
+    write!(key::restore::Restore),
+    read!(key::object::Object),
+    read!(key::keys::KeysMatching),
+    read!(key::scan::Scan),
+    read!(server::memory::Memory),
     // Bits.
-    // Of Dictum's own.
     write!(bitmap::setbit::SetBit),
     read!(bitmap::getbit::GetBit),
     read!(bitmap::bitcount::BitCount),
@@ -124,14 +131,7 @@ pub static COMMANDS: &[Entry] = &[
     write!(bitmap::bitop::BitOp),
     write!(bitmap::bitfield::BitField),
     read!(bitmap::bitfield::BitFieldReadOnly),
-    read!(string::lcs::Lcs),
-    read!(string::digest::Digest),
-    read!(key::dump::Dump),
-    write!(key::restore::Restore),
-    read!(key::object::Object),
-    read!(key::keys::KeysMatching),
-    read!(key::scan::Scan),
-    read!(server::memory::Memory),
+    // Of Dictum's own.
     read!(dictum::get::DictumGet),
     write!(dictum::set::DictumSet),
     write!(dictum::del::DictumDel),
