@@ -1,0 +1,152 @@
+//! The acceptor: promises ballots, and makes its log like that of the leader it obeys.
+
+use base::limits::UNPERSISTED_BYTES_MAX;
+use base::{Ballot, NodeId, Position, Time};
+
+use crate::door::{Output, Planted, Record};
+use crate::message::{Entry, Message};
+use crate::replica::{Replica, Role};
+
+impl Replica {
+    /// Phase 1: promise, unless a higher ballot has been promised.
+    pub(crate) fn on_prepare(&mut self, now: Time, from: NodeId, ballot: Ballot, out: &mut Vec<Output>) {
+        if matches!(self.role, Role::Amnesiac(_)) || ballot.node != from {
+            return;
+        }
+        if ballot < self.promised {
+            return self.send(from, Message::Refuse { promised: self.promised }, out);
+        }
+        if ballot > self.promised {
+            self.promise(now, ballot, out);
+        }
+        // Asked again: the answer may have been lost.
+        let message = Message::Promise {
+            ballot,
+            tail: self.tail(),
+            incarnation: self.incarnation,
+            incarnations: self.incarnations.clone(),
+        };
+        out.push(Output::SendAfter { token: self.token, to: from, message });
+    }
+
+    /// Obeys `ballot` from now on and nothing lower; the promise is stored with token [`Replica::token`].
+    pub(crate) fn promise(&mut self, now: Time, ballot: Ballot, out: &mut Vec<Output>) {
+        assert!(ballot > self.promised, "promises only grow");
+        self.promised = ballot;
+        self.matched = (ballot, Position(0));
+        self.persist_state(out);
+        match self.role {
+            Role::Blank(_) | Role::Amnesiac(_) => {}
+            _ => {
+                self.become_follower(now);
+                self.give_way(now);
+            }
+        }
+    }
+
+    /// Phase 2: appends what follows the point where both logs agree, and answers once it is on disk.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(crate) fn on_accept(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        (previous, previous_ballot): (Position, Ballot),
+        entries: Vec<Entry>,
+        decided: Position,
+        out: &mut Vec<Output>,
+    ) {
+        if ballot.node != from {
+            return;
+        }
+        if ballot < self.promised {
+            return self.send(from, Message::Refuse { promised: self.promised }, out);
+        }
+        if let Role::Amnesiac(amnesiac) = &self.role
+            && !amnesiac.may_follow()
+        {
+            return;
+        }
+        if ballot > self.promised {
+            self.promise(now, ballot, out);
+        }
+        self.hear_leader(now, ballot);
+        if self.unpersisted_bytes > UNPERSISTED_BYTES_MAX && !entries.is_empty() {
+            // The disk does not keep up. Saying nothing makes the leader wait and ask again; memory stays bounded.
+            return self.probe("paxos: follower's disk too slow to take more");
+        }
+        let agrees = previous <= self.decided || self.log.ballot_at(previous) == Some(previous_ballot);
+        if !agrees || previous > self.log.last() {
+            self.probe("paxos: follower misses entries");
+            let message = Message::Mismatch { ballot, previous, last: self.log.last(), decided: self.decided };
+            return self.send(from, message, out);
+        }
+        let end = Position(previous.0 + entries.len() as u64);
+        if !self.append_from(previous, entries, out) {
+            return;
+        }
+        if self.config.planted == Some(Planted::TruncateDecided) && self.log.last() > end {
+            self.log.truncate_after(end.max(self.log.base()));
+            self.decided = self.decided.min(self.log.last());
+        }
+        if end > self.matched.1 {
+            self.matched = (ballot, end);
+        }
+        self.learn_decided(decided.min(self.matched.1));
+        let message = Message::Accepted { ballot, last: self.matched.1 };
+        if self.persisted() >= self.matched.1 && self.unpersisted.is_empty() {
+            self.send(from, message, out);
+        } else {
+            out.push(Output::SendAfter { token: self.token, to: from, message });
+        }
+    }
+
+    /// Makes the log hold `entries` after `previous`, where it is known to agree. Entries that are there already
+    /// stay; the first that differs is replaced, with everything after it. False if that would change the decided.
+    pub(crate) fn append_from(&mut self, previous: Position, entries: Vec<Entry>, out: &mut Vec<Output>) -> bool {
+        let mut position = previous;
+        let mut entries = entries.into_iter().peekable();
+        // What the log already has: below the base, lost (to be repaired by itself), or the same.
+        while let Some(entry) = entries.peek() {
+            let next = position.next();
+            if next > self.log.last() {
+                break;
+            }
+            let held = self.log.ballot_at(next);
+            if held.is_some_and(|ballot| ballot != entry.ballot) {
+                if next <= self.decided {
+                    let text = format!(
+                        "entry {next} is decided with ballot {} here and came with ballot {} from the leader of {}",
+                        held.unwrap_or_default(),
+                        entry.ballot,
+                        self.promised
+                    );
+                    out.push(Output::Fatal(text));
+                    return false;
+                }
+                self.probe("paxos: follower's log conflicts and is cut");
+                self.log.truncate_after(position);
+                break;
+            }
+            position = next;
+            entries.next();
+        }
+        let fresh: Vec<Entry> = entries.collect();
+        if !fresh.is_empty() {
+            let start = self.log.last();
+            for entry in &fresh {
+                self.log.append(entry.clone());
+            }
+            self.persist(Record::Append { previous: start, entries: fresh }, start, out);
+        }
+        true
+    }
+
+    /// Learns that everything up to `position` is decided, as far as this log agrees with the decided one.
+    pub(crate) fn learn_decided(&mut self, position: Position) {
+        if position > self.decided {
+            assert!(position <= self.log.last(), "only what the log holds can be known as decided");
+            self.decided = position;
+        }
+    }
+}

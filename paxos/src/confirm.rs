@@ -1,0 +1,103 @@
+//! Linearizable reads without a log entry: one round serves every read that waits.
+//!
+//! A read that asks at some moment gets the number of the next round to be *sent*. When a majority has
+//! answered that round, nobody else was elected before the read arrived, so the state at
+//! max(decided then, opening entry) contains every write that was acknowledged before it.
+
+use base::{Ballot, NodeId, Time};
+
+use crate::door::Output;
+use crate::message::Message;
+use crate::replica::{Replica, Role};
+
+/// Rounds of one leadership.
+#[derive(Debug)]
+pub(crate) struct Confirmation {
+    /// The last round that was sent.
+    sent: u64,
+    sent_at: Time,
+    /// The last round that a majority has answered.
+    confirmed: u64,
+    /// A read waits for round `sent + 1`.
+    wanted: bool,
+    /// The latest round that each follower has answered.
+    answered: Vec<(NodeId, u64)>,
+}
+
+impl Confirmation {
+    pub(crate) fn new(followers: impl Iterator<Item = NodeId>) -> Confirmation {
+        let answered = followers.map(|id| (id, 0)).collect();
+        Confirmation { sent: 0, sent_at: Time(0), confirmed: 0, wanted: false, answered }
+    }
+}
+
+impl Replica {
+    /// Asks for a confirmation that this replica leads now, and names the round that will bring it
+    /// ([`Output::Confirmed`]). None when it does not lead.
+    pub fn request_confirmation(&mut self) -> Option<u64> {
+        let confirmation = self.confirmation()?;
+        confirmation.wanted = true;
+        Some(confirmation.sent + 1)
+    }
+
+    /// Sends the next round if a read waits for it and none is under way.
+    pub(crate) fn flush_confirmation(&mut self, now: Time, out: &mut Vec<Output>) {
+        let (ballot, majority) = (self.promised, self.majority());
+        let Some(confirmation) = self.confirmation() else { return };
+        if !confirmation.wanted || confirmation.confirmed < confirmation.sent {
+            return;
+        }
+        confirmation.wanted = false;
+        confirmation.sent += 1;
+        confirmation.sent_at = now;
+        let round = confirmation.sent;
+        if majority == 1 {
+            confirmation.confirmed = round;
+            out.push(Output::Confirmed { round });
+        } else {
+            self.broadcast(&Message::Confirm { ballot, round }, out);
+        }
+    }
+
+    /// Asks again when a round's question or answer seems lost.
+    pub(crate) fn tick_confirmation(&mut self, now: Time, out: &mut Vec<Output>) {
+        let (ballot, heartbeat) = (self.promised, self.config.heartbeat);
+        let Some(confirmation) = self.confirmation() else { return };
+        if confirmation.confirmed < confirmation.sent && now.since(confirmation.sent_at) >= heartbeat {
+            confirmation.sent_at = now;
+            let round = confirmation.sent;
+            self.broadcast(&Message::Confirm { ballot, round }, out);
+        }
+        self.flush_confirmation(now, out);
+    }
+
+    pub(crate) fn on_confirm(&mut self, from: NodeId, ballot: Ballot, round: u64, out: &mut Vec<Output>) {
+        // Without memory of its promises a replica cannot say that there is no higher one.
+        if matches!(self.role, Role::Amnesiac(_)) {
+            return;
+        }
+        let message = if ballot < self.promised {
+            Message::Refuse { promised: self.promised }
+        } else {
+            Message::Confirmed { ballot, round }
+        };
+        self.send(from, message, out);
+    }
+
+    pub(crate) fn on_confirmed(&mut self, from: NodeId, ballot: Ballot, round: u64, out: &mut Vec<Output>) {
+        if ballot != self.promised {
+            return;
+        }
+        let majority = self.majority();
+        let Some(confirmation) = self.confirmation() else { return };
+        if let Some((_, answered)) = confirmation.answered.iter_mut().find(|(id, _)| *id == from) {
+            *answered = round.max(*answered);
+        }
+        let current = confirmation.sent;
+        let count = 1 + confirmation.answered.iter().filter(|(_, answered)| *answered >= current).count();
+        if count >= majority && confirmation.confirmed < current {
+            confirmation.confirmed = current;
+            out.push(Output::Confirmed { round: current });
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The replica's one door: inputs, outputs, and what must survive a crash.
+
+use std::time::Duration;
+
+use base::{Ballot, NodeId, Position};
+use bytes::Bytes;
+
+use crate::log::Log;
+use crate::message::{Entry, Message};
+
+/// What a replica is told once.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This replica's node.
+    pub me: NodeId,
+    /// All voters, sorted.
+    pub voters: Vec<NodeId>,
+    /// Who shall lead when all is well; further voters follow in circular order.
+    pub preferred: NodeId,
+    /// Seed of the jitter that keeps candidates from running at once.
+    pub seed: u64,
+    /// How often a leader with nothing to say speaks, and how often unanswered questions are asked again.
+    pub heartbeat: Duration,
+    /// How long a candidate waits for a majority before it tries again.
+    pub candidacy: Duration,
+    /// How long the preferred replica must have been up before leadership moves back to it.
+    pub settle: Duration,
+    /// Most bytes of entries proposed and not yet decided.
+    pub undecided_bytes_max: usize,
+    /// Breaks a rule, to prove that the simulator notices.
+    pub planted: Option<Planted>,
+}
+
+/// Rules of this crate that the simulator can have broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// The leader counts its own copy of an entry before it is on its disk.
+    CountUnsyncedSelf,
+    /// A follower cuts its log wherever a leader's message ends, decided or not.
+    TruncateDecided,
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// Time has passed.
+    Tick,
+    /// A message arrived.
+    Message {
+        /// From which voter.
+        from: NodeId,
+        /// What it says.
+        message: Message,
+    },
+    /// Append this to the log. Ignored unless [`crate::Replica::can_propose`].
+    Propose {
+        /// Opaque.
+        payload: Bytes,
+    },
+    /// Everything up to this token is on disk.
+    Persisted {
+        /// The token of an [`Output::Persist`].
+        token: Token,
+    },
+    /// What the failure detector thinks of a voter, and what that voter last said of itself. May be given at any time,
+    /// and is given whenever it changes.
+    Peer {
+        /// The voter.
+        peer: NodeId,
+        /// Whether both hear each other.
+        up: bool,
+        /// The ballot under which the peer says that it leads.
+        leads: Option<Ballot>,
+    },
+    /// Give the leadership to somebody else: to the preferred replica if it can, or to the best.
+    HandOver,
+    /// A snapshot up to `position` is on this node's disk: the log may be cut, keeping `keep` entries.
+    SnapshotTaken {
+        /// The last position that it covers.
+        position: Position,
+        /// How many entries to keep for followers.
+        keep: u64,
+    },
+    /// A snapshot from a peer is on this node's disk and is the state from now on.
+    SnapshotInstalled {
+        /// The last position that it covers.
+        position: Position,
+        /// The ballot of the entry there.
+        ballot: Ballot,
+    },
+    /// The turn ends: send what was gathered.
+    Flush,
+}
+
+/// Numbers what was given to the disk; grows by one with each [`Output::Persist`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Token(pub u64);
+
+/// What the owner shall do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Put this on disk, after everything before it; then say [`Input::Persisted`].
+    Persist {
+        /// Names it.
+        token: Token,
+        /// What.
+        record: Record,
+    },
+    /// Send at once.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// What.
+        message: Message,
+    },
+    /// Send, but not before everything up to `token` is on disk.
+    SendAfter {
+        /// What must be on disk first.
+        token: Token,
+        /// To whom.
+        to: NodeId,
+        /// What.
+        message: Message,
+    },
+    /// The peer needs a snapshot: what it lacks is not in the log any more.
+    SendSnapshot {
+        /// To whom.
+        to: NodeId,
+    },
+    /// All reads that were waiting for this round or an earlier one are confirmed.
+    Confirmed {
+        /// The round.
+        round: u64,
+    },
+    /// The disk had lost decided entries, and peers have given them back: a snapshot should be taken soon.
+    Repaired,
+    /// What an operator should know.
+    Event(String),
+    /// A rule that must hold does not. The node must not go on.
+    Fatal(String),
+}
+
+/// What goes to the journal. Replayed in order, records rebuild the replica.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// Only the [`HardState`] has changed. (It accompanies every record anyway.)
+    State,
+    /// The log now ends with `entries` right after `previous`; whatever was there before is replaced.
+    Append {
+        /// The position before the first entry.
+        previous: Position,
+        /// The entries.
+        entries: Vec<Entry>,
+    },
+    /// The log begins anew after `position`, which a snapshot on disk covers.
+    Reset {
+        /// The last covered position.
+        position: Position,
+        /// The ballot of the entry there.
+        ballot: Ballot,
+    },
+}
+
+/// What a replica must never forget. The owner stores the current one with every batch of records.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HardState {
+    /// No ballot below this is obeyed.
+    pub promised: Ballot,
+    /// Known to be decided. May lag behind the truth.
+    pub decided: Position,
+    /// Which life of this replica's memory this is. Grows when the memory is lost.
+    pub incarnation: u64,
+    /// The highest known incarnation of each voter, in the voters' order; empty until the group is founded.
+    pub incarnations: Vec<u64>,
+    /// The replica has lost memory and has not yet recovered: it must not vote.
+    pub recovering: bool,
+}
+
+/// What the disk remembered.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// The last stored state; none on an empty folder.
+    pub state: Option<HardState>,
+    /// The log, with a hole where decided entries were lost.
+    pub log: Log,
+    /// The disk cannot prove that it holds everything this replica ever promised or accepted.
+    pub unprovable: bool,
+    /// This folder's incarnation, drawn when it was made.
+    pub incarnation: u64,
+    /// The last position that the snapshot covers: applied, so decided.
+    pub applied: Position,
+}

@@ -1,0 +1,326 @@
+//! Elections: who may disturb whom, and how a replica comes to lead.
+//!
+//! 1. A follower that knows of no working leader waits a little: less the nearer it stands to the preferred replica.
+//! 2. It asks all whether they would promise it a ballot (pre-vote). Whoever hears a working leader says no, so
+//!    a replica behind a cut link disturbs nobody.
+//! 3. With a majority of yes it promises its own ballot, and once that is on disk asks all to promise (phase 1).
+//! 4. From the promises of a majority it learns the greatest tail, fetches what it lacks, and leads.
+//!
+//! Silence at any step makes it begin again, with a jitter, so that duelling candidates part.
+
+use std::time::Duration;
+
+use base::{Ballot, NodeId, Position, Time};
+
+use crate::door::Output;
+use crate::message::{Message, Tail};
+use crate::replica::{Replica, Role};
+
+/// Asks whether it could win.
+#[derive(Debug)]
+pub(crate) struct PreCandidate {
+    ballot: Ballot,
+    granted: Vec<NodeId>,
+    give_up_at: Time,
+}
+
+/// One promise, as it was given.
+#[derive(Debug)]
+struct Promise {
+    from: NodeId,
+    tail: Tail,
+    incarnation: u64,
+    incarnations: Vec<u64>,
+}
+
+/// Has promised its own ballot and asks for the promises of others.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    promises: Vec<Promise>,
+    give_up_at: Time,
+    ask_again_at: Time,
+    /// The replica whose tail is the greatest, and that tail, while this log is being made like it.
+    pub(crate) source: Option<(NodeId, Tail)>,
+}
+
+impl Replica {
+    pub(crate) fn become_follower(&mut self, now: Time) {
+        self.role = Role::Follower;
+        self.plan_election(now);
+    }
+
+    /// A working leader was heard: no election is needed.
+    pub(crate) fn hear_leader(&mut self, now: Time, ballot: Ballot) {
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == ballot.node) {
+            peer.leads = Some(ballot);
+        }
+        match self.role {
+            Role::PreCandidate(_) => self.become_follower(now),
+            _ => self.election_at = None,
+        }
+    }
+
+    /// Gives a candidate that was just promised a ballot the time to lead before anybody else tries.
+    pub(crate) fn give_way(&mut self, now: Time) {
+        self.plan_election(now + self.config.candidacy);
+    }
+
+    /// Draws the time of the next attempt, not before `now`: earlier for replicas nearer to the preferred one.
+    fn plan_election(&mut self, now: Time) {
+        let distance = self.distance_to_preferred();
+        let heartbeat = self.config.heartbeat;
+        let jitter = self.rng.below(heartbeat.as_nanos() as u64 * 2 + 1);
+        self.election_at = Some(now + heartbeat * distance + Duration::from_nanos(jitter));
+    }
+
+    fn distance_to_preferred(&self) -> u32 {
+        let count = self.config.voters.len();
+        let place = |id: NodeId| self.config.voters.iter().position(|voter| *voter == id).unwrap_or(0);
+        ((place(self.config.me) + count - place(self.config.preferred)) % count) as u32
+    }
+
+    pub(crate) fn on_tick(&mut self, now: Time, out: &mut Vec<Output>) {
+        match &self.role {
+            Role::Blank(_) | Role::Amnesiac(_) => self.tick_recovery(now, out),
+            Role::Leader(_) => self.tick_leader(now, out),
+            Role::PreCandidate(candidate) if now >= candidate.give_up_at => self.become_follower(now),
+            Role::Candidate(candidate) => {
+                let (give_up_at, ask_again_at) = (candidate.give_up_at, candidate.ask_again_at);
+                if now >= give_up_at {
+                    self.become_follower(now);
+                } else if now >= ask_again_at {
+                    self.ask_again(now, out);
+                }
+            }
+            Role::Follower | Role::PreCandidate(_) => {}
+        }
+        if matches!(self.role, Role::Follower) {
+            if self.live_leader().is_some() {
+                self.election_at = None;
+            } else {
+                match self.election_at {
+                    None => self.plan_election(now),
+                    Some(at) if now >= at => self.start_pre_vote(now, out),
+                    Some(_) => {}
+                }
+            }
+        }
+        self.repair(now, out);
+    }
+
+    fn start_pre_vote(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.plan_election(now);
+        if self.log.hole().is_some() {
+            // A leader must be able to hand out its log. Repair first.
+            return;
+        }
+        let reachable = 1 + self.peers.iter().filter(|peer| peer.up).count();
+        if reachable < self.majority() {
+            return;
+        }
+        let ballot = Ballot { round: self.promised.round + 1, node: self.config.me };
+        if self.majority() == 1 {
+            return self.start_phase_one(now, ballot, out);
+        }
+        let give_up_at = now + self.config.candidacy;
+        self.role = Role::PreCandidate(PreCandidate { ballot, granted: vec![self.config.me], give_up_at });
+        self.broadcast(&Message::PreVote { ballot }, out);
+    }
+
+    pub(crate) fn on_pre_vote(&mut self, now: Time, from: NodeId, ballot: Ballot, out: &mut Vec<Output>) {
+        if matches!(self.role, Role::Amnesiac(_)) {
+            return;
+        }
+        let content = match &self.role {
+            Role::Leader(leader) => leader.has_majority(self, now),
+            _ => self.live_leader().is_some(),
+        };
+        let granted = !content && ballot > self.promised;
+        let message = Message::PreVoteReply { ballot, granted, promised: self.promised, tail: self.tail() };
+        self.send(from, message, out);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(crate) fn on_pre_vote_reply(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        granted: bool,
+        promised: Ballot,
+        _tail: Tail,
+        out: &mut Vec<Output>,
+    ) {
+        let majority = self.majority();
+        let Role::PreCandidate(candidate) = &mut self.role else { return };
+        if candidate.ballot != ballot {
+            return;
+        }
+        if !granted {
+            if promised >= ballot {
+                // Somebody has seen a higher round: run above it next time.
+                let round = promised.round + 1;
+                let next = Ballot { round, node: self.config.me };
+                candidate.ballot = next;
+                candidate.granted = vec![self.config.me];
+                self.broadcast(&Message::PreVote { ballot: next }, out);
+            }
+            return;
+        }
+        if !candidate.granted.contains(&from) {
+            candidate.granted.push(from);
+        }
+        if candidate.granted.len() >= majority {
+            self.start_phase_one(now, ballot, out);
+        }
+    }
+
+    /// Promises its own ballot and, once that is on disk, asks the others.
+    pub(crate) fn start_phase_one(&mut self, now: Time, ballot: Ballot, out: &mut Vec<Output>) {
+        if ballot <= self.promised || self.log.hole().is_some() {
+            return;
+        }
+        self.promise(now, ballot, out);
+        self.election_at = None;
+        let own = Promise {
+            from: self.config.me,
+            tail: self.tail(),
+            incarnation: self.incarnation,
+            incarnations: self.incarnations.clone(),
+        };
+        let jitter = Duration::from_nanos(self.rng.below(self.config.candidacy.as_nanos() as u64 / 2 + 1));
+        self.role = Role::Candidate(Candidate {
+            promises: vec![own],
+            give_up_at: now + self.config.candidacy + jitter,
+            ask_again_at: now + self.config.heartbeat,
+            source: None,
+        });
+        for peer in &self.peers {
+            out.push(Output::SendAfter { token: self.token, to: peer.id, message: Message::Prepare { ballot } });
+        }
+        self.count_promises(now, out);
+    }
+
+    fn ask_again(&mut self, now: Time, out: &mut Vec<Output>) {
+        let heartbeat = self.config.heartbeat;
+        let Role::Candidate(candidate) = &mut self.role else { return };
+        candidate.ask_again_at = now + heartbeat;
+        if candidate.source.is_some() {
+            return self.fetch_tail(out);
+        }
+        let ballot = self.promised;
+        let silent: Vec<NodeId> = {
+            let heard: Vec<NodeId> = candidate.promises.iter().map(|promise| promise.from).collect();
+            self.peers.iter().map(|peer| peer.id).filter(|id| !heard.contains(id)).collect()
+        };
+        for to in silent {
+            out.push(Output::SendAfter { token: self.token, to, message: Message::Prepare { ballot } });
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(crate) fn on_promise(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        tail: Tail,
+        incarnation: u64,
+        incarnations: Vec<u64>,
+        out: &mut Vec<Output>,
+    ) {
+        if ballot != self.promised || ballot.node != self.config.me {
+            return;
+        }
+        let Role::Candidate(candidate) = &mut self.role else { return };
+        candidate.promises.retain(|promise| promise.from != from || promise.incarnation > incarnation);
+        if candidate.promises.iter().all(|promise| promise.from != from) {
+            candidate.promises.push(Promise { from, tail, incarnation, incarnations });
+        }
+        self.count_promises(now, out);
+    }
+
+    /// Leads, or fetches what it lacks, once a majority has promised.
+    fn count_promises(&mut self, now: Time, out: &mut Vec<Output>) {
+        let majority = self.majority();
+        let own_tail = self.tail();
+        let voters = self.config.voters.clone();
+        let Role::Candidate(candidate) = &mut self.role else { return };
+        if candidate.source.is_some() {
+            return;
+        }
+        // A promise by an incarnation that has since lost its memory says nothing about what that replica holds.
+        let newest: Vec<u64> = (0..voters.len())
+            .map(|place| candidate.promises.iter().filter_map(|promise| promise.incarnations.get(place).copied()).max())
+            .map(Option::unwrap_or_default)
+            .collect();
+        let before = candidate.promises.len();
+        candidate.promises.retain(|promise| {
+            let place = voters.iter().position(|voter| *voter == promise.from);
+            place.is_some_and(|place| promise.incarnation >= newest[place])
+        });
+        let stale = candidate.promises.len() < before;
+        let enough = candidate.promises.len() >= majority;
+        let best =
+            candidate.promises.iter().max_by_key(|promise| promise.tail).map(|promise| (promise.from, promise.tail));
+        if enough
+            && let Some((from, tail)) = best
+            && tail > own_tail
+        {
+            candidate.source = Some((from, tail));
+        }
+        let fetching = candidate.source.is_some();
+        if stale {
+            self.probe("paxos: stale promise of a lost incarnation");
+        }
+        if fetching {
+            self.probe("paxos: candidate fetches a greater tail");
+            self.fetch_tail(out);
+        } else if enough {
+            self.become_leader(now, out);
+        }
+    }
+
+    /// Somebody has promised a higher ballot than the one this replica spoke under.
+    pub(crate) fn on_refuse(&mut self, now: Time, promised: Ballot, out: &mut Vec<Output>) {
+        if promised <= self.promised {
+            return;
+        }
+        match self.role {
+            Role::Candidate(_) => {
+                self.probe("paxos: candidate refused");
+                // Remember the round, so that the next attempt runs above it. It is not obeyed: nothing was asked.
+                self.persist_higher_round(promised, out);
+                self.become_follower(now);
+            }
+            Role::Leader(_) => {
+                self.probe("paxos: leader refused by a higher ballot");
+                self.persist_higher_round(promised, out);
+                out.push(Output::Event(format!("leadership lost to ballot {promised}")));
+                self.become_follower(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Promises what another replica was seen to have promised; that is always allowed.
+    fn persist_higher_round(&mut self, promised: Ballot, out: &mut Vec<Output>) {
+        self.promised = promised;
+        self.matched = (promised, Position(0));
+        self.persist_state(out);
+    }
+
+    /// The failure detector's news.
+    pub(crate) fn on_peer(&mut self, now: Time, id: NodeId, up: bool, leads: Option<Ballot>, out: &mut Vec<Output>) {
+        let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == id) else { return };
+        let came_up = up && !peer.up;
+        if peer.up != up {
+            peer.up = up;
+            peer.since = now;
+        }
+        peer.leads = leads;
+        if came_up && matches!(self.role, Role::Blank(_) | Role::Amnesiac(_)) {
+            self.ask_to_recover(now, out);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The leader: appends what is proposed, sends it to all at once, and counts the disks that have it.
+//!
+//! Any number of entries may be undecided at a time. The leader's own journal writes while the followers' do; it need
+//! not be among the majority. Each follower is in one of two states: *probing* (one question at a time, until the
+//! point where both logs agree is known) or *streaming* (everything new at once, up to a window of unacknowledged bytes).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base::limits::{ACCEPT_BYTES_TARGET, FOLLOWER_WINDOW_BYTES_MAX, UNDECIDED_ENTRIES_MAX};
+use base::{Ballot, NodeId, Position, Time};
+use bytes::Bytes;
+
+use crate::confirm::Confirmation;
+use crate::door::{Output, Planted, Record};
+use crate::handover::HandOver;
+use crate::message::{Entry, Message};
+use crate::replica::{Replica, Role};
+
+/// What the leader knows of one follower. `matched < next`.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    pub id: NodeId,
+    /// Its log agrees with ours up to here, on its disk.
+    pub matched: Position,
+    /// The next entry to send.
+    next: Position,
+    /// The point of agreement is not known yet: one question at a time.
+    probing: bool,
+    /// Sent and unacknowledged: last position and bytes of each message.
+    in_flight: VecDeque<(Position, usize)>,
+    in_flight_bytes: usize,
+    /// When anything was last sent to it.
+    sent_at: Time,
+    /// When it last acknowledged something new, or had nothing to acknowledge.
+    progress_at: Time,
+    /// It needs a snapshot; the owner has been told at this time.
+    snapshot_at: Option<Time>,
+}
+
+/// The state of a leadership.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    /// The entry that opened this leadership: nothing is decided by counting before it.
+    pub opening: Position,
+    pub followers: Vec<Follower>,
+    /// Entries after this one have been appended and not yet given to the disk.
+    stored: Position,
+    pub confirmation: Confirmation,
+    pub hand_over: Option<HandOver>,
+    /// Weight of the entries that are not decided, in bytes.
+    undecided_bytes: usize,
+    since: Time,
+    /// Since when too few followers are heard.
+    lonely_since: Option<Time>,
+}
+
+impl Leader {
+    pub(crate) fn takes_proposals(&self, replica: &Replica) -> bool {
+        let undecided = replica.log.last().0 - replica.decided.0;
+        self.hand_over.is_none()
+            && self.undecided_bytes < replica.config.undecided_bytes_max
+            && undecided < UNDECIDED_ENTRIES_MAX
+    }
+
+    /// Whether a majority, this leader included, is up; a leader of whom that has just ceased to be true keeps the benefit of the doubt.
+    pub(crate) fn has_majority(&self, replica: &Replica, now: Time) -> bool {
+        let up = 1 + replica.peers.iter().filter(|peer| peer.up).count();
+        up >= replica.majority() || self.lonely_since.is_none_or(|since| now.since(since) < replica.config.candidacy)
+    }
+}
+
+impl Replica {
+    pub(crate) fn become_leader(&mut self, now: Time, out: &mut Vec<Output>) {
+        let last = self.log.last();
+        let followers = self.peers.iter().map(|peer| Follower {
+            id: peer.id,
+            matched: Position(0),
+            next: last.next(),
+            probing: true,
+            in_flight: VecDeque::new(),
+            in_flight_bytes: 0,
+            sent_at: now - Duration::from_secs(3600),
+            progress_at: now,
+            snapshot_at: None,
+        });
+        let leader = Leader {
+            opening: last.next(),
+            followers: followers.collect(),
+            stored: last,
+            confirmation: Confirmation::new(self.peers.iter().map(|peer| peer.id)),
+            hand_over: None,
+            undecided_bytes: self.log.weight(self.decided.next(), last),
+            since: now,
+            lonely_since: None,
+        };
+        self.election_at = None;
+        self.role = Role::Leader(Box::new(leader));
+        out.push(Output::Event(format!("leads from position {} under ballot {}", last.next(), self.promised)));
+        self.append_own(Bytes::new());
+        self.flush(now, out);
+    }
+
+    pub(crate) fn on_propose(&mut self, payload: Bytes) {
+        if self.can_propose() {
+            self.append_own(payload);
+        }
+    }
+
+    fn append_own(&mut self, payload: Bytes) {
+        let entry = Entry { ballot: self.promised, payload };
+        if let Role::Leader(leader) = &mut self.role {
+            leader.undecided_bytes += entry.weight();
+            self.log.append(entry);
+        }
+    }
+
+    /// Ends the turn: one record for the disk, and to each follower what is new to it.
+    pub(crate) fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
+        let last = self.log.last();
+        let Role::Leader(leader) = &mut self.role else { return };
+        if leader.stored < last {
+            let previous = leader.stored;
+            leader.stored = last;
+            let entries = self.log.slice(previous.next(), last, usize::MAX);
+            self.persist(Record::Append { previous, entries }, previous, out);
+        }
+        self.flush_confirmation(now, out);
+        self.stream(now, out);
+        self.flush_hand_over(out);
+        self.count_own_copy();
+    }
+
+    fn stream(&mut self, now: Time, out: &mut Vec<Output>) {
+        let last = self.log.last();
+        let heartbeat = self.config.heartbeat;
+        let (ballot, decided) = (self.promised, self.decided);
+        let Role::Leader(leader) = &mut self.role else { return };
+        let mut needs_snapshot = false;
+        for follower in &mut leader.followers {
+            let quiet = now.since(follower.sent_at) >= heartbeat;
+            if !follower.probing && !follower.in_flight.is_empty() && now.since(follower.progress_at) >= heartbeat * 4 {
+                // Something was lost, or its disk is slow: ask where it is before sending more.
+                follower.probing = true;
+                follower.next = follower.matched.next().max(self.log.first());
+                follower.forget_in_flight();
+            }
+            loop {
+                if follower.probing && !quiet {
+                    break;
+                }
+                let previous = follower.next.previous();
+                let Some(previous_ballot) = self.log.ballot_at(previous) else {
+                    // What it lacks is not in the log any more.
+                    if follower.snapshot_at.is_none_or(|at| now.since(at) >= heartbeat) {
+                        follower.snapshot_at = Some(now);
+                        needs_snapshot = true;
+                        out.push(Output::SendSnapshot { to: follower.id });
+                    }
+                    if quiet {
+                        // A sign of life that asks again at the end of the log.
+                        let previous_ballot = self.log.tail().ballot;
+                        let entries = Vec::new();
+                        let message = Message::Accept { ballot, previous: last, previous_ballot, entries, decided };
+                        out.push(Output::Send { to: follower.id, message });
+                        follower.sent_at = now;
+                    }
+                    break;
+                };
+                let room = FOLLOWER_WINDOW_BYTES_MAX.saturating_sub(follower.in_flight_bytes);
+                let wanted = follower.next <= last && room > 0 && (!follower.probing || quiet);
+                let entries = match (wanted, follower.probing) {
+                    (false, _) => Vec::new(),
+                    (true, true) => self.log.slice(follower.next, last, 1),
+                    (true, false) => self.log.slice(follower.next, last, ACCEPT_BYTES_TARGET),
+                };
+                if entries.is_empty() && !quiet {
+                    break;
+                }
+                let sent = entries.len() as u64;
+                if sent > 0 {
+                    if follower.in_flight.is_empty() {
+                        follower.progress_at = now;
+                    }
+                    let bytes = entries.iter().map(Entry::weight).sum();
+                    let end = Position(previous.0 + sent);
+                    if !follower.probing {
+                        follower.in_flight.push_back((end, bytes));
+                        follower.in_flight_bytes += bytes;
+                        follower.next = end.next();
+                    }
+                }
+                let message = Message::Accept { ballot, previous, previous_ballot, entries, decided };
+                out.push(Output::Send { to: follower.id, message });
+                follower.sent_at = now;
+                if follower.probing || sent == 0 || follower.next > last {
+                    break;
+                }
+            }
+        }
+        if needs_snapshot {
+            self.probe("paxos: follower needs a snapshot");
+        }
+    }
+
+    pub(crate) fn on_accepted(&mut self, now: Time, from: NodeId, ballot: Ballot, position: Position) {
+        if ballot != self.promised || position > self.log.last() {
+            return;
+        }
+        let Role::Leader(leader) = &mut self.role else { return };
+        let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == from) else { return };
+        if position > follower.matched {
+            follower.matched = position;
+            follower.progress_at = now;
+        }
+        follower.snapshot_at = None;
+        while let Some((end, bytes)) = follower.in_flight.front().copied() {
+            if end > follower.matched {
+                break;
+            }
+            follower.in_flight.pop_front();
+            follower.in_flight_bytes -= bytes;
+        }
+        if follower.probing {
+            follower.probing = false;
+            follower.forget_in_flight();
+            follower.next = position.next();
+        }
+        self.decide();
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(crate) fn on_mismatch(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        previous: Position,
+        last: Position,
+        decided: Position,
+        out: &mut Vec<Output>,
+    ) {
+        if ballot != self.promised {
+            return;
+        }
+        let own_last = self.log.last();
+        let Role::Leader(leader) = &mut self.role else { return };
+        let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == from) else { return };
+        if previous > own_last {
+            return;
+        }
+        // Just before the end of its log when it is the shorter one; otherwise where it is certain to agree.
+        let agreed = if last < previous { last } else { decided };
+        follower.next = agreed.min(own_last).next();
+        follower.probing = true;
+        follower.forget_in_flight();
+        follower.sent_at = now - self.config.heartbeat;
+        self.stream(now, out);
+    }
+
+    /// Counts this leader's own disk, whose progress the owner has just told.
+    pub(crate) fn count_own_copy(&mut self) {
+        if matches!(self.role, Role::Leader(_)) {
+            self.decide();
+        }
+    }
+
+    fn decide(&mut self) {
+        let own = match self.config.planted {
+            Some(Planted::CountUnsyncedSelf) => self.log.last(),
+            _ => self.persisted(),
+        };
+        let majority = self.majority();
+        let Role::Leader(leader) = &mut self.role else { return };
+        let mut copies: Vec<Position> = leader.followers.iter().map(|follower| follower.matched).collect();
+        copies.push(own);
+        copies.sort_unstable_by(|a, b| b.cmp(a));
+        let position = copies[majority - 1];
+        if position >= leader.opening && position > self.decided {
+            let bytes = self.log.weight(self.decided.next(), position);
+            leader.undecided_bytes = leader.undecided_bytes.saturating_sub(bytes);
+            self.decided = position;
+        }
+    }
+
+    pub(crate) fn tick_leader(&mut self, now: Time, out: &mut Vec<Output>) {
+        let up = 1 + self.peers.iter().filter(|peer| peer.up).count();
+        let (majority, candidacy) = (self.majority(), self.config.candidacy);
+        let Role::Leader(leader) = &mut self.role else { return };
+        if up >= majority {
+            leader.lonely_since = None;
+        } else {
+            let since = *leader.lonely_since.get_or_insert(now);
+            if now.since(since) >= candidacy {
+                self.probe("paxos: leader loses its majority");
+                out.push(Output::Event("does not hear a majority and stops leading".to_owned()));
+                return self.become_follower(now);
+            }
+        }
+        self.tick_confirmation(now, out);
+        self.tick_hand_over(now);
+        self.stream(now, out);
+        self.flush_hand_over(out);
+    }
+
+    /// How long this replica has led; none when it does not.
+    pub(crate) fn leading_for(&self, now: Time) -> Option<Duration> {
+        match &self.role {
+            Role::Leader(leader) => Some(now.since(leader.since)),
+            _ => None,
+        }
+    }
+
+    /// The positions that each voter's disk is known to hold under this leadership, this replica's own included;
+    /// empty when it does not lead.
+    #[must_use]
+    pub fn copies(&self) -> Vec<(NodeId, Position)> {
+        match &self.role {
+            Role::Leader(leader) => {
+                let followers = leader.followers.iter().map(|follower| (follower.id, follower.matched));
+                followers.chain([(self.config.me, self.persisted())]).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The position from which on this leadership's reads may be served: its opening entry. None when it does not lead.
+    #[must_use]
+    pub fn opening(&self) -> Option<Position> {
+        match &self.role {
+            Role::Leader(leader) => Some(leader.opening),
+            _ => None,
+        }
+    }
+}
+
+impl Follower {
+    /// It has lost its memory: nothing is known of its log any more.
+    pub(crate) fn forget(&mut self) {
+        self.matched = Position(0);
+        self.probing = true;
+        self.forget_in_flight();
+    }
+
+    fn forget_in_flight(&mut self) {
+        self.in_flight.clear();
+        self.in_flight_bytes = 0;
+    }
+}

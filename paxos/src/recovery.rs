@@ -1,0 +1,252 @@
+//! Replicas without memory: a new group is founded, a lost memory is recovered, and the two are never confused.
+//!
+//! Every folder draws an **incarnation** when it is made, and every founded replica keeps the incarnations of all.
+//!
+//! A *blank* replica (empty folder) asks everybody. Only if every other voter answers that it is blank too, or that it
+//! knows this very incarnation as one that has not voted, the replica counts itself as founded. A single voter that knows
+//! another incarnation of it proves that memory was lost. (Founding therefore needs all voters once.)
+//!
+//! An *amnesiac* replica (memory lost, or not provably whole) does not vote, and forgets what it held undecided. It
+//! 1. takes an incarnation above any that is known of it and asks until so many others that they meet every majority
+//!    (two of two in a group of three, three of four in one of five) have noted that on disk and told what it has promised. The greatest of these is at least what this replica had promised, or
+//!    else the promise belongs to a candidate that will learn from one of them that it came from an earlier incarnation and
+//!    does not count it (the flaw of view-stamped replication's recovery that crash vectors mend: Michael et al.,
+//!    "Recovering Shared Objects Without Stable Storage", DISC 2017);
+//! 2. then accepts from leaders of at least that ballot, and votes again once its log holds all that one of
+//!    them held after it began to recover: whatever it once accepted and helped to decide is in there.
+
+use base::{Ballot, NodeId, Position, Time};
+
+use crate::door::Output;
+use crate::message::{Knowledge, Message};
+use crate::replica::{Replica, Role};
+
+/// Answers that a blank replica has collected.
+#[derive(Debug, Default)]
+pub(crate) struct Blank {
+    /// Others that are blank, with their incarnations.
+    blank: Vec<(NodeId, u64)>,
+    /// Others that know this incarnation as one that has not voted, with the incarnations that they know.
+    original: Vec<(NodeId, Vec<u64>)>,
+    ask_at: Time,
+}
+
+/// How far a recovery has come.
+#[derive(Debug, Default)]
+pub(crate) struct Amnesiac {
+    /// Who has noted the new incarnation, and what it has promised.
+    noted: Vec<(NodeId, Ballot)>,
+    /// Step 1 is done: leaders of at least the promised ballot may be followed.
+    may_follow: bool,
+    /// A leader's ballot and the end of its log, asked for after the memory was lost.
+    target: Option<(Ballot, Position)>,
+    ask_at: Time,
+}
+
+impl Amnesiac {
+    /// Whether leaders (of at least the promised ballot) may be followed.
+    pub(crate) fn may_follow(&self) -> bool {
+        self.may_follow
+    }
+}
+
+impl Replica {
+    pub(crate) fn become_blank(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.role = Role::Blank(Blank { ask_at: now, ..Blank::default() });
+        self.election_at = None;
+        self.tick_recovery(now, out);
+    }
+
+    /// `just_lost`: the loss was found now and is not on disk yet.
+    pub(crate) fn become_amnesiac(&mut self, just_lost: bool, now: Time, out: &mut Vec<Output>) {
+        if just_lost {
+            // What it held undecided may not be all that it held: it must not be counted, nor shown to a candidate.
+            self.log.truncate_after(self.decided.max(self.log.base()));
+            // A jump, so that no number that an earlier, forgotten recovery used comes again.
+            self.incarnation += 1 + self.rng.below(1 << 20);
+        }
+        self.recovering = true;
+        self.matched = (self.promised, Position(0));
+        self.role = Role::Amnesiac(Amnesiac { ask_at: now, ..Amnesiac::default() });
+        self.election_at = None;
+        if just_lost {
+            // The log on disk ends there too from now on.
+            let (previous, entries) = (self.log.last(), Vec::new());
+            self.persist(crate::door::Record::Append { previous, entries }, previous, out);
+            out.push(Output::Event("has lost memory and does not vote until it has recovered".to_owned()));
+        }
+        self.tick_recovery(now, out);
+    }
+
+    pub(crate) fn tick_recovery(&mut self, now: Time, out: &mut Vec<Output>) {
+        let ask_at = match &self.role {
+            Role::Blank(blank) => blank.ask_at,
+            Role::Amnesiac(amnesiac) => amnesiac.ask_at,
+            _ => return,
+        };
+        if now >= ask_at {
+            self.ask_to_recover(now, out);
+        }
+        self.settle_blank(now, out);
+        self.settle_amnesiac(now, out);
+    }
+
+    /// Asks everybody, now.
+    pub(crate) fn ask_to_recover(&mut self, now: Time, out: &mut Vec<Output>) {
+        let again = now + self.config.heartbeat * 2;
+        let blank = match &mut self.role {
+            Role::Blank(blank) => {
+                blank.ask_at = again;
+                true
+            }
+            Role::Amnesiac(amnesiac) => {
+                amnesiac.ask_at = again;
+                false
+            }
+            _ => return,
+        };
+        let message = Message::Recover { incarnation: self.incarnation, blank };
+        for peer in &self.peers {
+            out.push(Output::SendAfter { token: self.token, to: peer.id, message: message.clone() });
+        }
+    }
+
+    /// Somebody has no memory and asks.
+    pub(crate) fn on_recover(&mut self, from: NodeId, incarnation: u64, blank: bool, out: &mut Vec<Output>) {
+        let Some(place) = self.config.voters.iter().position(|voter| *voter == from) else { return };
+        let leads = self.leads().map(|ballot| (ballot, self.log.last()));
+        let knowledge = match &self.role {
+            Role::Blank(_) if blank => Knowledge::Blank { incarnation: self.incarnation },
+            Role::Blank(_) | Role::Amnesiac(_) => return,
+            _ => {
+                let known = self.incarnations.get(place).copied().unwrap_or_default();
+                if blank && incarnation == known {
+                    Knowledge::Original { incarnations: self.incarnations.clone() }
+                } else if blank || incarnation < known {
+                    Knowledge::Lost { known }
+                } else {
+                    if incarnation > known {
+                        self.incarnations[place] = incarnation;
+                        self.persist_state(out);
+                        if let Role::Leader(leader) = &mut self.role {
+                            leader
+                                .followers
+                                .iter_mut()
+                                .filter(|follower| follower.id == from)
+                                .for_each(|it| it.forget());
+                        }
+                    }
+                    let incarnations = self.incarnations.clone();
+                    Knowledge::Noted { promised: self.promised, incarnations, leads }
+                }
+            }
+        };
+        let message = Message::RecoverReply { incarnation, knowledge };
+        out.push(Output::SendAfter { token: self.token, to: from, message });
+    }
+
+    pub(crate) fn on_recover_reply(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        incarnation: u64,
+        knowledge: Knowledge,
+        out: &mut Vec<Output>,
+    ) {
+        if incarnation != self.incarnation {
+            return;
+        }
+        match (&mut self.role, knowledge) {
+            (Role::Blank(blank), Knowledge::Blank { incarnation }) => {
+                blank.blank.retain(|(id, _)| *id != from);
+                blank.blank.push((from, incarnation));
+                self.settle_blank(now, out);
+            }
+            (Role::Blank(blank), Knowledge::Original { incarnations }) => {
+                blank.original.retain(|(id, _)| *id != from);
+                blank.original.push((from, incarnations));
+                self.settle_blank(now, out);
+            }
+            (Role::Blank(_) | Role::Amnesiac(_), Knowledge::Lost { known }) => {
+                // Emptied, or asking under a number that was used before: come back under a new one.
+                self.incarnation = self.incarnation.max(known);
+                self.become_amnesiac(true, now, out);
+            }
+            (Role::Amnesiac(amnesiac), Knowledge::Noted { promised, incarnations, leads }) => {
+                amnesiac.noted.retain(|(id, _)| *id != from);
+                amnesiac.noted.push((from, promised));
+                if leads.is_some() {
+                    amnesiac.target = leads.max(amnesiac.target);
+                }
+                self.merge_incarnations(&incarnations);
+                self.settle_amnesiac(now, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn merge_incarnations(&mut self, theirs: &[u64]) {
+        self.incarnations.resize(self.config.voters.len(), 0);
+        for (mine, other) in self.incarnations.iter_mut().zip(theirs) {
+            *mine = (*mine).max(*other);
+        }
+    }
+
+    /// Founds the group, as far as this replica is concerned, once every other voter agrees that it is new.
+    fn settle_blank(&mut self, now: Time, out: &mut Vec<Output>) {
+        let Role::Blank(blank) = &self.role else { return };
+        let others: Vec<NodeId> = self.peers.iter().map(|peer| peer.id).collect();
+        let knows = |id: &NodeId| {
+            blank.blank.iter().any(|(other, _)| other == id) || blank.original.iter().any(|(other, _)| other == id)
+        };
+        if !others.iter().all(knows) {
+            return;
+        }
+        let mut incarnations = vec![0; self.config.voters.len()];
+        for (place, voter) in self.config.voters.iter().enumerate() {
+            if *voter == self.config.me {
+                incarnations[place] = self.incarnation;
+            } else if let Some((_, incarnation)) = blank.blank.iter().find(|(id, _)| id == voter) {
+                incarnations[place] = *incarnation;
+            }
+        }
+        let originals: Vec<Vec<u64>> = blank.original.iter().map(|(_, theirs)| theirs.clone()).collect();
+        self.incarnations = incarnations;
+        for theirs in originals {
+            self.merge_incarnations(&theirs);
+        }
+        self.probe("paxos: group founded");
+        self.persist_state(out);
+        out.push(Output::Event("is a founding member of the group".to_owned()));
+        self.become_follower(now);
+    }
+
+    fn settle_amnesiac(&mut self, now: Time, out: &mut Vec<Output>) {
+        // Together with any majority's other members these are more than all others: they meet.
+        let enough = self.config.voters.len() - self.majority() + 1;
+        let persisted = self.persisted();
+        let matched = self.matched;
+        let promised = self.promised;
+        let Role::Amnesiac(amnesiac) = &mut self.role else { return };
+        if !amnesiac.may_follow && amnesiac.noted.len() >= enough {
+            amnesiac.may_follow = true;
+            let floor = amnesiac.noted.iter().map(|(_, promised)| *promised).max().unwrap_or_default();
+            if floor > promised {
+                self.promised = floor;
+                self.matched = (floor, Position(0));
+            }
+            self.persist_state(out);
+            return;
+        }
+        let caught_up = amnesiac.target.is_some_and(|(ballot, last)| {
+            ballot == promised && matched.0 == ballot && matched.1 >= last && persisted >= last
+        });
+        if amnesiac.may_follow && caught_up {
+            self.recovering = false;
+            self.probe("paxos: lost memory recovered");
+            self.persist_state(out);
+            out.push(Output::Event("has recovered its memory and votes again".to_owned()));
+            self.become_follower(now);
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! The replica: its state, and the one function that changes it. Each role's part is in a file of its own.
+
+use std::collections::VecDeque;
+
+use base::{Ballot, NodeId, Position, Rng, Time};
+
+use crate::confirm::Confirmation;
+use crate::door::{Config, HardState, Input, Output, Record, Restored, Token};
+use crate::election::{Candidate, PreCandidate};
+use crate::log::Log;
+use crate::message::{Entry, Message, Tail};
+use crate::proposer::Leader;
+use crate::recovery::{Amnesiac, Blank};
+
+/// What this replica thinks of another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub id: NodeId,
+    /// Both hear each other, by the failure detector.
+    pub up: bool,
+    /// Since when `up` has its value.
+    pub since: Time,
+    /// The ballot under which it says that it leads.
+    pub leads: Option<Ballot>,
+}
+
+/// What a replica does at the moment.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// Its folder is empty: it finds out whether the group is new or its memory was lost.
+    Blank(Blank),
+    /// It has lost memory and may not vote until it has recovered.
+    Amnesiac(Amnesiac),
+    Follower,
+    PreCandidate(PreCandidate),
+    Candidate(Candidate),
+    Leader(Box<Leader>),
+}
+
+/// The names of the roles, for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RoleName {
+    /// Decides what the log holds.
+    Leader,
+    /// Follows, or waits for somebody to follow.
+    Follower,
+    /// Wants to lead.
+    Candidate,
+    /// Has no memory, or not all of it: does not vote.
+    Recovering,
+}
+
+/// A voter of one partition. Invariant: `base <= decided <= last` of the log, and nothing decided ever changes.
+#[derive(Debug)]
+pub struct Replica {
+    pub(crate) config: Config,
+    pub(crate) rng: Rng,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) role: Role,
+    pub(crate) log: Log,
+    pub(crate) promised: Ballot,
+    pub(crate) decided: Position,
+    pub(crate) incarnation: u64,
+    pub(crate) incarnations: Vec<u64>,
+    pub(crate) recovering: bool,
+    /// The token of the latest Persist.
+    pub(crate) token: Token,
+    /// Tokens on their way to the disk, with the last position each one covers and its weight in bytes.
+    pub(crate) unpersisted: VecDeque<(Token, Position, usize)>,
+    pub(crate) unpersisted_bytes: usize,
+    /// This log agrees with that of the leader of this ballot up to here.
+    pub(crate) matched: (Ballot, Position),
+    /// When to think about an election, if no leader is known by then.
+    pub(crate) election_at: Option<Time>,
+    /// When a lost entry was last asked for.
+    pub(crate) repair_at: Time,
+    probes: Vec<&'static str>,
+}
+
+/// Rare branches that the simulator must report as reached.
+pub const PROBES: &[&str] = &[
+    "paxos: follower's log conflicts and is cut",
+    "paxos: follower misses entries",
+    "paxos: candidate fetches a greater tail",
+    "paxos: candidate refused",
+    "paxos: leader loses its majority",
+    "paxos: leader refused by a higher ballot",
+    "paxos: leadership handed over",
+    "paxos: hand-over given up",
+    "paxos: follower needs a snapshot",
+    "paxos: stale promise of a lost incarnation",
+    "paxos: lost entries repaired",
+    "paxos: lost memory recovered",
+    "paxos: group founded",
+    "paxos: follower's disk too slow to take more",
+];
+
+impl Replica {
+    /// A replica that remembers what `restored` says.
+    ///
+    /// # Panics
+    /// If the configuration does not name this node among the voters.
+    #[must_use]
+    pub fn new(config: Config, restored: Restored, now: Time, out: &mut Vec<Output>) -> Replica {
+        assert!(config.voters.contains(&config.me), "a replica is one of the voters");
+        assert!(config.voters.is_sorted(), "all replicas must count the voters alike");
+        let peers = config.voters.iter().filter(|id| **id != config.me);
+        let peers = peers.map(|id| Peer { id: *id, up: false, since: now, leads: None }).collect();
+        let Restored { state, log, unprovable, incarnation, applied } = restored;
+        let blank = state.is_none() && !unprovable && log.last() == Position(0);
+        let state = state.unwrap_or(HardState { incarnation, ..HardState::default() });
+        let decided = state.decided.min(log.last()).max(log.base()).max(applied.min(log.last()));
+        let mut replica = Replica {
+            rng: Rng::new(config.seed),
+            config,
+            peers,
+            role: Role::Follower,
+            log,
+            promised: state.promised,
+            decided,
+            incarnation: state.incarnation,
+            incarnations: state.incarnations,
+            recovering: state.recovering || unprovable,
+            token: Token(0),
+            unpersisted: VecDeque::new(),
+            unpersisted_bytes: 0,
+            matched: (Ballot::default(), Position(0)),
+            election_at: None,
+            repair_at: now,
+            probes: Vec::new(),
+        };
+        if blank || (replica.incarnations.is_empty() && !replica.recovering) {
+            replica.become_blank(now, out);
+        } else if replica.recovering {
+            replica.become_amnesiac(unprovable, now, out);
+        } else {
+            replica.become_follower(now);
+        }
+        replica
+    }
+
+    /// Takes one input. Nothing else changes a replica.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        match input {
+            Input::Tick => self.on_tick(now, out),
+            Input::Message { from, message } => self.on_message(now, from, message, out),
+            Input::Propose { payload } => self.on_propose(payload),
+            Input::Persisted { token } => self.on_persisted(token),
+            Input::Peer { peer, up, leads } => self.on_peer(now, peer, up, leads, out),
+            Input::HandOver => self.start_hand_over(now, None),
+            Input::SnapshotTaken { position, keep } => self.on_snapshot_taken(position, keep),
+            Input::SnapshotInstalled { position, ballot } => self.on_snapshot_installed(position, ballot, out),
+            Input::Flush => self.flush(now, out),
+        }
+    }
+
+    fn on_message(&mut self, now: Time, from: NodeId, message: Message, out: &mut Vec<Output>) {
+        if from == self.config.me || !self.config.voters.contains(&from) {
+            return;
+        }
+        match message {
+            Message::Recover { incarnation, blank } => return self.on_recover(from, incarnation, blank, out),
+            Message::RecoverReply { incarnation, knowledge } => {
+                return self.on_recover_reply(now, from, incarnation, knowledge, out);
+            }
+            _ => {}
+        }
+        if matches!(self.role, Role::Blank(_)) {
+            return;
+        }
+        match message {
+            Message::PreVote { ballot } => self.on_pre_vote(now, from, ballot, out),
+            Message::PreVoteReply { ballot, granted, promised, tail } => {
+                self.on_pre_vote_reply(now, from, ballot, granted, promised, tail, out);
+            }
+            Message::Prepare { ballot } => self.on_prepare(now, from, ballot, out),
+            Message::Promise { ballot, tail, incarnation, incarnations } => {
+                self.on_promise(now, from, ballot, tail, incarnation, incarnations, out);
+            }
+            Message::Refuse { promised } => self.on_refuse(now, promised, out),
+            Message::Accept { ballot, previous, previous_ballot, entries, decided } => {
+                self.on_accept(now, from, ballot, (previous, previous_ballot), entries, decided, out);
+            }
+            Message::Accepted { ballot, last } => self.on_accepted(now, from, ballot, last),
+            Message::Mismatch { ballot, previous, last, decided } => {
+                self.on_mismatch(now, from, ballot, previous, last, decided, out);
+            }
+            Message::Confirm { ballot, round } => self.on_confirm(from, ballot, round, out),
+            Message::Confirmed { ballot, round } => self.on_confirmed(from, ballot, round, out),
+            Message::Fetch { ballot, previous, previous_ballot, decided, until } => {
+                self.on_fetch(from, ballot, (previous, previous_ballot), decided, until, out);
+            }
+            Message::Fetched { ballot, previous, previous_ballot, entries } => {
+                self.on_fetched(now, from, ballot, (previous, previous_ballot), entries, out);
+            }
+            Message::HandOver { ballot } => self.on_hand_over(now, from, ballot, out),
+            Message::Recover { .. } | Message::RecoverReply { .. } => {}
+        }
+    }
+
+    fn on_persisted(&mut self, token: Token) {
+        let mut reached = None;
+        while let Some((first, last, bytes)) = self.unpersisted.front().copied() {
+            if first > token {
+                break;
+            }
+            self.unpersisted.pop_front();
+            self.unpersisted_bytes -= bytes;
+            reached = Some(last);
+        }
+        if reached.is_some() {
+            self.count_own_copy();
+        }
+    }
+
+    /// Up to where this replica's own disk has its log.
+    #[must_use]
+    pub fn persisted(&self) -> Position {
+        // A token covers the log as it ended then; what a later cut replaced is covered by a later token.
+        let pending = self.unpersisted.iter().map(|(_, previous_last, _)| *previous_last).min();
+        pending.map_or(self.log.last(), |position| position.min(self.log.last()))
+    }
+
+    /// Gives a record to the disk. `sure_until` is the last position that is certain before it is there.
+    pub(crate) fn persist(&mut self, record: Record, sure_until: Position, out: &mut Vec<Output>) -> Token {
+        self.token = Token(self.token.0 + 1);
+        let bytes = match &record {
+            Record::Append { entries, .. } => entries.iter().map(Entry::weight).sum(),
+            Record::State | Record::Reset { .. } => 0,
+        };
+        self.unpersisted.push_back((self.token, sure_until, bytes));
+        self.unpersisted_bytes += bytes;
+        out.push(Output::Persist { token: self.token, record });
+        self.token
+    }
+
+    /// Stores a change of the hard state alone.
+    pub(crate) fn persist_state(&mut self, out: &mut Vec<Output>) -> Token {
+        let last = self.log.last();
+        self.persist(Record::State, last, out)
+    }
+
+    pub(crate) fn send(&self, to: NodeId, message: Message, out: &mut Vec<Output>) {
+        out.push(Output::Send { to, message });
+    }
+
+    pub(crate) fn broadcast(&self, message: &Message, out: &mut Vec<Output>) {
+        for peer in &self.peers {
+            out.push(Output::Send { to: peer.id, message: message.clone() });
+        }
+    }
+
+    pub(crate) fn probe(&mut self, name: &'static str) {
+        debug_assert!(PROBES.contains(&name), "{name} is not in the list of probes");
+        if self.probes.len() < 1000 {
+            self.probes.push(name);
+        }
+    }
+
+    /// The rare branches reached since the last call.
+    pub fn take_probes(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.probes)
+    }
+
+    pub(crate) fn majority(&self) -> usize {
+        self.config.voters.len() / 2 + 1
+    }
+
+    pub(crate) fn peer(&self, id: NodeId) -> Option<&Peer> {
+        self.peers.iter().find(|peer| peer.id == id)
+    }
+
+    /// The current state that must survive; stored by the owner with every batch of records.
+    #[must_use]
+    pub fn hard_state(&self) -> HardState {
+        HardState {
+            promised: self.promised,
+            decided: self.decided,
+            incarnation: self.incarnation,
+            incarnations: self.incarnations.clone(),
+            recovering: self.recovering,
+        }
+    }
+
+    /// The leader that this replica follows, or is, with its ballot; none while it knows of none that works.
+    #[must_use]
+    pub fn leader(&self) -> Option<(NodeId, Ballot)> {
+        match &self.role {
+            Role::Leader(_) => Some((self.config.me, self.promised)),
+            Role::Follower | Role::Amnesiac(_) => self.live_leader().map(|id| (id, self.promised)),
+            Role::Blank(_) | Role::PreCandidate(_) | Role::Candidate(_) => None,
+        }
+    }
+
+    /// The leader of the promised ballot, if it is up and says that it leads.
+    pub(crate) fn live_leader(&self) -> Option<NodeId> {
+        let peer = self.peer(self.promised.node)?;
+        (peer.up && peer.leads == Some(self.promised)).then_some(peer.id)
+    }
+
+    /// The ballot under which this replica leads, for the failure detector's messages.
+    #[must_use]
+    pub fn leads(&self) -> Option<Ballot> {
+        matches!(self.role, Role::Leader(_)).then_some(self.promised)
+    }
+
+    /// Whether [`Input::Propose`] would be taken now.
+    #[must_use]
+    pub fn can_propose(&self) -> bool {
+        match &self.role {
+            Role::Leader(leader) => leader.takes_proposals(self),
+            _ => false,
+        }
+    }
+
+    /// The role, for people.
+    #[must_use]
+    pub fn role(&self) -> RoleName {
+        match self.role {
+            Role::Leader(_) => RoleName::Leader,
+            Role::Follower => RoleName::Follower,
+            Role::PreCandidate(_) | Role::Candidate(_) => RoleName::Candidate,
+            Role::Blank(_) | Role::Amnesiac(_) => RoleName::Recovering,
+        }
+    }
+
+    /// Everything up to here is decided.
+    #[must_use]
+    pub fn decided(&self) -> Position {
+        self.decided
+    }
+
+    /// The highest ballot that this replica has promised.
+    #[must_use]
+    pub fn promised(&self) -> Ballot {
+        self.promised
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// How far the log reaches.
+    pub(crate) fn tail(&self) -> Tail {
+        self.log.tail()
+    }
+
+    pub(crate) fn confirmation(&mut self) -> Option<&mut Confirmation> {
+        match &mut self.role {
+            Role::Leader(leader) => Some(&mut leader.confirmation),
+            _ => None,
+        }
+    }
+}
