@@ -32,6 +32,9 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 /// Text of at most this many bytes stands for any double.
 const DOUBLE_BYTES_MAX: usize = 32;
 
+/// Whole numbers up to this size are written in full.
+const WHOLE_MAX: f64 = (1u64 << 62) as f64;
+
 /// A short text on the stack.
 struct Text {
     bytes: [u8; DOUBLE_BYTES_MAX],
@@ -48,11 +51,15 @@ impl Write for Text {
     }
 }
 
-/// Appends `number` as Redis 7.2 and later write it in replies: the fewest digits that read back as the same number,
-/// plain where that is short (`100`, `0.001`), with an exponent elsewhere (`1e+21`, `1.5e-9`), and `inf`, `-inf`, `nan`.
+/// Appends `number` as Redis 7.2 and later write it in replies: whole numbers below 2^62 in full, others in the
+/// fewest digits that read back as the same number, plain where that is short (`0.001`), with an exponent elsewhere
+/// (`1e+21`, `1.5e-9`); and `inf`, `-inf`, `nan`.
 pub fn format_double(out: &mut Vec<u8>, number: f64) {
     if number.is_nan() {
         return out.extend_from_slice(b"nan");
+    }
+    if number != 0.0 && number.abs() <= WHOLE_MAX && number.trunc() == number {
+        return out.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
     }
     if number.is_sign_negative() {
         out.push(b'-');
@@ -150,8 +157,12 @@ mod tests {
             (0.3333333333333333, "0.3333333333333333"),
             (100.0, "100"),
             (1e7, "10000000"),
-            (1e8, "1e+8"),
-            (123e8, "12300000000"),
+            (1e8, "100000000"),
+            (-123e8, "-12300000000"),
+            (4611686018427387904.0, "4611686018427387904"),
+            (4611686018427388928.0, "4611686018427389000"),
+            (5e18, "5e+18"),
+            (-5e18, "-5e+18"),
             (1e21, "1e+21"),
             (1e100, "1e+100"),
             (1e-6, "0.000001"),

@@ -110,21 +110,15 @@ fn write_map(out: &mut String, pairs: &[(Value, Value)], mark: char, empty: &str
         write_value(out, key, inner);
         out.pop();
         out.push_str(" => ");
-        match value {
-            // redis-cli puts an inner list on lines of its own.
-            Value::Array(inner_values) | Value::Set(inner_values) | Value::Push(inner_values)
-                if !inner_values.is_empty() =>
-            {
-                out.push('\n');
-                spaces(out, inner);
-            }
-            Value::Map(inner_pairs) if !inner_pairs.is_empty() => {
-                out.push('\n');
-                spaces(out, inner);
-            }
-            _ => {}
+        let is_aggregate = matches!(value, Value::Array(_) | Value::Set(_) | Value::Push(_) | Value::Map(_));
+        let mut text = String::new();
+        write_value(&mut text, value, inner);
+        if is_aggregate && text.trim_end_matches('\n').contains('\n') {
+            // redis-cli begins what takes several lines on a line of its own.
+            out.push('\n');
+            spaces(out, inner);
         }
-        write_value(out, value, inner);
+        out.push_str(&text);
     }
 }
 

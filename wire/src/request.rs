@@ -19,6 +19,7 @@ use base::limits::{ARGUMENTS_MAX, ENTRY_BYTES_MAX, INLINE_BYTES_MAX, VALUE_BYTES
 use crate::arguments::{ArgumentsRef, Span};
 use crate::inline;
 use crate::number::parse_integer;
+use crate::reply::{Protocol, ReplyWriter};
 
 /// Memory that a parser keeps between commands; what a larger one needed is given back.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
@@ -28,7 +29,8 @@ const TRUSTED_BYTES_MAX: usize = 64 * 1024;
 /// Bounds of what one client may send in one command. Beyond them the command is refused and the connection kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestLimits {
-    /// Longest word, in bytes; at most [`VALUE_BYTES_MAX`], beyond which a length is a protocol error.
+    /// Longest word, in bytes; at most [`VALUE_BYTES_MAX`], beyond which a length is a protocol error. Inline
+    /// commands have their own limit, [`INLINE_BYTES_MAX`], whatever stands here.
     pub argument_bytes_max: usize,
     /// Most bytes of all words together; at most [`ENTRY_BYTES_MAX`].
     pub command_bytes_max: usize,
@@ -76,15 +78,30 @@ pub enum ProtocolError {
     UnbalancedQuotes,
 }
 
+impl ProtocolError {
+    /// Appends the error reply, to the letter that of Redis: it may quote a byte that is not text.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        let mut writer = ReplyWriter::new(out, Protocol::Resp2);
+        match self {
+            ProtocolError::ExpectedDollar(got) => {
+                let mut text = b"ERR Protocol error: expected '$', got '?'".to_vec();
+                let quoted = text.len() - 2;
+                text[quoted] = got;
+                writer.error_bytes(&text);
+            }
+            other => writer.error(&other.to_string()),
+        }
+    }
+}
+
 impl fmt::Display for ProtocolError {
-    /// The text of the error reply, without the leading `-` and the end of line: `ERR Protocol error: …`.
+    /// The text of the error reply for a log: `ERR Protocol error: …`, what is not printable blanked out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ERR Protocol error: ")?;
         match *self {
             ProtocolError::InvalidMultibulkLength => f.write_str("invalid multibulk length"),
             ProtocolError::InvalidBulkLength => f.write_str("invalid bulk length"),
             ProtocolError::ExpectedDollar(got) => {
-                // An error reply is one line of text; Redis blanks out ends of lines, and so do we with all that is not text.
                 let got = if got.is_ascii_graphic() { char::from(got) } else { ' ' };
                 write!(f, "expected '$', got '{got}'")
             }
@@ -346,9 +363,11 @@ impl RequestParser {
     /// Appends part of a word of which `left` bytes are to come, these included.
     fn gather(&mut self, bytes: &[u8], left: usize) {
         if self.buffer.capacity() - self.buffer.len() < bytes.len() {
-            // A long word gets what it needs and no more, as far as its claim is believed; short ones share doubled room.
+            // A word longer than all before it gets what it needs and no more, as far as its claim is believed; short
+            // ones share doubled room, so that there are few moves.
             let wanted = left.min(bytes.len().max(self.buffer.len()).max(TRUSTED_BYTES_MAX));
-            if left > self.buffer.len() { self.buffer.reserve_exact(wanted) } else { self.buffer.reserve(wanted) }
+            let dominates = self.spans.last().is_some_and(|span| span.length as usize > self.buffer.len() / 2);
+            if dominates { self.buffer.reserve_exact(wanted) } else { self.buffer.reserve(wanted) }
         }
         self.buffer.extend_from_slice(bytes);
     }

@@ -20,7 +20,7 @@ fn both_forms_read_alike() {
         assert_eq!(format!("{form:?}"), r#"["SET", "key", ""]"#);
         let mut out = Vec::new();
         form.encode_into(&mut out);
-        assert_eq!(out, owned.encoding());
+        assert_eq!(out, owned.encoding()[..]);
     }
     assert_eq!(&owned.encoding()[..], b"\x03\0\0\0\x03\0\0\0SET\x03\0\0\0key\0\0\0\0");
 }
