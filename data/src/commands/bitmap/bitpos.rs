@@ -34,6 +34,9 @@ impl<'a> ReadCommand<'a> for BitPos<'a> {
             1 => true,
             _ => return Err(Failure::Text("ERR The bit argument must be 1 or 0.")),
         };
+        if args.len() > 6 {
+            return Err(Failure::Syntax);
+        }
         let mut search = BitPos { key: args.key(1)?, bit, start: 0, end: None, unit: Unit::Byte };
         if args.len() > 3 {
             search.start = args.integer(3)?;
@@ -42,7 +45,7 @@ impl<'a> ReadCommand<'a> for BitPos<'a> {
             search.unit = Unit::parse(args, 5)?;
             search.end = Some(args.integer(4)?);
         }
-        if args.len() > 6 { Err(Failure::Syntax) } else { Ok(search) }
+        Ok(search)
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
