@@ -1,0 +1,517 @@
+//! A disk in memory that loses what was not synced, tears it, rots, fills up and fails.
+//!
+//! ```text
+//!  write_at ─► live blocks ── sync ─────────► durable blocks        power cut: each block that differs, on its
+//!  create …  ─► live names ── sync_folder ──► durable names         own, falls back or stays; so does each name
+//! ```
+//! - A *kill* leaves everything that was written; a *power cut* is [`SimDisk::lose_power`].
+//! - A *fuse* breaks off in the middle of whatever the node does: the n-th operation from now is done in part, and
+//!   everything after it fails. So crashes happen between and within any two writes of the shipping code.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::Rng;
+use storage::{Disk, DiskFile};
+
+/// The unit that is written whole or not at all.
+const BLOCK_BYTES: usize = 4096;
+
+type Block = Box<[u8; BLOCK_BYTES]>;
+
+/// The folder of one simulated node. Clones are handles on the same folder.
+#[derive(Clone, Debug)]
+pub struct SimDisk {
+    folder: Arc<Mutex<Folder>>,
+}
+
+/// An open file of a [`SimDisk`].
+#[derive(Debug)]
+pub struct SimFile {
+    folder: Arc<Mutex<Folder>>,
+    content: Shared,
+}
+
+type Shared = Arc<Mutex<Content>>;
+
+#[derive(Debug)]
+struct Folder {
+    names: BTreeMap<String, Shared>,
+    /// The names as they would be found after a power cut that loses all it can.
+    durable: BTreeMap<String, Shared>,
+    /// What was done to the names since the last [`Disk::sync_folder`], in order.
+    unsynced: Vec<Renaming>,
+    /// Operations until the fuse blows.
+    fuse: Option<u32>,
+    blown: bool,
+    sync_fails: bool,
+    full: bool,
+    rng: Rng,
+    counts: Counts,
+}
+
+#[derive(Clone, Debug)]
+enum Renaming {
+    Created(String, Shared),
+    Removed(String),
+    Renamed(String, String),
+}
+
+/// A file's bytes. Blocks that are not there are zeros.
+#[derive(Debug, Default)]
+struct Content {
+    length: u64,
+    blocks: BTreeMap<u64, Block>,
+    durable_length: u64,
+    /// Of every block written since the last sync: what is on the disk for certain.
+    before: BTreeMap<u64, Option<Block>>,
+}
+
+/// How much was done, for pacing the simulation and for the report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Successful syncs of files and of the folder.
+    pub syncs: u64,
+    /// Blocks that a power cut took back.
+    pub blocks_lost: u64,
+    /// Creations, renamings and removals that a power cut took back.
+    pub names_lost: u64,
+    /// Operations refused because the disk was full.
+    pub refused_full: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // One thread uses it; a poisoned lock means that the run has panicked already.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SimDisk {
+    /// An empty folder whose misfortunes are drawn from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> SimDisk {
+        let folder = Folder {
+            names: BTreeMap::new(),
+            durable: BTreeMap::new(),
+            unsynced: Vec::new(),
+            fuse: None,
+            blown: false,
+            sync_fails: false,
+            full: false,
+            rng: Rng::new(seed),
+            counts: Counts::default(),
+        };
+        SimDisk { folder: Arc::new(Mutex::new(folder)) }
+    }
+
+    /// Lets the disk work for `operations` more operations, break off in the next one, and fail from then on.
+    pub fn light_fuse(&self, operations: u32) {
+        lock(&self.folder).fuse = Some(operations);
+    }
+
+    /// Whether the fuse has blown: the process that used the disk must not go on.
+    #[must_use]
+    pub fn is_blown(&self) -> bool {
+        lock(&self.folder).blown
+    }
+
+    /// The disk works again, for the next process.
+    pub fn repair(&self) {
+        let mut folder = lock(&self.folder);
+        folder.fuse = None;
+        folder.blown = false;
+        folder.sync_fails = false;
+    }
+
+    /// The next sync fails, and what it should have synced is on the disk or gone, block by block.
+    pub fn fail_next_sync(&self) {
+        lock(&self.folder).sync_fails = true;
+    }
+
+    /// From now on there is no room for anything new (`true`), or there is again.
+    pub fn set_full(&self, full: bool) {
+        lock(&self.folder).full = full;
+    }
+
+    /// Takes back what was not synced: each block, each length and each change of names on its own.
+    pub fn lose_power(&self) {
+        let mut folder = lock(&self.folder);
+        let folder = &mut *folder;
+        // Half of the time all changes of names up to some moment survive, else any of them.
+        let unsynced = std::mem::take(&mut folder.unsynced);
+        let in_order = folder.rng.chance(1, 2);
+        let survivors = folder.rng.below(unsynced.len() as u64 + 1) as usize;
+        for (index, change) in unsynced.into_iter().enumerate() {
+            let survives = if in_order { index < survivors } else { folder.rng.chance(1, 2) };
+            if survives {
+                apply(&mut folder.durable, change);
+            } else {
+                folder.counts.names_lost += 1;
+            }
+        }
+        for content in folder.durable.values() {
+            let mut content = lock(content);
+            let content = &mut *content;
+            for (number, before) in std::mem::take(&mut content.before) {
+                if folder.rng.chance(1, 2) {
+                    folder.counts.blocks_lost += 1;
+                    put_back(&mut content.blocks, number, before);
+                }
+            }
+            if content.length != content.durable_length && folder.rng.chance(1, 2) {
+                content.length = content.durable_length;
+                content.cut();
+            }
+            content.durable_length = content.length;
+        }
+        folder.names = folder.durable.clone();
+    }
+
+    /// Deletes everything, as somebody who empties the folder of a node that is not running.
+    pub fn wipe(&self) {
+        let mut folder = lock(&self.folder);
+        folder.names.clear();
+        folder.durable.clear();
+        folder.unsynced.clear();
+    }
+
+    /// Flips a bit in one written block of one file that `may_rot` admits. Answers which, if there was any.
+    pub fn rot(&self, may_rot: impl Fn(&str) -> bool) -> Option<(String, u64)> {
+        let mut folder = lock(&self.folder);
+        let folder = &mut *folder;
+        let mut places: Vec<(String, u64)> = Vec::new();
+        for (name, content) in folder.names.iter().filter(|(name, _)| may_rot(name)) {
+            places.extend(lock(content).blocks.keys().map(|&number| (name.clone(), number)));
+        }
+        if places.is_empty() {
+            return None;
+        }
+        let (name, number) = folder.rng.pick(&places).clone();
+        let mut content = lock(folder.names.get(&name)?);
+        let length = content.length;
+        let block = content.blocks.get_mut(&number)?;
+        let used = length.saturating_sub(number * BLOCK_BYTES as u64).clamp(1, BLOCK_BYTES as u64);
+        let bit = folder.rng.below(used * 8) as usize;
+        block[bit / 8] ^= 1 << (bit % 8);
+        drop(content);
+        Some((name, number))
+    }
+
+    /// What was done and what happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        lock(&self.folder).counts
+    }
+
+    /// The names of all files and their lengths.
+    #[must_use]
+    pub fn lengths(&self) -> Vec<(String, u64)> {
+        lock(&self.folder).names.iter().map(|(name, content)| (name.clone(), lock(content).length)).collect()
+    }
+}
+
+impl Folder {
+    /// To be called first by every operation that changes something: whether it is still done.
+    fn burn(&mut self) -> io::Result<Fuse> {
+        if self.blown {
+            return Err(power_cut());
+        }
+        match &mut self.fuse {
+            None => Ok(Fuse::Whole),
+            Some(0) => {
+                self.blown = true;
+                Ok(Fuse::Last)
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(Fuse::Whole)
+            }
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.blown { Err(power_cut()) } else { Ok(()) }
+    }
+
+    /// Does something to the names, unless the fuse says that this is where it ends.
+    fn change(&mut self, change: Renaming) -> io::Result<()> {
+        let fuse = self.burn()?;
+        if fuse == Fuse::Whole || self.rng.chance(1, 2) {
+            apply(&mut self.names, change.clone());
+            self.unsynced.push(change);
+        }
+        if fuse == Fuse::Last { Err(power_cut()) } else { Ok(()) }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fuse {
+    Whole,
+    /// This operation is done in part, if at all.
+    Last,
+}
+
+fn power_cut() -> io::Error {
+    io::Error::other("the simulated process died")
+}
+
+fn apply(names: &mut BTreeMap<String, Shared>, change: Renaming) {
+    match change {
+        Renaming::Created(name, content) => {
+            names.insert(name, content);
+        }
+        Renaming::Removed(name) => {
+            names.remove(&name);
+        }
+        Renaming::Renamed(from, to) => {
+            if let Some(content) = names.remove(&from) {
+                names.insert(to, content);
+            }
+        }
+    }
+}
+
+fn put_back(blocks: &mut BTreeMap<u64, Block>, number: u64, before: Option<Block>) {
+    match before {
+        Some(block) => blocks.insert(number, block),
+        None => blocks.remove(&number),
+    };
+}
+
+impl Content {
+    fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let (number, start) = (at / BLOCK_BYTES as u64, (at % BLOCK_BYTES as u64) as usize);
+            let length = (BLOCK_BYTES - start).min(bytes.len() - done);
+            if !self.before.contains_key(&number) {
+                self.before.insert(number, self.blocks.get(&number).cloned());
+            }
+            let block = self.blocks.entry(number).or_insert_with(|| Box::new([0; BLOCK_BYTES]));
+            block[start..start + length].copy_from_slice(&bytes[done..done + length]);
+            done += length;
+        }
+        self.length = self.length.max(offset + bytes.len() as u64);
+    }
+
+    /// Forgets what lies behind the end.
+    fn cut(&mut self) {
+        let blocks = self.length.div_ceil(BLOCK_BYTES as u64);
+        self.blocks.split_off(&blocks);
+    }
+}
+
+impl Disk for SimDisk {
+    type File = SimFile;
+
+    fn open(&self, name: &str) -> io::Result<SimFile> {
+        let folder = lock(&self.folder);
+        folder.check()?;
+        let content = folder.names.get(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(SimFile { folder: Arc::clone(&self.folder), content: Arc::clone(content) })
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<SimFile> {
+        let mut folder = lock(&self.folder);
+        if folder.full {
+            folder.counts.refused_full += 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let content = Arc::new(Mutex::new(Content { length: bytes, ..Content::default() }));
+        folder.change(Renaming::Created(name.to_string(), Arc::clone(&content)))?;
+        Ok(SimFile { folder: Arc::clone(&self.folder), content })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut folder = lock(&self.folder);
+        folder.check()?;
+        if !folder.names.contains_key(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        folder.change(Renaming::Removed(name.to_string()))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut folder = lock(&self.folder);
+        folder.check()?;
+        if !folder.names.contains_key(from) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        folder.change(Renaming::Renamed(from.to_string(), to.to_string()))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let folder = lock(&self.folder);
+        folder.check()?;
+        Ok(folder.names.keys().cloned().collect())
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        let mut folder = lock(&self.folder);
+        if folder.burn()? == Fuse::Last {
+            return Err(power_cut());
+        }
+        if std::mem::take(&mut folder.sync_fails) {
+            return Err(io::Error::other("the simulated disk failed to sync the folder"));
+        }
+        folder.unsynced.clear();
+        folder.durable = folder.names.clone();
+        folder.counts.syncs += 1;
+        Ok(())
+    }
+}
+
+impl DiskFile for SimFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        lock(&self.folder).check()?;
+        let content = lock(&self.content);
+        if offset.saturating_add(buffer.len() as u64) > content.length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            let (number, start) = (at / BLOCK_BYTES as u64, (at % BLOCK_BYTES as u64) as usize);
+            let length = (BLOCK_BYTES - start).min(buffer.len() - done);
+            let part = &mut buffer[done..done + length];
+            match content.blocks.get(&number) {
+                Some(block) => part.copy_from_slice(&block[start..start + length]),
+                None => part.fill(0),
+            }
+            done += length;
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut folder = lock(&self.folder);
+        let mut content = lock(&self.content);
+        if folder.full && offset + bytes.len() as u64 > content.length {
+            folder.counts.refused_full += 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        if folder.burn()? == Fuse::Last {
+            // The process dies within the write: any of its blocks may have got to the cache.
+            let mut at = 0;
+            while at < bytes.len() {
+                let length = (BLOCK_BYTES - ((offset + at as u64) % BLOCK_BYTES as u64) as usize).min(bytes.len() - at);
+                if folder.rng.chance(1, 2) {
+                    content.write(offset + at as u64, &bytes[at..at + length]);
+                }
+                at += length;
+            }
+            return Err(power_cut());
+        }
+        content.write(offset, bytes);
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        lock(&self.folder).check()?;
+        Ok(lock(&self.content).length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut folder = lock(&self.folder);
+        let folder = &mut *folder;
+        let mut content = lock(&self.content);
+        let content = &mut *content;
+        if folder.burn()? == Fuse::Last {
+            return Err(power_cut());
+        }
+        if std::mem::take(&mut folder.sync_fails) {
+            // As Linux does it: the pages are marked clean, whether they got to the disk or not, and may be dropped.
+            for (number, before) in std::mem::take(&mut content.before) {
+                if folder.rng.chance(1, 2) {
+                    put_back(&mut content.blocks, number, before);
+                }
+            }
+            return Err(io::Error::other("the simulated disk failed to sync"));
+        }
+        content.before.clear();
+        content.durable_length = content.length;
+        folder.counts.syncs += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::{Journal, JournalOptions};
+
+    fn read(disk: &SimDisk, name: &str, length: usize) -> Vec<u8> {
+        let mut buffer = vec![0; length];
+        disk.open(name).and_then(|file| file.read_at(0, &mut buffer)).expect("the file is there");
+        buffer
+    }
+
+    #[test]
+    fn what_was_synced_survives_and_the_rest_is_old_or_new_by_block() {
+        let (mut old, mut new) = (0, 0);
+        for seed in 0..50 {
+            let disk = SimDisk::new(seed);
+            let file = disk.create("a", 2 * BLOCK_BYTES as u64).expect("there is room");
+            file.write_at(0, &[1; 2 * BLOCK_BYTES]).expect("the disk works");
+            file.sync().and_then(|()| disk.sync_folder()).expect("the disk works");
+            file.write_at(0, &[2; 2 * BLOCK_BYTES]).expect("the disk works");
+            disk.lose_power();
+            for block in read(&disk, "a", 2 * BLOCK_BYTES).chunks(BLOCK_BYTES) {
+                assert!(block.iter().all(|&byte| byte == block[0]), "blocks are whole");
+                if block[0] == 1 { old += 1 } else { new += 1 }
+            }
+        }
+        assert!(old > 20 && new > 20, "{old} {new}");
+    }
+
+    #[test]
+    fn names_need_a_sync_of_the_folder() {
+        let mut found = [0; 2];
+        for seed in 0..50 {
+            let disk = SimDisk::new(seed);
+            disk.create("a", 0).and_then(|file| file.sync()).expect("the disk works");
+            disk.lose_power();
+            found[usize::from(disk.open("a").is_ok())] += 1;
+        }
+        assert!(found[0] > 5 && found[1] > 5, "{found:?}");
+    }
+
+    #[test]
+    fn a_full_disk_takes_nothing_new_and_recovers() {
+        let disk = SimDisk::new(1);
+        disk.set_full(true);
+        assert_eq!(disk.create("a", 0).expect_err("full").kind(), io::ErrorKind::StorageFull);
+        disk.set_full(false);
+        assert!(disk.create("a", 0).is_ok());
+    }
+
+    #[test]
+    fn the_journal_survives_any_fuse() {
+        // Whatever operation is the last one: every acknowledged payload is there afterwards.
+        let options = JournalOptions { first_segment_bytes: 32 * 1024, segment_bytes: 64 * 1024, free_segments_max: 1 };
+        for fuse in 0..60 {
+            for power in [false, true] {
+                let disk = SimDisk::new(u64::from(fuse));
+                disk.light_fuse(fuse);
+                let mut acknowledged = 0;
+                if let Ok((mut journal, _)) = Journal::open(disk.clone(), options) {
+                    for number in 1..=40u64 {
+                        if journal.commit(&[vec![number as u8; 3000]]).is_err() {
+                            break;
+                        }
+                        acknowledged = number;
+                    }
+                }
+                if power {
+                    disk.lose_power();
+                }
+                disk.repair();
+                let (_, recovered) = Journal::open(disk, options).expect("the journal opens");
+                assert!(recovered.damage.is_empty(), "fuse {fuse}: {:?}", recovered.damage);
+                let found: Vec<u64> = recovered.payloads.iter().map(|payload| payload.0).collect();
+                assert!(found.len() as u64 >= acknowledged, "fuse {fuse}: {found:?}, {acknowledged} acknowledged");
+            }
+        }
+    }
+}
