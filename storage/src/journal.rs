@@ -66,9 +66,10 @@ pub struct Recovered {
     /// Numbers that were acknowledged and cannot be read, ascending. Reported at every opening until they are
     /// discarded.
     pub damage: Vec<Damage>,
-    /// How the journal ended. `Unprovable` is reported once; when something was committed since, it is `damage`.
+    /// How the journal ended. `Unprovable` is reported until something is committed; from then on it is `damage`.
     pub tail: Tail,
-    /// The number that the next payload gets. Not reused for a payload that may have been acknowledged.
+    /// The number that the next payload gets: none that may have been acknowledged is given twice, so behind an
+    /// unprovable tail numbers are left out, as many as it can have held.
     pub next_number: u64,
     /// The highest number that [`Journal::discard_before`] was given and has stored; 1 at first.
     pub floor: u64,
@@ -427,7 +428,9 @@ impl<D: Disk> Journal<D> {
     /// [`Journal::prepare_next`]), another preparation is under way, or the journal is broken.
     pub fn preparation(&mut self) -> Option<Preparation<D>> {
         let blocks = blocks_of(self.options.segment_bytes);
-        let reusable = self.free.iter().any(|free| free.blocks >= blocks);
+        let discarded = self.closed.iter().filter(|closed| closed.end_number <= self.stored_floor);
+        let mut at_hand = self.free.iter().map(|free| free.blocks).chain(discarded.map(|closed| closed.blocks));
+        let reusable = at_hand.any(|found| found >= blocks);
         if self.preparing || self.broken.is_some() || !self.ready.is_empty() || reusable {
             return None;
         }
@@ -562,6 +565,8 @@ impl<D: Disk> Journal<D> {
 
     /// A segment of at least `blocks` blocks: a discarded one under a new name, or a new one.
     fn make_segment(&mut self, blocks: u32) -> Result<Segment<D::File>, CommitError> {
+        // What was discarded while it was still the newest frame's segment can be had by now.
+        self.release().map_err(|error| self.fail(error))?;
         let wanted = blocks_of(self.options.segment_bytes).max(blocks);
         if let Some(index) = self.free.iter().position(|free| free.blocks >= wanted) {
             return self.reuse(index);

@@ -110,7 +110,7 @@ pub(crate) fn frame_header(block: &[u8]) -> Option<Result<FrameHeader, u16>> {
     let lengths = u64::from(header.count) * LENGTH_BYTES as u64;
     let sound = header.first_number > 0
         && header.first_number.checked_add(u64::from(header.count)).is_some_and(|next| next < u64::MAX)
-        && header.floor <= header.first_number + u64::from(header.count)
+        && header.floor <= header.first_number
         && header.content_bytes >= lengths
         && (header.count > 0 || header.content_bytes == 0);
     sound.then_some(Ok(header))

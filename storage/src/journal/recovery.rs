@@ -38,6 +38,9 @@ pub enum Tail {
     Unprovable,
 }
 
+/// More payloads than a segment can hold: numbers left out for a file of which nothing is known.
+const NUMBERS_OF_LOST_FILE: u64 = 1 << 32;
+
 /// Where a frame stands.
 #[derive(Clone, Debug)]
 pub(crate) struct LastFrame {
@@ -189,6 +192,7 @@ impl Scan {
         }
         if present < blocks {
             self.note(segment, present, NoteKind::Damaged);
+            self.note(segment, blocks - 1, NoteKind::Damaged);
         }
         if let Some((position, blocks)) = last_frame {
             let start = position as usize * BLOCK_BYTES;
@@ -248,9 +252,7 @@ impl Scan {
         let after = self.expected - 1;
         match self.damage.last_mut() {
             // Nothing readable lies between this hole and the last.
-            Some(last) if last.before == self.expected && self.payloads.last().is_none_or(|p| p.0 < last.before) => {
-                last.before = before;
-            }
+            Some(last) if last.before == self.expected => last.before = before,
             _ => self.damage.push(Damage { after, before }),
         }
         self.expected = before;
@@ -268,9 +270,10 @@ impl Scan {
         }
         let next_number = match tail {
             // The hole in the numbering keeps what happened on record: from now on it is damage of the past.
-            Tail::Unprovable => self.expected.saturating_add(u64::from(self.incomplete_count.max(1))),
+            Tail::Unprovable => self.expected.saturating_add(self.numbers_in_doubt()),
             Tail::Clean | Tail::Torn => self.expected,
         };
+        let (write_segment, write_position) = self.write_place(tail);
         Findings {
             payloads: self.payloads,
             damage: self.damage,
@@ -279,11 +282,41 @@ impl Scan {
             floor,
             unknown_version: self.unknown_version,
             next_frame: self.frame_max.saturating_add(1),
-            write_sequence: self.segments.get(self.tail_segment).map(|segment| segment.sequence),
-            write_position: self.tail_position,
+            write_sequence: self.segments.get(write_segment).map(|segment| segment.sequence),
+            write_position,
             last_frame: self.last_frame,
             segments: self.segments,
         }
+    }
+
+    /// No fewer than the payloads that what is unprovable at the tail can have held, and no fewer than one.
+    fn numbers_in_doubt(&self) -> u64 {
+        // Of a lost file not even the length is known.
+        let lost = self.gap_behind.is_some() || self.seen_frame == 0 && self.notes.is_empty();
+        let mut blocks = 0;
+        for notes in self.notes.chunk_by(|a, b| a.segment == b.segment) {
+            let start = if notes[0].segment == self.tail_segment { self.tail_position } else { 0 };
+            let end = notes.iter().map(|note| note.position).max().unwrap_or(start);
+            blocks += u64::from(end.saturating_sub(start)) + 1;
+        }
+        let most = blocks * (BLOCK_BYTES / LENGTH_BYTES) as u64 + u64::from(self.incomplete_count);
+        if lost { most + NUMBERS_OF_LOST_FILE } else { most }
+    }
+
+    /// Where the next frame goes: the segment, counted in the order read, and the position in it.
+    fn write_place(&self, tail: Tail) -> (usize, u32) {
+        let mut place = (self.tail_segment, self.tail_position);
+        if tail == Tail::Unprovable {
+            // Behind everything that is in doubt, so that it is not in doubt again next time: the hole in the
+            // numbering says what needs to be said.
+            if let Some(segment) = self.gap_behind {
+                place = place.max((segment + 1, 0));
+            }
+            if let Some(note) = self.notes.iter().map(|note| (note.segment, note.position.saturating_add(1))).max() {
+                place = place.max(note);
+            }
+        }
+        place
     }
 
     fn tail(&self) -> Tail {
