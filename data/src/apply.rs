@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::blob::Blob;
+use crate::codec::as_recorded;
 use crate::commands::{self, Run};
 use crate::failure::Failure;
 use crate::reply::Reply;
@@ -61,7 +62,7 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
     if let Some(reply) = transaction.tree().once.get(id) {
         return Applied { reply: reply.clone(), changes: Vec::new() };
     }
-    let reply = run(&mut transaction, args);
+    let reply = as_recorded(run(&mut transaction, args));
     transaction.tree_mut().once.insert(Blob::new(id), reply.clone());
     Applied { reply, changes: transaction.into_changes() }
 }

@@ -39,9 +39,11 @@ impl OnceTable {
         self.outcomes.is_empty()
     }
 
-    /// Outcomes, the oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = (&Blob, &Reply)> {
-        self.outcomes.values().map(|(id, reply)| (id, reply))
+    /// Outcomes, the oldest first, without the first `skipped` of them.
+    pub fn iter_from(&self, skipped: usize) -> impl Iterator<Item = (&Blob, &Reply)> {
+        // Numbers follow each other without gaps, so the oldest kept one leads to all others.
+        let oldest = self.outcomes.get_min().map_or(0, |(number, _)| *number);
+        self.outcomes.range(oldest + skipped as u64..).map(|(_, (id, reply))| (id, reply))
     }
 
     /// Remembers an outcome that is not recorded yet, and forgets the oldest ones beyond the limits.

@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 /// The state of one partition. Equal logs yield equal trees.
 ///
-/// Cloning one copies the deadline index; for a copy to write to disk take [`Tree::image`](crate::image) instead.
+/// Cloning one copies the deadline index; for a copy to write to disk take [`Tree::image`] instead.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     pub(crate) store: MapStore,

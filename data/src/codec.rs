@@ -1,0 +1,224 @@
+//! Bytes for records, replies and the rest of the state: in images, and under digests.
+//!
+//! Numbers are little-endian base 128 (seven bits a byte, the highest bit set on all but the last); byte strings are a
+//! length and the bytes. Tags are never used for something else; see [`crate::image`] for the layout around them.
+
+use crate::blob::Blob;
+use crate::failure::Failure;
+use crate::image::Malformed;
+use crate::reply::Reply;
+use crate::store::StoreKey;
+use crate::value::{Record, Value};
+use base::{Revision, WallTime};
+
+/// A reply inside replies inside replies …: deeper than any command answers.
+const REPLY_DEPTH_MAX: usize = 16;
+
+const VALUE_STRING: u8 = 1;
+
+const REPLY_OK: u8 = 1;
+const REPLY_NIL: u8 = 2;
+const REPLY_NIL_ARRAY: u8 = 3;
+const REPLY_INTEGER: u8 = 4;
+const REPLY_BULK: u8 = 5;
+const REPLY_SIMPLE: u8 = 6;
+const REPLY_ERROR: u8 = 7;
+const REPLY_ARRAY: u8 = 8;
+const REPLY_MAP: u8 = 9;
+const REPLY_SET: u8 = 10;
+const REPLY_DOUBLE: u8 = 11;
+const REPLY_BOOLEAN: u8 = 12;
+
+/// Status words that replies are made of: they are static in memory, so reading one back looks it up here.
+const STATUS_WORDS: &[&str] = &["none", "string"];
+
+pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Deadlines are written as 0 for none, else one more than the milliseconds.
+pub(crate) fn put_record(out: &mut Vec<u8>, key: &[u8], record: &Record) {
+    put_bytes(out, key);
+    put_number(out, record.deadline().map_or(0, |deadline| deadline.0 + 1));
+    put_number(out, record.revision.0);
+    match &record.value {
+        Value::String(bytes) => {
+            out.push(VALUE_STRING);
+            put_bytes(out, bytes);
+        }
+    }
+}
+
+pub(crate) fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
+    match reply {
+        Reply::Ok => out.push(REPLY_OK),
+        Reply::Nil => out.push(REPLY_NIL),
+        Reply::NilArray => out.push(REPLY_NIL_ARRAY),
+        Reply::Integer(number) => {
+            out.push(REPLY_INTEGER);
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        Reply::Bulk(bytes) => {
+            out.push(REPLY_BULK);
+            put_bytes(out, bytes);
+        }
+        Reply::Simple(text) => {
+            // See `as_recorded`: a word that could not be read back as a status has become bytes before.
+            out.push(if STATUS_WORDS.contains(text) { REPLY_SIMPLE } else { REPLY_BULK });
+            put_bytes(out, text.as_bytes());
+        }
+        Reply::Error(failure) => {
+            out.push(REPLY_ERROR);
+            put_bytes(out, failure.to_string().as_bytes());
+        }
+        Reply::Array(items) => put_replies(out, REPLY_ARRAY, items.len(), items.iter()),
+        Reply::Set(items) => put_replies(out, REPLY_SET, items.len(), items.iter()),
+        Reply::Map(pairs) => {
+            put_replies(out, REPLY_MAP, pairs.len(), pairs.iter().flat_map(|(key, value)| [key, value]));
+        }
+        Reply::Double(number) => {
+            out.push(REPLY_DOUBLE);
+            out.extend_from_slice(&number.to_bits().to_le_bytes());
+        }
+        Reply::Boolean(yes) => out.extend_from_slice(&[REPLY_BOOLEAN, u8::from(*yes)]),
+    }
+}
+
+/// A reply as it will be when it has been written and read back, so that it is the same before and after a restore.
+pub(crate) fn as_recorded(reply: Reply) -> Reply {
+    match reply {
+        Reply::Simple(text) if !STATUS_WORDS.contains(&text) => Reply::bulk(text),
+        Reply::Error(failure) => Reply::Error(Failure::Built(failure.to_string().into())),
+        Reply::Array(items) => Reply::Array(items.into_iter().map(as_recorded).collect()),
+        Reply::Set(items) => Reply::Set(items.into_iter().map(as_recorded).collect()),
+        Reply::Map(pairs) => {
+            Reply::Map(pairs.into_iter().map(|(key, value)| (as_recorded(key), as_recorded(value))).collect())
+        }
+        other => other,
+    }
+}
+
+fn put_replies<'a>(out: &mut Vec<u8>, tag: u8, count: usize, items: impl Iterator<Item = &'a Reply>) {
+    out.push(tag);
+    put_number(out, count as u64);
+    for item in items {
+        put_reply(out, item);
+    }
+}
+
+/// Reads what the functions above wrote; anything else is [`Malformed`], never a panic.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes }
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Malformed("it ends early"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn eight(&mut self) -> Result<[u8; 8], Malformed> {
+        self.take(8)?.try_into().map_err(|_| Malformed("it ends early"))
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return Err(Malformed("a number has more than 64 bits"));
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(Malformed("a number has more than 64 bits"))
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = usize::try_from(self.number()?).map_err(|_| Malformed("a length is out of range"))?;
+        self.take(length)
+    }
+
+    pub(crate) fn record(&mut self) -> Result<(StoreKey, Record), Malformed> {
+        let key = StoreKey::new(self.bytes()?);
+        let deadline = self.number()?.checked_sub(1).map(WallTime);
+        let revision = Revision(self.number()?);
+        let value = match self.byte()? {
+            VALUE_STRING => Value::String(Blob::new(self.bytes()?)),
+            _ => return Err(Malformed("a value has an unknown type")),
+        };
+        let mut record = Record::new(value, deadline);
+        record.revision = revision;
+        Ok((key, record))
+    }
+
+    pub(crate) fn reply(&mut self) -> Result<Reply, Malformed> {
+        self.reply_at(0)
+    }
+
+    fn reply_at(&mut self, depth: usize) -> Result<Reply, Malformed> {
+        if depth > REPLY_DEPTH_MAX {
+            return Err(Malformed("a reply is nested too deep"));
+        }
+        Ok(match self.byte()? {
+            REPLY_OK => Reply::Ok,
+            REPLY_NIL => Reply::Nil,
+            REPLY_NIL_ARRAY => Reply::NilArray,
+            REPLY_INTEGER => Reply::Integer(i64::from_le_bytes(self.eight()?)),
+            REPLY_BULK => Reply::bulk(self.bytes()?),
+            REPLY_SIMPLE => {
+                let text = self.bytes()?;
+                let word = STATUS_WORDS.iter().find(|word| word.as_bytes() == text);
+                Reply::Simple(word.ok_or(Malformed("a status is unknown"))?)
+            }
+            REPLY_ERROR => Reply::Error(Failure::Built(String::from_utf8_lossy(self.bytes()?).into())),
+            REPLY_ARRAY => Reply::Array(self.replies(depth)?),
+            REPLY_SET => Reply::Set(self.replies(depth)?),
+            REPLY_MAP => {
+                let mut pairs = Vec::new();
+                for _ in 0..self.number()? {
+                    pairs.push((self.reply_at(depth + 1)?, self.reply_at(depth + 1)?));
+                }
+                Reply::Map(pairs)
+            }
+            REPLY_DOUBLE => Reply::Double(f64::from_bits(u64::from_le_bytes(self.eight()?))),
+            REPLY_BOOLEAN => Reply::Boolean(self.byte()? != 0),
+            _ => return Err(Malformed("a reply has an unknown kind")),
+        })
+    }
+
+    /// Nothing is reserved for the count that is read: each item needs at least a byte that must be there.
+    fn replies(&mut self, depth: usize) -> Result<Vec<Reply>, Malformed> {
+        let mut items = Vec::new();
+        for _ in 0..self.number()? {
+            items.push(self.reply_at(depth + 1)?);
+        }
+        Ok(items)
+    }
+}

@@ -1,0 +1,258 @@
+//! The whole state as blocks of bytes, and back.
+//!
+//! An image is frozen when it is taken, costs next to nothing, and may be read by another thread while the tree goes
+//! on. Its blocks depend on the state alone, so two replicas with equal states give equal blocks, and a reader that
+//! has the first n blocks goes on with block n ([`Image::skip_blocks`]).
+//!
+//! ```text
+//! block 0:         | version: 1 byte = 1 | time | revision | expired | records | outcomes |
+//! record blocks:   | 'R' | records: key, deadline + 1 or 0, revision, type, value … |      in store order
+//! outcome blocks:  | 'O' | id, reply … |                                                   oldest first
+//! ```
+//! Numbers are variable-length (see `codec.rs`). A block closes at the first item that brings it to
+//! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
+
+use crate::blob::Blob;
+use crate::codec::{Reader, put_bytes, put_number, put_record, put_reply};
+use crate::once::OnceTable;
+use crate::store::{MapStore, OrderedRead, OrderedStore, StoreKey};
+use crate::tree::Tree;
+use base::checksum::xxh3;
+use base::limits::SNAPSHOT_BLOCK_BYTES_TARGET;
+use base::{Revision, WallTime};
+use std::fmt;
+use std::ops::Bound;
+
+const VERSION: u8 = 1;
+/// No count of changes comes near this; one that is larger would overflow later.
+const COUNT_MAX: u64 = 1 << 62;
+const RECORDS: u8 = b'R';
+const OUTCOMES: u8 = b'O';
+
+/// Bytes that are no image of a state; says what is wrong with them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed(pub &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "this is no image of a partition's state: {}", self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// A frozen copy of a tree that gives itself out in blocks.
+#[derive(Debug)]
+pub struct Image {
+    store: <MapStore as OrderedStore>::Snapshot,
+    once: OnceTable,
+    time: WallTime,
+    revision: Revision,
+    expired: u64,
+    block_bytes: usize,
+    at: Place,
+}
+
+/// What the next block begins with.
+#[derive(Clone, Debug)]
+enum Place {
+    Header,
+    /// Records after this key; from the first if there is none.
+    Records(Option<StoreKey>),
+    /// Outcomes from this one on, counted from the oldest.
+    Outcomes(usize),
+    End,
+}
+
+impl Tree {
+    /// A frozen copy of the state, to write or to send; costs a few allocations however large the state is.
+    #[must_use]
+    pub fn image(&self) -> Image {
+        Image {
+            store: self.store.snapshot(),
+            once: self.once.clone(),
+            time: self.time,
+            revision: self.revision,
+            expired: self.expired,
+            block_bytes: SNAPSHOT_BLOCK_BYTES_TARGET,
+            at: Place::Header,
+        }
+    }
+
+    /// A hash of the whole state: equal for replicas that applied the same entries. Reads everything.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.image().digest()
+    }
+}
+
+impl Image {
+    /// The revision of the state.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The number of keys in the state.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.store.len()
+    }
+
+    /// Whether the state has no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.store.is_empty()
+    }
+
+    /// The same image in blocks of about so many bytes. Sender and receiver of a resumed image must agree on it.
+    #[must_use]
+    pub fn with_block_bytes(mut self, block_bytes: usize) -> Image {
+        self.block_bytes = block_bytes;
+        self
+    }
+
+    /// Appends the next block to `out`; false, and nothing appended, if there was none left.
+    pub fn next_block(&mut self, out: &mut Vec<u8>) -> bool {
+        let end = out.len() + self.block_bytes;
+        self.at = match &self.at {
+            Place::Header => {
+                out.push(VERSION);
+                put_number(out, self.time.0);
+                put_number(out, self.revision.0);
+                put_number(out, self.expired);
+                put_number(out, self.store.len());
+                put_number(out, self.once.len() as u64);
+                if self.store.is_empty() { self.first_outcomes() } else { Place::Records(None) }
+            }
+            Place::Records(after) => {
+                let start = after.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_ref()));
+                let mut records = self.store.range(start).peekable();
+                out.push(RECORDS);
+                let mut last = None;
+                while let Some((key, record)) = records.next_if(|_| out.len() < end || last.is_none()) {
+                    put_record(out, &key.key, record);
+                    last = Some(key);
+                }
+                if records.peek().is_some() { Place::Records(last.cloned()) } else { self.first_outcomes() }
+            }
+            Place::Outcomes(start) => {
+                let mut outcomes = self.once.iter_from(*start).peekable();
+                out.push(OUTCOMES);
+                let mut count = 0;
+                while let Some((id, reply)) = outcomes.next_if(|_| out.len() < end || count == 0) {
+                    put_bytes(out, id);
+                    put_reply(out, reply);
+                    count += 1;
+                }
+                if outcomes.peek().is_some() { Place::Outcomes(start + count) } else { Place::End }
+            }
+            Place::End => return false,
+        };
+        true
+    }
+
+    /// Passes over so many blocks, to go on where an earlier reader of an equal image stopped. Costs as much as
+    /// reading them.
+    pub fn skip_blocks(&mut self, count: u64) {
+        let mut block = Vec::new();
+        for _ in 0..count {
+            block.clear();
+            if !self.next_block(&mut block) {
+                return;
+            }
+        }
+    }
+
+    /// A hash of all blocks, and so of the whole state.
+    #[must_use]
+    pub fn digest(mut self) -> u64 {
+        let mut digest = 0u64;
+        let mut block = Vec::new();
+        loop {
+            block.clear();
+            block.extend_from_slice(&digest.to_le_bytes());
+            if !self.next_block(&mut block) {
+                return digest;
+            }
+            digest = xxh3(&block);
+        }
+    }
+
+    fn first_outcomes(&self) -> Place {
+        if self.once.is_empty() { Place::End } else { Place::Outcomes(0) }
+    }
+}
+
+/// Builds a tree from the blocks of an image, in their order.
+#[derive(Debug, Default)]
+pub struct Restorer {
+    tree: Tree,
+    /// What block 0 promised: records and outcomes.
+    promised: Option<(u64, u64)>,
+    last_key: Option<StoreKey>,
+}
+
+impl Restorer {
+    /// Before the first block.
+    #[must_use]
+    pub fn new() -> Restorer {
+        Restorer::default()
+    }
+
+    /// Takes the next block. After an error the restorer is of no use any more.
+    pub fn push_block(&mut self, block: &[u8]) -> Result<(), Malformed> {
+        let mut reader = Reader::new(block);
+        let kind = reader.byte()?;
+        if self.promised.is_none() {
+            if kind != VERSION {
+                return Err(Malformed("its version is unknown"));
+            }
+            self.tree.time = WallTime(reader.number()?);
+            self.tree.revision = Revision(reader.number()?);
+            self.tree.expired = reader.number()?;
+            if self.tree.revision.0.max(self.tree.expired) > COUNT_MAX {
+                return Err(Malformed("a count is out of range"));
+            }
+            self.promised = Some((reader.number()?, reader.number()?));
+            return if reader.is_at_end() { Ok(()) } else { Err(Malformed("its first block is too long")) };
+        }
+        while !reader.is_at_end() {
+            match kind {
+                RECORDS => self.push_record(&mut reader)?,
+                OUTCOMES => {
+                    let id = Blob::new(reader.bytes()?);
+                    let reply = reader.reply()?;
+                    if self.tree.once.get(&id).is_some() {
+                        return Err(Malformed("two outcomes have one identifier"));
+                    }
+                    self.tree.once.insert(id, reply);
+                }
+                _ => return Err(Malformed("a block is of unknown kind")),
+            }
+        }
+        Ok(())
+    }
+
+    /// After the last block: the tree.
+    pub fn finish(self) -> Result<Tree, Malformed> {
+        let Some((records, outcomes)) = self.promised else { return Err(Malformed("it is empty")) };
+        if self.tree.len() != records || self.tree.once.len() as u64 != outcomes {
+            return Err(Malformed("blocks are missing"));
+        }
+        Ok(self.tree)
+    }
+
+    fn push_record(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+        let (key, record) = reader.record()?;
+        if self.last_key.as_ref().is_some_and(|last| *last >= key) {
+            return Err(Malformed("its records are out of order"));
+        }
+        if record.revision > self.tree.revision {
+            return Err(Malformed("a record is newer than the state"));
+        }
+        self.last_key = Some(key.clone());
+        self.tree.insert(key, record);
+        Ok(())
+    }
+}

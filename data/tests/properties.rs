@@ -1,0 +1,268 @@
+//! Properties of the state machine under drawn entries: replicas agree, images come back, totals are right.
+
+use base::{Revision, WallTime};
+use data::{
+    Applied, EntryContext, KeyRef, Reply, Restorer, Tree, View, apply, apply_once, apply_transaction, expire_due, read,
+};
+use proptest::prelude::*;
+use std::ops::Bound;
+
+/// One drawn entry of the log.
+#[derive(Clone, Debug)]
+enum Drawn {
+    Command(Vec<Vec<u8>>),
+    Transaction(Vec<(Vec<u8>, u64)>, Vec<Vec<Vec<u8>>>),
+    Once(u8, Vec<Vec<u8>>),
+    Expire(usize),
+}
+
+/// Commands with few keys and values, so that they meet.
+const COMMANDS: &[&str] = &[
+    "SET K V",
+    "SET K V PX T",
+    "SET K V NX GET",
+    "SET K V XX KEEPTTL",
+    "SET K V IFNE V",
+    "GET K",
+    "GETEX K PX T",
+    "GETEX K PERSIST",
+    "GETDEL K",
+    "GETSET K V",
+    "SETNX K V",
+    "PSETEX K T V",
+    "MSET K V K V",
+    "MSETNX K V K V",
+    "MSETEX 2 K V K V PX T",
+    "APPEND K V",
+    "SETRANGE K 5 V",
+    "GETRANGE K 1 -2",
+    "STRLEN K",
+    "INCR K",
+    "DECRBY K 3",
+    "INCRBYFLOAT K 0.1",
+    "DELEX K IFEQ V",
+    "DEL K K",
+    "UNLINK K",
+    "EXISTS K K",
+    "RENAME K K",
+    "RENAMENX K K",
+    "COPY K K REPLACE",
+    "PEXPIRE K T",
+    "PEXPIRE K T GT",
+    "PEXPIRE K -1",
+    "PEXPIREAT K 1000",
+    "PERSIST K",
+    "PTTL K",
+    "DBSIZE",
+    "RANDOMKEY",
+    "MGET K K K",
+    "SETBIT K 77 1",
+    "BITOP XOR K K K",
+    "FLUSHALL",
+    "NONSENSE K",
+    "GET",
+];
+
+/// Those of them that only look, but `DBSIZE`, which counts what nothing has touched since its deadline.
+const READS: &[&str] =
+    &["GET K", "GETRANGE K 1 -2", "STRLEN K", "EXISTS K K", "PTTL K", "TTL K", "RANDOMKEY", "MGET K K K", "TYPE K"];
+
+fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    command_of(COMMANDS)
+}
+
+fn command_of(templates: &'static [&'static str]) -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let word = (0..12u8, 0..6u8, 1..200u16);
+    (prop::sample::select(templates), prop::collection::vec(word, 8)).prop_map(|(template, words)| {
+        let mut words = words.into_iter();
+        template
+            .split(' ')
+            .map(|part| {
+                let (key, value, time) = words.next().unwrap_or((0, 0, 1));
+                match part {
+                    "K" => format!("key:{key}{}", "-long".repeat(usize::from(key % 3) * 3)).into_bytes(),
+                    "V" if value == 0 => Vec::new(),
+                    "V" if value < 3 => format!("{value}").into_bytes(),
+                    "V" => vec![value; usize::from(value) * 9],
+                    "T" => format!("{time}").into_bytes(),
+                    word => word.as_bytes().to_vec(),
+                }
+            })
+            .collect()
+    })
+}
+
+fn entry() -> impl Strategy<Value = (u64, Drawn)> {
+    let watch = (0..12u8, 0..40u64).prop_map(|(key, revision)| (format!("key:{key}").into_bytes(), revision));
+    let drawn = prop_oneof![
+        12 => command().prop_map(Drawn::Command),
+        2 => (prop::collection::vec(watch, 0..2), prop::collection::vec(command(), 0..4))
+            .prop_map(|(watches, commands)| Drawn::Transaction(watches, commands)),
+        2 => (0..20u8, command()).prop_map(|(id, command)| Drawn::Once(id, command)),
+        1 => (0..4usize).prop_map(Drawn::Expire),
+    ];
+    (0..60u64, drawn)
+}
+
+fn slices(command: &[Vec<u8>]) -> Vec<&[u8]> {
+    command.iter().map(Vec::as_slice).collect()
+}
+
+fn run(tree: &mut Tree, context: &EntryContext, drawn: &Drawn) -> Applied {
+    match drawn {
+        Drawn::Command(command) => apply(tree, context, &slices(command)),
+        Drawn::Transaction(watches, commands) => {
+            let watches: Vec<_> = watches.iter().map(|(key, revision)| (&key[..], Revision(*revision))).collect();
+            let commands: Vec<_> = commands.iter().map(|command| slices(command)).collect();
+            let commands: Vec<&[&[u8]]> = commands.iter().map(Vec::as_slice).collect();
+            apply_transaction(tree, context, &watches, &commands)
+        }
+        Drawn::Once(id, command) => apply_once(tree, context, &[*id], &slices(command)),
+        Drawn::Expire(limit) => expire_due(tree, context, *limit),
+    }
+}
+
+fn restored(tree: &Tree, block_bytes: usize) -> Tree {
+    let mut image = tree.image().with_block_bytes(block_bytes);
+    let mut restorer = Restorer::new();
+    let mut block = Vec::new();
+    while image.next_block(&mut block) {
+        restorer.push_block(&block).expect("a block of our own");
+        block.clear();
+    }
+    restorer.finish().expect("an image of our own")
+}
+
+/// What follows from the records is what the tree keeps beside them.
+fn check_totals(tree: &Tree) {
+    let records: Vec<_> = tree.records(Bound::Unbounded).collect();
+    assert!(records.is_sorted_by(|(a, _), (b, _)| a < b));
+    assert_eq!(records.len() as u64, tree.len());
+    assert_eq!(records.iter().map(|(key, record)| record.bytes(&key.key)).sum::<u64>(), tree.bytes());
+    let deadlines: Vec<_> = records.iter().filter_map(|(_, record)| record.deadline()).collect();
+    assert_eq!(deadlines.len() as u64, tree.volatile_len());
+    assert_eq!(deadlines.iter().min().copied(), tree.next_deadline());
+    assert!(
+        records.iter().all(|(key, record)| key.as_ref() == KeyRef::new(&key.key) && record.revision <= tree.revision())
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn replicas_agree_and_images_come_back(entries in prop::collection::vec(entry(), 1..60), cut in 0..60usize) {
+        let (mut one, mut other) = (Tree::new(), Tree::new());
+        let mut time = 1000;
+        for (index, (step, drawn)) in entries.iter().enumerate() {
+            // A new leader's clock may be behind.
+            time = time + step - (*step).min(20);
+            let context = EntryContext { time: WallTime(time), seed: *step };
+            let before = one.revision();
+            let (first, second) = (run(&mut one, &context, drawn), run(&mut other, &context, drawn));
+            prop_assert_eq!(&first, &second);
+            prop_assert!(first.changes.iter().zip(before.0 + 1..).all(|(change, revision)| change.revision.0 == revision));
+            prop_assert_eq!(before.0 + first.changes.len() as u64, one.revision().0);
+            check_totals(&one);
+            if index == cut {
+                // One of the replicas goes on from a snapshot.
+                other = restored(&other, 64);
+            }
+        }
+        prop_assert_eq!(one.digest(), other.digest());
+        prop_assert_eq!(one.digest(), restored(&one, 1 << 20).digest());
+        check_totals(&other);
+    }
+
+    #[test]
+    fn a_frozen_image_does_not_change(entries in prop::collection::vec(entry(), 2..40)) {
+        let mut tree = Tree::new();
+        let (before, after) = entries.split_at(entries.len() / 2);
+        for (step, drawn) in before {
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+        }
+        let (digest, image) = (tree.digest(), tree.image());
+        for (step, drawn) in after {
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+        }
+        prop_assert_eq!(image.digest(), digest);
+    }
+
+    #[test]
+    fn an_image_is_resumed_at_any_block(entries in prop::collection::vec(entry(), 1..40), skipped in 0..10u64) {
+        let mut tree = Tree::new();
+        for (step, drawn) in &entries {
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+        }
+        let blocks = |mut image: data::Image| {
+            let mut blocks = Vec::new();
+            loop {
+                let mut block = Vec::new();
+                if !image.next_block(&mut block) {
+                    return blocks;
+                }
+                blocks.push(block);
+            }
+        };
+        let whole = blocks(tree.image().with_block_bytes(50));
+        let mut resumed = tree.image().with_block_bytes(50);
+        resumed.skip_blocks(skipped);
+        prop_assert_eq!(&whole[whole.len().min(skipped as usize)..], &blocks(resumed)[..]);
+    }
+
+    #[test]
+    fn damaged_images_are_refused_or_read_but_never_panic(
+        entries in prop::collection::vec(entry(), 1..30),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        noise in prop::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let mut tree = Tree::new();
+        for (step, drawn) in &entries {
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+        }
+        let mut image = tree.image().with_block_bytes(100);
+        let mut restorer = Restorer::new();
+        let mut block = Vec::new();
+        while image.next_block(&mut block) {
+            for (index, byte) in &flips {
+                let index = index.index(block.len());
+                block[index] ^= byte;
+            }
+            if restorer.push_block(&block).is_err() {
+                break;
+            }
+            block.clear();
+        }
+        if let Ok(mut tree) = restorer.finish() {
+            run(&mut tree, &EntryContext::default(), &Drawn::Command(vec![b"SET".to_vec(), b"a".to_vec(), b"b".to_vec()]));
+        }
+        let _ = Restorer::new().push_block(&noise);
+    }
+
+    /// A read says the same as the same command in an entry at the same time, or that an expiry entry is due first.
+    #[test]
+    fn reads_agree_with_entries(entries in prop::collection::vec(entry(), 1..40), asked in command_of(READS), later in 0..300u64) {
+        let mut tree = Tree::new();
+        for (step, drawn) in &entries {
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+        }
+        let asked = slices(&asked);
+        let clock = WallTime(1060 + later);
+        let view = View::new(&tree, clock, 0);
+        let mut reply = read(&view, &asked);
+        let met_expired = view.met_expired();
+        let mut replica = tree.clone();
+        let context = EntryContext { time: clock, seed: 0 };
+        if met_expired {
+            expire_due(&mut tree, &context, 1);
+            let view = View::new(&tree, clock, 0);
+            reply = read(&view, &asked);
+            prop_assert!(!view.met_expired());
+        }
+        if asked[0].eq_ignore_ascii_case(b"RANDOMKEY") {
+            prop_assert_eq!(reply == Reply::Nil, apply(&mut replica, &context, &asked).reply == Reply::Nil);
+        } else {
+            prop_assert_eq!(reply, apply(&mut replica, &context, &asked).reply);
+        }
+    }
+}
