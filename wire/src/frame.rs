@@ -242,9 +242,12 @@ fn check_length(bytes: usize, bytes_max: usize) -> Result<u32, FrameError> {
     }
 }
 
+/// The payload of a frame and what follows it.
+type Split<'a> = (&'a [u8], &'a [u8]);
+
 /// The payload of the frame at the beginning of `bytes` and what follows; nothing if it is not whole. A wrong
 /// length shows as soon as the length is there.
-fn split_frame(bytes: &[u8], bytes_max: usize) -> Result<Option<(&[u8], &[u8])>, FrameError> {
+fn split_frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Split<'_>>, FrameError> {
     let Some((length, after)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let length = check_length(u32::from_le_bytes(*length) as usize, bytes_max)?;
     let Some((crc, after)) = after.split_first_chunk::<4>() else { return Ok(None) };

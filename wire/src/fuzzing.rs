@@ -32,32 +32,32 @@ enum Owned {
 }
 
 /// Cuts `data` into pieces of 1 to `bytes_max` bytes.
-fn pieces(data: &[u8], rng: &mut Rng, bytes_max: u64) -> Vec<Vec<u8>> {
+fn pieces<'a>(data: &'a [u8], rng: &mut Rng, bytes_max: u64) -> Vec<&'a [u8]> {
     let mut rest = data;
     let mut pieces = Vec::new();
     while !rest.is_empty() {
         let length = rng.between(1, bytes_max).min(rest.len() as u64) as usize;
         let (piece, after) = rest.split_at(length);
-        pieces.push(piece.to_vec());
+        pieces.push(piece);
         rest = after;
     }
     pieces
 }
 
 /// The cuts that every parser is tried with: none, after every byte, and two by chance.
-fn cuts(data: &[u8]) -> Vec<Vec<Vec<u8>>> {
+fn cuts(data: &[u8]) -> [Vec<&[u8]>; 4] {
     let mut rng = Rng::new(base::checksum::xxh3(data));
     let few = 1 + data.len() as u64 / 2;
-    vec![vec![data.to_vec()], pieces(data, &mut rng, 1), pieces(data, &mut rng, 9), pieces(data, &mut rng, few)]
+    [vec![data], data.chunks(1).collect(), pieces(data, &mut rng, 9), pieces(data, &mut rng, few)]
 }
 
-fn requests(pieces: &[Vec<u8>]) -> Vec<Owned> {
+fn requests(pieces: &[&[u8]]) -> Vec<Owned> {
     let mut parser = RequestParser::new(LIMITS);
     let mut found = Vec::new();
     let mut fed = 0;
     for piece in pieces {
         fed += piece.len();
-        let mut input = &piece[..];
+        let mut input = *piece;
         loop {
             match parser.next(&mut input) {
                 Ok(Some(Request::Command(arguments))) => {
@@ -116,7 +116,7 @@ pub fn fuzz_request(data: &[u8]) {
     }
 }
 
-fn replies(pieces: &[Vec<u8>], limits: ReplyLimits) -> (Vec<Value>, Option<ReplyError>) {
+fn replies(pieces: &[&[u8]], limits: ReplyLimits) -> (Vec<Value>, Option<ReplyError>) {
     let mut parser = ReplyParser::new(limits);
     let mut found = Vec::new();
     for piece in pieces {
@@ -153,7 +153,7 @@ pub fn fuzz_reply(data: &[u8]) {
         for protocol in [Protocol::Resp2, Protocol::Resp3] {
             let mut once = Vec::new();
             value.encode(&mut once, protocol);
-            let (read, error) = replies(&[once.clone()], ReplyLimits::default());
+            let (read, error) = replies(&[&once], ReplyLimits::default());
             assert_eq!((read.len(), error), (1, None), "what we write we can read");
             let mut again = Vec::new();
             read[0].encode(&mut again, protocol);
@@ -162,7 +162,7 @@ pub fn fuzz_reply(data: &[u8]) {
     }
 }
 
-fn frames(pieces: &[Vec<u8>]) -> (Vec<Bytes>, Option<FrameError>) {
+fn frames(pieces: &[&[u8]]) -> (Vec<Bytes>, Option<FrameError>) {
     let mut reader = FrameReader::new();
     let mut found = Vec::new();
     for piece in pieces {
@@ -198,7 +198,7 @@ pub fn fuzz_frame(data: &[u8]) {
     // Chance does not find right checksums: the same bytes as a payload of their own.
     let mut framed = Vec::new();
     if FrameWriter::append(&mut framed, |payload| payload.extend_from_slice(data)).is_ok() {
-        assert_eq!(frames(&[framed]), (vec![Bytes::copy_from_slice(data)], None));
+        assert_eq!(frames(&[&framed]), (vec![Bytes::copy_from_slice(data)], None));
     } else {
         assert!(data.is_empty() && framed.is_empty());
     }

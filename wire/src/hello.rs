@@ -71,8 +71,9 @@ impl Hello {
     /// Appends the payload of the frame. A name over the limit is cut.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut name = self.node.as_str();
-        if name.len() > NODE_NAME_BYTES_MAX {
-            name = &name[..name.floor_char_boundary(NODE_NAME_BYTES_MAX)];
+        while name.len() > NODE_NAME_BYTES_MAX {
+            let last = name.char_indices().next_back().map_or(0, |(at, _)| at);
+            name = &name[..last];
         }
         let mut writer = Writer::new(out);
         writer.raw(MAGIC);

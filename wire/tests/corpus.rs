@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use base::Rng;
 
 /// Mutations of each corpus file.
-const MUTATIONS: u64 = 400;
+const MUTATIONS: u64 = 2000;
 /// Mutations do not grow beyond this many bytes.
 const BYTES_MAX: usize = 64 * 1024;
 /// What parsers of this room branch on.
