@@ -10,5 +10,16 @@
 
 pub mod bridge;
 pub mod cli;
+pub mod dev;
 pub mod http;
+pub mod log;
+pub mod options;
+pub mod start;
 pub mod status;
+
+mod alarm;
+mod clock;
+mod event_loop;
+mod journal;
+mod parent;
+mod snapshots;

@@ -1,0 +1,101 @@
+//! The table of client sockets.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use base::Time;
+use mio::net::TcpStream;
+
+use super::output::Output;
+
+/// One client socket.
+pub(super) struct Client {
+    pub(super) stream: TcpStream,
+    /// What the node knows it by.
+    pub(super) connection: u64,
+    pub(super) output: Output,
+    /// The node has enough of its commands for now.
+    pub(super) paused: bool,
+    /// Something may lie in the socket that was not read.
+    pub(super) unread: bool,
+    /// The other side sends nothing more; the end shows once everything is read.
+    pub(super) half_closed: bool,
+    /// To be closed once `output` is empty.
+    pub(super) closing: bool,
+    /// Something was received since the last reply.
+    pub(super) unanswered: bool,
+    /// It has ended its side and waits for replies, at most until then.
+    pub(super) leave_at: Option<Time>,
+}
+
+/// All client sockets, by place (that is what the poll knows) and by connection (that is what the node knows).
+#[derive(Default)]
+pub(super) struct Clients {
+    places: Vec<Option<Client>>,
+    free: Vec<usize>,
+    by_connection: HashMap<u64, usize, BuildHasherDefault<NumberHasher>>,
+}
+
+impl Clients {
+    pub(super) fn count(&self) -> usize {
+        self.by_connection.len()
+    }
+
+    /// The place that the next [`Clients::insert`] takes.
+    pub(super) fn next_place(&self) -> usize {
+        self.free.last().copied().unwrap_or(self.places.len())
+    }
+
+    pub(super) fn insert(&mut self, client: Client) -> usize {
+        let place = self.next_place();
+        self.by_connection.insert(client.connection, place);
+        if self.free.pop().is_some() {
+            self.places[place] = Some(client);
+        } else {
+            self.places.push(Some(client));
+        }
+        place
+    }
+
+    pub(super) fn get(&mut self, place: usize) -> Option<&mut Client> {
+        self.places.get_mut(place)?.as_mut()
+    }
+
+    pub(super) fn place_of(&self, connection: u64) -> Option<usize> {
+        self.by_connection.get(&connection).copied()
+    }
+
+    /// Dropping the client closes its socket.
+    pub(super) fn remove(&mut self, place: usize) -> Option<Client> {
+        let client = self.places.get_mut(place)?.take()?;
+        self.by_connection.remove(&client.connection);
+        self.free.push(place);
+        Some(client)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Client> {
+        self.places.iter().flatten()
+    }
+}
+
+/// Spreads numbers that count up. Connection numbers are ours, so nobody can choose colliding ones.
+#[derive(Default)]
+pub(super) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0 << 8 | u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The golden ratio's digits: consecutive numbers end up far apart in the high bits, which the table uses too.
+        let product = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+}

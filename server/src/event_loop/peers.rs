@@ -1,0 +1,456 @@
+//! Links to the other nodes: one TCP connection per pair, so that replies ride along with requests.
+//!
+//! ```text
+//!  the lower id dials          Connecting ──connected──► Greeting ──a Hello that fits──► Up
+//!  the higher id accepts                     accepted ──────┘
+//! ```
+//! Both sides send a [`Hello`] at once and take messages only after the other's Hello has shown that it is the
+//! expected member of the same cluster. A new link from a peer replaces the old one: the peer must have lost it.
+//! Half-open links are found by the kernel (unacknowledged bytes) and by the node (its heartbeats).
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use base::limits::{PEER_MESSAGE_BYTES_MAX, PEER_OUTPUT_BYTES_MAX};
+use base::{NodeId, Rng, Time};
+use mio::event::Event;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Interest, Registry, Token};
+use node::{Input, Member};
+use wire::{FrameReader, FrameWriter, Hello};
+
+use super::output::Output;
+use super::{Control, Messenger, Step};
+use crate::log;
+
+/// The first and the longest wait before a peer is dialled again; each is drawn from its upper half.
+const BACKOFF_MIN: Duration = Duration::from_millis(10);
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
+/// How long connecting and greeting may take together.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long sent bytes may stay unacknowledged by the other machine before the link is given up.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
+/// Largest greeting, in bytes: until a caller has shown who it is, it deserves little.
+const GREETING_BYTES_MAX: usize = 1024;
+/// Most accepted links that have not greeted yet.
+const STRANGERS_MAX: usize = 64;
+/// Most complaints remembered, so that each is logged once.
+const COMPLAINTS_MAX: usize = 64;
+/// After this long the same complaint is logged again.
+const COMPLAINT_AGAIN: Duration = Duration::from_secs(60);
+
+/// Who we are, to the others.
+#[derive(Clone, Debug)]
+pub(super) struct Ourselves {
+    pub(super) members: Vec<Member>,
+    pub(super) me: NodeId,
+    /// The fingerprint of the cluster.
+    pub(super) cluster: u64,
+    /// Grows with every start.
+    pub(super) incarnation: u64,
+}
+
+/// All links of this node.
+pub(super) struct Peers {
+    ourselves: Ourselves,
+    /// Our Hello, framed.
+    greeting: Vec<u8>,
+    links: Vec<Option<Link>>,
+    /// By node id.
+    peers: Vec<Peer>,
+    /// The poll token of the first link.
+    first_token: usize,
+    /// Links in which something may lie that was not read.
+    unread: Vec<usize>,
+    rng: Rng,
+    messenger: Messenger,
+    /// What was logged lately, and when.
+    complaints: BTreeMap<String, Time>,
+}
+
+#[derive(Default)]
+struct Peer {
+    /// The link that is up.
+    up: Option<usize>,
+    /// When to dial; not set while a dialled link exists, its address is looked up, or the peer is to dial us.
+    dial_at: Option<Time>,
+    backoff: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Connecting,
+    Greeting,
+    Up(NodeId),
+}
+
+struct Link {
+    stream: TcpStream,
+    stage: Stage,
+    /// Whom we dialled; nobody if it was accepted.
+    dialled: Option<NodeId>,
+    remote: SocketAddr,
+    since: Time,
+    reader: FrameReader,
+    output: Output,
+    half_closed: bool,
+}
+
+impl Peers {
+    pub(super) fn new(ourselves: Ourselves, first_token: usize, seed: u64, messenger: Messenger, now: Time) -> Peers {
+        let me = &ourselves.members[usize::from(ourselves.me.0)];
+        let hello = Hello {
+            version: wire::PEER_PROTOCOL_VERSION,
+            cluster: ourselves.cluster,
+            node: me.name.clone(),
+            id: ourselves.me,
+            incarnation: ourselves.incarnation,
+        };
+        let mut greeting = Vec::new();
+        FrameWriter::append(&mut greeting, |payload| hello.encode(payload)).expect("a Hello is short and not empty");
+        let peers = (0..ourselves.members.len())
+            .map(|index| Peer {
+                up: None,
+                dial_at: (index > usize::from(ourselves.me.0)).then_some(now),
+                backoff: BACKOFF_MIN,
+            })
+            .collect();
+        Peers {
+            ourselves,
+            greeting,
+            links: Vec::new(),
+            peers,
+            first_token,
+            unread: Vec::new(),
+            rng: Rng::new(seed),
+            messenger,
+            complaints: BTreeMap::new(),
+        }
+    }
+
+    /// Takes all links that wait at the listener.
+    pub(super) fn accept(&mut self, listener: &TcpListener, registry: &Registry, now: Time) {
+        loop {
+            match listener.accept() {
+                Ok((stream, remote)) => {
+                    let strangers = self
+                        .links
+                        .iter()
+                        .flatten()
+                        .filter(|link| link.dialled.is_none() && link.stage == Stage::Greeting);
+                    if strangers.count() >= STRANGERS_MAX {
+                        self.complain(now, format!("refused a link from {remote}: too many callers have not greeted"));
+                        continue;
+                    }
+                    let place = self.insert(stream, Stage::Greeting, None, remote, now);
+                    if let Err(error) = self.register(place, registry).and_then(|()| self.greet(place)) {
+                        self.complain(now, format!("the link from {remote} failed: {error}"));
+                        self.links[place] = None;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.complain(now, format!("a peer's link could not be accepted: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// When [`Peers::tick`] wants to be called next.
+    pub(super) fn wake_at(&self) -> Option<Time> {
+        let greeting = self.links.iter().flatten().filter(|link| !matches!(link.stage, Stage::Up(_)));
+        let timeouts = greeting.map(|link| link.since + GREETING_TIMEOUT);
+        self.peers.iter().filter_map(|peer| peer.dial_at).chain(timeouts).min()
+    }
+
+    /// Whether [`Peers::read_unread`] has work.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Bytes that wait to be sent, over all links.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.links.iter().flatten().map(|link| link.output.waiting_bytes()).sum()
+    }
+
+    /// Dials who is due and gives up links whose greeting took too long.
+    pub(super) fn tick(&mut self, registry: &Registry, now: Time, step: &mut Step<'_>) {
+        for place in 0..self.links.len() {
+            let Some(link) = &self.links[place] else { continue };
+            if !matches!(link.stage, Stage::Up(_)) && now >= link.since + GREETING_TIMEOUT {
+                self.drop_link(place, "no greeting came in time", now, step);
+            }
+        }
+        for index in 0..self.peers.len() {
+            if self.peers[index].dial_at.is_some_and(|at| at <= now) {
+                self.peers[index].dial_at = None;
+                self.dial(NodeId(index as u16), registry, now);
+            }
+        }
+    }
+
+    fn dial(&mut self, peer: NodeId, registry: &Registry, now: Time) {
+        let address = self.ourselves.members[usize::from(peer.0)].peer_address.clone();
+        if let Ok(address) = address.parse() {
+            self.dial_address(peer, Ok(address), registry, now);
+            return;
+        }
+        // Looking up a name may take seconds: not here.
+        let messenger = self.messenger.clone();
+        let looked_up = std::thread::Builder::new().name("resolve".to_owned()).spawn(move || {
+            let found = address.to_socket_addrs().and_then(|mut all| {
+                all.next().ok_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address"))
+            });
+            messenger.tell(Control::Resolved(peer, found));
+        });
+        if let Err(error) = looked_up {
+            self.dial_address(peer, Err(error), registry, now);
+        }
+    }
+
+    /// Dials a peer whose address is known now, or could not be found.
+    pub(super) fn dial_address(
+        &mut self,
+        peer: NodeId,
+        address: io::Result<SocketAddr>,
+        registry: &Registry,
+        now: Time,
+    ) {
+        let connected = address.and_then(|address| Ok((TcpStream::connect(address)?, address)));
+        let dialled = connected.and_then(|(stream, address)| {
+            let place = self.insert(stream, Stage::Connecting, Some(peer), address, now);
+            self.register(place, registry).inspect_err(|_| self.links[place] = None)
+        });
+        if let Err(error) = dialled {
+            self.complain(now, format!("{} cannot be reached: {error}", self.describe(peer)));
+            self.dial_later(peer, now);
+        }
+    }
+
+    fn dial_later(&mut self, peer: NodeId, now: Time) {
+        let backoff = self.peers[usize::from(peer.0)].backoff;
+        let nanoseconds = backoff.as_nanos() as u64;
+        let wait = Duration::from_nanos(self.rng.between(nanoseconds / 2, nanoseconds));
+        let peer = &mut self.peers[usize::from(peer.0)];
+        peer.dial_at = Some(now + wait);
+        peer.backoff = (backoff * 2).min(BACKOFF_MAX);
+    }
+
+    fn insert(
+        &mut self,
+        stream: TcpStream,
+        stage: Stage,
+        dialled: Option<NodeId>,
+        remote: SocketAddr,
+        now: Time,
+    ) -> usize {
+        let place = self.links.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.links.push(None);
+            self.links.len() - 1
+        });
+        self.links[place] = Some(Link {
+            stream,
+            stage,
+            dialled,
+            remote,
+            since: now,
+            reader: FrameReader::with_limit(GREETING_BYTES_MAX),
+            output: Output::default(),
+            half_closed: false,
+        });
+        place
+    }
+
+    fn register(&mut self, place: usize, registry: &Registry) -> io::Result<()> {
+        let token = Token(self.first_token + place);
+        let Some(link) = &mut self.links[place] else { return Ok(()) };
+        registry.register(&mut link.stream, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    fn greet(&mut self, place: usize) -> io::Result<()> {
+        let Some(link) = &mut self.links[place] else { return Ok(()) };
+        link.stream.set_nodelay(true)?;
+        #[cfg(target_os = "linux")]
+        rustix::net::sockopt::set_tcp_user_timeout(&link.stream, UNACKNOWLEDGED_MAX.as_millis() as u32)?;
+        link.output.send(&mut link.stream, self.greeting.clone())?;
+        Ok(())
+    }
+
+    /// The poll says that something is up with the link at `place`.
+    pub(super) fn on_event(&mut self, place: usize, event: &Event, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
+        let Some(link) = self.links.get_mut(place).and_then(Option::as_mut) else { return };
+        if link.stage == Stage::Connecting {
+            if !event.is_writable() && !event.is_error() && !event.is_read_closed() {
+                return;
+            }
+            let failed = match link.stream.take_error() {
+                Ok(None) => match link.stream.peer_addr() {
+                    Ok(_) => None,
+                    Err(error) if error.kind() == ErrorKind::NotConnected => return,
+                    Err(error) => Some(error),
+                },
+                Ok(error) => error,
+                Err(error) => Some(error),
+            };
+            let greeted = match failed {
+                Some(error) => Err(error),
+                None => {
+                    link.stage = Stage::Greeting;
+                    self.greet(place)
+                }
+            };
+            if let Err(error) = greeted {
+                self.drop_link(place, &error.to_string(), now, step);
+                return;
+            }
+        } else if event.is_writable()
+            && let Err(error) = link.output.flush(&mut link.stream)
+        {
+            self.drop_link(place, &error.to_string(), now, step);
+            return;
+        }
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            if let Some(link) = &mut self.links[place] {
+                link.half_closed |= event.is_read_closed() || event.is_error();
+            }
+            self.read(place, buffer, now, step);
+        }
+    }
+
+    /// Goes on reading where more lay than fitted.
+    pub(super) fn read_unread(&mut self, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
+        for place in std::mem::take(&mut self.unread) {
+            self.read(place, buffer, now, step);
+        }
+    }
+
+    fn read(&mut self, place: usize, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
+        let Some(link) = self.links.get_mut(place).and_then(Option::as_mut) else { return };
+        match link.stream.read(buffer) {
+            Ok(0) => self.drop_link(place, "the other side closed it", now, step),
+            Ok(count) => {
+                if count == buffer.len() || link.half_closed {
+                    self.unread.push(place);
+                }
+                link.reader.push(&buffer[..count]);
+                if let Err(reason) = self.take_frames(place, now, step) {
+                    self.drop_link(place, &reason, now, step);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => link.half_closed = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.unread.push(place),
+            Err(error) => self.drop_link(place, &error.to_string(), now, step),
+        }
+    }
+
+    fn take_frames(&mut self, place: usize, now: Time, step: &mut Step<'_>) -> Result<(), String> {
+        while let Some(link) = &mut self.links[place] {
+            let Some(bytes) = link.reader.next().map_err(|error| error.to_string())? else { break };
+            match link.stage {
+                Stage::Up(peer) => step(Input::PeerMessage { peer, bytes }),
+                Stage::Connecting | Stage::Greeting => {
+                    let dialled = link.dialled;
+                    let peer = Hello::decode(&bytes)
+                        .map_err(|error| error.to_string())
+                        .and_then(|hello| self.check(&hello, dialled))
+                        .inspect_err(|reason| self.complain_refused(place, reason, now))?;
+                    self.become_up(place, peer, now, step);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a caller is who may call, and who it is.
+    fn check(&self, hello: &Hello, dialled: Option<NodeId>) -> Result<NodeId, String> {
+        let member = self.ourselves.members.get(usize::from(hello.id.0));
+        let fits = hello.cluster == self.ourselves.cluster && member.is_some_and(|member| member.name == hello.node);
+        if !fits {
+            return Err(format!("it is {:?} of another cluster; give all nodes the same --cluster list", hello.node));
+        }
+        match dialled {
+            Some(expected) if expected != hello.id => Err(format!(
+                "{:?} answers at the address of {:?}; correct the addresses in --cluster",
+                hello.node,
+                self.name(expected)
+            )),
+            None if hello.id == self.ourselves.me => {
+                Err(format!("another node says that it is {:?} too; start each name only once", hello.node))
+            }
+            None if hello.id > self.ourselves.me => Err(format!("{:?} is to be called, not to call", hello.node)),
+            Some(_) | None => Ok(hello.id),
+        }
+    }
+
+    fn become_up(&mut self, place: usize, peer: NodeId, now: Time, step: &mut Step<'_>) {
+        if let Some(old) = self.peers[usize::from(peer.0)].up {
+            self.drop_link(old, "the peer has made a new one", now, step);
+        }
+        let Some(link) = &mut self.links[place] else { return };
+        link.stage = Stage::Up(peer);
+        link.reader.set_limit(PEER_MESSAGE_BYTES_MAX);
+        let state = &mut self.peers[usize::from(peer.0)];
+        state.up = Some(place);
+        state.backoff = BACKOFF_MIN;
+        self.complaints.clear();
+        log::info(&format!("linked to {}", self.describe(peer)));
+        step(Input::PeerUp { peer });
+    }
+
+    /// Sends whole frames to a peer. Without a link they are lost, which the node knows from `PeerDown`.
+    pub(super) fn send(&mut self, peer: NodeId, bytes: Vec<u8>, now: Time, step: &mut Step<'_>) {
+        let Some(place) = self.peers.get(usize::from(peer.0)).and_then(|peer| peer.up) else { return };
+        let Some(link) = &mut self.links[place] else { return };
+        if let Err(error) = link.output.send(&mut link.stream, bytes) {
+            self.drop_link(place, &error.to_string(), now, step);
+        } else if link.output.waiting_bytes() > PEER_OUTPUT_BYTES_MAX {
+            self.drop_link(place, "it does not take what is sent to it", now, step);
+        }
+    }
+
+    fn drop_link(&mut self, place: usize, reason: &str, now: Time, step: &mut Step<'_>) {
+        let Some(link) = self.links[place].take() else { return };
+        if let Stage::Up(peer) = link.stage {
+            log::info(&format!("lost the link to {}: {reason}", self.describe(peer)));
+            self.peers[usize::from(peer.0)].up = None;
+            step(Input::PeerDown { peer });
+        } else if let Some(peer) = link.dialled {
+            self.complain(now, format!("{} cannot be reached: {reason}", self.describe(peer)));
+        }
+        if let Some(peer) = link.dialled {
+            self.dial_later(peer, now);
+        }
+    }
+
+    fn complain_refused(&mut self, place: usize, reason: &str, now: Time) {
+        if let Some(link) = &self.links[place] {
+            let text = format!("refused to talk to {}: {reason}", link.remote.ip());
+            self.complain(now, text);
+        }
+    }
+
+    /// Logs a warning, unless the same was logged lately: attempts repeat twice a second.
+    fn complain(&mut self, now: Time, text: String) {
+        if self.complaints.get(&text).is_some_and(|&at| now.since(at) < COMPLAINT_AGAIN) {
+            return;
+        }
+        if self.complaints.len() >= COMPLAINTS_MAX {
+            self.complaints.clear();
+        }
+        log::warning(&text);
+        self.complaints.insert(text, now);
+    }
+
+    fn name(&self, peer: NodeId) -> &str {
+        &self.ourselves.members[usize::from(peer.0)].name
+    }
+
+    fn describe(&self, peer: NodeId) -> String {
+        let member = &self.ourselves.members[usize::from(peer.0)];
+        format!("{} ({})", member.name, member.peer_address)
+    }
+}

@@ -1,0 +1,302 @@
+//! The journal thread: takes everything that waits, commits it as one frame with one sync, tells the loop how far
+//! the disk is.
+//!
+//! ```text
+//!  loop ── submit ──► waiting ── as much as fits a frame ──► commit ──► persisted (a number) ── ring ──► loop
+//! ```
+//! The journal itself lies in the shared state while nobody commits. Whoever takes it out commits: the thread, or,
+//! for a single small payload with nothing else to do, the loop itself ([`JournalHandle::commit_here`]), which
+//! saves two changes of thread.
+//!
+//! A full disk is waited out. After a failed write or sync nothing is known about what the disk holds: the process
+//! says so and ends at once with [`EXIT_DISK_FAILED`]; nothing more is acknowledged.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base::limits::FRAME_BYTES_TARGET;
+use bytes::Bytes;
+use node::JournalWrite;
+use storage::{CommitError, Disk, Journal, Prepared};
+
+use crate::log;
+
+/// Exit code of a process whose disk failed (`EX_IOERR` of sysexits.h).
+pub const EXIT_DISK_FAILED: i32 = 74;
+/// How long to wait before a full disk is tried again.
+const FULL_RETRY: Duration = Duration::from_millis(100);
+/// How long to wait before the next segment is prepared again after that has failed.
+const PREPARE_RETRY: Duration = Duration::from_secs(1);
+
+/// What the journal thread tells the loop, next to how far it is.
+pub(crate) trait JournalEvents: Send + 'static {
+    /// More is on disk.
+    fn persisted(&self);
+    /// The disk has become full (`true`), or has room again.
+    fn disk_full(&self, full: bool);
+}
+
+/// The loop's end.
+pub(crate) struct JournalHandle<D: Disk> {
+    shared: Arc<Shared<D>>,
+}
+
+struct Shared<D: Disk> {
+    state: Mutex<State<D>>,
+    /// Something new lies in `state` for the thread.
+    changed: Condvar,
+    /// Every payload up to this number is on disk.
+    persisted: AtomicU64,
+}
+
+struct State<D: Disk> {
+    waiting: VecDeque<JournalWrite>,
+    discard_before: Option<u64>,
+    /// The helper thread has made a blank segment, or could not.
+    prepared: Option<io::Result<Prepared>>,
+    /// The thread shall see whether a segment has to be prepared.
+    chores: bool,
+    /// The thread holds payloads that come before those in `waiting` (the disk is full).
+    held: bool,
+    /// A blank segment is being made.
+    preparing: bool,
+    /// Here while nobody commits.
+    journal: Option<Journal<D>>,
+}
+
+/// Starts the thread. `journal` is open; its last payload has the number `persisted`.
+pub(crate) fn start<D: Disk + Sync>(
+    journal: Journal<D>,
+    persisted: u64,
+    events: impl JournalEvents,
+) -> io::Result<JournalHandle<D>> {
+    let state = State {
+        waiting: VecDeque::new(),
+        discard_before: None,
+        prepared: None,
+        chores: true,
+        held: false,
+        preparing: false,
+        journal: Some(journal),
+    };
+    let shared = Arc::new(Shared {
+        state: Mutex::new(state),
+        changed: Condvar::new(),
+        persisted: AtomicU64::new(persisted),
+    });
+    let handle = JournalHandle { shared: Arc::clone(&shared) };
+    thread::Builder::new().name("journal".to_owned()).spawn(move || run(&shared, &events))?;
+    Ok(handle)
+}
+
+impl<D: Disk> JournalHandle<D> {
+    /// Every payload up to this number is on disk.
+    pub(crate) fn persisted(&self) -> u64 {
+        self.shared.persisted.load(Ordering::SeqCst)
+    }
+
+    /// Hands payloads over, in order, and empties `writes`.
+    pub(crate) fn submit(&self, writes: &mut Vec<JournalWrite>, discard_before: Option<u64>) {
+        if writes.is_empty() && discard_before.is_none() {
+            return;
+        }
+        let mut state = self.shared.lock();
+        state.waiting.extend(writes.drain(..));
+        state.discard_before = state.discard_before.max(discard_before);
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    /// Commits the one payload on the calling thread, if nothing else waits and the journal is free.
+    /// Otherwise hands it over as [`JournalHandle::submit`] does. True if it is on disk now.
+    pub(crate) fn commit_here(&self, writes: &mut Vec<JournalWrite>) -> bool {
+        let mut state = self.shared.lock();
+        let alone = writes.len() == 1 && state.waiting.is_empty() && !state.held;
+        let taken = if alone { state.journal.take() } else { None };
+        let Some(mut journal) = taken else {
+            state.waiting.extend(writes.drain(..));
+            drop(state);
+            self.shared.changed.notify_one();
+            return false;
+        };
+        drop(state);
+        let result = commit(&mut journal, std::slice::from_ref(&writes[0]));
+        let mut state = self.shared.lock();
+        state.chores |= !journal.next_is_ready() && !state.preparing;
+        state.journal = Some(journal);
+        match result {
+            Committed::Persisted(number) => {
+                self.shared.persisted.store(number, Ordering::SeqCst);
+                writes.clear();
+            }
+            // The thread does the waiting.
+            Committed::Full => state.waiting.extend(writes.drain(..)),
+        }
+        let wanted = state.has_work();
+        drop(state);
+        if wanted {
+            self.shared.changed.notify_one();
+        }
+        matches!(result, Committed::Persisted(_))
+    }
+}
+
+impl<D: Disk> Shared<D> {
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
+        // A panic ends the process (release) or is a bug that a test shows; no half-made change can be seen here.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Disk> State<D> {
+    fn has_work(&self) -> bool {
+        !self.waiting.is_empty()
+            || self.held
+            || self.discard_before.is_some()
+            || self.prepared.is_some()
+            || self.chores
+    }
+}
+
+enum Committed {
+    Persisted(u64),
+    Full,
+}
+
+/// Commits and syncs, or ends the process.
+fn commit<D: Disk>(journal: &mut Journal<D>, batch: &[JournalWrite]) -> Committed {
+    let (Some(first), Some(last)) = (batch.first(), batch.last()) else { unreachable!("a batch is never empty") };
+    if journal.next_number() != first.number {
+        give_up(&format!(
+            "the journal's next payload has number {}, and the node's is {}: this is a bug in Dictum, please report it",
+            journal.next_number(),
+            first.number
+        ));
+    }
+    let payloads: Vec<&Bytes> = batch.iter().map(|write| &write.payload).collect();
+    match journal.commit(&payloads) {
+        Ok(_) => Committed::Persisted(last.number),
+        Err(CommitError::Full) => Committed::Full,
+        Err(error @ (CommitError::TooLarge | CommitError::Broken(_))) => give_up(&error.to_string()),
+    }
+}
+
+fn give_up(reason: &str) -> ! {
+    log::error(&format!(
+        "{reason}. Nothing after this is acknowledged and this node stops; the cluster goes on if a majority is left. \
+         Check the disk (kernel log, SMART), then start the node again on the same folder, or on an empty one if the \
+         disk was replaced"
+    ));
+    std::process::exit(EXIT_DISK_FAILED);
+}
+
+fn run<D: Disk + Sync>(shared: &Arc<Shared<D>>, events: &impl JournalEvents) {
+    let mut batch: Vec<JournalWrite> = Vec::new();
+    let mut full = false;
+    let mut prepare_at = Instant::now();
+    let mut state = shared.lock();
+    loop {
+        // While the loop commits, the journal is away; the loop notifies when it has put it back and there is work.
+        let journal = if state.has_work() { state.journal.take() } else { None };
+        let Some(mut journal) = journal else {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        if batch.is_empty() {
+            take_batch(&mut state.waiting, &mut batch);
+        }
+        let discard_before = state.discard_before.take();
+        let prepared = state.prepared.take();
+        state.chores = false;
+        let mut preparing = state.preparing && prepared.is_none();
+        drop(state);
+
+        if let Some(prepared) = prepared {
+            if prepared.is_err() {
+                prepare_at = Instant::now() + PREPARE_RETRY;
+            }
+            check_chore(journal.install(prepared));
+        }
+        if !batch.is_empty() {
+            match commit(&mut journal, &batch) {
+                Committed::Persisted(number) => {
+                    shared.persisted.store(number, Ordering::SeqCst);
+                    batch.clear();
+                    events.persisted();
+                    if std::mem::take(&mut full) {
+                        events.disk_full(false);
+                    }
+                }
+                Committed::Full => {
+                    if !std::mem::replace(&mut full, true) {
+                        events.disk_full(true);
+                    }
+                }
+            }
+        }
+        if let Some(number) = discard_before {
+            check_chore(journal.discard_before(number));
+        }
+        if !preparing && !full && !journal.next_is_ready() && Instant::now() >= prepare_at {
+            preparing = prepare(shared, &mut journal);
+        }
+        state = shared.lock();
+        state.preparing = preparing;
+        state.held = !batch.is_empty();
+        state.journal = Some(journal);
+        if full {
+            // A discard may make room earlier, and it notifies.
+            state = shared.changed.wait_timeout(state, FULL_RETRY).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Lets another thread make the next segment: filling it with zeros takes long. True if it is on its way.
+fn prepare<D: Disk + Sync>(shared: &Arc<Shared<D>>, journal: &mut Journal<D>) -> bool {
+    let Some(preparation) = journal.preparation() else {
+        // A segment whose payloads were all discarded can be had back at once.
+        check_chore(journal.prepare_next());
+        return false;
+    };
+    let shared = Arc::clone(shared);
+    let made = thread::Builder::new().name("segment".to_owned()).spawn(move || {
+        let prepared = preparation.run();
+        shared.lock().prepared = Some(prepared);
+        shared.changed.notify_one();
+    });
+    match made {
+        Ok(_) => true,
+        Err(error) => {
+            log::warning(&format!("no thread for preparing a journal segment: {error}"));
+            // To the journal this is as good as no room now; it tries again, or makes the segment when it needs it.
+            check_chore(journal.install(Err(io::ErrorKind::StorageFull.into())));
+            false
+        }
+    }
+}
+
+/// As much of what waits as one frame shall hold.
+fn take_batch(waiting: &mut VecDeque<JournalWrite>, batch: &mut Vec<JournalWrite>) {
+    let mut bytes = 0;
+    while let Some(write) = waiting.front()
+        && (batch.is_empty() || bytes + write.payload.len() <= FRAME_BYTES_TARGET)
+    {
+        bytes += write.payload.len();
+        batch.extend(waiting.pop_front());
+    }
+}
+
+/// A full disk shows at the next commit; nothing else may go wrong.
+fn check_chore(result: Result<(), CommitError>) {
+    match result {
+        Ok(()) | Err(CommitError::Full) => {}
+        Err(error) => give_up(&error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

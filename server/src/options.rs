@@ -1,0 +1,390 @@
+//! What `dictum start` can be told: by flag, by environment variable or by a TOML file, in this order of precedence.
+
+use std::fmt;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use base::NodeId;
+use base::limits::{
+    CONNECTIONS_DEFAULT, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT, REQUEST_TIMEOUT, VALUE_BYTES_DEFAULT,
+    VALUE_BYTES_MAX, VOTERS_MAX,
+};
+use clap::Args;
+use node::{Level, Member};
+use serde::Deserialize;
+
+/// The address for RESP clients unless told otherwise.
+const RESP_DEFAULT: &str = "127.0.0.1:7001";
+/// The address for HTTP unless told otherwise.
+const HTTP_DEFAULT: &str = "127.0.0.1:8001";
+/// Names longer than this do not fit the peers' greeting.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Example lines for `--help`.
+pub(crate) const START_EXAMPLE: &str = "\
+Examples:
+  dictum start --node n1 --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 \\
+      --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum --password secret
+  DICTUM_DIR=/var/lib/dictum dictum start --config /etc/dictum.toml
+
+A file for --config has the same names, every one of them optional:
+  node = \"n1\"
+  cluster = \"n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001\"
+  dir = \"/var/lib/dictum\"
+  value-bytes-max = \"64MiB\"
+A flag beats the environment, the environment beats the file.";
+
+/// Flags of `dictum start`; each has an environment variable and a name in the file as well.
+#[derive(Args, Clone, Debug, Default)]
+pub struct StartArguments {
+    /// TOML file with the same settings
+    #[arg(long, env = "DICTUM_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Name of this node, one of those in --cluster
+    #[arg(long, env = "DICTUM_NODE", value_name = "NAME")]
+    pub node: Option<String>,
+    /// All nodes with the addresses at which they reach each other; the same list on every node
+    #[arg(long, env = "DICTUM_CLUSTER", value_name = "NAME=HOST:PORT,…")]
+    pub cluster: Option<String>,
+    /// Address for RESP clients [default: 127.0.0.1:7001]
+    #[arg(long, env = "DICTUM_RESP", value_name = "IP:PORT")]
+    pub resp: Option<String>,
+    /// Address for HTTP [default: 127.0.0.1:8001]
+    #[arg(long, env = "DICTUM_HTTP", value_name = "IP:PORT")]
+    pub http: Option<String>,
+    /// Address to listen at for the other nodes, if it is not the one in --cluster
+    #[arg(long, env = "DICTUM_PEER", value_name = "IP:PORT")]
+    pub peer: Option<String>,
+    /// Folder for this node's data; created if missing
+    #[arg(long, env = "DICTUM_DIR", value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+    /// Password that clients must give by AUTH
+    #[arg(long, env = "DICTUM_PASSWORD", value_name = "TEXT", hide_env_values = true)]
+    pub password: Option<String>,
+    /// Longest value that may be stored, up to 512MiB [default: 16MiB]
+    #[arg(long, env = "DICTUM_VALUE_BYTES_MAX", value_name = "SIZE")]
+    pub value_bytes_max: Option<Size>,
+    /// How long a request may wait for its outcome [default: 5s]
+    #[arg(long, env = "DICTUM_REQUEST_TIMEOUT", value_name = "DURATION")]
+    pub request_timeout: Option<Wait>,
+    /// Most RESP clients at a time [default: 10000]
+    #[arg(long, env = "DICTUM_MAXCLIENTS", value_name = "COUNT")]
+    pub maxclients: Option<usize>,
+    /// A snapshot is taken after so many bytes of log [default: 256MiB]
+    #[arg(long, env = "DICTUM_LOG_BYTES_PER_SNAPSHOT", value_name = "SIZE")]
+    pub log_bytes_per_snapshot: Option<Size>,
+    /// Entries of log kept behind a snapshot for nodes that are a little behind [default: 10000]
+    #[arg(long, env = "DICTUM_LOG_ENTRIES_KEPT", value_name = "COUNT")]
+    pub log_entries_kept: Option<u64>,
+    /// What to log: debug, info, warning or error [default: info]
+    #[arg(long, env = "DICTUM_LOG_LEVEL", value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
+    /// Whether the loop may wait for the disk itself when it has nothing else to do
+    #[arg(long, env = "DICTUM_COMMIT_HERE", value_name = "BOOL", hide = true)]
+    pub commit_here: Option<bool>,
+    /// Whether the journal is written past the page cache
+    #[arg(long, env = "DICTUM_DIRECT_WRITES", value_name = "BOOL", hide = true)]
+    pub direct_writes: Option<bool>,
+}
+
+/// The file that `--config` names.
+#[derive(Deserialize, Debug, Default)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+struct File {
+    node: Option<String>,
+    cluster: Option<String>,
+    resp: Option<String>,
+    http: Option<String>,
+    peer: Option<String>,
+    dir: Option<PathBuf>,
+    password: Option<String>,
+    value_bytes_max: Option<Text>,
+    request_timeout: Option<Text>,
+    maxclients: Option<usize>,
+    log_bytes_per_snapshot: Option<Text>,
+    log_entries_kept: Option<u64>,
+    log_level: Option<String>,
+}
+
+/// A value that may be written with a unit, or as a bare number.
+#[derive(Deserialize, Debug)]
+#[serde(untagged)]
+enum Text {
+    Number(u64),
+    Text(String),
+}
+
+impl Text {
+    fn parse<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, String> {
+        let parsed = match self {
+            Text::Number(number) => number.to_string().parse(),
+            Text::Text(text) => text.parse(),
+        };
+        parsed.map_err(|error| format!("{name}: {error}"))
+    }
+}
+
+/// A number of bytes: `16777216`, `16MiB`, `16M`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let wrong = || format!("{text:?} is not a size; write a number of bytes, or for example 512KiB, 16MiB, 1GiB");
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+        let shift = match text[digits..].trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            _ => return Err(wrong()),
+        };
+        number.checked_mul(1 << shift).map(Size).ok_or_else(wrong)
+    }
+}
+
+/// A length of time: `5s`, `500ms`, or bare seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wait(pub Duration);
+
+impl FromStr for Wait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Wait, String> {
+        let wrong = || format!("{text:?} is not a length of time; write for example 5s or 500ms");
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+        match text[digits..].trim() {
+            "" | "s" => Ok(Wait(Duration::from_secs(number))),
+            "ms" => Ok(Wait(Duration::from_millis(number))),
+            "m" => Ok(Wait(Duration::from_secs(number.checked_mul(60).ok_or_else(wrong)?))),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A log level by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogLevel(pub Level);
+
+impl FromStr for LogLevel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LogLevel, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "debug" => Ok(LogLevel(Level::Debug)),
+            "info" => Ok(LogLevel(Level::Info)),
+            "warning" | "warn" => Ok(LogLevel(Level::Warning)),
+            "error" => Ok(LogLevel(Level::Error)),
+            _ => Err(format!("{text:?} is not a log level; choose debug, info, warning or error")),
+        }
+    }
+}
+
+/// Checked settings of a node.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// All members, sorted by name.
+    pub members: Vec<Member>,
+    /// Which of them this node is.
+    pub me: NodeId,
+    /// Address for RESP clients.
+    pub resp: SocketAddr,
+    /// Address for HTTP.
+    pub http: SocketAddr,
+    /// Address to listen at for the other nodes; may hold a host name.
+    pub peer: String,
+    /// The data folder.
+    pub dir: PathBuf,
+    /// Password for `AUTH`.
+    pub password: Option<String>,
+    /// Longest value, in bytes.
+    pub value_bytes_max: usize,
+    /// How long a request may wait.
+    pub request_timeout: Duration,
+    /// Most RESP clients.
+    pub clients_max: usize,
+    /// Bytes of log after which a snapshot is taken.
+    pub log_bytes_per_snapshot: u64,
+    /// Entries of log kept behind a snapshot.
+    pub log_entries_kept: u64,
+    /// What to log.
+    pub log_level: Level,
+    /// Whether the loop may commit a lone small payload itself.
+    pub commit_here: bool,
+    /// Whether the journal is written with `O_DIRECT`.
+    pub direct_writes: bool,
+}
+
+impl Options {
+    /// Reads the file if one is named, and checks everything.
+    ///
+    /// # Errors
+    /// The text says which setting is wrong and how to write it.
+    pub fn read(arguments: StartArguments) -> Result<Options, String> {
+        let file = match &arguments.config {
+            Some(path) => {
+                let text = fs::read_to_string(path)
+                    .map_err(|error| format!("--config {}: {error}; check the path", path.display()))?;
+                toml::from_str(&text)
+                    .map_err(|error| format!("--config {}: {error}\nsee dictum start --help", path.display()))?
+            }
+            None => File::default(),
+        };
+        Options::check(arguments, file)
+    }
+
+    fn check(arguments: StartArguments, file: File) -> Result<Options, String> {
+        let cluster = arguments.cluster.or(file.cluster).ok_or(
+            "no cluster given; add --cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: n1=127.0.0.1:9001)",
+        )?;
+        let members = parse_cluster(&cluster)?;
+        let names = || members.iter().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
+        let node = match arguments.node.or(file.node) {
+            Some(node) => node,
+            None => return Err(format!("which node is this? add --node with one of {}", names())),
+        };
+        let Some(me) = members.iter().position(|member| member.name == node) else {
+            return Err(format!("--node {node} is not in --cluster, which has {}; correct one of them", names()));
+        };
+        let dir = arguments.dir.or(file.dir).ok_or("no folder given for the data; add --dir FOLDER")?;
+        let resp = parse_address("--resp", arguments.resp.or(file.resp), RESP_DEFAULT)?;
+        let http = parse_address("--http", arguments.http.or(file.http), HTTP_DEFAULT)?;
+        if resp == http && resp.port() != 0 {
+            return Err(format!("--resp and --http are both {resp}; give them different ports"));
+        }
+        let size = |flag: Option<Size>, text: Option<Text>, name, default| match (flag, text) {
+            (Some(size), _) => Ok(size.0),
+            (None, Some(text)) => text.parse(name).map(|Size(bytes)| bytes),
+            (None, None) => Ok(default),
+        };
+        let value_bytes_max =
+            size(arguments.value_bytes_max, file.value_bytes_max, "value-bytes-max", VALUE_BYTES_DEFAULT as u64)?;
+        if value_bytes_max == 0 || value_bytes_max > VALUE_BYTES_MAX as u64 {
+            return Err(format!("--value-bytes-max {value_bytes_max}: choose between 1 and {VALUE_BYTES_MAX} bytes"));
+        }
+        let request_timeout = match (arguments.request_timeout, file.request_timeout) {
+            (Some(wait), _) => wait.0,
+            (None, Some(text)) => text.parse::<Wait>("request-timeout")?.0,
+            (None, None) => REQUEST_TIMEOUT,
+        };
+        if request_timeout < Duration::from_millis(100) || request_timeout > Duration::from_secs(3600) {
+            return Err("--request-timeout: choose between 100ms and 3600s".to_owned());
+        }
+        let log_bytes_per_snapshot = size(
+            arguments.log_bytes_per_snapshot,
+            file.log_bytes_per_snapshot,
+            "log-bytes-per-snapshot",
+            LOG_BYTES_PER_SNAPSHOT,
+        )?;
+        let log_level = match (arguments.log_level, file.log_level) {
+            (Some(level), _) => level.0,
+            (None, Some(text)) => text.parse::<LogLevel>()?.0,
+            (None, None) => Level::Info,
+        };
+        let password = arguments.password.or(file.password).filter(|password| !password.is_empty());
+        let clients_max = arguments.maxclients.or(file.maxclients).unwrap_or(CONNECTIONS_DEFAULT);
+        if clients_max == 0 {
+            return Err("--maxclients 0 would let nobody in; choose at least 1".to_owned());
+        }
+        let peer = arguments.peer.or(file.peer).unwrap_or_else(|| members[me].peer_address.clone());
+        Ok(Options {
+            me: NodeId(me as u16),
+            members,
+            resp,
+            http,
+            peer,
+            dir,
+            password,
+            value_bytes_max: value_bytes_max as usize,
+            request_timeout,
+            clients_max,
+            log_bytes_per_snapshot,
+            log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
+            log_level,
+            commit_here: arguments.commit_here.unwrap_or(false),
+            direct_writes: arguments.direct_writes.unwrap_or(false),
+        })
+    }
+
+    /// The name of this node.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.members[usize::from(self.me.0)].name
+    }
+
+    /// Stands for the cluster: the same on all nodes that were given the same names.
+    #[must_use]
+    pub fn cluster_fingerprint(&self) -> u64 {
+        let names: Vec<&str> = self.members.iter().map(|member| member.name.as_str()).collect();
+        base::checksum::xxh3(names.join("\0").as_bytes())
+    }
+}
+
+fn parse_address(flag: &str, given: Option<String>, default: &str) -> Result<SocketAddr, String> {
+    let text = given.as_deref().unwrap_or(default);
+    // The one name that people write here.
+    text.replacen("localhost:", "127.0.0.1:", 1)
+        .parse()
+        .map_err(|_| format!("{flag} {text}: write an address of this machine as IP:PORT, for example {default}"))
+}
+
+/// Takes `n1=host:port,n2=…` apart. The list comes back sorted by name.
+fn parse_cluster(text: &str) -> Result<Vec<Member>, String> {
+    let mut members = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let wrong = || Wrong(part);
+        let (name, address) = part.split_once('=').ok_or_else(|| wrong().to_string())?;
+        let (name, address) = (name.trim(), address.trim());
+        let (host, port) = address.rsplit_once(':').ok_or_else(|| wrong().to_string())?;
+        if host.is_empty() || !port.parse::<u16>().is_ok_and(|port| port > 0) {
+            return Err(wrong().to_string());
+        }
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(fits) {
+            return Err(format!(
+                "--cluster: {name:?} cannot be a node's name; use up to {NAME_BYTES_MAX} letters, digits, '-', '_', '.'"
+            ));
+        }
+        members.push(Member { name: name.to_owned(), peer_address: address.to_owned() });
+    }
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    if members.is_empty() {
+        return Err("--cluster is empty; write it as n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT".to_owned());
+    }
+    if members.len() > VOTERS_MAX {
+        return Err(format!("--cluster has {} nodes; at most {VOTERS_MAX} are possible", members.len()));
+    }
+    for pair in members.windows(2) {
+        if pair[0].name == pair[1].name {
+            return Err(format!("--cluster names {} twice; give every node its own name", pair[0].name));
+        }
+    }
+    for (index, member) in members.iter().enumerate() {
+        if let Some(other) = members[..index].iter().find(|other| other.peer_address == member.peer_address) {
+            return Err(format!(
+                "--cluster gives {} and {} the same address {}; give every node its own",
+                other.name, member.name, member.peer_address
+            ));
+        }
+    }
+    Ok(members)
+}
+
+/// A part of the cluster list that cannot be understood.
+struct Wrong<'a>(&'a str);
+
+impl fmt::Display for Wrong<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--cluster: {:?} is not NAME=HOST:PORT; write for example n1=10.0.0.1:9001,n2=10.0.0.2:9001", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Settings: precedence, and what is said about wrong ones.
+
+use super::*;
+
+fn arguments() -> StartArguments {
+    StartArguments {
+        node: Some("n2".to_owned()),
+        cluster: Some("n2=127.0.0.1:9002, n1=127.0.0.1:9001,n3=host.example:9003".to_owned()),
+        dir: Some("data".into()),
+        ..StartArguments::default()
+    }
+}
+
+fn file(text: &str) -> File {
+    toml::from_str(text).expect("a file that can be read")
+}
+
+#[test]
+fn members_are_sorted_and_defaults_are_filled_in() {
+    let options = Options::check(arguments(), File::default()).expect("it is complete");
+    assert_eq!((options.me, options.name()), (NodeId(1), "n2"));
+    assert_eq!(options.members.iter().map(|member| &member.name[..]).collect::<Vec<_>>(), ["n1", "n2", "n3"]);
+    assert_eq!(options.peer, "127.0.0.1:9002");
+    assert_eq!(options.request_timeout, REQUEST_TIMEOUT);
+    assert_eq!(options.value_bytes_max, VALUE_BYTES_DEFAULT);
+}
+
+#[test]
+fn a_flag_beats_the_file() {
+    let text = "node = 'n1'\nvalue-bytes-max = '1MiB'\nmaxclients = 5\nrequest-timeout = 2\nlog-level = 'debug'";
+    let options = Options::check(arguments(), file(text)).expect("it is complete");
+    assert_eq!(options.name(), "n2");
+    assert_eq!((options.value_bytes_max, options.clients_max), (1 << 20, 5));
+    assert_eq!((options.request_timeout, options.log_level), (Duration::from_secs(2), Level::Debug));
+    let flags = StartArguments { value_bytes_max: Some(Size(7)), maxclients: Some(6), ..arguments() };
+    let options = Options::check(flags, file(text)).expect("it is complete");
+    assert_eq!((options.value_bytes_max, options.clients_max), (7, 6));
+}
+
+#[test]
+fn the_fingerprint_is_of_the_names_only() {
+    let one = Options::check(arguments(), File::default()).expect("it is complete");
+    let moved = "n1=a:1,n2=b:2,n3=c:3".to_owned();
+    let moved = Options::check(StartArguments { cluster: Some(moved), ..arguments() }, File::default());
+    assert_eq!(one.cluster_fingerprint(), moved.expect("it is complete").cluster_fingerprint());
+    let larger = "n1=a:1,n2=b:2,n3=c:3,n4=d:4".to_owned();
+    let larger = Options::check(StartArguments { cluster: Some(larger), ..arguments() }, File::default());
+    assert_ne!(one.cluster_fingerprint(), larger.expect("it is complete").cluster_fingerprint());
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_do() {
+    let complaint = |change: &dyn Fn(&mut StartArguments)| {
+        let mut arguments = arguments();
+        change(&mut arguments);
+        Options::check(arguments, File::default()).expect_err("it is wrong")
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert!(complaint(&|a| a.cluster = None).contains("add --cluster"));
+    assert!(complaint(&|a| a.cluster = text("n1")).contains("NAME=HOST:PORT"));
+    assert!(complaint(&|a| a.cluster = text("n1=host")).contains("NAME=HOST:PORT"));
+    assert!(complaint(&|a| a.cluster = text("n1=host:0")).contains("NAME=HOST:PORT"));
+    assert!(complaint(&|a| a.cluster = text("n1=host:1,n1=host:2")).contains("twice"));
+    assert!(complaint(&|a| a.cluster = text("n1=host:1,n2=host:1")).contains("same address"));
+    assert!(complaint(&|a| a.cluster = text("n 1=host:1")).contains("letters, digits"));
+    assert!(complaint(&|a| a.cluster = text(" , ")).contains("is empty"));
+    assert!(complaint(&|a| a.node = None).contains("one of n1, n2, n3"));
+    assert!(complaint(&|a| a.node = text("n9")).contains("not in --cluster"));
+    assert!(complaint(&|a| a.dir = None).contains("--dir FOLDER"));
+    assert!(complaint(&|a| a.resp = text("7001")).contains("IP:PORT"));
+    assert!(complaint(&|a| a.http = text("localhost:7001")).contains("different ports"));
+    assert!(complaint(&|a| a.value_bytes_max = Some(Size(1 << 40))).contains("choose between"));
+    assert!(complaint(&|a| a.request_timeout = Some(Wait(Duration::ZERO))).contains("choose between"));
+    assert!(complaint(&|a| a.maxclients = Some(0)).contains("at least 1"));
+    assert!(toml::from_str::<File>("nodes = 3").is_err(), "unknown names are not ignored");
+}
+
+#[test]
+fn sizes_and_times_have_units() {
+    assert_eq!("16MiB".parse(), Ok(Size(16 << 20)));
+    assert_eq!("3 k".parse(), Ok(Size(3 << 10)));
+    assert_eq!("12".parse(), Ok(Size(12)));
+    assert!("".parse::<Size>().is_err() && "1X".parse::<Size>().is_err());
+    assert!("99999999999G".parse::<Size>().is_err());
+    assert_eq!("500ms".parse(), Ok(Wait(Duration::from_millis(500))));
+    assert_eq!("5".parse(), Ok(Wait(Duration::from_secs(5))));
+    assert!("soon".parse::<Wait>().is_err());
+}

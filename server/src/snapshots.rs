@@ -1,0 +1,82 @@
+//! Snapshots on disk: written on a thread of their own while the node goes on, read back at the start.
+
+use std::io;
+
+use base::{PartitionId, Position};
+use bytes::Bytes;
+use node::{RecoveredSnapshot, Restorer, SnapshotJob};
+use storage::{
+    Disk, SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,
+    remove_unfinished_snapshots,
+};
+
+use crate::log;
+
+/// Finished snapshots that stay: the newest, and the one before in case the newest turns out to be damaged.
+const KEPT: usize = 2;
+
+/// Writes the snapshot and syncs it, then removes those that are not needed any more.
+///
+/// # Errors
+/// Whatever the disk says; nothing of the unfinished snapshot is left then, if the disk lets us.
+pub(crate) fn write<D: Disk>(disk: &D, mut job: SnapshotJob) -> io::Result<()> {
+    let id = SnapshotId { partition: PartitionId::default(), position: job.position };
+    let mut writer = SnapshotWriter::create(disk, id, &job.header)?;
+    let mut block = Vec::new();
+    while job.image.next_block(&mut block) {
+        if let Err(error) = writer.append(&block) {
+            let _ = writer.abandon();
+            return Err(error);
+        }
+    }
+    writer.finish()?;
+    remove_old(disk);
+    Ok(())
+}
+
+/// Keeps the newest finished snapshots. What cannot be removed now is tried again after the next one.
+fn remove_old<D: Disk>(disk: &D) {
+    let removed = list_snapshots(disk).and_then(|found| {
+        let surplus = found.len().saturating_sub(KEPT);
+        found.into_iter().take(surplus).try_for_each(|id| remove_snapshot(disk, id))
+    });
+    if let Err(error) = removed {
+        log::warning(&format!("an old snapshot cannot be removed: {error}; its space stays taken until the next one"));
+    }
+}
+
+/// The newest snapshot that can be read, and whether a newer one was there that cannot.
+///
+/// # Errors
+/// Whatever the disk says; damage is not an error. A snapshot of another version of Dictum is one (`Unsupported`).
+pub(crate) fn load<D: Disk>(disk: &D) -> io::Result<(Option<RecoveredSnapshot>, bool)> {
+    remove_unfinished_snapshots(disk)?;
+    let mut damaged = false;
+    for id in list_snapshots(disk)?.into_iter().rev() {
+        match read(disk, id) {
+            Ok(snapshot) => return Ok((Some(snapshot), damaged)),
+            Err(SnapshotError::Io(error)) => return Err(error),
+            Err(error @ SnapshotError::UnknownVersion(_)) => {
+                return Err(io::Error::new(io::ErrorKind::Unsupported, format!("{error}; start that version")));
+            }
+            Err(error) => {
+                log::warning(&format!("snapshot {id} cannot be read: {error}; an older one, or a peer's, has to do"));
+                damaged = true;
+            }
+        }
+    }
+    Ok((None, damaged))
+}
+
+fn read<D: Disk>(disk: &D, id: SnapshotId) -> Result<RecoveredSnapshot, SnapshotError> {
+    let mut reader = SnapshotReader::open(disk, id)?;
+    let header = Bytes::copy_from_slice(reader.header());
+    let mut restored = Restorer::default();
+    while let Some(block) = reader.next_block()? {
+        restored.push_block(&block).map_err(|reason| {
+            log::warning(&format!("snapshot {id}: {reason}"));
+            SnapshotError::Damaged { offset: 0, reason: "a block does not hold what a snapshot holds" }
+        })?;
+    }
+    Ok(RecoveredSnapshot { position: Position(id.position.0), header, restored })
+}

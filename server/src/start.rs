@@ -1,0 +1,270 @@
+//! `dictum start`: one node, from its settings to its end.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use node::{Config, Node, Outbox, Recovered};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use storage::{Files, Identity, Journal, JournalOptions, LoadedIdentity};
+
+use crate::bridge::bridge;
+use crate::clock::Clock;
+use crate::event_loop::{self, Control, Ending, Frame, Parts};
+use crate::http::{self, HttpOptions};
+use crate::options::{Options, StartArguments};
+use crate::parent;
+use crate::{journal, log, snapshots};
+
+/// Exit code when the settings are wrong: that of the argument parser.
+const EXIT_USAGE: u8 = 2;
+/// Exit code when the node must not go on (`EX_SOFTWARE` of sysexits.h).
+const EXIT_FATAL: u8 = 70;
+/// Exit code after a second SIGINT, as shells count it.
+const EXIT_INTERRUPTED: i32 = 130;
+/// File descriptors that are not for clients.
+const RESERVED_FILES: u64 = 128;
+
+/// Runs a node until it is stopped.
+#[must_use]
+pub fn run(arguments: StartArguments) -> ExitCode {
+    // First of all: from here on the node ends with the process that wants it to.
+    if let Err(reason) = parent::bind_to_parent() {
+        eprintln!("dictum: {reason}");
+        return ExitCode::FAILURE;
+    }
+    let options = match Options::read(arguments) {
+        Ok(options) => options,
+        Err(reason) => {
+            eprintln!("dictum: {reason}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    log::set_lowest(options.log_level);
+    match serve(&options) {
+        Ok(Ending::Stopped) => {
+            log::info("stopped");
+            ExitCode::SUCCESS
+        }
+        Ok(Ending::StoppedLate) => {
+            log::warning("stopped without having handed over in time; nothing acknowledged is lost");
+            ExitCode::SUCCESS
+        }
+        Ok(Ending::Fatal(reason)) => {
+            log::error(&format!("{reason}. This node stops; what the others hold is not affected"));
+            ExitCode::from(EXIT_FATAL)
+        }
+        Err(reason) => {
+            log::error(&reason);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(options: &Options) -> Result<Ending, String> {
+    let clock = Clock::new();
+    raise_file_limit(options.clients_max);
+    let resp = listen("--resp", options.resp)?;
+    let http = listen("--http", options.http)?;
+    let peer = listen("the address in --cluster (or --peer)", resolve(&options.peer)?)?;
+    let (resp_address, http_address) = (address_of(&resp, options.resp), address_of(&http, options.http));
+
+    let disk = Files::open(&options.dir).map_err(|error| error.to_string())?.with_direct_writes(options.direct_writes);
+    let in_folder = |what: &str, error: io::Error| format!("{what} in {}: {error}", options.dir.display());
+    let known = check_identity(options, &disk)?;
+    let (opened, recovered_journal) = Journal::open(disk.clone(), JournalOptions::default())
+        .map_err(|error| in_folder("the journal cannot be opened", error))?;
+    if known.is_some() && recovered_journal.fresh {
+        log::warning("the journal is gone though the folder was in use: what it held must come from the other nodes");
+    }
+    // Stored after the journal was made: an identity without a journal proves that the journal was lost.
+    let incarnation = match known {
+        Some(identity) => identity.incarnation,
+        None => store_identity(options, &disk).map_err(|error| in_folder("the identity cannot be written", error))?,
+    };
+    let (snapshot, snapshot_damaged) =
+        snapshots::load(&disk).map_err(|error| in_folder("a snapshot cannot be read", error))?;
+    log::info(&format!(
+        "recovered from {}: {} journal payloads, {}",
+        options.dir.display(),
+        recovered_journal.payloads.len(),
+        snapshot.as_ref().map_or("no snapshot".to_owned(), |found| format!("a snapshot at {}", found.position)),
+    ));
+
+    let persisted = recovered_journal.next_number.saturating_sub(1);
+    let recovered = Recovered { incarnation, journal: recovered_journal, snapshot, snapshot_damaged };
+    let seed = chance();
+    let config = Config {
+        members: options.members.clone(),
+        me: options.me,
+        resp_address: resp_address.clone(),
+        http_address: http_address.clone(),
+        process_id: std::process::id(),
+        value_bytes_max: options.value_bytes_max,
+        request_timeout: options.request_timeout,
+        password: options.password.clone(),
+        log_bytes_per_snapshot: options.log_bytes_per_snapshot,
+        log_entries_kept: options.log_entries_kept,
+        seed,
+        planted: None,
+    };
+    let mut outbox = Outbox::default();
+    let node = Node::start(config, recovered, clock.now(), &mut outbox)
+        .map_err(|error| format!("{} cannot be used: {}", options.dir.display(), error.0))?;
+
+    let frame = Frame::new().map_err(|error| format!("the event poll cannot be made: {error}"))?;
+    let thread_failed = |error: io::Error| format!("a thread cannot be started: {error}; raise the process limit");
+    let journal = journal::start(opened, persisted, frame.messenger.clone()).map_err(thread_failed)?;
+    let alarm = Arc::clone(&frame.alarm);
+    let (bridge, requests) = bridge(Arc::clone(&frame.connections), Arc::new(move || alarm.ring()));
+    let http_options = HttpOptions {
+        node: options.name().to_owned(),
+        value_bytes_max: options.value_bytes_max,
+        request_timeout: options.request_timeout,
+        password: options.password.clone(),
+    };
+    let serve_http = move || {
+        if let Err(error) = http::serve(http, bridge, http_options) {
+            log::error(&format!("HTTP is not served: {error}; RESP goes on. Restart the node to get it back"));
+        }
+    };
+    thread::Builder::new().name("http".to_owned()).spawn(serve_http).map_err(thread_failed)?;
+    let messenger = frame.messenger.clone();
+    let stop = move || messenger.tell(Control::Stop);
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("no signal handler: {error}"))?;
+    let watch = move || {
+        for (count, _) in signals.forever().enumerate() {
+            if count > 0 {
+                log::warning("stopping at once");
+                std::process::exit(EXIT_INTERRUPTED);
+            }
+            stop();
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(watch).map_err(thread_failed)?;
+
+    log::info(&format!(
+        "node {} of {} runs: RESP {resp_address}, HTTP {http_address}, peers {}",
+        options.name(),
+        options.members.len(),
+        options.peer
+    ));
+    let parts = Parts {
+        frame,
+        clock,
+        node,
+        outbox,
+        resp,
+        peer,
+        requests,
+        http_address,
+        journal,
+        disk,
+        clients_max: options.clients_max,
+        commit_here: options.commit_here,
+        members: options.members.clone(),
+        me: options.me,
+        cluster: options.cluster_fingerprint(),
+        incarnation: started_at(),
+        seed,
+    };
+    event_loop::run(parts).map_err(|error| format!("the loop failed: {error}"))
+}
+
+/// The stored identity, if there is one, and that it is ours.
+fn check_identity(options: &Options, disk: &Files) -> Result<Option<Identity>, String> {
+    let folder = options.dir.display();
+    let loaded = Identity::load(disk).map_err(|error| format!("the identity in {folder} cannot be read: {error}"))?;
+    match loaded {
+        LoadedIdentity::Missing => Ok(None),
+        LoadedIdentity::Damaged(reason) => Err(format!(
+            "{folder} cannot be used: {reason}. If the other nodes are well, start this one with an empty folder; it \
+             gets everything from them"
+        )),
+        LoadedIdentity::Found(identity) if identity.name != options.name() => Err(format!(
+            "{folder} belongs to node {}, and this is {}; correct --dir or --node",
+            identity.name,
+            options.name()
+        )),
+        LoadedIdentity::Found(identity) if identity.cluster != options.cluster_fingerprint() => Err(format!(
+            "{folder} belongs to a cluster of other nodes than those in --cluster; correct --cluster or --dir"
+        )),
+        LoadedIdentity::Found(identity) => Ok(Some(identity)),
+    }
+}
+
+/// Gives a new folder its identity. Answers the incarnation: chance, so that no two folders share one.
+fn store_identity(options: &Options, disk: &Files) -> io::Result<u64> {
+    let incarnation = chance().max(1);
+    let identity = Identity {
+        cluster: options.cluster_fingerprint(),
+        incarnation,
+        name: options.name().to_owned(),
+        opaque: Vec::new(),
+    };
+    identity.store(disk)?;
+    Ok(incarnation)
+}
+
+fn listen(flag: &str, address: SocketAddr) -> Result<TcpListener, String> {
+    TcpListener::bind(address).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("{address} is in use by another process; stop that process or choose another address by {flag}")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!("{address} is not an address of this machine; choose another one by {flag}")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("{address} may not be used by this user; choose a port above 1023 by {flag}")
+        }
+        _ => format!("cannot listen at {address} ({flag}): {error}"),
+    })
+}
+
+/// What a listener really has: with port 0 the system chooses one.
+fn address_of(listener: &TcpListener, asked: SocketAddr) -> String {
+    listener.local_addr().unwrap_or(asked).to_string()
+}
+
+fn resolve(address: &str) -> Result<SocketAddr, String> {
+    let found = address.to_socket_addrs().map(|mut all| all.next());
+    match found {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err(format!("{address} has no address; correct --cluster, or give --peer IP:PORT")),
+        Err(error) => Err(format!("{address}: {error}; correct --cluster, or give --peer IP:PORT")),
+    }
+}
+
+/// Files are connections: allow as many as the system lets us.
+fn raise_file_limit(clients_max: usize) {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        log::debug(&format!("the limit of open files stays as it is: {error}"));
+    }
+    if let Some(files) = getrlimit(Resource::Nofile).current
+        && files < clients_max as u64 + RESERVED_FILES
+    {
+        log::warning(&format!(
+            "at most {files} files may be open, which is too few for {clients_max} clients; raise the limit \
+             (ulimit -n) or lower --maxclients"
+        ));
+    }
+}
+
+/// 64 bits that nobody can foretell: the standard library takes the keys of its hash maps from the system.
+fn chance() -> u64 {
+    RandomState::new().hash_one(started_at())
+}
+
+/// Nanoseconds since the Unix epoch.
+fn started_at() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
+}
