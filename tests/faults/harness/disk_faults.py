@@ -1,0 +1,201 @@
+"""Faults of disks: full, failing to sync, power cut. All need root: for mounts, and to trace a process."""
+
+import contextlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+from .cluster import DictumCluster
+from .process_faults import expect_short_gaps
+from .processes import Failure, end, require, run, say, start, wait_until
+
+
+@contextlib.contextmanager
+def mounted(point, *arguments):
+    """A file system mounted at `point` for as long as the context lasts."""
+    point.mkdir(parents=True, exist_ok=True)
+    run(["mount", *arguments, point])
+    try:
+        yield point
+    finally:
+        run(["umount", "--lazy", point], check=False)
+
+
+def full_disk(context):
+    """One node's disk becomes full: it may refuse, it must not lie, the group goes on; with room again it recovers."""
+    require("mount", root=True)
+    point = context.work / "small"
+    with mounted(point, "-t", "tmpfs", "-o", "size=700m", "none"):
+        folders = [point / "n1", context.work / "n2", context.work / "n3"]
+        with DictumCluster(context.program, context.work, folders) as cluster:
+            victim = cluster.nodes[0]
+            with context.load(cluster.addresses) as load:
+                for fill_while_running in (True, False):
+                    ballast = point / "ballast"
+                    if not fill_while_running:
+                        cluster.kill(victim)
+                    load.mark("disk full")
+                    fill(ballast)
+                    if not fill_while_running:
+                        # A node that starts on a full disk: it may end with a message or wait, not lose anything.
+                        cluster.start(victim)
+                    # Values of the load are small: large ones make the journal want room at once.
+                    push_data(cluster, [n for n in cluster.nodes if n is not victim], 300)
+                    load.run_for(3)
+                    say(f"  with a full disk {victim.name} is {describe(cluster, victim)}")
+                    load.mark("room again")
+                    ballast.unlink()
+                    if not victim.running:
+                        cluster.start(victim)
+                    cluster.wait_ready([victim])
+                    cluster.wait_caught_up(victim)
+                    load.run_for(1)
+            expect_short_gaps(load, "disk full")
+    return load
+
+
+def fill(ballast):
+    """Takes all room that is left on the file system of `ballast`."""
+    with open(ballast, "wb") as file:
+        block = b"\0" * (1 << 20)
+        for size in (1 << 20, 4096):
+            try:
+                while True:
+                    file.write(block[:size])
+                    file.flush()
+            except OSError:
+                pass
+
+
+def push_data(cluster, nodes, megabytes):
+    """Writes values of 1 MiB until that much has been acknowledged, over the given nodes."""
+    host, port = nodes[0].resp.rsplit(":", 1)
+    run([*nodes[0].prefix, "redis-benchmark", "-h", host, "-p", port, "-t", "set", "-d", 1 << 20, "-n", megabytes, "-c", 4,
+         "-r", 20, "-q"], 240)
+
+
+def describe(cluster, node):
+    """Whether a node runs and what it says of its disk."""
+    if not node.running:
+        last = node.log.read_text(errors="replace").strip().splitlines()[-1:]
+        return f"ended ({node.process.returncode}): {' '.join(last)}"
+    status = cluster.status(node)
+    own = [one for one in status["nodes"] if one["me"]] if status else []
+    return f"running, disk {own[0]['disk']}, {own[0]['role']}" if own else "running, without an answer"
+
+
+def failing_sync(context):
+    """A sync fails with an I/O error: the node must end with a clear message, never sync again, and the group go on."""
+    require("strace", root=True)
+    with DictumCluster(context.program, context.work) as cluster, context.load(cluster.addresses) as load:
+        for who in ("follower", "leader"):
+            victim = cluster.leader() if who == "leader" else cluster.followers()[0]
+            printed = victim.log.stat().st_size
+            load.mark("sync fails")
+            # A journal written with O_DSYNC is synced by its writes, so those fail as well.
+            calls = "fdatasync,fsync,pwrite64,pwritev,pwritev2"
+            tracer = start(["strace", "-f", "-qq", "-p", victim.process.pid, "-e", f"trace={calls}", "-e",
+                            f"inject={calls}:error=EIO", "-o", "/dev/null"], context.work / "strace.log")
+            try:
+                wait_until(lambda: not victim.running, f"{victim.name} to end after its sync failed", 20)
+            finally:
+                end(tracer)
+            code = end(victim.process)
+            text = victim.log.read_text(errors="replace")[printed:].strip()
+            say(f"  {who} {victim.name} ended with {code}: {text.splitlines()[-1] if text else '(nothing printed)'}")
+            if code == 0 or code < 0:
+                raise Failure(f"a node whose disk failed must end with an error code, not {code}; see {victim.log}")
+            if "error" not in text.lower() and "fail" not in text.lower():
+                raise Failure(f"the message does not say that the disk failed; see {victim.log}")
+            load.run_for(2)
+            load.mark("restart")
+            cluster.restart(victim)
+            load.run_for(1)
+    expect_short_gaps(load, "sync fails")
+    return load
+
+
+class CuttableDisk:
+    """An XFS on a loop file whose power can be cut: what was not synced is gone."""
+
+    def __init__(self, folder):
+        self.image, self.point = folder / "disk.img", folder / "disk"
+
+    def __enter__(self):
+        self.point.mkdir(parents=True, exist_ok=True)
+        run(["umount", self.point], check=False)
+        self.image.unlink(missing_ok=True)
+        with open(self.image, "wb") as file:
+            file.truncate(2 << 30)
+        run(["mkfs.xfs", "-q", "-f", self.image])
+        self.mount()
+        return self
+
+    def __exit__(self, *_):
+        run(["umount", "--lazy", self.point], check=False)
+        self.image.unlink(missing_ok=True)
+
+    def mount(self):
+        """Mounts the disk; XFS recovers its own log."""
+        run(["mount", "-o", "loop", self.image, self.point])
+
+    def cut(self):
+        """Stops the file system at once, without flushing its log or its pages."""
+        run(["xfs_io", "-x", "-c", "shutdown", self.point])
+
+    def unmount(self):
+        """Unmounts it; the processes that used it must have ended."""
+        wait_until(lambda: run(["umount", self.point], check=False).returncode == 0, f"{self.point} to unmount", 20)
+
+
+def power_cuts(context, rounds, choose):
+    """Cuts the power of the chosen nodes' disks, kills them, and starts them again on what is left."""
+    require("mkfs.xfs", "xfs_io", "mount", root=True)
+    with contextlib.ExitStack() as stack:
+        disks = [stack.enter_context(CuttableDisk(context.work / name)) for name in ("d1", "d2", "d3")]
+        folders = [disk.point / "data" for disk in disks]
+        with DictumCluster(context.program, context.work, folders) as cluster:
+            with context.load(cluster.addresses) as load:
+                for _ in range(rounds):
+                    load.run_for(1)
+                    victims = choose(cluster)
+                    load.mark("power cut")
+                    for node in victims:
+                        disks[cluster.nodes.index(node)].cut()
+                    cluster.kill(*victims)
+                    load.run_for(0.5)
+                    for node in victims:
+                        disk = disks[cluster.nodes.index(node)]
+                        disk.unmount()
+                        disk.mount()
+                    load.mark("power back")
+                    for node in victims:
+                        cluster.start(node)
+                    cluster.wait_ready()
+                    for node in victims:
+                        cluster.wait_caught_up(node)
+    return load
+
+
+def power_cut_one(context):
+    """A power cut of one node's disk, the leader's and a follower's in turn."""
+    turn = [0]
+
+    def choose(cluster):
+        turn[0] += 1
+        return [cluster.leader() if turn[0] % 2 else cluster.followers()[0]]
+
+    load = power_cuts(context, context.rounds(4), choose)
+    expect_short_gaps(load, "power cut")
+    return load
+
+
+def power_cut_all(context):
+    """A power cut of all nodes' disks at once."""
+    load = power_cuts(context, context.rounds(4), lambda cluster: cluster.nodes)
+    expect_short_gaps(load, "power back", 15_000)
+    return load
+
+
+SCENARIOS = [full_disk, failing_sync, power_cut_one, power_cut_all]
