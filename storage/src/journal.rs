@@ -66,7 +66,9 @@ pub struct Recovered {
     /// Numbers that were acknowledged and cannot be read, ascending. Reported at every opening until they are
     /// discarded.
     pub damage: Vec<Damage>,
-    /// How the journal ended. `Unprovable` is reported until something is committed; from then on it is `damage`.
+    /// How the journal ended. `Unprovable` is reported once, by the opening that finds it; from then on it is
+    /// `damage`, of numbers that may never have been given. So both ask for the same: not to vote until what was
+    /// promised is known again from others.
     pub tail: Tail,
     /// The number that the next payload gets: none that may have been acknowledged is given twice, so behind an
     /// unprovable tail numbers are left out, as many as it can have held.
@@ -329,8 +331,40 @@ impl<D: Disk> Journal<D> {
         if let Some(last) = &findings.last_frame {
             journal.rewrite(last)?;
         }
+        if findings.tail == Tail::Unprovable {
+            match journal.append::<&[u8]>(&[], RESERVED_BLOCKS) {
+                // With a full disk it stays unprovable until the first commit.
+                Ok(()) | Err(CommitError::Full | CommitError::TooLarge) => {}
+                Err(CommitError::Broken(error)) => return Err(error),
+            }
+        }
+        if findings.tail != Tail::Unprovable || journal.next_frame > findings.next_frame {
+            journal.wipe(&findings.damaged_blocks)?;
+        }
         journal.release()?;
         Ok(journal)
+    }
+
+    /// Zeroes damaged blocks behind the last frame: they hold nothing, and the next frame may come to lie before them.
+    fn wipe(&mut self, damaged: &[(u64, u32)]) -> io::Result<()> {
+        let after_tail = std::iter::once(&self.current).chain(&self.ready);
+        for segment in after_tail {
+            let mut wiped = false;
+            for (_, position) in damaged.iter().filter(|(sequence, _)| *sequence == segment.sequence) {
+                let offset = u64::from(*position) * BLOCK_BYTES as u64;
+                // A frame may just have been written over it.
+                if *position >= segment.position {
+                    let zeros = self.buffer.aligned(BLOCK_BYTES);
+                    zeros.fill(0);
+                    segment.file.write_at(offset, zeros)?;
+                    wiped = true;
+                }
+            }
+            if wiped {
+                segment.file.sync()?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the last frame again, as it is, and syncs it.

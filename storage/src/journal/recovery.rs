@@ -13,6 +13,8 @@
 //!    - blocks of it are there and the others are unwritten: it was being written. Torn, never acknowledged;
 //!    - there is a damaged block: it may have been either. Unprovable;
 //!    - blocks are there of a frame that starts elsewhere: what stood before it was acknowledged. Unprovable too.
+//! 5. Behind an unprovable tail some numbers are left out and a frame without payloads is written at once. From then
+//!    on the hole in the numbering is what remembers it, as damage of the past, and step 4 starts from firm ground.
 
 use bytes::Bytes;
 
@@ -75,6 +77,8 @@ pub struct Findings {
     pub(crate) next_frame: u64,
     pub(crate) write_sequence: Option<u64>,
     pub(crate) write_position: u32,
+    /// Damaged blocks behind the last frame: segment and position. Once the tail has been judged they only confuse.
+    pub(crate) damaged_blocks: Vec<(u64, u32)>,
     pub(crate) last_frame: Option<LastFrame>,
     pub(crate) segments: Vec<SegmentSummary>,
 }
@@ -273,7 +277,10 @@ impl Scan {
             Tail::Unprovable => self.expected.saturating_add(self.numbers_in_doubt()),
             Tail::Clean | Tail::Torn => self.expected,
         };
-        let (write_segment, write_position) = self.write_place(tail);
+        let (write_segment, write_position) = self.write_place();
+        let damaged = |note: &&Note| note.kind == NoteKind::Damaged;
+        let place = |note: &Note| (self.segments[note.segment].sequence, note.position);
+        let damaged_blocks = self.notes.iter().filter(damaged).map(place).collect();
         Findings {
             payloads: self.payloads,
             damage: self.damage,
@@ -284,6 +291,7 @@ impl Scan {
             next_frame: self.frame_max.saturating_add(1),
             write_sequence: self.segments.get(write_segment).map(|segment| segment.sequence),
             write_position,
+            damaged_blocks,
             last_frame: self.last_frame,
             segments: self.segments,
         }
@@ -304,19 +312,10 @@ impl Scan {
     }
 
     /// Where the next frame goes: the segment, counted in the order read, and the position in it.
-    fn write_place(&self, tail: Tail) -> (usize, u32) {
-        let mut place = (self.tail_segment, self.tail_position);
-        if tail == Tail::Unprovable {
-            // Behind everything that is in doubt, so that it is not in doubt again next time: the hole in the
-            // numbering says what needs to be said.
-            if let Some(segment) = self.gap_behind {
-                place = place.max((segment + 1, 0));
-            }
-            if let Some(note) = self.notes.iter().map(|note| (note.segment, note.position.saturating_add(1))).max() {
-                place = place.max(note);
-            }
-        }
-        place
+    fn write_place(&self) -> (usize, u32) {
+        let place = (self.tail_segment, self.tail_position);
+        // Behind a lost file, so that it is not in doubt again next time.
+        self.gap_behind.map_or(place, |segment| place.max((segment + 1, 0)))
     }
 
     fn tail(&self) -> Tail {
