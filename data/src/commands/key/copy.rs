@@ -2,6 +2,9 @@
 
 use crate::commands::prelude::*;
 
+const OUT_OF_32_BITS: Failure =
+    Failure::Text("ERR value is out of range, value must between -2147483648 and 2147483647");
+
 /// Copies a value and its deadline to another key.
 pub struct Copy<'a> {
     source: KeyRef<'a>,
@@ -32,8 +35,9 @@ impl<'a> WriteCommand<'a> for Copy<'a> {
                 copy.replace = true;
             } else if args.is(index, "DB") && index + 1 < args.len() {
                 index += 1;
+                let database = i32::try_from(args.integer(index)?).map_err(|_| OUT_OF_32_BITS)?;
                 // There is one database; a bucket is not reached by its number.
-                if args.integer(index)? != 0 {
+                if database != 0 {
                     return Err(Failure::Text("ERR DB index is out of range"));
                 }
             } else {
