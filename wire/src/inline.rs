@@ -17,8 +17,8 @@ impl std::error::Error for UnbalancedQuotes {}
 /// Splits a line into words by Redis's rules.
 ///
 /// Words are separated by white space. Within double quotes `\n \r \t \b \a`, `\xHH` and `\` before any other byte
-/// are escapes; within single quotes only `\'` is. A quote may open in the middle of a word; after a closing quote the word is at its end.
-/// A zero byte ends the line.
+/// are escapes; within single quotes only `\'` is. A quote may open in the middle of a word; where it closes, the
+/// word ends. A zero byte ends the line.
 ///
 /// # Errors
 /// [`UnbalancedQuotes`].

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use crate::value::Value;
 
-/// Bytes in double quotes, with what is not printable ASCII escaped as redis-cli does; [`split_line`](crate::split_line) reads it back.
+/// Bytes in double quotes, with what is not printable ASCII escaped as redis-cli does.
+/// [`split_line`](crate::split_line) reads it back.
 #[must_use]
 pub fn quote(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);

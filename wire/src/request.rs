@@ -9,8 +9,9 @@
 //!    a large word in small pieces costs what its bytes cost.
 //!
 //! Whatever the quick one does not like it leaves untouched for the patient one, which alone says what is wrong.
-//! Errors have the words of Redis 7 (`networking.c`) and come in the same cases; like Redis, the bytes after a length or a
-//! word are taken for `\r\n` without a look. What counts as too long does not depend on how the input was cut.
+//! Errors have the words of Redis 7 (`networking.c`) and come in the same cases; like Redis, the bytes after a
+//! length or a word are taken for `\r\n` without a look. What counts as too long does not depend on how the input
+//! was cut. One difference: Redis 7 takes up to 2^31 words, and this parser [`ARGUMENTS_MAX`].
 
 use std::fmt;
 
@@ -283,7 +284,6 @@ impl RequestParser {
                 State::Failed(_) => break,
                 State::Start => {
                     self.line.clear();
-                    self.too_large = None;
                     self.state = if input[0] == b'*' { State::Count } else { State::Inline };
                 }
                 State::Inline => {
@@ -356,7 +356,7 @@ impl RequestParser {
             State::Skip(length + 2)
         } else {
             self.spans.push(Span { start: self.buffer.len() as u32, length: length as u32 });
-            if length == 0 { State::Skip(2) } else { State::Word(length) }
+            State::Word(length)
         };
     }
 

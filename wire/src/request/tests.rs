@@ -107,6 +107,8 @@ fn lines_without_end_are_errors_at_64_kib() {
     let mut longest = vec![b'a'; INLINE_BYTES_MAX];
     longest.push(b'\n');
     assert_eq!(told(&longest).len(), 1);
+    longest.insert(0, b'a');
+    assert_eq!(told(&longest), ["-ERR Protocol error: too big inline request"], "even with its end in sight");
 }
 
 #[test]
@@ -147,6 +149,8 @@ fn the_hardest_limit_closes_and_the_lower_one_does_not() {
     let mut input = &b"*1\r\n$536870912\r\n"[..];
     assert_eq!(parser.next(&mut input), Ok(None));
     assert!(parser.held_bytes() < 1024, "a claim costs nothing");
+    assert_eq!(parser.next(&mut &b"x"[..]), Ok(None));
+    assert!(parser.held_bytes() < 2 * TRUSTED_BYTES_MAX, "and is believed only so far");
     let mut input = &b"*1\r\n$536870913\r\n"[..];
     assert_eq!(RequestParser::default().next(&mut input), Err(ProtocolError::InvalidBulkLength));
 }
