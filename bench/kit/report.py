@@ -44,7 +44,8 @@ def table(results, rows, sides, say):
                 continue
             p50 = median(list(of(results, side.name, row, "p50_ms").values()))
             p99 = median(list(of(results, side.name, row, "p99_ms").values()))
-            spread = f"{min(values):,.3g} … {max(values):,.3g}" if row.unit == "ms" else f"{min(values):,.0f} … {max(values):,.0f}"
+            digits = ",.3f" if row.unit == "ms" and max(values) < 100 else ",.0f"
+            spread = f"{min(values):{digits}} … {max(values):{digits}}"
             tail = f"p50 {p50:.3f}  p99 {p99:.3f}" if p50 is not None and p99 is not None else ""
             say(f"    {side.title:34} {number(median(values), row.unit):>16}  {tail:28} n={len(values)}  ({spread})")
     if not any(r["side"] == "dictum" for r in results):
@@ -61,15 +62,20 @@ def table(results, rows, sides, say):
             sign = "≤" if row.lower_is_better else "≥"
             ambition = ""
             if side == "redis" and row.ambition is not None:
-                ambition = f"  ambition {row.ambition}× {'reached' if row.reaches(ratio, row.ambition) else 'not reached'}"
-            say(f"  {row.title:46} {side:11} {ratio:6.2f}×  {sign} {target}×  {'pass' if passed else 'FAIL'}{ambition}")
+                reached = "reached" if row.reaches(ratio, row.ambition) else "not reached"
+                ambition = f"  ambition {row.ambition}× {reached}"
+            mark = "pass" if passed else "FAIL"
+            say(f"  {row.title:46} {side:11} {ratio:6.2f}×  {sign} {target}×  {mark}{ambition}")
             marks.append({"row": row.name, "against": side, "ratio": ratio, "target": target, "pass": passed})
         if row.at_most is not None:
             ours = list(of(results, "dictum", row, row.figure).values())
             if ours:
-                passed = median(ours) <= row.at_most
-                say(f"  {row.title:46} {'(absolute)':11} {median(ours):6.0f}   ≤ {row.at_most:.0f} ms  {'pass' if passed else 'FAIL'}")
-                marks.append({"row": row.name, "against": None, "figure": median(ours), "target": row.at_most, "pass": passed})
+                figure = median(ours)
+                passed = figure <= row.at_most
+                mark = "pass" if passed else "FAIL"
+                say(f"  {row.title:46} {'(absolute)':11} {figure:6.0f}   ≤ {row.at_most:.0f} ms  {mark}")
+                marks.append({"row": row.name, "against": None, "figure": figure, "target": row.at_most,
+                              "pass": passed})
     return marks
 
 

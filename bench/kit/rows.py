@@ -11,7 +11,7 @@ class Row:
     title: str
     figure: str
     unit: str
-    # Side → ratio of Dictum's figure to that side's that must be reached: at most it for times, at least it for rates.
+    # Side → what the ratio of Dictum's figure to that side's must reach: at most this for times, at least for rates.
     targets: dict = field(default_factory=dict)
     # The ratio to Redis alone that the project means to come close to; None where there is none.
     ambition: float | None = None

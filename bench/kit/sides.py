@@ -4,6 +4,7 @@ their data below WORK/data, all listen on loopback; keys have 16 bytes and value
 import json
 import shutil
 import urllib.request
+from base64 import b64encode
 
 from .install import BIN
 from .machine import WORK, BenchError, require_free_ports, run, start, stop, wait_until
@@ -11,6 +12,8 @@ from .machine import WORK, BenchError, require_free_ports, run, start, stop, wai
 DATA = WORK / "data"
 KEYS = 100_000
 VALUE_BYTES = 256
+# The one key of etcd's read rows, 16 bytes.
+READ_KEY = "read:00000000001"
 
 
 def fresh_folder(name):
@@ -175,8 +178,9 @@ class Etcd(Side):
         self.processes = [self._start_node(node, "new") for node in range(3)]
         wait_until(self._leader, "etcd's leader")
         self._tool(256, "put", "--key-size", 16, "--val-size", VALUE_BYTES, "--total", 5000, "--key-space-size", KEYS)
-        # Sequential keys of the tool are big-endian numbers of 16 bytes; a key of our own for the reads is simpler.
-        body = json.dumps({"key": "cmVhZDowMDAwMDAwMDAwMQ==", "value": "eHh4eHh4eHh4eHh4" * 21}).encode()
+        # The tool's own keys are random bytes; the reads are of one key that can be named.
+        key, value = (b64encode(text).decode() for text in (READ_KEY.encode(), b"x" * VALUE_BYTES))
+        body = json.dumps({"key": key, "value": value}).encode()
         request = urllib.request.Request(f"http://{self.clients[0]}/v3/kv/put", body, method="POST")
         urllib.request.urlopen(request, timeout=5).close()
 
@@ -206,7 +210,7 @@ class Etcd(Side):
         if test == "set":
             return self._tool(clients, "put", "--key-size", 16, "--val-size", VALUE_BYTES, "--total",
                               self.count(row), "--key-space-size", KEYS)
-        return self._tool(clients, "range", "read:00000000001", "--consistency", "l", "--total", self.count(row))
+        return self._tool(clients, "range", READ_KEY, "--consistency", "l", "--total", self.count(row))
 
     def kill_leader(self):
         """Kills the leader under load, measures the gap, and brings the node back."""

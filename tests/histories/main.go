@@ -2,7 +2,8 @@
 //
 //	histories [-timeout 120s] [-clock-error 0s] [-picture FILE.html] FILE.jsonl...
 //
-// Exit code 0: every file is linearizable; 1: one is not; 2: a file cannot be read; 3: one could not be decided in time.
+// Exit code 0: every file is linearizable; 1: one is not; 2: a file cannot be read; 3: one could not be decided in
+// time.
 package main
 
 import (

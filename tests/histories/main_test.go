@@ -148,10 +148,11 @@ func TestHistories(t *testing.T) {
 }
 
 func TestTransactionThatIgnoredItsWatch(t *testing.T) {
-	lines := `{"client":1,"commands":[{"op":"SET","key":"k","argument":"a"}],"invoke":1,"return":2,"outcome":"done","replies":["OK"]}
-{"client":2,"commands":[{"op":"SET","key":"k","argument":"b"}],"invoke":3,"return":4,"outcome":"done","replies":["OK"]}
-{"client":3,"commands":[{"op":"SET","key":"k","argument":"c"}],"watched":[{"key":"k","value":"a"}],"invoke":5,"return":6,"outcome":"done","replies":["OK"]}
-`
+	done := `"outcome":"done","replies":["OK"]}` + "\n"
+	set := func(value string) string { return `"commands":[{"op":"SET","key":"k","argument":"` + value + `"}],` }
+	lines := `{"client":1,` + set("a") + `"invoke":1,"return":2,` + done +
+		`{"client":2,` + set("b") + `"invoke":3,"return":4,` + done +
+		`{"client":3,` + set("c") + `"watched":[{"key":"k","value":"a"}],"invoke":5,"return":6,` + done
 	history, err := readHistory(strings.NewReader(lines))
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func main() {
 	flag.DurationVar(&o.timeout, "timeout", 7*time.Second, "how long a client waits for one answer")
 	flag.BoolVar(&o.once, "once", false, "repeat some operations under DICTUM.ONCE until their outcome is known")
 	flag.BoolVar(&o.expiry, "expiry", false, "use keys with a time to live as well")
-	flag.DurationVar(&o.epoch, "epoch", 2*time.Second, "how long a set of keys is in use; short histories of a key are quickly checked")
+	flag.DurationVar(&o.epoch, "epoch", 2*time.Second, "how long a set of keys is in use")
 	flag.DurationVar(&o.settle, "settle", 60*time.Second, "how long the reads at the end may take to succeed")
 	flag.Parse()
 	o.addresses = strings.Split(*addresses, ",")

@@ -1,10 +1,6 @@
 """Faults of disks: full, failing to sync, power cut. All need root: for mounts, and to trace a process."""
 
 import contextlib
-import os
-import shutil
-import time
-from pathlib import Path
 
 from .cluster import DictumCluster
 from .process_faults import expect_short_gaps
@@ -41,7 +37,7 @@ def full_disk(context):
                         # A node that starts on a full disk: it may end with a message or wait, not lose anything.
                         cluster.start(victim)
                     # Values of the load are small: large ones make the journal want room at once.
-                    push_data(cluster, [n for n in cluster.nodes if n is not victim], 300)
+                    push_data([n for n in cluster.nodes if n is not victim], 300)
                     load.run_for(3)
                     say(f"  with a full disk {victim.name} is {describe(cluster, victim)}")
                     load.mark("room again")
@@ -57,22 +53,19 @@ def full_disk(context):
 
 def fill(ballast):
     """Takes all room that is left on the file system of `ballast`."""
-    with open(ballast, "wb") as file:
-        block = b"\0" * (1 << 20)
+    block = b"\0" * (1 << 20)
+    with open(ballast, "wb", buffering=0) as file:
         for size in (1 << 20, 4096):
-            try:
-                while True:
-                    file.write(block[:size])
-                    file.flush()
-            except OSError:
-                pass
+            with contextlib.suppress(OSError):
+                while file.write(block[:size]):
+                    pass
 
 
-def push_data(cluster, nodes, megabytes):
+def push_data(nodes, megabytes):
     """Writes values of 1 MiB until that much has been acknowledged, over the given nodes."""
     host, port = nodes[0].resp.rsplit(":", 1)
-    run([*nodes[0].prefix, "redis-benchmark", "-h", host, "-p", port, "-t", "set", "-d", 1 << 20, "-n", megabytes, "-c", 4,
-         "-r", 20, "-q"], 240)
+    run([*nodes[0].prefix, "redis-benchmark", "-h", host, "-p", port, "-t", "set", "-d", 1 << 20, "-n", megabytes,
+         "-c", 4, "-r", 20, "-q"], 240)
 
 
 def describe(cluster, node):

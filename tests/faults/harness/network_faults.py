@@ -28,7 +28,8 @@ class Network:
             self._in(self.hub, "ip", "addr", "add", "10.77.0.10/24", "dev", "hub")
             self._in(self.hub, "ip", "link", "set", "hub", "up")
             for i, (space, host) in enumerate(zip(self.spaces, self.hosts)):
-                self._in(space, "ip", "link", "add", "eth", "type", "veth", "peer", "name", f"port{i}", "netns", self.hub)
+                self._in(space, "ip", "link", "add", "eth", "type", "veth", "peer", "name", f"port{i}", "netns",
+                         self.hub)
                 self._in(self.hub, "ip", "link", "set", f"port{i}", "master", "hub", "up")
                 self._in(space, "ip", "addr", "add", f"{host}/24", "dev", "eth")
                 self._in(space, "ip", "link", "set", "eth", "up")
