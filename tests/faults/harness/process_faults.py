@@ -1,8 +1,10 @@
 """Faults of processes: killed, stopped for a while, told to end, all at once. No special rights are needed."""
 
+import contextlib
 import random
 import shutil
 import signal
+import subprocess
 import time
 
 from .cluster import DictumCluster, RedisAlone
@@ -169,6 +171,44 @@ def deleted_folder(context):
     return load
 
 
+def storm(context):
+    """Killed, stopped and ended nodes in random order and at random moments, also several at once."""
+    with DictumCluster(context.program, context.work) as cluster, context.load(cluster.addresses) as load:
+        stopped = set()
+        for _ in range(context.rounds(40)):
+            node = random.choice(cluster.nodes)
+            if not node.running:
+                cluster.start(node)
+            elif node.name in stopped:
+                node.process.send_signal(signal.SIGCONT)
+                stopped.discard(node.name)
+            else:
+                harm = random.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
+                node.process.send_signal(harm)
+                if harm == signal.SIGSTOP:
+                    stopped.add(node.name)
+                elif harm == signal.SIGKILL:
+                    node.process.wait()
+            load.run_for(random.expovariate(2))
+        load.mark("calm")
+        for node in cluster.nodes:
+            if node.name in stopped:
+                node.process.send_signal(signal.SIGCONT)
+            elif node.running:
+                continue
+            else:
+                cluster.start(node)
+        for node in cluster.nodes:
+            # One that was told to end, and had not yet, ends now.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                node.process.wait(2)
+                cluster.start(node)
+        cluster.wait_ready()
+        load.run_for(2)
+    expect_short_gaps(load, "calm", 15_000)
+    return load
+
+
 def alarm(context):
     """The checkers themselves: a Redis that fsyncs survives kill -9; one that keeps nothing must be found out."""
     require("redis-server", "redis-cli")
@@ -188,4 +228,4 @@ def alarm(context):
 
 
 SCENARIOS = [alarm, kill_leader, kill_follower, kill_majority, pause_leader, pause_follower, restart_all, hand_over,
-             deleted_folder]
+             deleted_folder, storm]
