@@ -34,7 +34,8 @@ enum Element {
 }
 
 impl Glob {
-    /// Compiles `pattern`; every sequence of bytes is a pattern. Takes memory in proportion to its length.
+    /// Compiles `pattern`; every sequence of bytes is a pattern. Takes up to twenty times its length in memory, so
+    /// callers bound it.
     #[must_use]
     pub fn new(pattern: &[u8]) -> Glob {
         let mut elements = Vec::with_capacity(pattern.len().min(64));

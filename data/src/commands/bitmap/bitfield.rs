@@ -65,7 +65,8 @@ fn parse_operations(args: Args<'_>) -> Result<Vec<Operation>, Failure> {
         }
         let is_get = args.is(index, "GET") && following >= 2;
         let is_set = args.is(index, "SET") && following >= 3;
-        if !is_get && !is_set && !(args.is(index, "INCRBY") && following >= 3) {
+        let is_increment = args.is(index, "INCRBY") && following >= 3;
+        if !(is_get || is_set || is_increment) {
             return Err(Failure::Syntax);
         }
         let field = FieldType::named(args.get(index + 1)?).ok_or(BAD_TYPE)?;

@@ -24,7 +24,7 @@ impl<'a> ReadCommand<'a> for KeysMatching {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
-        Ok(KeysMatching { glob: Glob::new(args.get(1)?) })
+        Ok(KeysMatching { glob: super::scan::parse_pattern(args.get(1)?)? })
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {

@@ -11,6 +11,9 @@ use std::ops::Bound;
 
 /// Keys looked at for one page, unless the client asks for another number: that of Redis.
 const COUNT_DEFAULT: usize = 10;
+/// Longest pattern, in bytes: matching takes time in proportion to pattern and key, and a compiled pattern takes up to
+/// twenty times its length. No pattern that anybody wrote comes near.
+const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 
 /// A page of the keys.
 pub struct Scan<'a> {
@@ -47,7 +50,7 @@ impl<'a> ReadCommand<'a> for Scan<'a> {
                 let count = args.integer(index + 1)?;
                 scan.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Failure::Syntax)?;
             } else if args.is(index, "MATCH") {
-                scan.glob = Some(Glob::new(args.get(index + 1)?));
+                scan.glob = Some(parse_pattern(args.get(index + 1)?)?);
             } else if args.is(index, "TYPE") {
                 scan.type_name = Some(args.get(index + 1)?);
             } else {
@@ -77,6 +80,14 @@ impl<'a> ReadCommand<'a> for Scan<'a> {
         }
         Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(found)]))
     }
+}
+
+/// A pattern of keys.
+pub(crate) fn parse_pattern(pattern: &[u8]) -> Result<Glob, Failure> {
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Err(Failure::Text("ERR the pattern is longer than 1048576 bytes"));
+    }
+    Ok(Glob::new(pattern))
 }
 
 /// A cursor: an unsigned number of 64 bits, leading zeros allowed.
