@@ -1,4 +1,11 @@
 //! One file per property. Each opens with the property in English and ends with forged violations that it must see.
 
+pub mod agreement;
+pub mod durability;
+pub mod expiry;
 pub mod linearizability;
+pub mod liveness;
 pub mod model;
+pub mod once;
+pub mod replicas;
+pub mod scan;

@@ -1,0 +1,462 @@
+//! What goes wrong in a run, drawn from its seed: which kinds of faults there are at all, how often, and when.
+//!
+//! Each run has its own mix (swarm testing, Groce et al. 2012): a fault that is always there hides those that
+//! need quiet. Everything is drawn before the run begins, so that a fault can be left out without shifting any other
+//! draw; that is what shrinking does.
+
+use base::Rng;
+use node::Planted;
+
+/// One millisecond in the simulator's nanoseconds.
+pub const MS: u64 = 1_000_000;
+/// One second in the simulator's nanoseconds.
+pub const SECOND: u64 = 1_000 * MS;
+
+/// A kind of misfortune.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fault {
+    /// Messages between nodes vanish.
+    Loss,
+    /// Messages between nodes arrive twice.
+    Duplicate,
+    /// Messages between nodes overtake one another.
+    Reorder,
+    /// Links between nodes are slow and uneven.
+    SlowNetwork,
+    /// One direction between two nodes is cut.
+    OneWayCut,
+    /// Nodes are split into parts, or one pair is cut off from each other.
+    Partition,
+    /// A link between nodes breaks and comes back.
+    LinkReset,
+    /// A client's connection breaks.
+    ClientReset,
+    /// A process is killed; what it wrote stays.
+    Kill,
+    /// A machine loses power; what was not synced may be gone.
+    PowerCut,
+    /// All machines lose power at once.
+    PowerCutAll,
+    /// A process is killed again while it starts.
+    CrashAtStart,
+    /// A process stands still for a while.
+    Pause,
+    /// A process is asked to stop, and hands over.
+    Stop,
+    /// Wall clocks are wrong.
+    ClockOffset,
+    /// Wall clocks jump.
+    ClockJump,
+    /// Clocks run too fast or too slow.
+    ClockRate,
+    /// Bits flip in files of a node that is down.
+    BitRot,
+    /// A sync fails.
+    SyncFailure,
+    /// Syncs take long.
+    SlowSync,
+    /// A disk has no room for a while.
+    DiskFull,
+    /// A node's folder is deleted.
+    Wipe,
+}
+
+/// Every kind, in the order of reports.
+pub const FAULTS: [Fault; 22] = [
+    Fault::Loss,
+    Fault::Duplicate,
+    Fault::Reorder,
+    Fault::SlowNetwork,
+    Fault::OneWayCut,
+    Fault::Partition,
+    Fault::LinkReset,
+    Fault::ClientReset,
+    Fault::Kill,
+    Fault::PowerCut,
+    Fault::PowerCutAll,
+    Fault::CrashAtStart,
+    Fault::Pause,
+    Fault::Stop,
+    Fault::ClockOffset,
+    Fault::ClockJump,
+    Fault::ClockRate,
+    Fault::BitRot,
+    Fault::SyncFailure,
+    Fault::SlowSync,
+    Fault::DiskFull,
+    Fault::Wipe,
+];
+
+impl Fault {
+    /// The name used in options, files and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Loss => "loss",
+            Fault::Duplicate => "duplicate",
+            Fault::Reorder => "reorder",
+            Fault::SlowNetwork => "slow-network",
+            Fault::OneWayCut => "one-way-cut",
+            Fault::Partition => "partition",
+            Fault::LinkReset => "link-reset",
+            Fault::ClientReset => "client-reset",
+            Fault::Kill => "kill",
+            Fault::PowerCut => "power-cut",
+            Fault::PowerCutAll => "power-cut-all",
+            Fault::CrashAtStart => "crash-at-start",
+            Fault::Pause => "pause",
+            Fault::Stop => "stop",
+            Fault::ClockOffset => "clock-offset",
+            Fault::ClockJump => "clock-jump",
+            Fault::ClockRate => "clock-rate",
+            Fault::BitRot => "bit-rot",
+            Fault::SyncFailure => "sync-failure",
+            Fault::SlowSync => "slow-sync",
+            Fault::DiskFull => "disk-full",
+            Fault::Wipe => "wipe",
+        }
+    }
+
+    /// The kind with that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Fault> {
+        FAULTS.into_iter().find(|fault| fault.name() == name)
+    }
+}
+
+/// Every planted bug with the name used in options and files.
+pub const PLANTED: [(&str, Planted); 8] = [
+    ("answer-before-fsync", Planted::AnswerBeforeFsync),
+    ("count-unsynced-self", Planted::CountUnsyncedSelf),
+    ("read-without-confirmation", Planted::ReadWithoutConfirmation),
+    ("forget-promise", Planted::ForgetPromise),
+    ("damage-is-the-end", Planted::DamageIsTheEnd),
+    ("apply-retry-twice", Planted::ApplyRetryTwice),
+    ("truncate-decided", Planted::TruncateDecided),
+    ("expire-by-own-clock", Planted::ExpireByOwnClock),
+];
+
+/// Which run: with the code, all there is to know for running it again.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Everything is drawn from this.
+    pub seed: u64,
+    /// How many nodes; drawn if absent.
+    pub nodes: Option<u16>,
+    /// How long the phase with faults lasts, in milliseconds; drawn if absent.
+    pub chaos_ms: Option<u64>,
+    /// Kinds of faults that are left out.
+    pub without: Vec<Fault>,
+    /// Planned faults that are left out, by their numbers in [`Chaos::plan`].
+    pub dropped: Vec<u32>,
+    /// A bug for the checkers to find.
+    pub planted: Option<Planted>,
+}
+
+impl Options {
+    /// The options as words, as the command line and files have them; [`Options::parse`] reads them.
+    #[must_use]
+    pub fn to_words(&self) -> String {
+        let mut words = format!("--seed {}", self.seed);
+        if let Some(nodes) = self.nodes {
+            words.push_str(&format!(" --nodes {nodes}"));
+        }
+        if let Some(chaos_ms) = self.chaos_ms {
+            words.push_str(&format!(" --chaos-ms {chaos_ms}"));
+        }
+        if !self.without.is_empty() {
+            let names: Vec<&str> = self.without.iter().map(|fault| fault.name()).collect();
+            words.push_str(&format!(" --without {}", names.join(",")));
+        }
+        if !self.dropped.is_empty() {
+            let numbers: Vec<String> = self.dropped.iter().map(u32::to_string).collect();
+            words.push_str(&format!(" --drop {}", numbers.join(",")));
+        }
+        if let Some((name, _)) = PLANTED.iter().find(|(_, planted)| Some(*planted) == self.planted) {
+            words.push_str(&format!(" --planted {name}"));
+        }
+        words
+    }
+
+    /// Reads what [`Options::to_words`] wrote.
+    ///
+    /// # Errors
+    /// The word that is not understood.
+    pub fn parse(words: &str) -> Result<Options, String> {
+        let mut options = Options::default();
+        let mut words = words.split_whitespace();
+        while let Some(name) = words.next() {
+            let value = words.next().ok_or_else(|| format!("{name} has no value"))?;
+            let bad = || format!("{name} {value}: not understood");
+            match name {
+                "--seed" => options.seed = value.parse().map_err(|_| bad())?,
+                "--nodes" => options.nodes = Some(value.parse().map_err(|_| bad())?),
+                "--chaos-ms" => options.chaos_ms = Some(value.parse().map_err(|_| bad())?),
+                "--without" => {
+                    options.without =
+                        value.split(',').map(Fault::from_name).collect::<Option<Vec<Fault>>>().ok_or_else(bad)?;
+                }
+                "--drop" => {
+                    options.dropped = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
+                }
+                "--planted" => options.planted = Some(planted_from_name(value).ok_or_else(bad)?),
+                _ => return Err(format!("{name}: not an option of a run")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The planted bug with that name.
+#[must_use]
+pub fn planted_from_name(name: &str) -> Option<Planted> {
+    PLANTED.iter().find(|(known, _)| *known == name).map(|(_, planted)| *planted)
+}
+
+/// Whom a planned fault befalls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// This node.
+    Node(u16),
+    /// Whoever leads at that moment; else this node.
+    LeaderOr(u16),
+}
+
+/// A fault with its time and place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Planned {
+    /// When, in nanoseconds.
+    pub at: u64,
+    /// What.
+    pub fault: Fault,
+    /// To whom.
+    pub target: Target,
+    /// For how long, in nanoseconds, where that means anything.
+    pub duration: u64,
+    /// For whatever else is to be drawn.
+    pub draw: u64,
+}
+
+/// Everything that was drawn for a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Chaos {
+    /// Number of nodes.
+    pub nodes: u16,
+    /// When the faults end, in nanoseconds.
+    pub ends_at: u64,
+    /// Chance of a message to vanish, in millionths.
+    pub loss: u64,
+    /// Chance of a message to arrive twice, in millionths.
+    pub duplicate: u64,
+    /// Chance of a message to be overtaken, in millionths.
+    pub reorder: u64,
+    /// Least delay of a message, in nanoseconds.
+    pub delay_min: u64,
+    /// What is added to it: evenly up to this, in nanoseconds.
+    pub jitter: u64,
+    /// Chance of a client's bytes to be answered by a broken connection, in millionths.
+    pub client_reset: u64,
+    /// How wrong a wall clock may be, in nanoseconds.
+    pub clock_error: u64,
+    /// Wall clock errors at the start, by node.
+    pub clock_offsets: Vec<i64>,
+    /// Speed of the clocks by node, in millionths of a true second per second.
+    pub clock_rates: Vec<u64>,
+    /// Least time of a sync, in nanoseconds.
+    pub sync_min: u64,
+    /// What is added to it: evenly up to this, in nanoseconds.
+    pub sync_jitter: u64,
+    /// Chance of a sync to take up to 100 times as long, in millionths.
+    pub sync_slow: u64,
+    /// Bytes of log per snapshot, for the nodes' configuration.
+    pub log_bytes_per_snapshot: u64,
+    /// Entries of log kept behind a snapshot, for the nodes' configuration.
+    pub log_entries_kept: u64,
+    /// Bytes of a journal segment.
+    pub segment_bytes: u64,
+    /// How long a request may wait for its outcome, in milliseconds.
+    pub request_timeout_ms: u64,
+    /// Single misfortunes, by time. Left-out ones are still here; see [`Options::dropped`].
+    pub plan: Vec<Planned>,
+    /// Seed of the clients' behaviour.
+    pub workload_seed: u64,
+    /// Seed of everything else.
+    pub cluster_seed: u64,
+}
+
+impl Chaos {
+    /// Draws a run.
+    #[must_use]
+    pub fn draw(options: &Options) -> Chaos {
+        let mut rng = Rng::new(options.seed);
+        // Each part has its own generator, so that a change in one leaves the others as they were.
+        let (mut shape, mut mix, mut network, mut clock) = (rng.fork(), rng.fork(), rng.fork(), rng.fork());
+        let (mut disk, mut plan_rng) = (rng.fork(), rng.fork());
+        let (workload_seed, cluster_seed) = (rng.next_u64(), rng.next_u64());
+        let drawn_nodes = match shape.below(20) {
+            0 => 1,
+            1..=5 => 5,
+            _ => 3,
+        };
+        let drawn_chaos = shape.between(8_000, 24_000);
+        let nodes = options.nodes.unwrap_or(drawn_nodes).max(1);
+        let ends_at = options.chaos_ms.unwrap_or(drawn_chaos) * MS;
+        // Every sixteenth run has no faults at all, so that what only quiet shows is seen, too.
+        let calm = mix.chance(1, 16);
+        let share = mix.between(1, 6);
+        let enabled: Vec<bool> = FAULTS
+            .iter()
+            .map(|fault| {
+                let drawn = mix.chance(share, 8);
+                drawn && !calm && !options.without.contains(fault)
+            })
+            .collect();
+        let has = |fault: Fault| FAULTS.iter().position(|&other| other == fault).is_some_and(|index| enabled[index]);
+        let zero_unless = |fault: Fault, value: u64| if has(fault) { value } else { 0 };
+
+        let loss = zero_unless(Fault::Loss, *network.pick(&[500, 5_000, 30_000, 100_000]));
+        let duplicate = zero_unless(Fault::Duplicate, *network.pick(&[1_000, 20_000, 100_000]));
+        let reorder = zero_unless(Fault::Reorder, *network.pick(&[1_000, 20_000, 200_000]));
+        let slow = *network.pick(&[2 * MS, 10 * MS, 40 * MS]);
+        let (fast_delay, fast_jitter) = (network.between(20_000, 500_000), network.between(10_000, 500_000));
+        let slow_jitter = network.between(MS, 3 * slow);
+        let client_reset = zero_unless(Fault::ClientReset, *network.pick(&[1_000, 5_000, 20_000]));
+
+        let error_drawn = *clock.pick(&[50 * MS, 500 * MS, 2 * SECOND]);
+        let clock_error = if has(Fault::ClockOffset) || has(Fault::ClockJump) { error_drawn } else { 0 };
+        let mut offset = || i64::try_from(clock.between(0, 2 * error_drawn)).unwrap_or(0) - error_drawn as i64;
+        let offsets: Vec<i64> = (0..nodes).map(|_| offset()).collect();
+        let clock_offsets = if has(Fault::ClockOffset) { offsets } else { vec![0; usize::from(nodes)] };
+        let spread = *clock.pick(&[1_000, 10_000, 100_000]);
+        let rates: Vec<u64> = (0..nodes).map(|_| clock.between(1_000_000 - spread, 1_000_000 + spread)).collect();
+        let clock_rates = if has(Fault::ClockRate) { rates } else { vec![1_000_000; usize::from(nodes)] };
+
+        let sync_slow = zero_unless(Fault::SlowSync, *disk.pick(&[1_000, 10_000, 50_000]));
+        let plan = draw_plan(&mut plan_rng, nodes, ends_at, &has);
+        Chaos {
+            nodes,
+            ends_at,
+            loss,
+            duplicate,
+            reorder,
+            delay_min: if has(Fault::SlowNetwork) { slow } else { fast_delay },
+            jitter: if has(Fault::SlowNetwork) { slow_jitter } else { fast_jitter },
+            client_reset,
+            clock_error,
+            clock_offsets,
+            clock_rates,
+            sync_min: disk.between(50_000, 2 * MS),
+            sync_jitter: disk.between(50_000, 2 * MS),
+            sync_slow,
+            // Small on purpose: snapshots, truncation and catch-up beyond the log have to happen in seconds.
+            log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
+            log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),
+            segment_bytes: *disk.pick(&[32 << 10, 128 << 10, 1 << 20]),
+            request_timeout_ms: *shape.pick(&[1_000, 2_000, 5_000]),
+            plan,
+            workload_seed,
+            cluster_seed,
+        }
+    }
+}
+
+fn draw_plan(rng: &mut Rng, nodes: u16, ends_at: u64, has: &dyn Fn(Fault) -> bool) -> Vec<Planned> {
+    const SINGLE: [(Fault, u64); 15] = [
+        (Fault::OneWayCut, 3),
+        (Fault::Partition, 4),
+        (Fault::LinkReset, 3),
+        (Fault::Kill, 4),
+        (Fault::PowerCut, 4),
+        (Fault::PowerCutAll, 1),
+        (Fault::CrashAtStart, 2),
+        (Fault::Pause, 3),
+        (Fault::Stop, 2),
+        (Fault::ClockJump, 2),
+        (Fault::BitRot, 3),
+        (Fault::SyncFailure, 2),
+        (Fault::DiskFull, 2),
+        (Fault::Wipe, 2),
+        (Fault::SlowSync, 1),
+    ];
+    // Rather too many are drawn, and those of kinds that are off are left out, so that the rest stays as it is.
+    let count = rng.between(4, 60);
+    let mut plan = Vec::new();
+    let mut at = SECOND;
+    let gap = (ends_at.saturating_sub(at) / (count + 1)).max(MS);
+    let weights: u64 = SINGLE.iter().map(|(_, weight)| weight).sum();
+    for _ in 0..count {
+        // Some follow hard on the one before: two faults at once find more than two in a row.
+        at += if rng.chance(1, 3) { rng.between(MS, 60 * MS) } else { rng.between(gap / 2, gap * 3 / 2) };
+        let mut ticket = rng.below(weights);
+        let mut fault = Fault::Kill;
+        for (candidate, weight) in SINGLE {
+            if ticket < weight {
+                fault = candidate;
+                break;
+            }
+            ticket -= weight;
+        }
+        let node = rng.below(u64::from(nodes)) as u16;
+        let target = if rng.chance(2, 5) { Target::LeaderOr(node) } else { Target::Node(node) };
+        let longest = *rng.pick(&[50 * MS, 500 * MS, 2 * SECOND, 6 * SECOND]);
+        let duration = rng.between(5 * MS, longest);
+        let draw = rng.next_u64();
+        if has(fault) && at < ends_at {
+            plan.push(Planned { at, fault, target, duration, draw });
+        }
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_round_trip() {
+        let options = Options {
+            seed: 77,
+            nodes: Some(5),
+            chaos_ms: Some(1234),
+            without: vec![Fault::Loss, Fault::Wipe],
+            dropped: vec![3, 9],
+            planted: Some(Planted::ForgetPromise),
+        };
+        assert_eq!(Options::parse(&options.to_words()), Ok(options));
+        assert!(Options::parse("--seed x").is_err());
+        assert!(Options::parse("--what 1").is_err());
+    }
+
+    #[test]
+    fn every_fault_is_drawn_sometimes() {
+        let mut seen = vec![false; FAULTS.len()];
+        for seed in 0..300 {
+            let chaos = Chaos::draw(&Options { seed, ..Options::default() });
+            for planned in &chaos.plan {
+                seen[FAULTS.iter().position(|&fault| fault == planned.fault).expect("listed")] = true;
+            }
+            for (fault, on) in [
+                (Fault::Loss, chaos.loss > 0),
+                (Fault::Duplicate, chaos.duplicate > 0),
+                (Fault::Reorder, chaos.reorder > 0),
+                (Fault::SlowNetwork, chaos.delay_min >= 2 * MS),
+                (Fault::ClientReset, chaos.client_reset > 0),
+                (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
+                (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
+            ] {
+                seen[FAULTS.iter().position(|&other| other == fault).expect("listed")] |= on;
+            }
+        }
+        for (fault, seen) in FAULTS.iter().zip(seen) {
+            assert!(seen, "{} is never drawn", fault.name());
+        }
+    }
+
+    #[test]
+    fn leaving_a_kind_out_leaves_the_rest() {
+        let all = Chaos::draw(&Options { seed: 5, ..Options::default() });
+        let without = Chaos::draw(&Options { seed: 5, without: vec![Fault::Kill], ..Options::default() });
+        let expected: Vec<Planned> = all.plan.into_iter().filter(|planned| planned.fault != Fault::Kill).collect();
+        assert_eq!(without.plan, expected);
+    }
+}

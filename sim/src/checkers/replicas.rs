@@ -1,0 +1,46 @@
+//! Property: replicas that have applied the same entries have the same state, byte for byte.
+
+use std::collections::BTreeMap;
+
+use base::{NodeId, Position};
+
+/// Every state that was looked at so far.
+#[derive(Debug, Default)]
+pub struct Replicas {
+    states: BTreeMap<Position, (u64, NodeId)>,
+    violations: Vec<String>,
+}
+
+impl Replicas {
+    /// A node that has applied everything up to `applied` has a state with this digest.
+    pub fn observe(&mut self, node: NodeId, applied: Position, digest: u64) {
+        let (first, by) = *self.states.entry(applied).or_insert((digest, node));
+        if first != digest && self.violations.len() < 10 {
+            self.violations.push(format!(
+                "applied up to {applied}: the state of node {node} ({digest:016x}) is not that of node {by} ({first:016x})"
+            ));
+        }
+    }
+
+    /// What was found wrong.
+    #[must_use]
+    pub fn violations(&self) -> &[String] {
+        &self.violations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_of_its_own_is_seen() {
+        let mut replicas = Replicas::default();
+        replicas.observe(NodeId(0), Position(4), 1);
+        replicas.observe(NodeId(1), Position(4), 1);
+        replicas.observe(NodeId(1), Position(5), 2);
+        assert!(replicas.violations().is_empty());
+        replicas.observe(NodeId(2), Position(5), 3);
+        assert_eq!(replicas.violations().len(), 1);
+    }
+}

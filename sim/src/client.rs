@@ -1,0 +1,629 @@
+//! A client: speaks RESP bytes to one node at a time, keeps the history, goes elsewhere when a node fails it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::Rng;
+use wire::{ReplyLimits, ReplyParser, Value, encode_command};
+
+use crate::chaos::MS;
+use crate::checkers::scan::Scan;
+use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, text_of};
+use crate::workload::{Mix, Task};
+
+/// What all clients together have written down.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Every operation, in the order of requests.
+    pub operations: Vec<Operation>,
+    /// Every finished SCAN.
+    pub scans: Vec<Scan>,
+    /// Answers that no server should ever give.
+    pub unexpected: Vec<String>,
+    /// When a request last failed or remained without an answer, in nanoseconds.
+    pub last_failure: u64,
+    /// Why it did.
+    pub last_failure_reason: String,
+}
+
+/// What a client wants from the world after something happened to it.
+#[derive(Debug, Default)]
+pub struct Wishes {
+    /// Bytes for the node.
+    pub send: Vec<u8>,
+    /// Open a connection to this node.
+    pub connect: Option<u16>,
+    /// Give the connection up.
+    pub close: bool,
+    /// Wake the client at this time, with [`Client::timer`]'s number.
+    pub wake_at: Option<u64>,
+    /// A request has had no answer for longer than a node may take. Says how long, in nanoseconds.
+    pub overdue: Option<u64>,
+}
+
+/// What a client is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Working,
+    /// Finishes what it has begun.
+    Draining,
+    /// Reads all keys a last time.
+    Reading,
+    Done,
+}
+
+#[derive(Debug)]
+enum Running {
+    Nothing,
+    /// Operations of the history, and how many have their answers.
+    Plain {
+        operations: Vec<usize>,
+        answered: usize,
+    },
+    /// `sent`: an answer is to come; else it has to be sent (again).
+    Once {
+        operation: usize,
+        id: String,
+        sent: bool,
+    },
+    /// The replies of WATCH and of the GETs are awaited.
+    Watching {
+        watch: Vec<String>,
+        reads: Vec<usize>,
+        answered: usize,
+        commands: Vec<Command>,
+        failed: bool,
+    },
+    Executing {
+        operation: usize,
+        answered: usize,
+        refused: bool,
+    },
+    Scanning {
+        started: u64,
+        found: BTreeSet<String>,
+    },
+}
+
+#[derive(Debug)]
+struct Connection {
+    parser: ReplyParser,
+    /// Replies that are awaited and belong to nothing.
+    ignored: usize,
+}
+
+/// One client.
+#[derive(Debug)]
+pub struct Client {
+    id: u64,
+    rng: Rng,
+    mix: Mix,
+    nodes: u16,
+    node: u16,
+    mode: Mode,
+    connection: Option<Connection>,
+    connecting: bool,
+    running: Running,
+    sent_at: u64,
+    timeout: u64,
+    timer: u64,
+    values: u64,
+    seen: BTreeMap<String, String>,
+    final_keys: Vec<String>,
+}
+
+/// What an error reply means for the command it answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Meaning {
+    NotDone,
+    Unknown,
+    Surprise,
+}
+
+fn meaning_of(error: &str) -> Meaning {
+    match error.split_whitespace().next().unwrap_or("") {
+        "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "OOM" | "EXECABORT" => Meaning::NotDone,
+        "UNKNOWN" => Meaning::Unknown,
+        _ => Meaning::Surprise,
+    }
+}
+
+impl Client {
+    /// A client that waits `timeout` nanoseconds for an answer before it gives a connection up.
+    #[must_use]
+    pub fn new(id: u64, mut rng: Rng, mix: Mix, nodes: u16, timeout: u64) -> Client {
+        let node = rng.below(u64::from(nodes)) as u16;
+        Client {
+            id,
+            rng,
+            mix,
+            nodes,
+            node,
+            mode: Mode::Working,
+            connection: None,
+            connecting: false,
+            running: Running::Nothing,
+            sent_at: 0,
+            timeout,
+            timer: 0,
+            values: 0,
+            seen: BTreeMap::new(),
+            final_keys: Vec::new(),
+        }
+    }
+
+    /// The number of the timer that counts; wake-ups for others are out of date.
+    #[must_use]
+    pub fn timer(&self) -> u64 {
+        self.timer
+    }
+
+    /// The node that it talks to.
+    #[must_use]
+    pub fn node(&self) -> u16 {
+        self.node
+    }
+
+    /// From now on it begins nothing new.
+    pub fn drain(&mut self) {
+        if self.mode == Mode::Working {
+            self.mode = Mode::Draining;
+        }
+    }
+
+    /// Whether it has finished everything that it was told to do.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        matches!(self.mode, Mode::Draining | Mode::Done) && matches!(self.running, Running::Nothing)
+    }
+
+    /// Lets it read these keys, once each.
+    pub fn read_at_the_end(&mut self, keys: Vec<String>, now: u64, wishes: &mut Wishes) {
+        self.final_keys = keys;
+        self.mode = Mode::Reading;
+        self.wake_in(0, now, wishes);
+    }
+
+    /// Its timer is due.
+    pub fn on_wake(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
+        if self.connection.is_none() {
+            if !self.connecting && !self.is_idle() {
+                self.connecting = true;
+                wishes.connect = Some(self.node);
+                // A node that has lost its power says neither yes nor no.
+                self.wake_in(500 * MS, now, wishes);
+            } else if self.connecting {
+                self.connecting = false;
+                wishes.close = true;
+                self.go_elsewhere(now, wishes);
+            }
+            return;
+        }
+        if self.is_waiting() {
+            let waited = now.saturating_sub(self.sent_at);
+            if waited < self.timeout {
+                self.wake_in(self.timeout - waited, now, wishes);
+                return;
+            }
+            wishes.overdue = Some(waited);
+            wishes.close = true;
+            self.lose_connection("no answer in time", now, record, wishes);
+            return;
+        }
+        self.begin(now, record, wishes);
+    }
+
+    /// The connection that it asked for stands.
+    pub fn on_connected(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
+        self.connecting = false;
+        let mut connection = Connection { parser: ReplyParser::new(ReplyLimits::default()), ignored: 0 };
+        if self.rng.chance(1, 4) {
+            encode_command(&mut wishes.send, ["HELLO", "3"]);
+            connection.ignored = 1;
+        }
+        self.connection = Some(connection);
+        self.begin(now, record, wishes);
+    }
+
+    /// The connection is gone, or could not be had.
+    pub fn on_closed(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
+        self.lose_connection("the connection was closed", now, record, wishes);
+    }
+
+    /// Bytes have arrived.
+    pub fn on_bytes(&mut self, bytes: &[u8], now: u64, record: &mut Record, wishes: &mut Wishes) {
+        let Some(connection) = &mut self.connection else { return };
+        connection.parser.push(bytes);
+        loop {
+            let Some(connection) = &mut self.connection else { return };
+            match connection.parser.next() {
+                Ok(None) => return,
+                Ok(Some(_)) if connection.ignored > 0 => connection.ignored -= 1,
+                Ok(Some(Value::Push(_))) => {}
+                Ok(Some(value)) => self.on_reply(value, now, record, wishes),
+                Err(error) => {
+                    record.unexpected.push(format!("client {}: not RESP: {error}", self.id));
+                    wishes.close = true;
+                    self.lose_connection("not RESP", now, record, wishes);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        match &self.running {
+            Running::Nothing => false,
+            Running::Once { sent, .. } => *sent,
+            _ => true,
+        }
+    }
+
+    fn wake_in(&mut self, delay: u64, now: u64, wishes: &mut Wishes) {
+        self.timer += 1;
+        wishes.wake_at = Some(now + delay);
+    }
+
+    fn go_elsewhere(&mut self, now: u64, wishes: &mut Wishes) {
+        if self.rng.chance(3, 4) {
+            self.node = self.rng.below(u64::from(self.nodes)) as u16;
+        }
+        let delay = self.rng.between(MS, 100 * MS);
+        self.wake_in(delay, now, wishes);
+    }
+
+    fn lose_connection(&mut self, reason: &str, now: u64, record: &mut Record, wishes: &mut Wishes) {
+        if self.is_waiting() {
+            record.last_failure = now;
+            record.last_failure_reason = format!("client {} at node {}: {reason}", self.id, self.node);
+        }
+        self.connection = None;
+        self.connecting = false;
+        match std::mem::replace(&mut self.running, Running::Nothing) {
+            Running::Once { operation, id, .. } => self.running = Running::Once { operation, id, sent: false },
+            Running::Nothing | Running::Scanning { .. } => {}
+            Running::Plain { operations, answered } => {
+                for &index in &operations[answered..] {
+                    record.operations[index].finish = None;
+                }
+            }
+            Running::Watching { .. } | Running::Executing { .. } => {}
+        }
+        self.go_elsewhere(now, wishes);
+    }
+
+    fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
+        // Until an answer says otherwise, all that is known is that it may happen.
+        record.operations.push(Operation {
+            client: self.id,
+            commands,
+            watched: Vec::new(),
+            invoke: now,
+            finish: None,
+            outcome: Outcome::Maybe,
+            replies: Vec::new(),
+        });
+        record.operations.len() - 1
+    }
+
+    /// Begins the next thing, or goes on with what a lost connection interrupted.
+    fn begin(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
+        let mut send = std::mem::take(&mut wishes.send);
+        self.sent_at = now;
+        if let Running::Once { operation, id, sent } = &mut self.running {
+            *sent = true;
+            let mut words = vec![b"DICTUM.ONCE".to_vec(), id.clone().into_bytes()];
+            words.extend(record.operations[*operation].commands[0].words());
+            encode_command(&mut send, words);
+        } else {
+            let task = match self.mode {
+                Mode::Working => {
+                    let (id, values) = (self.id, &mut self.values);
+                    let mut unique = || {
+                        *values += 1;
+                        format!("c{id}n{values}")
+                    };
+                    self.mix.draw_task(&mut self.rng, &self.seen, &mut unique)
+                }
+                Mode::Reading if !self.final_keys.is_empty() => {
+                    let keys = self.final_keys.split_off(self.final_keys.len().saturating_sub(16));
+                    Task::Plain(keys.into_iter().map(|key| Command::new(Op::Get, key)).collect())
+                }
+                Mode::Reading => {
+                    self.mode = Mode::Done;
+                    return;
+                }
+                Mode::Draining | Mode::Done => return,
+            };
+            self.send_task(task, now, record, &mut send);
+        }
+        wishes.send = send;
+        let timeout = self.timeout;
+        self.wake_in(timeout, now, wishes);
+    }
+
+    fn send_task(&mut self, task: Task, now: u64, record: &mut Record, send: &mut Vec<u8>) {
+        self.running = match task {
+            Task::Plain(commands) => {
+                let mut operations = Vec::new();
+                for command in commands {
+                    encode_command(send, command.words());
+                    operations.push(self.invoke(vec![command], now, record));
+                }
+                Running::Plain { operations, answered: 0 }
+            }
+            Task::Once(command) => {
+                self.values += 1;
+                let id = format!("once-{}-{}", self.id, self.values);
+                let mut words = vec![b"DICTUM.ONCE".to_vec(), id.clone().into_bytes()];
+                words.extend(command.words());
+                encode_command(send, words);
+                let operation = self.invoke(vec![command], now, record);
+                Running::Once { operation, id, sent: true }
+            }
+            Task::Transaction { watch, commands } if watch.is_empty() => {
+                self.send_transaction(&commands, send);
+                let operation = self.invoke(commands, now, record);
+                Running::Executing { operation, answered: 0, refused: false }
+            }
+            Task::Transaction { watch, commands } => {
+                let mut words = vec!["WATCH"];
+                words.extend(watch.iter().map(String::as_str));
+                encode_command(send, words);
+                let mut reads = Vec::new();
+                for key in &watch {
+                    let read = Command::new(Op::Get, key.clone());
+                    encode_command(send, read.words());
+                    reads.push(self.invoke(vec![read], now, record));
+                }
+                Running::Watching { watch, reads, answered: 0, commands, failed: false }
+            }
+            Task::Scan => {
+                self.send_scan(b"0", send);
+                Running::Scanning { started: now, found: BTreeSet::new() }
+            }
+        };
+    }
+
+    fn send_transaction(&self, commands: &[Command], send: &mut Vec<u8>) {
+        encode_command(send, ["MULTI"]);
+        for command in commands {
+            encode_command(send, command.words());
+        }
+        encode_command(send, ["EXEC"]);
+    }
+
+    fn send_scan(&mut self, cursor: &[u8], send: &mut Vec<u8>) {
+        let count = self.rng.between(1, 30).to_string();
+        let words: [&[u8]; 6] = [b"SCAN", cursor, b"MATCH", b"s:*", b"COUNT", count.as_bytes()];
+        encode_command(send, words);
+    }
+
+    fn on_reply(&mut self, value: Value, now: u64, record: &mut Record, wishes: &mut Wishes) {
+        let finished = match std::mem::replace(&mut self.running, Running::Nothing) {
+            Running::Nothing => {
+                record.unexpected.push(format!("client {}: a reply that nobody asked for: {value:?}", self.id));
+                true
+            }
+            Running::Plain { operations, answered } => {
+                self.answer(operations[answered], value, now, record);
+                let finished = answered + 1 == operations.len();
+                if !finished {
+                    self.running = Running::Plain { operations, answered: answered + 1 };
+                }
+                finished
+            }
+            Running::Once { operation, id, .. } => self.on_once_reply(operation, id, value, now, record, wishes),
+            Running::Watching { watch, reads, answered, commands, failed } => {
+                let failed = failed | matches!(value, Value::Error(_));
+                if answered > 0 {
+                    self.answer(reads[answered - 1], value, now, record);
+                } else if let Value::Error(text) = &value {
+                    self.note_error("WATCH", text, now, record);
+                }
+                if answered < reads.len() {
+                    self.running = Running::Watching { watch, reads, answered: answered + 1, commands, failed };
+                    false
+                } else if failed {
+                    encode_command(&mut wishes.send, ["UNWATCH"]);
+                    if let Some(connection) = &mut self.connection {
+                        connection.ignored += 1;
+                    }
+                    true
+                } else {
+                    self.execute(watch, &reads, commands, now, record, wishes);
+                    false
+                }
+            }
+            Running::Executing { operation, answered, refused } => {
+                let commands = record.operations[operation].commands.len();
+                if answered < commands + 1 {
+                    let mut refused = refused;
+                    if let Value::Error(text) = &value {
+                        self.note_error("MULTI or a queued command", text, now, record);
+                        if answered == 0 {
+                            record.unexpected.push(format!("client {}: MULTI was refused: {text}", self.id));
+                        }
+                        refused = true;
+                    }
+                    self.running = Running::Executing { operation, answered: answered + 1, refused };
+                    false
+                } else {
+                    self.on_executed(operation, value, refused, now, record);
+                    true
+                }
+            }
+            Running::Scanning { started, found } => self.on_scan_reply(started, found, value, now, record, wishes),
+        };
+        if finished {
+            let pause = if self.mode == Mode::Working { self.rng.below(self.mix.pause_max) } else { 0 };
+            // Sometimes to another node, so that every node sees every kind of request.
+            if self.mode == Mode::Working && self.rng.chance(1, 40) {
+                wishes.close = true;
+                self.connection = None;
+                self.node = self.rng.below(u64::from(self.nodes)) as u16;
+            }
+            self.wake_in(pause, now, wishes);
+        }
+    }
+
+    fn execute(
+        &mut self,
+        watch: Vec<String>,
+        reads: &[usize],
+        commands: Vec<Command>,
+        now: u64,
+        record: &mut Record,
+        wishes: &mut Wishes,
+    ) {
+        let mut watched = Vec::new();
+        for (key, &read) in watch.into_iter().zip(reads) {
+            let value = match record.operations[read].replies.first() {
+                Some(Reply::Text(value)) => Some(value.clone()),
+                _ => None,
+            };
+            watched.push(Watched { key, value });
+        }
+        self.send_transaction(&commands, &mut wishes.send);
+        self.sent_at = now;
+        let operation = self.invoke(commands, now, record);
+        record.operations[operation].watched = watched;
+        self.running = Running::Executing { operation, answered: 0, refused: false };
+        let timeout = self.timeout;
+        self.wake_in(timeout, now, wishes);
+    }
+
+    /// The answer to a single command.
+    fn answer(&mut self, index: usize, value: Value, now: u64, record: &mut Record) {
+        if let Value::Error(text) = &value {
+            let what = format!("{:?}", record.operations[index].commands[0].op);
+            let meaning = self.note_error(&what, text, now, record);
+            let operation = &mut record.operations[index];
+            operation.finish = Some(now);
+            operation.outcome = if meaning == Meaning::NotDone { Outcome::Failed } else { Outcome::Maybe };
+            return;
+        }
+        let Some(reply) = reply_of(value) else {
+            record.unexpected.push(format!("client {}: a reply of an impossible kind", self.id));
+            return;
+        };
+        let operation = &mut record.operations[index];
+        if let (Op::Get, Reply::Text(value)) = (operation.commands[0].op, &reply)
+            && value.len() < 1000
+        {
+            self.seen.insert(operation.commands[0].key.clone(), value.clone());
+        }
+        operation.finish = Some(now);
+        operation.outcome = Outcome::Done;
+        operation.replies = vec![reply];
+    }
+
+    fn on_once_reply(
+        &mut self,
+        operation: usize,
+        id: String,
+        value: Value,
+        now: u64,
+        record: &mut Record,
+        wishes: &mut Wishes,
+    ) -> bool {
+        if let Value::Error(text) = &value {
+            // With an identifier it is safe to ask again, whatever became of it.
+            if self.note_error("DICTUM.ONCE", text, now, record) != Meaning::Surprise {
+                self.running = Running::Once { operation, id, sent: false };
+                let delay = self.rng.between(MS, 200 * MS);
+                self.wake_in(delay, now, wishes);
+                return false;
+            }
+        }
+        self.answer(operation, value, now, record);
+        true
+    }
+
+    fn on_executed(&mut self, operation: usize, value: Value, refused: bool, now: u64, record: &mut Record) {
+        let count = record.operations[operation].commands.len();
+        record.operations[operation].finish = Some(now);
+        match value {
+            Value::Null | Value::NullArray => record.operations[operation].outcome = Outcome::Failed,
+            Value::Error(text) => {
+                let meaning = self.note_error("EXEC", &text, now, record);
+                if meaning == Meaning::NotDone {
+                    record.operations[operation].outcome = Outcome::Failed;
+                }
+            }
+            Value::Array(values) if values.len() == count && !refused => {
+                let replies: Option<Vec<Reply>> = values.into_iter().map(reply_of).collect();
+                match replies {
+                    Some(replies) => {
+                        record.operations[operation].outcome = Outcome::Done;
+                        record.operations[operation].replies = replies;
+                    }
+                    None => record.unexpected.push(format!("client {}: EXEC holds an error", self.id)),
+                }
+            }
+            other => record.unexpected.push(format!("client {}: EXEC answered {other:?}", self.id)),
+        }
+    }
+
+    fn on_scan_reply(
+        &mut self,
+        started: u64,
+        mut found: BTreeSet<String>,
+        value: Value,
+        now: u64,
+        record: &mut Record,
+        wishes: &mut Wishes,
+    ) -> bool {
+        let (cursor, keys) = match value {
+            Value::Error(text) => {
+                self.note_error("SCAN", &text, now, record);
+                return true;
+            }
+            Value::Array(parts) => match <[Value; 2]>::try_from(parts) {
+                Ok([Value::Bulk(cursor), Value::Array(keys)]) => (cursor, keys),
+                _ => {
+                    record.unexpected.push(format!("client {}: SCAN answered something else", self.id));
+                    return true;
+                }
+            },
+            other => {
+                record.unexpected.push(format!("client {}: SCAN answered {other:?}", self.id));
+                return true;
+            }
+        };
+        for key in keys {
+            if let Value::Bulk(key) = key {
+                found.insert(text_of(&key));
+            }
+        }
+        if cursor == b"0" {
+            record.scans.push(Scan { invoke: started, finish: now, found });
+            return true;
+        }
+        self.send_scan(&cursor, &mut wishes.send);
+        self.sent_at = now;
+        self.running = Running::Scanning { started, found };
+        let timeout = self.timeout;
+        self.wake_in(timeout, now, wishes);
+        false
+    }
+
+    fn note_error(&self, what: &str, text: &str, now: u64, record: &mut Record) -> Meaning {
+        record.last_failure = now;
+        record.last_failure_reason = format!("client {} at node {}: {what}: {text}", self.id, self.node);
+        let meaning = meaning_of(text);
+        if meaning == Meaning::Surprise {
+            record.unexpected.push(format!("client {}: {what} answered {text}", self.id));
+        }
+        meaning
+    }
+}
+
+fn reply_of(value: Value) -> Option<Reply> {
+    match value {
+        Value::Simple(text) => Some(Reply::Text(text)),
+        Value::Bulk(bytes) => Some(Reply::Text(text_of(&bytes))),
+        Value::Integer(number) => Some(Reply::Integer(number)),
+        Value::Null | Value::NullArray => Some(Reply::Nil),
+        _ => None,
+    }
+}

@@ -1,0 +1,267 @@
+//! What clients ask for: which kinds of keys, which commands, in which mix. Every run has its own mix.
+//!
+//! | keys | asked | for the sake of |
+//! |---|---|---|
+//! | `r0` … | GET SET GETSET GETDEL SETNX DEL EXISTS SET IFEQ | registers and locks |
+//! | `a0` … | APPEND GET | exactly once: every token is its own witness |
+//! | `c0` … | INCR INCRBY GET | exactly once: counting |
+//! | `{g0}x` … | MULTI EXEC over two or three keys, with and without WATCH; single commands | atomicity |
+//! | `v0` … | SET PX, PEXPIRE, PERSIST, PTTL, GET, SET | expiry |
+//! | `b0` … | SET GET of 5 to 200 kB | frames and messages of many blocks |
+//! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
+//!
+//! Every written value is unique, so that a read tells which write it saw.
+
+use std::collections::BTreeMap;
+
+use base::Rng;
+
+use crate::history::{Command, Op};
+
+/// One thing that a client does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Task {
+    /// Commands sent at once, each an operation of its own.
+    Plain(Vec<Command>),
+    /// A command sent as `DICTUM.ONCE id …`, again and again until there is an answer.
+    Once(Command),
+    /// WATCH and GET of `watch` (if any), then MULTI, the commands, EXEC.
+    Transaction {
+        /// Keys to watch and read first.
+        watch: Vec<String>,
+        /// What to do.
+        commands: Vec<Command>,
+    },
+    /// SCAN from beginning to end.
+    Scan,
+}
+
+/// A run's mix.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mix {
+    /// How many clients.
+    pub clients: u64,
+    /// Longest pause of a client between two tasks, in nanoseconds.
+    pub pause_max: u64,
+    /// Out of 8: how often a counter or an append is asked by `DICTUM.ONCE`.
+    pub once: u64,
+    /// Out of 8: how often several commands are sent at once.
+    pub pipelined: u64,
+    /// Out of 8: how often a command only reads.
+    pub reads: u64,
+    registers: u64,
+    appends: u64,
+    counters: u64,
+    groups: u64,
+    volatile: u64,
+    big: u64,
+    /// Weights of register, append, counter, group, volatile, big, scan.
+    weights: [u64; 7],
+    lifetime_ms_max: u64,
+}
+
+impl Mix {
+    /// Draws a mix.
+    #[must_use]
+    pub fn draw(rng: &mut Rng) -> Mix {
+        let mut weight = |often: &[u64]| *rng.pick(often);
+        let weights = [
+            weight(&[1, 4, 8]),
+            weight(&[0, 2, 4]),
+            weight(&[0, 2, 4]),
+            weight(&[0, 3, 6]),
+            weight(&[0, 3, 6]),
+            weight(&[0, 0, 0, 1]),
+            weight(&[0, 1, 2]),
+        ];
+        Mix {
+            clients: rng.between(3, 8),
+            pause_max: *rng.pick(&[20_000_000, 60_000_000, 150_000_000]),
+            once: rng.below(9),
+            pipelined: rng.below(4),
+            reads: rng.between(2, 6),
+            registers: rng.between(1, 5),
+            appends: rng.between(1, 3),
+            counters: rng.between(1, 3),
+            groups: rng.between(1, 2),
+            volatile: rng.between(1, 3),
+            big: rng.between(1, 2),
+            weights,
+            lifetime_ms_max: *rng.pick(&[100, 1_000, 4_000]),
+        }
+    }
+
+    /// The next task of a client that has seen `seen` and numbers its values by `unique`.
+    pub fn draw_task(
+        &self,
+        rng: &mut Rng,
+        seen: &BTreeMap<String, String>,
+        unique: &mut dyn FnMut() -> String,
+    ) -> Task {
+        let mut ticket = rng.below(self.weights.iter().sum());
+        let mut kind = 0;
+        while ticket >= self.weights[kind] {
+            ticket -= self.weights[kind];
+            kind += 1;
+        }
+        if kind == 6 {
+            return if rng.chance(1, 8) {
+                Task::Scan
+            } else {
+                let value = unique();
+                Task::Plain(vec![Command::new(Op::Set, format!("s:{value}")).with_argument(value)])
+            };
+        }
+        if kind == 3 && rng.chance(2, 3) {
+            return self.transaction(rng, seen, unique);
+        }
+        let command = self.command(kind, rng, seen, unique);
+        let counts = matches!(command.op, Op::Incr | Op::Append | Op::SetNx | Op::Del | Op::SetIfEq);
+        if counts && rng.chance(self.once, 8) {
+            return Task::Once(command);
+        }
+        let mut commands = vec![command];
+        if rng.chance(self.pipelined, 8) {
+            for _ in 0..rng.between(1, 7) {
+                commands.push(self.command(kind, rng, seen, unique));
+            }
+        }
+        Task::Plain(commands)
+    }
+
+    fn transaction(&self, rng: &mut Rng, seen: &BTreeMap<String, String>, unique: &mut dyn FnMut() -> String) -> Task {
+        let group = rng.below(self.groups);
+        let keys: Vec<String> = ["x", "y", "z"].iter().map(|key| format!("{{g{group}}}{key}")).collect();
+        let mut commands = Vec::new();
+        for _ in 0..rng.between(2, 4) {
+            let key = rng.pick(&keys).clone();
+            commands.push(if rng.chance(self.reads, 8) {
+                Command::new(Op::Get, key)
+            } else {
+                self.write(key, rng, seen, unique)
+            });
+        }
+        let watch = if rng.chance(1, 2) { keys[..rng.between(1, 3) as usize].to_vec() } else { Vec::new() };
+        Task::Transaction { watch, commands }
+    }
+
+    fn write(
+        &self,
+        key: String,
+        rng: &mut Rng,
+        seen: &BTreeMap<String, String>,
+        unique: &mut dyn FnMut() -> String,
+    ) -> Command {
+        match rng.below(12) {
+            0 => Command::new(Op::Del, key),
+            1 => Command::new(Op::GetDel, key),
+            2 => Command::new(Op::SetNx, key).with_argument(unique()),
+            3 => Command::new(Op::GetSet, key).with_argument(unique()),
+            4 | 5 => match seen.get(&key) {
+                Some(expected) => {
+                    Command::new(Op::SetIfEq, key).with_expected(expected.clone()).with_argument(unique())
+                }
+                None => Command::new(Op::SetNx, key).with_argument(unique()),
+            },
+            _ => Command::new(Op::Set, key).with_argument(unique()),
+        }
+    }
+
+    fn command(
+        &self,
+        kind: usize,
+        rng: &mut Rng,
+        seen: &BTreeMap<String, String>,
+        unique: &mut dyn FnMut() -> String,
+    ) -> Command {
+        let reads = rng.chance(self.reads, 8);
+        match kind {
+            1 => {
+                let key = format!("a{}", rng.below(self.appends));
+                if reads {
+                    Command::new(Op::Get, key)
+                } else {
+                    Command::new(Op::Append, key).with_argument(format!("{};", unique()))
+                }
+            }
+            2 => {
+                let key = format!("c{}", rng.below(self.counters));
+                match (reads, rng.chance(1, 4)) {
+                    (true, _) => Command::new(Op::Get, key),
+                    (false, true) => Command::new(Op::Incr, key).with_number(rng.between(1, 9) as i64),
+                    (false, false) => Command::new(Op::Incr, key),
+                }
+            }
+            4 => {
+                let key = format!("v{}", rng.below(self.volatile));
+                let lifetime = rng.between(1, self.lifetime_ms_max) as i64;
+                match (reads, rng.below(10)) {
+                    (true, 0) => Command::new(Op::Pttl, key),
+                    (true, 1) => Command::new(Op::Exists, key),
+                    (true, _) => Command::new(Op::Get, key),
+                    (false, 0) => Command::new(Op::Persist, key),
+                    (false, 1 | 2) => Command::new(Op::Pexpire, key).with_number(lifetime),
+                    (false, 3) => Command::new(Op::Set, key).with_argument(unique()),
+                    (false, 4) => Command::new(Op::SetNx, key).with_argument(unique()),
+                    (false, _) => Command::new(Op::SetPx, key).with_argument(unique()).with_number(lifetime),
+                }
+            }
+            5 => {
+                let key = format!("b{}", rng.below(self.big));
+                if reads || rng.chance(1, 2) {
+                    Command::new(Op::Get, key)
+                } else {
+                    let mut value = unique();
+                    let length = rng.between(5_000, 200_000) as usize;
+                    value.push_str(&"x".repeat(length));
+                    Command::new(Op::Set, key).with_argument(value)
+                }
+            }
+            _ => {
+                let key = if kind == 3 {
+                    format!("{{g{}}}{}", rng.below(self.groups), rng.pick(&["x", "y", "z"]))
+                } else {
+                    format!("r{}", rng.below(self.registers))
+                };
+                if !reads {
+                    self.write(key, rng, seen, unique)
+                } else if rng.chance(1, 8) {
+                    Command::new(Op::Exists, key)
+                } else {
+                    Command::new(Op::Get, key)
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_drawn_sometimes() {
+        let mut seen_ops = std::collections::BTreeSet::new();
+        let (mut once, mut scans, mut watched) = (0, 0, 0);
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let mix = Mix::draw(&mut rng);
+            let seen = BTreeMap::from([("r0".to_string(), "old".to_string())]);
+            let mut number = 0;
+            for _ in 0..300 {
+                let mut unique = || {
+                    number += 1;
+                    format!("u{number}")
+                };
+                match mix.draw_task(&mut rng, &seen, &mut unique) {
+                    Task::Plain(commands) => seen_ops.extend(commands.iter().map(|command| command.op)),
+                    Task::Once(_) => once += 1,
+                    Task::Transaction { watch, .. } => watched += usize::from(!watch.is_empty()),
+                    Task::Scan => scans += 1,
+                }
+            }
+        }
+        assert_eq!(seen_ops.len(), 14, "{seen_ops:?}");
+        assert!(once > 0 && scans > 0 && watched > 0);
+    }
+}
