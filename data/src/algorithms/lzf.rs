@@ -38,8 +38,11 @@ pub fn decompress(compressed: &[u8], length: usize) -> Option<Vec<u8>> {
             if output.len() + count > length {
                 return None;
             }
-            for index in from..from + count {
-                output.push(output[index]);
+            if distance >= count {
+                output.extend_from_within(from..from + count);
+            } else {
+                // The reference overlaps what it produces.
+                (from..from + count).for_each(|index| output.push(output[index]));
             }
             rest = after;
         }
@@ -72,7 +75,8 @@ pub fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
         let place = std::mem::replace(&mut places[hash(at)], at as u32 + 1) as usize;
         let found = place > 0 && at - (place - 1) <= DISTANCE_MAX && bytes[place - 1..place + 2] == bytes[at..at + 3];
         if !found {
-            at += 1;
+            // The longer nothing repeats, the fewer places are tried: noise is passed quickly.
+            at += 1 + ((at - literals_from) >> 7);
             continue;
         }
         let from = place - 1;
