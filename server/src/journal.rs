@@ -83,11 +83,8 @@ pub(crate) fn start<D: Disk + Sync>(
         preparing: false,
         journal: Some(journal),
     };
-    let shared = Arc::new(Shared {
-        state: Mutex::new(state),
-        changed: Condvar::new(),
-        persisted: AtomicU64::new(persisted),
-    });
+    let shared =
+        Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), persisted: AtomicU64::new(persisted) });
     let handle = JournalHandle { shared: Arc::clone(&shared) };
     thread::Builder::new().name("journal".to_owned()).spawn(move || run(&shared, &events))?;
     Ok(handle)
@@ -154,11 +151,7 @@ impl<D: Disk> Shared<D> {
 
 impl<D: Disk> State<D> {
     fn has_work(&self) -> bool {
-        !self.waiting.is_empty()
-            || self.held
-            || self.discard_before.is_some()
-            || self.prepared.is_some()
-            || self.chores
+        !self.waiting.is_empty() || self.held || self.discard_before.is_some() || self.prepared.is_some() || self.chores
     }
 }
 

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use server::{cli, status};
+use server::options::StartArguments;
+use server::{cli, dev, start, status};
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
 #[global_allocator]
@@ -21,6 +22,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Runs a whole cluster on this machine, to try things out.
+    Dev(dev::DevArguments),
+    /// Starts one node of a cluster.
+    Start(Box<StartArguments>),
     /// Shows the nodes of a cluster, who leads, and how far each one is.
     Status(status::StatusArguments),
     /// An interactive client.
@@ -29,6 +34,8 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Dev(arguments) => dev::run(arguments),
+        Command::Start(arguments) => start::run(*arguments),
         Command::Status(arguments) => status::run(arguments),
         Command::Cli(arguments) => cli::run(arguments),
     }

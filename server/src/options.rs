@@ -24,7 +24,7 @@ const HTTP_DEFAULT: &str = "127.0.0.1:8001";
 const NAME_BYTES_MAX: usize = 64;
 
 /// Example lines for `--help`.
-pub(crate) const START_EXAMPLE: &str = "\
+const START_EXAMPLE: &str = "\
 Examples:
   dictum start --node n1 --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 \\
       --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum --password secret
@@ -39,6 +39,7 @@ A flag beats the environment, the environment beats the file.";
 
 /// Flags of `dictum start`; each has an environment variable and a name in the file as well.
 #[derive(Args, Clone, Debug, Default)]
+#[command(after_help = START_EXAMPLE)]
 pub struct StartArguments {
     /// TOML file with the same settings
     #[arg(long, env = "DICTUM_CONFIG", value_name = "FILE")]
