@@ -19,7 +19,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
     const SPEC: Spec = Spec {
         name: "restore",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::DANGEROUS),
         keys: Keys::ONE,
         group: Group::Generic,
         since: "2.6.0",
