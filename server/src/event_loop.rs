@@ -273,6 +273,8 @@ impl EventLoop {
             }
             if self.stop_at.is_some_and(|at| at <= now.time) {
                 self.flush_all(&mut events)?;
+                // Dropping it would wait for a disk that may be what holds everything up.
+                std::mem::forget(self.journal);
                 return Ok(Ending::StoppedLate);
             }
         }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use base::limits::FRAME_BYTES_TARGET;
@@ -40,9 +40,10 @@ pub(crate) trait JournalEvents: Send + 'static {
     fn disk_full(&self, full: bool);
 }
 
-/// The loop's end.
+/// The loop's end. Dropping it waits until the thread has committed what it was given, unless the disk is full.
 pub(crate) struct JournalHandle<D: Disk> {
     shared: Arc<Shared<D>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 struct Shared<D: Disk> {
@@ -64,6 +65,8 @@ struct State<D: Disk> {
     held: bool,
     /// A blank segment is being made.
     preparing: bool,
+    /// The thread shall end when nothing is left to do.
+    closing: bool,
     /// Here while nobody commits.
     journal: Option<Journal<D>>,
 }
@@ -81,13 +84,14 @@ pub(crate) fn start<D: Disk + Sync>(
         chores: true,
         held: false,
         preparing: false,
+        closing: false,
         journal: Some(journal),
     };
     let shared =
         Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), persisted: AtomicU64::new(persisted) });
-    let handle = JournalHandle { shared: Arc::clone(&shared) };
-    thread::Builder::new().name("journal".to_owned()).spawn(move || run(&shared, &events))?;
-    Ok(handle)
+    let of_thread = Arc::clone(&shared);
+    let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || run(&of_thread, &events))?;
+    Ok(JournalHandle { shared, thread: Some(thread) })
 }
 
 impl<D: Disk> JournalHandle<D> {
@@ -139,6 +143,17 @@ impl<D: Disk> JournalHandle<D> {
             self.shared.changed.notify_one();
         }
         matches!(result, Committed::Persisted(_))
+    }
+}
+
+impl<D: Disk> Drop for JournalHandle<D> {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // Its panic has been reported where it happened.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -196,6 +211,9 @@ fn run<D: Disk + Sync>(shared: &Arc<Shared<D>>, events: &impl JournalEvents) {
         // While the loop commits, the journal is away; the loop notifies when it has put it back and there is work.
         let journal = if state.has_work() { state.journal.take() } else { None };
         let Some(mut journal) = journal else {
+            if state.closing && !state.preparing {
+                return;
+            }
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
@@ -242,6 +260,9 @@ fn run<D: Disk + Sync>(shared: &Arc<Shared<D>>, events: &impl JournalEvents) {
         state.held = !batch.is_empty();
         state.journal = Some(journal);
         if full {
+            if state.closing {
+                return;
+            }
             // A discard may make room earlier, and it notifies.
             state = shared.changed.wait_timeout(state, FULL_RETRY).unwrap_or_else(PoisonError::into_inner).0;
         }

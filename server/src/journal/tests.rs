@@ -68,7 +68,7 @@ struct Rig {
     handle: JournalHandle<Limited>,
     told: mpsc::Receiver<Told>,
     disk: Limited,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// Segments of 64 KiB, so that they are soon used up.
@@ -79,7 +79,7 @@ fn rig() -> Rig {
     let (journal, recovered) = Journal::open(disk.clone(), options()).expect("a new journal");
     let (sender, told) = mpsc::channel();
     let handle = start(journal, recovered.next_number - 1, Teller(sender)).expect("a thread");
-    Rig { handle, told, disk, _folder: folder }
+    Rig { handle, told, disk, folder }
 }
 
 fn options() -> JournalOptions {
@@ -97,9 +97,11 @@ impl Rig {
         }
     }
 
-    /// The numbers that another opening finds, the payloads checked.
-    fn found(&self) -> Vec<u64> {
-        let (_, recovered) = Journal::open(self.disk.clone(), options()).expect("it can be read");
+    /// The numbers that the next opening finds, the payloads checked.
+    fn found(self) -> Vec<u64> {
+        drop(self.handle);
+        let (_, recovered) = Journal::open(self.disk, options()).expect("it can be read");
+        drop(self.folder);
         assert!(recovered.payloads.iter().all(|(number, payload)| payload[..] == vec![*number as u8; 3000][..]));
         recovered.payloads.into_iter().map(|(number, _)| number).collect()
     }
