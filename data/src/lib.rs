@@ -29,6 +29,7 @@ pub mod once;
 pub mod reply;
 pub mod spec;
 pub mod store;
+pub mod syntax;
 pub mod transaction;
 pub mod tree;
 pub mod value;

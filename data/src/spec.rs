@@ -1,6 +1,7 @@
 //! What is known of a command without running it: `COMMAND INFO`, `DOCS`, `GETKEYS`, arity errors and help come from it.
 
 use crate::failure::Failure;
+use crate::syntax::Argument;
 
 /// A command's description. Texts are plain; names are lower case.
 #[derive(Debug)]
@@ -166,6 +167,18 @@ impl Spec {
     #[must_use]
     pub fn wrong_arity(&self) -> Failure {
         Failure::WrongArity(self.name)
+    }
+
+    /// The arguments as a tree, for `COMMAND DOCS`.
+    #[must_use]
+    pub fn argument_tree(&self) -> Vec<Argument> {
+        crate::syntax::arguments(self.arguments)
+    }
+
+    /// What is done with the keys, as `COMMAND INFO` says it in a key specification's flags.
+    #[must_use]
+    pub fn key_flags(&self) -> [&'static str; 2] {
+        if self.flags.has(Flags::READONLY) { ["RO", "ACCESS"] } else { ["RW", "UPDATE"] }
     }
 
     /// The access-control categories, as `COMMAND INFO` and `ACL CAT` name them.

@@ -104,10 +104,7 @@ impl<'a> Transaction<'a> {
 
     /// The bytes of a string, `None` if the key does not exist; an error if it holds something else.
     pub fn string(&mut self, key: KeyRef<'_>) -> Result<Option<Blob>, Failure> {
-        Ok(match self.get(key) {
-            Some(Record { value: Value::String(bytes), .. }) => Some(bytes),
-            None => None,
-        })
+        self.get(key).map(|record| record.value.into_string()).transpose()
     }
 
     /// Gives a key a value and a deadline, whatever it was before. A deadline that has passed removes the key instead.

@@ -1,6 +1,7 @@
 //! What stands under a key: the record and its value.
 
 use crate::blob::Blob;
+use crate::failure::Failure;
 use base::{Revision, WallTime};
 
 /// A value. Each type of Redis that Dictum knows is one variant.
@@ -35,6 +36,13 @@ impl Value {
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
+        }
+    }
+
+    /// The bytes of a string; an error for any other type.
+    pub fn into_string(self) -> Result<Blob, Failure> {
+        match self {
+            Value::String(bytes) => Ok(bytes),
         }
     }
 

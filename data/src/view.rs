@@ -4,7 +4,7 @@ use crate::blob::Blob;
 use crate::failure::Failure;
 use crate::store::{KeyRef, OrderedRead, StoreKey};
 use crate::tree::Tree;
-use crate::value::{Record, Value};
+use crate::value::Record;
 use base::{Rng, WallTime};
 use std::cell::Cell;
 use std::ops::Bound;
@@ -67,10 +67,7 @@ impl<'a> View<'a> {
 
     /// The bytes of a string, `None` if the key does not exist; an error if it holds something else.
     pub fn string(&self, key: KeyRef<'_>) -> Result<Option<Blob>, Failure> {
-        Ok(match self.get(key) {
-            Some(Record { value: Value::String(bytes), .. }) => Some(bytes),
-            None => None,
-        })
+        self.get(key).map(|record| record.value.into_string()).transpose()
     }
 
     /// The keys that exist and their records, in store order from `start` on.

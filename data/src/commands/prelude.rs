@@ -7,7 +7,6 @@ pub use crate::failure::Failure;
 pub use crate::reply::Reply;
 pub use crate::spec::{Flags, Group, Keys, Spec};
 pub use crate::store::KeyRef;
-#[allow(unused_imports)]
 pub use crate::transaction::{Transaction, check_length};
 pub use crate::value::{Record, Value};
 pub use crate::view::View;

@@ -50,7 +50,7 @@ impl<'a> WriteCommand<'a> for GetEx<'a> {
         };
         let Some(record) = tx.get(self.key) else { return Ok(Reply::Nil) };
         let had_deadline = record.deadline().is_some();
-        let Value::String(bytes) = record.value;
+        let bytes = record.value.into_string()?;
         let changes = match self.action {
             Action::Nothing => false,
             Action::Persist => had_deadline,

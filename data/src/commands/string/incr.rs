@@ -23,10 +23,10 @@ struct Step<'a> {
 impl Step<'_> {
     /// A key that does not exist counts as 0; the deadline stays.
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let record = tx.get(self.key);
-        let (number, deadline) = match &record {
-            Some(Record { value: Value::String(bytes), .. }) => {
-                (parse_integer(bytes).ok_or(Failure::NotAnInteger)?, record.as_ref().and_then(Record::deadline))
+        let (number, deadline) = match tx.get(self.key) {
+            Some(record) => {
+                let deadline = record.deadline();
+                (parse_integer(&record.value.into_string()?).ok_or(Failure::NotAnInteger)?, deadline)
             }
             None => (0, None),
         };

@@ -30,11 +30,10 @@ impl<'a> WriteCommand<'a> for IncrByFloat<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let record = tx.get(self.key);
-        let (number, deadline) = match &record {
-            Some(Record { value: Value::String(bytes), .. }) => {
-                let number = Extended::parse(bytes).ok_or(Failure::NotAFloat)?;
-                (number, record.as_ref().and_then(Record::deadline))
+        let (number, deadline) = match tx.get(self.key) {
+            Some(record) => {
+                let deadline = record.deadline();
+                (Extended::parse(&record.value.into_string()?).ok_or(Failure::NotAFloat)?, deadline)
             }
             None => (Extended::ZERO, None),
         };

@@ -77,10 +77,13 @@ impl<'a> WriteCommand<'a> for Set<'a> {
             if self.keep_deadline {
                 deadline = record.as_ref().and_then(Record::deadline);
             }
-            let old = record.map(|record| {
-                let Value::String(bytes) = record.value;
-                bytes
-            });
+            // NX and XX do not care what the key holds; the others need a string.
+            let by_value = !matches!(self.condition, Condition::Always | Condition::Absent | Condition::Present);
+            let old = match record {
+                Some(record) if by_value || self.answer_old_value => Some(record.value.into_string()?),
+                Some(_) => Some(Blob::EMPTY),
+                None => None,
+            };
             let holds = self.condition.holds(old.as_ref());
             if self.answer_old_value {
                 reply = Reply::bulk_or_nil(old);
