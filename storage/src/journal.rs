@@ -70,8 +70,8 @@ pub struct Recovered {
     /// `damage`, of numbers that may never have been given. So both ask for the same: not to vote until what was
     /// promised is known again from others.
     pub tail: Tail,
-    /// The number that the next payload gets: none that may have been acknowledged is given twice, so behind an
-    /// unprovable tail numbers are left out, as many as it can have held.
+    /// The number that the next payload gets. Behind an unprovable tail numbers are left out, as many as it can have
+    /// held, so that none is given twice.
     pub next_number: u64,
     /// The highest number that [`Journal::discard_before`] was given and has stored; 1 at first.
     pub floor: u64,

@@ -99,6 +99,11 @@ impl Model {
         if let Some((last, _)) = found.last_key_value() {
             self.top = self.top.max(*last);
         }
+        if recovered.tail == Tail::Unprovable && recovered.next_number <= self.top {
+            // Rot hit a frame, then the one that told of it, then the next: the numbers left out do not add up.
+            self.top = recovered.next_number - 1;
+            self.acknowledged.split_off(&recovered.next_number);
+        }
         // Rot makes holes in the numbering; nothing else does.
         assert!(recovered.next_number > self.top);
         assert!(self.rotted || recovered.next_number == self.top + 1);
