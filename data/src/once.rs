@@ -77,3 +77,38 @@ fn outcome_bytes(id: &Blob, reply: &Reply) -> usize {
     }
     id.len() + of(reply)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remembered(table: &OnceTable, number: usize) -> bool {
+        table.get(number.to_string().as_bytes()).is_some()
+    }
+
+    #[test]
+    fn the_oldest_outcomes_are_forgotten_first() {
+        let mut table = OnceTable::default();
+        for number in 0..ONCE_OUTCOMES_MAX + 2 {
+            table.insert(Blob::from(number.to_string()), Reply::Ok);
+        }
+        assert_eq!(table.len(), ONCE_OUTCOMES_MAX);
+        assert!(!remembered(&table, 0) && !remembered(&table, 1) && remembered(&table, 2));
+        assert_eq!(table.iter_from(1).next().map(|(id, _)| id.clone()), Some(Blob::from("3")));
+    }
+
+    #[test]
+    fn large_outcomes_push_out_others_but_never_themselves() {
+        let mut table = OnceTable::default();
+        let large = Reply::Bulk(Blob::from(vec![0; OUTCOME_BYTES_MAX * 2 / 3]));
+        for number in 0..3 {
+            table.insert(Blob::from(number.to_string()), large.clone());
+        }
+        assert_eq!(table.len(), 1);
+        table.insert(Blob::from("huge"), Reply::Array(vec![large.clone(), large]));
+        assert!(table.get(b"huge").is_some());
+        table.insert(Blob::from("small"), Reply::Ok);
+        assert!(table.get(b"huge").is_none() && table.get(b"small").is_some());
+        assert_eq!(table.bytes, outcome_bytes(&Blob::from("small"), &Reply::Ok));
+    }
+}

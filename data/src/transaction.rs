@@ -42,16 +42,15 @@ pub enum ChangeKind {
 #[derive(Debug)]
 pub struct Transaction<'a> {
     tree: &'a mut Tree,
-    context: &'a EntryContext,
     changes: Vec<Change>,
     rng: Rng,
 }
 
 impl<'a> Transaction<'a> {
     /// Begins to apply an entry: the state's time moves to the entry's, unless it is later already.
-    pub fn new(tree: &'a mut Tree, context: &'a EntryContext) -> Transaction<'a> {
+    pub fn new(tree: &'a mut Tree, context: &EntryContext) -> Transaction<'a> {
         tree.time = tree.time.max(context.time);
-        Transaction { tree, context, changes: Vec::new(), rng: Rng::new(context.seed) }
+        Transaction { tree, changes: Vec::new(), rng: Rng::new(context.seed) }
     }
 
     /// What the entry did, in order.
@@ -71,10 +70,11 @@ impl<'a> Transaction<'a> {
         &mut self.rng
     }
 
-    /// The state as a read inside this entry sees it.
+    /// The state as a read inside this entry sees it. Each has chance of its own.
     #[must_use]
-    pub fn view(&self) -> View<'_> {
-        View::new(self.tree, self.tree.time, self.context.seed)
+    pub fn view(&mut self) -> View<'_> {
+        let seed = self.rng.next_u64();
+        View::new(self.tree, self.tree.time, seed)
     }
 
     /// The whole state, for totals.
