@@ -128,6 +128,11 @@ impl SimDisk {
         lock(&self.folder).sync_fails = true;
     }
 
+    /// The next sync does not fail after all.
+    pub fn fail_no_sync(&self) {
+        lock(&self.folder).sync_fails = false;
+    }
+
     /// From now on there is no room for anything new (`true`), or there is again.
     pub fn set_full(&self, full: bool) {
         lock(&self.folder).full = full;

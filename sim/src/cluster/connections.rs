@@ -1,0 +1,341 @@
+//! Clients and their connections to nodes.
+
+use base::NodeId;
+use bytes::Bytes;
+use node::ConnectionId;
+
+use super::Cluster;
+use crate::chaos::Fault;
+use crate::client::Wishes;
+use crate::door::Door;
+use crate::events::Event;
+use crate::process::{Happening, name_of};
+use crate::trace::digest_of;
+
+/// One connection of a client to a process.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    client: usize,
+    node: NodeId,
+    /// The life of the process at the other end.
+    life: u64,
+    opened_at: u64,
+    last_to_node: u64,
+    last_to_client: u64,
+    /// Each end believes in the connection until it hears, or decides, otherwise.
+    client_open: bool,
+    node_open: bool,
+}
+
+/// A client's end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ClientEnd {
+    /// The connection that it has asked for and waits for.
+    attempt: Option<u64>,
+    /// The connection that it has.
+    current: Option<u64>,
+}
+
+impl<N: Door> Cluster<N> {
+    fn with_client(&mut self, client: usize, act: impl FnOnce(&mut Self, &mut Wishes)) {
+        let mut wishes = Wishes::default();
+        act(self, &mut wishes);
+        let now = self.now;
+        if let Some(waited) = wishes.overdue {
+            self.judge_silence(client, waited);
+        }
+        if !wishes.send.is_empty()
+            && let Some(number) = self.client_ends[client].current
+        {
+            self.send_to_node(number, &wishes.send);
+        }
+        if wishes.close {
+            let end = std::mem::take(&mut self.client_ends[client]);
+            if let Some(number) = end.current {
+                self.abandon(number);
+            }
+        }
+        if let Some(node) = wishes.connect {
+            let number = self.next_connection;
+            self.next_connection += 1;
+            self.client_ends[client].attempt = Some(number);
+            let at = now + self.network.delay();
+            self.queue.push(at, Event::Connect(client, number, NodeId(node)));
+        }
+        if let Some(at) = wishes.wake_at {
+            let timer = self.clients[client].timer();
+            self.queue.push(at, Event::ClientWake(client, timer));
+        }
+    }
+
+    /// A node must answer within its time, unless something happened to it.
+    fn judge_silence(&mut self, client: usize, waited: u64) {
+        let Some(number) = self.client_ends[client].current else { return };
+        let Some(connection) = self.connections.get(&number).cloned() else { return };
+        let asked_at = self.now - waited;
+        let machine = &self.machines[usize::from(connection.node.0)];
+        let undisturbed = machine.running.is_some()
+            && machine.life == connection.life
+            && machine.disturbed_at <= asked_at
+            && connection.opened_at <= asked_at
+            && connection.node_open;
+        if undisturbed {
+            let text = format!(
+                "{} left client {client} without an answer for {:.3} s",
+                name_of(connection.node),
+                waited as f64 / 1e9
+            );
+            self.violate("an answer in bounded time", text);
+        }
+    }
+
+    pub(super) fn on_client_wake(&mut self, client: usize, timer: u64) {
+        if self.clients[client].timer() == timer {
+            self.with_client(client, |world, wishes| {
+                world.clients[client].on_wake(world.now, &mut world.record, wishes);
+            });
+        }
+    }
+
+    pub(super) fn on_connect(&mut self, client: usize, number: u64, node: NodeId) {
+        let now = self.now;
+        let machine = self.machine(node);
+        let (life, dark, runs) = (machine.life, machine.dark, machine.running.is_some());
+        let answer_at = now + self.network.delay();
+        if !runs {
+            if !dark {
+                self.queue.push(answer_at, Event::ConnectionClosed(client, number));
+            }
+            return;
+        }
+        let opened = Connection {
+            client,
+            node,
+            life,
+            opened_at: now,
+            last_to_node: now,
+            last_to_client: answer_at,
+            client_open: true,
+            node_open: true,
+        };
+        self.connections.insert(number, opened);
+        self.give(node, Happening::Opened(number));
+        self.queue.push(answer_at, Event::Connected(client, number));
+    }
+
+    pub(super) fn on_connected(&mut self, client: usize, number: u64) {
+        if self.client_ends[client].attempt != Some(number) {
+            // It had lost patience.
+            self.abandon(number);
+            return;
+        }
+        self.client_ends[client] = ClientEnd { attempt: None, current: Some(number) };
+        self.with_client(client, |world, wishes| {
+            world.clients[client].on_connected(world.now, &mut world.record, wishes);
+        });
+    }
+
+    /// A client hears that its connection is gone, or was refused.
+    pub(super) fn on_connection_closed(&mut self, client: usize, number: u64) {
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.client_open = false;
+            self.forget_if_over(number);
+        }
+        let end = &mut self.client_ends[client];
+        if end.current == Some(number) || end.attempt == Some(number) {
+            *end = ClientEnd::default();
+            self.with_client(client, |world, wishes| {
+                world.clients[client].on_closed(world.now, &mut world.record, wishes);
+            });
+        }
+    }
+
+    /// The client leaves a connection; the node will hear of it.
+    fn abandon(&mut self, number: u64) {
+        let delay = self.network.delay();
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.client_open = false;
+            let at = (self.now + delay).max(connection.last_to_node);
+            self.queue.push(at, Event::ClientGone(number));
+            self.forget_if_over(number);
+        }
+    }
+
+    /// A node hears that a client is gone.
+    pub(super) fn on_client_gone(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let (node, life) = (connection.node, connection.life);
+        let was_open = std::mem::replace(&mut connection.node_open, false);
+        if was_open && self.machine(node).life == life {
+            if let Some(running) = &mut self.machine(node).running {
+                running.held.remove(&number);
+            }
+            self.give(node, Happening::Closed(number));
+        }
+        self.forget_if_over(number);
+    }
+
+    fn forget_if_over(&mut self, number: u64) {
+        if self.connections.get(&number).is_some_and(|connection| !connection.client_open && !connection.node_open) {
+            self.connections.remove(&number);
+        }
+    }
+
+    fn send_to_node(&mut self, number: u64, bytes: &[u8]) {
+        let breaks = !self.healed && self.rng.below(1_000_000) < self.chaos.client_reset;
+        if !breaks {
+            self.send_cut(number, bytes, true);
+            return;
+        }
+        *self.injected.entry(Fault::ClientReset).or_default() += 1;
+        // The connection breaks before, within or behind the request, or with the answer on its way.
+        let kept = self.rng.below(bytes.len() as u64 + 1) as usize;
+        self.send_cut(number, &bytes[..kept], true);
+        let (one, other) = (self.network.delay(), self.network.delay());
+        if let Some(connection) = self.connections.get(&number) {
+            let client = connection.client;
+            let gone_at = (self.now + one).max(connection.last_to_node);
+            self.queue.push(self.now + other, Event::ConnectionClosed(client, number));
+            self.queue.push(gone_at, Event::ClientGone(number));
+        }
+    }
+
+    /// Sends bytes either way, cut anywhere.
+    fn send_cut(&mut self, number: u64, bytes: &[u8], to_node: bool) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let cut = self.rng.chance(1, 4) && rest.len() > 1;
+            let length = if cut { self.rng.between(1, rest.len() as u64 - 1) as usize } else { rest.len() };
+            let (part, after) = rest.split_at(length);
+            rest = after;
+            let at = self.now + self.network.delay() + length as u64;
+            let Some(connection) = self.connections.get_mut(&number) else { return };
+            let last = if to_node { &mut connection.last_to_node } else { &mut connection.last_to_client };
+            *last = at.max(*last);
+            let part = Bytes::copy_from_slice(part);
+            self.queue.push(*last, if to_node { Event::ToNode(number, part) } else { Event::ToClient(number, part) });
+        }
+    }
+
+    pub(super) fn on_bytes_to_node(&mut self, number: u64, bytes: Bytes) {
+        let Some(connection) = self.connections.get(&number) else { return };
+        let (node, client) = (connection.node, connection.client);
+        let now = self.now;
+        if !connection.node_open {
+            // A process that does not know the connection says so; a dark machine says nothing.
+            if !self.machine(node).dark {
+                let at = now + self.network.delay();
+                self.queue.push(at, Event::ConnectionClosed(client, number));
+            }
+            return;
+        }
+        if let Some(running) = &mut self.machine(node).running
+            && let Some(held) = running.held.get_mut(&number)
+        {
+            held.push(bytes);
+            return;
+        }
+        let digest = digest_of(&bytes);
+        self.trace.event(now, [11, u64::from(node.0), number, digest], || {
+            format!("{} connection {number} < {}", name_of(node), wire::quote(&bytes[..bytes.len().min(200)]))
+        });
+        self.give(node, Happening::Received(number, bytes));
+    }
+
+    pub(super) fn on_bytes_to_client(&mut self, number: u64, bytes: Bytes) {
+        let Some(connection) = self.connections.get(&number) else { return };
+        let client = connection.client;
+        if self.client_ends[client].current != Some(number) {
+            return;
+        }
+        let (now, digest) = (self.now, digest_of(&bytes));
+        self.trace.event(now, [12, client as u64, number, digest], || {
+            format!("client {client} connection {number} > {}", wire::quote(&bytes[..bytes.len().min(200)]))
+        });
+        self.with_client(client, |world, wishes| {
+            world.clients[client].on_bytes(&bytes, world.now, &mut world.record, wishes);
+        });
+    }
+
+    /// Does what a node wants of its clients' connections.
+    pub(super) fn serve_clients(
+        &mut self,
+        node: NodeId,
+        replies: Vec<(ConnectionId, Vec<u8>)>,
+        close: Vec<ConnectionId>,
+        pause: Vec<(ConnectionId, bool)>,
+    ) {
+        for (ConnectionId(number), bytes) in replies {
+            self.send_cut(number, &bytes, false);
+        }
+        for (ConnectionId(number), stop) in pause {
+            let Some(running) = &mut self.machine(node).running else { return };
+            if stop {
+                running.held.entry(number).or_default();
+            } else if let Some(held) = running.held.remove(&number) {
+                for bytes in held {
+                    self.give(node, Happening::Received(number, bytes));
+                }
+            }
+        }
+        for ConnectionId(number) in close {
+            if let Some(connection) = self.connections.get_mut(&number)
+                && std::mem::replace(&mut connection.node_open, false)
+            {
+                let (client, at) = (connection.client, connection.last_to_client.max(self.now) + 1);
+                self.queue.push(at, Event::ConnectionClosed(client, number));
+                self.forget_if_over(number);
+                self.give(node, Happening::Closed(number));
+            }
+        }
+    }
+
+    /// A process has died: what becomes of its connections.
+    pub(super) fn drop_connections_of(&mut self, node: NodeId, silently: bool) {
+        let gone: Vec<(u64, usize)> = self
+            .connections
+            .iter_mut()
+            .filter_map(|(&number, connection)| {
+                let gone = connection.node == node && std::mem::replace(&mut connection.node_open, false);
+                gone.then_some((number, connection.client))
+            })
+            .collect();
+        for (number, client) in gone {
+            if !silently {
+                let at = self.now + self.network.delay();
+                self.queue.push(at, Event::ConnectionClosed(client, number));
+            }
+            self.forget_if_over(number);
+        }
+    }
+
+    /// From now on clients begin nothing new.
+    pub fn drain_clients(&mut self) {
+        for client in &mut self.clients {
+            client.drain();
+        }
+    }
+
+    /// Whether all clients have finished what they were told to do.
+    #[must_use]
+    pub fn clients_are_idle(&self) -> bool {
+        self.clients.iter().all(crate::client::Client::is_idle)
+    }
+
+    /// Has every key read a last time, each by one client.
+    pub fn read_everything(&mut self) {
+        let mut keys: Vec<String> = Vec::new();
+        for operation in &self.record.operations {
+            keys.extend(operation.commands.iter().map(|command| command.key.clone()));
+        }
+        keys.sort();
+        keys.dedup();
+        let count = self.clients.len();
+        for client in 0..count {
+            let share: Vec<String> = keys.iter().skip(client).step_by(count).cloned().collect();
+            self.with_client(client, |world, wishes| {
+                world.clients[client].read_at_the_end(share, world.now, wishes);
+            });
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The single misfortunes of a run's plan, and their end.
+
+use base::{Ballot, NodeId, Position, Rng};
+
+use super::Cluster;
+use crate::chaos::{Fault, MS, SECOND, Target};
+use crate::door::Door;
+use crate::events::Event;
+use crate::process::{Happening, name_of};
+
+impl<N: Door> Cluster<N> {
+    /// Whoever leads under the highest ballot that a leader knows to be its own.
+    #[must_use]
+    pub fn leader(&self) -> Option<NodeId> {
+        let mut best: Option<(Ballot, NodeId)> = None;
+        for (node, machine) in self.machines.iter().enumerate() {
+            let node = NodeId(node as u16);
+            if let Some((leader, ballot)) = machine.running.as_ref().and_then(|running| running.node.leader())
+                && leader == node
+                && best.is_none_or(|(highest, _)| highest < ballot)
+            {
+                best = Some((ballot, node));
+            }
+        }
+        best.map(|(_, node)| node)
+    }
+
+    pub(super) fn on_fault(&mut self, number: u32) {
+        let planned = self.chaos.plan[number as usize].clone();
+        let node = match planned.target {
+            Target::Node(node) => NodeId(node),
+            Target::LeaderOr(node) => self.leader().unwrap_or(NodeId(node)),
+        };
+        // Whatever the fault still draws comes from its own number: leaving one out shifts no other.
+        let mut rng = Rng::new(planned.draw);
+        let happened = self.inflict(planned.fault, node, planned.duration, &mut rng);
+        let now = self.now;
+        let fault = planned.fault;
+        self.trace.event(now, [13, u64::from(number), u64::from(node.0), u64::from(happened)], || {
+            let fate = if happened { "" } else { " (not possible now)" };
+            format!(
+                "fault {number}: {} at {}, {:.3} s{fate}",
+                fault.name(),
+                name_of(node),
+                planned.duration as f64 / 1e9
+            )
+        });
+        if happened {
+            *self.injected.entry(fault).or_default() += 1;
+        }
+    }
+
+    fn inflict(&mut self, fault: Fault, node: NodeId, duration: u64, rng: &mut Rng) -> bool {
+        let now = self.now;
+        match fault {
+            Fault::OneWayCut => {
+                let Some(peer) = self.other_node(node, rng) else { return false };
+                let (from, to) = if rng.chance(1, 2) { (node, peer) } else { (peer, node) };
+                self.cut(from, to, rng.chance(1, 2), duration);
+                true
+            }
+            Fault::Partition => self.partition(node, duration, rng),
+            Fault::LinkReset => {
+                let Some(peer) = self.other_node(node, rng) else { return false };
+                self.reset_link(node, peer);
+                true
+            }
+            Fault::Kill | Fault::PowerCut | Fault::CrashAtStart => {
+                if self.machine(node).running.is_none() {
+                    return false;
+                }
+                if fault == Fault::CrashAtStart {
+                    self.machine(node).fuse_at_start = Some(rng.below(12) as u32);
+                }
+                let power = fault == Fault::PowerCut || (fault == Fault::CrashAtStart && rng.chance(1, 2));
+                self.die(node, power, "killed");
+                self.start_in(duration, node);
+                true
+            }
+            Fault::PowerCutAll => {
+                for node in self.nodes() {
+                    self.die(node, true, "all lost power");
+                    let delay = rng.below(duration.max(1));
+                    self.start_in(delay, node);
+                }
+                true
+            }
+            Fault::Pause => {
+                let machine = self.machine(node);
+                machine.paused_until = machine.paused_until.max(now + duration);
+                machine.disturbed_at = machine.paused_until;
+                let until = machine.paused_until;
+                self.queue.push(until, Event::Resume(node));
+                true
+            }
+            Fault::Stop => {
+                if let Some(running) = &mut self.machine(node).running
+                    && !running.stopping
+                {
+                    running.stopping = true;
+                    self.machine(node).disturbed_at = now + 60 * SECOND;
+                    self.give(node, Happening::Stop);
+                    return true;
+                }
+                false
+            }
+            Fault::ClockJump => {
+                let error = self.chaos.clock_error;
+                let offset = rng.between(0, 2 * error) as i64 - error as i64;
+                let machine = self.machine(node);
+                machine.clock_offset = offset;
+                if let Some(running) = &mut machine.running {
+                    running.clock.jump(offset);
+                }
+                true
+            }
+            Fault::BitRot => self.damage(node, duration, |disk| {
+                // The identity is the folder's name tag: a node with an unreadable one says so and does not start.
+                (0..=rng.below(3)).filter(|_| disk.rot(|name| name != "identity").is_some()).count() > 0
+            }),
+            Fault::Wipe => self.damage(node, duration, |disk| {
+                disk.wipe();
+                true
+            }),
+            Fault::SyncFailure => {
+                self.machine(node).disk.fail_next_sync();
+                true
+            }
+            Fault::SlowSync => {
+                // The disk does not answer for a while: a standstill of everything that waits for it.
+                let machine = self.machine(node);
+                machine.stalled_until = machine.stalled_until.max(now + duration);
+                true
+            }
+            Fault::DiskFull => {
+                self.machine(node).disk.set_full(true);
+                self.queue.push(now + duration, Event::RoomAgain(node));
+                true
+            }
+            Fault::Loss
+            | Fault::Duplicate
+            | Fault::Reorder
+            | Fault::SlowNetwork
+            | Fault::ClientReset
+            | Fault::ClockOffset
+            | Fault::ClockRate => false,
+        }
+    }
+
+    fn other_node(&self, node: NodeId, rng: &mut Rng) -> Option<NodeId> {
+        let others: Vec<NodeId> = self.nodes().filter(|&other| other != node).collect();
+        if others.is_empty() { None } else { Some(*rng.pick(&others)) }
+    }
+
+    fn cut(&mut self, from: NodeId, to: NodeId, holds: bool, duration: u64) {
+        self.network.cut(from, to, holds);
+        let at = self.now + duration;
+        self.queue.push(at, Event::Mend(from, to));
+    }
+
+    /// Splits the nodes into two parts, or cuts a single pair off from each other.
+    fn partition(&mut self, node: NodeId, duration: u64, rng: &mut Rng) -> bool {
+        let holds = rng.chance(1, 2);
+        let Some(peer) = self.other_node(node, rng) else { return false };
+        let whole = rng.chance(2, 3);
+        let side: Vec<bool> = self.nodes().map(|other| other == node || rng.chance(1, 3)).collect();
+        for one in self.nodes() {
+            for other in self.nodes() {
+                let apart = if whole {
+                    side[usize::from(one.0)] != side[usize::from(other.0)]
+                } else {
+                    (one, other) == (node, peer) || (one, other) == (peer, node)
+                };
+                if apart {
+                    self.cut(one, other, holds, duration);
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes synced data away from a node that is down, or that is cut down for it; only as long as fewer than half of
+    /// all nodes are damaged and not whole again, because no more than that can be survived.
+    fn damage(&mut self, node: NodeId, duration: u64, harm: impl FnOnce(&crate::disk::SimDisk) -> bool) -> bool {
+        let damaged = self
+            .machines
+            .iter()
+            .enumerate()
+            .filter(|(index, machine)| *index != usize::from(node.0) && machine.damaged_until.is_some())
+            .count();
+        if 2 * (damaged + 1) >= self.machines.len() {
+            return false;
+        }
+        // What it has acknowledged may have been decided by that alone, known to nobody yet.
+        let held = self.machine(node).running.as_ref().map(|running| running.node.progress().persisted);
+        let highest = self.agreement.highest().max(held.unwrap_or_default()).max(Position(1));
+        self.die(node, true, "killed, to be damaged");
+        let machine = self.machine(node);
+        if harm(&machine.disk) {
+            // One that dies again before it is whole keeps the higher aim.
+            machine.damaged_until = machine.damaged_until.max(Some(highest));
+        }
+        self.start_in(duration, node);
+        true
+    }
+
+    /// Ends all faults: everything is mended, restarted and right again.
+    pub fn heal(&mut self) {
+        let now = self.now;
+        self.healed = true;
+        self.trace.event(now, [14, 0, 0, 0], || "all faults end".to_string());
+        self.network.heal();
+        let error = i64::try_from(self.chaos.clock_error).unwrap_or(0);
+        for node in self.nodes() {
+            let machine = self.machine(node);
+            machine.disk.set_full(false);
+            machine.disk.fail_no_sync();
+            machine.fuse_at_start = None;
+            machine.paused_until = machine.paused_until.min(now);
+            machine.stalled_until = machine.stalled_until.min(now);
+            machine.clock_offset = machine.clock_offset.clamp(-error, error);
+            self.poke(node);
+            if self.machine(node).running.is_none() {
+                // A start that is due far in the future is not waited for.
+                self.queue.push(now + MS, Event::Start(node));
+            }
+            for peer in self.nodes() {
+                if peer != node {
+                    self.mend_all(node, peer);
+                    self.want_link(node, peer);
+                }
+            }
+        }
+    }
+
+    fn mend_all(&mut self, from: NodeId, to: NodeId) {
+        while self.network.is_cut(from, to) {
+            self.on_mend(from, to);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! One simulated process: the node, its journal and its snapshots on a simulated disk. What the server does around
+//! the node, in the same order, but in steps that the cluster schedules and may break off anywhere.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use base::{BucketId, NodeId, PartitionId, Position, Rng};
+use bytes::Bytes;
+use node::{Config, ConnectionId, Input, JournalWrite, Outbox, Recovered, RecoveredSnapshot, Restorer, SnapshotJob};
+use storage::{
+    CommitError, Identity, Journal, JournalOptions, LoadedIdentity, SnapshotId, SnapshotReader, SnapshotWriter,
+    list_snapshots, remove_snapshot, remove_unfinished_snapshots,
+};
+
+use crate::clock::Clock;
+use crate::disk::SimDisk;
+use crate::door::Door;
+
+/// Stands for the cluster in identity files.
+const CLUSTER: u64 = 0xd1c7;
+
+/// An input that waits for the next turn.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// See [`Input::Opened`].
+    Opened(u64),
+    /// See [`Input::Received`].
+    Received(u64, Bytes),
+    /// See [`Input::Closed`].
+    Closed(u64),
+    /// See [`Input::PeerUp`].
+    PeerUp(NodeId),
+    /// See [`Input::PeerDown`].
+    PeerDown(NodeId),
+    /// See [`Input::PeerMessage`].
+    PeerMessage(NodeId, Bytes),
+    /// See [`Input::Persisted`].
+    Persisted(u64),
+    /// See [`Input::DiskFull`].
+    DiskFull(bool),
+    /// See [`Input::SnapshotSaved`].
+    SnapshotSaved(Position),
+    /// See [`Input::SnapshotFailed`].
+    SnapshotFailed(Position, String),
+    /// See [`Input::Stop`].
+    Stop,
+}
+
+/// A process that is not running may be started again; it may also have died of something that must not be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Death {
+    /// Its disk broke off, failed or was full: bad luck that the simulator arranged.
+    Arranged(String),
+    /// Nothing that was arranged explains it.
+    Violation(String),
+}
+
+/// A running process.
+#[derive(Debug)]
+pub struct Running<N> {
+    /// The node.
+    pub node: N,
+    /// Its clocks.
+    pub clock: Clock,
+    /// True time of the start, in nanoseconds.
+    pub started_at: u64,
+    /// What waits for the next turn, in order.
+    pub inbox: Vec<Happening>,
+    /// What the last turn wants done.
+    pub outbox: Outbox,
+    /// When the next turn is scheduled, if it is.
+    pub turn_at: Option<u64>,
+    /// When the node wants to be woken; a later wish replaces an earlier one.
+    pub wake_at: Option<u64>,
+    /// Decided positions up to here have been looked at.
+    pub seen: Position,
+    /// Connections that it does not read from, with what they sent since.
+    pub held: BTreeMap<u64, Vec<Bytes>>,
+    /// Whether it was asked to stop.
+    pub stopping: bool,
+    journal: Journal<SimDisk>,
+    waiting: VecDeque<JournalWrite>,
+    committing: Vec<JournalWrite>,
+    is_committing: bool,
+    full: bool,
+    discard_before: Option<u64>,
+    snapshot: Option<SnapshotTask>,
+}
+
+#[derive(Debug)]
+struct SnapshotTask {
+    job: SnapshotJob,
+    writer: Option<SnapshotWriter<SimDisk>>,
+}
+
+/// What became of the commit under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Commit {
+    /// It is on disk.
+    Done,
+    /// There is no room; it has to be tried again.
+    Full,
+}
+
+/// Opens a node's folder and starts a node on it, as the server does.
+///
+/// # Errors
+/// [`Death`]: of a disk that broke off or was full, or of something that must not be.
+pub fn start<N: Door>(
+    disk: &SimDisk,
+    config: Config,
+    options: JournalOptions,
+    clock: Clock,
+    now: u64,
+    rng: &mut Rng,
+) -> Result<Running<N>, Death> {
+    let me = config.me;
+    let failed = |what: &str, error: io::Error| {
+        let text = format!("{what}: {error}");
+        let arranged = disk.is_blown() || storage::disk::is_full(&error);
+        if arranged { Death::Arranged(text) } else { Death::Violation(text) }
+    };
+    let (journal, recovered) = Journal::open(disk.clone(), options).map_err(|error| failed("journal", error))?;
+    let loaded = Identity::load(disk).map_err(|error| failed("identity", error))?;
+    let incarnation = match loaded {
+        LoadedIdentity::Found(identity) if !recovered.fresh => {
+            if identity.cluster != CLUSTER || identity.name != name_of(me) {
+                return Err(Death::Violation(format!("the folder belongs to {}", identity.name)));
+            }
+            identity.incarnation
+        }
+        LoadedIdentity::Damaged(reason) => return Err(Death::Violation(format!("identity: {reason}"))),
+        LoadedIdentity::Found(_) | LoadedIdentity::Missing => {
+            let incarnation = rng.next_u64() | 1;
+            let identity = Identity { cluster: CLUSTER, incarnation, name: name_of(me), opaque: Vec::new() };
+            identity.store(disk).map_err(|error| failed("identity", error))?;
+            incarnation
+        }
+    };
+    let (snapshot, snapshot_damaged) = read_snapshot(disk).map_err(|error| failed("snapshot", error))?;
+    let recovered = Recovered { incarnation, journal: recovered, snapshot, snapshot_damaged };
+    let mut outbox = Outbox::default();
+    let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
+    Ok(Running {
+        node,
+        clock,
+        started_at: now,
+        inbox: Vec::new(),
+        outbox,
+        turn_at: None,
+        wake_at: None,
+        seen: Position(0),
+        held: BTreeMap::new(),
+        stopping: false,
+        journal,
+        waiting: VecDeque::new(),
+        committing: Vec::new(),
+        is_committing: false,
+        full: false,
+        discard_before: None,
+        snapshot: None,
+    })
+}
+
+/// A node's name in the cluster: they sort like their numbers.
+#[must_use]
+pub fn name_of(node: NodeId) -> String {
+    format!("n{}", node.0 + 1)
+}
+
+/// The newest snapshot that can be read, and whether a newer one cannot.
+fn read_snapshot(disk: &SimDisk) -> io::Result<(Option<RecoveredSnapshot>, bool)> {
+    remove_unfinished_snapshots(disk)?;
+    let mut damaged = false;
+    for id in list_snapshots(disk)?.into_iter().rev() {
+        match restore(disk, id) {
+            Ok(snapshot) => return Ok((Some(snapshot), damaged)),
+            Err(error) if disk.is_blown() => return Err(io::Error::other(error)),
+            Err(_) => damaged = true,
+        }
+    }
+    Ok((None, damaged))
+}
+
+fn restore(disk: &SimDisk, id: SnapshotId) -> Result<RecoveredSnapshot, String> {
+    let mut reader = SnapshotReader::open(disk, id).map_err(|error| error.to_string())?;
+    let mut restored = Restorer::default();
+    while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
+        restored.push_block(&block)?;
+    }
+    Ok(RecoveredSnapshot { position: id.position, header: Bytes::copy_from_slice(reader.header()), restored })
+}
+
+impl<N: Door> Running<N> {
+    /// One turn: every input that waits, then the end of the turn. What to do then lies in the outbox.
+    pub fn turn(&mut self, at: u64) {
+        let now = self.clock.now(at);
+        for happening in std::mem::take(&mut self.inbox) {
+            let node = &mut self.node;
+            let out = &mut self.outbox;
+            match happening {
+                Happening::Opened(connection) => node.step(
+                    now,
+                    Input::Opened {
+                        connection: ConnectionId(connection),
+                        address: format!("127.0.0.1:{}", 10_000 + connection % 50_000),
+                        local_address: "127.0.0.1:7001".to_string(),
+                    },
+                    out,
+                ),
+                Happening::Received(connection, bytes) => {
+                    node.step(now, Input::Received { connection: ConnectionId(connection), bytes: &bytes }, out);
+                }
+                Happening::Closed(connection) => {
+                    node.step(now, Input::Closed { connection: ConnectionId(connection) }, out);
+                }
+                Happening::PeerUp(peer) => node.step(now, Input::PeerUp { peer }, out),
+                Happening::PeerDown(peer) => node.step(now, Input::PeerDown { peer }, out),
+                Happening::PeerMessage(peer, bytes) => node.step(now, Input::PeerMessage { peer, bytes }, out),
+                Happening::Persisted(number) => node.step(now, Input::Persisted { number }, out),
+                Happening::DiskFull(full) => node.step(now, Input::DiskFull(full), out),
+                Happening::SnapshotSaved(position) => node.step(now, Input::SnapshotSaved { position }, out),
+                Happening::SnapshotFailed(position, reason) => {
+                    node.step(now, Input::SnapshotFailed { position, reason }, out);
+                }
+                Happening::Stop => node.step(now, Input::Stop, out),
+            }
+        }
+        self.node.step(now, Input::EndTurn, &mut self.outbox);
+    }
+
+    /// Takes what the turn wants from the disk. True if a snapshot has to be written.
+    pub fn take_disk_work(&mut self) -> bool {
+        self.waiting.extend(self.outbox.journal.drain(..));
+        self.discard_before = self.discard_before.max(self.outbox.discard_journal_before.take());
+        match self.outbox.save_snapshot.take() {
+            Some(job) => {
+                self.snapshot = Some(SnapshotTask { job, writer: None });
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Begins a commit of everything that waits. False if there is nothing to commit, or one is under way.
+    pub fn begin_commit(&mut self) -> bool {
+        if self.is_committing || (self.waiting.is_empty() && self.discard_before.is_none()) {
+            return false;
+        }
+        self.committing.extend(self.waiting.drain(..));
+        self.is_committing = true;
+        true
+    }
+
+    /// How many payload bytes the commit under way has.
+    #[must_use]
+    pub fn commit_bytes(&self) -> u64 {
+        self.committing.iter().map(|write| write.payload.len() as u64).sum()
+    }
+
+    /// Carries the commit under way out.
+    ///
+    /// # Errors
+    /// When the process dies of it.
+    pub fn commit(&mut self, disk: &SimDisk) -> Result<Commit, Death> {
+        let died = |error: CommitError| match error {
+            CommitError::TooLarge => Death::Violation("a journal write beyond all limits".to_string()),
+            other => Death::Arranged(format!("journal: {other}{}", if disk.is_blown() { " (broken off)" } else { "" })),
+        };
+        if let (Some(first), Some(last)) = (self.committing.first(), self.committing.last()) {
+            if first.number != self.journal.next_number()
+                || last.number - first.number + 1 != self.committing.len() as u64
+            {
+                return Err(Death::Violation(format!(
+                    "journal payloads {} to {} are not the next {} after {}",
+                    first.number,
+                    last.number,
+                    self.committing.len(),
+                    self.journal.next_number()
+                )));
+            }
+            let payloads: Vec<&Bytes> = self.committing.iter().map(|write| &write.payload).collect();
+            let last = last.number;
+            match self.journal.commit(&payloads) {
+                Ok(_) => {
+                    self.committing.clear();
+                    self.inbox.push(Happening::Persisted(last));
+                    if std::mem::take(&mut self.full) {
+                        self.inbox.push(Happening::DiskFull(false));
+                    }
+                }
+                Err(CommitError::Full) => {
+                    if !std::mem::replace(&mut self.full, true) {
+                        self.inbox.push(Happening::DiskFull(true));
+                    }
+                }
+                Err(error) => return Err(died(error)),
+            }
+        }
+        let chores = self
+            .discard_before
+            .take()
+            .map_or(Ok(()), |number| self.journal.discard_before(number))
+            .and_then(|()| if self.full { Ok(()) } else { self.journal.prepare_next() });
+        match chores {
+            Ok(()) | Err(CommitError::Full) => {}
+            Err(error) => return Err(died(error)),
+        }
+        // On a full disk the same payloads are tried again, and nothing else is begun.
+        self.is_committing = self.full;
+        Ok(if self.full { Commit::Full } else { Commit::Done })
+    }
+
+    /// Writes the next part of the snapshot under way. True if there is more to write.
+    ///
+    /// # Errors
+    /// When the process dies of it.
+    pub fn write_snapshot(&mut self, disk: &SimDisk) -> Result<bool, Death> {
+        let Some(mut task) = self.snapshot.take() else { return Ok(false) };
+        let position = task.job.position;
+        let partition = PartitionId { bucket: BucketId(0), index: 0 };
+        let id = SnapshotId { partition, position };
+        let mut block = Vec::new();
+        let written = match task.writer.take() {
+            None => SnapshotWriter::create(disk, id, &task.job.header).map(Some),
+            Some(mut writer) => {
+                if task.job.image.next_block(&mut block) {
+                    writer.append(&block).map(|()| Some(writer))
+                } else {
+                    writer.finish().and_then(|()| remove_older(disk, id)).map(|()| None)
+                }
+            }
+        };
+        match written {
+            Ok(Some(writer)) => {
+                task.writer = Some(writer);
+                self.snapshot = Some(task);
+                Ok(true)
+            }
+            Ok(None) => {
+                self.inbox.push(Happening::SnapshotSaved(position));
+                Ok(false)
+            }
+            Err(error) if disk.is_blown() => Err(Death::Arranged(format!("snapshot: {error}"))),
+            Err(error) => {
+                // Best effort, as in the server: what is left is removed at the next start.
+                let _ = remove_unfinished_snapshots(disk);
+                self.inbox.push(Happening::SnapshotFailed(position, error.to_string()));
+                Ok(false)
+            }
+        }
+    }
+
+    /// Whether something is being written at this moment.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        self.is_committing || self.snapshot.is_some()
+    }
+
+    /// Lets what is being written get as far as the disk's fuse allows, before the process dies.
+    pub fn write_last_words(&mut self, disk: &SimDisk) {
+        // How far it gets is the fuse's business; nobody is left to hear of it.
+        let _ = self.commit(disk);
+        for _ in 0..4 {
+            if !matches!(self.write_snapshot(disk), Ok(true)) {
+                break;
+            }
+        }
+    }
+}
+
+fn remove_older(disk: &SimDisk, than: SnapshotId) -> io::Result<()> {
+    for id in list_snapshots(disk)? {
+        if id.partition == than.partition && id.position < than.position {
+            remove_snapshot(disk, id)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! One run: a phase with faults, a phase in which the cluster has to heal, then the judgement of the checkers.
+
+use std::collections::BTreeMap;
+
+use crate::chaos::{Chaos, Fault, MS, Options, SECOND};
+use crate::checkers::{durability, expiry, linearizability, liveness, once, scan};
+use crate::cluster::Cluster;
+use crate::door::Door;
+use crate::history::Operation;
+use crate::trace::Trace;
+
+/// How long the cluster may take to heal, to serve everybody and to converge.
+pub const HEALING_ALLOWED: u64 = 30 * SECOND;
+/// How long after the last fault a request may still fail.
+const FAILURES_ALLOWED: u64 = 15 * SECOND;
+/// Requests that all succeed for so long mean that the cluster has settled.
+const SETTLED_AFTER: u64 = SECOND;
+/// Steps in which the end of a phase is looked for.
+const STEP: u64 = 50 * MS;
+/// Configurations that the search for an order may visit for one group of keys.
+const CONFIGURATIONS_MAX: usize = 200_000;
+
+/// Something that must not be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Which property.
+    pub property: String,
+    /// What was seen.
+    pub text: String,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Empty if all is well.
+    pub violations: Vec<Violation>,
+    /// Groups of keys for which the linearizability search gave up.
+    pub undecided: usize,
+    /// The digest of everything that happened.
+    pub digest: u64,
+    /// How many events that were.
+    pub events: u64,
+    /// Simulated nanoseconds.
+    pub simulated: u64,
+    /// Operations of clients.
+    pub operations: usize,
+    /// Of these, acknowledged.
+    pub acknowledged: usize,
+    /// Faults that happened, by kind.
+    pub injected: BTreeMap<Fault, u64>,
+    /// Probes that were reached.
+    pub probes: BTreeMap<&'static str, u64>,
+    /// The events as text, if asked for.
+    pub lines: Vec<String>,
+    /// What clients saw, if the events were asked for.
+    pub history: Vec<Operation>,
+    /// How many faults were planned.
+    pub planned: u32,
+}
+
+/// Runs the shipping node.
+#[must_use]
+pub fn run(options: &Options, with_text: bool) -> Outcome {
+    run_door::<node::Node>(options, with_text)
+}
+
+/// Runs whatever stands behind the door.
+#[must_use]
+pub fn run_door<N: Door>(options: &Options, with_text: bool) -> Outcome {
+    let chaos = Chaos::draw(options);
+    let ends_at = chaos.ends_at;
+    let clock_error = 2 * chaos.clock_error + 5 * MS;
+    let planned = chaos.plan.len() as u32;
+    let trace = if with_text { Trace::with_text() } else { Trace::default() };
+    let mut cluster: Cluster<N> = Cluster::new(chaos, options.planted, &options.dropped, trace);
+    cluster.run_until(ends_at);
+    let mut violations = Vec::new();
+    if cluster.violations.is_empty() {
+        cluster.heal();
+        if let Some(facts) = finish(&mut cluster, ends_at) {
+            for text in liveness::check(&facts) {
+                violations.push(Violation { property: "liveness".to_string(), text });
+            }
+        }
+    }
+    cluster.close_books();
+    for (property, text) in std::mem::take(&mut cluster.violations) {
+        violations.push(Violation { property: property.to_string(), text });
+    }
+    let history = std::mem::take(&mut cluster.record.operations);
+    let mut judge = |property: &str, found: Vec<String>| {
+        violations.extend(found.into_iter().map(|text| Violation { property: property.to_string(), text }));
+    };
+    judge("no unexpected answer", std::mem::take(&mut cluster.record.unexpected));
+    judge("durability", durability::check(&history));
+    judge("exactly once", once::check(&history));
+    judge("expiry", expiry::check(&history));
+    judge("scan", scan::check(&history, &cluster.record.scans));
+    let limits = linearizability::Limits { clock_error, configurations_max: CONFIGURATIONS_MAX };
+    let verdict = linearizability::check(&history, limits);
+    judge("linearizability", verdict.violations);
+    for violation in &mut violations {
+        if violation.text.len() > 6_000 {
+            violation.text = violation.text.chars().take(6_000).collect();
+        }
+    }
+    let simulated = cluster.now;
+    let acknowledged = history.iter().filter(|operation| operation.outcome == crate::history::Outcome::Done).count();
+    Outcome {
+        violations,
+        undecided: verdict.undecided.len(),
+        digest: cluster.trace.digest(),
+        events: cluster.trace.count(),
+        simulated,
+        operations: history.len(),
+        acknowledged,
+        injected: cluster.injected,
+        probes: cluster.probes,
+        lines: cluster.trace.into_lines(),
+        history: if with_text { history } else { Vec::new() },
+        planned,
+    }
+}
+
+/// Lets a healed cluster settle, clients finish, and reads every key. `None` if all went well.
+fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness::Facts> {
+    let deadline = healed_at + HEALING_ALLOWED;
+    let mut served = wait_for(cluster, deadline, |cluster| {
+        cluster.now >= cluster.record.last_failure.max(healed_at) + SETTLED_AFTER
+    });
+    cluster.drain_clients();
+    served = served && wait_for(cluster, deadline, Cluster::clients_are_idle);
+    // Every key is read until a round of reads has gone through without a failure.
+    while served {
+        let begun = cluster.now;
+        cluster.read_everything();
+        served = wait_for(cluster, deadline, Cluster::clients_are_idle);
+        if served && cluster.record.last_failure < begun {
+            break;
+        }
+    }
+    let late = cluster.record.last_failure > healed_at + FAILURES_ALLOWED;
+    let converged = wait_for(cluster, deadline, |cluster| liveness::converged(&cluster.endings()));
+    if !cluster.violations.is_empty() || (served && !late && converged) {
+        return None;
+    }
+    let failure = (cluster.record.last_failure.saturating_sub(healed_at), cluster.record.last_failure_reason.clone());
+    Some(liveness::Facts {
+        allowed: HEALING_ALLOWED,
+        clients_served: served && !late,
+        last_failure: Some(failure),
+        endings: cluster.endings(),
+    })
+}
+
+fn wait_for<N: Door>(cluster: &mut Cluster<N>, deadline: u64, done: impl Fn(&Cluster<N>) -> bool) -> bool {
+    loop {
+        if !cluster.violations.is_empty() {
+            return false;
+        }
+        if done(cluster) {
+            return true;
+        }
+        if cluster.now >= deadline {
+            return false;
+        }
+        let until = cluster.now + STEP;
+        cluster.run_until(until);
+    }
+}
