@@ -30,7 +30,7 @@ use bytes::Bytes;
 use crate::disk::{Disk, DiskFile, is_full};
 pub use block::BLOCK_BYTES;
 use block::{FrameBuffer, FramePlace, LENGTH_BYTES};
-pub use recovery::{Damage, Findings, Scan, Tail};
+pub use recovery::{Damage, Findings, Scan, Tail, decode};
 
 /// Largest payload, in bytes: an entry and what its owner puts around it.
 pub const PAYLOAD_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;

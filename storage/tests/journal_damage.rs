@@ -230,6 +230,7 @@ proptest! {
         scan.segment(1, blocks, &bytes);
         scan.segment(2, blocks, &bytes);
         let findings = scan.finish();
+        let _ = storage::journal::decode(&[&bytes, &bytes]);
         prop_assert!(findings.payloads.is_sorted_by_key(|payload| payload.0));
     }
 }
@@ -252,20 +253,26 @@ fn a_zeroed_range_over_whole_frames_and_segments_is_damage() {
 
 #[test]
 fn a_lost_segment_is_damage_or_at_the_end_unprovable() {
-    for which in 0..6 {
+    let mut which = 0;
+    let mut at_the_end = 0;
+    loop {
         let disk = TestDisk::default();
         let frames = build(&disk, &vec![vec![3000, 6000]; 20]);
         // So that there is one behind the last frame's.
         open(&disk).0.prepare_next().unwrap();
         let names = disk.list().unwrap();
-        let name = &names[which];
+        let Some(name) = names.get(which) else { break };
         let lost: Vec<usize> = (0..20).filter(|index| frames[*index].write.name == *name).collect();
         assert!(lost.is_empty() == (which == names.len() - 1));
         disk.lose(name);
         let (_, recovered) = open(&disk);
         check_payloads(&recovered, &frames, &lost);
         if lost.contains(&19) {
+            at_the_end += 1;
             assert_eq!((recovered.damage.len(), recovered.tail), (0, Tail::Unprovable));
+            assert!(recovered.next_number > frames[19].end);
+            let (_, again) = open(&disk);
+            assert_eq!((again.damage.len(), again.tail), (1, Tail::Clean));
         } else if lost.is_empty() {
             assert_eq!((recovered.damage.len(), recovered.tail), (0, Tail::Clean), "it held nothing");
         } else {
@@ -273,7 +280,9 @@ fn a_lost_segment_is_damage_or_at_the_end_unprovable() {
             assert_eq!(recovered.damage, [Damage { after: first.first - 1, before: last.end }]);
             assert_eq!(recovered.tail, Tail::Clean);
         }
+        which += 1;
     }
+    assert_eq!((which, at_the_end), (9, 1));
 }
 
 #[test]
@@ -325,6 +334,27 @@ fn a_rotted_block_of_a_torn_frame_is_unprovable() {
     spoil(&disk, &write, 2, Rot::Bit, &mut Rng::new(1));
     let (_, recovered) = open(&disk);
     assert_eq!((recovered.payloads.len(), recovered.tail), (1, Tail::Unprovable));
+}
+
+#[test]
+fn a_zeroed_frame_before_a_torn_one_is_noticed() {
+    // The last frame turned into zeros, and of the one being written behind it a block has come through. The second
+    // time it is its first block, which proves even more.
+    for (present, damage, tail) in
+        [(1, &[][..], Tail::Unprovable), (0, &[Damage { after: 1, before: 2 + 1 }][..], Tail::Torn)]
+    {
+        let disk = TestDisk::default();
+        let frames = build(&disk, &[vec![100], vec![100]]);
+        let (mut journal, _) = open(&disk);
+        journal.commit(&[vec![1; 6000]]).unwrap();
+        let torn = disk.last_write();
+        assert_eq!(torn.length, 2 * BLOCK);
+        spoil(&disk, &frames[1].write, 0, Rot::Zeros, &mut Rng::new(1));
+        spoil(&disk, &torn, 1 - present, Rot::Zeros, &mut Rng::new(1));
+        let (_, recovered) = open(&disk);
+        assert_eq!((&recovered.damage[..], recovered.tail), (damage, tail));
+        assert_eq!(recovered.payloads.len(), 1);
+    }
 }
 
 #[test]

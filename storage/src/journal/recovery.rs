@@ -386,3 +386,14 @@ fn whole_frame(
     }
     content.is_empty().then_some((blocks, payloads))
 }
+
+/// Reads bytes as the first segments of a journal, whatever they are.
+#[must_use]
+pub fn decode(segments: &[&[u8]]) -> Findings {
+    let mut scan = Scan::new();
+    for (sequence, bytes) in (1..).zip(segments) {
+        let blocks = u32::try_from(bytes.len().div_ceil(BLOCK_BYTES)).unwrap_or(u32::MAX);
+        scan.segment(sequence, blocks, bytes);
+    }
+    scan.finish()
+}
