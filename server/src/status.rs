@@ -1,13 +1,303 @@
-//! `dictum status`.
+//! `dictum status`, and the shape of what `DICTUM.STATUS` answers.
 
+use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::cli::connection::{Connection, Endpoint};
+
+/// What a node knows of the cluster: the JSON of `DICTUM.STATUS` and of `GET /v1/status`.
+///
+/// Fields that a node of another version leaves out have their empty value.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct ClusterStatus {
+    /// Version of the node that answers.
+    pub version: String,
+    /// Name of the node that answers.
+    pub node: String,
+    /// Names of all members.
+    pub cluster: Vec<String>,
+    /// Who leads, as far as this node knows.
+    pub leader: Option<String>,
+    /// The leadership's ballot, `round.node`.
+    pub ballot: Option<String>,
+    /// Every partition.
+    pub partitions: Vec<PartitionStatus>,
+    /// Every node, as far as this node knows.
+    pub nodes: Vec<NodeStatus>,
+}
+
+/// One partition.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct PartitionStatus {
+    /// Its bucket's number.
+    pub bucket: u32,
+    /// Its number within the bucket.
+    pub index: u32,
+    /// Who leads it.
+    pub leader: Option<String>,
+    /// The leadership's ballot, `round.node`.
+    pub ballot: Option<String>,
+}
+
+/// One node.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it is the node that answers.
+    pub me: bool,
+    /// Whether it can be reached.
+    pub up: bool,
+    /// `leader`, `follower`, `candidate`, `recovering` or `unknown`.
+    pub role: String,
+    /// Where it serves RESP; empty if unknown.
+    pub resp: String,
+    /// Where it serves HTTP; empty if unknown.
+    pub http: String,
+    /// Where its peers reach it.
+    pub peer: String,
+    /// Position up to which it knows the log to be decided.
+    pub decided: u64,
+    /// Position up to which its own disk has the log.
+    pub persisted: u64,
+    /// Position up to which it has applied the log.
+    pub applied: u64,
+    /// Decided entries that it has not applied.
+    pub lag: u64,
+    /// `ok`, `full` or `unknown`.
+    pub disk: String,
+    /// Its version; empty if unknown.
+    pub version: String,
+    /// Milliseconds since it was last heard of.
+    pub seen_ms_ago: Option<u64>,
+}
+
+impl ClusterStatus {
+    /// Reads `DICTUM.STATUS`'s text.
+    ///
+    /// # Errors
+    /// When it is not the JSON object that it should be.
+    pub fn parse(json: &[u8]) -> Result<ClusterStatus, serde_json::Error> {
+        serde_json::from_slice(json)
+    }
+
+    /// Whether this node knows a leader that it can reach.
+    #[must_use]
+    pub fn has_leader(&self) -> bool {
+        self.leader.as_ref().is_some_and(|leader| {
+            self.nodes.iter().find(|node| node.name == *leader).is_none_or(|node| node.up || node.me)
+        })
+    }
+
+    /// The node that answers, if it lists itself.
+    #[must_use]
+    pub fn me(&self) -> Option<&NodeStatus> {
+        self.nodes.iter().find(|node| node.me)
+    }
+}
 
 /// Arguments of `dictum status`.
 #[derive(clap::Args, Debug)]
-pub struct StatusArguments {}
+#[command(after_help = "Example:\n  dictum status --at 127.0.0.1:7002\n\n\
+    Exit code: 0 if there is a leader, 3 if the node knows none, 1 if no node answers.")]
+pub struct StatusArguments {
+    /// RESP address of any node of the cluster.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7001", env = "DICTUM_AT")]
+    at: String,
+    /// Print the node's answer as one line of JSON.
+    #[arg(long)]
+    json: bool,
+    /// Password, where the cluster asks for one.
+    #[arg(long, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
+    password: Option<String>,
+}
 
 /// Prints the state of a cluster.
 #[must_use]
-pub fn run(_arguments: StatusArguments) -> ExitCode {
-    ExitCode::SUCCESS
+pub fn run(arguments: StatusArguments) -> ExitCode {
+    match ask(&arguments) {
+        Ok(status) => {
+            if arguments.json {
+                println!("{}", serde_json::to_string(&status).expect("plain fields become JSON"));
+            } else {
+                print!("{}", table(&status));
+            }
+            ExitCode::from(if status.has_leader() { 0 } else { 3 })
+        }
+        Err(message) => {
+            eprintln!("dictum status: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn ask(arguments: &StatusArguments) -> Result<ClusterStatus, String> {
+    let endpoint = Endpoint::parse(&arguments.at)?;
+    let mut connection = Connection::open(&endpoint, Some(Duration::from_secs(10))).map_err(|error| {
+        format!(
+            "nothing answers at {endpoint}: {error}\n  Is the node running? `dictum dev` starts three of them on this \
+             machine, the first at 127.0.0.1:7001.\n  Ask another node of the cluster with --at HOST:PORT (its RESP address)."
+        )
+    })?;
+    if let Some(password) = &arguments.password {
+        let reply = connection.call(&[b"AUTH", password.as_bytes()]).map_err(|error| error.to_string())?;
+        if let Some(error) = reply.as_error() {
+            return Err(format!("the node at {endpoint} refuses the password: {error}"));
+        }
+    }
+    let reply = connection.call(&[b"DICTUM.STATUS"]).map_err(|error| {
+        format!(
+            "the node at {endpoint} does not answer: {error}\n  Is that its RESP address, and not HTTP's or the peers'?"
+        )
+    })?;
+    if let Some(error) = reply.as_error() {
+        return Err(if error.starts_with("NOAUTH") {
+            format!("the node at {endpoint} asks for a password: give it by --password or DICTUM_PASSWORD")
+        } else {
+            format!("the server at {endpoint} is no Dictum node, or of another version: {error}")
+        });
+    }
+    reply
+        .as_bytes()
+        .and_then(|json| ClusterStatus::parse(json).ok())
+        .ok_or_else(|| format!("the server at {endpoint} answered something that this version cannot read"))
+}
+
+/// The status for people.
+#[must_use]
+pub fn table(status: &ClusterStatus) -> String {
+    let mut out = String::new();
+    let up = status.nodes.iter().filter(|node| node.up || node.me).count();
+    let leader = match (&status.leader, &status.ballot) {
+        (Some(leader), Some(ballot)) => format!("{leader} leads with ballot {ballot}"),
+        (Some(leader), None) => format!("{leader} leads"),
+        _ => "no leader: nothing can be read or written".to_owned(),
+    };
+    writeln!(out, "{leader} · {up} of {} nodes up · as {} sees it", status.nodes.len(), status.node)
+        .expect("a string takes all text");
+    out.push('\n');
+    let mut rows: Vec<Vec<String>> = vec![
+        ["node", "state", "role", "decided", "persisted", "applied", "lag", "disk", "resp", "http", "version", "seen"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    rows.extend(status.nodes.iter().map(row));
+    out.push_str(&aligned(&rows, &[3, 4, 5, 6]));
+    if status.partitions.len() > 1 {
+        out.push('\n');
+        let mut rows = vec![["bucket", "partition", "leader", "ballot"].map(str::to_owned).to_vec()];
+        rows.extend(status.partitions.iter().map(|partition| {
+            vec![
+                partition.bucket.to_string(),
+                partition.index.to_string(),
+                partition.leader.clone().unwrap_or_else(|| "none".to_owned()),
+                partition.ballot.clone().unwrap_or_default(),
+            ]
+        }));
+        out.push_str(&aligned(&rows, &[0, 1]));
+    }
+    out
+}
+
+fn row(node: &NodeStatus) -> Vec<String> {
+    let known = node.up || node.me;
+    let position = |position: u64| if known { position.to_string() } else { "-".to_owned() };
+    let text = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+    vec![
+        node.name.clone(),
+        if known { "up" } else { "down" }.to_owned(),
+        text(&node.role),
+        position(node.decided),
+        position(node.persisted),
+        position(node.applied),
+        position(node.lag),
+        text(&node.disk),
+        text(&node.resp),
+        text(&node.http),
+        text(&node.version),
+        match node.seen_ms_ago {
+            _ if node.me => "here".to_owned(),
+            Some(ms) if ms < 10_000 => format!("{ms} ms ago"),
+            Some(ms) => format!("{} s ago", ms / 1000),
+            None => "never".to_owned(),
+        },
+    ]
+}
+
+/// Lines up columns; those listed in `numbers` on the right.
+fn aligned(rows: &[Vec<String>], numbers: &[usize]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let width = *width;
+            if numbers.contains(&column) {
+                write!(line, "{cell:>width$}  ").expect("a string takes all text");
+            } else {
+                write!(line, "{cell:<width$}  ").expect("a string takes all text");
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> ClusterStatus {
+        ClusterStatus::parse(
+            br#"{"version":"0.1.0","node":"n1","cluster":["n1","n2"],"leader":"n2","ballot":"3.n2",
+                "partitions":[{"bucket":0,"index":0,"leader":"n2","ballot":"3.n2"}],"from_the_future":1,"nodes":[
+                {"name":"n1","me":true,"up":true,"role":"follower","resp":"127.0.0.1:7001","http":"127.0.0.1:8001",
+                 "peer":"127.0.0.1:9001","decided":1200,"persisted":1201,"applied":1200,"lag":0,"disk":"ok",
+                 "version":"0.1.0","seen_ms_ago":null},
+                {"name":"n2","me":false,"up":true,"role":"leader","resp":"","http":"","peer":"127.0.0.1:9002",
+                 "decided":7,"persisted":7,"applied":7,"lag":0,"disk":"unknown","version":"","seen_ms_ago":12}]}"#,
+        )
+        .expect("the documented shape")
+    }
+
+    #[test]
+    fn the_table_is_aligned() {
+        assert_eq!(
+            table(&example()),
+            "n2 leads with ballot 3.n2 · 2 of 2 nodes up · as n1 sees it\n\
+             \n\
+             node  state  role      decided  persisted  applied  lag  disk     resp            http            version  seen\n\
+             n1    up     follower     1200       1201     1200    0  ok       127.0.0.1:7001  127.0.0.1:8001  0.1.0    here\n\
+             n2    up     leader          7          7        7    0  unknown  -               -               -        12 ms ago\n"
+        );
+    }
+
+    #[test]
+    fn a_leader_that_is_down_is_none() {
+        let mut status = example();
+        assert!(status.has_leader());
+        status.nodes[1].up = false;
+        assert!(!status.has_leader());
+        assert!(table(&status).contains("n2    down   leader          -"));
+        status.leader = None;
+        assert!(!status.has_leader());
+        assert!(table(&status).starts_with("no leader"));
+    }
+
+    #[test]
+    fn nothing_but_an_object_is_a_status() {
+        assert!(ClusterStatus::parse(b"[]garbage").is_err());
+        assert!(ClusterStatus::parse(b"{}").is_ok());
+    }
 }

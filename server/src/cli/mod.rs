@@ -1,5 +1,7 @@
 //! `dictum cli`.
 
+pub mod connection;
+
 use std::process::ExitCode;
 
 /// Arguments of `dictum cli`.

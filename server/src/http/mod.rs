@@ -1,10 +1,54 @@
 //! HTTP/JSON, on a thread of its own: a client of the node through a [`Bridge`].
+//!
+//! - [`request`] reads what several routes take, [`problem`] is every answer that is no success, [`text`] carries
+//!   bytes through URLs and JSON, [`client`] keeps the connections to the node.
+//! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`health`], [`metrics`]; [`openapi`] describes them.
+
+mod body;
+mod client;
+mod conditions;
+mod dictionary;
+mod health;
+mod keys;
+mod metrics;
+mod openapi;
+mod problem;
+mod request;
+mod text;
 
 use std::io;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::Semaphore;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::Value;
+
 use crate::bridge::Bridge;
+use client::{Failure, Pool};
+use metrics::HttpCounts;
+use problem::{Access, Problem};
+use request::Budget;
+
+/// Most HTTP connections of a node; more wait to be accepted.
+const CONNECTIONS_MAX: usize = base::limits::CONNECTIONS_DEFAULT;
+
+/// How long a client may take to send a request's head, and how long a connection may idle between two requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Paths that need no password: they tell nothing, and those who ask them have none.
+const OPEN_PATHS: &[&str] = &["/livez", "/readyz", "/openapi.json"];
 
 /// What the HTTP thread has to know about its node.
 #[derive(Clone, Debug)]
@@ -19,10 +63,161 @@ pub struct HttpOptions {
     pub password: Option<String>,
 }
 
+/// What every handler works with.
+struct Api {
+    pool: Pool,
+    budget: Budget,
+    counts: HttpCounts,
+    options: HttpOptions,
+}
+
+impl Api {
+    /// A command that only looks.
+    async fn read(&self, words: &[&[u8]]) -> Result<Value, Problem> {
+        self.pool.call(words).await.map_err(|failure| Problem::from_failure(failure, Access::Read))
+    }
+
+    /// A command that may change something; carried out once, however often it is sent under the same `once`.
+    async fn write(&self, once: Option<&[u8]>, words: &[&[u8]]) -> Result<Value, Failure> {
+        match once {
+            None => self.pool.call(words).await,
+            Some(id) => {
+                let mut wrapped: Vec<&[u8]> = vec![b"DICTUM.ONCE", id];
+                wrapped.extend_from_slice(words);
+                self.pool.call(&wrapped).await
+            }
+        }
+    }
+}
+
 /// Serves HTTP on `listener` until the process ends. Called on a thread of its own.
 ///
 /// # Errors
 /// When the runtime or the listener cannot be set up.
-pub fn serve(_listener: TcpListener, _bridge: Bridge, _options: HttpOptions) -> io::Result<()> {
-    Ok(())
+pub fn serve(listener: TcpListener, bridge: Bridge, options: HttpOptions) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(async {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        accept(listener, router(bridge, options)).await;
+        Ok(())
+    })
 }
+
+/// What the fuzzer runs: reads `data` as the body of `POST /insertOrUpdate`. Whether it was one.
+pub fn fuzz_body(data: &[u8]) -> bool {
+    body::parse_insert(data).is_ok()
+}
+
+/// Accepts connections for ever.
+async fn accept(listener: tokio::net::TcpListener, router: Router) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                // No file descriptors left, or the client is gone already: the listener itself stays good.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        // A socket that refuses this works all the same, only slower.
+        let _ = stream.set_nodelay(true);
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let mut http = hyper::server::conn::http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+            // An error here is the client's: it went away, or did not speak HTTP.
+            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            drop(place);
+        });
+    }
+}
+
+/// All routes.
+fn router(bridge: Bridge, options: HttpOptions) -> Router {
+    let password = options.password.clone();
+    let api = Arc::new(Api {
+        pool: Pool::new(bridge, password.clone(), options.request_timeout),
+        budget: Budget::new(options.value_bytes_max),
+        counts: HttpCounts::default(),
+        options,
+    });
+    let (router, description) = OpenApiRouter::with_openapi(openapi::head())
+        .routes(routes!(dictionary::get_value))
+        .routes(routes!(dictionary::get_dictionary))
+        .routes(routes!(dictionary::insert_or_update))
+        .routes(routes!(keys::get_key, keys::put_key, keys::delete_key))
+        .routes(routes!(health::livez))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::status))
+        .routes(routes!(metrics::metrics))
+        .split_for_parts();
+    let description = openapi::complete(description, OPEN_PATHS, password.is_some());
+    let description = serde_json::to_string(&description).expect("a description is plain data");
+    let description = bytes::Bytes::from(description);
+    let describe = async move || ([(header::CONTENT_TYPE, "application/json")], description.clone());
+    router
+        // The empty key, which the pattern does not match.
+        .route(keys::PREFIX, axum::routing::get(keys::get_key).put(keys::put_key).delete(keys::delete_key))
+        .route("/openapi.json", axum::routing::get(describe))
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(Arc::clone(&api), authenticate))
+        .layer(middleware::from_fn_with_state(Arc::clone(&api), metrics::count))
+        .with_state(api)
+}
+
+async fn unknown_route(uri: Uri) -> Problem {
+    Problem::not_found(format!(
+        "There is nothing at {}. The routes are listed at /openapi.json.",
+        text::shown(uri.path().as_bytes())
+    ))
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    let message = format!(
+        "{} does not take {method}; the header Allow names the methods that it takes.",
+        text::shown(uri.path().as_bytes())
+    );
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
+}
+
+/// Lets a request pass if it shows the password, or if none is set.
+async fn authenticate(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    if let Some(password) = &api.options.password
+        && !OPEN_PATHS.contains(&request.uri().path())
+        && !shows_password(request.headers(), password)
+    {
+        let message = "Show the cluster's password: Authorization: Bearer PASSWORD, or Basic with the user default.";
+        return Problem::new(StatusCode::UNAUTHORIZED, "NOAUTH", message).into_response();
+    }
+    next.run(request).await
+}
+
+/// Whether the `Authorization` header shows `password`, as a bearer token or as Basic's (any of the names that `AUTH` takes).
+fn shows_password(headers: &HeaderMap, password: &str) -> bool {
+    let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|text| {
+        let (scheme, rest) = text.split_once(' ')?;
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return Some(rest.trim().as_bytes().to_vec());
+        }
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return None;
+        }
+        let pair = STANDARD.decode(rest.trim()).ok()?;
+        let colon = pair.iter().position(|&byte| byte == b':')?;
+        let (name, rest) = pair.split_at(colon);
+        matches!(name, b"" | b"default").then(|| rest[1..].to_vec())
+    });
+    shown.is_some_and(|shown| equal_in_constant_time(&shown, password.as_bytes()))
+}
+
+/// Compares without telling by the time taken where the first difference is. The length may show.
+fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
+    let difference = one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(difference) == 0
+}
+
+#[cfg(test)]
+mod tests;

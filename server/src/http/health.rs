@@ -1,0 +1,107 @@
+//! Whether the node lives, whether it can serve, and what it knows of the cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use serde::Serialize;
+use utoipa::ToSchema;
+use wire::Value;
+
+use super::Api;
+use super::client::strange;
+use super::problem::{Access, Problem};
+use super::request::Query;
+use crate::status::ClusterStatus;
+
+/// How long a probe may take: those who ask give up after a few seconds.
+const PROBE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A probe's good answer.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Health {
+    /// Always `ok`.
+    status: &'static str,
+    /// The node's name.
+    node: String,
+    /// A sentence for people.
+    message: String,
+}
+
+/// Whether the node's loop turns
+///
+/// Says nothing about the cluster. A process that does not answer this should be restarted.
+#[utoipa::path(
+    get,
+    path = "/livez",
+    tag = "operation",
+    responses((status = 200, description = "It turns.", body = Health))
+)]
+pub(super) async fn livez(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Health>, Problem> {
+    Query::parse(&uri, &[])?;
+    let reply = api.pool.call_within(PROBE_PATIENCE, &[b"PING"]).await;
+    reply.map_err(|failure| Problem::from_failure(failure, Access::Read))?;
+    Ok(Json(api.health("The node answers.".to_owned())))
+}
+
+/// Whether the node can serve requests
+///
+/// It can if it is not recovering and knows a leader that it can reach.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "operation",
+    responses((status = 200, description = "It can.", body = Health))
+)]
+pub(super) async fn readyz(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Health>, Problem> {
+    Query::parse(&uri, &[])?;
+    let status = fetch_status(&api, PROBE_PATIENCE).await?;
+    let unready = |message| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", message));
+    if status.me().is_some_and(|me| me.role == "recovering") {
+        return unready("This node recovers what it missed and does not serve yet.");
+    }
+    match &status.leader {
+        Some(leader) if status.has_leader() => Ok(Json(api.health(format!("{leader} leads.")))),
+        Some(_) => unready("This node cannot reach the leader that it knows."),
+        None => unready("This node knows no leader."),
+    }
+}
+
+/// What the node knows of the cluster
+#[utoipa::path(
+    get,
+    path = "/v1/status",
+    tag = "operation",
+    responses((status = 200, description = "Nodes, leader, positions.", body = ClusterStatus))
+)]
+pub(super) async fn status(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<ClusterStatus>, Problem> {
+    Query::parse(&uri, &[])?;
+    fetch_status(&api, api.pool.patience()).await.map(Json)
+}
+
+/// Asks the node for its status.
+pub(super) async fn fetch_status(api: &Api, patience: Duration) -> Result<ClusterStatus, Problem> {
+    let reply = api.pool.call_within(patience, &[b"DICTUM.STATUS"]).await;
+    let reply = reply.map_err(|failure| Problem::from_failure(failure, Access::Read))?;
+    let Some(json) = reply.as_bytes() else {
+        return Err(Problem::from_failure(strange("DICTUM.STATUS", &reply), Access::Read));
+    };
+    ClusterStatus::parse(json).map_err(|error| Problem::internal(format!("DICTUM.STATUS cannot be read: {error}.")))
+}
+
+/// Asks the node for `INFO`.
+pub(super) async fn fetch_info(api: &Api) -> Result<String, Problem> {
+    let reply = api.read(&[b"INFO", b"everything"]).await?;
+    match &reply {
+        Value::Bulk(text) | Value::Verbatim { text, .. } => Ok(String::from_utf8_lossy(text).into_owned()),
+        other => Err(Problem::from_failure(strange("INFO", other), Access::Read)),
+    }
+}
+
+impl Api {
+    fn health(&self, message: String) -> Health {
+        Health { status: "ok", node: self.options.node.clone(), message }
+    }
+}

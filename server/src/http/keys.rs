@@ -1,0 +1,251 @@
+//! `/v1/keys/{key}`: values as they are, with their revision as entity tag.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use tokio::time::Instant;
+use wire::Value;
+
+use super::Api;
+use super::client::strange;
+use super::conditions::{Conditions, Plan, Verdict, etag};
+use super::problem::{Access, Problem};
+use super::request::{HeldBody, Query, idempotency_key, read_body};
+use super::text::{RawBytes, percent_decode, shown};
+
+/// Where the keys are.
+pub(super) const PREFIX: &str = "/v1/keys/";
+
+/// How often a condition that needs a look at the key is tried, if others keep changing the key in between.
+const ATTEMPTS_MAX: usize = 16;
+
+/// Reads a value
+///
+/// HEAD answers the same without the bytes.
+#[utoipa::path(
+    get,
+    path = "/v1/keys/{key}",
+    tag = "keys",
+    params(
+        ("key" = String, Path, description = "The key, percent-encoded; any bytes.", min_length = 1),
+        ("If-None-Match" = Option<String>, Header, description = "Answer 304 if the revision is one of these."),
+        ("If-Match" = Option<String>, Header, description = "Answer 412 unless the revision is one of these."),
+    ),
+    responses(
+        (status = 200, description = "The value.", body = RawBytes, content_type = "application/octet-stream",
+            headers(("ETag" = String, description = "The revision of the key's last change, in quotes."))),
+        (status = 304, description = "The revision is one of those in If-None-Match.",
+            headers(("ETag" = String, description = "The revision of the key's last change, in quotes."))),
+        (status = 404, description = "There is no such key.", body = Problem),
+        (status = 409, description = "The key holds something else than a string.", body = Problem),
+        (status = 412, description = "The revision is none of those in If-Match.", body = Problem),
+    )
+)]
+pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+    let deadline = Instant::now() + api.pool.patience();
+    let key = key_of(&uri)?;
+    Query::parse(&uri, &[])?;
+    let conditions = Conditions::parse(&headers)?;
+    let found = fetch(&api, &key).await?;
+    match (conditions.judge(found.as_ref().map(|(_, revision)| *revision)), found) {
+        (Verdict::Mismatch, _) => Err(Problem::precondition_failed()),
+        (Verdict::NotModified, Some((_, revision))) => {
+            Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag(revision))]).into_response())
+        }
+        (_, None) => Err(no_such_key(&key)),
+        (_, Some((value, revision))) => {
+            let share = api.budget.take(value.len(), deadline).await?;
+            let body = Body::new(HeldBody::new(Bytes::from(value), share));
+            let headers = [
+                (header::ETAG, etag(revision)),
+                (header::CONTENT_TYPE, header::HeaderValue::from_static("application/octet-stream")),
+                (header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache")),
+            ];
+            Ok((headers, body).into_response())
+        }
+    }
+}
+
+/// Stores a value
+///
+/// Answers only when the write is decided: a majority of the nodes has it on disk.
+#[utoipa::path(
+    put,
+    path = "/v1/keys/{key}",
+    tag = "keys",
+    params(
+        ("key" = String, Path, description = "The key, percent-encoded; any bytes.", min_length = 1),
+        ("ttl_ms" = Option<i64>, Query, minimum = 1, maximum = 4_000_000_000_000_i64,
+            description = "Remove the key after so many milliseconds."),
+        ("If-Match" = Option<String>, Header, description = "Store only if the revision is one of these (* for any)."),
+        ("If-None-Match" = Option<String>, Header, description = "Store only if the revision is none of these (* if there is no such key)."),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 256,
+            description = "The request may be repeated under this key and is carried out once. \
+            With it, a condition may be only `If-Match` with one tag, or `If-None-Match: *`."),
+    ),
+    request_body(content = RawBytes, content_type = "application/octet-stream", description = "The value."),
+    responses(
+        (status = 204, description = "Stored: decided by a majority and on its disks.",
+            headers(("ETag" = String, description = "The new revision, in quotes."))),
+        (status = 408, description = "The body did not arrive in time.", body = Problem),
+        (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
+        (status = 413, description = "The value is longer than the server stores.", body = Problem),
+        (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
+    )
+)]
+pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let key = key_of(&parts.uri)?;
+    let query = Query::parse(&parts.uri, &["ttl_ms"])?;
+    let ttl_ms = query.get("ttl_ms").map(parse_ttl).transpose()?;
+    let conditions = Conditions::parse(&parts.headers)?;
+    let once = once_of(&parts.headers, &conditions)?;
+    let limit = api.options.value_bytes_max;
+    let (value, _share) = read_body(&api.budget, &parts.headers, body, limit, limit).await?;
+    let ttl_ms = ttl_ms.map(|ttl_ms| ttl_ms.to_string());
+    let mut words: Vec<&[u8]> = vec![b"DICTUM.SET", &key, &value];
+    if let Some(ttl_ms) = &ttl_ms {
+        words.extend([&b"PX"[..], ttl_ms.as_bytes()]);
+    }
+    match conditional(&api, &key, &conditions, once, &words).await? {
+        Value::Integer(revision) => {
+            Ok((StatusCode::NO_CONTENT, [(header::ETAG, etag(revision.unsigned_abs()))]).into_response())
+        }
+        other => Err(Problem::from_failure(strange("DICTUM.SET", &other), Access::Write)),
+    }
+}
+
+/// Removes a key
+///
+/// Answers only when the removal is decided: a majority of the nodes has it on disk.
+#[utoipa::path(
+    delete,
+    path = "/v1/keys/{key}",
+    tag = "keys",
+    params(
+        ("key" = String, Path, description = "The key, percent-encoded; any bytes.", min_length = 1),
+        ("If-Match" = Option<String>, Header, description = "Remove only if the revision is one of these (* for any)."),
+        ("If-None-Match" = Option<String>, Header, description = "Remove only if the revision is none of these."),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 256,
+            description = "The request may be repeated under this key and is carried out once. \
+            With it, a condition may be only `If-Match` with one tag."),
+    ),
+    responses(
+        (status = 204, description = "Removed: decided by a majority and on its disks."),
+        (status = 404, description = "There is no such key.", body = Problem),
+        (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
+    )
+)]
+pub(super) async fn delete_key(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+    let key = key_of(&uri)?;
+    Query::parse(&uri, &[])?;
+    let conditions = Conditions::parse(&headers)?;
+    let once = once_of(&headers, &conditions)?;
+    match conditional(&api, &key, &conditions, once, &[b"DICTUM.DEL", &key]).await? {
+        Value::Integer(1) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Value::Integer(0) if conditions.judge(None) == Verdict::Mismatch => Err(Problem::precondition_failed()),
+        Value::Integer(0) => Err(no_such_key(&key)),
+        other => Err(Problem::from_failure(strange("DICTUM.DEL", &other), Access::Write)),
+    }
+}
+
+/// Runs a write under its conditions and returns its reply, which is never nil: that is 412.
+///
+/// Where the conditions are more than `IFREVISION` can say, the present revision is judged first, and the write
+/// insists on that revision; if somebody else was faster, the judgement is repeated.
+async fn conditional(
+    api: &Api,
+    key: &[u8],
+    conditions: &Conditions,
+    once: Option<&[u8]>,
+    words: &[&[u8]],
+) -> Result<Value, Problem> {
+    let exact = match conditions.plan() {
+        Plan::Unconditional => None,
+        Plan::Exactly(revision) => Some(revision),
+        Plan::LookFirst => {
+            for _ in 0..ATTEMPTS_MAX {
+                let present = fetch(api, key).await?.map(|(_, revision)| revision);
+                if conditions.judge(present) != Verdict::Go {
+                    return Err(Problem::precondition_failed());
+                }
+                if let Some(reply) = write_if(api, once, words, Some(present.unwrap_or(0))).await? {
+                    return Ok(reply);
+                }
+            }
+            return Err(Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "BUSY",
+                "Others keep changing this key. Nothing was done; try again.",
+            ));
+        }
+    };
+    write_if(api, once, words, exact).await?.ok_or_else(Problem::precondition_failed)
+}
+
+/// A write that insists on a revision; `None` if the key has another.
+async fn write_if(
+    api: &Api,
+    once: Option<&[u8]>,
+    words: &[&[u8]],
+    revision: Option<u64>,
+) -> Result<Option<Value>, Problem> {
+    let text = revision.map(|revision| revision.to_string());
+    let mut words = words.to_vec();
+    if let Some(text) = &text {
+        words.extend([&b"IFREVISION"[..], text.as_bytes()]);
+    }
+    let reply = api.write(once, &words).await.map_err(|failure| Problem::from_failure(failure, Access::Write))?;
+    Ok((!reply.is_null()).then_some(reply))
+}
+
+/// A key's value and revision.
+pub(super) async fn fetch(api: &Api, key: &[u8]) -> Result<Option<(Vec<u8>, u64)>, Problem> {
+    let reply = api.read(&[b"DICTUM.GET", key]).await?;
+    match reply {
+        Value::Null | Value::NullArray => Ok(None),
+        Value::Array(mut parts) => match (parts.pop(), parts.pop(), parts.is_empty()) {
+            (Some(Value::Integer(revision)), Some(Value::Bulk(value)), true) => {
+                Ok(Some((value, revision.unsigned_abs())))
+            }
+            _ => Err(Problem::internal("The node answered DICTUM.GET with something else than value and revision.")),
+        },
+        other => Err(Problem::from_failure(strange("DICTUM.GET", &other), Access::Read)),
+    }
+}
+
+/// The answer for a key that is not there.
+pub(super) fn no_such_key(key: &[u8]) -> Problem {
+    Problem::not_found(format!("There is no key {}.", shown(key)))
+}
+
+/// The key in the path, any bytes.
+fn key_of(uri: &Uri) -> Result<Vec<u8>, Problem> {
+    percent_decode(uri.path().strip_prefix(PREFIX).unwrap_or_default(), false)
+        .ok_or_else(|| Problem::bad_request("The key has a % that is not followed by two hexadecimal digits."))
+}
+
+fn parse_ttl(text: &[u8]) -> Result<u64, Problem> {
+    const TTL_MS_MAX: u64 = 4_000_000_000_000;
+    std::str::from_utf8(text)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+        .and_then(|text| text.parse().ok())
+        .filter(|ttl_ms| (1..=TTL_MS_MAX).contains(ttl_ms))
+        .ok_or_else(|| Problem::bad_request(format!("ttl_ms must be a number of milliseconds from 1 to {TTL_MS_MAX}.")))
+}
+
+/// The idempotency key, where the conditions can be repeated as well: those that a single command can check.
+fn once_of<'a>(headers: &'a HeaderMap, conditions: &Conditions) -> Result<Option<&'a [u8]>, Problem> {
+    let once = idempotency_key(headers)?;
+    if once.is_some() && conditions.plan() == Plan::LookFirst {
+        return Err(Problem::bad_request(
+            "With Idempotency-Key, a condition may be only If-Match with one tag, or If-None-Match: *.",
+        ));
+    }
+    Ok(once)
+}

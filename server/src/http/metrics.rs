@@ -1,0 +1,308 @@
+//! `/metrics`: the node's own figures and HTTP's, in Prometheus's text format (version 0.0.4).
+//!
+//! The node counts, and says so in `INFO` and `DICTUM.STATUS`; nothing is counted a second time here. What the node
+//! does not tell is left out rather than given as zero.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::Api;
+use super::health::{fetch_info, fetch_status};
+use super::problem::Problem;
+use super::request::Query;
+use crate::status::{ClusterStatus, NodeStatus};
+
+/// Fields of `INFO` that become metrics: field, metric, kind, help.
+const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
+    ("uptime_in_seconds", "dictum_uptime_seconds", "gauge", "Seconds since the node started."),
+    (
+        "connected_clients",
+        "dictum_clients_connected",
+        "gauge",
+        "Client connections that are open, HTTP's own included.",
+    ),
+    ("blocked_clients", "dictum_clients_blocked", "gauge", "Clients that wait in a blocking command."),
+    ("used_memory", "dictum_memory_used_bytes", "gauge", "Bytes that the state occupies, as the node counts them."),
+    ("used_memory_rss", "dictum_memory_resident_bytes", "gauge", "Bytes of memory that the process holds."),
+    ("total_connections_received", "dictum_connections_total", "counter", "Client connections since the start."),
+    (
+        "rejected_connections",
+        "dictum_connections_rejected_total",
+        "counter",
+        "Client connections refused over the limit.",
+    ),
+    ("total_commands_processed", "dictum_commands_total", "counter", "Commands since the start."),
+    ("total_error_replies", "dictum_error_replies_total", "counter", "Error replies since the start."),
+    ("total_net_input_bytes", "dictum_client_input_bytes_total", "counter", "Bytes received from clients."),
+    ("total_net_output_bytes", "dictum_client_output_bytes_total", "counter", "Bytes sent to clients."),
+    ("expired_keys", "dictum_expired_keys_total", "counter", "Keys that reached their deadline."),
+    ("keyspace_hits", "dictum_keyspace_hits_total", "counter", "Reads of keys that existed."),
+    ("keyspace_misses", "dictum_keyspace_misses_total", "counter", "Reads of keys that did not exist."),
+];
+
+/// Upper bounds of the latency histogram, in seconds.
+const LATENCY_BOUNDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+
+/// What HTTP counts of itself.
+#[derive(Default)]
+pub(super) struct HttpCounts {
+    routes: Mutex<BTreeMap<RouteKey, RouteCounts>>,
+}
+
+/// Method, route and status: all from small fixed sets, so the table cannot be made to grow.
+type RouteKey = (&'static str, String, u16);
+
+#[derive(Clone, Default)]
+struct RouteCounts {
+    requests: u64,
+    seconds: f64,
+    buckets: [u64; LATENCY_BOUNDS.len()],
+}
+
+impl HttpCounts {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RouteKey, RouteCounts>> {
+        // Nothing that runs under this lock can panic half way through a change.
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, key: RouteKey, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let mut routes = self.lock();
+        let counts = routes.entry(key).or_default();
+        counts.requests += 1;
+        counts.seconds += seconds;
+        for (bucket, bound) in counts.buckets.iter_mut().zip(LATENCY_BOUNDS) {
+            *bucket += u64::from(seconds <= bound);
+        }
+    }
+}
+
+/// Counts every request: until its answer begins.
+pub(super) async fn count(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let method = match request.method().as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "PUT" => "PUT",
+        "POST" => "POST",
+        "DELETE" => "DELETE",
+        _ => "other",
+    };
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let response = next.run(request).await;
+    api.counts.count((method, route, response.status().as_u16()), begun.elapsed());
+    response
+}
+
+/// Figures for Prometheus
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "operation",
+    responses((status = 200, description = "Text format, version 0.0.4.", body = String, content_type = "text/plain"))
+)]
+pub(super) async fn metrics(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
+    Query::parse(&uri, &[])?;
+    let status = fetch_status(&api, api.pool.patience()).await?;
+    let info = fetch_info(&api).await?;
+    let mut text = Exposition::default();
+    write_status(&mut text, &status);
+    write_info(&mut text, &info);
+    write_http(&mut text, &api.counts);
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.text).into_response())
+}
+
+/// Text format under construction.
+#[derive(Default)]
+struct Exposition {
+    text: String,
+}
+
+impl Exposition {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}").expect("a string takes all text");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        self.text.push_str(name);
+        for (index, (label, text)) in labels.iter().enumerate() {
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let before = if index == 0 { '{' } else { ',' };
+            write!(self.text, "{before}{label}=\"{text}\"").expect("a string takes all text");
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+        writeln!(self.text, " {value}").expect("a string takes all text");
+    }
+
+    /// One sample for each node.
+    fn nodes<V: std::fmt::Display>(
+        &mut self,
+        status: &ClusterStatus,
+        name: &str,
+        help: &str,
+        value: impl Fn(&NodeStatus) -> Option<V>,
+    ) {
+        self.family(name, "gauge", help);
+        for node in &status.nodes {
+            if let Some(value) = value(node) {
+                self.sample(name, &[("node", &node.name)], value);
+            }
+        }
+    }
+}
+
+fn write_status(out: &mut Exposition, status: &ClusterStatus) {
+    out.family("dictum_node_info", "gauge", "The node that answers; always 1.");
+    out.sample("dictum_node_info", &[("node", &status.node), ("version", &status.version)], 1);
+    out.family("dictum_has_leader", "gauge", "Whether the node knows a leader that it can reach.");
+    out.sample("dictum_has_leader", &[], u8::from(status.has_leader()));
+    if let Some(round) = status.ballot.as_ref().and_then(|ballot| ballot.split('.').next()?.parse::<u64>().ok()) {
+        out.family("dictum_ballot_round", "gauge", "Round of the leadership's ballot: grows with every election.");
+        out.sample("dictum_ballot_round", &[], round);
+    }
+    out.nodes(status, "dictum_node_up", "Whether the node can be reached from here.", |node| {
+        Some(u8::from(node.up || node.me))
+    });
+    out.nodes(status, "dictum_node_leads", "Whether the node leads.", |node| {
+        Some(u8::from(status.leader.as_ref() == Some(&node.name)))
+    });
+    out.family("dictum_node_role", "gauge", "The node's role; always 1.");
+    for node in &status.nodes {
+        out.sample("dictum_node_role", &[("node", &node.name), ("role", &node.role)], 1);
+    }
+    let known = |node: &NodeStatus, figure: u64| (node.up || node.me).then_some(figure);
+    out.nodes(
+        status,
+        "dictum_log_decided_position",
+        "Position up to which the node knows the log to be decided.",
+        |node| known(node, node.decided),
+    );
+    out.nodes(status, "dictum_log_persisted_position", "Position up to which the node's disk has the log.", |node| {
+        known(node, node.persisted)
+    });
+    out.nodes(status, "dictum_log_applied_position", "Position up to which the node has applied the log.", |node| {
+        known(node, node.applied)
+    });
+    out.nodes(status, "dictum_log_lag_entries", "Decided entries that the node has not applied.", |node| {
+        known(node, node.lag)
+    });
+    out.nodes(status, "dictum_disk_full", "Whether the node's disk has no room.", |node| {
+        (node.disk != "unknown" && !node.disk.is_empty()).then(|| u8::from(node.disk == "full"))
+    });
+    out.nodes(status, "dictum_node_seen_seconds_ago", "Seconds since the node was last heard of.", |node| {
+        node.seen_ms_ago.map(|ms| ms as f64 / 1000.0)
+    });
+}
+
+fn write_info(out: &mut Exposition, info: &str) {
+    let fields: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
+    for (field, name, kind, help) in INFO_METRICS {
+        if let Some(number) = fields.get(field).and_then(|text| text.parse::<f64>().ok()) {
+            out.family(name, kind, help);
+            out.sample(name, &[], number);
+        }
+    }
+    let Some(keyspace) = fields.contains_key("redis_version").then(|| fields.get("db0").copied().unwrap_or("")) else {
+        return;
+    };
+    // A keyspace without keys has no line.
+    let figure = |name: &str| {
+        keyspace
+            .split(',')
+            .find_map(|part| part.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    out.family("dictum_keys", "gauge", "Keys.");
+    out.sample("dictum_keys", &[], figure("keys"));
+    out.family("dictum_keys_with_deadline", "gauge", "Keys that will expire.");
+    out.sample("dictum_keys_with_deadline", &[], figure("expires"));
+}
+
+fn write_http(out: &mut Exposition, counts: &HttpCounts) {
+    let routes = counts.lock().clone();
+    const REQUESTS: &str = "dictum_http_requests_total";
+    out.family(REQUESTS, "counter", "HTTP requests by route and status.");
+    let mut latencies: BTreeMap<(&str, &str), RouteCounts> = BTreeMap::new();
+    for ((method, route, status), counts) in &routes {
+        let status = status.to_string();
+        out.sample(REQUESTS, &[("method", method), ("route", route), ("status", &status)], counts.requests);
+        let sum = latencies.entry((method, route)).or_default();
+        sum.requests += counts.requests;
+        sum.seconds += counts.seconds;
+        for (bucket, more) in sum.buckets.iter_mut().zip(counts.buckets) {
+            *bucket += more;
+        }
+    }
+    const LATENCY: &str = "dictum_http_request_duration_seconds";
+    out.family(LATENCY, "histogram", "Seconds from an HTTP request's head to the head of its answer.");
+    for ((method, route), counts) in latencies {
+        let labels = [("method", method), ("route", route)];
+        for (bucket, bound) in counts.buckets.iter().zip(LATENCY_BOUNDS) {
+            out.sample(&format!("{LATENCY}_bucket"), &[labels[0], labels[1], ("le", &bound.to_string())], bucket);
+        }
+        out.sample(&format!("{LATENCY}_bucket"), &[labels[0], labels[1], ("le", "+Inf")], counts.requests);
+        out.sample(&format!("{LATENCY}_sum"), &labels, counts.seconds);
+        out.sample(&format!("{LATENCY}_count"), &labels, counts.requests);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_becomes_metrics() {
+        let mut out = Exposition::default();
+        write_info(
+            &mut out,
+            "# Server\r\nredis_version:7.4.0\r\nuptime_in_seconds:12\r\n\r\ndb0:keys=3,expires=1,avg_ttl=0\r\n",
+        );
+        assert_eq!(
+            out.text,
+            "# HELP dictum_uptime_seconds Seconds since the node started.\n\
+             # TYPE dictum_uptime_seconds gauge\n\
+             dictum_uptime_seconds 12\n\
+             # HELP dictum_keys Keys.\n\
+             # TYPE dictum_keys gauge\n\
+             dictum_keys 3\n\
+             # HELP dictum_keys_with_deadline Keys that will expire.\n\
+             # TYPE dictum_keys_with_deadline gauge\n\
+             dictum_keys_with_deadline 1\n"
+        );
+    }
+
+    #[test]
+    fn requests_are_counted_by_route_and_sorted_into_buckets() {
+        let counts = HttpCounts::default();
+        counts.count(("GET", "/getValue".to_owned(), 200), Duration::from_micros(700));
+        counts.count(("GET", "/getValue".to_owned(), 404), Duration::from_secs(7));
+        let mut out = Exposition::default();
+        write_http(&mut out, &counts);
+        for line in [
+            "dictum_http_requests_total{method=\"GET\",route=\"/getValue\",status=\"404\"} 1",
+            "dictum_http_request_duration_seconds_bucket{method=\"GET\",route=\"/getValue\",le=\"0.0005\"} 0",
+            "dictum_http_request_duration_seconds_bucket{method=\"GET\",route=\"/getValue\",le=\"0.001\"} 1",
+            "dictum_http_request_duration_seconds_bucket{method=\"GET\",route=\"/getValue\",le=\"5\"} 1",
+            "dictum_http_request_duration_seconds_bucket{method=\"GET\",route=\"/getValue\",le=\"+Inf\"} 2",
+            "dictum_http_request_duration_seconds_count{method=\"GET\",route=\"/getValue\"} 2",
+        ] {
+            assert!(out.text.lines().any(|have| have == line), "{line}\n{}", out.text);
+        }
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        let mut out = Exposition::default();
+        out.sample("m", &[("l", "a\"b\\c\nd")], 1);
+        assert_eq!(out.text, "m{l=\"a\\\"b\\\\c\\nd\"} 1\n");
+    }
+}

@@ -1,0 +1,86 @@
+//! `/openapi.json`: what every route takes and answers.
+//!
+//! The routes describe what is their own; what any of them may answer is added here, so that it cannot be forgotten.
+
+use utoipa::openapi::header::Header;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{
+    Components, ContentBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
+    Response, ResponseBuilder, Type,
+};
+
+/// What any route may answer beside its own.
+const COMMON: &[(&str, &str)] = &[
+    ("400", "The request is malformed: a parameter, a header or the body."),
+    ("404", "There is no such route."),
+    ("405", "The route does not take this method; the header Allow names those that it takes."),
+    ("413", "The body is larger than the server takes."),
+    ("500", "The server is at fault."),
+    ("503", "CLUSTERDOWN: no leader can be reached, or BUSY: too much is under way. Nothing was done; try again."),
+    ("504", "UNKNOWN: a write may or may not have been done. Repeat it with an Idempotency-Key, or read the key."),
+];
+
+/// The description's head: what does not belong to any route.
+pub(super) fn head() -> OpenApi {
+    let info = InfoBuilder::new()
+        .title("Dictum")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "Dictum over HTTP. A success of a write means: decided by a majority of the nodes and on their disks. \
+             A read is linearizable. Everything that is no success answers `{\"code\": …, \"message\": …}`.",
+        ))
+        .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
+        .build();
+    let tag = |name: &str, text: &str| TagBuilder::new().name(name).description(Some(text)).build();
+    OpenApiBuilder::new()
+        .info(info)
+        .tags(Some([
+            tag("dictionary", "The replicated dictionary: JSON in, JSON out."),
+            tag("keys", "Values as raw bytes, with revisions as entity tags."),
+            tag("operation", "Health, figures and the state of the cluster."),
+        ]))
+        .build()
+}
+
+/// Adds to each operation what any of them may answer; and how to show the password, where one is needed.
+pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) -> OpenApi {
+    let components = api.components.get_or_insert_with(Components::new);
+    if password {
+        components.add_security_scheme("basic", SecurityScheme::Http(Http::new(HttpAuthScheme::Basic)));
+        components.add_security_scheme("bearer", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    }
+    for (path, item) in &mut api.paths.paths {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            for (status, text) in COMMON {
+                add(operation, status, text);
+            }
+            if password && !open_paths.contains(&path.as_str()) {
+                add(operation, "401", "The password is missing or wrong.");
+                let requirement = |name: &str| SecurityRequirement::new(name, [] as [&str; 0]);
+                operation.security = Some(vec![requirement("basic"), requirement("bearer")]);
+            }
+        }
+    }
+    api
+}
+
+fn add(operation: &mut Operation, status: &str, text: &str) {
+    let responses = &mut operation.responses.responses;
+    let response = responses.entry(status.to_owned()).or_insert_with(|| RefOr::T(problem(text)));
+    if let RefOr::T(response) = response
+        && status == "503"
+    {
+        let seconds = ObjectBuilder::new().schema_type(Type::Integer).build();
+        let mut header = Header::new(seconds);
+        header.description = Some("Seconds after which to try again.".to_owned());
+        response.headers.insert("Retry-After".to_owned(), header.into());
+    }
+}
+
+fn problem(text: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    ResponseBuilder::new().description(text).content("application/json", content).build()
+}

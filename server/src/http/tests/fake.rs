@@ -1,0 +1,225 @@
+//! A node of one thread that knows as many commands as HTTP uses, and fails on request.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, mpsc};
+
+use bytes::Bytes;
+use wire::{Protocol, Request as Command, RequestParser, Value};
+
+use crate::bridge::{Bridge, ReplyLine, Request, bridge};
+
+/// How the node behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mood {
+    /// As it should.
+    Good,
+    /// There is no leader.
+    Leaderless,
+    /// Writes have an open outcome.
+    Unsure,
+    /// No room for writes.
+    Full,
+    /// No answer at all, but to HELLO.
+    Silent,
+    /// Closes every connection on its first command.
+    Rude,
+}
+
+/// What the tests see of it.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) records: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
+    pub(super) revision: u64,
+    /// Name and words of each command, in order.
+    pub(super) commands: Vec<Vec<Vec<u8>>>,
+    pub(super) opened: usize,
+    pub(super) closed: usize,
+    outcomes: BTreeMap<Vec<u8>, Value>,
+    mood: Option<Mood>,
+    /// Changes a key just before each DICTUM.SET is looked at, so many times.
+    pub(super) interference: usize,
+}
+
+#[derive(Clone)]
+pub(super) struct FakeNode {
+    pub(super) state: Arc<Mutex<State>>,
+}
+
+struct Session {
+    line: ReplyLine,
+    parser: RequestParser,
+    authenticated: bool,
+}
+
+impl FakeNode {
+    /// Starts it; it ends with the last handle to the bridge.
+    pub(super) fn start(password: Option<&'static str>) -> (FakeNode, Bridge) {
+        let (wake, wakes) = mpsc::channel();
+        let (bridge, requests) = bridge(Arc::new(AtomicU64::new(1)), Arc::new(move || wake.send(()).unwrap_or(())));
+        let node = FakeNode { state: Arc::default() };
+        let handle = node.clone();
+        std::thread::spawn(move || {
+            let mut sessions: BTreeMap<u64, Session> = BTreeMap::new();
+            // The requests' end keeps the waker alive, so the thread ends with the test's process.
+            while wakes.recv().is_ok() {
+                let mut list = Vec::new();
+                requests.take(&mut list);
+                for request in list {
+                    handle.on_request(&mut sessions, request, password);
+                }
+            }
+        });
+        (node, bridge)
+    }
+
+    pub(super) fn set_mood(&self, mood: Mood) {
+        self.lock().mood = Some(mood);
+    }
+
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no test panics under this lock")
+    }
+
+    fn on_request(&self, sessions: &mut BTreeMap<u64, Session>, request: Request, password: Option<&str>) {
+        match request {
+            Request::Open { connection, line, .. } => {
+                self.lock().opened += 1;
+                let authenticated = password.is_none();
+                sessions.insert(
+                    connection,
+                    Session { line, parser: RequestParser::new(Default::default()), authenticated },
+                );
+            }
+            Request::Close { connection } => {
+                self.lock().closed += 1;
+                sessions.remove(&connection);
+            }
+            Request::Send { connection, bytes } => {
+                let Some(session) = sessions.get_mut(&connection) else { return };
+                session.line.consumed(bytes.len());
+                let mut input = &bytes[..];
+                let mut out = Vec::new();
+                let mut rude = false;
+                while let Some(Command::Command(words)) = session.parser.next(&mut input).expect("HTTP speaks RESP") {
+                    let words: Vec<Vec<u8>> = words.iter().map(<[u8]>::to_vec).collect();
+                    let mut state = self.lock();
+                    state.commands.push(words.clone());
+                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                    if words[0] == b"HELLO" {
+                        let shown = words.iter().position(|word| *word == b"AUTH").map(|at| words[at + 2]);
+                        session.authenticated |= shown == password.map(str::as_bytes);
+                        Value::Map(vec![(Value::bulk("proto"), Value::Integer(3))]).encode(&mut out, Protocol::Resp3);
+                        continue;
+                    }
+                    match state.mood {
+                        _ if !session.authenticated => {
+                            Value::Error("NOAUTH Authentication required.".into()).encode(&mut out, Protocol::Resp3);
+                        }
+                        Some(Mood::Silent) => {}
+                        Some(Mood::Rude) => rude = true,
+                        _ => {
+                            // A pushed message may come before any reply.
+                            Value::Push(vec![Value::bulk("message")]).encode(&mut out, Protocol::Resp3);
+                            state.answer(&words).encode(&mut out, Protocol::Resp3);
+                        }
+                    }
+                }
+                // In two pieces, cut anywhere.
+                let half = out.len() / 2;
+                let rest = out.split_off(half);
+                session.line.reply(Bytes::from(out));
+                session.line.reply(Bytes::from(rest));
+                if rude {
+                    sessions.remove(&connection);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn answer(&mut self, words: &[&[u8]]) -> Value {
+        let error = |text: &str| Value::Error(text.to_owned());
+        let is_write = matches!(words[0], b"DICTUM.SET" | b"DICTUM.DEL" | b"DICTUM.ONCE");
+        match self.mood {
+            Some(Mood::Leaderless) if !matches!(words[0], b"PING" | b"DICTUM.STATUS" | b"INFO") => {
+                return error("CLUSTERDOWN No leader can be reached");
+            }
+            Some(Mood::Unsure) if is_write => return error("UNKNOWN The write may or may not be done"),
+            Some(Mood::Full) if is_write => return error("OOM No room"),
+            _ => {}
+        }
+        match words {
+            [b"PING"] => Value::Simple("PONG".into()),
+            [b"DICTUM.GET", key] => self.records.get(*key).map_or(Value::Null, |(value, revision)| {
+                Value::Array(vec![Value::bulk(value), Value::Integer(*revision as i64)])
+            }),
+            [b"DICTUM.SET", key, value, options @ ..] => {
+                if self.interference > 0 {
+                    self.interference -= 1;
+                    self.revision += 1;
+                    self.records.insert(key.to_vec(), (b"interference".to_vec(), self.revision));
+                }
+                if !self.meets(key, options) {
+                    return Value::Null;
+                }
+                self.revision += 1;
+                self.records.insert(key.to_vec(), (value.to_vec(), self.revision));
+                Value::Integer(self.revision as i64)
+            }
+            [b"DICTUM.DEL", key, options @ ..] => {
+                if !self.records.contains_key(*key) {
+                    return Value::Integer(0);
+                }
+                if !self.meets(key, options) {
+                    return Value::Null;
+                }
+                self.records.remove(*key);
+                Value::Integer(1)
+            }
+            [b"DICTUM.ONCE", id, rest @ ..] => {
+                if let Some(outcome) = self.outcomes.get(*id) {
+                    return outcome.clone();
+                }
+                let outcome = self.answer(rest);
+                self.outcomes.insert(id.to_vec(), outcome.clone());
+                outcome
+            }
+            [b"SCAN", cursor, ..] => {
+                const PAGE: usize = 3;
+                let start: usize = std::str::from_utf8(cursor).expect("digits").parse().expect("a number");
+                let keys: Vec<Value> = self.records.keys().skip(start).take(PAGE).map(Value::bulk).collect();
+                let next = if start + PAGE < self.records.len() { start + PAGE } else { 0 };
+                Value::Array(vec![Value::bulk(next.to_string()), Value::Array(keys)])
+            }
+            [b"STRLEN", key] => Value::Integer(self.records.get(*key).map_or(0, |(value, _)| value.len() as i64)),
+            [b"MGET", keys @ ..] => Value::Array(
+                keys.iter()
+                    .map(|key| self.records.get(*key).map_or(Value::Null, |(value, _)| Value::bulk(value)))
+                    .collect(),
+            ),
+            [b"INFO", ..] => Value::Verbatim {
+                format: *b"txt",
+                text:
+                    b"# Server\r\nredis_version:7.4.0\r\nuptime_in_seconds:5\r\n# Keyspace\r\ndb0:keys=2,expires=1\r\n"
+                        .to_vec(),
+            },
+            [b"DICTUM.STATUS"] => {
+                let leader = if self.mood == Some(Mood::Leaderless) { "null" } else { "\"n1\"" };
+                Value::bulk(format!(
+                    "{{\"version\":\"0.1.0\",\"node\":\"n1\",\"cluster\":[\"n1\"],\"leader\":{leader},\"ballot\":\"2.n1\",\
+                     \"partitions\":[],\"nodes\":[{{\"name\":\"n1\",\"me\":true,\"up\":true,\"role\":\"leader\",\
+                     \"decided\":9,\"persisted\":9,\"applied\":8,\"lag\":1,\"disk\":\"ok\"}}]}}"
+                ))
+            }
+            _ => error("ERR unknown command"),
+        }
+    }
+
+    fn meets(&self, key: &[u8], options: &[&[u8]]) -> bool {
+        let Some(at) = options.iter().position(|word| *word == b"IFREVISION") else { return true };
+        let wanted: u64 = std::str::from_utf8(options[at + 1]).expect("digits").parse().expect("a number");
+        wanted == self.records.get(key).map_or(0, |(_, revision)| *revision)
+    }
+}
