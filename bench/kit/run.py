@@ -41,7 +41,7 @@ def parse(arguments):
     parser.add_argument("--kills", type=int, default=10, help="kills of a leader in all (default 10)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the operations of every run (default 1)")
     parser.add_argument("--dictum", metavar="FILE", help="a built dictum; default: cargo builds it")
-    parser.add_argument("--base-port", type=int, default=17001, help="first port of Dictum's nodes (default 17001)")
+    parser.add_argument("--base-port", type=int, default=27001, help="first port of Dictum's nodes (default 27001)")
     parser.add_argument("--patience", type=float, default=0, metavar="SECONDS",
                         help="how long to wait for a quiet machine before each measurement (default 0: only look)")
     parser.add_argument("--prepare", action="store_true", help="install and build what is needed, then stop")
