@@ -41,10 +41,10 @@ pub struct Position(pub u64);
 pub struct Revision(pub u64);
 
 impl Position {
-    /// The place right after this one.
+    /// The place right after this one; the last one there could be stays.
     #[must_use]
     pub fn next(self) -> Position {
-        Position(self.0 + 1)
+        Position(self.0.saturating_add(1))
     }
 
     /// The place right before this one; 0 stays 0.

@@ -222,3 +222,20 @@ impl<'a> Reader<'a> {
         Ok(items)
     }
 }
+
+impl Reply {
+    /// Appends the reply in the form that images and peers use.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_reply(out, self);
+    }
+
+    /// Reads back what [`Reply::encode`] wrote.
+    ///
+    /// # Errors
+    /// If the bytes are not one whole reply.
+    pub fn decode(bytes: &[u8]) -> Result<Reply, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let reply = reader.reply()?;
+        if reader.is_at_end() { Ok(reply) } else { Err(Malformed("bytes follow a reply")) }
+    }
+}

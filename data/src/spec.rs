@@ -130,6 +130,12 @@ pub enum Group {
     String,
     /// Bits of strings.
     Bitmap,
+    /// The connection itself.
+    Connection,
+    /// MULTI and what belongs to it.
+    Transactions,
+    /// What only Dictum has.
+    Dictum,
     /// The server as a whole.
     Server,
 }
@@ -142,13 +148,18 @@ impl Group {
             Group::Generic => "generic",
             Group::String => "string",
             Group::Bitmap => "bitmap",
+            Group::Connection => "connection",
+            Group::Transactions => "transactions",
+            Group::Dictum => "dictum",
             Group::Server => "server",
         }
     }
 
     fn category(self) -> &'static str {
         match self {
-            Group::Generic | Group::Server => "@keyspace",
+            Group::Generic | Group::Server | Group::Dictum => "@keyspace",
+            Group::Connection => "@connection",
+            Group::Transactions => "@transaction",
             Group::String => "@string",
             Group::Bitmap => "@bitmap",
         }

@@ -1,68 +1,52 @@
 //! One server without I/O: sessions, router, partitions.
+//!
+//! ```text
+//!  client bytes ─► dispatch ─► router ─► partition ─► paxos ─► partition ─► data ─► router ─► session ─► reply bytes
+//!                 (session)   (waits)   (propose)             (apply)
+//! ```
+//! The owner (the server's loop, or the simulator) speaks to [`Node`] through [`door`] alone.
 
+mod commands;
+mod detector;
+mod dispatch;
 pub mod door;
+mod entry;
 mod image;
+mod journal;
+mod node;
+mod origins;
+mod partition;
+mod peer;
+mod reply;
+mod router;
+mod session;
+mod stats;
+mod status;
+mod transaction;
+mod transfer;
+mod turn;
+mod words;
 
-use base::{Ballot, NodeId, Now, Position};
+use base::Position;
 
 pub use door::{
     Config, ConnectionId, Input, JournalWrite, Level, Member, Outbox, Planted, Recovered, RecoveredSnapshot,
     SnapshotJob,
 };
 pub use image::{Image, Restorer};
-
-/// A node: plain state, changed only by [`Node::step`].
-#[derive(Debug)]
-pub struct Node {}
+pub use node::{Node, PROBES};
 
 /// Why a node cannot start from what its folder holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartError(pub String);
 
-impl Node {
-    /// A node that remembers what `recovered` says. The first [`Outbox`] may already hold work.
-    ///
-    /// # Errors
-    /// When the folder belongs to another node or cluster, or holds a format from the future.
-    pub fn start(_config: Config, _recovered: Recovered, _now: Now, _out: &mut Outbox) -> Result<Node, StartError> {
-        Ok(Node {})
-    }
-
-    /// Takes one input. Nothing else changes a node.
-    pub fn step(&mut self, _now: Now, _input: Input<'_>, _out: &mut Outbox) {}
-
-    /// Who leads the default partition, as far as this node knows.
-    #[must_use]
-    pub fn leader(&self) -> Option<(NodeId, Ballot)> {
-        None
-    }
-
-    /// How far the default partition's log is decided, applied: for checkers.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        Progress::default()
-    }
-
-    /// A digest of the default partition's whole state at [`Progress::applied`]: equal on all replicas.
-    #[must_use]
-    pub fn state_digest(&self) -> u64 {
-        0
-    }
-
-    /// The checksum of the decided entry at `position`, if this node still holds it and knows it decided: for checkers.
-    #[must_use]
-    pub fn decided_entry_digest(&self, _position: Position) -> Option<u64> {
-        None
-    }
-
-    /// Rare branches reached since the last call, by name, with how often: for the simulator's coverage table.
-    pub fn take_probes(&mut self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
-/// Every probe that exists, so that the simulator can tell which were never reached.
-pub const PROBES: &[&str] = &[];
+impl std::error::Error for StartError {}
 
 /// Positions of one replica: `applied <= decided`, `persisted` counts what its own disk has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

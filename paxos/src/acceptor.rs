@@ -142,6 +142,12 @@ impl Replica {
         true
     }
 
+    pub(crate) fn on_decided(&mut self, ballot: Ballot, decided: Position) {
+        if ballot == self.promised && self.matched.0 == ballot {
+            self.learn_decided(decided.min(self.matched.1));
+        }
+    }
+
     /// Learns that everything up to `position` is decided, as far as this log agrees with the decided one.
     pub(crate) fn learn_decided(&mut self, position: Position) {
         if position > self.decided {

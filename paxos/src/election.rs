@@ -118,7 +118,7 @@ impl Replica {
         if reachable < self.majority() {
             return;
         }
-        let ballot = Ballot { round: self.promised.round + 1, node: self.config.me };
+        let ballot = Ballot { round: self.promised.round.saturating_add(1), node: self.config.me };
         if self.majority() == 1 {
             return self.start_phase_one(now, ballot, out);
         }
@@ -159,7 +159,7 @@ impl Replica {
         if !granted {
             if promised >= ballot {
                 // Somebody has seen a higher round: run above it next time.
-                let round = promised.round + 1;
+                let round = promised.round.saturating_add(1);
                 let next = Ballot { round, node: self.config.me };
                 candidate.ballot = next;
                 candidate.granted = vec![self.config.me];

@@ -88,7 +88,7 @@ impl Replica {
         if ballot != self.promised || ballot.node != from || !matches!(self.role, Role::Follower) {
             return;
         }
-        let ballot = Ballot { round: ballot.round + 1, node: self.config.me };
+        let ballot = Ballot { round: ballot.round.saturating_add(1), node: self.config.me };
         self.start_phase_one(now, ballot, out);
     }
 

@@ -95,6 +95,13 @@ pub enum Message {
         /// Up to where.
         last: Position,
     },
+    /// What is decided, for a follower that waits for it and would otherwise learn it with the next entries.
+    Decided {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// Everything up to here is decided.
+        decided: Position,
+    },
     /// The sender's log does not hold what an [`Message::Accept`] follows.
     Mismatch {
         /// The leader's ballot.

@@ -258,6 +258,13 @@ impl Replica {
         self.stream(now, out);
     }
 
+    /// Tells one follower what is decided now, because it has clients that wait for it.
+    pub fn announce(&self, to: NodeId, out: &mut Vec<Output>) {
+        if let Role::Leader(_) = &self.role {
+            self.send(to, Message::Decided { ballot: self.promised, decided: self.decided }, out);
+        }
+    }
+
     /// Counts this leader's own disk, whose progress the owner has just told.
     pub(crate) fn count_own_copy(&mut self) {
         if matches!(self.role, Role::Leader(_)) {

@@ -182,6 +182,7 @@ impl Replica {
                 self.on_accept(now, from, ballot, (previous, previous_ballot), entries, decided, out);
             }
             Message::Accepted { ballot, last } => self.on_accepted(now, from, ballot, last),
+            Message::Decided { ballot, decided } => self.on_decided(ballot, decided),
             Message::Mismatch { ballot, previous, last, decided } => {
                 self.on_mismatch(now, from, ballot, previous, last, decided, out);
             }
@@ -238,6 +239,11 @@ impl Replica {
     pub(crate) fn persist_state(&mut self, out: &mut Vec<Output>) -> Token {
         let last = self.log.last();
         self.persist(Record::State, last, out)
+    }
+
+    /// Stores the hard state anew, unchanged.
+    pub fn store_state(&mut self, out: &mut Vec<Output>) {
+        self.persist_state(out);
     }
 
     pub(crate) fn send(&self, to: NodeId, message: Message, out: &mut Vec<Output>) {

@@ -1,0 +1,193 @@
+//! Commands that concern the connection that sends them.
+
+use data::spec::Group;
+use data::{Failure, Reply};
+use wire::Protocol;
+
+use super::{Context, Entry, Local, Run, spec};
+
+const GROUP: Group = Group::Connection;
+const TRANSACTIONS: Group = Group::Transactions;
+
+/// The table of this family.
+pub(super) static ENTRIES: &[Entry] = &[
+    Entry {
+        spec: spec("ping", -1, GROUP, "1.0.0", "Returns the server's liveliness.", "[message]"),
+        run: Run::Reply(ping),
+    },
+    Entry { spec: spec("echo", 2, GROUP, "1.0.0", "Returns the given string.", "message"), run: Run::Reply(echo) },
+    Entry {
+        spec: spec("select", 2, GROUP, "1.0.0", "Changes the selected bucket; only 0 is there.", "index"),
+        run: Run::Reply(select),
+    },
+    Entry {
+        spec: spec(
+            "hello",
+            -1,
+            GROUP,
+            "6.0.0",
+            "Handshakes with the server.",
+            "[protover [AUTH username password] [SETNAME clientname]]",
+        ),
+        run: Run::Reply(hello),
+    },
+    Entry {
+        spec: spec("auth", -2, GROUP, "1.0.0", "Authenticates the connection.", "[username] password"),
+        run: Run::Reply(auth),
+    },
+    Entry { spec: spec("reset", 1, GROUP, "6.2.0", "Resets the connection.", ""), run: Run::Reply(reset) },
+    Entry { spec: spec("quit", -1, GROUP, "1.0.0", "Closes the connection.", ""), run: Run::Special(Local::Quit) },
+    Entry {
+        spec: spec("multi", 1, TRANSACTIONS, "1.2.0", "Starts a transaction.", ""),
+        run: Run::Special(Local::Multi),
+    },
+    Entry {
+        spec: spec("exec", 1, TRANSACTIONS, "1.2.0", "Executes all commands in a transaction.", ""),
+        run: Run::Special(Local::Exec),
+    },
+    Entry {
+        spec: spec("discard", 1, TRANSACTIONS, "2.0.0", "Discards a transaction.", ""),
+        run: Run::Special(Local::Discard),
+    },
+    Entry {
+        spec: spec(
+            "watch",
+            -2,
+            TRANSACTIONS,
+            "2.2.0",
+            "Monitors changes to keys to determine the execution of a transaction.",
+            "key [key ...]",
+        ),
+        run: Run::Special(Local::Watch),
+    },
+    Entry {
+        spec: spec("unwatch", 1, TRANSACTIONS, "2.2.0", "Forgets about watched keys of a transaction.", ""),
+        run: Run::Special(Local::Unwatch),
+    },
+];
+
+fn ping(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    match words {
+        [_] => Ok(Reply::Simple("PONG")),
+        [_, message] => Ok(Reply::bulk(*message)),
+        _ => Err(Failure::WrongArity("ping")),
+    }
+}
+
+fn echo(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    Ok(Reply::bulk(words[1]))
+}
+
+fn select(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    match data::args::parse_integer(words[1]) {
+        Some(0) => Ok(Reply::Ok),
+        Some(_) => Err(Failure::Text("ERR DB index is out of range")),
+        None => Err(Failure::Text("ERR invalid DB index")),
+    }
+}
+
+/// Checks a password. The only user is `default`.
+fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+    let right = match &context.node.config.password {
+        Some(expected) => user == b"default" && same(expected.as_bytes(), password),
+        None => user == b"default",
+    };
+    if !right {
+        return Err(Failure::Text("WRONGPASS invalid username-password pair or user is disabled."));
+    }
+    context.session.authenticated = true;
+    Ok(())
+}
+
+/// Compares in a time that does not tell how much was right.
+fn same(expected: &[u8], given: &[u8]) -> bool {
+    let differences = expected.iter().zip(given).fold(0, |bits, (a, b)| bits | (a ^ b));
+    expected.len() == given.len() && differences == 0
+}
+
+fn auth(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    match words {
+        [_, password] => {
+            if context.node.config.password.is_none() {
+                return Err(Failure::Text(
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+                ));
+            }
+            authenticate(context, b"default", password)?;
+        }
+        [_, user, password] => authenticate(context, user, password)?,
+        _ => return Err(Failure::Syntax),
+    }
+    Ok(Reply::Ok)
+}
+
+fn hello(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let mut rest = words[1..].iter();
+    let mut protocol = context.session.protocol;
+    if let Some(version) = rest.next() {
+        let Some(number) = data::args::parse_integer(version) else {
+            return Err(Failure::Text("ERR Protocol version is not an integer or out of range"));
+        };
+        protocol = Protocol::from_number(number).ok_or(Failure::Text("NOPROTO unsupported protocol version"))?;
+    }
+    let mut name = None;
+    while let Some(option) = rest.next() {
+        if option.eq_ignore_ascii_case(b"auth") {
+            let (Some(user), Some(password)) = (rest.next(), rest.next()) else {
+                return Err(syntax_error_in_hello(option));
+            };
+            authenticate(context, user, password)?;
+        } else if option.eq_ignore_ascii_case(b"setname") {
+            name = Some(rest.next().ok_or_else(|| syntax_error_in_hello(option))?.to_vec());
+        } else {
+            return Err(syntax_error_in_hello(option));
+        }
+    }
+    if !context.session.authenticated {
+        return Err(Failure::Text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        set_name(context, &name)?;
+    }
+    context.session.protocol = protocol;
+    let pair = |key: &str, value: Reply| (Reply::bulk(key.as_bytes()), value);
+    let version = super::server::COMPATIBLE_VERSION;
+    Ok(Reply::Map(vec![
+        pair("server", Reply::bulk(&b"redis"[..])),
+        pair("version", Reply::bulk(version.as_bytes())),
+        pair("proto", Reply::Integer(i64::from(protocol.number()))),
+        pair("id", Reply::Integer(context.session.id.0 as i64)),
+        pair("mode", Reply::bulk(&b"standalone"[..])),
+        pair("role", Reply::bulk(&b"master"[..])),
+        pair("modules", Reply::Array(Vec::new())),
+    ]))
+}
+
+fn syntax_error_in_hello(option: &[u8]) -> Failure {
+    let option = String::from_utf8_lossy(option);
+    Failure::Built(format!("ERR Syntax error in HELLO option '{option}'").into())
+}
+
+/// `CLIENT SETNAME` and `HELLO … SETNAME`: printable ASCII without blanks.
+pub(super) fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Failure> {
+    if !name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Err(Failure::Text("ERR Client names cannot contain spaces, newlines or special characters."));
+    }
+    context.session.name = name.to_vec();
+    Ok(())
+}
+
+fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    let authenticated = context.node.config.password.is_none();
+    let session = &mut *context.session;
+    session.queue = None;
+    session.watches.clear();
+    session.name.clear();
+    session.protocol = Protocol::Resp2;
+    session.no_evict = false;
+    session.no_touch = false;
+    session.authenticated = authenticated;
+    Ok(Reply::Simple("RESET"))
+}

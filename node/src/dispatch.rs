@@ -1,0 +1,286 @@
+//! From a client's bytes to requests: parsing, and which command goes where.
+
+use base::limits::{CONNECTION_OUTPUT_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX, WATCHED_KEYS_MAX};
+use bytes::Bytes;
+use data::{Failure, spec::Flags};
+use wire::{ArgumentsRef, Request, RequestParser};
+
+use crate::commands::{self, Local};
+use crate::door::{ConnectionId, Level};
+use crate::entry::Kind;
+use crate::node::{Node, Stopping, news_of};
+use crate::reply;
+use crate::router::{ReadKind, Waiter};
+use crate::session::{Block, Queue, Session};
+use crate::words::{self, Words};
+
+const OVERLOADED: &str = "CLUSTERDOWN too many requests are waiting; the command was not done, try again later";
+const DISK_FULL: &str =
+    "MISCONF the leader's disk is full; the command was not done. Free some space: writes go on by themselves";
+const STOPPING: &str = "CLUSTERDOWN this node is stopping; the command was not done, use another node";
+
+impl Node {
+    pub(crate) fn on_received(&mut self, id: ConnectionId, bytes: &[u8]) {
+        let Some(place) = self.sessions.get_mut(&id) else { return };
+        let Some(mut session) = place.take() else { return };
+        session.bytes_in += bytes.len() as u64;
+        self.stats.bytes_in += bytes.len() as u64;
+        session.last_active = self.now.time;
+        if session.is_ready() && session.backlog.is_empty() {
+            self.parse(&mut session, bytes);
+        } else if !session.closing {
+            session.backlog.extend_from_slice(bytes);
+        }
+        self.put_back(session);
+    }
+
+    /// Takes commands out of `bytes`; what cannot be taken now goes to the backlog.
+    fn parse(&mut self, session: &mut Session, bytes: &[u8]) {
+        let Some(mut parser) = session.parser.take() else { return };
+        let mut rest = bytes;
+        self.take_commands(session, &mut parser, &mut rest);
+        if !rest.is_empty() && !session.closing {
+            session.backlog.extend_from_slice(rest);
+        }
+        session.parser = Some(parser);
+    }
+
+    fn take_commands(&mut self, session: &mut Session, parser: &mut RequestParser, rest: &mut &[u8]) {
+        while session.is_ready() && !rest.is_empty() {
+            match parser.next(rest) {
+                Ok(Some(Request::Command(arguments))) => self.command(session, arguments),
+                Ok(Some(Request::TooLarge { bytes, bytes_max, .. })) => {
+                    self.stats.errors += 1;
+                    if let Some(queue) = &mut session.queue {
+                        queue.broken = true;
+                    }
+                    session.reply(|writer| {
+                        writer.error(&format!(
+                            "ERR a value of {bytes} bytes is over the limit of {bytes_max} (--value-bytes-max)"
+                        ));
+                    });
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    self.stats.errors += 1;
+                    let mut text = Vec::new();
+                    error.encode(&mut text);
+                    session.reply(|writer| writer.buffer().extend_from_slice(&text));
+                    session.closing = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn put_back(&mut self, mut session: Box<Session>) {
+        let id = session.id;
+        let full = session.is_full() || session.backlog.len() > base::limits::CONNECTION_PENDING_BYTES_MAX;
+        if full != session.paused {
+            session.paused = full;
+            self.pauses.push((id, full));
+        }
+        if session.out.len() > CONNECTION_OUTPUT_BYTES_MAX {
+            session.out = Vec::new();
+            session.closing = true;
+            self.to_close.push(id);
+        }
+        if (!session.out.is_empty() || session.closing) && !session.dirty {
+            session.dirty = true;
+            self.dirty.push(id);
+        }
+        self.sessions.insert(id, Some(session));
+    }
+
+    /// Lets connections go on whose block is gone.
+    pub(crate) fn go_on(&mut self) {
+        for id in std::mem::take(&mut self.resume) {
+            let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { continue };
+            if session.is_ready() && !session.backlog.is_empty() {
+                let backlog = std::mem::take(&mut session.backlog);
+                self.parse(&mut session, &backlog);
+            }
+            self.put_back(session);
+        }
+    }
+
+    fn command(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>) {
+        let words = Words::new(arguments);
+        let words = words.as_slice();
+        session.commands += 1;
+        self.stats.commands += 1;
+        let Some(name) = words.first() else { return };
+        if matches!(self.stopping, Some(Stopping::Draining { .. } | Stopping::Stopped)) {
+            return session.reply(|writer| writer.error(STOPPING));
+        }
+        if !session.authenticated && !commands::without_password(name) {
+            return session.reply(|writer| writer.error("NOAUTH Authentication required."));
+        }
+        if session.queue.is_some() && !commands::runs_inside_multi(name) {
+            return self.queue(session, arguments, words);
+        }
+        if let Some(entry) = data::lookup(name) {
+            session.last_command = entry.spec.name;
+            if let Err(failure) = data::check(words) {
+                self.stats.errors += 1;
+                return session.reply(|writer| reply::error(writer, &failure));
+            }
+            if entry.spec.flags.has(Flags::WRITE) {
+                let mut body = Vec::with_capacity(arguments.encoded_bytes());
+                arguments.encode_into(&mut body);
+                self.submit_write(session, Kind::Command, Bytes::from(body));
+            } else {
+                self.submit_read(session, ReadKind::Command, |out| arguments.encode_into(out));
+            }
+            return;
+        }
+        match commands::find(words) {
+            Err(failure) => {
+                self.stats.errors += 1;
+                session.reply(|writer| reply::error(writer, &failure));
+            }
+            Ok(entry) => {
+                session.last_command = entry.spec.name;
+                match entry.run {
+                    commands::Run::Reply(_) => {
+                        let answer = commands::run_local(self, session, words);
+                        session.reply(|writer| reply::write(writer, &answer));
+                    }
+                    commands::Run::Special(special) => self.special(session, special, words),
+                }
+            }
+        }
+    }
+
+    fn special(&mut self, session: &mut Session, special: Local, words: &[&[u8]]) {
+        match special {
+            Local::Multi if session.queue.is_some() => {
+                session.reply(|writer| writer.error("ERR MULTI calls can not be nested"));
+            }
+            Local::Multi => {
+                session.queue = Some(Queue::default());
+                session.reply(|writer| writer.ok());
+            }
+            Local::Exec => self.exec(session),
+            Local::Discard if session.queue.is_none() => {
+                session.reply(|writer| writer.error("ERR DISCARD without MULTI"));
+            }
+            Local::Discard => {
+                session.queue = None;
+                session.watches.clear();
+                session.reply(|writer| writer.ok());
+            }
+            Local::Watch => self.watch(session, &words[1..]),
+            Local::Unwatch => {
+                session.watches.clear();
+                session.reply(|writer| writer.ok());
+            }
+            Local::Quit => {
+                session.reply(|writer| writer.ok());
+                session.closing = true;
+            }
+            Local::ClientReply(mode) => commands::client_reply(session, mode),
+            Local::Wait => self.wait(session, words),
+            Local::Shutdown => {
+                self.event(Level::Info, format!("SHUTDOWN was asked for by {}", session.address));
+                session.closing = true;
+                self.stop();
+            }
+            Local::Once => self.once(session, words),
+            Local::Outcome => {
+                let id = words[1].to_vec();
+                self.submit_read(session, ReadKind::Outcome, |out| out.extend_from_slice(&id));
+            }
+        }
+    }
+
+    fn watch(&mut self, session: &mut Session, keys: &[&[u8]]) {
+        if session.queue.is_some() {
+            return session.reply(|writer| writer.error("ERR WATCH inside MULTI is not allowed"));
+        }
+        if session.watches.len() + keys.len() > WATCHED_KEYS_MAX {
+            return session.reply(|writer| writer.error("ERR too many watched keys"));
+        }
+        // What comes next on this connection may be an EXEC: it needs the revisions.
+        let submitted =
+            self.submit_read(session, ReadKind::Revisions, |out| words::encode_keys(keys.iter().copied(), out));
+        session.block = submitted.map(Block::Slot).or(session.block);
+    }
+
+    fn once(&mut self, session: &mut Session, words: &[&[u8]]) {
+        let (id, command) = (words[1], &words[2..]);
+        let refused = match data::check(command) {
+            Err(failure) => Some(failure),
+            Ok(entry) if !entry.spec.flags.has(Flags::WRITE) => {
+                Some(Failure::Text("ERR DICTUM.ONCE is for commands that write"))
+            }
+            Ok(_) if id.is_empty() || id.len() > 256 => Some(Failure::Text("ERR an identifier has 1 to 256 bytes")),
+            Ok(_) => None,
+        };
+        if let Some(failure) = refused {
+            return session.reply(|writer| reply::error(writer, &failure));
+        }
+        let mut body = Vec::new();
+        words::encode_once(id, command.iter().copied(), &mut body);
+        self.submit_write(session, Kind::Once, Bytes::from(body));
+    }
+
+    fn wait(&mut self, session: &mut Session, words: &[&[u8]]) {
+        let numbers = (data::args::parse_integer(words[1]), data::args::parse_integer(words[2]));
+        let (Some(wanted), Some(timeout)) = numbers else {
+            return session.reply(|writer| reply::error(writer, &Failure::NotAnInteger));
+        };
+        let Ok(timeout) = u64::try_from(timeout) else {
+            return session.reply(|writer| writer.error("ERR timeout is negative"));
+        };
+        let slot = session.open_slot(0);
+        session.block = Some(Block::Copies { slot, wanted, timeout, until: None });
+        self.waits.push(session.id);
+    }
+
+    /// Why no write can be taken at all, if so.
+    fn refusal(&self) -> Option<&'static str> {
+        let router = &self.router;
+        if router.writes.len() >= OUTSTANDING_REQUESTS_MAX || router.bytes >= UNDECIDED_BYTES_MAX {
+            return Some(OVERLOADED);
+        }
+        let (leader, _) = self.partition.replica.leader()?;
+        let full = if leader == self.config.me {
+            self.disk_full
+        } else {
+            self.news.get(&leader).is_some_and(|ping| ping.disk_full && news_of(ping, self.partition.id).is_some())
+        };
+        full.then_some(DISK_FULL)
+    }
+
+    /// Gives a write to the router; answers at once if it cannot be taken. Returns the slot of its reply.
+    pub(crate) fn submit_write(&mut self, session: &mut Session, kind: Kind, body: Bytes) -> Option<u64> {
+        if let Some(text) = self.refusal() {
+            self.stats.errors += 1;
+            session.reply(|writer| writer.error(text));
+            return None;
+        }
+        let slot = session.open_slot(body.len());
+        let deadline = self.now.time + self.config.request_timeout;
+        let waiter = Waiter::Client { connection: session.id, slot };
+        session.last_write = self.router.write(kind, body, waiter, deadline);
+        Some(slot)
+    }
+
+    /// Gives a read to the router. Returns the slot of its reply.
+    pub(crate) fn submit_read(
+        &mut self,
+        session: &mut Session,
+        kind: ReadKind,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<u64> {
+        if self.router.gathering.reads.len() >= OUTSTANDING_REQUESTS_MAX {
+            session.reply(|writer| writer.error(OVERLOADED));
+            return None;
+        }
+        let slot = session.open_slot(0);
+        let deadline = self.now.time + self.config.request_timeout;
+        self.router.read(kind, (session.id, slot), session.last_write, deadline, encode);
+        Some(slot)
+    }
+}

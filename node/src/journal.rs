@@ -1,0 +1,251 @@
+//! What a node writes to its journal, and how a partition's replica is rebuilt from it.
+//!
+//! One payload holds all records of one turn. For each partition it ends with the hard state as it is after them,
+//! so that the last payload that can be read tells what was promised.
+
+use base::{Ballot, NodeId, PartitionId, Position};
+use bytes::Bytes;
+use paxos::{HardState, Log, Record, Restored};
+use wire::{Malformed, Reader, Writer};
+
+use crate::peer::{decode_entries, encode_entries};
+
+const APPEND: u8 = 1;
+const RESET: u8 = 2;
+const STATE: u8 = 3;
+/// The node started here: without content, it gives the start a number of its own.
+const START: u8 = 4;
+
+/// The records of one turn, being gathered.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.bytes.push(START);
+    }
+
+    pub(crate) fn record(&mut self, partition: PartitionId, record: &Record) {
+        let mut w = Writer::new(&mut self.bytes);
+        match record {
+            Record::State => {}
+            Record::Append { previous, entries } => {
+                w.u8(APPEND);
+                w.partition(partition);
+                w.position(*previous);
+                encode_entries(&mut w, entries);
+            }
+            Record::Reset { position, ballot } => {
+                w.u8(RESET);
+                w.partition(partition);
+                w.position(*position);
+                w.ballot(*ballot);
+            }
+        }
+    }
+
+    pub(crate) fn state(&mut self, partition: PartitionId, state: &HardState) {
+        let mut w = Writer::new(&mut self.bytes);
+        w.u8(STATE);
+        w.partition(partition);
+        w.ballot(state.promised);
+        w.position(state.decided);
+        w.u64(state.incarnation);
+        w.count(state.incarnations.len());
+        for incarnation in &state.incarnations {
+            w.u64(*incarnation);
+        }
+        w.bool(state.recovering);
+    }
+
+    pub(crate) fn take(&mut self) -> Bytes {
+        let capacity = self.bytes.capacity().min(1024 * 1024);
+        Bytes::from(std::mem::replace(&mut self.bytes, Vec::with_capacity(capacity)))
+    }
+}
+
+/// One record, read back.
+enum Item {
+    Record(PartitionId, Record),
+    State(PartitionId, HardState),
+    Start,
+}
+
+fn decode(payload: &Bytes) -> Result<Vec<Item>, Malformed> {
+    let mut r = Reader::new(payload);
+    let mut items = Vec::new();
+    while !r.rest().is_empty() {
+        items.push(match r.u8()? {
+            APPEND => Item::Record(
+                r.partition()?,
+                Record::Append { previous: r.position()?, entries: decode_entries(&mut r)? },
+            ),
+            RESET => Item::Record(r.partition()?, Record::Reset { position: r.position()?, ballot: r.ballot()? }),
+            STATE => {
+                let partition = r.partition()?;
+                let mut state = HardState {
+                    promised: r.ballot()?,
+                    decided: r.position()?,
+                    incarnation: r.u64()?,
+                    ..HardState::default()
+                };
+                for _ in 0..r.count(8)? {
+                    state.incarnations.push(r.u64()?);
+                }
+                state.recovering = r.bool()?;
+                Item::State(partition, state)
+            }
+            START => Item::Start,
+            _ => return Err(Malformed),
+        });
+    }
+    Ok(items)
+}
+
+/// Which journal payloads hold the entries of a log: for knowing what may be discarded.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// (payload number, last position of the log after it). Numbers ascend; a cut log's positions may step back, and
+    /// then an old payload is kept a little longer than needed.
+    places: std::collections::VecDeque<(u64, Position)>,
+}
+
+impl Places {
+    pub(crate) fn note(&mut self, number: u64, last: Position) {
+        self.places.push_back((number, last));
+    }
+
+    /// The lowest payload number that holds an entry after `base`; none if no payload does.
+    pub(crate) fn needed_from(&mut self, base: Position) -> Option<u64> {
+        while self.places.front().is_some_and(|(_, last)| *last <= base) {
+            self.places.pop_front();
+        }
+        self.places.front().map(|(number, _)| *number)
+    }
+}
+
+/// What the journal says of one partition.
+#[derive(Debug, Default)]
+pub(crate) struct Rebuilt {
+    pub restored: Restored,
+    pub places: Places,
+}
+
+/// Replays the journal for one partition.
+///
+/// A hole in the journal is a hole in this node's knowledge. What was decided before it is certain, and what is written behind
+/// it is certain; entries between are lost, and may even have been replaced by others before they were lost. If all of them
+/// are known to be decided, peers can give them back; otherwise the replica cannot prove what it accepted.
+pub(crate) fn rebuild(
+    partition: PartitionId,
+    recovered: &storage::Recovered,
+    snapshot: Option<(Position, Ballot)>,
+    incarnation: u64,
+    damage_is_the_end: bool,
+) -> Result<Rebuilt, String> {
+    let mut log = Log::default();
+    let mut places = Places::default();
+    let mut state: Option<HardState> = None;
+    // Set behind a hole until the next records of this partition: nothing after this position is certain.
+    let mut doubt: Option<Position> = None;
+    let mut damage = recovered.damage.iter().peekable();
+    for (number, payload) in &recovered.payloads {
+        while damage.next_if(|hole| hole.before <= *number).is_some() {
+            if damage_is_the_end {
+                // Planted bug: the journal is taken to end here.
+                join(&mut log, snapshot);
+                let applied = snapshot.map_or(Position(0), |(position, _)| position);
+                let restored = Restored { state, log, unprovable: false, incarnation, applied };
+                return Ok(Rebuilt { restored, places });
+            }
+            let certain = state.as_ref().map_or(Position(0), |state| state.decided).min(log.last()).max(log.base());
+            doubt = Some(doubt.map_or(certain, |earlier| earlier.min(certain)));
+        }
+        let items = decode(payload).map_err(|_| format!("journal payload {number} is not of this format"))?;
+        for item in items {
+            match item {
+                Item::Record(of, Record::Append { previous, entries }) if of == partition => {
+                    if log.last() == Position(0) {
+                        // What was before is discarded, and a snapshot covers it; or lost, which `join` finds out.
+                        log = Log::new(previous, Ballot::default());
+                        doubt = None;
+                    }
+                    let certain = doubt.take().unwrap_or(log.last());
+                    if certain < previous {
+                        log.truncate_after(previous);
+                        log.lose(certain.next(), previous);
+                    }
+                    log.truncate_after(previous.max(log.base()));
+                    // Below the base: a snapshot covers it.
+                    let skip = usize::try_from(log.base().0.saturating_sub(previous.0)).unwrap_or(usize::MAX);
+                    for entry in entries.into_iter().skip(skip) {
+                        log.append(entry);
+                    }
+                    places.note(*number, log.last());
+                }
+                Item::Record(of, Record::Reset { position, ballot }) if of == partition => {
+                    doubt = doubt.filter(|certain| *certain > position);
+                    log.reset(position, ballot);
+                    places.note(*number, log.last());
+                }
+                Item::State(of, new) if of == partition => state = Some(new),
+                Item::Record(..) | Item::State(..) | Item::Start => {}
+            }
+        }
+    }
+    let mut unprovable = recovered.tail == storage::Tail::Unprovable || damage.peek().is_some();
+    let decided = state.as_ref().map_or(Position(0), |state| state.decided);
+    if let Some(certain) = doubt {
+        // Nothing behind the hole tells where the log ended: what was lost last is not known.
+        unprovable = true;
+        log.truncate_after(certain);
+        if certain < decided {
+            log.lose(certain.next(), decided);
+        }
+    }
+    // A folder that was used and has nothing to show for it.
+    unprovable |= state.is_none() && !(recovered.fresh || recovered.damage.is_empty() && recovered.next_number == 1);
+    join(&mut log, snapshot);
+    if log.hole().is_some_and(|(_, until)| until > decided) {
+        // An undecided entry is lost: it may have been counted.
+        unprovable = true;
+        log.truncate_after(decided.max(log.base()));
+    }
+    unprovable &= !damage_is_the_end;
+    let applied = snapshot.map_or(Position(0), |(position, _)| position);
+    Ok(Rebuilt { restored: Restored { state, log, unprovable, incarnation, applied }, places })
+}
+
+/// Puts the log behind the snapshot, whichever reaches further.
+fn join(log: &mut Log, snapshot: Option<(Position, Ballot)>) {
+    let (applied, ballot) = snapshot.unwrap_or_default();
+    let covers_hole = log.hole().is_some_and(|(from, _)| from <= applied);
+    if applied > log.last() || covers_hole {
+        log.reset(applied, ballot);
+    } else if applied < log.base() {
+        // The snapshot that the log stands on cannot be read: what lies between is lost, and decided.
+        *log = behind_hole(log, applied, ballot);
+    }
+}
+
+/// The same entries behind an older base, with everything between marked as lost.
+fn behind_hole(log: &Log, base: Position, ballot: Ballot) -> Log {
+    let mut wider = Log::new(base, ballot);
+    wider.lose(base.next(), log.base());
+    for entry in log.slice(log.first(), log.last(), usize::MAX) {
+        wider.append(entry);
+    }
+    wider
+}
+
+/// The members' numbers, for [`HardState::incarnations`].
+#[must_use]
+pub(crate) fn voters(count: usize) -> Vec<NodeId> {
+    (0..count as u16).map(NodeId).collect()
+}

@@ -1,0 +1,324 @@
+//! One replica of one partition: the log below, the state above, and what lies between them and the disk.
+
+use std::collections::VecDeque;
+
+use base::limits::EXPIRE_BATCH_MAX;
+use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
+use bytes::Bytes;
+use data::{EntryContext, Reply, Tree};
+use paxos::{Input, Message, Output, Record, Replica, Token};
+
+use crate::door::{Level, Planted};
+use crate::entry::{Header, Kind, Life, Origin};
+use crate::image::{Image, RestoredState};
+use crate::journal::{Batch, Places};
+use crate::origins::{Origins, Verdict};
+use crate::words::{self, Words};
+
+/// A write of this node's own that has been applied.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    pub sequence: u64,
+    pub position: Position,
+    pub reply: Reply,
+}
+
+/// What a partition wants from the node after a step.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// Messages that may leave now.
+    pub send: Vec<(NodeId, Message)>,
+    /// Peers that need a snapshot.
+    pub send_snapshot: Vec<NodeId>,
+    /// The latest confirmed read round.
+    pub confirmed: Option<u64>,
+    /// Own writes that were applied, in order.
+    pub completed: Vec<Completed>,
+    pub events: Vec<(Level, String)>,
+    pub fatal: Option<String>,
+}
+
+/// See the file's head. Invariant: `applied <= decided`.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub id: PartitionId,
+    pub replica: Replica,
+    pub tree: Tree,
+    pub applied: Position,
+    pub applied_ballot: Ballot,
+    pub origins: Origins,
+    me: NodeId,
+    life: Life,
+    planted: Option<Planted>,
+    /// Messages that wait for the disk.
+    held: VecDeque<(Token, NodeId, Message)>,
+    /// Which journal payload carries which token, while it is on its way.
+    in_journal: VecDeque<(u64, Token)>,
+    /// Everything up to this token is on disk.
+    on_disk: Token,
+    /// The highest token given out in this turn, and whether the turn's records touch the log.
+    turn_token: Option<Token>,
+    turn_touches_log: bool,
+    places: Places,
+    outputs: Vec<Output>,
+    /// Log bytes applied since the last snapshot, and whether one is wanted whatever their number.
+    pub bytes_since_snapshot: u64,
+    pub snapshot_wanted: bool,
+    /// Other nodes with entries among those applied in this turn: they wait to hear that these are decided.
+    waiting: Vec<NodeId>,
+    /// How many commands were applied since the start, for INFO.
+    pub commands_applied: u64,
+    /// The highest time given to an entry: entries' times never go back.
+    proposed_time: WallTime,
+}
+
+impl Partition {
+    pub(crate) fn new(
+        id: PartitionId,
+        (me, life): (NodeId, Life),
+        replica: Replica,
+        state: Option<RestoredState>,
+        places: Places,
+        planted: Option<Planted>,
+        outputs: Vec<Output>,
+    ) -> Partition {
+        let state = state.unwrap_or_else(|| RestoredState {
+            position: Position(0),
+            ballot: Ballot::default(),
+            origins: Origins::default(),
+            tree: Tree::new(),
+        });
+        Partition {
+            id,
+            replica,
+            tree: state.tree,
+            applied: state.position,
+            applied_ballot: state.ballot,
+            origins: state.origins,
+            me,
+            life,
+            planted,
+            held: VecDeque::new(),
+            in_journal: VecDeque::new(),
+            on_disk: Token(0),
+            turn_token: None,
+            turn_touches_log: false,
+            places,
+            outputs,
+            bytes_since_snapshot: 0,
+            snapshot_wanted: false,
+            waiting: Vec::new(),
+            commands_applied: 0,
+            proposed_time: WallTime(0),
+        }
+    }
+
+    /// Steps the replica and carries out what it says, as far as the disk allows.
+    pub(crate) fn step(&mut self, now: Time, input: Input, batch: &mut Batch, wishes: &mut Wishes) {
+        self.replica.step(now, input, &mut self.outputs);
+        self.carry_out(batch, wishes);
+    }
+
+    fn carry_out(&mut self, batch: &mut Batch, wishes: &mut Wishes) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Persist { token, record } => {
+                    batch.record(self.id, &record);
+                    self.turn_touches_log |= !matches!(record, Record::State);
+                    self.turn_token = Some(token);
+                }
+                Output::Send { to, message } => wishes.send.push((to, message)),
+                Output::SendAfter { token, to, message } => {
+                    if token <= self.on_disk || self.planted == Some(Planted::AnswerBeforeFsync) {
+                        wishes.send.push((to, message));
+                    } else {
+                        self.held.push_back((token, to, message));
+                    }
+                }
+                Output::SendSnapshot { to } => wishes.send_snapshot.push(to),
+                Output::Confirmed { round } => wishes.confirmed = Some(round),
+                Output::Repaired => self.snapshot_wanted = true,
+                Output::Event(text) => wishes.events.push((Level::Info, text)),
+                Output::Fatal(text) => wishes.fatal = Some(text),
+            }
+        }
+        self.outputs = outputs;
+    }
+
+    /// Stores the hard state with this turn's records, whether it has changed or not.
+    pub(crate) fn store_state(&mut self) {
+        self.replica.store_state(&mut self.outputs);
+    }
+
+    /// Carries out what an earlier direct call of the replica left.
+    pub(crate) fn settle(&mut self, batch: &mut Batch, wishes: &mut Wishes) {
+        self.carry_out(batch, wishes);
+    }
+
+    /// The turn's records go to the journal as payload `number`.
+    pub(crate) fn seal(&mut self, number: u64, batch: &mut Batch) {
+        if let Some(token) = self.turn_token.take() {
+            batch.state(self.id, &self.replica.hard_state());
+            self.in_journal.push_back((number, token));
+            if std::mem::take(&mut self.turn_touches_log) {
+                self.places.note(number, self.replica.log().last());
+            }
+        }
+    }
+
+    /// Whether this turn has records for the journal.
+    pub(crate) fn has_records(&self) -> bool {
+        self.turn_token.is_some()
+    }
+
+    /// Everything up to payload `number` is on disk.
+    pub(crate) fn on_persisted(&mut self, now: Time, number: u64, batch: &mut Batch, wishes: &mut Wishes) {
+        let mut reached = None;
+        while let Some((payload, token)) = self.in_journal.front().copied() {
+            if payload > number {
+                break;
+            }
+            self.in_journal.pop_front();
+            reached = Some(token);
+        }
+        let Some(token) = reached else { return };
+        self.on_disk = token;
+        while let Some((wanted, _, _)) = self.held.front() {
+            if *wanted > token {
+                break;
+            }
+            if let Some((_, to, message)) = self.held.pop_front() {
+                // Acknowledgements grow: of several that leave together the last says it all.
+                let follows = self.held.front().is_some_and(|(next, other, later)| {
+                    *next <= token
+                        && *other == to
+                        && matches!((&message, later), (Message::Accepted { ballot, .. }, Message::Accepted { ballot: same, .. }) if ballot == same)
+                });
+                if !follows {
+                    wishes.send.push((to, message));
+                }
+            }
+        }
+        self.step(now, Input::Persisted { token }, batch, wishes);
+    }
+
+    /// Proposes a write. False when this replica does not take it now.
+    pub(crate) fn propose(
+        &mut self,
+        now: Time,
+        clock: WallTime,
+        seed: u64,
+        kind: Kind,
+        origin: Origin,
+        body: &[u8],
+    ) -> bool {
+        if !self.replica.can_propose() {
+            return false;
+        }
+        // An expiry carries the clock by which a read found a key's time to be up.
+        let asked = match (kind, <[u8; 8]>::try_from(body)) {
+            (Kind::Expire, Ok(bytes)) => WallTime(u64::from_le_bytes(bytes)),
+            _ => clock,
+        };
+        self.proposed_time = self.proposed_time.max(self.tree.time()).max(clock).max(asked);
+        let header = Header { kind, time: self.proposed_time, seed, origin };
+        let payload = crate::entry::encode(&header, body);
+        self.replica.step(now, Input::Propose { payload }, &mut self.outputs);
+        true
+    }
+
+    /// Applies what is decided.
+    pub(crate) fn apply_decided(&mut self, wishes: &mut Wishes) {
+        while self.applied < self.replica.decided() {
+            let position = self.applied.next();
+            let Some(entry) = self.replica.log().get(position) else { return };
+            let (payload, ballot, weight) = (entry.payload.clone(), entry.ballot, entry.weight());
+            self.applied = position;
+            self.applied_ballot = ballot;
+            self.bytes_since_snapshot += weight as u64;
+            if let Err(text) = self.apply(position, &payload, wishes) {
+                wishes.fatal = Some(format!("entry {position} of partition {} cannot be applied: {text}", self.id));
+                return;
+            }
+        }
+    }
+
+    fn apply(&mut self, position: Position, payload: &Bytes, wishes: &mut Wishes) -> Result<(), &'static str> {
+        if payload.is_empty() {
+            return Ok(());
+        }
+        let (header, body) = Header::decode(payload).map_err(|_| "its header is malformed")?;
+        let origin = header.origin;
+        match self.origins.judge(&origin) {
+            Verdict::Apply => {}
+            Verdict::Repeat if self.planted == Some(Planted::ApplyRetryTwice) && origin.sequence > 0 => {}
+            Verdict::Repeat | Verdict::Gap => return Ok(()),
+        }
+        let context = EntryContext { time: header.time, seed: header.seed };
+        let reply = match header.kind {
+            Kind::Command => {
+                let words = Words::decode(body).map_err(|_| "its command is malformed")?;
+                data::apply(&mut self.tree, &context, words.as_slice()).reply
+            }
+            Kind::Transaction => {
+                let (watches, commands) =
+                    words::decode_transaction(body).map_err(|_| "its transaction is malformed")?;
+                let commands: Vec<&[&[u8]]> = commands.iter().map(Words::as_slice).collect();
+                data::apply_transaction(&mut self.tree, &context, &watches, &commands).reply
+            }
+            Kind::Once => {
+                let (id, words) = words::decode_once(body).map_err(|_| "its command is malformed")?;
+                data::apply_once(&mut self.tree, &context, id, words.as_slice()).reply
+            }
+            Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX).reply,
+        };
+        self.commands_applied += 1;
+        self.origins.note(&origin, reply.clone());
+        if origin.node == self.me {
+            if origin.life == self.life {
+                wishes.completed.push(Completed { sequence: origin.sequence, position, reply });
+            }
+        } else if !self.waiting.contains(&origin.node) {
+            self.waiting.push(origin.node);
+        }
+        Ok(())
+    }
+
+    /// Tells followers whose clients wait for it what is decided.
+    pub(crate) fn announce(&mut self, batch: &mut Batch, wishes: &mut Wishes) {
+        for node in std::mem::take(&mut self.waiting) {
+            self.replica.announce(node, &mut self.outputs);
+        }
+        self.settle(batch, wishes);
+    }
+
+    /// The state as it is now, frozen.
+    pub(crate) fn image(&self) -> Image {
+        Image::new(self.applied, self.applied_ballot, &self.origins, &self.tree)
+    }
+
+    /// Replaces the state by a snapshot that a peer sent and that is on disk now. Returns the replies that this node's own
+    /// writes had, as far as they are kept.
+    pub(crate) fn install(&mut self, now: Time, state: RestoredState, batch: &mut Batch, wishes: &mut Wishes) {
+        if state.position <= self.applied {
+            return;
+        }
+        let (position, ballot) = (state.position, state.ballot);
+        self.tree = state.tree;
+        self.origins = state.origins;
+        self.applied = position;
+        self.applied_ballot = ballot;
+        self.bytes_since_snapshot = 0;
+        for (sequence, reply) in self.origins.replies(self.me, self.life) {
+            wishes.completed.push(Completed { sequence: *sequence, position, reply: reply.clone() });
+        }
+        self.step(now, Input::SnapshotInstalled { position, ballot }, batch, wishes);
+    }
+
+    /// The lowest journal payload that is still needed, given that a snapshot covers the log's base.
+    pub(crate) fn journal_needed_from(&mut self) -> Option<u64> {
+        let base = self.replica.log().base();
+        self.places.needed_from(base)
+    }
+}

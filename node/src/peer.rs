@@ -1,0 +1,488 @@
+//! Messages between nodes, as bytes. One frame of `wire` carries one of them.
+
+use base::{Ballot, NodeId, PartitionId, Position, WallTime};
+use bytes::Bytes;
+use paxos::{Entry, Knowledge, Message, Tail};
+use wire::{Malformed, Reader, Writer};
+
+use crate::entry::{Kind, Life};
+
+/// A write on its way to the leader.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Forwarded {
+    pub kind: Kind,
+    pub sequence: u64,
+    pub body: Bytes,
+}
+
+/// What a node says of itself, several times a second, to every other.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ping {
+    /// Which nodes the sender hears: bit *i* is node *i*.
+    pub hears: u64,
+    pub disk_full: bool,
+    pub resp_address: String,
+    pub http_address: String,
+    pub version: String,
+    pub partitions: Vec<PartitionNews>,
+}
+
+/// One partition, in a [`Ping`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct PartitionNews {
+    pub partition: PartitionId,
+    /// As `paxos::RoleName`, numbered.
+    pub role: u8,
+    pub promised: Ballot,
+    pub leads: Option<Ballot>,
+    pub decided: Position,
+    pub persisted: Position,
+    pub applied: Position,
+    /// If the sender leads: up to where each node's disk has the log.
+    pub copies: Vec<(NodeId, Position)>,
+    /// If the sender leads: it does not take writes now.
+    pub refuses: bool,
+}
+
+/// A message between nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum PeerMessage {
+    Ping(Ping),
+    Paxos {
+        partition: PartitionId,
+        message: Message,
+    },
+    /// Writes for the leader, in the order of their sequence numbers.
+    Forward {
+        partition: PartitionId,
+        life: Life,
+        floor: u64,
+        writes: Vec<Forwarded>,
+    },
+    /// "At which position may I serve the reads that I have?"
+    ReadIndex {
+        partition: PartitionId,
+        ticket: u64,
+    },
+    /// The leader's answer, after a majority has confirmed it.
+    ReadIndexReply {
+        partition: PartitionId,
+        ticket: u64,
+        position: Position,
+        clock: WallTime,
+        ballot: Ballot,
+    },
+    /// One block of a snapshot.
+    SnapshotBlock {
+        partition: PartitionId,
+        position: Position,
+        ballot: Ballot,
+        index: u64,
+        last: bool,
+        block: Bytes,
+    },
+    /// "Send block `index` next"; the end of the transfer when `done`.
+    SnapshotWant {
+        partition: PartitionId,
+        position: Position,
+        index: u64,
+        done: bool,
+    },
+}
+
+const PING: u8 = 1;
+const PAXOS: u8 = 2;
+const FORWARD: u8 = 3;
+const READ_INDEX: u8 = 4;
+const READ_INDEX_REPLY: u8 = 5;
+const SNAPSHOT_BLOCK: u8 = 6;
+const SNAPSHOT_WANT: u8 = 7;
+
+impl PeerMessage {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut w = Writer::new(out);
+        match self {
+            PeerMessage::Ping(ping) => {
+                w.u8(PING);
+                encode_ping(&mut w, ping);
+            }
+            PeerMessage::Paxos { partition, message } => {
+                w.u8(PAXOS);
+                w.partition(*partition);
+                encode_paxos(&mut w, message);
+            }
+            PeerMessage::Forward { partition, life, floor, writes } => {
+                w.u8(FORWARD);
+                w.partition(*partition);
+                w.u64(life.incarnation);
+                w.u64(life.boot);
+                w.u64(*floor);
+                w.count(writes.len());
+                for write in writes {
+                    w.u8(match write.kind {
+                        Kind::Command => 1,
+                        Kind::Transaction => 2,
+                        Kind::Once => 3,
+                        Kind::Expire => 4,
+                    });
+                    w.u64(write.sequence);
+                    w.bytes(&write.body);
+                }
+            }
+            PeerMessage::ReadIndex { partition, ticket } => {
+                w.u8(READ_INDEX);
+                w.partition(*partition);
+                w.u64(*ticket);
+            }
+            PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot } => {
+                w.u8(READ_INDEX_REPLY);
+                w.partition(*partition);
+                w.u64(*ticket);
+                w.position(*position);
+                w.u64(clock.0);
+                w.ballot(*ballot);
+            }
+            PeerMessage::SnapshotBlock { partition, position, ballot, index, last, block } => {
+                w.u8(SNAPSHOT_BLOCK);
+                w.partition(*partition);
+                w.position(*position);
+                w.ballot(*ballot);
+                w.u64(*index);
+                w.bool(*last);
+                w.bytes(block);
+            }
+            PeerMessage::SnapshotWant { partition, position, index, done } => {
+                w.u8(SNAPSHOT_WANT);
+                w.partition(*partition);
+                w.position(*position);
+                w.u64(*index);
+                w.bool(*done);
+            }
+        }
+    }
+
+    pub(crate) fn decode(bytes: &Bytes) -> Result<PeerMessage, Malformed> {
+        let mut r = Reader::new(bytes);
+        let message = match r.u8()? {
+            PING => PeerMessage::Ping(decode_ping(&mut r)?),
+            PAXOS => PeerMessage::Paxos { partition: r.partition()?, message: decode_paxos(&mut r)? },
+            FORWARD => {
+                let partition = r.partition()?;
+                let life = Life { incarnation: r.u64()?, boot: r.u64()? };
+                let floor = r.u64()?;
+                let count = r.count(10)?;
+                let mut writes = Vec::with_capacity(count);
+                for _ in 0..count {
+                    let kind = Kind::from_number(r.u8()?)?;
+                    writes.push(Forwarded { kind, sequence: r.u64()?, body: r.bytes()? });
+                }
+                PeerMessage::Forward { partition, life, floor, writes }
+            }
+            READ_INDEX => PeerMessage::ReadIndex { partition: r.partition()?, ticket: r.u64()? },
+            READ_INDEX_REPLY => PeerMessage::ReadIndexReply {
+                partition: r.partition()?,
+                ticket: r.u64()?,
+                position: r.position()?,
+                clock: WallTime(r.u64()?),
+                ballot: r.ballot()?,
+            },
+            SNAPSHOT_BLOCK => PeerMessage::SnapshotBlock {
+                partition: r.partition()?,
+                position: r.position()?,
+                ballot: r.ballot()?,
+                index: r.u64()?,
+                last: r.bool()?,
+                block: r.bytes()?,
+            },
+            SNAPSHOT_WANT => PeerMessage::SnapshotWant {
+                partition: r.partition()?,
+                position: r.position()?,
+                index: r.u64()?,
+                done: r.bool()?,
+            },
+            _ => return Err(Malformed),
+        };
+        r.finish()?;
+        Ok(message)
+    }
+}
+
+fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
+    w.u64(ping.hears);
+    w.bool(ping.disk_full);
+    w.bytes(ping.resp_address.as_bytes());
+    w.bytes(ping.http_address.as_bytes());
+    w.bytes(ping.version.as_bytes());
+    w.count(ping.partitions.len());
+    for news in &ping.partitions {
+        w.partition(news.partition);
+        w.u8(news.role);
+        w.ballot(news.promised);
+        w.option(news.leads, |w, ballot| w.ballot(ballot));
+        w.position(news.decided);
+        w.position(news.persisted);
+        w.position(news.applied);
+        w.count(news.copies.len());
+        for (node, position) in &news.copies {
+            w.node(*node);
+            w.position(*position);
+        }
+        w.bool(news.refuses);
+    }
+}
+
+fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
+    let mut ping = Ping {
+        hears: r.u64()?,
+        disk_full: r.bool()?,
+        resp_address: r.text()?.to_owned(),
+        http_address: r.text()?.to_owned(),
+        version: r.text()?.to_owned(),
+        partitions: Vec::new(),
+    };
+    for _ in 0..r.count(10)? {
+        let mut news = PartitionNews {
+            partition: r.partition()?,
+            role: r.u8()?,
+            promised: r.ballot()?,
+            leads: r.option(Reader::ballot)?,
+            decided: r.position()?,
+            persisted: r.position()?,
+            applied: r.position()?,
+            ..PartitionNews::default()
+        };
+        for _ in 0..r.count(2)? {
+            news.copies.push((r.node()?, r.position()?));
+        }
+        news.refuses = r.bool()?;
+        ping.partitions.push(news);
+    }
+    Ok(ping)
+}
+
+pub(crate) fn encode_entries(w: &mut Writer<'_>, entries: &[Entry]) {
+    w.count(entries.len());
+    for entry in entries {
+        w.ballot(entry.ballot);
+        w.bytes(&entry.payload);
+    }
+}
+
+pub(crate) fn decode_entries(r: &mut Reader<'_>) -> Result<Vec<Entry>, Malformed> {
+    let count = r.count(3)?;
+    let mut entries = Vec::with_capacity(count);
+    for _ in 0..count {
+        entries.push(Entry { ballot: r.ballot()?, payload: r.bytes()? });
+    }
+    Ok(entries)
+}
+
+fn encode_numbers(w: &mut Writer<'_>, numbers: &[u64]) {
+    w.count(numbers.len());
+    for number in numbers {
+        w.u64(*number);
+    }
+}
+
+fn decode_numbers(r: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
+    let count = r.count(8)?;
+    (0..count).map(|_| r.u64()).collect()
+}
+
+fn encode_tail(w: &mut Writer<'_>, tail: Tail) {
+    w.ballot(tail.ballot);
+    w.position(tail.last);
+}
+
+fn decode_tail(r: &mut Reader<'_>) -> Result<Tail, Malformed> {
+    Ok(Tail { ballot: r.ballot()?, last: r.position()? })
+}
+
+fn encode_paxos(w: &mut Writer<'_>, message: &Message) {
+    match message {
+        Message::PreVote { ballot } => {
+            w.u8(1);
+            w.ballot(*ballot);
+        }
+        Message::PreVoteReply { ballot, granted, promised, tail } => {
+            w.u8(2);
+            w.ballot(*ballot);
+            w.bool(*granted);
+            w.ballot(*promised);
+            encode_tail(w, *tail);
+        }
+        Message::Prepare { ballot } => {
+            w.u8(3);
+            w.ballot(*ballot);
+        }
+        Message::Promise { ballot, tail, incarnation, incarnations } => {
+            w.u8(4);
+            w.ballot(*ballot);
+            encode_tail(w, *tail);
+            w.u64(*incarnation);
+            encode_numbers(w, incarnations);
+        }
+        Message::Refuse { promised } => {
+            w.u8(5);
+            w.ballot(*promised);
+        }
+        Message::Accept { ballot, previous, previous_ballot, entries, decided } => {
+            w.u8(6);
+            w.ballot(*ballot);
+            w.position(*previous);
+            w.ballot(*previous_ballot);
+            w.position(*decided);
+            encode_entries(w, entries);
+        }
+        Message::Accepted { ballot, last } => {
+            w.u8(7);
+            w.ballot(*ballot);
+            w.position(*last);
+        }
+        Message::Decided { ballot, decided } => {
+            w.u8(8);
+            w.ballot(*ballot);
+            w.position(*decided);
+        }
+        Message::Mismatch { ballot, previous, last, decided } => {
+            w.u8(9);
+            w.ballot(*ballot);
+            w.position(*previous);
+            w.position(*last);
+            w.position(*decided);
+        }
+        Message::Confirm { ballot, round } => {
+            w.u8(10);
+            w.ballot(*ballot);
+            w.u64(*round);
+        }
+        Message::Confirmed { ballot, round } => {
+            w.u8(11);
+            w.ballot(*ballot);
+            w.u64(*round);
+        }
+        Message::Fetch { ballot, previous, previous_ballot, decided, until } => {
+            w.u8(12);
+            w.option(*ballot, |w, ballot| w.ballot(ballot));
+            w.position(*previous);
+            w.ballot(*previous_ballot);
+            w.position(*decided);
+            w.position(*until);
+        }
+        Message::Fetched { ballot, previous, previous_ballot, entries } => {
+            w.u8(13);
+            w.option(*ballot, |w, ballot| w.ballot(ballot));
+            w.position(*previous);
+            w.ballot(*previous_ballot);
+            encode_entries(w, entries);
+        }
+        Message::HandOver { ballot } => {
+            w.u8(14);
+            w.ballot(*ballot);
+        }
+        Message::Recover { incarnation, blank } => {
+            w.u8(15);
+            w.u64(*incarnation);
+            w.bool(*blank);
+        }
+        Message::RecoverReply { incarnation, knowledge } => {
+            w.u8(16);
+            w.u64(*incarnation);
+            encode_knowledge(w, knowledge);
+        }
+    }
+}
+
+fn encode_knowledge(w: &mut Writer<'_>, knowledge: &Knowledge) {
+    match knowledge {
+        Knowledge::Blank { incarnation } => {
+            w.u8(1);
+            w.u64(*incarnation);
+        }
+        Knowledge::Original { incarnations } => {
+            w.u8(2);
+            encode_numbers(w, incarnations);
+        }
+        Knowledge::Lost { known } => {
+            w.u8(3);
+            w.u64(*known);
+        }
+        Knowledge::Noted { promised, incarnations, leads } => {
+            w.u8(4);
+            w.ballot(*promised);
+            encode_numbers(w, incarnations);
+            w.option(*leads, |w, (ballot, position)| {
+                w.ballot(ballot);
+                w.position(position);
+            });
+        }
+    }
+}
+
+fn decode_paxos(r: &mut Reader<'_>) -> Result<Message, Malformed> {
+    Ok(match r.u8()? {
+        1 => Message::PreVote { ballot: r.ballot()? },
+        2 => Message::PreVoteReply {
+            ballot: r.ballot()?,
+            granted: r.bool()?,
+            promised: r.ballot()?,
+            tail: decode_tail(r)?,
+        },
+        3 => Message::Prepare { ballot: r.ballot()? },
+        4 => Message::Promise {
+            ballot: r.ballot()?,
+            tail: decode_tail(r)?,
+            incarnation: r.u64()?,
+            incarnations: decode_numbers(r)?,
+        },
+        5 => Message::Refuse { promised: r.ballot()? },
+        6 => Message::Accept {
+            ballot: r.ballot()?,
+            previous: r.position()?,
+            previous_ballot: r.ballot()?,
+            decided: r.position()?,
+            entries: decode_entries(r)?,
+        },
+        7 => Message::Accepted { ballot: r.ballot()?, last: r.position()? },
+        8 => Message::Decided { ballot: r.ballot()?, decided: r.position()? },
+        9 => Message::Mismatch {
+            ballot: r.ballot()?,
+            previous: r.position()?,
+            last: r.position()?,
+            decided: r.position()?,
+        },
+        10 => Message::Confirm { ballot: r.ballot()?, round: r.u64()? },
+        11 => Message::Confirmed { ballot: r.ballot()?, round: r.u64()? },
+        12 => Message::Fetch {
+            ballot: r.option(Reader::ballot)?,
+            previous: r.position()?,
+            previous_ballot: r.ballot()?,
+            decided: r.position()?,
+            until: r.position()?,
+        },
+        13 => Message::Fetched {
+            ballot: r.option(Reader::ballot)?,
+            previous: r.position()?,
+            previous_ballot: r.ballot()?,
+            entries: decode_entries(r)?,
+        },
+        14 => Message::HandOver { ballot: r.ballot()? },
+        15 => Message::Recover { incarnation: r.u64()?, blank: r.bool()? },
+        16 => Message::RecoverReply { incarnation: r.u64()?, knowledge: decode_knowledge(r)? },
+        _ => return Err(Malformed),
+    })
+}
+
+fn decode_knowledge(r: &mut Reader<'_>) -> Result<Knowledge, Malformed> {
+    Ok(match r.u8()? {
+        1 => Knowledge::Blank { incarnation: r.u64()? },
+        2 => Knowledge::Original { incarnations: decode_numbers(r)? },
+        3 => Knowledge::Lost { known: r.u64()? },
+        4 => Knowledge::Noted {
+            promised: r.ballot()?,
+            incarnations: decode_numbers(r)?,
+            leads: r.option(|r| Ok((r.ballot()?, r.position()?)))?,
+        },
+        _ => return Err(Malformed),
+    })
+}

@@ -1,0 +1,39 @@
+//! Replies of `data` in the words of the client's protocol.
+
+use data::{Failure, Reply};
+use wire::ReplyWriter;
+
+/// Appends `reply` in the client's protocol.
+pub(crate) fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
+    match reply {
+        Reply::Ok => writer.ok(),
+        Reply::Nil => writer.null(),
+        Reply::NilArray => writer.null_array(),
+        Reply::Integer(number) => writer.integer(*number),
+        Reply::Bulk(bytes) => writer.bulk(bytes),
+        Reply::Simple(text) => writer.simple(text),
+        Reply::Error(failure) => error(writer, failure),
+        Reply::Array(items) => {
+            writer.array(items.len());
+            items.iter().for_each(|item| write(writer, item));
+        }
+        Reply::Set(items) => {
+            writer.set(items.len());
+            items.iter().for_each(|item| write(writer, item));
+        }
+        Reply::Map(pairs) => {
+            writer.map(pairs.len());
+            for (key, value) in pairs {
+                write(writer, key);
+                write(writer, value);
+            }
+        }
+        Reply::Double(number) => writer.double(*number),
+        Reply::Boolean(truth) => writer.boolean(*truth),
+    }
+}
+
+/// Appends an error.
+pub(crate) fn error(writer: &mut ReplyWriter<'_>, failure: &Failure) {
+    writer.error(&failure.to_string());
+}

@@ -1,0 +1,262 @@
+//! What this node's clients wait for: writes on their way into the log, reads on their way to a confirmed state.
+//!
+//! **Writes** are numbered and kept until they have been applied *here*: the node's own state answers its own
+//! clients. They go to the leader, whoever that is, and go again to the next one when it changes or does not answer;
+//! the numbers make repeats harmless (see [`crate::origins`]).
+//!
+//! **Reads** are gathered by turn. One question per batch, to the leader, answers from which position on the state contains
+//! every write that was acknowledged before the reads arrived; they are then served here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use base::{Ballot, Position, Time, WallTime};
+use bytes::Bytes;
+
+use crate::door::ConnectionId;
+use crate::entry::{Kind, Life};
+
+/// Who wants to hear of an outcome.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waiter {
+    /// A client's command: the connection, and the place of the reply among its replies.
+    Client { connection: ConnectionId, slot: u64 },
+    /// Nobody (any more): the client has been told, or is gone, or the node asked for itself.
+    Nobody,
+}
+
+/// A write that has not been applied here yet.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub sequence: u64,
+    pub waiter: Waiter,
+    pub kind: Kind,
+    pub body: Bytes,
+    pub deadline: Time,
+    /// It was given to a leader: it may be applied whatever happens.
+    pub sent: bool,
+    /// Applied, or given up: only waits for those before it.
+    pub done: bool,
+}
+
+/// What a read asks for; its words are in the batch's bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReadKind {
+    /// One command.
+    Command,
+    /// MULTI … EXEC of reads alone.
+    Transaction,
+    /// What became of a `DICTUM.ONCE`.
+    Outcome,
+    /// The revisions of keys, for WATCH.
+    Revisions,
+}
+
+/// One read that waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub connection: ConnectionId,
+    pub slot: u64,
+    pub kind: ReadKind,
+    /// Where its words lie.
+    pub start: usize,
+    pub end: usize,
+    /// It must see this write of the same connection (0: none).
+    pub after: u64,
+    pub deadline: Time,
+}
+
+/// Reads that share one confirmation.
+#[derive(Debug, Default)]
+pub(crate) struct ReadBatch {
+    pub reads: Vec<Read>,
+    pub bytes: Vec<u8>,
+}
+
+/// How a batch was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    /// This node leads: a round of confirmation, and the position as it was then.
+    Round { ballot: Ballot, round: u64, position: Position },
+    /// A question to the leader of this ballot.
+    Ticket { ballot: Ballot, ticket: u64 },
+}
+
+/// A read whose confirmed state is not enough: it waits for a write of this node to be applied first.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub read: Read,
+    pub words: Vec<u8>,
+    pub clock: WallTime,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct Router {
+    pub life: Life,
+    next_sequence: u64,
+    pub writes: VecDeque<Write>,
+    /// Bytes of the bodies that wait.
+    pub bytes: usize,
+    /// The first write that the current leader has not been sent.
+    pub send_from: u64,
+    /// Under which leadership writes were last sent, and when anything was last sent or applied.
+    pub leader: Option<Ballot>,
+    pub progress_at: Time,
+    pub gathering: ReadBatch,
+    pub asked: VecDeque<(Asked, Time, ReadBatch)>,
+    /// Confirmed, waiting for the state to reach the position.
+    pub ready: VecDeque<(Position, WallTime, ReadBatch)>,
+    /// Waiting for a write of this node, by its number.
+    pub parked: BTreeMap<u64, Vec<Parked>>,
+    next_ticket: u64,
+    spare: Vec<ReadBatch>,
+    /// The number of an expiry entry under way.
+    pub expiring: Option<u64>,
+}
+
+impl Router {
+    pub(crate) fn new(life: Life, now: Time) -> Router {
+        Router {
+            life,
+            next_sequence: 1,
+            writes: VecDeque::new(),
+            bytes: 0,
+            send_from: 1,
+            leader: None,
+            progress_at: now,
+            gathering: ReadBatch::default(),
+            asked: VecDeque::new(),
+            ready: VecDeque::new(),
+            parked: BTreeMap::new(),
+            next_ticket: 1,
+            spare: Vec::new(),
+            expiring: None,
+        }
+    }
+
+    /// All writes with a lower number are settled.
+    pub(crate) fn floor(&self) -> u64 {
+        self.writes.front().map_or(self.next_sequence, |write| write.sequence)
+    }
+
+    /// Takes a write; it leaves at the end of the turn. Returns its number.
+    pub(crate) fn write(&mut self, kind: Kind, body: Bytes, waiter: Waiter, deadline: Time) -> u64 {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.bytes += body.len();
+        self.writes.push_back(Write { sequence, waiter, kind, body, deadline, sent: false, done: false });
+        sequence
+    }
+
+    /// The write with this number, if it is not settled.
+    pub(crate) fn get_mut(&mut self, sequence: u64) -> Option<&mut Write> {
+        let index = usize::try_from(sequence.checked_sub(self.floor())?).ok()?;
+        self.writes.get_mut(index).filter(|write| !write.done)
+    }
+
+    /// Marks a write as settled and says who waits for it.
+    pub(crate) fn finish(&mut self, sequence: u64) -> Option<Waiter> {
+        let write = self.get_mut(sequence)?;
+        write.done = true;
+        let waiter = std::mem::replace(&mut write.waiter, Waiter::Nobody);
+        let body = std::mem::take(&mut write.body);
+        self.bytes -= body.len();
+        while self.writes.front().is_some_and(|write| write.done) {
+            self.writes.pop_front();
+        }
+        self.send_from = self.send_from.max(self.floor());
+        if self.expiring == Some(sequence) {
+            self.expiring = None;
+        }
+        Some(waiter)
+    }
+
+    /// Everything unsettled is to be sent again, in order.
+    pub(crate) fn send_again(&mut self) {
+        self.send_from = self.floor();
+    }
+
+    /// The writes to be sent now, in order.
+    pub(crate) fn unsent(&mut self) -> impl Iterator<Item = &mut Write> {
+        let skip = usize::try_from(self.send_from.saturating_sub(self.floor())).unwrap_or(usize::MAX);
+        self.writes.iter_mut().skip(skip)
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.send_from < self.next_sequence && self.writes.back().is_some_and(|write| write.sequence >= self.send_from)
+    }
+
+    /// Adds a read to the batch that is being gathered.
+    pub(crate) fn read(
+        &mut self,
+        kind: ReadKind,
+        (connection, slot): (ConnectionId, u64),
+        after: u64,
+        deadline: Time,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let start = self.gathering.bytes.len();
+        encode(&mut self.gathering.bytes);
+        let end = self.gathering.bytes.len();
+        self.gathering.reads.push(Read { connection, slot, kind, start, end, after, deadline });
+    }
+
+    pub(crate) fn take_gathered(&mut self) -> ReadBatch {
+        let spare = self.spare.pop().unwrap_or_default();
+        std::mem::replace(&mut self.gathering, spare)
+    }
+
+    /// Gives a batch's memory back for reuse.
+    pub(crate) fn recycle(&mut self, mut batch: ReadBatch) {
+        if self.spare.len() < 4 && batch.bytes.capacity() < 1024 * 1024 {
+            batch.reads.clear();
+            batch.bytes.clear();
+            self.spare.push(batch);
+        }
+    }
+
+    pub(crate) fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket - 1
+    }
+
+    /// Asks for all unconfirmed reads anew: the leadership under which they were asked is gone, or the answer is overdue.
+    pub(crate) fn ask_again(&mut self, overdue: impl Fn(&Asked, Time) -> bool) {
+        let (again, keep): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.asked).into_iter().partition(|(asked, at, _)| overdue(asked, *at));
+        self.asked = keep;
+        for (_, _, batch) in again {
+            for read in &batch.reads {
+                let start = self.gathering.bytes.len();
+                self.gathering.bytes.extend_from_slice(&batch.bytes[read.start..read.end]);
+                let end = self.gathering.bytes.len();
+                self.gathering.reads.push(Read { start, end, ..*read });
+            }
+            self.recycle(batch);
+        }
+    }
+
+    /// Takes out every unconfirmed read whose time is up.
+    pub(crate) fn overdue_reads(&mut self, now: Time) -> Vec<Read> {
+        let mut overdue = Vec::new();
+        let mut sift = |batch: &mut ReadBatch| {
+            if batch.reads.iter().any(|read| read.deadline <= now) {
+                overdue.extend(batch.reads.extract_if(.., |read| read.deadline <= now));
+            }
+        };
+        sift(&mut self.gathering);
+        self.asked.iter_mut().for_each(|(_, _, batch)| sift(batch));
+        self.ready.iter_mut().for_each(|(_, _, batch)| sift(batch));
+        for parked in self.parked.values_mut() {
+            overdue.extend(parked.extract_if(.., |parked| parked.read.deadline <= now).map(|parked| parked.read));
+        }
+        self.parked.retain(|_, parked| !parked.is_empty());
+        overdue
+    }
+}
+
+/// After this time without progress everything unsettled is sent again.
+pub(crate) const SEND_AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// After this time without an answer reads are asked for again.
+pub(crate) const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);

@@ -1,0 +1,246 @@
+//! One client connection: what it has said, and its replies in the order of its commands.
+//!
+//! Commands of a connection are taken in turn, but their outcomes arrive when they arrive. Every command gets a **slot**
+//! when it is taken; a reply waits in its slot until all replies before it are out.
+
+use std::collections::VecDeque;
+
+use base::limits::{CONNECTION_PENDING_BYTES_MAX, CONNECTION_PENDING_MAX};
+use base::{Revision, Time, WallTime};
+use wire::{Arguments, Protocol, ReplyWriter, RequestLimits, RequestParser};
+
+use crate::door::ConnectionId;
+
+/// What a slot needs beside its reply.
+#[derive(Debug, Default)]
+struct Slot {
+    protocol: Protocol,
+    /// The client does not want this reply.
+    silent: bool,
+    /// The reply, when it came before its turn.
+    ready: Option<Vec<u8>>,
+    /// Replies of a transaction's commands that were answered by the connection itself, with their places.
+    merge: Option<Merge>,
+    /// Pending bytes that the command counts for.
+    bytes: usize,
+}
+
+/// How a transaction's reply is put together.
+#[derive(Debug, Default)]
+pub(crate) struct Merge {
+    /// How many commands the transaction has.
+    pub count: usize,
+    /// Encoded replies of commands that are not in the log, by place.
+    pub local: Vec<(usize, Vec<u8>)>,
+}
+
+/// Which replies a client wants (`CLIENT REPLY`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum ReplyMode {
+    #[default]
+    On,
+    Off,
+    /// Off for the next command.
+    SkipNext,
+}
+
+/// A transaction being queued.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub commands: Vec<Arguments>,
+    pub bytes: usize,
+    /// A command could not be queued: EXEC will refuse.
+    pub broken: bool,
+}
+
+/// Why a connection takes no further commands for now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Block {
+    /// Until the slot has its reply (WATCH: what comes next may depend on it).
+    Slot(u64),
+    /// `WAIT`: until so many replicas have the connection's writes on disk, or the time (in milliseconds; 0: none) is up.
+    /// It runs from when the writes are answered, as their positions are known then.
+    Copies { slot: u64, wanted: i64, timeout: u64, until: Option<Time> },
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub id: ConnectionId,
+    pub address: String,
+    pub local_address: String,
+    pub opened_at: WallTime,
+    pub opened_time: Time,
+    pub last_active: Time,
+    pub name: Vec<u8>,
+    pub library_name: Vec<u8>,
+    pub library_version: Vec<u8>,
+    pub last_command: &'static str,
+    pub commands: u64,
+    pub protocol: Protocol,
+    pub authenticated: bool,
+    pub reply_mode: ReplyMode,
+    pub no_evict: bool,
+    pub no_touch: bool,
+    pub queue: Option<Queue>,
+    pub watches: Vec<(Vec<u8>, Revision)>,
+    pub parser: Option<Box<RequestParser>>,
+    /// Bytes that are not looked at while the connection is blocked or has too much pending.
+    pub backlog: Vec<u8>,
+    pub block: Option<Block>,
+    /// The owner was asked to stop reading.
+    pub paused: bool,
+    /// No further commands; closed once all replies are out.
+    pub closing: bool,
+    /// The number of the last write, for reads that must see it.
+    pub last_write: u64,
+    /// Where the last write was applied, for WAIT.
+    pub last_position: base::Position,
+    slots: VecDeque<Slot>,
+    first_slot: u64,
+    pending_bytes: usize,
+    pub out: Vec<u8>,
+    /// It has something to be sent in this turn.
+    pub dirty: bool,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+}
+
+impl Session {
+    pub(crate) fn new(
+        id: ConnectionId,
+        (address, local_address): (String, String),
+        limits: RequestLimits,
+        authenticated: bool,
+        (wall, now): (WallTime, Time),
+    ) -> Session {
+        Session {
+            id,
+            address,
+            local_address,
+            opened_at: wall,
+            opened_time: now,
+            last_active: now,
+            name: Vec::new(),
+            library_name: Vec::new(),
+            library_version: Vec::new(),
+            last_command: "NULL",
+            commands: 0,
+            protocol: Protocol::Resp2,
+            authenticated,
+            reply_mode: ReplyMode::On,
+            no_evict: false,
+            no_touch: false,
+            queue: None,
+            watches: Vec::new(),
+            parser: Some(Box::new(RequestParser::new(limits))),
+            backlog: Vec::new(),
+            block: None,
+            paused: false,
+            closing: false,
+            last_write: 0,
+            last_position: base::Position(0),
+            slots: VecDeque::new(),
+            first_slot: 0,
+            pending_bytes: 0,
+            out: Vec::new(),
+            dirty: false,
+            bytes_in: 0,
+            bytes_out: 0,
+        }
+    }
+
+    /// A place among the replies for a command that has just been taken and holds `bytes` while it waits.
+    pub(crate) fn open_slot(&mut self, bytes: usize) -> u64 {
+        let silent = match self.reply_mode {
+            ReplyMode::On => false,
+            ReplyMode::Off => true,
+            ReplyMode::SkipNext => {
+                self.reply_mode = ReplyMode::On;
+                true
+            }
+        };
+        self.slots.push_back(Slot { protocol: self.protocol, silent, ready: None, merge: None, bytes });
+        self.pending_bytes += bytes;
+        self.first_slot + self.slots.len() as u64 - 1
+    }
+
+    pub(crate) fn set_merge(&mut self, slot: u64, merge: Merge) {
+        if let Some(slot) = self.slot_mut(slot) {
+            slot.merge = Some(merge);
+        }
+    }
+
+    pub(crate) fn take_merge(&mut self, slot: u64) -> Option<Merge> {
+        self.slot_mut(slot)?.merge.take()
+    }
+
+    fn slot_mut(&mut self, slot: u64) -> Option<&mut Slot> {
+        let index = usize::try_from(slot.checked_sub(self.first_slot)?).ok()?;
+        self.slots.get_mut(index)
+    }
+
+    /// Gives a slot its reply.
+    pub(crate) fn deliver(&mut self, slot: u64, write: impl FnOnce(&mut ReplyWriter<'_>)) {
+        let first = self.first_slot;
+        let Some(place) = self.slot_mut(slot) else { return };
+        let (protocol, silent) = (place.protocol, place.silent);
+        if slot != first {
+            let mut bytes = Vec::new();
+            if !silent {
+                write(&mut ReplyWriter::new(&mut bytes, protocol));
+            }
+            place.ready = Some(bytes);
+        } else {
+            if !silent {
+                write(&mut ReplyWriter::new(&mut self.out, protocol));
+            }
+            self.pop_slot();
+            while let Some(bytes) = self.slots.front_mut().and_then(|slot| slot.ready.take()) {
+                self.out.extend_from_slice(&bytes);
+                self.pop_slot();
+            }
+        }
+        match self.block {
+            Some(Block::Slot(blocking) | Block::Copies { slot: blocking, .. }) if blocking == slot => self.block = None,
+            _ => {}
+        }
+    }
+
+    fn pop_slot(&mut self) {
+        if let Some(slot) = self.slots.pop_front() {
+            self.pending_bytes -= slot.bytes;
+            self.first_slot += 1;
+        }
+    }
+
+    /// Answers a command at once, in its turn.
+    pub(crate) fn reply(&mut self, write: impl FnOnce(&mut ReplyWriter<'_>)) {
+        if self.slots.is_empty() && self.reply_mode == ReplyMode::On {
+            write(&mut ReplyWriter::new(&mut self.out, self.protocol));
+            return;
+        }
+        let slot = self.open_slot(0);
+        self.deliver(slot, write);
+    }
+
+    /// Commands that wait for their replies.
+    pub(crate) fn pending(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Commands before `slot` that wait for their replies.
+    pub(crate) fn pending_before(&self, slot: u64) -> u64 {
+        slot.saturating_sub(self.first_slot)
+    }
+
+    /// Whether the connection may take another command now.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.block.is_none() && !self.closing && !self.is_full()
+    }
+
+    /// Whether so much is pending that reading should pause.
+    pub(crate) fn is_full(&self) -> bool {
+        self.slots.len() >= CONNECTION_PENDING_MAX || self.pending_bytes >= CONNECTION_PENDING_BYTES_MAX
+    }
+}

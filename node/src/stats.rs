@@ -1,0 +1,57 @@
+//! Figures that INFO and the metrics show.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base::{Now, Time, WallTime};
+
+/// How often a sample for the rate of commands is taken.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+/// Samples in the rate: as Redis, the mean of the last 16.
+const SAMPLES: usize = 16;
+
+/// Counters since the start, or since `CONFIG RESETSTAT`.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    pub connections_received: u64,
+    pub connections_rejected: u64,
+    pub commands: u64,
+    pub reads: u64,
+    pub errors: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub peer_messages_in: u64,
+    pub last_snapshot: Option<WallTime>,
+    pub snapshot_running: bool,
+    samples: VecDeque<(Time, u64)>,
+}
+
+impl Stats {
+    /// Notes how many commands there have been, for the rate.
+    pub(crate) fn sample(&mut self, now: Now, _applied: u64) {
+        if self.samples.back().is_none_or(|(at, _)| now.time.since(*at) >= SAMPLE_EVERY) {
+            self.samples.push_back((now.time, self.commands));
+            if self.samples.len() > SAMPLES {
+                self.samples.pop_front();
+            }
+        }
+    }
+
+    /// Commands a second, over about the last second and a half.
+    pub(crate) fn commands_per_second(&self) -> u64 {
+        match (self.samples.front(), self.samples.back()) {
+            (Some((first, before)), Some((last, after))) if last > first => {
+                let seconds = last.since(*first).as_secs_f64();
+                (after.saturating_sub(*before) as f64 / seconds) as u64
+            }
+            _ => 0,
+        }
+    }
+
+    /// As `CONFIG RESETSTAT`: the counters, not what describes the present.
+    pub(crate) fn reset(&mut self) {
+        let kept = (self.last_snapshot, self.snapshot_running);
+        *self = Stats::default();
+        (self.last_snapshot, self.snapshot_running) = kept;
+    }
+}

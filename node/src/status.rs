@@ -1,0 +1,89 @@
+//! The cluster as one node sees it, for `dictum status` and the metrics.
+
+use std::fmt::Write;
+
+use crate::node::{Node, news_of, role_text};
+use crate::peer::{PartitionNews, Ping};
+
+/// A JSON object; its form is in docs/status.md.
+pub(crate) fn json(node: &Node) -> String {
+    let partition = node.partition.id;
+    let leader = node.leader();
+    let leader_name = leader.map_or("null".to_owned(), |(id, _)| text(&node.name_of(id)));
+    let ballot = leader.map_or("null".to_owned(), |(_, ballot)| text(&ballot.to_string()));
+    let mut out = String::new();
+    let names: Vec<String> = node.config.members.iter().map(|member| text(&member.name)).collect();
+    let me = node.config.me;
+    let _ = write!(
+        out,
+        "{{\"version\":{},\"node\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\
+         \"partitions\":[{{\"bucket\":{},\"index\":{},\"leader\":{leader_name},\"ballot\":{ballot}}}],\"nodes\":[",
+        text(env!("CARGO_PKG_VERSION")),
+        text(&node.name_of(me)),
+        names.join(","),
+        partition.bucket.0,
+        partition.index,
+    );
+    let own = node.ping();
+    let decided = own.partitions.first().map_or(0, |news| news.decided.0);
+    for (place, member) in node.config.members.iter().enumerate() {
+        let id = base::NodeId(place as u16);
+        let detector = node.detectors.iter().find(|detector| detector.peer == id);
+        let time = node.now.time;
+        let up = id == me || detector.is_some_and(|detector| detector.is_up(time));
+        let seen = if id == me { Some(0) } else { detector.and_then(|it| it.silence(time)).map(|it| it.as_millis()) };
+        let ping = if id == me { Some(&own) } else { node.news.get(&id) };
+        if place > 0 {
+            out.push(',');
+        }
+        let _ = write!(
+            out,
+            "{{\"name\":{},\"me\":{},\"up\":{up},\"peer\":{},",
+            text(&member.name),
+            id == me,
+            text(&member.peer_address)
+        );
+        member_json(&mut out, ping, ping.and_then(|ping| news_of(ping, partition)), decided);
+        let _ = write!(out, ",\"seen_ms_ago\":{}}}", seen.map_or("null".to_owned(), |seen| seen.to_string()));
+    }
+    out.push_str("]}");
+    out
+}
+
+fn member_json(out: &mut String, ping: Option<&Ping>, news: Option<&PartitionNews>, decided: u64) {
+    let string = |value: Option<&String>| text(value.map_or("", String::as_str));
+    let disk = ping.map_or("unknown", |ping| if ping.disk_full { "full" } else { "ok" });
+    let role = news.map_or("unknown", |news| role_text(news.role));
+    let number = |get: fn(&PartitionNews) -> u64| news.map_or(0, get);
+    let applied = number(|news| news.applied.0);
+    let _ = write!(
+        out,
+        "\"role\":\"{role}\",\"resp\":{},\"http\":{},\"decided\":{},\"persisted\":{},\"applied\":{applied},\
+         \"lag\":{},\"disk\":\"{disk}\",\"version\":{}",
+        string(ping.map(|ping| &ping.resp_address)),
+        string(ping.map(|ping| &ping.http_address)),
+        number(|news| news.decided.0),
+        number(|news| news.persisted.0),
+        decided.max(number(|news| news.decided.0)).saturating_sub(applied),
+        string(ping.map(|ping| &ping.version)),
+    );
+}
+
+/// A JSON string.
+pub(crate) fn text(value: &str) -> String {
+    let mut out = String::with_capacity(value.len() + 2);
+    out.push('"');
+    for letter in value.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            control if (control as u32) < 0x20 => {
+                let _ = write!(out, "\\u{:04x}", control as u32);
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}

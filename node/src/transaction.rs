@@ -1,0 +1,112 @@
+//! MULTI … EXEC: queueing, and putting the replies together.
+//!
+//! A transaction is one entry of the log, or one read if it changes nothing. Commands that concern only the connection
+//! (`PING`, `CLIENT …`) may stand in it too: they are answered here, and the replies are merged.
+
+use base::limits::{CONNECTION_PENDING_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
+use bytes::Bytes;
+use data::{Failure, Reply};
+use wire::{ArgumentsRef, ReplyWriter};
+
+use crate::commands;
+use crate::node::Node;
+use crate::reply;
+use crate::router::ReadKind;
+use crate::session::{Merge, Queue, Session};
+use crate::words::{self, Words};
+
+/// Writes the reply of an EXEC some of whose commands were answered by the connection itself.
+pub(crate) fn write_merged(writer: &mut ReplyWriter<'_>, merge: &Merge, answer: &Reply) {
+    let Reply::Array(items) = answer else { return reply::write(writer, answer) };
+    let mut items = items.iter();
+    let mut local = merge.local.iter().peekable();
+    writer.array(merge.count);
+    for place in 0..merge.count {
+        match local.next_if(|(at, _)| *at == place) {
+            Some((_, bytes)) => writer.buffer().extend_from_slice(bytes),
+            None => match items.next() {
+                Some(item) => reply::write(writer, item),
+                None => writer.null(),
+            },
+        }
+    }
+}
+
+impl Node {
+    /// Queues a command of an open MULTI, or says why not.
+    pub(crate) fn queue(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>, words: &[&[u8]]) {
+        let name = words[0];
+        let known = match data::lookup(name) {
+            Some(entry) if entry.spec.arity_fits(words.len()) => Ok(()),
+            Some(entry) => Err(entry.spec.wrong_arity()),
+            None => commands::find(words).map(|_| ()),
+        };
+        let Some(queue) = &mut session.queue else { return };
+        let failure = match known {
+            Err(failure) => Some(failure),
+            Ok(()) if queue.commands.len() >= TRANSACTION_COMMANDS_MAX => {
+                Some(Failure::Text("ERR too many commands in one transaction"))
+            }
+            Ok(()) if queue.bytes + arguments.payload_bytes() > CONNECTION_PENDING_BYTES_MAX => {
+                Some(Failure::Text("ERR too many bytes in one transaction"))
+            }
+            Ok(()) => None,
+        };
+        match failure {
+            Some(failure) => {
+                queue.broken = true;
+                session.reply(|writer| reply::error(writer, &failure));
+            }
+            None => {
+                queue.bytes += arguments.payload_bytes();
+                queue.commands.push(arguments.to_owned());
+                session.reply(|writer| writer.simple("QUEUED"));
+            }
+        }
+    }
+
+    pub(crate) fn exec(&mut self, session: &mut Session) {
+        let Some(Queue { commands, broken, .. }) = session.queue.take() else {
+            return session.reply(|writer| writer.error("ERR EXEC without MULTI"));
+        };
+        let watches = std::mem::take(&mut session.watches);
+        if broken {
+            let text = "EXECABORT Transaction discarded because of previous errors.";
+            return session.reply(|writer| writer.error(text));
+        }
+        let mut merge = Merge { count: commands.len(), local: Vec::new() };
+        let mut stored = Vec::with_capacity(commands.len());
+        let mut writes = false;
+        for (place, command) in commands.into_iter().enumerate() {
+            let words = Words::new(command.as_ref());
+            match data::lookup(words.as_slice()[0]) {
+                Some(entry) => {
+                    writes |= entry.spec.flags.has(data::spec::Flags::WRITE);
+                    drop(words);
+                    stored.push(command);
+                }
+                None => {
+                    let mut bytes = Vec::new();
+                    let answer = commands::run_local(self, session, words.as_slice());
+                    reply::write(&mut ReplyWriter::new(&mut bytes, session.protocol), &answer);
+                    merge.local.push((place, bytes));
+                }
+            }
+        }
+        if stored.is_empty() && watches.is_empty() {
+            return session.reply(|writer| write_merged(writer, &merge, &Reply::Array(Vec::new())));
+        }
+        let mut body = Vec::new();
+        words::encode_transaction(watches.iter().map(|(key, revision)| (key, *revision)), &stored, &mut body);
+        let slot = if writes {
+            self.submit_write(session, crate::entry::Kind::Transaction, Bytes::from(body))
+        } else {
+            self.submit_read(session, ReadKind::Transaction, |out| out.extend_from_slice(&body))
+        };
+        if let Some(slot) = slot
+            && !merge.local.is_empty()
+        {
+            session.set_merge(slot, merge);
+        }
+    }
+}

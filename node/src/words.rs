@@ -1,0 +1,93 @@
+//! Commands inside entries and read requests: words without copies.
+
+use base::Revision;
+use wire::{ArgumentsRef, Malformed, Reader, Writer};
+
+/// Commands with so few words need no allocation to be looked at.
+const INLINE_WORDS: usize = 8;
+
+/// The words of one command, borrowed, in the form that `data` takes them.
+#[derive(Debug)]
+pub(crate) enum Words<'a> {
+    Few([&'a [u8]; INLINE_WORDS], usize),
+    Many(Vec<&'a [u8]>),
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(arguments: ArgumentsRef<'a>) -> Words<'a> {
+        let count = arguments.len();
+        if count <= INLINE_WORDS {
+            let mut few: [&[u8]; INLINE_WORDS] = [&[]; INLINE_WORDS];
+            few.iter_mut().zip(arguments.iter()).for_each(|(place, word)| *place = word);
+            Words::Few(few, count)
+        } else {
+            Words::Many(arguments.iter().collect())
+        }
+    }
+
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Words<'a>, Malformed> {
+        ArgumentsRef::decode(bytes).map(Words::new)
+    }
+
+    pub(crate) fn as_slice(&self) -> &[&'a [u8]] {
+        match self {
+            Words::Few(few, count) => &few[..*count],
+            Words::Many(many) => many,
+        }
+    }
+}
+
+/// A watched key and the revision that it had.
+pub(crate) type Watch<'a> = (&'a [u8], Revision);
+
+/// MULTI … EXEC: watches, then commands, each as its words.
+pub(crate) fn encode_transaction(
+    watches: impl ExactSizeIterator<Item = (impl AsRef<[u8]>, Revision)>,
+    commands: &[wire::Arguments],
+    out: &mut Vec<u8>,
+) {
+    let mut w = Writer::new(out);
+    w.count(watches.len());
+    for (key, revision) in watches {
+        w.bytes(key.as_ref());
+        w.revision(revision);
+    }
+    w.count(commands.len());
+    for command in commands {
+        command.as_ref().encode_into(w.buffer());
+    }
+}
+
+pub(crate) fn decode_transaction(body: &[u8]) -> Result<(Vec<Watch<'_>>, Vec<Words<'_>>), Malformed> {
+    let mut r = Reader::from_slice(body);
+    let mut watches = Vec::new();
+    for _ in 0..r.count(2)? {
+        watches.push((r.slice()?, r.revision()?));
+    }
+    let count = r.count(4)?;
+    let mut rest = r.rest();
+    let mut commands = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (arguments, after) = ArgumentsRef::decode_prefix(rest)?;
+        commands.push(Words::new(arguments));
+        rest = after;
+    }
+    if rest.is_empty() { Ok((watches, commands)) } else { Err(Malformed) }
+}
+
+/// A command to be applied once: its identifier, then its words.
+pub(crate) fn encode_once<'a>(id: &[u8], words: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    Writer::new(out).bytes(id);
+    wire::Arguments::from_words(words).as_ref().encode_into(out);
+}
+
+pub(crate) fn decode_once(body: &[u8]) -> Result<(&[u8], Words<'_>), Malformed> {
+    let mut r = Reader::from_slice(body);
+    let id = r.slice()?;
+    Ok((id, Words::decode(r.rest())?))
+}
+
+/// Keys whose revisions a WATCH wants.
+pub(crate) fn encode_keys<'a>(keys: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    wire::Arguments::from_words(keys).as_ref().encode_into(out);
+}
