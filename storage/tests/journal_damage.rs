@@ -337,6 +337,19 @@ fn a_rotted_block_of_a_torn_frame_is_unprovable() {
 }
 
 #[test]
+fn a_blank_segment_left_alone_is_no_new_journal() {
+    let disk = TestDisk::default();
+    build(&disk, &vec![vec![3000]; 10]);
+    open(&disk).0.prepare_next().unwrap();
+    let names = disk.list().unwrap();
+    names[..names.len() - 1].iter().for_each(|name| disk.lose(name));
+    let (_, recovered) = open(&disk);
+    assert_eq!((recovered.payloads.len(), recovered.tail, recovered.fresh), (0, Tail::Unprovable, false));
+    let (_, recovered) = open(&disk);
+    assert_eq!((recovered.damage.len(), recovered.tail), (1, Tail::Clean));
+}
+
+#[test]
 fn a_zeroed_frame_before_a_torn_one_is_noticed() {
     // The last frame turned into zeros, and of the one being written behind it a block has come through. The second
     // time it is its first block, which proves even more.
