@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
                 let word = STATUS_WORDS.iter().find(|word| word.as_bytes() == text);
                 Reply::Simple(word.ok_or(Malformed("a status is unknown"))?)
             }
-            REPLY_ERROR => Reply::Error(Failure::Built(String::from_utf8_lossy(self.bytes()?).into())),
+            REPLY_ERROR => Reply::Error(Failure::built(self.bytes()?)),
             REPLY_ARRAY => Reply::Array(self.replies(depth)?),
             REPLY_SET => Reply::Set(self.replies(depth)?),
             REPLY_MAP => {

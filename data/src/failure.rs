@@ -27,7 +27,7 @@ pub enum Failure {
     UnknownCommand(Box<str>),
     /// Any other text, code included.
     Text(&'static str),
-    /// A text that was put together, code included.
+    /// A text that was put together, code included. Made by [`Failure::built`], which keeps it on one line.
     Built(Box<str>),
 }
 
@@ -62,7 +62,13 @@ impl Failure {
         text.extend(b"'. Try ");
         text.extend(container.as_bytes());
         text.extend(b" HELP.");
-        Failure::Built(printable(&text))
+        Failure::built(&text)
+    }
+
+    /// A text that was put together from what a client sent; code included.
+    #[must_use]
+    pub fn built(text: &[u8]) -> Failure {
+        Failure::Built(printable(text))
     }
 
     /// The first word: `ERR`, `WRONGTYPE`, …
@@ -101,3 +107,19 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_sent_never_breaks_the_line() {
+        let text = |args: &[&[u8]]| Failure::unknown_command(args).to_string();
+        assert_eq!(text(&[b"a\r\nb", b"c\nd"]), "ERR unknown command 'a  b', with args beginning with: 'c d' ");
+        assert_eq!(text(&[b"a\0b"]), "ERR unknown command 'a', with args beginning with: ");
+        assert_eq!(text(&[]), "ERR unknown command '', with args beginning with: ");
+        assert!(text(&[&[b'x'; 1000], &[b'y'; 1000], b"z"]).len() < 400);
+        assert_eq!(Failure::built(b"ERR a\r\n+OK").to_string(), "ERR a  +OK");
+        assert_eq!(Failure::WrongType.code(), "WRONGTYPE");
+    }
+}

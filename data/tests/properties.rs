@@ -2,7 +2,8 @@
 
 use base::{Revision, WallTime};
 use data::{
-    Applied, EntryContext, KeyRef, Reply, Restorer, Tree, View, apply, apply_once, apply_transaction, expire_due, read,
+    Applied, ChangeKind, EntryContext, KeyRef, Reply, Restorer, Tree, View, apply, apply_once, apply_transaction,
+    expire_due, read,
 };
 use proptest::prelude::*;
 use std::ops::Bound;
@@ -92,6 +93,36 @@ fn command_of(templates: &'static [&'static str]) -> impl Strategy<Value = Vec<V
     })
 }
 
+/// Clocks, the absurd ones included.
+const CLOCKS: &[u64] = &[0, 1_800_000_000_000, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX - 1, u64::MAX];
+
+/// Any command of the table with arguments that are words of any command, numbers at the edges, or noise.
+fn anything() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    const WORDS: &str = "a a a b c NX XX GT LT GET EX PX EXAT PXAT KEEPTTL PERSIST REPLACE DB IFEQ IFNE IFDEQ IFDNE \
+        0123456789abcdef IFREVISION AND OR XOR NOT DIFF ONE BYTE BIT SET INCRBY OVERFLOW WRAP SAT FAIL u8 i64 u63 #3 LEN IDX \
+        MINMATCHLEN WITHMATCHLEN ENCODING HELP USAGE SAMPLES MATCH COUNT TYPE string * [a-c]* ABSTTL IDLETIME FREQ ASYNC \
+        0 1 2 3 -1 -5 7 100 1.5 1e400 -1e4000 9223372036854775807 -9223372036854775808 9223372036854775808 \
+        18446744073709551615 4294967295 4294967296 1000000000000000";
+    let words: Vec<&[u8]> = WORDS.split_whitespace().map(str::as_bytes).collect();
+    let word = prop_oneof![
+        8 => prop::sample::select(words).prop_map(<[u8]>::to_vec),
+        1 => prop::collection::vec(any::<u8>(), 0..40),
+    ];
+    let names: Vec<&str> = data::commands::COMMANDS.iter().map(|entry| entry.spec.name).collect();
+    (prop::sample::select(names), prop::collection::vec(word, 0..7)).prop_map(|(name, words)| {
+        // Offsets that are allowed and huge would only fill the machine's memory.
+        let limit = if name.starts_with("set") || name == "bitfield" { 1_000_000 } else { u64::MAX };
+        let fits = |word: &Vec<u8>| {
+            let number =
+                std::str::from_utf8(word).ok().and_then(|text| text.trim_start_matches('#').parse::<u64>().ok());
+            number.is_none_or(|number| number < limit || number > 1 << 33)
+        };
+        let mut command = vec![name.as_bytes().to_vec()];
+        command.extend(words.into_iter().filter(fits));
+        command
+    })
+}
+
 fn entry() -> impl Strategy<Value = (u64, Drawn)> {
     let watch = (0..12u8, 0..40u64).prop_map(|(key, revision)| (format!("key:{key}").into_bytes(), revision));
     let drawn = prop_oneof![
@@ -148,7 +179,7 @@ fn check_totals(tree: &Tree) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn replicas_agree_and_images_come_back(entries in prop::collection::vec(entry(), 1..60), cut in 0..60usize) {
@@ -161,8 +192,8 @@ proptest! {
             let before = one.revision();
             let (first, second) = (run(&mut one, &context, drawn), run(&mut other, &context, drawn));
             prop_assert_eq!(&first, &second);
-            prop_assert!(first.changes.iter().zip(before.0 + 1..).all(|(change, revision)| change.revision.0 == revision));
-            prop_assert_eq!(before.0 + first.changes.len() as u64, one.revision().0);
+            let revisions: Vec<u64> = first.changes.iter().map(|change| change.revision.0).collect();
+            prop_assert!(revisions.into_iter().eq(before.0 + 1..=one.revision().0));
             check_totals(&one);
             if index == cut {
                 // One of the replicas goes on from a snapshot.
@@ -234,14 +265,18 @@ proptest! {
             block.clear();
         }
         if let Ok(mut tree) = restorer.finish() {
-            run(&mut tree, &EntryContext::default(), &Drawn::Command(vec![b"SET".to_vec(), b"a".to_vec(), b"b".to_vec()]));
+            apply(&mut tree, &EntryContext::default(), &[b"SET", b"a", b"b"]);
         }
         let _ = Restorer::new().push_block(&noise);
     }
 
     /// A read says the same as the same command in an entry at the same time, or that an expiry entry is due first.
     #[test]
-    fn reads_agree_with_entries(entries in prop::collection::vec(entry(), 1..40), asked in command_of(READS), later in 0..300u64) {
+    fn reads_agree_with_entries(
+        entries in prop::collection::vec(entry(), 1..40),
+        asked in command_of(READS),
+        later in 0..300u64,
+    ) {
         let mut tree = Tree::new();
         for (step, drawn) in &entries {
             run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
@@ -264,5 +299,34 @@ proptest! {
         } else {
             prop_assert_eq!(reply, apply(&mut replica, &context, &asked).reply);
         }
+    }
+
+    /// Whatever a client sends: no panic, an error changes nothing, and what is refused early is refused in the log too.
+    #[test]
+    fn no_argument_panics(commands in prop::collection::vec(anything(), 1..30), clock in prop::sample::select(CLOCKS)) {
+        let mut tree = Tree::new();
+        let context = EntryContext { time: WallTime(clock), seed: 3 };
+        for command in &commands {
+            let command = slices(command);
+            let checked = data::check(&command);
+            let (before, keys) = (tree.revision(), tree.len());
+            let view = View::new(&tree, context.time, 0);
+            let _ = read(&view, &command);
+            let applied = apply(&mut tree, &context, &command);
+            match (checked, &applied.reply) {
+                (Err(failure), Reply::Error(applied)) => prop_assert_eq!(&failure, applied),
+                (Err(failure), reply) => prop_assert!(false, "{} was applied: {:?}", failure, reply),
+                (Ok(entry), _) => {
+                    let _ = entry.spec.keys_of(&command);
+                }
+            }
+            let expired = applied.changes.iter().filter(|change| change.kind == ChangeKind::Expired).count() as u64;
+            if let Reply::Error(failure) = &applied.reply {
+                prop_assert!(!failure.to_string().contains(['\r', '\n']));
+                prop_assert_eq!((before.0 + expired, keys - expired), (tree.revision().0, tree.len()));
+            }
+            check_totals(&tree);
+        }
+        prop_assert_eq!(tree.digest(), restored(&tree, 1000).digest());
     }
 }

@@ -44,8 +44,7 @@ impl<'a> SetDeadline<'a> {
             } else if args.is(index, "LT") {
                 &mut parsed.only_if_sooner
             } else {
-                let text = format!("ERR Unsupported option {}", String::from_utf8_lossy(option));
-                return Err(Failure::Built(text.into()));
+                return Err(Failure::built(&[b"ERR Unsupported option ", *option].concat()));
             };
             *flag = true;
         }

@@ -25,7 +25,8 @@ impl<'a> WriteCommand<'a> for GetEx<'a> {
         since: "6.2.0",
         complexity: "O(1)",
         summary: "Returns the string value of a key after setting its expiration time.",
-        arguments: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+        arguments: "key [EX seconds | PX milliseconds | \
+                    EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
         example: "GETEX greeting EX 60",
         subcommands: &[],
     };

@@ -21,7 +21,8 @@ impl<'a> WriteCommand<'a> for MSetEx<'a> {
         since: "8.4.0",
         complexity: "O(N) where N is the number of keys.",
         summary: "Sets the string values and a shared expiration time of several keys, all or none.",
-        arguments: "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+        arguments: "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | \
+                    EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
         example: "MSETEX 2 a 1 b 2 EX 60",
         subcommands: &[],
     };
