@@ -36,7 +36,7 @@ pub use recovery::{Damage, Findings, Scan, Tail, decode};
 pub const PAYLOAD_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
 /// Most bytes of one frame. More in one batch is refused.
 pub const FRAME_BYTES_MAX: u64 = 4 * PAYLOAD_BYTES_MAX as u64;
-/// Bytes of a new folder's first segment: small, so that a node is ready at once.
+/// Bytes of a new folder's first segment, and of one that a commit has to wait for: small, to be ready at once.
 pub const FIRST_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 /// Every segment keeps its last block for a frame without payloads, so that space can be given back on a full disk.
 const RESERVED_BLOCKS: u32 = 1;
@@ -47,7 +47,7 @@ const BLANK_PREFIX: &str = "journal-blank-";
 /// How large segments are and how many are kept for reuse.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalOptions {
-    /// Bytes of a new folder's first segment, rounded up to blocks.
+    /// Bytes of a new folder's first segment, and of one that a commit has to wait for, rounded up to blocks.
     pub first_segment_bytes: u64,
     /// Bytes of every further segment, rounded up to blocks, unless one frame needs more.
     pub segment_bytes: u64,
@@ -257,7 +257,7 @@ impl<D: Disk> Journal<D> {
         if !self.ready.is_empty() {
             return Ok(());
         }
-        let segment = self.make_segment(1 + RESERVED_BLOCKS)?;
+        let segment = self.make_segment(1 + RESERVED_BLOCKS, blocks_of(self.options.segment_bytes))?;
         self.ready.push_back(segment);
         Ok(())
     }
@@ -388,7 +388,8 @@ impl<D: Disk> Journal<D> {
     fn switch(&mut self, blocks: u32) -> Result<(), CommitError> {
         // Make sure of the segment first: on a full disk everything must stay as it is.
         if !self.ready.iter().any(|segment| segment.blocks >= blocks) {
-            let segment = self.make_segment(blocks)?;
+            // A commit is waiting: a small one is zero-filled sooner, and the next may be under way elsewhere.
+            let segment = self.make_segment(blocks, blocks_of(self.options.first_segment_bytes).max(blocks))?;
             self.ready.push_back(segment);
         }
         while let Some(next) = self.ready.pop_front() {
@@ -403,11 +404,11 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// A segment of at least `blocks` blocks: a discarded one under a new name, or a new one.
-    fn make_segment(&mut self, blocks: u32) -> Result<Segment<D::File>, CommitError> {
+    /// A segment of `wanted` blocks or more, on a full disk of `least` or more: a discarded one under a new name, or a
+    /// new one.
+    fn make_segment(&mut self, least: u32, wanted: u32) -> Result<Segment<D::File>, CommitError> {
         // What was discarded while it was still the newest frame's segment can be had by now.
         self.release().map_err(|error| self.fail(error))?;
-        let wanted = blocks_of(self.options.segment_bytes).max(blocks);
         if let Some(index) = self.free.iter().position(|free| free.blocks >= wanted) {
             return self.reuse(index);
         }
@@ -417,7 +418,7 @@ impl<D: Disk> Journal<D> {
                 self.reuse(self.free.len() - 1)
             }
             // Rather a small one than none.
-            Err(error) if is_full(&error) => match self.free.iter().position(|free| free.blocks >= blocks) {
+            Err(error) if is_full(&error) => match self.free.iter().position(|free| free.blocks >= least) {
                 Some(index) => self.reuse(index),
                 None => Err(CommitError::Full),
             },

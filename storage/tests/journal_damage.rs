@@ -282,7 +282,7 @@ fn a_lost_segment_is_damage_or_at_the_end_unprovable() {
         }
         which += 1;
     }
-    assert_eq!((which, at_the_end), (9, 1));
+    assert_eq!((which, at_the_end), (21, 1));
 }
 
 #[test]
