@@ -11,7 +11,7 @@ use crate::entry::Kind;
 use crate::node::{Node, Stopping, news_of};
 use crate::reply;
 use crate::router::{ReadKind, Waiter};
-use crate::session::{Block, Queue, Session};
+use crate::session::{Block, Queue, Read, Session};
 use crate::words::{self, Words};
 
 const OVERLOADED: &str = "CLUSTERDOWN too many requests are waiting; the command was not done, try again later";
@@ -264,6 +264,11 @@ impl Node {
         let deadline = self.now.time + self.config.request_timeout;
         let waiter = Waiter::Client { connection: session.id, slot };
         session.last_write = self.router.write(kind, body, waiter, deadline);
+        if !session.reads.is_empty()
+            && let Some(write) = self.router.get_mut(session.last_write)
+        {
+            write.reads_before = true;
+        }
         Some(slot)
     }
 
@@ -274,13 +279,20 @@ impl Node {
         kind: ReadKind,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<u64> {
-        if self.router.gathering.reads.len() >= OUTSTANDING_REQUESTS_MAX {
+        if session.read_bytes.len() >= base::limits::CONNECTION_PENDING_BYTES_MAX {
             session.reply(|writer| writer.error(OVERLOADED));
             return None;
         }
         let slot = session.open_slot(0);
         let deadline = self.now.time + self.config.request_timeout;
-        self.router.read(kind, (session.id, slot), session.last_write, deadline, encode);
+        let start = session.read_bytes.len();
+        encode(&mut session.read_bytes);
+        let end = session.read_bytes.len();
+        session.reads.push_back(Read { slot, kind, start, end, after: session.last_write, deadline });
+        if !session.gathered {
+            session.gathered = true;
+            self.router.gather(session.id, deadline);
+        }
         Some(slot)
     }
 }

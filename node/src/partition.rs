@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 
 use base::limits::EXPIRE_BATCH_MAX;
 use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
-use bytes::Bytes;
 use data::{EntryContext, Reply, Tree};
-use paxos::{Input, Message, Output, Record, Replica, Token};
+use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
 use crate::door::{Level, Planted};
-use crate::entry::{Header, Kind, Life, Origin};
+use crate::entry::{HEADER_BYTES, Header, Kind, Life, Origin};
 use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
 use crate::origins::{Origins, Verdict};
@@ -21,6 +20,14 @@ pub(crate) struct Completed {
     pub sequence: u64,
     pub position: Position,
     pub reply: Reply,
+}
+
+/// An entry that is about to be applied.
+#[derive(Debug)]
+pub(crate) struct Next {
+    /// None for the entry that opens a leadership.
+    header: Option<Header>,
+    entry: Entry,
 }
 
 /// What a partition wants from the node after a step.
@@ -228,27 +235,47 @@ impl Partition {
         true
     }
 
-    /// Applies what is decided.
-    pub(crate) fn apply_decided(&mut self, wishes: &mut Wishes) {
-        while self.applied < self.replica.decided() {
-            let position = self.applied.next();
-            let Some(entry) = self.replica.log().get(position) else { return };
-            let (payload, ballot, weight) = (entry.payload.clone(), entry.ballot, entry.weight());
-            self.applied = position;
-            self.applied_ballot = ballot;
-            self.bytes_since_snapshot += weight as u64;
-            if let Err(text) = self.apply(position, &payload, wishes) {
-                wishes.fatal = Some(format!("entry {position} of partition {} cannot be applied: {text}", self.id));
-                return;
-            }
+    /// The next entry to apply, if it is decided and held.
+    pub(crate) fn next_entry(&self) -> Option<Next> {
+        if self.applied >= self.replica.decided() {
+            return None;
+        }
+        let entry = self.replica.log().get(self.applied.next())?;
+        Some(Next { header: Header::decode(&entry.payload).ok().map(|(header, _)| header), entry: entry.clone() })
+    }
+
+    /// The number of this node's own write that `next` is, if it is one.
+    pub(crate) fn own_write(&self, next: &Next) -> Option<u64> {
+        let origin = next.header.as_ref()?.origin;
+        (origin.node == self.me && origin.life == self.life).then_some(origin.sequence)
+    }
+
+    /// Applies the entry that [`Partition::next_entry`] has just given.
+    pub(crate) fn apply(&mut self, next: Next, wishes: &mut Wishes) {
+        let position = self.applied.next();
+        self.applied = position;
+        self.applied_ballot = next.entry.ballot;
+        self.bytes_since_snapshot += next.entry.weight() as u64;
+        // The entry that opens a leadership changes nothing.
+        if next.entry.payload.is_empty() {
+            return;
+        }
+        let result = match &next.header {
+            Some(header) => self.apply_command(position, header, &next.entry.payload[HEADER_BYTES..], wishes),
+            None => Err("its header is malformed"),
+        };
+        if let Err(text) = result {
+            wishes.fatal = Some(format!("entry {position} of partition {} cannot be applied: {text}", self.id));
         }
     }
 
-    fn apply(&mut self, position: Position, payload: &Bytes, wishes: &mut Wishes) -> Result<(), &'static str> {
-        if payload.is_empty() {
-            return Ok(());
-        }
-        let (header, body) = Header::decode(payload).map_err(|_| "its header is malformed")?;
+    fn apply_command(
+        &mut self,
+        position: Position,
+        header: &Header,
+        body: &[u8],
+        wishes: &mut Wishes,
+    ) -> Result<(), &'static str> {
         let origin = header.origin;
         match self.origins.judge(&origin) {
             Verdict::Apply => {}

@@ -5,9 +5,11 @@
 //! the numbers make repeats harmless (see [`crate::origins`]).
 //!
 //! **Reads** are gathered by turn. One question per batch, to the leader, answers from which position on the state contains
-//! every write that was acknowledged before the reads arrived; they are then served here.
+//! every write that was acknowledged before the reads arrived; they are then served here. A read that still waits when a
+//! later write of its connection is applied is served just before it: that write entered the log after the read arrived,
+//! so the log itself proves the state fresh, and the connection sees its commands carried out in order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::{Ballot, Position, Time, WallTime};
@@ -35,6 +37,8 @@ pub(crate) struct Write {
     pub deadline: Time,
     /// It was given to a leader: it may be applied whatever happens.
     pub sent: bool,
+    /// Reads of the same connection may wait that must not see it.
+    pub reads_before: bool,
     /// Applied, or given up: only waits for those before it.
     pub done: bool,
 }
@@ -52,25 +56,14 @@ pub(crate) enum ReadKind {
     Revisions,
 }
 
-/// One read that waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Read {
-    pub connection: ConnectionId,
-    pub slot: u64,
-    pub kind: ReadKind,
-    /// Where its words lie.
-    pub start: usize,
-    pub end: usize,
-    /// It must see this write of the same connection (0: none).
-    pub after: u64,
-    pub deadline: Time,
-}
-
-/// Reads that share one confirmation.
+/// Connections whose reads share one confirmation. The reads themselves wait in their sessions, in the order of their
+/// replies: a read must see the writes before it on its connection and none after it.
 #[derive(Debug, Default)]
 pub(crate) struct ReadBatch {
-    pub reads: Vec<Read>,
-    pub bytes: Vec<u8>,
+    /// The connection, and the last slot whose read is part of the batch (set when the batch is asked for).
+    pub items: Vec<(ConnectionId, u64)>,
+    /// No read of the batch is due earlier.
+    pub deadline: Option<Time>,
 }
 
 /// How a batch was asked for.
@@ -80,14 +73,6 @@ pub(crate) enum Asked {
     Round { ballot: Ballot, round: u64, position: Position },
     /// A question to the leader of this ballot.
     Ticket { ballot: Ballot, ticket: u64 },
-}
-
-/// A read whose confirmed state is not enough: it waits for a write of this node to be applied first.
-#[derive(Debug)]
-pub(crate) struct Parked {
-    pub read: Read,
-    pub words: Vec<u8>,
-    pub clock: WallTime,
 }
 
 /// See the file's head.
@@ -107,8 +92,8 @@ pub(crate) struct Router {
     pub asked: VecDeque<(Asked, Time, ReadBatch)>,
     /// Confirmed, waiting for the state to reach the position.
     pub ready: VecDeque<(Position, WallTime, ReadBatch)>,
-    /// Waiting for a write of this node, by its number.
-    pub parked: BTreeMap<u64, Vec<Parked>>,
+    /// Connections with a confirmed read that waits for a write of this node.
+    pub parked: Vec<ConnectionId>,
     next_ticket: u64,
     spare: Vec<ReadBatch>,
     /// The number of an expiry entry under way.
@@ -128,7 +113,7 @@ impl Router {
             gathering: ReadBatch::default(),
             asked: VecDeque::new(),
             ready: VecDeque::new(),
-            parked: BTreeMap::new(),
+            parked: Vec::new(),
             next_ticket: 1,
             spare: Vec::new(),
             expiring: None,
@@ -145,7 +130,16 @@ impl Router {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.bytes += body.len();
-        self.writes.push_back(Write { sequence, waiter, kind, body, deadline, sent: false, done: false });
+        self.writes.push_back(Write {
+            sequence,
+            waiter,
+            kind,
+            body,
+            deadline,
+            sent: false,
+            reads_before: false,
+            done: false,
+        });
         sequence
     }
 
@@ -187,19 +181,10 @@ impl Router {
         self.send_from < self.next_sequence && self.writes.back().is_some_and(|write| write.sequence >= self.send_from)
     }
 
-    /// Adds a read to the batch that is being gathered.
-    pub(crate) fn read(
-        &mut self,
-        kind: ReadKind,
-        (connection, slot): (ConnectionId, u64),
-        after: u64,
-        deadline: Time,
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) {
-        let start = self.gathering.bytes.len();
-        encode(&mut self.gathering.bytes);
-        let end = self.gathering.bytes.len();
-        self.gathering.reads.push(Read { connection, slot, kind, start, end, after, deadline });
+    /// Adds a connection with a new read to the batch that is being gathered.
+    pub(crate) fn gather(&mut self, connection: ConnectionId, deadline: Time) {
+        self.gathering.items.push((connection, 0));
+        self.gathering.deadline = Some(self.gathering.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
     }
 
     pub(crate) fn take_gathered(&mut self) -> ReadBatch {
@@ -209,9 +194,9 @@ impl Router {
 
     /// Gives a batch's memory back for reuse.
     pub(crate) fn recycle(&mut self, mut batch: ReadBatch) {
-        if self.spare.len() < 4 && batch.bytes.capacity() < 1024 * 1024 {
-            batch.reads.clear();
-            batch.bytes.clear();
+        if self.spare.len() < 4 {
+            batch.items.clear();
+            batch.deadline = None;
             self.spare.push(batch);
         }
     }
@@ -227,32 +212,20 @@ impl Router {
             std::mem::take(&mut self.asked).into_iter().partition(|(asked, at, _)| overdue(asked, *at));
         self.asked = keep;
         for (_, _, batch) in again {
-            for read in &batch.reads {
-                let start = self.gathering.bytes.len();
-                self.gathering.bytes.extend_from_slice(&batch.bytes[read.start..read.end]);
-                let end = self.gathering.bytes.len();
-                self.gathering.reads.push(Read { start, end, ..*read });
-            }
+            self.gathering.items.extend_from_slice(&batch.items);
+            let deadlines = [self.gathering.deadline, batch.deadline];
+            self.gathering.deadline = deadlines.into_iter().flatten().min();
             self.recycle(batch);
         }
     }
 
-    /// Takes out every unconfirmed read whose time is up.
-    pub(crate) fn overdue_reads(&mut self, now: Time) -> Vec<Read> {
-        let mut overdue = Vec::new();
-        let mut sift = |batch: &mut ReadBatch| {
-            if batch.reads.iter().any(|read| read.deadline <= now) {
-                overdue.extend(batch.reads.extract_if(.., |read| read.deadline <= now));
-            }
-        };
-        sift(&mut self.gathering);
-        self.asked.iter_mut().for_each(|(_, _, batch)| sift(batch));
-        self.ready.iter_mut().for_each(|(_, _, batch)| sift(batch));
-        for parked in self.parked.values_mut() {
-            overdue.extend(parked.extract_if(.., |parked| parked.read.deadline <= now).map(|parked| parked.read));
-        }
-        self.parked.retain(|_, parked| !parked.is_empty());
-        overdue
+    /// Connections with reads in batches of which some may be overdue.
+    pub(crate) fn overdue(&self, now: Time) -> Vec<ConnectionId> {
+        let asked = self.asked.iter().map(|(_, _, batch)| batch);
+        let ready = self.ready.iter().map(|(_, _, batch)| batch);
+        let all = asked.chain(ready).chain([&self.gathering]);
+        let due = all.filter(|batch| batch.deadline.is_some_and(|deadline| deadline <= now));
+        due.flat_map(|batch| batch.items.iter().map(|(connection, _)| *connection)).collect()
     }
 }
 

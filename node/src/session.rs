@@ -10,6 +10,10 @@ use base::{Revision, Time, WallTime};
 use wire::{Arguments, Protocol, ReplyWriter, RequestLimits, RequestParser};
 
 use crate::door::ConnectionId;
+use crate::router::ReadKind;
+
+/// Bytes of read commands that a session keeps room for.
+const READ_BYTES_KEPT: usize = 64 * 1024;
 
 /// What a slot needs beside its reply.
 #[derive(Debug, Default)]
@@ -32,6 +36,18 @@ pub(crate) struct Merge {
     pub count: usize,
     /// Encoded replies of commands that are not in the log, by place.
     pub local: Vec<(usize, Vec<u8>)>,
+}
+
+/// One read that waits; its words are in the session's `read_bytes`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub slot: u64,
+    pub kind: ReadKind,
+    pub start: usize,
+    pub end: usize,
+    /// It must see this write of this node (0: none).
+    pub after: u64,
+    pub deadline: Time,
 }
 
 /// Which replies a client wants (`CLIENT REPLY`).
@@ -96,6 +112,16 @@ pub(crate) struct Session {
     pub last_write: u64,
     /// Where the last write was applied, for WAIT.
     pub last_position: base::Position,
+    /// Reads in the order of their slots.
+    pub reads: VecDeque<Read>,
+    pub read_bytes: Vec<u8>,
+    /// The connection is in the batch of reads that is being gathered.
+    pub gathered: bool,
+    /// Reads in slots below this are confirmed, by this clock of the leader.
+    pub confirmed: u64,
+    pub clock: WallTime,
+    /// The connection is in the router's list of those that wait for a write.
+    pub parked: bool,
     slots: VecDeque<Slot>,
     first_slot: u64,
     pending_bytes: usize,
@@ -140,6 +166,12 @@ impl Session {
             closing: false,
             last_write: 0,
             last_position: base::Position(0),
+            reads: VecDeque::new(),
+            read_bytes: Vec::new(),
+            gathered: false,
+            confirmed: 0,
+            clock: WallTime(0),
+            parked: false,
             slots: VecDeque::new(),
             first_slot: 0,
             pending_bytes: 0,
@@ -227,6 +259,28 @@ impl Session {
     /// Commands that wait for their replies.
     pub(crate) fn pending(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Takes out the first read, if it is such a one.
+    pub(crate) fn pop_read_if(&mut self, wanted: impl FnOnce(&Read) -> bool) -> Option<Read> {
+        let read = self.reads.front().copied().filter(wanted)?;
+        self.reads.pop_front();
+        match self.reads.front().map(|read| read.start) {
+            None => {
+                self.read_bytes.clear();
+                self.read_bytes.shrink_to(READ_BYTES_KEPT);
+            }
+            // A client that never lets the queue run empty: drop the served half.
+            Some(start) if start > READ_BYTES_KEPT && start * 2 > self.read_bytes.len() => {
+                self.read_bytes.drain(..start);
+                for read in &mut self.reads {
+                    read.start -= start;
+                    read.end -= start;
+                }
+            }
+            Some(_) => {}
+        }
+        Some(read)
     }
 
     /// Commands before `slot` that wait for their replies.

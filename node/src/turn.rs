@@ -12,8 +12,8 @@ use crate::entry::{Kind, Origin};
 use crate::node::{Node, PING_EVERY, Saving, Stopping, TICK_EVERY, news_of};
 use crate::peer::{Forwarded, PeerMessage};
 use crate::reply;
-use crate::router::{ASK_AGAIN_AFTER, Asked, Parked, Read, ReadBatch, ReadKind, SEND_AGAIN_AFTER, Waiter};
-use crate::session::Block;
+use crate::router::{ASK_AGAIN_AFTER, Asked, ReadBatch, ReadKind, SEND_AGAIN_AFTER, Waiter};
+use crate::session::{Block, Read};
 use crate::words::{self, Words};
 
 /// How often the leader looks for keys whose time is up.
@@ -36,9 +36,7 @@ impl Node {
             self.tick(out);
         }
         for _ in 0..PASSES_MAX {
-            let mut wishes = std::mem::take(&mut self.wishes);
-            self.partition.apply_decided(&mut wishes);
-            self.wishes = wishes;
+            self.apply_decided();
             self.settle_writes();
             self.settle_reads();
             self.look_at_waits();
@@ -63,6 +61,23 @@ impl Node {
         self.consider_snapshot(out);
         self.consider_stop();
         self.hand_out(out);
+    }
+
+    /// Applies what is decided. Reads that stand before one of the writes on its connection are served just before it.
+    fn apply_decided(&mut self) {
+        while let Some(next) = self.partition.next_entry() {
+            if let Some(sequence) = self.partition.own_write(&next)
+                && let Some(write) = self.router.get_mut(sequence)
+                && write.reads_before
+                && let Waiter::Client { connection, slot } = write.waiter
+            {
+                self.run_reads_before(connection, slot);
+            }
+            self.partition.apply(next, &mut self.wishes);
+            if self.wishes.fatal.is_some() {
+                return;
+            }
+        }
     }
 
     /// The last decided entry that can be applied: a hole in the log stops before it.
@@ -146,9 +161,15 @@ impl Node {
                 self.deliver_error(connection, slot, if sent { UNKNOWN } else { NO_LEADER });
             }
         }
-        for read in self.router.overdue_reads(time) {
-            self.probe("node: read refused without a leader");
-            self.deliver_error(read.connection, read.slot, NO_LEADER);
+        for connection in self.router.overdue(time) {
+            loop {
+                let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
+                let Some(read) = session.and_then(|session| session.pop_read_if(|read| read.deadline <= time)) else {
+                    break;
+                };
+                self.probe("node: read refused without a leader");
+                self.deliver_error(connection, read.slot, NO_LEADER);
+            }
         }
         self.run_parked();
     }
@@ -213,7 +234,13 @@ impl Node {
         }
         while self.router.ready.front().is_some_and(|(position, _, _)| *position <= self.partition.applied) {
             let Some((_, clock, batch)) = self.router.ready.pop_front() else { break };
-            self.serve(&batch, clock);
+            for (connection, upto) in &batch.items {
+                if let Some(Some(session)) = self.sessions.get_mut(connection) {
+                    session.confirmed = session.confirmed.max(upto + 1);
+                    session.clock = session.clock.max(clock);
+                }
+                self.run_reads(*connection);
+            }
             self.router.recycle(batch);
         }
     }
@@ -246,39 +273,68 @@ impl Node {
         }
     }
 
-    fn serve(&mut self, batch: &ReadBatch, clock: WallTime) {
-        let floor = self.router.floor();
-        for read in &batch.reads {
-            let words = &batch.bytes[read.start..read.end];
-            if read.after >= floor {
-                self.park(*read, words.to_vec(), clock, read.after);
+    /// Serves a connection's confirmed reads, in order, until one that must wait for a write of this node.
+    fn run_reads(&mut self, connection: ConnectionId) {
+        loop {
+            let floor = self.router.floor();
+            let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+            let Some(read) = session.reads.front().copied() else { return };
+            if read.slot >= session.confirmed {
+                return;
+            }
+            let clock = session.clock;
+            let waits_for = if read.after >= floor && self.router.get_mut(read.after).is_some() {
+                Some(read.after)
             } else {
-                self.run_read(read, words, clock);
+                self.run_read(connection, &read, clock)
+            };
+            if let Some(after) = waits_for {
+                return self.park(connection, after);
             }
         }
     }
 
-    fn park(&mut self, read: Read, words: Vec<u8>, clock: WallTime, after: u64) {
-        self.router.parked.entry(after).or_default().push(Parked { read, words, clock });
+    /// Serves a connection's reads in slots before `slot`, whether confirmed or not: see the head of [`crate::router`].
+    fn run_reads_before(&mut self, connection: ConnectionId, slot: u64) {
+        loop {
+            let session = self.sessions.get(&connection).and_then(Option::as_ref);
+            let Some(read) = session.and_then(|session| session.reads.front().copied()) else { return };
+            // The state's own time: a key that no entry has expired is there for everybody.
+            if read.slot >= slot || self.run_read(connection, &read, WallTime(0)).is_some() {
+                return;
+            }
+        }
     }
 
-    /// Serves reads whose write is settled by now.
+    /// The connection's next read waits for write `after`.
+    fn park(&mut self, connection: ConnectionId, after: u64) {
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+        if let Some(read) = session.reads.front_mut() {
+            read.after = after;
+        }
+        if !session.parked {
+            session.parked = true;
+            self.router.parked.push(connection);
+        }
+    }
+
+    /// Looks again at connections whose reads wait for writes.
     fn run_parked(&mut self) {
-        let floor = self.router.floor();
-        while let Some(entry) = self.router.parked.first_entry() {
-            if *entry.key() >= floor {
-                break;
+        for connection in std::mem::take(&mut self.router.parked) {
+            if let Some(Some(session)) = self.sessions.get_mut(&connection) {
+                session.parked = false;
             }
-            for parked in entry.remove() {
-                self.run_read(&parked.read, &parked.words, parked.clock);
-            }
+            self.run_reads(connection);
         }
     }
 
-    fn run_read(&mut self, read: &Read, bytes: &[u8], clock: WallTime) {
+    /// Serves the first read of a connection. If it has to wait for a write of this node first, returns that one's number.
+    fn run_read(&mut self, connection: ConnectionId, read: &Read, clock: WallTime) -> Option<u64> {
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return None };
         let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
         let clock = if own_clock { self.now.wall } else { clock };
         let view = View::new(&self.partition.tree, clock, self.rng.next_u64());
+        let bytes = &session.read_bytes[read.start..read.end];
         let mut revisions = Vec::new();
         let answer = match read.kind {
             ReadKind::Command => Words::decode(bytes).map(|words| data::read(&view, words.as_slice())),
@@ -301,15 +357,14 @@ impl Node {
         if view.met_expired() && !own_clock {
             // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
             self.probe("node: read met an expired key");
-            let after = self.propose_expiry(clock);
-            return self.park(*read, bytes.to_vec(), clock, after);
+            return Some(self.propose_expiry(clock));
         }
         self.stats.reads += 1;
-        if let Some(Some(session)) = self.sessions.get_mut(&read.connection) {
-            session.watches.append(&mut revisions);
-        }
+        session.watches.append(&mut revisions);
+        session.pop_read_if(|_| true);
         let answer = answer.unwrap_or(Reply::Error(Failure::Text("ERR the command could not be read back")));
-        self.deliver(read.connection, read.slot, &answer);
+        self.deliver(connection, read.slot, &answer);
+        None
     }
 
     /// Sends writes to the leader and asks it for read positions.
@@ -366,14 +421,25 @@ impl Node {
         self.router.send_from = next.unwrap_or(self.router.send_from);
     }
 
+    /// The gathered batch, with what each of its connections has to be read by now.
+    fn take_gathered(&mut self) -> ReadBatch {
+        let mut batch = self.router.take_gathered();
+        batch.items.retain_mut(|(connection, upto)| {
+            let Some(Some(session)) = self.sessions.get_mut(connection) else { return false };
+            session.gathered = false;
+            session.reads.back().map(|read| *upto = read.slot).is_some()
+        });
+        batch
+    }
+
     fn ask_own(&mut self, ballot: base::Ballot) {
-        if self.router.gathering.reads.is_empty() {
+        if self.router.gathering.items.is_empty() {
             return;
         }
         let replica = &mut self.partition.replica;
         let (Some(opening), decided) = (replica.opening(), replica.decided()) else { return };
         let Some(round) = replica.request_confirmation() else { return };
-        let batch = self.router.take_gathered();
+        let batch = self.take_gathered();
         let position = decided.max(opening);
         self.router.asked.push_back((Asked::Round { ballot, round, position }, self.now.time, batch));
     }
@@ -403,11 +469,11 @@ impl Node {
 
     fn ask_leader(&mut self, leader: NodeId, ballot: base::Ballot) {
         // One question at a time: while it is under way the next batch gathers.
-        if self.router.gathering.reads.is_empty() || !self.router.asked.is_empty() {
+        if self.router.gathering.items.is_empty() || !self.router.asked.is_empty() {
             return;
         }
         let ticket = self.router.ticket();
-        let batch = self.router.take_gathered();
+        let batch = self.take_gathered();
         self.router.asked.push_back((Asked::Ticket { ballot, ticket }, self.now.time, batch));
         let partition = self.partition.id;
         self.send(leader, &PeerMessage::ReadIndex { partition, ticket });
