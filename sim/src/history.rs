@@ -102,7 +102,8 @@ pub struct Watched {
 /// One request of a client and its end.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Operation {
-    /// Who asked. A client may have several operations at once (pipelining).
+    /// Who asked. A client may have several operations at once (pipelining); they take effect in the order in which
+    /// they stand in the history. What runs on several connections at once is several clients.
     pub client: u64,
     /// One command, or those of a transaction.
     pub commands: Vec<Command>,

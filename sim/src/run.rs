@@ -35,7 +35,7 @@ pub struct Outcome {
     /// Empty if all is well.
     pub violations: Vec<Violation>,
     /// Groups of keys for which the linearizability search gave up.
-    pub undecided: usize,
+    pub undecided: Vec<String>,
     /// The digest of everything that happened.
     pub digest: u64,
     /// How many events that were.
@@ -108,7 +108,7 @@ pub fn run_door<N: Door>(options: &Options, with_text: bool) -> Outcome {
     let acknowledged = history.iter().filter(|operation| operation.outcome == crate::history::Outcome::Done).count();
     Outcome {
         violations,
-        undecided: verdict.undecided.len(),
+        undecided: verdict.undecided,
         digest: cluster.trace.digest(),
         events: cluster.trace.count(),
         simulated,

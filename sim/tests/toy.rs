@@ -232,7 +232,7 @@ fn a_server_that_stands_alone_and_is_right_is_found_to_be_right() {
     for seed in 0..30 {
         let outcome = run(seed, None);
         assert_eq!(outcome.violations, [], "seed {seed}");
-        assert_eq!(outcome.undecided, 0, "seed {seed}");
+        assert_eq!(outcome.undecided, [""; 0], "seed {seed}");
         acknowledged += outcome.acknowledged;
         injected += outcome.injected.values().sum::<u64>();
     }
@@ -266,4 +266,13 @@ fn servers_that_do_not_talk_to_each_other_are_found() {
         run_door::<Toy>(&options, false).violations.iter().any(|found| found.property == "linearizability")
     });
     assert!(found.is_some());
+}
+
+#[test]
+#[ignore]
+fn dump() {
+    let outcome = run_door::<Toy>(&options(22, None), true);
+    println!("{:?}", outcome.undecided);
+    std::fs::write("/tmp/h.jsonl", sim::history::to_json_lines(&outcome.history)).unwrap();
+    std::fs::write("/tmp/h.events", outcome.lines.join("\n")).unwrap();
 }

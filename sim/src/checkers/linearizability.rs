@@ -1,8 +1,9 @@
 //! Property: every operation seems to happen at one moment between its request and its answer.
 //!
 //! More exactly: there is an order of all operations that took effect which (1) has every operation after those that
-//! were over before it began, and (2) explains every answer by the model in `model.rs`. An operation without a
-//! definite answer may stand anywhere after its request, or nowhere. This includes durability (an acknowledged
+//! were over before it began, and after those that the same client had asked for before (a connection's commands are
+//! carried out in their order, pipelined or not), and (2) explains every answer by the model in `model.rs`. An operation
+//! without a definite answer may stand anywhere after its request, or nowhere. This includes durability (an acknowledged
 //! write that is lost cannot explain later reads) and atomicity of transactions.
 //!
 //! The search is that of Wing and Gong (1993) with Lowe's memory of configurations (2017), done for each
@@ -130,6 +131,9 @@ struct Frame {
 struct Search {
     certain: Vec<Prepared>,
     uncertain: Vec<Prepared>,
+    /// For each of them: the certain operation that the same client had asked for before.
+    certain_after: Vec<Option<u32>>,
+    uncertain_after: Vec<Option<u32>>,
     values: Values,
     limits: Limits,
     keys: usize,
@@ -142,9 +146,16 @@ impl Search {
     fn new(history: &[Operation], keys: &[String], indices: &[usize], limits: Limits) -> Search {
         let mut values = Values::default();
         let (mut certain, mut uncertain) = (Vec::new(), Vec::new());
+        let mut last_asked: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut asked_before: BTreeMap<usize, usize> = BTreeMap::new();
         for &index in indices {
             let mut number = |key: &str| keys.binary_search_by(|found| found.as_str().cmp(key)).unwrap_or(0);
             if let Some(prepared) = prepare(&history[index], index, &mut values, &mut number) {
+                let client = history[index].client;
+                asked_before.extend(last_asked.get(&client).map(|&before| (index, before)));
+                if prepared.certain {
+                    last_asked.insert(client, index);
+                }
                 if prepared.certain {
                     certain.push(prepared);
                 } else if !prepared.only_reads() {
@@ -154,7 +165,20 @@ impl Search {
         }
         certain.sort_by_key(|operation| (operation.invoke, operation.finish, operation.index));
         uncertain.sort_by_key(|operation| (operation.invoke, operation.index));
-        Search { certain, uncertain, values, limits, keys: keys.len(), seen: HashSet::new(), furthest: None }
+        let numbers: BTreeMap<usize, u32> =
+            certain.iter().enumerate().map(|(number, operation)| (operation.index, number as u32)).collect();
+        let before = |operation: &Prepared| asked_before.get(&operation.index).map(|before| numbers[before]);
+        Search {
+            certain_after: certain.iter().map(before).collect(),
+            uncertain_after: uncertain.iter().map(before).collect(),
+            certain,
+            uncertain,
+            values,
+            limits,
+            keys: keys.len(),
+            seen: HashSet::new(),
+            furthest: None,
+        }
     }
 
     fn run(&mut self) -> Found {
@@ -208,7 +232,9 @@ impl Search {
                 found.push(number);
             }
         }
-        found.retain(|&number| self.certain[number as usize].invoke <= horizon);
+        found.retain(|&number| {
+            self.certain[number as usize].invoke <= horizon && is_done(from, self.certain_after[number as usize])
+        });
         (found, horizon)
     }
 
@@ -244,7 +270,8 @@ impl Search {
             if operation.invoke > horizon {
                 break;
             }
-            if from.used.binary_search(&number).is_ok() || !self.sensible(from, operation) {
+            let asked_in_order = is_done(from, self.uncertain_after[number as usize]);
+            if !asked_in_order || from.used.binary_search(&number).is_ok() || !self.sensible(from, operation) {
                 continue;
             }
             step(&from.state, operation, self.limits.clock_error, &mut self.values, &mut states);
@@ -314,6 +341,11 @@ impl Search {
         }
         text
     }
+}
+
+/// Whether a certain operation, if there is one, is done.
+fn is_done(at: &Configuration, number: Option<u32>) -> bool {
+    number.is_none_or(|number| number < at.frontier || at.beyond.binary_search(&number).is_ok())
 }
 
 fn shorten(text: &str) -> String {

@@ -43,6 +43,15 @@ fn text(value: &str) -> Reply {
     Reply::Text(value.into())
 }
 
+/// Whether the history is linearizable, its operations being of as many clients.
+fn linearizable_between_strangers(history: &[Operation]) -> bool {
+    let mut history = history.to_vec();
+    for (client, operation) in history.iter_mut().enumerate() {
+        operation.client = client as u64;
+    }
+    linearizable(&history)
+}
+
 fn linearizable(history: &[Operation]) -> bool {
     let verdict = check(history, Limits::default());
     assert!(verdict.undecided.is_empty());
@@ -52,9 +61,9 @@ fn linearizable(history: &[Operation]) -> bool {
 #[test]
 fn reads_see_what_was_written_before() {
     let mut history = vec![done(0, 10, set("k", "a"), ok()), done(20, 30, get("k"), text("a"))];
-    assert!(linearizable(&history));
+    assert!(linearizable_between_strangers(&history));
     history[1].replies = vec![Reply::Nil];
-    assert!(!linearizable(&history), "an acknowledged write was lost");
+    assert!(!linearizable_between_strangers(&history), "an acknowledged write was lost");
 }
 
 #[test]
@@ -66,10 +75,10 @@ fn a_read_may_see_either_side_of_a_write_under_way_but_not_back_and_forth() {
         history.push(done(40, 50, get("k"), text(second)));
         history
     };
-    assert!(linearizable(&reads("a", "a")));
-    assert!(linearizable(&reads("a", "b")));
-    assert!(linearizable(&reads("b", "b")));
-    assert!(!linearizable(&reads("b", "a")), "a stale read");
+    assert!(linearizable_between_strangers(&reads("a", "a")));
+    assert!(linearizable_between_strangers(&reads("a", "b")));
+    assert!(linearizable_between_strangers(&reads("b", "b")));
+    assert!(!linearizable_between_strangers(&reads("b", "a")), "a stale read");
 }
 
 #[test]
@@ -82,9 +91,9 @@ fn an_uncertain_write_happens_late_or_never_but_not_twice() {
         }
         history
     };
-    assert!(linearizable(&reads(&["a", "a", "a"])));
-    assert!(linearizable(&reads(&["a", "b", "b"])));
-    assert!(!linearizable(&reads(&["a", "b", "a"])));
+    assert!(linearizable_between_strangers(&reads(&["a", "a", "a"])));
+    assert!(linearizable_between_strangers(&reads(&["a", "b", "b"])));
+    assert!(!linearizable_between_strangers(&reads(&["a", "b", "a"])));
     let counters = |total: i64| {
         vec![
             maybe(0, Command::new(Op::Incr, "c")),
@@ -92,8 +101,8 @@ fn an_uncertain_write_happens_late_or_never_but_not_twice() {
             done(30, 40, get("c"), text(&total.to_string())),
         ]
     };
-    assert!(linearizable(&counters(1)) && linearizable(&counters(2)));
-    assert!(!linearizable(&counters(3)), "a retry was applied twice");
+    assert!(linearizable_between_strangers(&counters(1)) && linearizable_between_strangers(&counters(2)));
+    assert!(!linearizable_between_strangers(&counters(3)), "a retry was applied twice");
 }
 
 #[test]
@@ -103,9 +112,26 @@ fn chains_of_uncertain_appends_are_found() {
     history.push(done(10, 20, get("k"), text("hc")));
     history.push(done(30, 40, append("x"), Reply::Integer(4)));
     history.push(done(50, 60, get("k"), text("hcax")));
-    assert!(linearizable(&history));
+    assert!(linearizable_between_strangers(&history));
     history.push(done(70, 80, get("k"), text("hcxa")));
-    assert!(!linearizable(&history));
+    assert!(!linearizable_between_strangers(&history));
+}
+
+#[test]
+fn a_client_sees_its_own_pipeline_in_order() {
+    // All asked at once and answered at once; only the order of asking tells what is right.
+    let pipeline = |replies: [Reply; 3]| {
+        let [first, second, third] = replies;
+        [done(0, 10, get("k"), first), done(0, 10, set("k", "a"), second), done(0, 10, get("k"), third)]
+    };
+    assert!(linearizable(&pipeline([Reply::Nil, ok(), text("a")])));
+    assert!(!linearizable(&pipeline([text("a"), ok(), text("a")])), "a read that saw what was asked after it");
+    assert!(!linearizable(&pipeline([Reply::Nil, ok(), Reply::Nil])), "a read that missed what was asked before it");
+    let mut others = pipeline([text("a"), ok(), Reply::Nil]);
+    for (client, operation) in others.iter_mut().enumerate() {
+        operation.client = client as u64;
+    }
+    assert!(linearizable(&others), "different clients have no order");
 }
 
 #[test]
@@ -113,7 +139,7 @@ fn a_failed_write_must_not_be_seen() {
     let mut failed = maybe(0, set("k", "a"));
     failed.outcome = Outcome::Failed;
     let history = [failed, done(10, 20, get("k"), text("a"))];
-    assert!(!linearizable(&history));
+    assert!(!linearizable_between_strangers(&history));
 }
 
 #[test]
@@ -122,13 +148,13 @@ fn conditional_writes_tell_the_truth() {
         let command = Command::new(Op::SetIfEq, "k").with_argument("b").with_expected("a");
         [done(0, 1, set("k", "a"), ok()), done(2, 3, command, reply), done(4, 5, get("k"), text("b"))]
     };
-    assert!(linearizable(&compare(ok())));
-    assert!(!linearizable(&compare(Reply::Nil)));
+    assert!(linearizable_between_strangers(&compare(ok())));
+    assert!(!linearizable_between_strangers(&compare(Reply::Nil)));
     let absent = [
         done(0, 1, Command::new(Op::SetNx, "k").with_argument("a"), Reply::Integer(1)),
         done(2, 3, Command::new(Op::SetNx, "k").with_argument("b"), Reply::Integer(1)),
     ];
-    assert!(!linearizable(&absent), "a lock was given twice");
+    assert!(!linearizable_between_strangers(&absent), "a lock was given twice");
 }
 
 #[test]
@@ -143,11 +169,18 @@ fn transactions_are_whole() {
         replies: seen.to_vec(),
         ..done(at, at + 5, get("x"), Reply::Nil)
     };
-    assert!(linearizable(&[transaction.clone(), read([Reply::Nil, Reply::Nil], 10), read([text("1"), text("1")], 20)]));
-    assert!(!linearizable(&[transaction.clone(), read([text("1"), Reply::Nil], 10)]), "half a transaction");
+    assert!(linearizable_between_strangers(&[
+        transaction.clone(),
+        read([Reply::Nil, Reply::Nil], 10),
+        read([text("1"), text("1")], 20)
+    ]));
+    assert!(
+        !linearizable_between_strangers(&[transaction.clone(), read([text("1"), Reply::Nil], 10)]),
+        "half a transaction"
+    );
     // Keys are joined: seen separately they would each be in order.
     let separate = [transaction, done(10, 11, get("x"), text("1")), done(20, 21, get("y"), Reply::Nil)];
-    assert!(!linearizable(&separate));
+    assert!(!linearizable_between_strangers(&separate));
 }
 
 #[test]
@@ -157,9 +190,12 @@ fn an_executed_transaction_found_its_watched_keys_unchanged() {
         ..done(20, 30, set("k", "b"), ok())
     };
     let start = done(0, 10, set("k", "a"), ok());
-    assert!(linearizable(&[start.clone(), transaction(Some("a"))]));
-    assert!(!linearizable(&[start.clone(), transaction(None)]));
-    assert!(!linearizable(&[start, done(12, 15, set("k", "c"), ok()), transaction(Some("a"))]), "a lost update");
+    assert!(linearizable_between_strangers(&[start.clone(), transaction(Some("a"))]));
+    assert!(!linearizable_between_strangers(&[start.clone(), transaction(None)]));
+    assert!(
+        !linearizable_between_strangers(&[start, done(12, 15, set("k", "c"), ok()), transaction(Some("a"))]),
+        "a lost update"
+    );
 }
 
 #[test]
@@ -203,6 +239,9 @@ fn long_histories_are_quick() {
             }
             _ => history.push(done(start, end, get("k"), text(&value))),
         }
+    }
+    for (client, operation) in history.iter_mut().enumerate() {
+        operation.client = client as u64;
     }
     let verdict = check(&history, Limits::default());
     assert!(verdict.violations.is_empty() && verdict.undecided.is_empty(), "{verdict:?}");
