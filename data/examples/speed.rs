@@ -1,6 +1,6 @@
 //! How long the state machine takes for a command, alone on one thread: `cargo run --release -p data --example speed`.
 //!
-//! One tree of 100,000 keys of 16 bytes with values of 256 bytes; keys are drawn at random. Figures are nanoseconds an
+//! One tree of 100,000 keys (or as many as the argument says) of 16 bytes with values of 256; keys are drawn at random. Figures are nanoseconds an
 //! operation, the best of five rounds, since everything else on the machine can only add to them.
 
 use base::{Rng, WallTime};
@@ -8,7 +8,6 @@ use data::{EntryContext, Restorer, Tree, View, apply, check, read};
 use std::hint::black_box;
 use std::time::Instant;
 
-const KEYS: u64 = 100_000;
 const OPERATIONS: u64 = 200_000;
 
 fn key(number: u64) -> Vec<u8> {
@@ -38,7 +37,8 @@ fn resident_bytes() -> u64 {
 }
 
 fn main() {
-    let keys: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
+    let count: u64 = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(100_000).max(100);
+    let keys: Vec<Vec<u8>> = (0..count).map(key).collect();
     let value = vec![b'x'; 256];
     let context = EntryContext { time: WallTime(1_000_000), seed: 1 };
     let resident_before = resident_bytes();
@@ -50,8 +50,8 @@ fn main() {
     println!(
         "{} keys: {} bytes each by the tree's own count, {} by the operating system's",
         tree.len(),
-        tree.bytes() / KEYS,
-        resident / KEYS,
+        tree.bytes() / count,
+        resident / count,
     );
 
     measure("check SET (before it is proposed)", &keys, |key| {
@@ -82,7 +82,7 @@ fn main() {
     measure("apply SET with a deadline", &keys, |key| {
         black_box(apply(&mut tree, &context, &[b"SET", key, &value, b"EX", b"100"]));
     });
-    measure("apply SET beside 100,000 deadlines", &keys, |key| {
+    measure("apply SET of keys with deadlines", &keys, |key| {
         black_box(apply(&mut tree, &context, &[b"SET", key, &value]));
     });
 
