@@ -78,6 +78,20 @@ impl Connection {
         Err(last)
     }
 
+    /// Whether the server has not closed the connection, as far as can be told without waiting.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        if self.stream.set_nonblocking(true).is_err() {
+            return false;
+        }
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).is_ok()
+            && match peeked {
+                Ok(count) => count > 0,
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            }
+    }
+
     /// Sends one command and waits for its reply.
     ///
     /// # Errors
