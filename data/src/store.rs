@@ -89,7 +89,7 @@ impl Comparable<StoreKey> for KeyRef<'_> {
 }
 
 /// What the state machine asks of the store that holds its records.
-pub trait OrderedStore: Send {
+pub trait OrderedStore: Send + Default {
     /// A frozen copy: later changes to the store do not reach it, and another thread may read it.
     type Snapshot: OrderedRead + Send + 'static;
 
@@ -101,9 +101,6 @@ pub trait OrderedStore: Send {
 
     /// Changes a record where it stands; `None` if there is none. What `edit` returns is handed back.
     fn update<R>(&mut self, key: KeyRef<'_>, edit: impl FnOnce(&mut Record) -> R) -> Option<R>;
-
-    /// Takes everything out.
-    fn clear(&mut self);
 
     /// A frozen copy of everything; costs no more than a few allocations.
     fn snapshot(&self) -> Self::Snapshot;
@@ -130,6 +127,14 @@ pub trait OrderedRead {
 #[derive(Clone, Debug, Default)]
 pub struct MapStore {
     records: OrdMap<StoreKey, Record>,
+}
+
+impl MapStore {
+    /// Frees the first record; whether there was one.
+    pub(crate) fn pop_first(&mut self) -> bool {
+        let first = self.records.get_min().map(|(key, _)| key.clone());
+        first.is_some_and(|key| self.records.remove(&key.as_ref()).is_some())
+    }
 }
 
 impl OrderedRead for MapStore {
@@ -159,10 +164,6 @@ impl OrderedStore for MapStore {
 
     fn update<R>(&mut self, key: KeyRef<'_>, edit: impl FnOnce(&mut Record) -> R) -> Option<R> {
         self.records.get_mut(&key).map(edit)
-    }
-
-    fn clear(&mut self) {
-        self.records.clear();
     }
 
     fn snapshot(&self) -> MapStore {

@@ -25,7 +25,19 @@ pub struct Tree {
     pub(crate) bytes: u64,
     /// Keys that ceased to exist at their deadline, since the beginning of the log.
     pub(crate) expired: u64,
+    /// What was flushed and is not freed yet. No part of the state.
+    trash: Vec<Trash>,
 }
+
+/// Records that nobody can see any more.
+#[derive(Clone, Debug)]
+struct Trash {
+    store: MapStore,
+    deadlines: BTreeSet<(WallTime, StoreKey)>,
+}
+
+/// Up to so many records, a flush frees them at once.
+const FREED_AT_ONCE_MAX: u64 = 1000;
 
 impl Tree {
     /// An empty state, before the first entry.
@@ -144,11 +156,31 @@ impl Tree {
         Some(result)
     }
 
-    /// Takes everything out.
+    /// Takes everything out. Freeing many records takes long, so that is left to [`Tree::sweep`].
     pub(crate) fn clear(&mut self) {
-        self.store.clear();
-        self.deadlines.clear();
+        let store = std::mem::take(&mut self.store);
+        let deadlines = std::mem::take(&mut self.deadlines);
         self.bytes = 0;
+        if store.len() > FREED_AT_ONCE_MAX {
+            self.trash.push(Trash { store, deadlines });
+        }
+    }
+
+    /// Frees up to `limit` records that a flush left behind (some 0.3 µs each); whether there are more.
+    ///
+    /// To be called once a turn: freeing ten million at once would hold up everything else for seconds. It has no
+    /// effect on the state.
+    pub fn sweep(&mut self, limit: usize) -> bool {
+        let Some(trash) = self.trash.last_mut() else { return false };
+        for _ in 0..limit {
+            let deadline = trash.deadlines.pop_first().is_some();
+            let record = trash.store.pop_first();
+            if !deadline && !record {
+                self.trash.pop();
+                break;
+            }
+        }
+        !self.trash.is_empty()
     }
 
     fn move_deadline(&mut self, key: StoreKey, before: Option<WallTime>, after: Option<WallTime>) {

@@ -107,3 +107,21 @@ fn wrong_commands_are_refused_in_redis_words() {
     assert_eq!(text("SET a b NX XX"), "ERR syntax error");
     assert_eq!(check(&args("gEt a")).map(|entry| entry.spec.name), Ok("get"));
 }
+
+#[test]
+fn what_a_flush_leaves_behind_is_freed_in_steps() {
+    let mut tree = Tree::new();
+    for number in 0..3000 {
+        let key = format!("key:{number}");
+        apply(&mut tree, &at(1), &[b"SET", key.as_bytes(), b"value", b"PX", b"1000"]);
+    }
+    let applied = apply(&mut tree, &at(2), &args("FLUSHALL"));
+    assert_eq!((applied.changes.len(), applied.changes[0].kind), (1, ChangeKind::Flushed));
+    assert_eq!((tree.len(), tree.volatile_len(), tree.bytes(), tree.next_deadline()), (0, 0, 0, None));
+    let digest = tree.digest();
+    let steps = (0..100).take_while(|_| tree.sweep(1000)).count();
+    assert_eq!(steps, 3);
+    assert_eq!(tree.digest(), digest);
+    apply(&mut tree, &at(3), &args("FLUSHALL"));
+    assert!(!tree.sweep(1), "an empty state leaves nothing behind");
+}
