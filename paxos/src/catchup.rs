@@ -79,12 +79,14 @@ impl Replica {
             return;
         }
         let end = Position(previous.0 + entries.len() as u64);
+        // An empty answer: the source's disk has lost what comes next, and it must repair that first.
+        let nothing = entries.is_empty();
         if !self.append_from(previous, entries, out) {
             return;
         }
         if end >= tail.last && self.tail() >= tail {
             self.become_leader(now, out);
-        } else if end < tail.last {
+        } else if end < tail.last && !nothing {
             self.fetch_from(source, end, tail.last, out);
         }
     }

@@ -320,7 +320,7 @@ impl Replica {
         }
         peer.leads = leads;
         if came_up && matches!(self.role, Role::Blank(_) | Role::Amnesiac(_)) {
-            self.ask_to_recover(now, out);
+            self.ask_one_to_recover(id, out);
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Leader {
     pub opening: Position,
     pub followers: Vec<Follower>,
     /// Entries after this one have been appended and not yet given to the disk.
-    stored: Position,
+    pub stored: Position,
     pub confirmation: Confirmation,
     pub hand_over: Option<HandOver>,
     /// Weight of the entries that are not decided, in bytes.
@@ -251,10 +251,16 @@ impl Replica {
         }
         // Just before the end of its log when it is the shorter one; otherwise where it is certain to agree.
         let agreed = if last < previous { last } else { decided };
-        follower.next = agreed.min(own_last).next();
+        let agreed = agreed.min(own_last);
+        follower.next = agreed.next();
         follower.probing = true;
         follower.forget_in_flight();
-        follower.sent_at = now - self.config.heartbeat;
+        // While a snapshot is under way every question is answered like this: the next one waits for its time.
+        let heartbeat = self.config.heartbeat;
+        let snapshot_under_way = follower.snapshot_at.is_some_and(|at| now.since(at) < heartbeat);
+        if self.log.ballot_at(agreed).is_some() || !snapshot_under_way {
+            follower.sent_at = now - heartbeat;
+        }
         self.stream(now, out);
     }
 

@@ -92,23 +92,23 @@ impl Replica {
     }
 
     /// Asks everybody, now.
-    pub(crate) fn ask_to_recover(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn ask_to_recover(&mut self, now: Time, out: &mut Vec<Output>) {
         let again = now + self.config.heartbeat * 2;
-        let blank = match &mut self.role {
-            Role::Blank(blank) => {
-                blank.ask_at = again;
-                true
-            }
-            Role::Amnesiac(amnesiac) => {
-                amnesiac.ask_at = again;
-                false
-            }
+        match &mut self.role {
+            Role::Blank(blank) => blank.ask_at = again,
+            Role::Amnesiac(amnesiac) => amnesiac.ask_at = again,
             _ => return,
-        };
-        let message = Message::Recover { incarnation: self.incarnation, blank };
-        for peer in &self.peers {
-            out.push(Output::SendAfter { token: self.token, to: peer.id, message: message.clone() });
         }
+        for peer in &self.peers {
+            self.ask_one_to_recover(peer.id, out);
+        }
+    }
+
+    /// Asks one that has just come up, or in its turn.
+    pub(crate) fn ask_one_to_recover(&self, to: NodeId, out: &mut Vec<Output>) {
+        let blank = matches!(self.role, Role::Blank(_));
+        let message = Message::Recover { incarnation: self.incarnation, blank };
+        out.push(Output::SendAfter { token: self.token, to, message });
     }
 
     /// Somebody has no memory and asks.

@@ -1,0 +1,493 @@
+//! A few replicas in one place, with a network and disks that do what a test says, and nothing else.
+//!
+//! [`World`] holds the replicas and what lies between them. A *turn* gives a replica some inputs and ends with
+//! [`Input::Flush`], as a node's turn does; all records of a turn go to the disk as one batch, with the hard state as it
+//! is then. After every turn the world checks what must never break (see [`World::check`]).
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+pub mod disk;
+pub mod words;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use base::limits::UNDECIDED_BYTES_MAX;
+use base::{Ballot, NodeId, Position, Time};
+use bytes::Bytes;
+use paxos::{Config, Entry, Input, Message, Output, Planted, Replica, RoleName, Token};
+
+use disk::{Batch, Disk};
+use words::{decided_words, message_words, node_name, record_words, role_words};
+
+/// How often a quiet leader speaks, in these tests.
+pub const HEARTBEAT: Duration = Duration::from_millis(50);
+/// How long a candidate tries, in these tests.
+pub const CANDIDACY: Duration = Duration::from_millis(400);
+/// How long the preferred replica must have been up before it gets the leadership back, in these tests.
+pub const SETTLE: Duration = Duration::from_secs(10);
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    pub from: usize,
+    pub to: usize,
+    pub message: Message,
+}
+
+/// One replica with what surrounds it.
+pub struct Node {
+    /// None while it is down.
+    pub replica: Option<Replica>,
+    pub disk: Disk,
+    /// Messages that wait for the disk.
+    pub held: VecDeque<(Token, usize, Message)>,
+    /// Everything up to here is on disk, in this life.
+    pub on_disk: Token,
+    /// The disk answers at once.
+    pub fast: bool,
+    /// What the failure detector said last of each node: up, and the ballot under which it leads.
+    pub told: Vec<(bool, Option<Ballot>)>,
+    /// Which nodes its failure detector believes to be up.
+    pub trusts: Vec<bool>,
+    /// How often it was started; seeds its generator.
+    pub lives: u64,
+    /// Rounds of read confirmation that came back.
+    pub confirmed: Vec<u64>,
+    /// Snapshots that it was asked to send.
+    pub owes: BTreeSet<usize>,
+    /// What it said that it must not go on.
+    pub fatal: Option<String>,
+}
+
+/// What is known to be decided, and under which ballot at the latest.
+struct Truth {
+    entry: Entry,
+    by: Ballot,
+}
+
+/// Some replicas, what lies between them, and the transcript of what they did.
+pub struct World {
+    pub now: Time,
+    pub nodes: Vec<Node>,
+    pub network: VecDeque<Envelope>,
+    /// Directed links that lose everything.
+    pub cuts: BTreeSet<(usize, usize)>,
+    /// What happened, for people.
+    pub lines: Vec<String>,
+    /// Whether to write `lines`.
+    pub talks: bool,
+    pub preferred: usize,
+    pub planted: Option<Planted>,
+    /// Whether every decided entry must be on a majority's disks: true until a test destroys a disk.
+    pub disks_whole: bool,
+    pub seed: u64,
+    /// The rare branches that were reached.
+    pub probes: BTreeSet<&'static str>,
+    truth: BTreeMap<u64, Truth>,
+}
+
+impl World {
+    /// A founded group of `count` replicas that all know and trust each other; nobody leads yet.
+    pub fn founded(count: usize, seed: u64) -> World {
+        let mut world = World::empty(count, seed);
+        for node in &mut world.nodes {
+            node.disk = Disk::founded(count);
+        }
+        world.start_all();
+        world
+    }
+
+    /// A group of `count` replicas on empty folders.
+    pub fn new(count: usize, seed: u64) -> World {
+        let mut world = World::empty(count, seed);
+        for (index, node) in world.nodes.iter_mut().enumerate() {
+            node.disk = Disk::empty(101 + index as u64 * 101);
+        }
+        world.start_all();
+        world
+    }
+
+    fn empty(count: usize, seed: u64) -> World {
+        let node = |index: usize| Node {
+            replica: None,
+            disk: Disk::empty(index as u64),
+            held: VecDeque::new(),
+            on_disk: Token(0),
+            fast: true,
+            told: vec![(false, None); count],
+            trusts: vec![true; count],
+            lives: 0,
+            confirmed: Vec::new(),
+            owes: BTreeSet::new(),
+            fatal: None,
+        };
+        World {
+            now: Time(0) + Duration::from_secs(1),
+            nodes: (0..count).map(node).collect(),
+            network: VecDeque::new(),
+            cuts: BTreeSet::new(),
+            lines: Vec::new(),
+            talks: false,
+            preferred: 0,
+            planted: None,
+            disks_whole: true,
+            seed,
+            probes: BTreeSet::new(),
+            truth: BTreeMap::new(),
+        }
+    }
+
+    fn start_all(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.start(index);
+        }
+        for index in 0..self.nodes.len() {
+            self.detect(index);
+        }
+    }
+
+    pub fn majority(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    /// The replica at `index`, which must be up.
+    pub fn replica(&self, index: usize) -> &Replica {
+        self.nodes[index].replica.as_ref().expect("this node is up")
+    }
+
+    pub fn is_up(&self, index: usize) -> bool {
+        self.nodes[index].replica.is_some()
+    }
+
+    /// Who leads, with the highest ballot if several think so.
+    pub fn leader(&self) -> Option<usize> {
+        let leading = |index: &usize| self.nodes[*index].replica.as_ref().and_then(Replica::leads);
+        (0..self.nodes.len()).filter(|index| leading(index).is_some()).max_by_key(leading)
+    }
+
+    pub fn say(&mut self, line: String) {
+        if self.talks {
+            self.lines.push(line);
+        }
+    }
+
+    /// Starts a replica from what its disk remembers.
+    pub fn start(&mut self, index: usize) {
+        assert!(!self.is_up(index), "it is up already");
+        let count = self.nodes.len();
+        let node = &mut self.nodes[index];
+        node.lives += 1;
+        node.on_disk = Token(0);
+        node.told = vec![(false, None); count];
+        let config = Config {
+            me: NodeId(index as u16),
+            voters: (0..count as u16).map(NodeId).collect(),
+            preferred: NodeId(self.preferred as u16),
+            seed: self.seed.wrapping_mul(1000) + index as u64 * 100 + node.lives,
+            heartbeat: HEARTBEAT,
+            candidacy: CANDIDACY,
+            settle: SETTLE,
+            undecided_bytes_max: UNDECIDED_BYTES_MAX,
+            planted: self.planted,
+        };
+        let mut out = Vec::new();
+        let replica = Replica::new(config, node.disk.restore(), self.now, &mut out);
+        node.replica = Some(replica);
+        self.carry_out(index, None, out);
+    }
+
+    /// Loses everything that is not on disk.
+    pub fn crash(&mut self, index: usize) {
+        self.crash_after(index, 0);
+    }
+
+    /// Crashes; of the batches on their way to the disk the first `survivors` are found there nevertheless.
+    pub fn crash_after(&mut self, index: usize, survivors: usize) {
+        let node = &mut self.nodes[index];
+        node.replica = None;
+        node.held.clear();
+        node.owes.clear();
+        node.disk.crash(survivors);
+    }
+
+    /// One turn: some inputs, then Flush. Then, if its disk is fast, everything it wrote is on disk.
+    pub fn turn(&mut self, index: usize, inputs: Vec<Input>) {
+        let Some(replica) = &mut self.nodes[index].replica else { return };
+        let before = (replica.role(), replica.decided());
+        let mut out = Vec::new();
+        for input in inputs {
+            replica.step(self.now, input, &mut out);
+        }
+        replica.step(self.now, Input::Flush, &mut out);
+        for probe in replica.take_probes() {
+            self.probes.insert(probe);
+            self.say(format!("{}: {}", node_name(index), probe.trim_start_matches("paxos: ")));
+        }
+        self.carry_out(index, Some(before), out);
+        if self.nodes[index].fast {
+            self.sync(index);
+        }
+    }
+
+    /// Everything that was written is on disk now, and the replica hears of it.
+    pub fn sync(&mut self, index: usize) {
+        let batches = self.nodes[index].disk.pending.len();
+        self.sync_some(index, batches);
+    }
+
+    /// The first `batches` written batches are on disk now, and the replica hears of it.
+    pub fn sync_some(&mut self, index: usize, batches: usize) {
+        if let Some(token) = self.nodes[index].disk.sync(batches) {
+            if !self.nodes[index].fast {
+                self.say(format!("{}'s disk has everything up to #{}", node_name(index), token.0));
+            }
+            self.nodes[index].on_disk = token;
+            let mut released = Vec::new();
+            while let Some((wanted, _, _)) = self.nodes[index].held.front() {
+                if *wanted > token {
+                    break;
+                }
+                released.extend(self.nodes[index].held.pop_front());
+            }
+            for (_, to, message) in released {
+                self.post(index, to, message);
+            }
+            self.turn(index, vec![Input::Persisted { token }]);
+        }
+    }
+
+    fn carry_out(&mut self, index: usize, before: Option<(RoleName, Position)>, out: Vec<Output>) {
+        let name = node_name(index);
+        let mut batch = Batch::default();
+        let mut sends = Vec::new();
+        for output in out {
+            match output {
+                Output::Persist { token, record } => {
+                    batch.token = token;
+                    batch.records.push(record);
+                }
+                Output::Send { to, message } => sends.push((Token(0), usize::from(to.0), message)),
+                Output::SendAfter { token, to, message } => sends.push((token, usize::from(to.0), message)),
+                Output::SendSnapshot { to } => {
+                    let to = usize::from(to.0);
+                    if self.nodes[index].owes.insert(to) {
+                        self.say(format!("{name} finds that {} needs a snapshot", node_name(to)));
+                    }
+                }
+                Output::Confirmed { round } => {
+                    self.nodes[index].confirmed.push(round);
+                    self.say(format!("{name} has round {round} confirmed: the reads that waited for it may be answered"));
+                }
+                Output::Repaired => self.say(format!("{name} has its lost entries back")),
+                Output::Event(text) => {
+                    if !text.contains("ballot") {
+                        self.say(format!("{name} {text}"));
+                    }
+                }
+                Output::Fatal(text) => {
+                    self.say(format!("{name} MUST NOT GO ON: {text}"));
+                    self.nodes[index].fatal = Some(text);
+                }
+            }
+        }
+        if !batch.records.is_empty() {
+            batch.state = self.replica(index).hard_state();
+            let words = record_words(&batch, self.nodes[index].disk.last_state());
+            if self.nodes[index].fast {
+                self.say(format!("{name} stores {words}"));
+            } else {
+                self.say(format!("{name} writes #{}, not yet on disk: {words}", batch.token.0));
+            }
+            self.nodes[index].disk.write(batch);
+        }
+        for (token, to, message) in sends {
+            if token <= self.nodes[index].on_disk {
+                self.post(index, to, message);
+            } else {
+                if !self.nodes[index].fast {
+                    let words = message_words(&message);
+                    self.say(format!("{name} keeps back until #{} is on disk: {name}→{} {words}", token.0, node_name(to)));
+                }
+                self.nodes[index].held.push_back((token, to, message));
+            }
+        }
+        if let Some((role, decided)) = before {
+            let replica = self.replica(index);
+            let mut news = Vec::new();
+            if replica.role() != role {
+                news.push(format!("{name} {}", role_words(replica)));
+            }
+            if replica.decided() > decided {
+                news.push(format!("{name} knows as decided: {}", decided_words(replica, decided)));
+            }
+            news.into_iter().for_each(|line| self.say(line));
+        }
+        self.check(index);
+    }
+
+    fn post(&mut self, from: usize, to: usize, message: Message) {
+        if self.cuts.contains(&(from, to)) {
+            let words = message_words(&message);
+            return self.say(format!("lost: {}→{} {words}", node_name(from), node_name(to)));
+        }
+        self.network.push_back(Envelope { from, to, message });
+    }
+
+    /// Brings one message to its receiver, in a turn of its own.
+    pub fn deliver(&mut self, envelope: Envelope) {
+        let Envelope { from, to, message } = envelope;
+        let words = message_words(&message);
+        let gone = if self.is_up(to) { "" } else { " (nobody is there)" };
+        self.say(format!("{}→{} {words}{gone}", node_name(from), node_name(to)));
+        let start = self.lines.len();
+        self.turn(to, vec![Input::Message { from: NodeId(from as u16), message }]);
+        for line in &mut self.lines[start..] {
+            line.insert_str(0, "  ");
+        }
+    }
+
+    /// Delivers until nothing is on its way.
+    pub fn deliver_all(&mut self) {
+        let mut count = 0;
+        while let Some(envelope) = self.network.pop_front() {
+            self.deliver(envelope);
+            count += 1;
+            assert!(count < 10_000, "the replicas never stop talking");
+        }
+    }
+
+    /// Tells a replica what its failure detector and its peers' heartbeats say now.
+    pub fn detect(&mut self, index: usize) {
+        if !self.is_up(index) {
+            return;
+        }
+        let mut inputs = Vec::new();
+        for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
+            let up = self.nodes[index].trusts[peer];
+            let heard = up && !self.cuts.contains(&(peer, index));
+            let leads = match &self.nodes[peer].replica {
+                Some(replica) if heard => replica.leads(),
+                _ => self.nodes[index].told[peer].1,
+            };
+            if self.nodes[index].told[peer] != (up, leads) {
+                self.nodes[index].told[peer] = (up, leads);
+                inputs.push(Input::Peer { peer: NodeId(peer as u16), up, leads });
+            }
+        }
+        if !inputs.is_empty() {
+            self.turn(index, inputs);
+        }
+    }
+
+    /// Lets time pass for all.
+    pub fn tick(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+        for index in 0..self.nodes.len() {
+            self.detect(index);
+            self.turn(index, vec![Input::Tick]);
+        }
+    }
+
+    /// Lets time pass; only `index` notices.
+    pub fn tick_only(&mut self, index: usize, duration: Duration) {
+        self.now = self.now + duration;
+        self.detect(index);
+        self.turn(index, vec![Input::Tick]);
+    }
+
+    /// Lets time pass in small steps and delivers everything, until `done`, at most `limit`. Whether it was done.
+    pub fn run_until(&mut self, limit: Duration, done: impl Fn(&World) -> bool) -> bool {
+        let end = self.now + limit;
+        self.deliver_all();
+        while !done(self) {
+            if self.now >= end {
+                return false;
+            }
+            self.tick(Duration::from_millis(10));
+            self.deliver_all();
+        }
+        true
+    }
+
+    /// Lets time pass and delivers everything.
+    pub fn run(&mut self, duration: Duration) {
+        self.run_until(duration, |_| false);
+    }
+
+    /// Makes `index` lead: for a while the clocks of the others stand still. Panics if it will not.
+    pub fn elect(&mut self, index: usize) {
+        for _ in 0..500 {
+            let replica = self.replica(index);
+            if replica.leads().is_some() && replica.decided() == replica.log().last() {
+                break;
+            }
+            self.tick_only(index, Duration::from_millis(10));
+            self.deliver_all();
+        }
+        assert!(self.replica(index).leads().is_some(), "{} leads within five seconds", node_name(index));
+        // Its followers learn from a heartbeat what is decided.
+        self.run(HEARTBEAT * 2);
+    }
+
+    pub fn propose(&mut self, index: usize, payload: &str) {
+        self.turn(index, vec![Input::Propose { payload: Bytes::from(payload.to_owned()) }]);
+    }
+
+    /// Both deem each other down (or up again).
+    pub fn trust(&mut self, a: usize, b: usize, up: bool) {
+        self.nodes[a].trusts[b] = up;
+        self.nodes[b].trusts[a] = up;
+        self.detect(a);
+        self.detect(b);
+    }
+
+    /// The payloads that a replica knows as decided; empty ones (openings) are left out.
+    pub fn decided_payloads(&self, index: usize) -> Vec<String> {
+        let replica = self.replica(index);
+        let positions = replica.log().first().0..=replica.decided().0;
+        let entries = positions.filter_map(|position| replica.log().get(Position(position)));
+        entries.filter(|it| !it.payload.is_empty()).map(|it| String::from_utf8_lossy(&it.payload).into_owned()).collect()
+    }
+
+    /// What must hold after every turn of `index`:
+    /// - agreement: what two replicas know as decided at a position is the same entry;
+    /// - immutability: what was ever decided stays so, in every log that says so;
+    /// - leader completeness: a leader's log has everything that was decided under lower ballots;
+    /// - durability: when a leader decides an entry, the disks of a majority have it;
+    /// - order: base ≤ decided ≤ last, and ballots never fall along a log.
+    pub fn check(&mut self, index: usize) {
+        let Some(replica) = &self.nodes[index].replica else { return };
+        let name = node_name(index);
+        let (log, decided) = (replica.log(), replica.decided());
+        assert!(log.base() <= decided && decided <= log.last(), "{name}: base ≤ decided ≤ last");
+        let mut previous = Ballot::default();
+        let mut fresh = Vec::new();
+        for position in log.first().0..=log.last().0 {
+            let Some(entry) = log.get(Position(position)) else { continue };
+            assert!(entry.ballot >= previous, "{name}: ballots fall at {position}");
+            previous = entry.ballot;
+            if position <= decided.0 {
+                match self.truth.get(&position) {
+                    Some(truth) => assert_eq!(&truth.entry, entry, "{name}: {position} was decided otherwise"),
+                    None => fresh.push((position, entry.clone())),
+                }
+            }
+        }
+        if let Some(ballot) = replica.leads() {
+            for (position, truth) in self.truth.range(log.first().0..).filter(|(_, truth)| truth.by < ballot) {
+                let held = log.get(Position(*position));
+                assert_eq!(held, Some(&truth.entry), "{name} leads {ballot} without the decided entry {position}");
+            }
+        }
+        let by = replica.promised();
+        let counted = replica.leads().is_some() && self.disks_whole;
+        for (position, entry) in fresh {
+            if counted {
+                let copies = self.nodes.iter().filter(|node| node.disk.holds(Position(position), &entry)).count();
+                assert!(copies >= self.majority(), "{name} decided {position}, which is on {copies} disks only");
+            }
+            self.truth.insert(position, Truth { entry, by });
+        }
+    }
+}
