@@ -65,9 +65,10 @@ func (c *client) value() string {
 }
 
 // key draws one of the keys now in use. A key serves one epoch only: so its history stays short enough to be checked.
+// The run's tag keeps it apart from the keys of earlier runs.
 func (c *client) key(class string, keys int) string {
 	epoch := c.record.now() / int64(c.options.epoch)
-	return fmt.Sprintf("%s%d.%d", class, epoch, rand.IntN(keys))
+	return fmt.Sprintf("%s%s.%d.%d", class, c.options.tag, epoch, rand.IntN(keys))
 }
 
 // one draws an operation and carries it out.

@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type options struct {
 	expiry    bool
 	epoch     time.Duration
 	settle    time.Duration
+	tag       string
 }
 
 func main() {
@@ -44,6 +46,7 @@ func main() {
 	flag.DurationVar(&o.settle, "settle", 60*time.Second, "how long the reads at the end may take to succeed")
 	flag.Parse()
 	o.addresses = strings.Split(*addresses, ",")
+	o.tag = strconv.FormatInt(time.Now().UnixMilli()%(36*36*36*36), 36)
 
 	file, err := os.Create(*path)
 	if err != nil {
