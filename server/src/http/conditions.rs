@@ -4,8 +4,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::problem::Problem;
 
-/// Most tags in one header.
-const TAGS_MAX: usize = 64;
+/// Longest header, in bytes.
+pub(super) const HEADER_BYTES_MAX: usize = 1024;
+
+/// What `If-Match` and `If-None-Match` may be, for the description.
+pub(super) const PATTERN: &str = r#"^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$"#;
 
 /// One of the two headers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,25 +94,25 @@ pub(super) fn etag(revision: u64) -> HeaderValue {
 
 fn parse_tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, Problem> {
     let wrong = || {
-        Problem::bad_request(format!("The header {name} must be * or a list of at most {TAGS_MAX} tags such as \"7\"."))
+        Problem::bad_request(format!(
+            "The header {name} must be * or a list of tags such as \"7\", at most {HEADER_BYTES_MAX} bytes."
+        ))
     };
-    let mut found = None;
-    for value in headers.get_all(name) {
-        let text = value.to_str().map_err(|_| wrong())?.trim();
-        let tags = match text {
-            "*" => Tags::Any,
-            text => Tags::Listed(parse_list(text).ok_or_else(wrong)?),
-        };
-        found = Some(match (found, tags) {
-            (None, tags) => tags,
-            (Some(Tags::Listed(mut all)), Tags::Listed(more)) if all.len() + more.len() <= TAGS_MAX => {
-                all.extend(more);
-                Tags::Listed(all)
-            }
-            _ => return Err(wrong()),
-        });
+    let mut values = headers.get_all(name).iter();
+    let Some(first) = values.next() else { return Ok(None) };
+    // A header that comes in several lines is one list (RFC 9110, section 5.3).
+    let mut text = first.to_str().map_err(|_| wrong())?.trim().to_owned();
+    for value in values {
+        text.push(',');
+        text.push_str(value.to_str().map_err(|_| wrong())?);
     }
-    Ok(found)
+    if text.len() > HEADER_BYTES_MAX {
+        return Err(wrong());
+    }
+    if text == "*" {
+        return Ok(Some(Tags::Any));
+    }
+    parse_list(&text).map(Tags::Listed).map(Some).ok_or_else(wrong)
 }
 
 /// `"7", W/"8"`: commas may stand within a tag's quotes. A weak tag is compared as if it were strong, because a
@@ -117,13 +120,11 @@ fn parse_tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, Pr
 fn parse_list(text: &str) -> Option<Vec<u64>> {
     let mut tags = Vec::new();
     let mut rest = text;
-    let mut count = 0;
     loop {
         rest = rest.trim_start();
         let quoted = rest.strip_prefix("W/").unwrap_or(rest).strip_prefix('"')?;
         let (tag, after) = quoted.split_once('"')?;
-        count += 1;
-        if count > TAGS_MAX || tag.contains(' ') {
+        if !tag.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;
         }
         // As `etag` writes it and in no other way; revisions begin at 1.

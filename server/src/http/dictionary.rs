@@ -78,7 +78,7 @@ pub(super) async fn get_value(State(api): State<Arc<Api>>, uri: Uri) -> Result<J
     path = "/insertOrUpdate",
     tag = "dictionary",
     params(
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 256,
+        ("Idempotency-Key" = Option<String>, Header,
             description = "The request may be repeated under this key and is carried out once."),
     ),
     request_body(content = InsertBody, content_type = "application/json"),
@@ -86,6 +86,7 @@ pub(super) async fn get_value(State(api): State<Arc<Api>>, uri: Uri) -> Result<J
         (status = 200, description = "Stored: decided by a majority and on its disks.", body = Stored),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 413, description = "The value is longer than the server stores.", body = Problem),
+        (status = 422, description = "The Idempotency-Key was used for another request.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
 )]
@@ -104,10 +105,11 @@ pub(super) async fn insert_or_update(State(api): State<Arc<Api>>, request: Reque
     drop(body);
     let reply = api.write(once, &[b"DICTUM.SET", &insert.key, &insert.value]).await;
     match reply.map_err(|failure| Problem::from_failure(failure, Access::Write))? {
-        Value::Integer(revision) => {
+        Value::Integer(revision @ 1..) => {
             let message = format!("{} is stored: decided by a majority and on its disks.", shown(&insert.key));
             Ok(Json(Stored { key: JsonBytes(insert.key), revision: revision.unsigned_abs(), message }))
         }
+        _ if once.is_some() => Err(Problem::key_reused()),
         other => Err(Problem::from_failure(strange("DICTUM.SET", &other), Access::Write)),
     }
 }

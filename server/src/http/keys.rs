@@ -83,7 +83,7 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: Head
             description = "Remove the key after so many milliseconds."),
         ("If-Match" = Option<String>, Header, description = "Store only if the revision is one of these (* for any)."),
         ("If-None-Match" = Option<String>, Header, description = "Store only if the revision is none of these (* if there is no such key)."),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 256,
+        ("Idempotency-Key" = Option<String>, Header,
             description = "The request may be repeated under this key and is carried out once. \
             With it, a condition may be only `If-Match` with one tag, or `If-None-Match: *`."),
     ),
@@ -93,6 +93,7 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: Head
             headers(("ETag" = String, description = "The new revision, in quotes."))),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
+        (status = 422, description = "The Idempotency-Key was used for another request.", body = Problem),
         (status = 413, description = "The value is longer than the server stores.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
@@ -112,9 +113,10 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Re
         words.extend([&b"PX"[..], ttl_ms.as_bytes()]);
     }
     match conditional(&api, &key, &conditions, once, &words).await? {
-        Value::Integer(revision) => {
+        Value::Integer(revision @ 1..) => {
             Ok((StatusCode::NO_CONTENT, [(header::ETAG, etag(revision.unsigned_abs()))]).into_response())
         }
+        _ if once.is_some() => Err(Problem::key_reused()),
         other => Err(Problem::from_failure(strange("DICTUM.SET", &other), Access::Write)),
     }
 }
@@ -130,7 +132,7 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Re
         ("key" = String, Path, description = "The key, percent-encoded; any bytes.", min_length = 1),
         ("If-Match" = Option<String>, Header, description = "Remove only if the revision is one of these (* for any)."),
         ("If-None-Match" = Option<String>, Header, description = "Remove only if the revision is none of these."),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 256,
+        ("Idempotency-Key" = Option<String>, Header,
             description = "The request may be repeated under this key and is carried out once. \
             With it, a condition may be only `If-Match` with one tag."),
     ),
@@ -138,6 +140,7 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Re
         (status = 204, description = "Removed: decided by a majority and on its disks."),
         (status = 404, description = "There is no such key.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
+        (status = 422, description = "The Idempotency-Key was used for another request.", body = Problem),
     )
 )]
 pub(super) async fn delete_key(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
@@ -149,6 +152,7 @@ pub(super) async fn delete_key(State(api): State<Arc<Api>>, uri: Uri, headers: H
         Value::Integer(1) => Ok(StatusCode::NO_CONTENT.into_response()),
         Value::Integer(0) if conditions.judge(None) == Verdict::Mismatch => Err(Problem::precondition_failed()),
         Value::Integer(0) => Err(no_such_key(&key)),
+        _ if once.is_some() => Err(Problem::key_reused()),
         other => Err(Problem::from_failure(strange("DICTUM.DEL", &other), Access::Write)),
     }
 }

@@ -111,10 +111,12 @@ pub(super) async fn count(State(api): State<Arc<Api>>, request: Request, next: N
 pub(super) async fn metrics(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
     Query::parse(&uri, &[])?;
     let status = fetch_status(&api, api.pool.patience()).await?;
-    let info = fetch_info(&api).await?;
     let mut text = Exposition::default();
     write_status(&mut text, &status);
-    write_info(&mut text, &info);
+    // Without it, the rest is still worth a scrape.
+    if let Ok(info) = fetch_info(&api).await {
+        write_info(&mut text, &info);
+    }
     write_http(&mut text, &api.counts);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.text).into_response())
 }

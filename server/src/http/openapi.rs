@@ -2,13 +2,15 @@
 //!
 //! The routes describe what is their own; what any of them may answer is added here, so that it cannot be forgotten.
 
+use super::{conditions, request};
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
-    Components, ContentBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
-    Response, ResponseBuilder, Type,
+    Components, ContentBuilder, InfoBuilder, LicenseBuilder, Object, ObjectBuilder, OpenApi, OpenApiBuilder, Ref,
+    RefOr, Response, ResponseBuilder, Schema, Type,
 };
 
 /// What any route may answer beside its own.
@@ -54,6 +56,22 @@ pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) ->
     for (path, item) in &mut api.paths.paths {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
         for operation in operations.into_iter().flatten() {
+            for parameter in operation.parameters.iter_mut().flatten() {
+                let RefOr::T(parameter) = parameter else { continue };
+                let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { continue };
+                never_null(schema);
+                match parameter.name.as_str() {
+                    "If-Match" | "If-None-Match" => {
+                        schema.pattern = Some(conditions::PATTERN.to_owned());
+                        schema.max_length = Some(conditions::HEADER_BYTES_MAX);
+                    }
+                    "Idempotency-Key" => {
+                        schema.pattern = Some(request::IDEMPOTENCY_KEY_PATTERN.to_owned());
+                        schema.max_length = Some(request::IDEMPOTENCY_KEY_BYTES_MAX);
+                    }
+                    _ => {}
+                }
+            }
             for (status, text) in COMMON {
                 add(operation, status, text);
             }
@@ -65,6 +83,16 @@ pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) ->
         }
     }
     api
+}
+
+/// A parameter that may be left out is not one that may be null, of which text knows nothing.
+fn never_null(schema: &mut Object) {
+    if let SchemaType::Array(types) = &mut schema.schema_type {
+        types.retain(|of| *of != Type::Null);
+        if let [only] = &types[..] {
+            schema.schema_type = SchemaType::Type(only.clone());
+        }
+    }
 }
 
 fn add(operation: &mut Operation, status: &str, text: &str) {

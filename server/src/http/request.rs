@@ -31,7 +31,7 @@ const BUDGET_BYTES: usize = 256 * 1024 * 1024;
 const PERMIT_BYTES: usize = 1024;
 
 /// Longest `Idempotency-Key`, in bytes.
-const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
+pub(super) const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
 
 /// The memory that large bodies and replies share.
 pub(super) struct Budget(Arc<Semaphore>);
@@ -186,13 +186,18 @@ pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, Prob
     let mut values = headers.get_all("idempotency-key").iter();
     let Some(value) = values.next() else { return Ok(None) };
     let key = value.as_bytes();
-    if values.next().is_some() || key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+    let fits =
+        (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()) && key.iter().all(|byte| matches!(byte, b' '..=b'~'));
+    if values.next().is_some() || !fits {
         return Err(Problem::bad_request(format!(
-            "Idempotency-Key must come once and have 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes."
+            "Idempotency-Key must come once and have 1 to {IDEMPOTENCY_KEY_BYTES_MAX} characters of ASCII."
         )));
     }
     Ok(Some(key))
 }
+
+/// What the key may be, for the description: it neither begins nor ends with a space, which HTTP would drop.
+pub(super) const IDEMPOTENCY_KEY_PATTERN: &str = "^[!-~]([ -~]*[!-~])?$";
 
 #[cfg(test)]
 mod tests {

@@ -195,6 +195,11 @@ fn a_repeated_request_is_carried_out_once() {
     let created = || server.send("PUT /v1/keys/n", &[("Idempotency-Key", "9"), ("If-None-Match", "*")], "v");
     assert_eq!((created().status, created().status), (204, 204));
     assert_eq!(server.send("PUT /v1/keys/n", &[once, ("If-Match", "*")], "v").problem().0, 400);
+    // What is remembered under the key must fit the request.
+    let reused = server.send("DELETE /v1/keys/k", &[("Idempotency-Key", "9")], "");
+    assert_eq!(reused.problem(), (422, "IDEMPOTENCY_KEY_REUSED".to_owned()));
+    assert_eq!(server.send("DELETE /v1/keys/gone", &[("Idempotency-Key", "10")], "").problem().0, 404);
+    assert_eq!(server.send("PUT /v1/keys/n", &[("Idempotency-Key", "10")], "v").problem().0, 422);
     assert_eq!(server.send("PUT /v1/keys/n", &[("Idempotency-Key", "")], "v").problem().0, 400);
     assert_eq!(server.send("PUT /v1/keys/n", &[("Idempotency-Key", &"x".repeat(257))], "v").problem().0, 400);
 }
