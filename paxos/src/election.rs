@@ -45,6 +45,11 @@ pub(crate) struct Candidate {
 
 impl Replica {
     pub(crate) fn become_follower(&mut self, now: Time) {
+        if let Role::Leader(leader) = &self.role {
+            // What was proposed in this turn was never given to the disk, and nobody will give it there now. A follower's
+            // log holds only what is on its disk or on its way there: that is what its Promise and Accepted rely on.
+            self.log.truncate_after(leader.stored);
+        }
         self.role = Role::Follower;
         self.plan_election(now);
     }
@@ -52,7 +57,7 @@ impl Replica {
     /// A working leader was heard: no election is needed.
     pub(crate) fn hear_leader(&mut self, now: Time, ballot: Ballot) {
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == ballot.node) {
-            peer.leads = Some(ballot);
+            peer.heard = Some((ballot, now));
         }
         match self.role {
             Role::PreCandidate(_) => self.become_follower(now),
@@ -80,6 +85,10 @@ impl Replica {
     }
 
     pub(crate) fn on_tick(&mut self, now: Time, out: &mut Vec<Output>) {
+        let candidacy = self.config.candidacy;
+        for peer in &mut self.peers {
+            peer.heard = peer.heard.filter(|(_, at)| now.since(*at) < candidacy);
+        }
         match &self.role {
             Role::Blank(_) | Role::Amnesiac(_) => self.tick_recovery(now, out),
             Role::Leader(_) => self.tick_leader(now, out),
@@ -319,6 +328,7 @@ impl Replica {
             peer.since = now;
         }
         peer.leads = leads;
+        peer.heard = None;
         if came_up && matches!(self.role, Role::Blank(_) | Role::Amnesiac(_)) {
             self.ask_one_to_recover(id, out);
         }

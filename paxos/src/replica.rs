@@ -20,8 +20,11 @@ pub(crate) struct Peer {
     pub up: bool,
     /// Since when `up` has its value.
     pub since: Time,
-    /// The ballot under which it says that it leads.
+    /// The ballot under which it says that it leads, by the failure detector.
     pub leads: Option<Ballot>,
+    /// The ballot under which it last spoke as a leader, and when. Believed only for a while: it may have stopped
+    /// leading before the failure detector ever heard that it did, and then there is no change to be told of.
+    pub heard: Option<(Ballot, Time)>,
 }
 
 /// What a replica does at the moment.
@@ -105,7 +108,7 @@ impl Replica {
         assert!(config.voters.contains(&config.me), "a replica is one of the voters");
         assert!(config.voters.is_sorted(), "all replicas must count the voters alike");
         let peers = config.voters.iter().filter(|id| **id != config.me);
-        let peers = peers.map(|id| Peer { id: *id, up: false, since: now, leads: None }).collect();
+        let peers = peers.map(|id| Peer { id: *id, up: false, since: now, leads: None, heard: None }).collect();
         let Restored { state, log, unprovable, incarnation, applied } = restored;
         let blank = state.is_none() && !unprovable && log.last() == Position(0);
         let state = state.unwrap_or(HardState { incarnation, ..HardState::default() });
@@ -219,7 +222,12 @@ impl Replica {
     pub fn persisted(&self) -> Position {
         // A token covers the log as it ended then; what a later cut replaced is covered by a later token.
         let pending = self.unpersisted.iter().map(|(_, previous_last, _)| *previous_last).min();
-        pending.map_or(self.log.last(), |position| position.min(self.log.last()))
+        // What a leader has appended in this turn has not been given to the disk at all.
+        let given = match &self.role {
+            Role::Leader(leader) => leader.stored.min(self.log.last()),
+            _ => self.log.last(),
+        };
+        pending.map_or(given, |position| position.min(given))
     }
 
     /// Gives a record to the disk. `sure_until` is the last position that is certain before it is there.
@@ -301,7 +309,8 @@ impl Replica {
     /// The leader of the promised ballot, if it is up and says that it leads.
     pub(crate) fn live_leader(&self) -> Option<NodeId> {
         let peer = self.peer(self.promised.node)?;
-        (peer.up && peer.leads == Some(self.promised)).then_some(peer.id)
+        let speaks = peer.heard.is_some_and(|(ballot, _)| ballot == self.promised);
+        (peer.up && (speaks || peer.leads == Some(self.promised))).then_some(peer.id)
     }
 
     /// The ballot under which this replica leads, for the failure detector's messages.

@@ -81,7 +81,12 @@ impl Disk {
             match record {
                 Record::State => {}
                 Record::Append { previous, entries } => {
-                    assert!(*previous <= log.last(), "the journal has a gap before {}", previous.next());
+                    if *previous > log.last() {
+                        // Right only behind a snapshot whose Reset never got to the disk.
+                        let (covered, ballot) = self.snapshot.unwrap_or_default();
+                        assert!(*previous <= covered, "the journal has a gap before {}", previous.next());
+                        log = Log::new(*previous, if *previous == covered { ballot } else { Ballot::default() });
+                    }
                     log.truncate_after(*previous);
                     entries.iter().for_each(|entry| {
                         log.append(entry.clone());
