@@ -1,17 +1,28 @@
 //! Commands that concern the connection or the server, not keys. One function per command, in a file per family.
 //!
 //! Most only compute a reply ([`Run::Reply`]) and may stand inside a MULTI. A few change how the connection itself goes on
-//! ([`Run::Special`]); `dispatch` carries those out.
+//! ([`Run::Special`]); `dispatch` carries those out. A command with subcommands is a [`Run::Container`].
 
+mod access;
+mod client;
+mod config;
 mod connection;
 mod dictum;
+mod docs;
+mod info;
+mod known;
+mod monitoring;
+mod scripts;
 mod server;
 
 use data::spec::{Flags, Group, Keys};
 use data::{Failure, Reply, Spec};
 
 use crate::node::Node;
-use crate::session::{ReplyMode, Session};
+use crate::session::Session;
+
+pub(crate) use client::client_reply;
+pub(crate) use server::shutdown;
 
 /// What a command that only computes a reply is given.
 pub(crate) struct Context<'a> {
@@ -23,10 +34,15 @@ pub(crate) struct Context<'a> {
 /// A function that computes a reply. `words[0]` is the command's name; their number has been checked.
 pub(crate) type Function = fn(&mut Context<'_>, &[&[u8]]) -> Result<Reply, Failure>;
 
+/// What `COMMAND INFO` says of a command beside its description: flags by their names, and access-control categories
+/// (with `@`) that do not follow from the flags and the group.
+pub(crate) type Marks = &'static [&'static str];
+
 /// A command of this file's kind.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub spec: Spec,
+    pub marks: Marks,
     pub run: Run,
 }
 
@@ -35,6 +51,8 @@ pub(crate) struct Entry {
 pub(crate) enum Run {
     Reply(Function),
     Special(Local),
+    /// The word after the name says which of these.
+    Container(&'static [Entry]),
 }
 
 /// Commands that change how the connection goes on.
@@ -46,12 +64,17 @@ pub(crate) enum Local {
     Watch,
     Unwatch,
     Quit,
-    ClientReply(ReplyMode),
+    ClientReply,
     Wait,
     Shutdown,
     Once,
     Outcome,
 }
+
+/// Marks of commands that tell or change how the server runs.
+const ADMIN: Marks = &["admin", "noscript", "loading", "stale"];
+/// Marks of commands that anybody may send at any time.
+const ALWAYS: Marks = &["loading", "stale"];
 
 /// A description with what these commands have in common.
 pub(crate) const fn spec(
@@ -65,7 +88,7 @@ pub(crate) const fn spec(
     Spec {
         name,
         arity,
-        flags: Flags::FAST,
+        flags: Flags::NONE,
         keys: Keys::None,
         group,
         since,
@@ -77,29 +100,99 @@ pub(crate) const fn spec(
     }
 }
 
-/// All tables, one per family.
-pub(crate) static TABLES: &[&[Entry]] = &[connection::ENTRIES, server::ENTRIES, dictum::ENTRIES];
+/// A command that only computes a reply.
+const fn answers(spec: Spec, marks: Marks, function: Function) -> Entry {
+    Entry { spec, marks, run: Run::Reply(function) }
+}
 
-/// The command that `words` name, if there is one and so many words suit it.
+/// A command that changes how the connection goes on.
+const fn special(spec: Spec, marks: Marks, local: Local) -> Entry {
+    Entry { spec, marks, run: Run::Special(local) }
+}
+
+/// A command that is nothing without its subcommands.
+const fn container(
+    name: &'static str,
+    group: Group,
+    since: &'static str,
+    summary: &'static str,
+    subcommands: &'static [Entry],
+) -> Entry {
+    let spec = Spec { complexity: "Depends on subcommand.", ..spec(name, -2, group, since, summary, "") };
+    Entry { spec, marks: &[], run: Run::Container(subcommands) }
+}
+
+/// The subcommand HELP of a container; `name` is the whole name.
+const fn helps(name: &'static str, group: Group) -> Entry {
+    answers(spec(name, 2, group, "5.0.0", "Lists the subcommands.", ""), ALWAYS, help)
+}
+
+/// All tables, one per family.
+pub(crate) static TABLES: &[&[Entry]] = &[
+    connection::ENTRIES,
+    client::ENTRIES,
+    docs::ENTRIES,
+    server::ENTRIES,
+    info::ENTRIES,
+    config::ENTRIES,
+    dictum::ENTRIES,
+    scripts::ENTRIES,
+    monitoring::ENTRIES,
+    access::ENTRIES,
+];
+
+/// All commands of these tables.
+fn all() -> impl Iterator<Item = &'static Entry> {
+    TABLES.iter().flat_map(|table| table.iter())
+}
+
+/// The part of a name that stands for the subcommand.
+fn last_name(spec: &Spec) -> &str {
+    spec.name.split('|').next_back().unwrap_or(spec.name)
+}
+
+/// The command, or the subcommand, that `words` name, if there is one and so many words suit it.
 pub(crate) fn find(words: &[&[u8]]) -> Result<&'static Entry, Failure> {
     let name = words.first().copied().unwrap_or_default();
-    let mut all = TABLES.iter().flat_map(|table| table.iter());
-    let Some(entry) = all.find(|entry| entry.spec.name.as_bytes().eq_ignore_ascii_case(name)) else {
+    let Some(entry) = all().find(|entry| entry.spec.name.as_bytes().eq_ignore_ascii_case(name)) else {
         return Err(Failure::unknown_command(words));
     };
     if !entry.spec.arity_fits(words.len()) {
         return Err(entry.spec.wrong_arity());
     }
-    Ok(entry)
+    // COMMAND alone has an answer of its own, its subcommands are tried only if there is a second word.
+    let (Run::Container(subcommands), Some(wanted)) = (&entry.run, words.get(1)) else { return Ok(entry) };
+    let Some(found) = subcommands.iter().find(|sub| last_name(&sub.spec).as_bytes().eq_ignore_ascii_case(wanted))
+    else {
+        return Err(Failure::unknown_subcommand(&entry.spec.name.to_ascii_uppercase(), wanted));
+    };
+    if found.spec.arity_fits(words.len()) { Ok(found) } else { Err(found.spec.wrong_arity()) }
 }
 
 /// Runs a command that only computes a reply.
 pub(crate) fn run_local(node: &mut Node, session: &mut Session, words: &[&[u8]]) -> Reply {
-    let run = find(words).map(|entry| &entry.run);
-    match run {
-        Ok(Run::Reply(function)) => function(&mut Context { node, session }, words).into(),
-        Ok(Run::Special(_)) => Reply::Error(Failure::Text("ERR this command is not allowed inside a transaction")),
-        Err(failure) => Reply::Error(failure),
+    let entry = match find(words) {
+        Ok(entry) => entry,
+        Err(failure) => return Reply::Error(failure),
+    };
+    match entry.run {
+        Run::Reply(function) => function(&mut Context { node, session }, words).into(),
+        // COMMAND alone.
+        Run::Container(_) => docs::everything(),
+        // Inside a transaction nothing waits.
+        Run::Special(Local::Wait) => Reply::Integer(node.replicas_with(session.last_position)),
+        Run::Special(Local::Unwatch) => Reply::Ok,
+        Run::Special(_) => Reply::Error(NOT_IN_TRANSACTION),
+    }
+}
+
+const NOT_IN_TRANSACTION: Failure = Failure::Text("ERR Command not allowed inside a transaction");
+
+/// Whether a MULTI may queue this command of these tables.
+pub(crate) fn check_queued(words: &[&[u8]]) -> Result<(), Failure> {
+    match find(words)?.run {
+        Run::Reply(_) | Run::Container(_) | Run::Special(Local::Wait | Local::Unwatch) => Ok(()),
+        Run::Special(_) => Err(NOT_IN_TRANSACTION),
     }
 }
 
@@ -110,14 +203,23 @@ pub(crate) fn without_password(name: &[u8]) -> bool {
 
 /// Commands that are carried out, not queued, inside MULTI.
 pub(crate) fn runs_inside_multi(name: &[u8]) -> bool {
-    let these: [&[u8]; 7] = [b"multi", b"exec", b"discard", b"watch", b"quit", b"reset", b"shutdown"];
+    let these: [&[u8]; 6] = [b"multi", b"exec", b"discard", b"watch", b"quit", b"reset"];
     these.iter().any(|allowed| name.eq_ignore_ascii_case(allowed))
 }
 
-/// `CLIENT REPLY ON | OFF | SKIP`: only ON is answered.
-pub(crate) fn client_reply(session: &mut Session, mode: ReplyMode) {
-    session.reply_mode = mode;
-    if mode == ReplyMode::On {
-        session.reply(|writer| writer.ok());
+/// `… HELP`: the subcommands of the container that `words[0]` names.
+fn help(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let Some(entry) = all().find(|entry| entry.spec.name.as_bytes().eq_ignore_ascii_case(words[0])) else {
+        return Err(Failure::unknown_command(words));
+    };
+    let name = entry.spec.name.to_ascii_uppercase();
+    let mut lines = vec![format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")];
+    if let Run::Container(subcommands) = entry.run {
+        for sub in subcommands {
+            let line = format!("{} {}", last_name(&sub.spec).to_ascii_uppercase(), sub.spec.arguments);
+            lines.push(line.trim_end().to_owned());
+            lines.push(format!("    {}", sub.spec.summary));
+        }
     }
+    Ok(Reply::Array(lines.into_iter().map(Reply::bulk).collect()))
 }

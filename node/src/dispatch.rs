@@ -6,7 +6,7 @@ use data::{Failure, spec::Flags};
 use wire::{ArgumentsRef, Request, RequestParser};
 
 use crate::commands::{self, Local};
-use crate::door::{ConnectionId, Level};
+use crate::door::ConnectionId;
 use crate::entry::Kind;
 use crate::node::{Node, Stopping, news_of};
 use crate::reply;
@@ -142,7 +142,7 @@ impl Node {
             Ok(entry) => {
                 session.last_command = entry.spec.name;
                 match entry.run {
-                    commands::Run::Reply(_) => {
+                    commands::Run::Reply(_) | commands::Run::Container(_) => {
                         let answer = commands::run_local(self, session, words);
                         session.reply(|writer| reply::write(writer, &answer));
                     }
@@ -179,13 +179,9 @@ impl Node {
                 session.reply(|writer| writer.ok());
                 session.closing = true;
             }
-            Local::ClientReply(mode) => commands::client_reply(session, mode),
+            Local::ClientReply => commands::client_reply(session, words),
             Local::Wait => self.wait(session, words),
-            Local::Shutdown => {
-                self.event(Level::Info, format!("SHUTDOWN was asked for by {}", session.address));
-                session.closing = true;
-                self.stop();
-            }
+            Local::Shutdown => commands::shutdown(self, session, words),
             Local::Once => self.once(session, words),
             Local::Outcome => {
                 let id = words[1].to_vec();

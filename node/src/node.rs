@@ -73,7 +73,8 @@ pub(crate) enum Stopping {
 pub struct Node {
     pub(crate) config: Config,
     pub(crate) now: Now,
-    pub(crate) life: Life,
+    /// The life under which writes are numbered is known for certain.
+    pub(crate) life_is_settled: bool,
     pub(crate) started: Now,
     pub(crate) partition: Partition,
     pub(crate) router: Router,
@@ -168,7 +169,7 @@ impl Node {
         let detectors: Vec<Detector> = others.map(|id| Detector::new(id, PING_EVERY)).collect();
         let mut node = Node {
             now,
-            life,
+            life_is_settled: false,
             started: now,
             router: Router::new(life, now.time),
             transfers: Transfers::default(),

@@ -55,7 +55,8 @@ pub(crate) struct Partition {
     pub applied_ballot: Ballot,
     pub origins: Origins,
     me: NodeId,
-    life: Life,
+    /// The life under which this node numbers its writes.
+    pub life: Life,
     planted: Option<Planted>,
     /// Messages that wait for the disk.
     held: VecDeque<(Token, NodeId, Message)>,

@@ -261,6 +261,11 @@ impl Session {
         self.slots.len()
     }
 
+    /// Bytes of commands that wait for their replies.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
     /// Takes out the first read, if it is such a one.
     pub(crate) fn pop_read_if(&mut self, wanted: impl FnOnce(&Read) -> bool) -> Option<Read> {
         let read = self.reads.front().copied().filter(wanted)?;

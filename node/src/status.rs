@@ -69,6 +69,14 @@ fn member_json(out: &mut String, ping: Option<&Ping>, news: Option<&PartitionNew
     );
 }
 
+/// Entries that this node knows to be decided, itself or from a peer, and has not applied.
+pub(crate) fn lag(node: &Node) -> u64 {
+    let partition = node.partition.id;
+    let heard = node.news.values().filter_map(|ping| news_of(ping, partition)).map(|news| news.decided.0);
+    let decided = heard.fold(node.partition.replica.decided().0, u64::max);
+    decided.saturating_sub(node.partition.applied.0)
+}
+
 /// A JSON string.
 pub(crate) fn text(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);

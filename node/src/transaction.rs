@@ -39,7 +39,7 @@ impl Node {
         let known = match data::lookup(name) {
             Some(entry) if entry.spec.arity_fits(words.len()) => Ok(()),
             Some(entry) => Err(entry.spec.wrong_arity()),
-            None => commands::find(words).map(|_| ()),
+            None => commands::check_queued(words),
         };
         let Some(queue) = &mut session.queue else { return };
         let failure = match known {

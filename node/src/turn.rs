@@ -4,7 +4,7 @@ use base::limits::{ACCEPT_BYTES_TARGET, EXPIRE_BATCH_MAX};
 use base::{NodeId, Position, Time, WallTime};
 use bytes::Bytes;
 use data::{Failure, KeyRef, Reply, View};
-use paxos::Input as Step;
+use paxos::{Input as Step, RoleName};
 use std::time::Duration;
 
 use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, SnapshotJob};
@@ -391,6 +391,7 @@ impl Node {
             self.router.send_again();
         }
         let Some((leader, ballot)) = leader else { return };
+        self.settle_life();
         if leader == self.config.me {
             self.propose_own();
             self.ask_own(ballot);
@@ -400,8 +401,20 @@ impl Node {
         }
     }
 
+    /// Writes are numbered within a life, and later lives must compare greater. A node that finds out that its folder was
+    /// lost gets an incarnation above all earlier ones while it recovers; until then it sends no writes.
+    fn settle_life(&mut self) {
+        if self.life_is_settled || self.partition.replica.role() == RoleName::Recovering {
+            return;
+        }
+        self.life_is_settled = true;
+        let incarnation = self.partition.replica.hard_state().incarnation;
+        self.router.life.incarnation = incarnation;
+        self.partition.life.incarnation = incarnation;
+    }
+
     fn propose_own(&mut self) {
-        if !self.router.has_unsent() || self.disk_full {
+        if !self.router.has_unsent() || self.disk_full || !self.life_is_settled {
             return;
         }
         let (me, life, floor) = (self.config.me, self.router.life, self.router.floor());
@@ -445,7 +458,7 @@ impl Node {
     }
 
     fn forward(&mut self, leader: NodeId) {
-        while self.router.has_unsent() {
+        while self.router.has_unsent() && self.life_is_settled {
             let (life, floor) = (self.router.life, self.router.floor());
             let mut writes = Vec::new();
             let (mut bytes, mut next) = (0, None);

@@ -1,27 +1,34 @@
 //! Commands that concern the connection that sends them.
 
-use data::spec::Group;
-use data::{Failure, Reply};
+use data::spec::{Group, Keys};
+use data::{Failure, Reply, Spec};
 use wire::Protocol;
 
-use super::{Context, Entry, Local, Run, spec};
+use super::{Context, Entry, Local, Marks, answers, spec, special};
+use crate::session::ReplyMode;
 
 const GROUP: Group = Group::Connection;
 const TRANSACTIONS: Group = Group::Transactions;
 
+/// Marks of what a connection must always be able to say, before its password and inside scripts that hang.
+const HANDSHAKE: Marks = &["noscript", "loading", "stale", "fast", "no_auth", "allow_busy"];
+const TRANSACTION: Marks = &["noscript", "loading", "stale", "fast", "allow_busy"];
+
 /// The table of this family.
 pub(super) static ENTRIES: &[Entry] = &[
-    Entry {
-        spec: spec("ping", -1, GROUP, "1.0.0", "Returns the server's liveliness.", "[message]"),
-        run: Run::Reply(ping),
-    },
-    Entry { spec: spec("echo", 2, GROUP, "1.0.0", "Returns the given string.", "message"), run: Run::Reply(echo) },
-    Entry {
-        spec: spec("select", 2, GROUP, "1.0.0", "Changes the selected bucket; only 0 is there.", "index"),
-        run: Run::Reply(select),
-    },
-    Entry {
-        spec: spec(
+    answers(spec("ping", -1, GROUP, "1.0.0", "Returns the server's liveliness.", "[message]"), &["fast"], ping),
+    answers(
+        spec("echo", 2, GROUP, "1.0.0", "Returns the given string.", "message"),
+        &["loading", "stale", "fast"],
+        echo,
+    ),
+    answers(
+        spec("select", 2, GROUP, "1.0.0", "Changes the selected bucket; only 0 is there.", "index"),
+        &["loading", "stale", "fast"],
+        select,
+    ),
+    answers(
+        spec(
             "hello",
             -1,
             GROUP,
@@ -29,41 +36,39 @@ pub(super) static ENTRIES: &[Entry] = &[
             "Handshakes with the server.",
             "[protover [AUTH username password] [SETNAME clientname]]",
         ),
-        run: Run::Reply(hello),
-    },
-    Entry {
-        spec: spec("auth", -2, GROUP, "1.0.0", "Authenticates the connection.", "[username] password"),
-        run: Run::Reply(auth),
-    },
-    Entry { spec: spec("reset", 1, GROUP, "6.2.0", "Resets the connection.", ""), run: Run::Reply(reset) },
-    Entry { spec: spec("quit", -1, GROUP, "1.0.0", "Closes the connection.", ""), run: Run::Special(Local::Quit) },
-    Entry {
-        spec: spec("multi", 1, TRANSACTIONS, "1.2.0", "Starts a transaction.", ""),
-        run: Run::Special(Local::Multi),
-    },
-    Entry {
-        spec: spec("exec", 1, TRANSACTIONS, "1.2.0", "Executes all commands in a transaction.", ""),
-        run: Run::Special(Local::Exec),
-    },
-    Entry {
-        spec: spec("discard", 1, TRANSACTIONS, "2.0.0", "Discards a transaction.", ""),
-        run: Run::Special(Local::Discard),
-    },
-    Entry {
-        spec: spec(
-            "watch",
-            -2,
-            TRANSACTIONS,
-            "2.2.0",
-            "Monitors changes to keys to determine the execution of a transaction.",
-            "key [key ...]",
-        ),
-        run: Run::Special(Local::Watch),
-    },
-    Entry {
-        spec: spec("unwatch", 1, TRANSACTIONS, "2.2.0", "Forgets about watched keys of a transaction.", ""),
-        run: Run::Special(Local::Unwatch),
-    },
+        HANDSHAKE,
+        hello,
+    ),
+    answers(spec("auth", -2, GROUP, "1.0.0", "Authenticates the connection.", "[username] password"), HANDSHAKE, auth),
+    answers(spec("reset", 1, GROUP, "6.2.0", "Resets the connection.", ""), HANDSHAKE, reset),
+    special(spec("quit", -1, GROUP, "1.0.0", "Closes the connection.", ""), HANDSHAKE, Local::Quit),
+    special(spec("multi", 1, TRANSACTIONS, "1.2.0", "Starts a transaction.", ""), TRANSACTION, Local::Multi),
+    special(
+        spec("exec", 1, TRANSACTIONS, "1.2.0", "Executes all commands in a transaction.", ""),
+        &["noscript", "loading", "stale", "skip_slowlog"],
+        Local::Exec,
+    ),
+    special(spec("discard", 1, TRANSACTIONS, "2.0.0", "Discards a transaction.", ""), TRANSACTION, Local::Discard),
+    special(
+        Spec {
+            keys: Keys::ALL,
+            ..spec(
+                "watch",
+                -2,
+                TRANSACTIONS,
+                "2.2.0",
+                "Monitors changes to keys to determine the execution of a transaction.",
+                "key [key ...]",
+            )
+        },
+        TRANSACTION,
+        Local::Watch,
+    ),
+    special(
+        spec("unwatch", 1, TRANSACTIONS, "2.2.0", "Forgets about watched keys of a transaction.", ""),
+        TRANSACTION,
+        Local::Unwatch,
+    ),
 ];
 
 fn ping(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
@@ -170,9 +175,14 @@ fn syntax_error_in_hello(option: &[u8]) -> Failure {
     Failure::Built(format!("ERR Syntax error in HELLO option '{option}'").into())
 }
 
-/// `CLIENT SETNAME` and `HELLO … SETNAME`: printable ASCII without blanks.
+/// Whether a client may call itself so: printable ASCII without blanks, so that `CLIENT LIST` stays readable.
+pub(super) fn is_plain(name: &[u8]) -> bool {
+    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
+/// `CLIENT SETNAME` and `HELLO … SETNAME`.
 pub(super) fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Failure> {
-    if !name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+    if !is_plain(name) {
         return Err(Failure::Text("ERR Client names cannot contain spaces, newlines or special characters."));
     }
     context.session.name = name.to_vec();
@@ -186,6 +196,7 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     session.watches.clear();
     session.name.clear();
     session.protocol = Protocol::Resp2;
+    session.reply_mode = ReplyMode::On;
     session.no_evict = false;
     session.no_touch = false;
     session.authenticated = authenticated;

@@ -3,32 +3,37 @@
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{Context, Entry, Local, Run, spec};
+use super::{ALWAYS, Context, Entry, Local, answers, spec, special};
 use crate::status;
 
 const GROUP: Group = Group::Dictum;
+/// The command that contains another.
+pub(super) const ONCE: &str = "dictum.once";
 
 /// The table of this family.
 pub(super) static ENTRIES: &[Entry] = &[
-    Entry {
-        spec: spec(
-            "dictum.once",
+    special(
+        spec(
+            ONCE,
             -3,
             GROUP,
             "0.1.0",
             "Applies a command once, however often it is sent.",
-            "id command [arg ...]",
+            "id command [arg [arg ...]]",
         ),
-        run: Run::Special(Local::Once),
-    },
-    Entry {
-        spec: spec("dictum.outcome", 2, GROUP, "0.1.0", "Says what became of a DICTUM.ONCE.", "id"),
-        run: Run::Special(Local::Outcome),
-    },
-    Entry {
-        spec: spec("dictum.status", 1, GROUP, "0.1.0", "Describes the cluster as this node sees it, in JSON.", ""),
-        run: Run::Reply(status),
-    },
+        &["write", "denyoom", "no_multi", "movablekeys"],
+        Local::Once,
+    ),
+    special(
+        spec("dictum.outcome", 2, GROUP, "0.1.0", "Says what became of a DICTUM.ONCE.", "id"),
+        &["readonly", "no_multi", "fast"],
+        Local::Outcome,
+    ),
+    answers(
+        spec("dictum.status", 1, GROUP, "0.1.0", "Describes the cluster as this node sees it, in JSON.", ""),
+        ALWAYS,
+        status,
+    ),
 ];
 
 fn status(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {

@@ -1,0 +1,364 @@
+//! `CLIENT …`: the connections of this node.
+
+use std::fmt::Write;
+
+use data::spec::Group;
+use data::{Failure, Reply};
+
+use super::{ADMIN, Context, Entry, Local, Marks, answers, connection, container, helps, spec, special};
+use crate::door::ConnectionId;
+use crate::node::Node;
+use crate::session::{ReplyMode, Session};
+
+const GROUP: Group = Group::Connection;
+const OWN: Marks = &["noscript", "loading", "stale"];
+
+/// The table of this family.
+pub(super) static ENTRIES: &[Entry] =
+    &[container("client", GROUP, "2.4.0", "Tells of connections and changes them.", SUBCOMMANDS)];
+
+static SUBCOMMANDS: &[Entry] = &[
+    answers(
+        spec("client|caching", 3, GROUP, "6.0.0", "Says whether to track the keys of the next command.", "YES | NO"),
+        OWN,
+        caching,
+    ),
+    answers(spec("client|getname", 2, GROUP, "2.6.9", "Returns the connection's name.", ""), OWN, get_name),
+    answers(
+        spec("client|getredir", 2, GROUP, "6.0.0", "Returns who is told when tracked keys change.", ""),
+        OWN,
+        |_, _| Ok(Reply::Integer(-1)),
+    ),
+    answers(spec("client|id", 2, GROUP, "5.0.0", "Returns the connection's number.", ""), OWN, id),
+    answers(spec("client|info", 2, GROUP, "6.2.0", "Describes the connection.", ""), OWN, info),
+    answers(
+        spec(
+            "client|kill",
+            -3,
+            GROUP,
+            "2.4.0",
+            "Closes connections.",
+            "[ip:port] [ID client-id] [TYPE client-type] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME yes/no] \
+             [MAXAGE seconds]",
+        ),
+        ADMIN,
+        kill,
+    ),
+    answers(
+        spec(
+            "client|list",
+            -2,
+            GROUP,
+            "2.4.0",
+            "Describes connections.",
+            "[TYPE client-type] [ID client-id [client-id ...]]",
+        ),
+        ADMIN,
+        list,
+    ),
+    answers(
+        spec("client|no-evict", 3, GROUP, "7.0.0", "Marks the connection as not to be evicted.", "ON | OFF"),
+        ADMIN,
+        no_evict,
+    ),
+    answers(
+        spec("client|no-touch", 3, GROUP, "7.2.0", "Marks the connection's reads as no use of a key.", "ON | OFF"),
+        OWN,
+        no_touch,
+    ),
+    special(
+        spec("client|reply", 3, GROUP, "3.2.0", "Says which commands are answered.", "ON | OFF | SKIP"),
+        OWN,
+        Local::ClientReply,
+    ),
+    answers(
+        spec(
+            "client|setinfo",
+            4,
+            GROUP,
+            "7.2.0",
+            "Notes what library speaks on the connection.",
+            "LIB-NAME libname | LIB-VER libver",
+        ),
+        OWN,
+        set_info,
+    ),
+    answers(
+        spec("client|setname", 3, GROUP, "2.6.9", "Names the connection.", "connection-name"),
+        OWN,
+        |context, words| connection::set_name(context, words[2]).map(|()| Reply::Ok),
+    ),
+    answers(
+        spec("client|trackinginfo", 2, GROUP, "6.2.0", "Returns what keys are tracked for the connection.", ""),
+        OWN,
+        tracking_info,
+    ),
+    helps("client|help", GROUP),
+];
+
+fn caching(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let known = words[2].eq_ignore_ascii_case(b"yes") || words[2].eq_ignore_ascii_case(b"no");
+    Err(if known {
+        Failure::Text(
+            "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+        )
+    } else {
+        Failure::Syntax
+    })
+}
+
+fn get_name(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    let name = &context.session.name;
+    Ok(if name.is_empty() { Reply::Nil } else { Reply::bulk(name.as_slice()) })
+}
+
+fn id(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    Ok(Reply::Integer(context.session.id.0 as i64))
+}
+
+fn set_info(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let (what, value) = (words[2], words[3]);
+    let session = &mut *context.session;
+    let place = if what.eq_ignore_ascii_case(b"lib-name") {
+        &mut session.library_name
+    } else if what.eq_ignore_ascii_case(b"lib-ver") {
+        &mut session.library_version
+    } else {
+        return Err(Failure::built(&[b"ERR Unrecognized option '", what, b"'"].concat()));
+    };
+    if !connection::is_plain(value) {
+        let complaint = &b" cannot contain spaces, newlines or special characters."[..];
+        return Err(Failure::built(&[b"ERR ", what, complaint].concat()));
+    }
+    *place = value.to_vec();
+    Ok(Reply::Ok)
+}
+
+/// `ON` or `OFF`.
+fn switch(word: &[u8]) -> Result<bool, Failure> {
+    if word.eq_ignore_ascii_case(b"on") {
+        Ok(true)
+    } else if word.eq_ignore_ascii_case(b"off") {
+        Ok(false)
+    } else {
+        Err(Failure::Syntax)
+    }
+}
+
+fn no_evict(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    context.session.no_evict = switch(words[2])?;
+    Ok(Reply::Ok)
+}
+
+fn no_touch(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    context.session.no_touch = switch(words[2])?;
+    Ok(Reply::Ok)
+}
+
+fn tracking_info(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    Ok(Reply::Map(vec![
+        (Reply::bulk("flags"), Reply::Set(vec![Reply::bulk("off")])),
+        (Reply::bulk("redirect"), Reply::Integer(-1)),
+        (Reply::bulk("prefixes"), Reply::Array(Vec::new())),
+    ]))
+}
+
+/// `CLIENT REPLY ON | OFF | SKIP`: only ON is answered.
+pub(crate) fn client_reply(session: &mut Session, words: &[&[u8]]) {
+    let mode = words[2];
+    if mode.eq_ignore_ascii_case(b"on") {
+        session.reply_mode = ReplyMode::On;
+        session.reply(|writer| writer.ok());
+    } else if mode.eq_ignore_ascii_case(b"off") {
+        session.reply_mode = ReplyMode::Off;
+    } else if mode.eq_ignore_ascii_case(b"skip") {
+        if session.reply_mode != ReplyMode::Off {
+            session.reply_mode = ReplyMode::SkipNext;
+        }
+    } else {
+        session.reply(|writer| crate::reply::error(writer, &Failure::Syntax));
+    }
+}
+
+/// The line that describes a connection, in Redis 7.4's fields; those that mean nothing here have their idle values.
+fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
+    let mut flags = String::new();
+    let marks = [
+        (session.queue.is_some(), 'x'),
+        (session.block.is_some(), 'b'),
+        (session.closing, 'c'),
+        (session.no_evict, 'e'),
+        (session.no_touch, 'T'),
+    ];
+    flags.extend(marks.into_iter().filter(|(set, _)| *set).map(|(_, mark)| mark));
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let seconds_since = |time| node.now.time.since(time).as_secs();
+    let held = session.parser.as_ref().map_or(0, |parser| parser.held_bytes());
+    let read = session.backlog.len() + held;
+    let room = session.backlog.capacity() - session.backlog.len();
+    let waiting = session.pending_bytes() + session.read_bytes.len();
+    let queued = session.queue.as_ref().map_or(0, |queue| queue.bytes);
+    let (output, output_room) = (session.out.len(), session.out.capacity());
+    let in_all = size_of::<Session>() + read + room + waiting + queued + output_room;
+    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut line = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(line, "id={} addr={} laddr={} fd=-1", session.id.0, session.address, session.local_address);
+    let _ = write!(line, " name={} age={}", name(&session.name), seconds_since(session.opened_time));
+    let _ = write!(line, " idle={} flags={flags} db=0 sub=0 psub=0 ssub=0", seconds_since(session.last_active));
+    let multi = session.queue.as_ref().map_or(-1, |queue| queue.commands.len() as i64);
+    let _ = write!(line, " multi={multi} watch={} qbuf={read} qbuf-free={room}", session.watches.len());
+    let _ = write!(line, " argv-mem={waiting} multi-mem={queued} rbs={output_room} rbp={output_room} obl={output}");
+    let events = if session.paused { "" } else { "r" };
+    let _ = write!(line, " oll=0 omem=0 tot-mem={in_all} events={events} cmd={}", session.last_command);
+    let _ = write!(line, " user=default redir=-1 resp={}", session.protocol.number());
+    let _ = writeln!(line, " lib-name={} lib-ver={}", name(&session.library_name), name(&session.library_version));
+    out.extend_from_slice(line.as_bytes());
+}
+
+fn info(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    let mut text = Vec::new();
+    describe(context.node, context.session, &mut text);
+    Ok(Reply::Bulk(text.into()))
+}
+
+impl Context<'_> {
+    /// The connection of this number, be it the one that asks or another.
+    fn session_of(&self, id: ConnectionId) -> Option<&Session> {
+        if id == self.session.id { Some(self.session) } else { self.node.sessions.get(&id)?.as_deref() }
+    }
+}
+
+/// A number of a connection.
+fn parse_id(word: &[u8]) -> Option<ConnectionId> {
+    let number = data::args::parse_integer(word).filter(|number| *number > 0)?;
+    u64::try_from(number).ok().map(ConnectionId)
+}
+
+/// Whether connections of this type exist at all: every client is a normal one.
+fn is_normal(kind: &[u8]) -> Result<bool, Failure> {
+    let others: [&[u8]; 4] = [b"master", b"replica", b"slave", b"pubsub"];
+    if kind.eq_ignore_ascii_case(b"normal") {
+        Ok(true)
+    } else if others.iter().any(|other| kind.eq_ignore_ascii_case(other)) {
+        Ok(false)
+    } else {
+        Err(Failure::built(&[b"ERR Unknown client type '", kind, b"'"].concat()))
+    }
+}
+
+fn list(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let everybody = || context.node.sessions.keys().copied().collect::<Vec<_>>();
+    let chosen = match words {
+        [_, _] => everybody(),
+        [_, _, option, kind] if option.eq_ignore_ascii_case(b"type") => {
+            if is_normal(kind)? {
+                everybody()
+            } else {
+                Vec::new()
+            }
+        }
+        [_, _, option, ids @ ..] if option.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
+            let ids: Option<Vec<ConnectionId>> = ids.iter().map(|word| parse_id(word)).collect();
+            ids.ok_or(Failure::Text("ERR Invalid client ID"))?
+        }
+        _ => return Err(Failure::Syntax),
+    };
+    let mut text = Vec::new();
+    for session in chosen.into_iter().filter_map(|id| context.session_of(id)) {
+        describe(context.node, session, &mut text);
+    }
+    Ok(Reply::Bulk(text.into()))
+}
+
+/// Which connections a `CLIENT KILL` means; what is not said lets everybody pass.
+struct Filter<'a> {
+    id: Option<ConnectionId>,
+    normal: bool,
+    address: Option<&'a [u8]>,
+    local_address: Option<&'a [u8]>,
+    seconds_min: Option<u64>,
+    skip_own: bool,
+}
+
+impl<'a> Filter<'a> {
+    /// Reads pairs of option and value.
+    fn parse(options: &[&'a [u8]]) -> Result<Filter<'a>, Failure> {
+        let mut filter =
+            Filter { id: None, normal: true, address: None, local_address: None, seconds_min: None, skip_own: true };
+        for pair in options.chunks(2) {
+            let [option, value] = pair else { return Err(Failure::Syntax) };
+            let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+            if is(b"id") {
+                let id = parse_id(value).ok_or(Failure::Text("ERR client-id should be greater than 0"))?;
+                filter.id = Some(id);
+            } else if is(b"type") {
+                filter.normal = is_normal(value)?;
+            } else if is(b"user") {
+                if *value != b"default" {
+                    return Err(Failure::built(&[b"ERR No such user '", *value, b"'"].concat()));
+                }
+            } else if is(b"addr") {
+                filter.address = Some(value);
+            } else if is(b"laddr") {
+                filter.local_address = Some(value);
+            } else if is(b"skipme") {
+                filter.skip_own = match value {
+                    _ if value.eq_ignore_ascii_case(b"yes") => true,
+                    _ if value.eq_ignore_ascii_case(b"no") => false,
+                    _ => return Err(Failure::Syntax),
+                };
+            } else if is(b"maxage") {
+                let seconds = data::args::parse_integer(value)
+                    .ok_or(Failure::Text("ERR maxage is not an integer or out of range"))?;
+                let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
+                filter.seconds_min = Some(seconds.ok_or(Failure::Text("ERR maxage should be greater than 0"))?);
+            } else {
+                return Err(Failure::Syntax);
+            }
+        }
+        Ok(filter)
+    }
+
+    fn fits(&self, node: &Node, session: &Session) -> bool {
+        self.normal
+            && self.id.is_none_or(|id| id == session.id)
+            && self.address.is_none_or(|address| address == session.address.as_bytes())
+            && self.local_address.is_none_or(|address| address == session.local_address.as_bytes())
+            && self.seconds_min.is_none_or(|least| node.now.time.since(session.opened_time).as_secs() >= least)
+    }
+}
+
+fn kill(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    // The old form names an address, the connection's own included.
+    let old_form = words.len() == 3;
+    let filter = if old_form {
+        Filter { address: Some(words[2]), skip_own: false, ..Filter::parse(&[])? }
+    } else {
+        Filter::parse(&words[2..])?
+    };
+    let own = context.session.id;
+    let everybody: Vec<ConnectionId> = context.node.sessions.keys().copied().collect();
+    let mut killed = 0;
+    for id in everybody {
+        let fits = context.session_of(id).is_some_and(|session| filter.fits(context.node, session));
+        if !fits || (filter.skip_own && id == own) {
+            continue;
+        }
+        killed += 1;
+        if id == own {
+            // It is told first.
+            context.session.closing = true;
+        } else if let Some(Some(session)) = context.node.sessions.get_mut(&id) {
+            session.closing = true;
+            context.node.to_close.push(id);
+        }
+    }
+    match (old_form, killed) {
+        (true, 0) => Err(Failure::Text("ERR No such client")),
+        (true, _) => Ok(Reply::Ok),
+        (false, killed) => Ok(Reply::Integer(killed)),
+    }
+}

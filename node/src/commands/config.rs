@@ -1,0 +1,272 @@
+//! `CONFIG …`: what clients and tools read of a Redis's settings, and the few that can be changed here.
+//!
+//! A setting that has one meaning here answers that; setting it to what it is succeeds, to anything else fails as a
+//! setting does that Redis cannot change while it runs. What is changed is this node's alone and lasts until it stops.
+
+use std::time::Duration;
+
+use data::algorithms::glob::Glob;
+use data::spec::Group;
+use data::{Failure, Reply};
+
+use super::{ADMIN, Context, Entry, answers, container, helps, spec};
+use crate::door::Config;
+
+const GROUP: Group = Group::Server;
+/// Longest pattern that is looked for among names.
+const PATTERN_BYTES_MAX: usize = 1024;
+/// Longest time that a request may be given.
+const REQUEST_TIMEOUT_MS_MAX: u64 = 3_600_000;
+/// Least of the longest value: that of Redis.
+const VALUE_BYTES_MAX_MIN: u64 = 1024 * 1024;
+
+/// The table of this family.
+pub(super) static ENTRIES: &[Entry] =
+    &[container("config", GROUP, "2.0.0", "Tells of settings and changes them.", SUBCOMMANDS)];
+
+static SUBCOMMANDS: &[Entry] = &[
+    answers(
+        spec(
+            "config|get",
+            -3,
+            GROUP,
+            "2.0.0",
+            "Returns the settings whose names fit a pattern.",
+            "parameter [parameter ...]",
+        ),
+        ADMIN,
+        get,
+    ),
+    answers(
+        spec("config|resetstat", 2, GROUP, "2.0.0", "Sets the counters of INFO to zero.", ""),
+        ADMIN,
+        |context, _| {
+            context.node.stats.reset();
+            Ok(Reply::Ok)
+        },
+    ),
+    answers(
+        spec("config|rewrite", 2, GROUP, "2.8.0", "Would write the settings to the configuration file.", ""),
+        ADMIN,
+        |_, _| Err(Failure::Text("ERR The server is running without a config file")),
+    ),
+    answers(
+        spec(
+            "config|set",
+            -4,
+            GROUP,
+            "2.0.0",
+            "Changes settings of this node until it stops.",
+            "parameter value [parameter value ...]",
+        ),
+        ADMIN,
+        set,
+    ),
+    helps("config|help", GROUP),
+];
+
+/// One setting.
+struct Setting {
+    name: &'static str,
+    value: Value,
+}
+
+enum Value {
+    /// The only one there is.
+    Fixed(&'static str),
+    /// As the node was started.
+    Given(fn(&Config) -> String),
+    /// As the node was started or as it was set since.
+    Settable(fn(&Config) -> String, fn(&mut Config, &[u8]) -> Result<(), String>),
+}
+
+impl Setting {
+    fn text(&self, config: &Config) -> String {
+        match self.value {
+            Value::Fixed(text) => text.to_owned(),
+            Value::Given(text) | Value::Settable(text, _) => text(config),
+        }
+    }
+}
+
+const fn fixed(name: &'static str, value: &'static str) -> Setting {
+    Setting { name, value: Value::Fixed(value) }
+}
+
+const fn given(name: &'static str, value: fn(&Config) -> String) -> Setting {
+    Setting { name, value: Value::Given(value) }
+}
+
+const fn settable(
+    name: &'static str,
+    value: fn(&Config) -> String,
+    set: fn(&mut Config, &[u8]) -> Result<(), String>,
+) -> Setting {
+    Setting { name, value: Value::Settable(value, set) }
+}
+
+/// By name.
+static SETTINGS: &[Setting] = &[
+    fixed("acllog-max-len", "0"),
+    fixed("activedefrag", "no"),
+    fixed("appendfsync", "always"),
+    fixed("appendonly", "yes"),
+    given("bind", |config| address(config).0.to_owned()),
+    fixed("client-output-buffer-limit", "normal 1073741824 0 0 slave 0 0 0 pubsub 0 0 0"),
+    given("client-query-buffer-limit", |_| base::limits::CONNECTION_PENDING_BYTES_MAX.to_string()),
+    fixed("cluster-enabled", "no"),
+    fixed("daemonize", "no"),
+    fixed("databases", "1"),
+    settable(
+        "dictum-log-bytes-per-snapshot",
+        |config| config.log_bytes_per_snapshot.to_string(),
+        |config, value| {
+            config.log_bytes_per_snapshot = memory(value, 1, u64::MAX)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "dictum-log-entries-kept",
+        |config| config.log_entries_kept.to_string(),
+        |config, value| {
+            config.log_entries_kept = number(value, 0, u64::MAX)?;
+            Ok(())
+        },
+    ),
+    given("dictum-node", |config| {
+        config.members.get(usize::from(config.me.0)).map_or_else(String::new, |it| it.name.clone())
+    }),
+    settable(
+        "dictum-request-timeout-ms",
+        |config| config.request_timeout.as_millis().to_string(),
+        |config, value| {
+            config.request_timeout = Duration::from_millis(number(value, 1, REQUEST_TIMEOUT_MS_MAX)?);
+            Ok(())
+        },
+    ),
+    fixed("enable-debug-command", "no"),
+    fixed("enable-module-command", "no"),
+    fixed("enable-protected-configs", "no"),
+    fixed("io-threads", "1"),
+    fixed("latency-monitor-threshold", "0"),
+    fixed("latency-tracking", "no"),
+    fixed("lazyfree-lazy-eviction", "no"),
+    fixed("lazyfree-lazy-expire", "no"),
+    fixed("lazyfree-lazy-user-del", "no"),
+    fixed("lazyfree-lazy-user-flush", "no"),
+    fixed("maxmemory", "0"),
+    fixed("maxmemory-clients", "0"),
+    fixed("maxmemory-policy", "noeviction"),
+    fixed("maxmemory-samples", "5"),
+    fixed("min-replicas-max-lag", "0"),
+    fixed("min-replicas-to-write", "0"),
+    fixed("notify-keyspace-events", ""),
+    given("port", |config| address(config).1.to_owned()),
+    settable(
+        "proto-max-bulk-len",
+        |config| config.value_bytes_max.to_string(),
+        |config, value| {
+            let bytes = memory(value, VALUE_BYTES_MAX_MIN, base::limits::VALUE_BYTES_MAX as u64)?;
+            // Not above VALUE_BYTES_MAX, which is of this type.
+            config.value_bytes_max = bytes as usize;
+            Ok(())
+        },
+    ),
+    fixed("protected-mode", "no"),
+    fixed("rdbcompression", "no"),
+    fixed("rdbchecksum", "yes"),
+    fixed("replica-read-only", "no"),
+    fixed("replicaof", ""),
+    given("requirepass", |config| config.password.clone().unwrap_or_default()),
+    fixed("save", ""),
+    fixed("slave-read-only", "no"),
+    fixed("slaveof", ""),
+    fixed("slowlog-log-slower-than", "-1"),
+    fixed("slowlog-max-len", "0"),
+    fixed("tcp-keepalive", "0"),
+    fixed("timeout", "0"),
+    fixed("tls-port", "0"),
+    fixed("unixsocket", ""),
+];
+
+/// Host and port where clients reach this node.
+pub(super) fn address(config: &Config) -> (&str, &str) {
+    config.resp_address.rsplit_once(':').unwrap_or((&config.resp_address, "0"))
+}
+
+fn setting(name: &[u8]) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+fn out_of_range(least: u64, most: u64) -> String {
+    format!("argument must be between {least} and {most} inclusive")
+}
+
+fn number(value: &[u8], least: u64, most: u64) -> Result<u64, String> {
+    let Some(number) = data::args::parse_integer(value) else {
+        return Err("argument couldn't be parsed into an integer".to_owned());
+    };
+    let within = u64::try_from(number).ok().filter(|number| (least..=most).contains(number));
+    within.ok_or_else(|| out_of_range(least, most))
+}
+
+/// A number of bytes with an optional unit, as Redis reads it: `1kb` is 1024 bytes, `1k` is 1000.
+fn memory(value: &[u8], least: u64, most: u64) -> Result<u64, String> {
+    let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, unit) = value.split_at(digits);
+    let factor = match unit.to_ascii_lowercase().as_slice() {
+        b"" | b"b" => Some(1),
+        b"k" => Some(1000),
+        b"kb" => Some(1024),
+        b"m" => Some(1_000_000),
+        b"mb" => Some(1024 * 1024),
+        b"g" => Some(1_000_000_000),
+        b"gb" => Some(1024 * 1024 * 1024),
+        _ => None,
+    };
+    let count = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<u64>().ok());
+    let (Some(factor), Some(count)) = (factor, count) else {
+        return Err("argument must be a memory value".to_owned());
+    };
+    let bytes = count.checked_mul(factor).filter(|bytes| (least..=most).contains(bytes));
+    bytes.ok_or_else(|| out_of_range(least, most))
+}
+
+fn get(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let patterns = words[2..].iter().filter(|word| word.len() <= PATTERN_BYTES_MAX);
+    let patterns: Vec<Glob> = patterns.map(|word| Glob::new(&word.to_ascii_lowercase())).collect();
+    let chosen = SETTINGS.iter().filter(|it| patterns.iter().any(|pattern| pattern.matches(it.name.as_bytes())));
+    let config = &context.node.config;
+    Ok(Reply::Map(chosen.map(|it| (Reply::bulk(it.name), Reply::bulk(it.text(config)))).collect()))
+}
+
+fn set(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let pairs = words[2..].chunks(2);
+    let unknown = |name: &[u8]| {
+        Failure::built(&[b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat())
+    };
+    // All or nothing.
+    let mut config = context.node.config.clone();
+    let mut seen: Vec<&str> = Vec::new();
+    for pair in pairs {
+        let [name, value] = pair else { return Err(Failure::WrongArity("config|set")) };
+        let setting = setting(name).ok_or_else(|| unknown(name))?;
+        let refused = |reason: &str| {
+            let name = setting.name;
+            Failure::built(
+                format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}").as_bytes(),
+            )
+        };
+        if seen.contains(&setting.name) {
+            return Err(refused("duplicate parameter"));
+        }
+        seen.push(setting.name);
+        match setting.value {
+            Value::Settable(_, set) => set(&mut config, value).map_err(|reason| refused(&reason))?,
+            _ if setting.text(&config).as_bytes().eq_ignore_ascii_case(value) => {}
+            _ => return Err(refused("can't set immutable config")),
+        }
+    }
+    context.node.config = config;
+    Ok(Reply::Ok)
+}

@@ -1,0 +1,297 @@
+//! `COMMAND …`: what commands there are, as clients and redis-cli read it.
+
+use data::algorithms::glob::Glob;
+use data::spec::{Group, Keys};
+use data::syntax::{Argument, ArgumentKind};
+use data::{Failure, Reply, Spec};
+
+use super::known::{self, Known};
+use super::{ALWAYS, Context, Entry, Run, answers, helps, spec};
+
+const GROUP: Group = Group::Server;
+/// Longest pattern that is looked for among names.
+const PATTERN_BYTES_MAX: usize = 1024;
+
+/// The table of this family.
+pub(super) static ENTRIES: &[Entry] = &[Entry {
+    spec: spec("command", -1, GROUP, "2.8.13", "Returns detailed information about all commands.", ""),
+    marks: &["loading", "stale", "@connection"],
+    run: Run::Container(SUBCOMMANDS),
+}];
+
+const CONNECTION: super::Marks = &["loading", "stale", "@connection"];
+
+static SUBCOMMANDS: &[Entry] = &[
+    answers(spec("command|count", 2, GROUP, "2.8.13", "Returns how many commands there are.", ""), CONNECTION, count),
+    answers(
+        spec(
+            "command|docs",
+            -2,
+            GROUP,
+            "7.0.0",
+            "Returns the documentation of commands, of all if none is named.",
+            "[command-name [command-name ...]]",
+        ),
+        CONNECTION,
+        docs,
+    ),
+    answers(
+        spec(
+            "command|getkeys",
+            -3,
+            GROUP,
+            "2.8.13",
+            "Extracts the keys from a whole command.",
+            "command [arg [arg ...]]",
+        ),
+        CONNECTION,
+        get_keys,
+    ),
+    answers(
+        spec(
+            "command|getkeysandflags",
+            -3,
+            GROUP,
+            "7.0.0",
+            "Extracts the keys from a whole command, and what is done with them.",
+            "command [arg [arg ...]]",
+        ),
+        CONNECTION,
+        get_keys_and_flags,
+    ),
+    answers(
+        spec(
+            "command|info",
+            -2,
+            GROUP,
+            "2.8.13",
+            "Returns details of commands, of all if none is named.",
+            "[command-name [command-name ...]]",
+        ),
+        CONNECTION,
+        info,
+    ),
+    answers(
+        spec(
+            "command|list",
+            -2,
+            GROUP,
+            "7.0.0",
+            "Returns the names of commands.",
+            "[FILTERBY [MODULE module-name | ACLCAT category | PATTERN pattern]]",
+        ),
+        CONNECTION,
+        list,
+    ),
+    helps("command|help", GROUP),
+];
+
+/// `COMMAND` alone: details of every command.
+pub(super) fn everything() -> Reply {
+    Reply::Array(known::all().map(details).collect())
+}
+
+fn count(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    Ok(Reply::count(known::all().count()))
+}
+
+fn info(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    if words.len() == 2 {
+        return Ok(everything());
+    }
+    let one = |name: &&[u8]| known::named(name).map_or(Reply::NilArray, details);
+    Ok(Reply::Array(words[2..].iter().map(one).collect()))
+}
+
+fn docs(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let pair = |command: Known| (Reply::bulk(command.spec().name), documentation(command));
+    Ok(Reply::Map(if words.len() == 2 {
+        known::all().map(pair).collect()
+    } else {
+        words[2..].iter().filter_map(|name| known::named(name)).map(pair).collect()
+    }))
+}
+
+fn list(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let names = |wanted: &dyn Fn(Known) -> bool| {
+        let chosen = known::all_with_subcommands().filter(|command| wanted(*command));
+        Reply::Array(chosen.map(|command| Reply::bulk(command.spec().name)).collect())
+    };
+    match words {
+        [_, _] => Ok(names(&|_| true)),
+        [_, _, filter, kind, argument] if filter.eq_ignore_ascii_case(b"filterby") => {
+            if kind.eq_ignore_ascii_case(b"module") {
+                Ok(Reply::Array(Vec::new()))
+            } else if kind.eq_ignore_ascii_case(b"aclcat") {
+                Ok(names(&|command| {
+                    let mut categories = command.categories().into_iter();
+                    categories.any(|category| category[1..].as_bytes().eq_ignore_ascii_case(argument))
+                }))
+            } else if kind.eq_ignore_ascii_case(b"pattern") {
+                if argument.len() > PATTERN_BYTES_MAX {
+                    return Ok(Reply::Array(Vec::new()));
+                }
+                let pattern = Glob::new(&argument.to_ascii_lowercase());
+                Ok(names(&|command| pattern.matches(command.spec().name.as_bytes())))
+            } else {
+                Err(Failure::Syntax)
+            }
+        }
+        _ => Err(Failure::Syntax),
+    }
+}
+
+/// The whole command in `words`, and its keys.
+fn keys_in<'a>(words: &[&'a [u8]]) -> Result<(Known, Vec<&'a [u8]>), Failure> {
+    let command = known::named(words[0]).ok_or(Failure::Text("ERR Invalid command specified"))?;
+    let command = words.get(1).and_then(|word| command.subcommand(word)).unwrap_or(command);
+    if !command.spec().arity_fits(words.len()) {
+        return Err(Failure::Text("ERR Invalid number of arguments specified for command"));
+    }
+    // A command within a command: the keys are those of the inner one.
+    if command.spec().name == super::dictum::ONCE {
+        return keys_in(&words[2..]);
+    }
+    if command.spec().keys == Keys::None {
+        return Err(Failure::Text("ERR The command has no key arguments"));
+    }
+    let keys = command.keys(words);
+    if keys.is_empty() {
+        return Err(Failure::Text("ERR Invalid arguments specified for command"));
+    }
+    Ok((command, keys))
+}
+
+fn get_keys(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let (_, keys) = keys_in(&words[2..])?;
+    Ok(Reply::Array(keys.into_iter().map(Reply::bulk).collect()))
+}
+
+fn get_keys_and_flags(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let (command, keys) = keys_in(&words[2..])?;
+    let one = |key: &[u8]| Reply::Array(vec![Reply::bulk(key), key_flags(command)]);
+    Ok(Reply::Array(keys.into_iter().map(one).collect()))
+}
+
+fn statuses(texts: impl IntoIterator<Item = &'static str>) -> Reply {
+    Reply::Set(texts.into_iter().map(Reply::Simple).collect())
+}
+
+/// What is done with a command's keys: the kind of access in capitals, the effect in small letters, as Redis has it.
+fn key_flags(command: Known) -> Reply {
+    let known = match command {
+        Known::OnKeys(spec) => spec.key_flags(),
+        Known::Own(_) => ["RO", ""],
+    };
+    let in_small = |flag| match flag {
+        "ACCESS" => "access",
+        "UPDATE" => "update",
+        other => other,
+    };
+    statuses(known.into_iter().filter(|flag| !flag.is_empty()).map(in_small))
+}
+
+fn pair(key: &'static str, value: Reply) -> (Reply, Reply) {
+    (Reply::bulk(key), value)
+}
+
+/// One item of `COMMAND INFO`.
+fn details(command: Known) -> Reply {
+    let spec = command.spec();
+    let (first, last, step) = spec.keys.positions();
+    let subcommands = command.subcommands();
+    Reply::Array(vec![
+        Reply::bulk(spec.name),
+        Reply::Integer(i64::from(spec.arity)),
+        statuses(command.flags()),
+        Reply::Integer(first),
+        Reply::Integer(last),
+        Reply::Integer(step),
+        statuses(command.categories()),
+        // Tips are for proxies that spread a command over shards.
+        Reply::Set(Vec::new()),
+        Reply::Set(key_specification(command).into_iter().collect()),
+        if subcommands.is_empty() {
+            Reply::Set(Vec::new())
+        } else {
+            Reply::Array(subcommands.into_iter().map(details).collect())
+        },
+    ])
+}
+
+/// Where the keys are, in the form of Redis 7.
+fn key_specification(command: Known) -> Option<Reply> {
+    let typed = |kind: &'static str, spec: Vec<(Reply, Reply)>| {
+        Reply::Map(vec![pair("type", Reply::bulk(kind)), pair("spec", Reply::Map(spec))])
+    };
+    let number = |key: &'static str, value: i64| pair(key, Reply::Integer(value));
+    let (begin, find) = match command.spec().keys {
+        Keys::None => return None,
+        Keys::Range { first, last, step } => {
+            // A positive last is counted from the first.
+            let last = if last < 0 { i64::from(last) } else { i64::from(last) - first as i64 };
+            let range = vec![number("lastkey", last), number("keystep", step as i64), number("limit", 0)];
+            (first, typed("range", range))
+        }
+        Keys::Counted { count, first, step } => {
+            let first = first as i64 - count as i64;
+            let counted = vec![number("keynumidx", 0), number("firstkey", first), number("keystep", step as i64)];
+            (count, typed("keynum", counted))
+        }
+    };
+    Some(Reply::Map(vec![
+        pair("flags", key_flags(command)),
+        pair("begin_search", typed("index", vec![number("index", begin as i64)])),
+        pair("find_keys", find),
+    ]))
+}
+
+/// One value of `COMMAND DOCS`.
+fn documentation(command: Known) -> Reply {
+    let spec: &Spec = command.spec();
+    let mut pairs = vec![
+        pair("summary", Reply::bulk(spec.summary)),
+        pair("since", Reply::bulk(spec.since)),
+        pair("group", Reply::bulk(spec.group.name())),
+        pair("complexity", Reply::bulk(spec.complexity)),
+    ];
+    let subcommands = command.subcommands();
+    let tree = if subcommands.is_empty() { spec.argument_tree() } else { Vec::new() };
+    if !tree.is_empty() {
+        pairs.push(pair("arguments", arguments(&tree)));
+    }
+    if !subcommands.is_empty() {
+        let documented = |sub: Known| (Reply::bulk(sub.spec().name), documentation(sub));
+        pairs.push(pair("subcommands", Reply::Map(subcommands.into_iter().map(documented).collect())));
+    }
+    Reply::Map(pairs)
+}
+
+fn arguments(tree: &[Argument]) -> Reply {
+    Reply::Array(tree.iter().map(argument).collect())
+}
+
+fn argument(argument: &Argument) -> Reply {
+    let inner = argument.kind.arguments();
+    let mut pairs =
+        vec![pair("name", Reply::bulk(argument.name.as_str())), pair("type", Reply::bulk(argument.kind.name()))];
+    if inner.is_empty() {
+        pairs.push(pair("display_text", Reply::bulk(argument.name.as_str())));
+    }
+    if argument.kind == ArgumentKind::Key {
+        pairs.push(pair("key_spec_index", Reply::Integer(0)));
+    }
+    if let Some(token) = &argument.token {
+        pairs.push(pair("token", Reply::bulk(token.as_str())));
+    }
+    if argument.optional || argument.multiple {
+        let flags = [(argument.optional, "optional"), (argument.multiple, "multiple")];
+        pairs.push(pair("flags", statuses(flags.into_iter().filter(|(set, _)| *set).map(|(_, name)| name))));
+    }
+    if !inner.is_empty() {
+        pairs.push(pair("arguments", arguments(inner)));
+    }
+    Reply::Map(pairs)
+}
+
+const _: () = assert!(ALWAYS.len() == 2, "COMMAND's marks repeat these");

@@ -1,0 +1,277 @@
+//! `INFO …`: figures in Redis's fields, and Dictum's own.
+//!
+//! A field whose figure is not known here is left out rather than made up. What only the process knows (its resident
+//! memory, its use of the processor) is not here either: a node does no I/O.
+
+use std::fmt::Write;
+
+use data::spec::Group;
+use data::{Failure, Reply};
+
+use super::server::{COMPATIBLE_VERSION, last_save_seconds, replicas};
+use super::{ALWAYS, Context, Entry, answers, config, spec};
+use crate::node::{Node, role_number, role_text};
+use crate::session::Session;
+use crate::status;
+
+/// The table of this family.
+pub(super) static ENTRIES: &[Entry] = &[answers(
+    spec(
+        "info",
+        -1,
+        Group::Server,
+        "1.0.0",
+        "Returns information about the server and its statistics.",
+        "[section [section ...]]",
+    ),
+    &["loading", "stale", "@dangerous"],
+    info,
+)];
+
+const _: () = assert!(ALWAYS.len() == 2, "INFO's marks repeat these");
+
+/// What is written of one section.
+type Section = fn(&Context<'_>, &mut Fields);
+
+/// All sections in their order, each with whether it belongs to those that are shown when none is named.
+const SECTIONS: &[(&str, bool, Section)] = &[
+    ("Server", true, server),
+    ("Clients", true, clients),
+    ("Memory", true, memory),
+    ("Persistence", true, persistence),
+    ("Stats", true, stats),
+    ("Replication", true, replication),
+    ("Modules", true, |_, _| ()),
+    ("Cluster", true, |_, fields| fields.put("cluster_enabled", 0)),
+    ("Keyspace", true, keyspace),
+    ("Dictum", true, dictum),
+];
+
+/// Lines of `name:value`.
+#[derive(Default)]
+struct Fields {
+    text: String,
+}
+
+impl Fields {
+    fn put(&mut self, name: impl std::fmt::Display, value: impl std::fmt::Display) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{name}:{value}\r\n");
+    }
+}
+
+fn info(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let asked = &words[1..];
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let all = asked.iter().any(|word| is(word, "all") || is(word, "everything"));
+    let default = asked.is_empty() || asked.iter().any(|word| is(word, "default"));
+    let mut fields = Fields::default();
+    for (name, by_default, section) in SECTIONS {
+        if all || (default && *by_default) || asked.iter().any(|word| is(word, name)) {
+            if !fields.text.is_empty() {
+                fields.text.push_str("\r\n");
+            }
+            let _ = write!(fields.text, "# {name}\r\n");
+            section(context, &mut fields);
+        }
+    }
+    Ok(Reply::bulk(fields.text))
+}
+
+/// An identifier of forty hexadecimal digits that follows from `parts`.
+fn identifier(parts: &[&[u8]]) -> String {
+    let digest = |salt: u8| {
+        let mut bytes = vec![salt];
+        for part in parts {
+            bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+        base::checksum::xxh3(&bytes)
+    };
+    let mut text = format!("{:016x}{:016x}{:016x}", digest(0), digest(1), digest(2));
+    text.truncate(40);
+    text
+}
+
+fn server(context: &Context<'_>, fields: &mut Fields) {
+    let node = &*context.node;
+    let uptime = node.now.time.since(node.started.time).as_secs();
+    let life = [node.life.incarnation.to_le_bytes(), node.life.boot.to_le_bytes()];
+    fields.put("redis_version", COMPATIBLE_VERSION);
+    fields.put("dictum_version", env!("CARGO_PKG_VERSION"));
+    fields.put("redis_git_sha1", "00000000");
+    fields.put("redis_git_dirty", 0);
+    fields.put("redis_mode", "standalone");
+    fields.put("os", format_args!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
+    fields.put("arch_bits", usize::BITS);
+    fields.put("process_id", node.config.process_id);
+    fields.put("process_supervised", "no");
+    fields.put("run_id", identifier(&[b"run", &life[0], &life[1]]));
+    fields.put("tcp_port", config::address(&node.config).1);
+    fields.put("server_time_usec", node.now.wall.0 * 1000);
+    fields.put("uptime_in_seconds", uptime);
+    fields.put("uptime_in_days", uptime / 86_400);
+    fields.put("config_file", "");
+    fields.put("io_threads_active", 0);
+}
+
+/// The connection that asks, and all others.
+fn sessions<'a>(context: &'a Context<'_>) -> impl Iterator<Item = &'a Session> {
+    let others = context.node.sessions.values().filter_map(Option::as_deref);
+    others.chain(std::iter::once(&*context.session))
+}
+
+fn clients(context: &Context<'_>, fields: &mut Fields) {
+    let largest = |size: fn(&Session) -> usize| sessions(context).map(size).max().unwrap_or(0);
+    let watched: usize = sessions(context).map(|session| session.watches.len()).sum();
+    fields.put("connected_clients", sessions(context).count());
+    fields.put("cluster_connections", 0);
+    fields.put("client_recent_max_input_buffer", largest(|session| session.backlog.capacity()));
+    fields.put("client_recent_max_output_buffer", largest(|session| session.out.capacity()));
+    fields.put("blocked_clients", sessions(context).filter(|session| session.block.is_some()).count());
+    fields.put("tracking_clients", 0);
+    fields.put("pubsub_clients", 0);
+    fields.put("watching_clients", sessions(context).filter(|session| !session.watches.is_empty()).count());
+    fields.put("clients_in_timeout_table", 0);
+    fields.put("total_watched_keys", watched);
+    fields.put("total_blocking_keys", 0);
+}
+
+/// Bytes as people read them, in Redis's form.
+fn human(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
+    let mut figure = bytes as f64;
+    let mut unit = "B";
+    for larger in UNITS {
+        if figure < 1024.0 {
+            break;
+        }
+        figure /= 1024.0;
+        unit = larger;
+    }
+    if unit == "B" { format!("{bytes}B") } else { format!("{figure:.2}{unit}") }
+}
+
+fn memory(context: &Context<'_>, fields: &mut Fields) {
+    let node = &*context.node;
+    let buffers = |session: &Session| {
+        size_of::<Session>() + session.out.capacity() + session.backlog.capacity() + session.read_bytes.capacity()
+    };
+    let of_clients: usize = sessions(context).map(buffers).sum();
+    let (dataset, log) = (node.partition.tree.bytes(), node.partition.replica.log().bytes());
+    let used = dataset + log + of_clients as u64 + node.router.bytes as u64;
+    fields.put("used_memory", used);
+    fields.put("used_memory_human", human(used));
+    fields.put("used_memory_overhead", used - dataset);
+    fields.put("used_memory_dataset", dataset);
+    fields.put("used_memory_dataset_perc", format_args!("{:.2}%", dataset as f64 * 100.0 / used.max(1) as f64));
+    fields.put("maxmemory", 0);
+    fields.put("maxmemory_human", "0B");
+    fields.put("maxmemory_policy", "noeviction");
+    fields.put("mem_clients_normal", of_clients);
+    fields.put("mem_clients_slaves", 0);
+    fields.put("mem_replication_backlog", log);
+    fields.put("mem_aof_buffer", node.router.bytes);
+    fields.put("lazyfree_pending_objects", 0);
+}
+
+fn persistence(context: &Context<'_>, fields: &mut Fields) {
+    let node = &*context.node;
+    let running = u8::from(node.stats.snapshot_running);
+    fields.put("loading", 0);
+    fields.put("async_loading", 0);
+    fields.put("rdb_bgsave_in_progress", running);
+    fields.put("rdb_last_save_time", last_save_seconds(node));
+    fields.put("rdb_last_bgsave_status", "ok");
+    fields.put("aof_enabled", 1);
+    fields.put("aof_rewrite_in_progress", running);
+    fields.put("aof_rewrite_scheduled", 0);
+    fields.put("aof_last_bgrewrite_status", "ok");
+    fields.put("aof_last_write_status", if node.disk_full { "err" } else { "ok" });
+    fields.put("aof_pending_bio_fsync", 0);
+    fields.put("module_fork_in_progress", 0);
+}
+
+fn stats(context: &Context<'_>, fields: &mut Fields) {
+    let node = &*context.node;
+    let stats = &node.stats;
+    fields.put("total_connections_received", stats.connections_received);
+    fields.put("total_commands_processed", stats.commands);
+    fields.put("instantaneous_ops_per_sec", stats.commands_per_second());
+    fields.put("total_net_input_bytes", stats.bytes_in);
+    fields.put("total_net_output_bytes", stats.bytes_out);
+    fields.put("rejected_connections", stats.connections_rejected);
+    fields.put("expired_keys", node.partition.tree.expired_count());
+    fields.put("evicted_keys", 0);
+    fields.put("evicted_clients", 0);
+    fields.put("pubsub_channels", 0);
+    fields.put("pubsub_patterns", 0);
+    fields.put("pubsubshard_channels", 0);
+    fields.put("tracking_total_keys", 0);
+    fields.put("tracking_total_items", 0);
+    fields.put("total_error_replies", stats.errors);
+}
+
+/// The members' names, which make this replication what it is.
+fn replication_id(node: &Node) -> String {
+    let names = node.config.members.iter().map(|member| member.name.as_bytes());
+    let parts: Vec<&[u8]> = std::iter::once(&b"replication"[..]).chain(names).collect();
+    identifier(&parts)
+}
+
+fn replication(context: &Context<'_>, fields: &mut Fields) {
+    let node = &*context.node;
+    let log = node.partition.replica.log();
+    let replicas = replicas(node);
+    // Any node takes writes: to its clients each one is the master.
+    fields.put("role", "master");
+    fields.put("connected_slaves", replicas.len());
+    for (place, replica) in replicas.iter().enumerate() {
+        let (host, port, offset, lag) = (&replica.host, &replica.port, replica.offset, replica.silence);
+        let value = format_args!("ip={host},port={port},state=online,offset={offset},lag={lag}").to_string();
+        fields.put(format_args!("slave{place}"), value);
+    }
+    fields.put("master_failover_state", "no-failover");
+    fields.put("master_replid", replication_id(node));
+    fields.put("master_replid2", "0".repeat(40));
+    fields.put("master_repl_offset", node.partition.replica.decided().0);
+    fields.put("second_repl_offset", -1);
+    fields.put("repl_backlog_active", 1);
+    fields.put("repl_backlog_size", log.bytes());
+    fields.put("repl_backlog_first_byte_offset", log.first().0);
+    fields.put("repl_backlog_histlen", (log.last().0 + 1).saturating_sub(log.first().0));
+}
+
+fn keyspace(context: &Context<'_>, fields: &mut Fields) {
+    let tree = &context.node.partition.tree;
+    if !tree.is_empty() {
+        fields.put("db0", format_args!("keys={},expires={},avg_ttl=0", tree.len(), tree.volatile_len()));
+    }
+}
+
+fn dictum(context: &Context<'_>, fields: &mut Fields) {
+    let node = &*context.node;
+    let replica = &node.partition.replica;
+    let leader = replica.leader();
+    let time = node.now.time;
+    let up = node.detectors.iter().filter(|detector| detector.is_up(time)).count() + 1;
+    fields.put("dictum_node", node.name_of(node.config.me));
+    fields.put("dictum_nodes", node.config.members.len());
+    fields.put("dictum_nodes_up", up);
+    fields.put("dictum_role", role_text(role_number(replica.role())));
+    fields.put("dictum_leader", leader.map_or_else(String::new, |(leader, _)| node.name_of(leader)));
+    fields.put("dictum_ballot", leader.map_or_else(String::new, |(_, ballot)| ballot.to_string()));
+    fields.put("dictum_decided", replica.decided().0);
+    fields.put("dictum_persisted", replica.persisted().0);
+    fields.put("dictum_applied", node.partition.applied.0);
+    fields.put("dictum_lag", status::lag(node));
+    fields.put("dictum_disk", if node.disk_full { "full" } else { "ok" });
+    fields.put("dictum_log_first", replica.log().first().0);
+    fields.put("dictum_log_bytes", replica.log().bytes());
+    fields.put("dictum_log_bytes_since_snapshot", node.partition.bytes_since_snapshot);
+    fields.put("dictum_writes_waiting", node.router.writes.iter().filter(|write| !write.done).count());
+    fields.put("dictum_reads_waiting", sessions(context).map(|session| session.reads.len()).sum::<usize>());
+    fields.put("dictum_reads", node.stats.reads);
+    fields.put("dictum_commands_applied", node.partition.commands_applied);
+    fields.put("dictum_peer_messages_received", node.stats.peer_messages_in);
+}

@@ -1,0 +1,100 @@
+//! What is known of every command, whichever table it stands in: what COMMAND and ACL CAT tell.
+
+use data::Spec;
+use data::commands::COMMANDS;
+use data::spec::Group;
+
+use super::{Entry, Marks, Run, last_name};
+
+/// A command on keys, or one of this crate's.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Known {
+    OnKeys(&'static Spec),
+    Own(&'static Entry),
+}
+
+/// Every command, without the subcommands.
+pub(super) fn all() -> impl Iterator<Item = Known> {
+    COMMANDS.iter().map(|entry| Known::OnKeys(entry.spec)).chain(super::all().map(Known::Own))
+}
+
+/// Every command, each followed by its subcommands.
+pub(super) fn all_with_subcommands() -> impl Iterator<Item = Known> {
+    all().flat_map(|command| std::iter::once(command).chain(command.subcommands()))
+}
+
+/// The command of a name in any case; a subcommand is named `client|list`.
+pub(super) fn named(name: &[u8]) -> Option<Known> {
+    let mut parts = name.splitn(2, |byte| *byte == b'|');
+    let first = parts.next()?;
+    let command = all().find(|command| command.spec().name.as_bytes().eq_ignore_ascii_case(first))?;
+    match parts.next() {
+        None => Some(command),
+        Some(wanted) => command.subcommand(wanted),
+    }
+}
+
+impl Known {
+    pub(super) fn spec(self) -> &'static Spec {
+        match self {
+            Known::OnKeys(spec) => spec,
+            Known::Own(entry) => &entry.spec,
+        }
+    }
+
+    pub(super) fn subcommands(self) -> Vec<Known> {
+        match self {
+            Known::OnKeys(spec) => spec.subcommands.iter().map(Known::OnKeys).collect(),
+            Known::Own(Entry { run: Run::Container(entries), .. }) => entries.iter().map(Known::Own).collect(),
+            Known::Own(_) => Vec::new(),
+        }
+    }
+
+    /// The subcommand of this name, in any case.
+    pub(super) fn subcommand(self, wanted: &[u8]) -> Option<Known> {
+        let mut all = self.subcommands().into_iter();
+        all.find(|sub| last_name(sub.spec()).as_bytes().eq_ignore_ascii_case(wanted))
+    }
+
+    /// The flags by the names that `COMMAND INFO` uses.
+    pub(super) fn flags(self) -> Vec<&'static str> {
+        match self {
+            Known::OnKeys(spec) => spec.flags.names(),
+            Known::Own(entry) => entry.marks.iter().copied().filter(|mark| !mark.starts_with('@')).collect(),
+        }
+    }
+
+    /// The access-control categories, with `@`.
+    pub(super) fn categories(self) -> Vec<&'static str> {
+        let Known::Own(entry) = self else { return self.spec().categories() };
+        let marks: Marks = entry.marks;
+        let has = |mark: &str| marks.contains(&mark);
+        let mut categories = Vec::new();
+        let mut add = |condition: bool, category: &'static str| {
+            if condition {
+                categories.push(category);
+            }
+        };
+        add(has("write"), "@write");
+        add(has("admin"), "@admin");
+        add(has("fast"), "@fast");
+        add(!has("fast"), "@slow");
+        add(has("blocking"), "@blocking");
+        add(has("admin"), "@dangerous");
+        // A container is only a name: the categories are those of its subcommands.
+        let is_name = matches!(entry.run, Run::Container(_)) && entry.spec.arity == -2;
+        add(entry.spec.group == Group::Connection && !is_name, "@connection");
+        add(entry.spec.group == Group::Transactions, "@transaction");
+        for mark in marks.iter().filter(|mark| mark.starts_with('@')) {
+            if !categories.contains(mark) {
+                categories.push(mark);
+            }
+        }
+        categories
+    }
+
+    /// The keys among `words`.
+    pub(super) fn keys<'a>(self, words: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        self.spec().keys_of(words)
+    }
+}
