@@ -96,7 +96,7 @@ fn identifier(parts: &[&[u8]]) -> String {
 fn server(context: &Context<'_>, fields: &mut Fields) {
     let node = &*context.node;
     let uptime = node.now.time.since(node.started.time).as_secs();
-    let life = [node.life.incarnation.to_le_bytes(), node.life.boot.to_le_bytes()];
+    let life = [node.router.life.incarnation.to_le_bytes(), node.router.life.boot.to_le_bytes()];
     fields.put("redis_version", COMPATIBLE_VERSION);
     fields.put("dictum_version", env!("CARGO_PKG_VERSION"));
     fields.put("redis_git_sha1", "00000000");
