@@ -250,11 +250,20 @@ func (c *client) finish(o *operation, replies []any, err error) {
 	if outcome == "done" {
 		return
 	}
+	if outcome == "maybe" {
+		c.id, c.serial = c.record.newID(), 0
+	}
+	c.trouble(o.Commands[0].Op, replies, err)
+}
+
+// trouble notes why something was not done, and turns to the next node.
+func (c *client) trouble(asked string, replies []any, err error) {
 	if err != nil {
 		var slow interface{ Timeout() bool }
 		timedOut := errors.As(err, &slow) && slow.Timeout()
 		if timedOut {
-			c.record.note("no answer in time", true)
+			c.record.note(fmt.Sprintf("no answer in %s to %s… from %s", c.options.timeout, asked,
+				c.options.addresses[c.target%len(c.options.addresses)]), true)
 		} else {
 			c.record.note("connection lost", false)
 		}
@@ -266,20 +275,19 @@ func (c *client) finish(o *operation, replies []any, err error) {
 			}
 		}
 	}
-	if outcome == "maybe" {
-		c.id, c.serial = c.record.newID(), 0
-	}
 	c.leave()
 	time.Sleep(10 * time.Millisecond)
 }
 
 // watch reads a key under WATCH, and writes both in a transaction that must not happen if the first one has changed.
 func (c *client) watch(x, y string) {
-	look := &operation{Client: c.id, Invoke: c.record.now(), Commands: []command{{"GET", x, nil, nil}}}
-	replies, err := c.server.exchange(c.options.timeout, []string{"WATCH", x}, []string{"GET", x})
-	if err == nil && len(replies) == 2 && outcomeOf(replies, nil) == "done" {
-		replies = replies[1:]
+	if replies, err := c.server.exchange(c.options.timeout, []string{"WATCH", x}); outcomeOf(replies, err) != "done" {
+		// Nothing was asked of the data, so there is nothing to record but the error.
+		c.trouble("WATCH", replies, err)
+		return
 	}
+	look := &operation{Client: c.id, Invoke: c.record.now(), Commands: []command{{"GET", x, nil, nil}}}
+	replies, err := c.server.exchange(c.options.timeout, []string{"GET", x})
 	seen := outcomeOf(replies, err)
 	c.finish(look, replies, err)
 	if seen != "done" {

@@ -108,8 +108,8 @@ func (r *recorder) add(o *operation, outcome string, replies []any) {
 // note counts an error by its first words.
 func (r *recorder) note(text string, timedOut bool) {
 	words := strings.Fields(text)
-	if len(words) > 6 {
-		words = words[:6]
+	if len(words) > 8 {
+		words = words[:8]
 	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
