@@ -594,6 +594,7 @@ impl EventLoop {
 
         let commit_here = quiet
             && self.commit_here
+            && self.journal.is_quick()
             && self.outbox.journal.len() == 1
             && self.outbox.journal[0].payload.len() <= COMMIT_HERE_BYTES_MAX
             && self.outbox.discard_journal_before.is_none();

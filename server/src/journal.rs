@@ -6,7 +6,7 @@
 //! ```
 //! The journal itself lies in the shared state while nobody commits. Whoever takes it out commits: the thread, or,
 //! for a single small payload with nothing else to do, the loop itself ([`JournalHandle::commit_here`]), which
-//! saves two changes of thread.
+//! saves two changes of thread. It does so only while the disk is quick: a slow one must not hold up heartbeats.
 //!
 //! A full disk is waited out. After a failed write or sync nothing is known about what the disk holds: the process
 //! says so and ends at once with [`EXIT_DISK_FAILED`]; nothing more is acknowledged.
@@ -31,6 +31,8 @@ pub const EXIT_DISK_FAILED: i32 = 74;
 const FULL_RETRY: Duration = Duration::from_millis(100);
 /// How long to wait before the next segment is prepared again after that has failed.
 const PREPARE_RETRY: Duration = Duration::from_secs(1);
+/// A disk that commits faster than this on average is quick.
+const QUICK: Duration = Duration::from_millis(1);
 
 /// What the journal thread tells the loop, next to how far it is.
 pub(crate) trait JournalEvents: Send + 'static {
@@ -52,6 +54,8 @@ struct Shared<D: Disk> {
     changed: Condvar,
     /// Every payload up to this number is on disk.
     persisted: AtomicU64,
+    /// How long commits took lately, in nanoseconds: a moving average.
+    commit_time: AtomicU64,
 }
 
 struct State<D: Disk> {
@@ -87,8 +91,13 @@ pub(crate) fn start<D: Disk + Sync>(
         closing: false,
         journal: Some(journal),
     };
-    let shared =
-        Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), persisted: AtomicU64::new(persisted) });
+    let shared = Arc::new(Shared {
+        state: Mutex::new(state),
+        changed: Condvar::new(),
+        persisted: AtomicU64::new(persisted),
+        // Until it has shown how quick it is, the disk counts as slow.
+        commit_time: AtomicU64::new(2 * QUICK.as_nanos() as u64),
+    });
     let of_thread = Arc::clone(&shared);
     let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || run(&of_thread, &events))?;
     Ok(JournalHandle { shared, thread: Some(thread) })
@@ -112,6 +121,11 @@ impl<D: Disk> JournalHandle<D> {
         self.shared.changed.notify_one();
     }
 
+    /// Whether the disk has been so quick lately that the loop may wait for it.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.shared.commit_time.load(Ordering::Relaxed) < QUICK.as_nanos() as u64
+    }
+
     /// Commits the one payload on the calling thread, if nothing else waits and the journal is free.
     /// Otherwise hands it over as [`JournalHandle::submit`] does. True if it is on disk now.
     pub(crate) fn commit_here(&self, writes: &mut Vec<JournalWrite>) -> bool {
@@ -125,7 +139,7 @@ impl<D: Disk> JournalHandle<D> {
             return false;
         };
         drop(state);
-        let result = commit(&mut journal, std::slice::from_ref(&writes[0]));
+        let result = self.shared.commit(&mut journal, std::slice::from_ref(&writes[0]));
         let mut state = self.shared.lock();
         state.chores |= !journal.next_is_ready() && !state.preparing;
         state.journal = Some(journal);
@@ -161,6 +175,16 @@ impl<D: Disk> Shared<D> {
     fn lock(&self) -> MutexGuard<'_, State<D>> {
         // A panic ends the process (release) or is a bug that a test shows; no half-made change can be seen here.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits and syncs, or ends the process.
+    fn commit(&self, journal: &mut Journal<D>, batch: &[JournalWrite]) -> Committed {
+        let begin = Instant::now();
+        let result = commit(journal, batch);
+        let took = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let before = self.commit_time.load(Ordering::Relaxed);
+        self.commit_time.store(before - before / 8 + took / 8, Ordering::Relaxed);
+        result
     }
 }
 
@@ -233,7 +257,7 @@ fn run<D: Disk + Sync>(shared: &Arc<Shared<D>>, events: &impl JournalEvents) {
             check_chore(journal.install(prepared));
         }
         if !batch.is_empty() {
-            match commit(&mut journal, &batch) {
+            match shared.commit(&mut journal, &batch) {
                 Committed::Persisted(number) => {
                     shared.persisted.store(number, Ordering::SeqCst);
                     batch.clear();

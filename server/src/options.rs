@@ -309,7 +309,7 @@ impl Options {
             log_bytes_per_snapshot,
             log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
             log_level,
-            commit_here: arguments.commit_here.unwrap_or(false),
+            commit_here: arguments.commit_here.unwrap_or(true),
             direct_writes: arguments.direct_writes.unwrap_or(false),
         })
     }

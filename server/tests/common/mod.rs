@@ -1,0 +1,263 @@
+//! What the process tests share: free ports, a cluster under `dictum dev`, a client, waiting for conditions.
+//!
+//! Nothing here sleeps for a fixed time and hopes: everything waits for a condition, with a generous end.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use wire::{ReplyLimits, ReplyParser, Value, encode_command};
+
+/// How long anything may take before a test gives up: far more than it should, even on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program under test.
+pub const DICTUM: &str = env!("CARGO_BIN_EXE_dictum");
+
+/// A node as `dictum dev --json` tells of it.
+#[derive(Deserialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NodeInfo {
+    pub name: String,
+    pub pid: u32,
+    pub resp: String,
+    pub http: String,
+    pub peer: String,
+    pub dir: PathBuf,
+    pub start: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cluster {
+    nodes: Vec<NodeInfo>,
+}
+
+/// A running `dictum dev`. Stopped by SIGTERM when dropped.
+pub struct Dev {
+    pub child: Child,
+    pub nodes: Vec<NodeInfo>,
+    pub base_port: u16,
+}
+
+/// Below the ports that the system gives to outgoing connections, and with room for HTTP and peers above.
+pub fn random_base_port() -> u16 {
+    10_000 + (RandomState::new().hash_one(std::process::id()) % 2_000) as u16 * 10
+}
+
+/// A port that is free at this moment, below those that the system gives to outgoing connections.
+pub fn free_port() -> u16 {
+    loop {
+        let port = random_base_port() + 5;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// A command with none of our settings in its environment.
+pub fn dictum(arguments: &[&str]) -> Command {
+    let mut command = Command::new(DICTUM);
+    command.args(arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DICTUM_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// `dictum dev` with all its output taken, not waited for.
+pub fn dev_command(dir: &Path, base_port: u16, more: &[&str]) -> Command {
+    let mut command = dictum(&["dev", "--json", "--base-port", &base_port.to_string(), "--dir"]);
+    command.arg(dir).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+impl Dev {
+    /// Starts a cluster on free ports and waits until it is ready.
+    pub fn start(dir: &Path, more: &[&str]) -> Dev {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match Dev::try_start(dir, random_base_port(), more) {
+                Ok(dev) => return dev,
+                Err(reason) if reason.contains("not all ports are free") && Instant::now() < end => {}
+                Err(reason) => panic!("dictum dev did not start: {reason}"),
+            }
+        }
+    }
+
+    /// As [`Dev::start`] on given ports; what it said if it ended instead.
+    pub fn try_start(dir: &Path, base_port: u16, more: &[&str]) -> Result<Dev, String> {
+        let mut child = dev_command(dir, base_port, more).spawn().expect("dictum can be started");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("output is text");
+        if line.is_empty() {
+            let mut reason = String::new();
+            child.stderr.take().expect("a pipe").read_to_string(&mut reason).expect("errors are text");
+            assert!(!child.wait().expect("it has ended").success());
+            return Err(reason);
+        }
+        let cluster: Cluster = serde_json::from_str(&line).expect("one line of JSON with the fields of the issue");
+        Ok(Dev { child, nodes: cluster.nodes, base_port })
+    }
+
+    pub fn node(&self, name: &str) -> &NodeInfo {
+        self.nodes.iter().find(|node| node.name == name).expect("a node of this cluster")
+    }
+
+    /// Who leads, as all the given nodes agree.
+    pub fn leader(&self) -> NodeInfo {
+        wait_for("a leader", || {
+            let status = status(&self.nodes[0].resp)?;
+            Some(self.node(status.get("leader")?.as_str()?).clone())
+        })
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        signal(self.child.id(), Signal::TERM);
+        let ended = wait_until(|| self.child.try_wait().expect("our child").is_some());
+        if !ended {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A child that is killed when dropped.
+pub struct Guarded(pub Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a node's own start command.
+pub fn start_alone(node: &NodeInfo) -> Guarded {
+    let mut command = Command::new(&node.start[0]);
+    command.args(&node.start[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Guarded(command.spawn().expect("it can be started"))
+}
+
+/// Runs a command to its end.
+pub fn output(mut command: Command) -> Output {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().expect("it can be started")
+}
+
+/// What a command said on standard error when it failed.
+pub fn failure(command: Command) -> String {
+    let output = output(command);
+    let text = String::from_utf8(output.stderr).expect("errors are text");
+    assert!(!output.status.success(), "it did not fail: {text}");
+    text
+}
+
+pub fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");
+    let _ = kill_process(pid, signal);
+}
+
+/// Whether a process still runs (one that has ended and was not asked for its result does not).
+pub fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
+    !matches!(state, Some('Z' | 'X') | None)
+}
+
+/// Looks until the condition holds; false if it never does.
+pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Looks until there is something.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    wait_until(|| {
+        found = look();
+        found.is_some()
+    });
+    found.unwrap_or_else(|| panic!("{what} did not come"))
+}
+
+/// A small RESP client.
+pub struct Client {
+    stream: TcpStream,
+    parser: ReplyParser,
+}
+
+impl Client {
+    pub fn connect(address: &str) -> std::io::Result<Client> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Client { stream, parser: ReplyParser::new(ReplyLimits::default()) })
+    }
+
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    pub fn send(&mut self, words: &[&str]) -> std::io::Result<()> {
+        let mut bytes = Vec::new();
+        encode_command(&mut bytes, words.iter().map(|word| word.as_bytes()));
+        self.stream.write_all(&bytes)
+    }
+
+    pub fn receive(&mut self) -> std::io::Result<Value> {
+        let mut buffer = [0; 64 * 1024];
+        loop {
+            if let Some(value) = self.parser.next().map_err(std::io::Error::other)? {
+                return Ok(value);
+            }
+            match self.stream.read(&mut buffer)? {
+                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                count => self.parser.push(&buffer[..count]),
+            }
+        }
+    }
+
+    pub fn call(&mut self, words: &[&str]) -> std::io::Result<Value> {
+        self.send(words)?;
+        self.receive()
+    }
+}
+
+/// One command on a connection of its own, repeated until it succeeds.
+pub fn eventually(address: &str, words: &[&str]) -> Value {
+    wait_for(&format!("an answer to {words:?} from {address}"), || {
+        let reply = Client::connect(address).and_then(|mut client| client.call(words)).ok()?;
+        reply.as_error().is_none().then_some(reply)
+    })
+}
+
+/// What a node knows of the cluster, if it answers.
+pub fn status(address: &str) -> Option<serde_json::Value> {
+    let reply = Client::connect(address).ok()?.call(&["DICTUM.STATUS"]).ok()?;
+    serde_json::from_slice(reply.as_bytes()?).ok()
+}
+
+/// How far a node has applied the log, as it says itself.
+pub fn applied(address: &str) -> Option<u64> {
+    let status = status(address)?;
+    let me = status.get("nodes")?.as_array()?.iter().find(|node| node["me"] == true)?;
+    me["applied"].as_u64()
+}
