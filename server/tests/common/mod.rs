@@ -167,11 +167,13 @@ pub fn signal(pid: u32, signal: Signal) {
     let _ = kill_process(pid, signal);
 }
 
-/// Whether a process still runs (one that has ended and was not asked for its result does not).
+/// Whether a process still runs. One that has ended, with all its threads, and waits to be reaped does not.
 pub fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
-    !matches!(state, Some('Z' | 'X') | None)
+    // The first thread may be gone while another still holds files and locks.
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    !matches!(state, Some('Z' | 'X') | None) || threads > 1
 }
 
 /// Looks until the condition holds; false if it never does.

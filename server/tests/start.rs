@@ -1,0 +1,231 @@
+//! `dictum start`: one node alone, as its clients and its operator meet it.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use tempfile::tempdir;
+use wire::Value;
+
+use common::{Client, Guarded, dictum, eventually, failure, free_port, signal, wait_for, wait_until};
+
+/// A cluster of one on free ports.
+struct Alone {
+    process: Guarded,
+    resp: String,
+}
+
+fn start_command(dir: &Path, ports: [u16; 3], more: &[&str]) -> Command {
+    let [resp, http, peer] = ports;
+    let mut command = dictum(&["start", "--node", "n1", "--cluster"]);
+    command.arg(format!("n1=127.0.0.1:{peer}"));
+    command.args(["--resp", &format!("127.0.0.1:{resp}"), "--http", &format!("127.0.0.1:{http}"), "--dir"]);
+    command.arg(dir).args(more).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+impl Alone {
+    fn start(dir: &Path, more: &[&str]) -> Alone {
+        wait_for("a node", || {
+            let ports = [free_port(), free_port(), free_port()];
+            let mut process = Guarded(start_command(dir, ports, more).spawn().expect("it can be started"));
+            let resp = format!("127.0.0.1:{}", ports[0]);
+            let mut ended = false;
+            let answers = wait_until(|| {
+                ended = process.0.try_wait().expect("our child").is_some();
+                ended || Client::connect(&resp).and_then(|mut client| client.call(&["PING"])).is_ok()
+            });
+            // Another test may have been quicker to take a port.
+            (answers && !ended).then_some(Alone { process, resp })
+        })
+    }
+
+    fn stop(mut self) {
+        signal(self.process.0.id(), Signal::TERM);
+        let mut status = None;
+        assert!(wait_until(|| {
+            status = self.process.0.try_wait().expect("our child");
+            status.is_some()
+        }));
+        assert!(status.is_some_and(|status| status.success()));
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_stop_and_after_a_kill() {
+    let folder = tempdir().expect("a temporary folder");
+    let node = Alone::start(folder.path(), &[]);
+    for number in 0..200 {
+        eventually(&node.resp, &["SET", &format!("key:{number}"), "value"]);
+    }
+    drop(node);
+    let node = Alone::start(folder.path(), &[]);
+    assert_eq!(eventually(&node.resp, &["GET", "key:199"]), Value::bulk("value"));
+    eventually(&node.resp, &["SET", "last", "word"]);
+    node.stop();
+    let node = Alone::start(folder.path(), &[]);
+    assert_eq!(eventually(&node.resp, &["GET", "last"]), Value::bulk("word"));
+    assert_eq!(eventually(&node.resp, &["GET", "key:0"]), Value::bulk("value"));
+    node.stop();
+}
+
+#[test]
+fn a_snapshot_replaces_the_log_and_is_found_again() {
+    let folder = tempdir().expect("a temporary folder");
+    let more = ["--log-bytes-per-snapshot", "64KiB", "--log-entries-kept", "10"];
+    let node = Alone::start(folder.path(), &more);
+    let value = "v".repeat(1000);
+    let mut client = Client::connect(&node.resp).expect("it listens");
+    for number in 0..400 {
+        assert_eq!(client.call(&["SET", &format!("key:{number}"), &value]).expect("a reply"), Value::ok());
+    }
+    let snapshots = || {
+        let names = std::fs::read_dir(folder.path()).expect("a folder");
+        let names = names.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("snapshot-") && !name.ends_with(".tmp")).count()
+    };
+    assert!(wait_until(|| snapshots() > 0));
+    assert!(snapshots() <= 3, "old ones are removed");
+    drop(node);
+    let node = Alone::start(folder.path(), &more);
+    for number in [0, 100, 399] {
+        assert_eq!(eventually(&node.resp, &["GET", &format!("key:{number}")]), Value::bulk(&value));
+    }
+}
+
+#[test]
+fn pipelines_large_values_and_ended_clients_get_all_their_replies() {
+    let folder = tempdir().expect("a temporary folder");
+    let node = Alone::start(folder.path(), &[]);
+    let large = "x".repeat(3_000_000);
+    eventually(&node.resp, &["SET", "large", &large]);
+
+    // Far more replies than a socket takes at once, to a client that reads nothing until it has sent all.
+    let mut client = Client::connect(&node.resp).expect("it listens");
+    for _ in 0..20 {
+        client.send(&["GET", "large"]).expect("it is sent");
+        client.send(&["PING"]).expect("it is sent");
+    }
+    for _ in 0..20 {
+        assert!(client.receive().expect("a reply") == Value::bulk(&large));
+        assert_eq!(client.receive().expect("a reply"), Value::Simple("PONG".to_owned()));
+    }
+
+    // A client that ends its side at once, as `printf … | nc -N` does.
+    let mut stream = TcpStream::connect(&node.resp).expect("it listens");
+    stream.write_all(b"SET a 1\r\nGET a\r\nPING\r\n").expect("it is sent");
+    stream.shutdown(Shutdown::Write).expect("it is open");
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).expect("text until the end");
+    assert_eq!(replies, "+OK\r\n$1\r\n1\r\n+PONG\r\n");
+
+    // A command in many pieces.
+    let mut client = Client::connect(&node.resp).expect("it listens");
+    for byte in b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n" {
+        client.stream().write_all(&[*byte]).expect("it is sent");
+    }
+    assert_eq!(client.receive().expect("a reply"), Value::bulk("1"));
+
+    // What is not RESP is told so, and the connection closed.
+    let mut stream = TcpStream::connect(&node.resp).expect("it listens");
+    stream.write_all(b"*1\r\n+oops\r\n").expect("it is sent");
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).expect("text until the end");
+    assert!(replies.starts_with("-ERR Protocol error"), "{replies}");
+    node.stop();
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    let folder = tempdir().expect("a temporary folder");
+    let node = Alone::start(folder.path(), &["--maxclients", "2"]);
+    let mut clients = Vec::new();
+    wait_until(|| {
+        // Those that have only just gone count until the loop has seen it.
+        clients.retain_mut(|client: &mut Client| client.call(&["PING"]).is_ok_and(|reply| reply.as_error().is_none()));
+        clients.extend(Client::connect(&node.resp));
+        clients.len() > 2
+    });
+    let mut third = clients.pop().expect("three connected");
+    let refused = third.receive().expect("a reply");
+    assert_eq!(refused.as_error(), Some("ERR max number of clients reached"));
+    assert!(clients[0].call(&["PING"]).is_ok());
+    drop(clients.pop());
+    eventually(&node.resp, &["PING"]);
+}
+
+#[test]
+fn wrong_settings_and_wrong_folders_are_said_with_what_to_do() {
+    let folder = tempdir().expect("a temporary folder");
+    let said = failure(dictum(&["start"]));
+    assert!(said.contains("--cluster"), "{said}");
+    let said = failure(dictum(&["start", "--cluster", "n1=127.0.0.1:1", "--node", "n2"]));
+    assert!(said.contains("n2") && said.contains("n1"), "{said}");
+    let said = failure(dictum(&["start", "--value-bytes-max", "much"]));
+    assert!(said.contains("16MiB"), "{said}");
+
+    let node = Alone::start(folder.path(), &[]);
+    let ports = || [free_port(), free_port(), free_port()];
+    let said = wait_for("what it says about the folder", || {
+        let said = failure(start_command(folder.path(), ports(), &[]));
+        (!said.contains("127.0.0.1")).then_some(said)
+    });
+    assert!(said.contains("in use by process"), "{said}");
+    node.stop();
+
+    let other = |name: &str, cluster: &str| {
+        let mut command = dictum(&["start", "--node", name, "--cluster", cluster, "--resp", "127.0.0.1:0"]);
+        command.args(["--http", "127.0.0.1:0", "--peer", "127.0.0.1:0", "--dir"]).arg(folder.path());
+        failure(command)
+    };
+    let said = other("n2", "n2=127.0.0.1:1");
+    assert!(said.contains("belongs to node n1"), "{said}");
+    let said = other("n1", "n1=127.0.0.1:1,n2=127.0.0.1:2");
+    assert!(said.contains("other nodes"), "{said}");
+
+    let foreign = tempdir().expect("a temporary folder");
+    std::fs::write(foreign.path().join("letters.txt"), "dear").expect("a file");
+    let said = wait_for("what it says about the folder", || {
+        let said = failure(start_command(foreign.path(), ports(), &[]));
+        (!said.contains("127.0.0.1")).then_some(said)
+    });
+    assert!(said.contains("letters.txt"), "{said}");
+}
+
+#[test]
+fn a_port_in_use_is_named_and_the_folder_left_alone() {
+    let folder = tempdir().expect("a temporary folder");
+    let held = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = held.local_addr().expect("an address").port();
+    let said = wait_for("what it says about the port", || {
+        let said = failure(start_command(folder.path(), [free_port(), port, free_port()], &[]));
+        said.contains(&port.to_string()).then_some(said)
+    });
+    assert!(said.contains("in use") && said.contains("--http"), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn settings_come_from_flags_then_the_environment_then_the_file() {
+    let folder = tempdir().expect("a temporary folder");
+    let file = folder.path().join("dictum.toml");
+    let text = "node = \"from-file\"\ncluster = \"n1=127.0.0.1:1\"\ndir = \"/nowhere\"\nrequest-timeout = \"soon\"\n";
+    std::fs::write(&file, text).expect("a file");
+    let run = |flags: &[&str], environment: &[(&str, &str)]| {
+        let mut command = dictum(&["start", "--config"]);
+        command.arg(&file).args(flags).envs(environment.iter().copied());
+        failure(command)
+    };
+    assert!(run(&[], &[]).contains("from-file"));
+    assert!(run(&[], &[("DICTUM_NODE", "from-environment")]).contains("from-environment"));
+    let said = run(&["--node", "from-flag"], &[("DICTUM_NODE", "from-environment")]);
+    assert!(said.contains("from-flag"), "{said}");
+    let said = run(&["--node", "n1"], &[]);
+    assert!(said.contains("request-timeout") && said.contains("5s"), "{said}");
+    std::fs::write(&file, "nodes = 3").expect("a file");
+    assert!(run(&[], &[]).contains("nodes"), "unknown names are not ignored");
+}
