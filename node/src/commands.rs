@@ -176,7 +176,11 @@ pub(crate) fn run_local(node: &mut Node, session: &mut Session, words: &[&[u8]])
         Err(failure) => return Reply::Error(failure),
     };
     match entry.run {
-        Run::Reply(function) => function(&mut Context { node, session }, words).into(),
+        Run::Reply(function) => {
+            let answer = function(&mut Context { node: &mut *node, session }, words);
+            node.stats.errors += u64::from(answer.is_err());
+            answer.into()
+        }
         // COMMAND alone.
         Run::Container(_) => docs::everything(),
         // Inside a transaction nothing waits.

@@ -265,8 +265,7 @@ impl Node {
     fn on_opened(&mut self, id: ConnectionId, address: String, local_address: String) {
         let limits = RequestLimits { argument_bytes_max: self.config.value_bytes_max, ..RequestLimits::default() };
         let authenticated = self.config.password.is_none();
-        let clocks = (self.now.wall, self.now.time);
-        let session = Session::new(id, (address, local_address), limits, authenticated, clocks);
+        let session = Session::new(id, (address, local_address), limits, authenticated, self.now.time);
         self.stats.connections_received += 1;
         self.sessions.insert(id, Some(Box::new(session)));
     }

@@ -85,7 +85,6 @@ pub(crate) struct Session {
     pub id: ConnectionId,
     pub address: String,
     pub local_address: String,
-    pub opened_at: WallTime,
     pub opened_time: Time,
     pub last_active: Time,
     pub name: Vec<u8>,
@@ -138,13 +137,12 @@ impl Session {
         (address, local_address): (String, String),
         limits: RequestLimits,
         authenticated: bool,
-        (wall, now): (WallTime, Time),
+        now: Time,
     ) -> Session {
         Session {
             id,
             address,
             local_address,
-            opened_at: wall,
             opened_time: now,
             last_active: now,
             name: Vec::new(),

@@ -14,7 +14,6 @@ const SAMPLES: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     pub connections_received: u64,
-    pub connections_rejected: u64,
     pub commands: u64,
     pub reads: u64,
     pub errors: u64,
@@ -28,7 +27,7 @@ pub(crate) struct Stats {
 
 impl Stats {
     /// Notes how many commands there have been, for the rate.
-    pub(crate) fn sample(&mut self, now: Now, _applied: u64) {
+    pub(crate) fn sample(&mut self, now: Now) {
         if self.samples.back().is_none_or(|(at, _)| now.time.since(*at) >= SAMPLE_EVERY) {
             self.samples.push_back((now.time, self.commands));
             if self.samples.len() > SAMPLES {

@@ -117,7 +117,7 @@ impl Node {
             self.next_escape = time + ESCAPE_EVERY;
             self.step_replica(Step::HandOver);
         }
-        self.stats.sample(self.now, self.partition.commands_applied);
+        self.stats.sample(self.now);
         let _ = out;
     }
 
@@ -181,6 +181,7 @@ impl Node {
     /// Gives a client's command its reply.
     pub(crate) fn deliver(&mut self, connection: ConnectionId, slot: u64, answer: &Reply) {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+        self.stats.errors += u64::from(matches!(answer, Reply::Error(_)));
         let blocked = session.block.is_some() || session.paused;
         match session.take_merge(slot) {
             Some(merge) => session.deliver(slot, |writer| crate::transaction::write_merged(writer, &merge, answer)),
@@ -674,6 +675,7 @@ impl Node {
                 session.dirty = false;
                 if !session.out.is_empty() {
                     session.bytes_out += session.out.len() as u64;
+                    self.stats.bytes_out += session.out.len() as u64;
                     out.clients.push((connection, std::mem::take(&mut session.out)));
                 }
                 if session.closing && session.pending() == 0 {

@@ -200,7 +200,6 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("instantaneous_ops_per_sec", stats.commands_per_second());
     fields.put("total_net_input_bytes", stats.bytes_in);
     fields.put("total_net_output_bytes", stats.bytes_out);
-    fields.put("rejected_connections", stats.connections_rejected);
     fields.put("expired_keys", node.partition.tree.expired_count());
     fields.put("evicted_keys", 0);
     fields.put("evicted_clients", 0);
