@@ -78,10 +78,12 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let disk = Files::open(&options.dir).map_err(|error| error.to_string())?.with_direct_writes(options.direct_writes);
     let in_folder = |what: &str, error: io::Error| format!("{what} in {}: {error}", options.dir.display());
     let known = check_identity(options, &disk)?;
-    let (opened, recovered_journal) = Journal::open(disk.clone(), JournalOptions::default())
+    let (opened, mut recovered_journal) = Journal::open(disk.clone(), JournalOptions::default())
         .map_err(|error| in_folder("the journal cannot be opened", error))?;
     if known.is_some() && recovered_journal.fresh {
         log::warning("the journal is gone though the folder was in use: what it held must come from the other nodes");
+        // Nothing proves what this node has promised: it must not vote until it has recovered.
+        recovered_journal.tail = storage::Tail::Unprovable;
     }
     // Stored after the journal was made: an identity without a journal proves that the journal was lost.
     let incarnation = match known {
