@@ -114,9 +114,10 @@ impl Replica {
             }
             let held = self.log.ballot_at(next);
             if held.is_some_and(|ballot| ballot != entry.ballot) {
-                if next <= self.decided {
+                let agreed = if self.matched.0 == self.promised { self.matched.1 } else { Position(0) };
+                if next <= self.decided.max(agreed) {
                     let text = format!(
-                        "entry {next} is decided with ballot {} here and came with ballot {} from the leader of {}",
+                        "entry {next} is decided or agreed on with ballot {} here and came with ballot {} under ballot {}",
                         held.unwrap_or_default(),
                         entry.ballot,
                         self.promised
@@ -151,8 +152,9 @@ impl Replica {
     /// Learns that everything up to `position` is decided, as far as this log agrees with the decided one.
     pub(crate) fn learn_decided(&mut self, position: Position) {
         if position > self.decided {
-            assert!(position <= self.log.last(), "only what the log holds can be known as decided");
-            self.decided = position;
+            // The callers know that the log agrees up to there; more than it holds cannot be known as decided.
+            debug_assert!(position <= self.log.last(), "decided {position} in a log that ends at {}", self.log.last());
+            self.decided = position.min(self.log.last()).max(self.decided);
         }
     }
 }
