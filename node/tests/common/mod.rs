@@ -1,0 +1,181 @@
+//! Nodes on a network and disks without faults, driven by hand through their one door. Every test file uses its part.
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base::{NodeId, Now, Position, Time, WallTime};
+use bytes::Bytes;
+use node::{Config, ConnectionId, Input, Member, Node, Outbox, Recovered};
+
+/// The client that every node has from the start.
+pub const CLIENT: ConnectionId = ConnectionId(1);
+
+fn config(count: usize, me: u16) -> Config {
+    let members = (1..=count).map(|i| Member { name: format!("n{i}"), peer_address: format!("127.0.0.1:900{i}") });
+    Config {
+        members: members.collect(),
+        me: NodeId(me),
+        resp_address: format!("127.0.0.1:700{}", me + 1),
+        http_address: String::new(),
+        process_id: 1,
+        value_bytes_max: 1024 * 1024,
+        request_timeout: Duration::from_secs(5),
+        password: None,
+        log_bytes_per_snapshot: u64::MAX,
+        log_entries_kept: 1000,
+        seed: u64::from(me) + 1,
+        planted: None,
+    }
+}
+
+fn blank(incarnation: u64) -> Recovered {
+    let journal = storage::Recovered {
+        payloads: Vec::new(),
+        damage: Vec::new(),
+        tail: storage::Tail::Clean,
+        next_number: 1,
+        floor: 1,
+        fresh: true,
+    };
+    Recovered { incarnation, journal, snapshot: None, snapshot_damaged: false }
+}
+
+/// All nodes, and what was said to the client of each.
+pub struct Cluster {
+    pub nodes: Vec<Node>,
+    pub now: Now,
+    /// What made a node refuse to go on, and whether that is allowed.
+    pub fatal: Option<String>,
+    pub may_end: bool,
+    heard: Vec<Vec<u8>>,
+    pub mail: Vec<(NodeId, NodeId, Bytes)>,
+    persisted: BTreeMap<u16, u64>,
+}
+
+impl Cluster {
+    pub fn new(count: usize) -> Cluster {
+        Cluster::with(count, |_| ())
+    }
+
+    /// A cluster whose configuration is changed before the start.
+    pub fn with(count: usize, change: impl Fn(&mut Config)) -> Cluster {
+        let now = Now { time: Time(0), wall: WallTime(1_700_000_000_000) };
+        let mut cluster = Cluster {
+            nodes: Vec::new(),
+            now,
+            fatal: None,
+            may_end: false,
+            heard: vec![BTreeMap::new(); count],
+            closed: Vec::new(),
+            snapshots: Vec::new(),
+            mail: Vec::new(),
+            persisted: BTreeMap::new(),
+        };
+        for me in 0..count as u16 {
+            let mut out = Outbox::default();
+            let mut config = config(count, me);
+            change(&mut config);
+            let node = Node::start(config, blank(100 + u64::from(me)), now, &mut out).unwrap();
+            cluster.nodes.push(node);
+            cluster.carry_out(me, out);
+        }
+        for me in 0..count as u16 {
+            for peer in (0..count as u16).filter(|peer| *peer != me) {
+                cluster.give(me, Input::PeerUp { peer: NodeId(peer) });
+            }
+            cluster.open(me, CLIENT);
+        }
+        cluster
+    }
+
+    /// A client connects to node `me`, from a port that tells its number.
+    pub fn open(&mut self, me: u16, connection: ConnectionId) {
+        let (address, local_address) =
+            (format!("127.0.0.1:{}", 50_000 + connection.0), format!("127.0.0.1:700{}", me + 1));
+        self.give(me, Input::Opened { connection, address, local_address });
+    }
+
+    fn carry_out(&mut self, me: u16, out: Outbox) {
+        self.fatal = self.fatal.take().or(out.fatal.clone());
+        assert!(self.may_end || out.fatal.is_none(), "node {me}: {:?}", out.fatal);
+        for (to, bytes) in out.peers {
+            for frame in wire::split_frames(&bytes) {
+                self.mail.push((NodeId(me), to, Bytes::copy_from_slice(frame.unwrap())));
+            }
+        }
+        for (connection, bytes) in out.clients {
+            self.heard[usize::from(me)].entry(connection).or_default().extend_from_slice(&bytes);
+        }
+        for connection in out.close {
+            self.closed.push((me, connection));
+            self.give(me, Input::Closed { connection });
+        }
+        self.snapshots.extend(out.save_snapshot.map(|job| (me, job.position)));
+        if let Some(last) = out.journal.last() {
+            self.persisted.insert(me, last.number);
+        }
+    }
+
+    pub fn give(&mut self, me: u16, input: Input<'_>) {
+        let mut out = Outbox::default();
+        self.nodes[usize::from(me)].step(self.now, input, &mut out);
+        self.nodes[usize::from(me)].step(self.now, Input::EndTurn, &mut out);
+        self.carry_out(me, out);
+    }
+
+    /// Five milliseconds pass, in which everything that was sent arrives and everything stored is on disk.
+    pub fn pass(&mut self) {
+        self.now.time = self.now.time + Duration::from_millis(5);
+        self.now.wall = WallTime(self.now.wall.0 + 5);
+        for _ in 0..20 {
+            for (me, number) in std::mem::take(&mut self.persisted) {
+                self.give(me, Input::Persisted { number });
+            }
+            for (me, position) in std::mem::take(&mut self.snapshots) {
+                self.give(me, Input::SnapshotSaved { position });
+            }
+            for (from, to, bytes) in std::mem::take(&mut self.mail) {
+                self.give(to.0, Input::PeerMessage { peer: from, bytes });
+            }
+        }
+        for me in 0..self.nodes.len() as u16 {
+            self.give(me, Input::EndTurn);
+        }
+    }
+
+    pub fn say(&mut self, me: u16, bytes: &[u8]) {
+        self.give(me, Input::Received { connection: CLIENT, bytes });
+    }
+
+    /// What a client of node `me` has heard so far; taken away.
+    pub fn heard(&mut self, me: u16, connection: ConnectionId) -> String {
+        let bytes = self.heard[usize::from(me)].remove(&connection).unwrap_or_default();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// What a client of node `me` has heard once it has heard something; taken away.
+    pub fn hear_as(&mut self, me: u16, connection: ConnectionId) -> String {
+        for _ in 0..2000 {
+            let text = self.heard(me, connection);
+            if !text.is_empty() {
+                return text;
+            }
+            self.pass();
+        }
+        panic!("node {me} says nothing");
+    }
+
+    pub fn hear(&mut self, me: u16) -> String {
+        self.hear_as(me, CLIENT)
+    }
+
+    pub fn ask_as(&mut self, me: u16, connection: ConnectionId, line: &str) -> String {
+        self.give(me, Input::Received { connection, bytes: format!("{line}\r\n").as_bytes() });
+        self.hear_as(me, connection)
+    }
+
+    pub fn ask(&mut self, me: u16, line: &str) -> String {
+        self.ask_as(me, CLIENT, line)
+    }
+}
