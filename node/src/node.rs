@@ -48,6 +48,8 @@ pub(crate) struct Saving {
 /// A peer's question for a read position, waiting for confirmation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query {
+    /// The leadership that it was put to: rounds are counted anew under each.
+    pub ballot: Ballot,
     pub round: u64,
     pub peer: NodeId,
     pub ticket: u64,
@@ -434,9 +436,11 @@ impl Node {
 
     fn on_read_index(&mut self, peer: NodeId, ticket: u64) {
         let replica = &mut self.partition.replica;
-        let (Some(opening), decided) = (replica.opening(), replica.decided()) else { return };
+        let (Some(ballot), Some(opening), decided) = (replica.leads(), replica.opening(), replica.decided()) else {
+            return;
+        };
         let Some(round) = replica.request_confirmation() else { return };
-        self.queries.push_back(Query { round, peer, ticket, position: decided.max(opening) });
+        self.queries.push_back(Query { ballot, round, peer, ticket, position: decided.max(opening) });
     }
 
     fn on_read_index_reply(&mut self, ticket: u64, position: Position, clock: WallTime) {

@@ -261,6 +261,7 @@ impl Node {
             }
         }
         let Some(ballot) = leads else { return self.queries.clear() };
+        self.queries.retain(|query| query.ballot == ballot);
         while let Some(query) = self.queries.front().copied() {
             if query.round > confirmed {
                 break;
