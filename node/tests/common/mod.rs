@@ -48,7 +48,11 @@ pub struct Cluster {
     /// What made a node refuse to go on, and whether that is allowed.
     pub fatal: Option<String>,
     pub may_end: bool,
-    heard: Vec<Vec<u8>>,
+    heard: Vec<BTreeMap<ConnectionId, Vec<u8>>>,
+    /// Connections that a node has closed.
+    pub closed: Vec<(u16, ConnectionId)>,
+    /// Snapshots that a node wants on disk.
+    snapshots: Vec<(u16, Position)>,
     pub mail: Vec<(NodeId, NodeId, Bytes)>,
     persisted: BTreeMap<u16, u64>,
 }
