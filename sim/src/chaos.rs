@@ -59,10 +59,12 @@ pub enum Fault {
     DiskFull,
     /// A node's folder is deleted.
     Wipe,
+    /// A node's journal is deleted, everything else stays.
+    JournalLost,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 22] = [
+pub const FAULTS: [Fault; 23] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -85,6 +87,7 @@ pub const FAULTS: [Fault; 22] = [
     Fault::SlowSync,
     Fault::DiskFull,
     Fault::Wipe,
+    Fault::JournalLost,
 ];
 
 impl Fault {
@@ -114,6 +117,7 @@ impl Fault {
             Fault::SlowSync => "slow-sync",
             Fault::DiskFull => "disk-full",
             Fault::Wipe => "wipe",
+            Fault::JournalLost => "journal-lost",
         }
     }
 
@@ -361,7 +365,7 @@ impl Chaos {
 }
 
 fn draw_plan(rng: &mut Rng, nodes: u16, ends_at: u64, has: &dyn Fn(Fault) -> bool) -> Vec<Planned> {
-    const SINGLE: [(Fault, u64); 15] = [
+    const SINGLE: [(Fault, u64); 16] = [
         (Fault::OneWayCut, 3),
         (Fault::Partition, 4),
         (Fault::LinkReset, 3),
@@ -377,6 +381,7 @@ fn draw_plan(rng: &mut Rng, nodes: u16, ends_at: u64, has: &dyn Fn(Fault) -> boo
         (Fault::DiskFull, 2),
         (Fault::Wipe, 2),
         (Fault::SlowSync, 1),
+        (Fault::JournalLost, 1),
     ];
     // Rather too many are drawn, and those of kinds that are off are left out, so that the rest stays as it is.
     let count = rng.between(4, 60);

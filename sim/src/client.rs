@@ -399,6 +399,8 @@ impl Client {
     }
 
     fn on_reply(&mut self, value: Value, now: u64, record: &mut Record, wishes: &mut Wishes) {
+        // A pipeline's commands may have to wait for one another: each answer may take its time.
+        self.sent_at = now;
         let finished = match std::mem::replace(&mut self.running, Running::Nothing) {
             Running::Nothing => {
                 record.unexpected.push(format!("client {}: a reply that nobody asked for: {value:?}", self.id));
@@ -438,12 +440,17 @@ impl Client {
                 let commands = record.operations[operation].commands.len();
                 if answered < commands + 1 {
                     let mut refused = refused;
-                    if let Value::Error(text) = &value {
-                        self.note_error("MULTI or a queued command", text, now, record);
-                        if answered == 0 {
-                            record.unexpected.push(format!("client {}: MULTI was refused: {text}", self.id));
+                    match &value {
+                        Value::Error(text) => {
+                            // A node that is about to stop refuses MULTI; then it must refuse all that follows, too.
+                            self.note_error("MULTI or a queued command", text, now, record);
+                            refused = true;
                         }
-                        refused = true;
+                        Value::Simple(text) if (text == "OK") == (answered == 0) && !refused => {}
+                        other => record.unexpected.push(format!(
+                            "client {}: reply {answered} within a transaction is {other:?}, refused: {refused}",
+                            self.id
+                        )),
                     }
                     self.running = Running::Executing { operation, answered: answered + 1, refused };
                     false
@@ -544,6 +551,9 @@ impl Client {
         record.operations[operation].finish = Some(now);
         match value {
             Value::Null | Value::NullArray => record.operations[operation].outcome = Outcome::Failed,
+            Value::Error(text) if refused && text == "ERR EXEC without MULTI" => {
+                record.operations[operation].outcome = Outcome::Failed;
+            }
             Value::Error(text) => {
                 let meaning = self.note_error("EXEC", &text, now, record);
                 if meaning == Meaning::NotDone {

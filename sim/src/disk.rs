@@ -172,11 +172,11 @@ impl SimDisk {
         folder.names = folder.durable.clone();
     }
 
-    /// Deletes everything, as somebody who empties the folder of a node that is not running.
-    pub fn wipe(&self) {
+    /// Deletes files for good, as somebody who clears up in the folder of a node that is not running.
+    pub fn delete(&self, goes: impl Fn(&str) -> bool) {
         let mut folder = lock(&self.folder);
-        folder.names.clear();
-        folder.durable.clear();
+        folder.names.retain(|name, _| !goes(name));
+        folder.durable.retain(|name, _| !goes(name));
         folder.unsynced.clear();
     }
 

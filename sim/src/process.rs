@@ -8,7 +8,7 @@ use base::{BucketId, NodeId, PartitionId, Position, Rng};
 use bytes::Bytes;
 use node::{Config, ConnectionId, Input, JournalWrite, Outbox, Recovered, RecoveredSnapshot, Restorer, SnapshotJob};
 use storage::{
-    CommitError, Identity, Journal, JournalOptions, LoadedIdentity, SnapshotId, SnapshotReader, SnapshotWriter,
+    CommitError, Identity, Journal, JournalOptions, LoadedIdentity, SnapshotId, SnapshotReader, SnapshotWriter, Tail,
     list_snapshots, remove_snapshot, remove_unfinished_snapshots,
 };
 
@@ -120,18 +120,21 @@ pub fn start<N: Door>(
         let arranged = disk.is_blown() || storage::disk::is_full(&error);
         if arranged { Death::Arranged(text) } else { Death::Violation(text) }
     };
-    let (journal, recovered) = Journal::open(disk.clone(), options).map_err(|error| failed("journal", error))?;
-    let loaded = Identity::load(disk).map_err(|error| failed("identity", error))?;
-    let incarnation = match loaded {
-        LoadedIdentity::Found(identity) if !recovered.fresh => {
+    let (journal, mut recovered) = Journal::open(disk.clone(), options).map_err(|error| failed("journal", error))?;
+    let incarnation = match Identity::load(disk).map_err(|error| failed("identity", error))? {
+        LoadedIdentity::Found(identity) => {
             if identity.cluster != CLUSTER || identity.name != name_of(me) {
                 return Err(Death::Violation(format!("the folder belongs to {}", identity.name)));
+            }
+            if recovered.fresh {
+                // An identity without a journal: nothing proves what this node has promised.
+                recovered.tail = Tail::Unprovable;
             }
             identity.incarnation
         }
         LoadedIdentity::Damaged(reason) => return Err(Death::Violation(format!("identity: {reason}"))),
-        LoadedIdentity::Found(_) | LoadedIdentity::Missing => {
-            let incarnation = rng.next_u64() | 1;
+        LoadedIdentity::Missing => {
+            let incarnation = rng.next_u64().max(1);
             let identity = Identity { cluster: CLUSTER, incarnation, name: name_of(me), opaque: Vec::new() };
             identity.store(disk).map_err(|error| failed("identity", error))?;
             incarnation

@@ -76,7 +76,7 @@ impl Mix {
         ];
         Mix {
             clients: rng.between(3, 8),
-            pause_max: *rng.pick(&[20_000_000, 60_000_000, 150_000_000]),
+            pause_max: *rng.pick(&[60_000_000, 150_000_000, 400_000_000]),
             once: rng.below(9),
             pipelined: rng.below(4),
             reads: rng.between(2, 6),

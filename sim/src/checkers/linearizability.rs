@@ -8,7 +8,8 @@
 //!
 //! The search is that of Wing and Gong (1993) with Lowe's memory of configurations (2017), done for each
 //! group of keys that transactions join. What keeps it small:
-//! 1. An operation that is next in line, fits and changes nothing is taken at once: it can never do harm later.
+//! 1. An operation that is next in line, fits, and by its answers changes nothing is taken at once: no order needs it
+//!    later.
 //! 2. Operations of uncertain effect are tried last, and first of them those that make a waiting one fit.
 //! 3. An operation of uncertain effect directly precedes one that depends on it; see `may_be_followed_by`.
 //! 4. A configuration is the number of certain operations that are all done, the few done beyond, the uncertain
@@ -26,11 +27,13 @@ pub struct Limits {
     pub clock_error: u64,
     /// Configurations to visit for one group of keys before giving up.
     pub configurations_max: usize,
+    /// Whether a client's operations take effect in the order in which it asked for them.
+    pub clients_in_order: bool,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { clock_error: 0, configurations_max: 1_000_000 }
+        Limits { clock_error: 0, configurations_max: 1_000_000, clients_in_order: true }
     }
 }
 
@@ -153,12 +156,12 @@ impl Search {
             if let Some(prepared) = prepare(&history[index], index, &mut values, &mut number) {
                 let client = history[index].client;
                 asked_before.extend(last_asked.get(&client).map(|&before| (index, before)));
-                if prepared.certain {
+                if prepared.certain && limits.clients_in_order {
                     last_asked.insert(client, index);
                 }
                 if prepared.certain {
                     certain.push(prepared);
-                } else if !prepared.only_reads() {
+                } else if !prepared.never_changes() {
                     uncertain.push(prepared);
                 }
             }
@@ -252,7 +255,7 @@ impl Search {
                 continue;
             }
             step(&from.state, operation, self.limits.clock_error, &mut self.values, &mut states);
-            if states.iter().any(|state| *state == from.state) {
+            if operation.never_changes() && states.contains(&from.state) {
                 return vec![self.with_certain(from, number, from.state.clone())];
             }
             if states.is_empty() {
@@ -350,11 +353,13 @@ fn is_done(at: &Configuration, number: Option<u32>) -> bool {
 
 fn shorten(text: &str) -> String {
     let text = text.trim_end();
-    if text.chars().count() <= 400 {
+    let count = text.chars().count();
+    if count <= 400 {
         return text.to_string();
     }
-    let start: String = text.chars().take(400).collect();
-    format!("{start}…")
+    // Both ends tell more than one.
+    let (start, end): (String, String) = (text.chars().take(200).collect(), text.chars().skip(count - 200).collect());
+    format!("{start}…{end}")
 }
 
 fn fingerprint(of: &Configuration) -> Box<[u32]> {

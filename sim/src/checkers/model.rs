@@ -123,10 +123,17 @@ impl Prepared {
         (common > 0 || !next.certain) && overwritten < self.keys.len()
     }
 
-    /// Whether this operation certainly took effect and writes nothing.
+    /// Whether it changes nothing in whatever state it fits: it only reads, or its answers say that it did nothing.
+    ///
+    /// It is not enough that it changes nothing in some state: a transaction may write and remove again.
     #[must_use]
-    pub fn only_reads(&self) -> bool {
-        self.steps.iter().all(|step| matches!(step.op, Op::Get | Op::Exists | Op::Pttl))
+    pub fn never_changes(&self) -> bool {
+        self.steps.iter().all(|step| match step.op {
+            Op::Get | Op::Exists | Op::Pttl => true,
+            Op::SetNx | Op::Del | Op::Pexpire => step.reply == Some(Seen::Integer(0)),
+            Op::SetIfEq | Op::GetDel => step.reply == Some(Seen::Nil),
+            Op::Set | Op::SetPx | Op::GetSet | Op::Append | Op::Incr | Op::Persist => false,
+        })
     }
 }
 

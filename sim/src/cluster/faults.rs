@@ -119,7 +119,11 @@ impl<N: Door> Cluster<N> {
                 (0..=rng.below(3)).filter(|_| disk.rot(|name| name != "identity").is_some()).count() > 0
             }),
             Fault::Wipe => self.damage(node, duration, |disk| {
-                disk.wipe();
+                disk.delete(|_| true);
+                true
+            }),
+            Fault::JournalLost => self.damage(node, duration, |disk| {
+                disk.delete(|name| name.starts_with("journal-"));
                 true
             }),
             Fault::SyncFailure => {

@@ -184,6 +184,18 @@ fn transactions_are_whole() {
 }
 
 #[test]
+fn a_transaction_that_removes_what_it_wrote_has_its_place() {
+    // Where nothing is, it changes nothing; yet it has to stand behind the write that it removes.
+    let write = done(0, 100, set("x", "a"), ok());
+    let transaction = Operation {
+        commands: vec![set("x", "b"), Command::new(Op::GetDel, "x")],
+        replies: vec![ok(), text("b")],
+        ..done(0, 100, get("x"), Reply::Nil)
+    };
+    assert!(linearizable_between_strangers(&[transaction, write, done(200, 201, get("x"), Reply::Nil)]));
+}
+
+#[test]
 fn an_executed_transaction_found_its_watched_keys_unchanged() {
     let transaction = |seen: Option<&str>| Operation {
         watched: vec![Watched { key: "k".into(), value: seen.map(str::to_string) }],
