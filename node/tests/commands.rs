@@ -160,7 +160,7 @@ fn commands_are_described() {
             ),
             (
                 "COMMAND DOCS client|no-evict",
-                "*2 | $15 | client|no-evict | *10 | $7 | summary | $41 | Marks the connection as not to be evicted. | $5 | since | \
+                "*2 | $15 | client|no-evict | *10 | $7 | summary | $42 | Marks the connection as not to be evicted. | $5 | since | \
                  $5 | 7.0.0 | $5 | group | $10 | connection | $10 | complexity | $4 | O(1) | $9 | arguments | *1 | *6 | $4 | name | \
                  $6 | option | $4 | type | $5 | oneof | $9 | arguments | *2 | *8 | $4 | name | $2 | on | $4 | type | $10 | \
                  pure-token | $12 | display_text | $2 | on | $5 | token | $2 | ON | *8 | $4 | name | $3 | off | $4 | type | $10 | \

@@ -45,14 +45,7 @@ static SUBCOMMANDS: &[Entry] = &[
         kill,
     ),
     answers(
-        spec(
-            "client|list",
-            -2,
-            GROUP,
-            "2.4.0",
-            "Describes connections.",
-            "[TYPE client-type] [ID client-id [client-id ...]]",
-        ),
+        spec("client|list", -2, GROUP, "2.4.0", "Describes connections.", "[TYPE client-type] [ID client-id ...]"),
         ADMIN,
         list,
     ),

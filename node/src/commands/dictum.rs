@@ -13,14 +13,7 @@ pub(super) const ONCE: &str = "dictum.once";
 /// The table of this family.
 pub(super) static ENTRIES: &[Entry] = &[
     special(
-        spec(
-            ONCE,
-            -3,
-            GROUP,
-            "0.1.0",
-            "Applies a command once, however often it is sent.",
-            "id command [arg [arg ...]]",
-        ),
+        spec(ONCE, -3, GROUP, "0.1.0", "Applies a command once, however often it is sent.", "id command [arg ...]"),
         &["write", "denyoom", "no_multi", "movablekeys"],
         Local::Once,
     ),

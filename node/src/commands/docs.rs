@@ -30,20 +30,13 @@ static SUBCOMMANDS: &[Entry] = &[
             GROUP,
             "7.0.0",
             "Returns the documentation of commands, of all if none is named.",
-            "[command-name [command-name ...]]",
+            "[command-name ...]",
         ),
         CONNECTION,
         docs,
     ),
     answers(
-        spec(
-            "command|getkeys",
-            -3,
-            GROUP,
-            "2.8.13",
-            "Extracts the keys from a whole command.",
-            "command [arg [arg ...]]",
-        ),
+        spec("command|getkeys", -3, GROUP, "2.8.13", "Extracts the keys from a whole command.", "command [arg ...]"),
         CONNECTION,
         get_keys,
     ),
@@ -54,7 +47,7 @@ static SUBCOMMANDS: &[Entry] = &[
             GROUP,
             "7.0.0",
             "Extracts the keys from a whole command, and what is done with them.",
-            "command [arg [arg ...]]",
+            "command [arg ...]",
         ),
         CONNECTION,
         get_keys_and_flags,
@@ -66,7 +59,7 @@ static SUBCOMMANDS: &[Entry] = &[
             GROUP,
             "2.8.13",
             "Returns details of commands, of all if none is named.",
-            "[command-name [command-name ...]]",
+            "[command-name ...]",
         ),
         CONNECTION,
         info,
@@ -256,7 +249,7 @@ fn documentation(command: Known) -> Reply {
         pair("complexity", Reply::bulk(spec.complexity)),
     ];
     let subcommands = command.subcommands();
-    let tree = if subcommands.is_empty() { spec.argument_tree() } else { Vec::new() };
+    let tree = if subcommands.is_empty() { argument_tree(spec) } else { Vec::new() };
     if !tree.is_empty() {
         pairs.push(pair("arguments", arguments(&tree)));
     }
@@ -265,6 +258,27 @@ fn documentation(command: Known) -> Reply {
         pairs.push(pair("subcommands", Reply::Map(subcommands.into_iter().map(documented).collect())));
     }
     Reply::Map(pairs)
+}
+
+/// The arguments as a tree. A notation whose choices stand in no brackets (`ON | OFF`) is one choice that must be made.
+fn argument_tree(spec: &Spec) -> Vec<Argument> {
+    let mut depth = 0;
+    let mut choices = spec.arguments.split(|letter| {
+        depth += match letter {
+            '[' => 1,
+            ']' => -1,
+            _ => 0,
+        };
+        letter == '|' && depth == 0
+    });
+    let first = choices.next().unwrap_or_default();
+    let others: Vec<&str> = choices.collect();
+    if others.is_empty() {
+        return spec.argument_tree();
+    }
+    let each = std::iter::once(first).chain(others).flat_map(data::syntax::arguments);
+    let kind = ArgumentKind::OneOf(each.collect());
+    vec![Argument { name: "option".to_owned(), kind, token: None, optional: false, multiple: false }]
 }
 
 fn arguments(tree: &[Argument]) -> Reply {

@@ -29,7 +29,7 @@ static LATENCY: &[Entry] = &[
             GROUP,
             "7.0.0",
             "Returns how the durations of commands are spread.",
-            "[command [command ...]]",
+            "[command ...]",
         ),
         ADMIN,
         |_, _| Ok(Reply::Map(Vec::new())),
@@ -45,7 +45,7 @@ static LATENCY: &[Entry] = &[
         |_, _| Ok(Reply::Array(Vec::new())),
     ),
     answers(
-        spec("latency|reset", -2, GROUP, "2.8.13", "Forgets the samples of events.", "[event [event ...]]"),
+        spec("latency|reset", -2, GROUP, "2.8.13", "Forgets the samples of events.", "[event ...]"),
         ADMIN,
         |_, _| Ok(Reply::Integer(0)),
     ),
