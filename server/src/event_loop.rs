@@ -547,8 +547,6 @@ impl EventLoop {
                          reads go on. Free some space or enlarge the disk",
                         self.disk.path().display()
                     ));
-                } else {
-                    log::info("there is room on the disk again");
                 }
                 self.node.step(now, Input::DiskFull(full), &mut self.outbox);
             }

@@ -1,11 +1,11 @@
 //! Links to the other nodes: one TCP connection per pair, so that replies ride along with requests.
 //!
 //! ```text
-//!  the lower id dials          Connecting ──connected──► Greeting ──a Hello that fits──► Up
-//!  the higher id accepts                     accepted ──────┘
+//!  the lower id dials      Connecting ──connected──► Greeting ──a Hello that fits──► Up
+//!  the higher id accepts                 accepted ──────┘
 //! ```
-//! Both sides send a [`Hello`] at once and take messages only after the other's Hello has shown that it is the
-//! expected member of the same cluster. A new link from a peer replaces the old one: the peer must have lost it.
+//! The caller sends a [`Hello`] first; who is called answers with its own if the caller is a member of the same
+//! cluster, and closes the link otherwise. Messages are taken only after the other's Hello. A new link from a peer replaces the old one: the peer must have lost it.
 //! Half-open links are found by the kernel (unacknowledged bytes) and by the node (its heartbeats).
 
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ use crate::log;
 /// The first and the longest wait before a peer is dialled again; each is drawn from its upper half.
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
+/// A link that was up for so long worked; the next one is dialled soon.
+const STEADY: Duration = Duration::from_secs(1);
 /// How long connecting and greeting may take together.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long sent bytes may stay unacknowledged by the other machine before the link is given up.
@@ -92,6 +94,7 @@ struct Link {
     /// Whom we dialled; nobody if it was accepted.
     dialled: Option<NodeId>,
     remote: SocketAddr,
+    /// When it was dialled or accepted; once it is up, when it came up.
     since: Time,
     reader: FrameReader,
     output: Output,
@@ -145,7 +148,7 @@ impl Peers {
                         continue;
                     }
                     let place = self.insert(stream, Stage::Greeting, None, remote, now);
-                    if let Err(error) = self.register(place, registry).and_then(|()| self.greet(place)) {
+                    if let Err(error) = self.register(place, registry).and_then(|()| self.set_options(place)) {
                         self.complain(now, format!("the link from {remote} failed: {error}"));
                         self.links[place] = None;
                     }
@@ -271,11 +274,15 @@ impl Peers {
         registry.register(&mut link.stream, token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    fn greet(&mut self, place: usize) -> io::Result<()> {
-        let Some(link) = &mut self.links[place] else { return Ok(()) };
-        link.stream.set_nodelay(true)?;
+    fn set_options(&mut self, place: usize) -> io::Result<()> {
+        let Some(link) = &self.links[place] else { return Ok(()) };
         #[cfg(target_os = "linux")]
         rustix::net::sockopt::set_tcp_user_timeout(&link.stream, UNACKNOWLEDGED_MAX.as_millis() as u32)?;
+        link.stream.set_nodelay(true)
+    }
+
+    fn greet(&mut self, place: usize) -> io::Result<()> {
+        let Some(link) = &mut self.links[place] else { return Ok(()) };
         link.output.send(&mut link.stream, self.greeting.clone())?;
         Ok(())
     }
@@ -300,7 +307,7 @@ impl Peers {
                 Some(error) => Err(error),
                 None => {
                     link.stage = Stage::Greeting;
-                    self.greet(place)
+                    self.set_options(place).and_then(|()| self.greet(place))
                 }
             };
             if let Err(error) = greeted {
@@ -358,6 +365,9 @@ impl Peers {
                         .map_err(|error| error.to_string())
                         .and_then(|hello| self.check(&hello, dialled))
                         .inspect_err(|reason| self.complain_refused(place, reason, now))?;
+                    if dialled.is_none() {
+                        self.greet(place).map_err(|error| error.to_string())?;
+                    }
                     self.become_up(place, peer, now, step);
                 }
             }
@@ -392,10 +402,9 @@ impl Peers {
         }
         let Some(link) = &mut self.links[place] else { return };
         link.stage = Stage::Up(peer);
+        link.since = now;
         link.reader.set_limit(PEER_MESSAGE_BYTES_MAX);
-        let state = &mut self.peers[usize::from(peer.0)];
-        state.up = Some(place);
-        state.backoff = BACKOFF_MIN;
+        self.peers[usize::from(peer.0)].up = Some(place);
         self.complaints.clear();
         log::info(&format!("linked to {}", self.describe(peer)));
         step(Input::PeerUp { peer });
@@ -416,7 +425,11 @@ impl Peers {
         let Some(link) = self.links[place].take() else { return };
         if let Stage::Up(peer) = link.stage {
             log::info(&format!("lost the link to {}: {reason}", self.describe(peer)));
-            self.peers[usize::from(peer.0)].up = None;
+            let state = &mut self.peers[usize::from(peer.0)];
+            state.up = None;
+            if now.since(link.since) >= STEADY {
+                state.backoff = BACKOFF_MIN;
+            }
             step(Input::PeerDown { peer });
         } else if let Some(peer) = link.dialled {
             self.complain(now, format!("{} cannot be reached: {reason}", self.describe(peer)));
@@ -454,3 +467,6 @@ impl Peers {
         format!("{} ({})", member.name, member.peer_address)
     }
 }
+
+#[cfg(test)]
+mod tests;
