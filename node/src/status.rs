@@ -25,7 +25,7 @@ pub(crate) fn json(node: &Node) -> String {
         partition.index,
     );
     let own = node.ping();
-    let decided = own.partitions.first().map_or(0, |news| news.decided.0);
+    let decided = decided_anywhere(node);
     for (place, member) in node.config.members.iter().enumerate() {
         let id = base::NodeId(place as u16);
         let detector = node.detectors.iter().find(|detector| detector.peer == id);
@@ -64,17 +64,20 @@ fn member_json(out: &mut String, ping: Option<&Ping>, news: Option<&PartitionNew
         string(ping.map(|ping| &ping.http_address)),
         number(|news| news.decided.0),
         number(|news| news.persisted.0),
-        decided.max(number(|news| news.decided.0)).saturating_sub(applied),
+        decided.saturating_sub(applied),
         string(ping.map(|ping| &ping.version)),
     );
 }
 
-/// Entries that this node knows to be decided, itself or from a peer, and has not applied.
+/// Up to where the log is decided, as far as this node has heard from anybody.
+fn decided_anywhere(node: &Node) -> u64 {
+    let heard = node.news.values().filter_map(|ping| news_of(ping, node.partition.id)).map(|news| news.decided.0);
+    heard.fold(node.partition.replica.decided().0, u64::max)
+}
+
+/// Decided entries that this node has not applied.
 pub(crate) fn lag(node: &Node) -> u64 {
-    let partition = node.partition.id;
-    let heard = node.news.values().filter_map(|ping| news_of(ping, partition)).map(|news| news.decided.0);
-    let decided = heard.fold(node.partition.replica.decided().0, u64::max);
-    decided.saturating_sub(node.partition.applied.0)
+    decided_anywhere(node).saturating_sub(node.partition.applied.0)
 }
 
 /// A JSON string.

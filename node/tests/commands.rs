@@ -459,3 +459,76 @@ fn a_killed_connection_is_not_waited_for() {
     assert_eq!(cluster.ask(0, "GET late"), "$1\r\n1\r\n");
     assert_eq!(cluster.heard(0, OTHER), "");
 }
+
+/// Every command and subcommand, with words that nobody would write: each is answered with one whole reply.
+#[test]
+fn odd_words_are_answered() {
+    let mut cluster = alone();
+    let list = cluster.ask(0, "COMMAND LIST");
+    let own =
+        ["client", "command", "config", "function", "script", "latency", "slowlog", "acl", "module", "cluster", "info"];
+    let others = ["role", "lastsave", "bgsave", "debug", "hello", "auth", "select", "wait", "dictum", "readonly"];
+    let names = list.lines().filter(|name| own.iter().chain(&others).any(|it| name.starts_with(it)));
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    assert!(names.len() > 60, "{names:?}");
+    let long = vec![b'x'; 5000];
+    let odd: [&[u8]; 12] = [
+        b"",
+        b"0",
+        b"-1",
+        b"9223372036854775807",
+        b"*",
+        b"[a-",
+        b"\xff\xfe",
+        b"a\0b\r\n",
+        b"id",
+        b"maxage",
+        b"on",
+        &long,
+    ];
+    let mut connection = 10;
+    for name in names {
+        let start: Vec<&[u8]> = name.split('|').map(str::as_bytes).collect();
+        for place in 0..odd.len() * 4 {
+            let count = place % 4;
+            let mut words = start.clone();
+            words.extend((0..count).map(|step| odd[(place / 4 + step * 5) % odd.len()]));
+            connection += 1;
+            let id = ConnectionId(connection);
+            cluster.open(0, id);
+            let mut bytes = Vec::new();
+            wire::encode_command(&mut bytes, words.iter().copied());
+            bytes.extend_from_slice(b"CLIENT REPLY ON\r\nECHO end\r\n");
+            cluster.give(0, Input::Received { connection: id, bytes: &bytes });
+            let mut answer = cluster.hear_as(0, id);
+            for _ in 0..3000 {
+                if answer.ends_with("\r\nend\r\n") || cluster.closed.contains(&(0, id)) {
+                    break;
+                }
+                cluster.pass();
+                answer += &cluster.heard(0, id);
+            }
+            let mut parser = wire::ReplyParser::new(wire::ReplyLimits::default());
+            parser.push(answer.as_bytes());
+            let mut replies = 0;
+            while parser.next().expect("well-formed replies").is_some() {
+                replies += 1;
+            }
+            assert!(parser.is_idle() && (1..=3).contains(&replies), "{name} {count}: {answer}");
+            cluster.give(0, Input::Closed { connection: id });
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_for_at_once_is_bounded() {
+    let mut cluster = alone();
+    let many = |start: &str, word: &str, count: usize| format!("{start}{}", format!(" {word}").repeat(count));
+    assert_eq!(cluster.ask(0, &many("COMMAND INFO", "get", 1025)), "-ERR too many commands are asked for at once\r\n");
+    assert_eq!(cluster.ask(0, &many("COMMAND DOCS", "get", 1025)), "-ERR too many commands are asked for at once\r\n");
+    assert_eq!(cluster.ask(0, &many("CONFIG GET", "*", 1025)), "-ERR too many parameters are asked for at once\r\n");
+    assert_eq!(bulk(&cluster.ask(0, &many("CLIENT LIST ID", "1", 2000))).lines().count(), 1);
+    // A command within a command within a command …
+    let nested = many("COMMAND GETKEYS", "DICTUM.ONCE a", 4000);
+    assert_eq!(cluster.ask(0, &format!("{nested} SET k v")), "*1\r\n$1\r\nk\r\n");
+}

@@ -1,5 +1,6 @@
 //! `CLIENT …`: the connections of this node.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use data::spec::Group;
@@ -254,8 +255,11 @@ fn list(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
             }
         }
         [_, _, option, ids @ ..] if option.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
+            // In their order and each once, however often it is named: lines are longer than numbers.
+            let mut seen = BTreeSet::new();
             let ids: Option<Vec<ConnectionId>> = ids.iter().map(|word| parse_id(word)).collect();
-            ids.ok_or(Failure::Text("ERR Invalid client ID"))?
+            let ids = ids.ok_or(Failure::Text("ERR Invalid client ID"))?;
+            ids.into_iter().filter(|id| seen.insert(*id)).collect()
         }
         _ => return Err(Failure::Syntax),
     };

@@ -15,6 +15,8 @@ use crate::door::Config;
 const GROUP: Group = Group::Server;
 /// Longest pattern that is looked for among names.
 const PATTERN_BYTES_MAX: usize = 1024;
+/// Most patterns that are looked for at once.
+const PATTERNS_MAX: usize = 1024;
 /// Longest time that a request may be given.
 const REQUEST_TIMEOUT_MS_MAX: u64 = 3_600_000;
 /// Least of the longest value: that of Redis.
@@ -233,6 +235,9 @@ fn memory(value: &[u8], least: u64, most: u64) -> Result<u64, String> {
 }
 
 fn get(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    if words.len() > PATTERNS_MAX {
+        return Err(Failure::Text("ERR too many parameters are asked for at once"));
+    }
     let patterns = words[2..].iter().filter(|word| word.len() <= PATTERN_BYTES_MAX);
     let patterns: Vec<Glob> = patterns.map(|word| Glob::new(&word.to_ascii_lowercase())).collect();
     let chosen = SETTINGS.iter().filter(|it| patterns.iter().any(|pattern| pattern.matches(it.name.as_bytes())));

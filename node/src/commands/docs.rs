@@ -11,6 +11,8 @@ use super::{ALWAYS, Context, Entry, Run, answers, helps, spec};
 const GROUP: Group = Group::Server;
 /// Longest pattern that is looked for among names.
 const PATTERN_BYTES_MAX: usize = 1024;
+/// Most commands that are described at once, unless it is all.
+const NAMES_MAX: usize = 1024;
 
 /// The table of this family.
 pub(super) static ENTRIES: &[Entry] = &[Entry {
@@ -92,8 +94,14 @@ fn info(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     if words.len() == 2 {
         return Ok(everything());
     }
+    let names = bounded(&words[2..])?;
     let one = |name: &&[u8]| known::named(name).map_or(Reply::NilArray, details);
-    Ok(Reply::Array(words[2..].iter().map(one).collect()))
+    Ok(Reply::Array(names.iter().map(one).collect()))
+}
+
+/// A description is far larger than the name that asks for it.
+fn bounded<'a, 'b>(names: &'a [&'b [u8]]) -> Result<&'a [&'b [u8]], Failure> {
+    if names.len() <= NAMES_MAX { Ok(names) } else { Err(Failure::Text("ERR too many commands are asked for at once")) }
 }
 
 fn docs(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
@@ -101,7 +109,7 @@ fn docs(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     Ok(Reply::Map(if words.len() == 2 {
         known::all().map(pair).collect()
     } else {
-        words[2..].iter().filter_map(|name| known::named(name)).map(pair).collect()
+        bounded(&words[2..])?.iter().filter_map(|name| known::named(name)).map(pair).collect()
     }))
 }
 
@@ -118,7 +126,7 @@ fn list(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
             } else if kind.eq_ignore_ascii_case(b"aclcat") {
                 Ok(names(&|command| {
                     let mut categories = command.categories().into_iter();
-                    categories.any(|category| category[1..].as_bytes().eq_ignore_ascii_case(argument))
+                    categories.any(|category| category.as_bytes()[1..].eq_ignore_ascii_case(argument))
                 }))
             } else if kind.eq_ignore_ascii_case(b"pattern") {
                 if argument.len() > PATTERN_BYTES_MAX {
@@ -135,16 +143,20 @@ fn list(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
 }
 
 /// The whole command in `words`, and its keys.
-fn keys_in<'a>(words: &[&'a [u8]]) -> Result<(Known, Vec<&'a [u8]>), Failure> {
-    let command = known::named(words[0]).ok_or(Failure::Text("ERR Invalid command specified"))?;
-    let command = words.get(1).and_then(|word| command.subcommand(word)).unwrap_or(command);
-    if !command.spec().arity_fits(words.len()) {
-        return Err(Failure::Text("ERR Invalid number of arguments specified for command"));
-    }
-    // A command within a command: the keys are those of the inner one.
-    if command.spec().name == super::dictum::ONCE {
-        return keys_in(&words[2..]);
-    }
+fn keys_in<'a>(mut words: &[&'a [u8]]) -> Result<(Known, Vec<&'a [u8]>), Failure> {
+    // A command within a command: the keys are those of the innermost one.
+    let command = loop {
+        let name = words.first().copied().unwrap_or_default();
+        let command = known::named(name).ok_or(Failure::Text("ERR Invalid command specified"))?;
+        let command = words.get(1).and_then(|word| command.subcommand(word)).unwrap_or(command);
+        if !command.spec().arity_fits(words.len()) {
+            return Err(Failure::Text("ERR Invalid number of arguments specified for command"));
+        }
+        if command.spec().name != super::dictum::ONCE {
+            break command;
+        }
+        words = words.get(2..).unwrap_or_default();
+    };
     if command.spec().keys == Keys::None {
         return Err(Failure::Text("ERR The command has no key arguments"));
     }

@@ -108,7 +108,7 @@ fn server(context: &Context<'_>, fields: &mut Fields) {
     fields.put("process_supervised", "no");
     fields.put("run_id", identifier(&[b"run", &life[0], &life[1]]));
     fields.put("tcp_port", config::address(&node.config).1);
-    fields.put("server_time_usec", node.now.wall.0 * 1000);
+    fields.put("server_time_usec", node.now.wall.0.saturating_mul(1000));
     fields.put("uptime_in_seconds", uptime);
     fields.put("uptime_in_days", uptime / 86_400);
     fields.put("config_file", "");
