@@ -22,7 +22,9 @@ Rows: set1 set256 set50x16 get256 get50x16 kill.  Sides: redis redis-wait etcd d
 
 Every side fsyncs for real below bench/work/data, on the same disk, one side at a time; each repeat begins with
 another side. Compare figures of one run only, and only if the machine was quiet: the idle and the stolen share
-of the processors are printed before each measurement. Results go to bench/work/results as JSON and CSV."""
+of the processors are printed before each measurement. Results go to bench/work/results as JSON and CSV.
+On a machine that others use at the same time, root can at least give the processors to the bench first:
+  setsid -w sh -c 'echo -15 >/proc/self/autogroup; bench/peers'"""
 
 
 def say(text):
