@@ -70,8 +70,16 @@ fn act(world: &mut World, rng: &mut Rng, wipes: bool) {
             if world.is_up(node) {
                 world.crash(node);
             }
-            let incarnation = world.nodes[node].disk.incarnation + rng.between(1, 1000);
-            world.nodes[node].disk = Disk::empty(incarnation);
+            let disk = &mut world.nodes[node].disk;
+            if rng.chance(1, 2) {
+                // The folder is deleted.
+                *disk = Disk::empty(disk.incarnation + rng.between(1, 1000));
+            } else if disk.durable.len() > 1 {
+                // The end of the journal cannot be read.
+                let lost = rng.between(1, disk.durable.len() as u64 - 1) as usize;
+                disk.durable.truncate(disk.durable.len() - lost.min(3));
+                disk.unprovable = true;
+            }
             world.disks_whole = false;
         }
         _ if !world.is_up(node) => {
@@ -87,8 +95,9 @@ fn act(world: &mut World, rng: &mut Rng, wipes: bool) {
 /// Whether nobody else is without memory: two lost memories at once are more than a group of three survives.
 fn lossless(world: &World, node: usize) -> bool {
     (0..world.nodes.len()).filter(|other| *other != node).all(|other| {
-        let state = world.nodes[other].disk.durable.last().map(|batch| &batch.state);
-        state.is_some_and(|state| !state.recovering && !state.incarnations.is_empty())
+        let disk = &world.nodes[other].disk;
+        let state = disk.durable.last().map(|batch| &batch.state);
+        !disk.unprovable && state.is_some_and(|state| !state.recovering && !state.incarnations.is_empty())
     })
 }
 

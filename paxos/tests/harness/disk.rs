@@ -58,6 +58,8 @@ impl Disk {
         for _ in 0..batches.min(self.pending.len()) {
             let batch = self.pending.pop_front()?;
             token = Some(batch.token);
+            // From here on the journal itself says that memory was lost.
+            self.unprovable = false;
             self.durable.push(batch);
         }
         token
@@ -125,7 +127,6 @@ impl Disk {
                 log.truncate_after(from.previous().max(decided));
             }
         }
-        self.unprovable = false;
         Restored { state, log, unprovable, incarnation: self.incarnation, applied }
     }
 }

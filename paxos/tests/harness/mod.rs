@@ -277,7 +277,9 @@ impl World {
                 }
                 Output::Confirmed { round } => {
                     self.nodes[index].confirmed.push(round);
-                    self.say(format!("{name} has round {round} confirmed: the reads that waited for it may be answered"));
+                    self.say(format!(
+                        "{name} has round {round} confirmed: the reads that waited for it may be answered"
+                    ));
                 }
                 Output::Repaired => self.say(format!("{name} has its lost entries back")),
                 Output::Event(text) => {
@@ -307,7 +309,11 @@ impl World {
             } else {
                 if !self.nodes[index].fast {
                     let words = message_words(&message);
-                    self.say(format!("{name} keeps back until #{} is on disk: {name}→{} {words}", token.0, node_name(to)));
+                    self.say(format!(
+                        "{name} keeps back until #{} is on disk: {name}→{} {words}",
+                        token.0,
+                        node_name(to)
+                    ));
                 }
                 self.nodes[index].held.push_back((token, to, message));
             }
@@ -447,7 +453,10 @@ impl World {
         let replica = self.replica(index);
         let positions = replica.log().first().0..=replica.decided().0;
         let entries = positions.filter_map(|position| replica.log().get(Position(position)));
-        entries.filter(|it| !it.payload.is_empty()).map(|it| String::from_utf8_lossy(&it.payload).into_owned()).collect()
+        entries
+            .filter(|it| !it.payload.is_empty())
+            .map(|it| String::from_utf8_lossy(&it.payload).into_owned())
+            .collect()
     }
 
     /// What must hold after every turn of `index`:

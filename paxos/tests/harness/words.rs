@@ -24,7 +24,8 @@ pub fn entry_words(position: Position, entry: &Entry, expected: Option<Ballot>) 
         [] => "opening".to_owned(),
         payload => format!("{:?}", String::from_utf8_lossy(payload)),
     };
-    let ballot = if expected == Some(entry.ballot) { String::new() } else { format!(" [{}]", ballot_words(entry.ballot)) };
+    let ballot =
+        if expected == Some(entry.ballot) { String::new() } else { format!(" [{}]", ballot_words(entry.ballot)) };
     format!("{position} {payload}{ballot}")
 }
 
@@ -195,9 +196,5 @@ pub fn replica_words(replica: &Replica) -> String {
         }
     }
     let log = if words.is_empty() { "empty".to_owned() } else { words.join(", ") };
-    format!(
-        "{role:<10} promised {:<7}  decided {}  log: {log}",
-        ballot_words(replica.promised()),
-        replica.decided()
-    )
+    format!("{role:<10} promised {:<7}  decided {}  log: {log}", ballot_words(replica.promised()), replica.decided())
 }
