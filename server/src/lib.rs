@@ -8,6 +8,12 @@
 //! - the **HTTP thread** (`http`) speaks to the node through a [`bridge::Bridge`];
 //! - the **signal thread** turns SIGTERM and SIGINT into an orderly stop.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "clocks, threads and files are what this room is for"
+)]
+
 pub mod bridge;
 pub mod cli;
 pub mod dev;

@@ -1,5 +1,7 @@
 //! `dictum dev` as a user meets it: real processes, real sockets, real files.
 
+#![allow(clippy::disallowed_methods, reason = "tests of real processes use real files")]
+
 mod common;
 
 use std::net::TcpListener;

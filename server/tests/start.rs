@@ -1,5 +1,7 @@
 //! `dictum start`: one node alone, as its clients and its operator meet it.
 
+#![allow(clippy::disallowed_methods, reason = "tests of real processes use real files")]
+
 mod common;
 
 use std::io::{Read, Write};

@@ -3,6 +3,7 @@
 //! Nothing here sleeps for a fixed time and hopes: everything waits for a condition, with a generous end.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of real processes take real time")]
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Read, Write};

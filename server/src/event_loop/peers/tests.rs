@@ -52,7 +52,7 @@ impl Rig {
         let now = clock.now().time;
         let peers = Peers::new(ourselves, FIRST_TOKEN, u64::from(me), frame.messenger.clone(), now);
         // Small, so that messages come in many pieces.
-        Rig { poll, clock, listener, peers, buffer: vec![0; 1000], told: Vec::new(), _frame: frame }
+        Rig { poll, clock, listener, peers, buffer: vec![0; 16 * 1024], told: Vec::new(), _frame: frame }
     }
 
     fn turn(&mut self) {
@@ -164,7 +164,7 @@ fn strangers_are_shown_the_door() {
     let (mut listeners, members) = listeners(1);
     let listener = listeners.pop().expect("one");
     let address = listener.local_addr().expect("it is bound");
-    let mut rigs = vec![Rig::new(listener, &members, 0, 7)];
+    let mut rigs = [Rig::new(listener, &members, 0, 7)];
     let mut frame = Vec::new();
     FrameWriter::append(&mut frame, |out| out.extend_from_slice(b"not a greeting")).expect("not empty");
     let impostor = Hello { version: 1, cluster: 7, node: "n0".to_owned(), id: NodeId(0), incarnation: 2 };

@@ -1,0 +1,100 @@
+//! Step 3 of a turn: what other threads have to say.
+
+use std::sync::atomic::Ordering;
+
+use base::Now;
+use node::{ConnectionId, Input};
+
+use super::{Control, EventLoop, STOP_TIMEOUT};
+use crate::bridge::Request;
+use crate::log;
+
+impl EventLoop {
+    /// Step 3 of a turn. True if there was anything but progress of the disk.
+    pub(super) fn take_news(&mut self, now: Now) -> bool {
+        let mut others = false;
+        if self.requests.waiting() {
+            others = true;
+            let mut requests = std::mem::take(&mut self.taken_requests);
+            self.requests.take(&mut requests);
+            for request in requests.drain(..) {
+                self.on_request(request, now);
+            }
+            self.taken_requests = requests;
+        }
+        if self.messenger.filled.swap(false, Ordering::SeqCst) {
+            others = true;
+            while let Ok(control) = self.controls.try_recv() {
+                self.on_control(control, now);
+            }
+        }
+        self.tell_persisted(now);
+        others
+    }
+
+    fn tell_persisted(&mut self, now: Now) {
+        let persisted = self.journal.persisted();
+        if persisted > self.persisted {
+            self.persisted = persisted;
+            self.node.step(now, Input::Persisted { number: persisted }, &mut self.outbox);
+        }
+    }
+
+    fn on_request(&mut self, request: Request, now: Now) {
+        match request {
+            Request::Open { connection, description, line } => {
+                self.virtual_clients.insert(connection, line);
+                let local_address = self.http_address.clone();
+                let connection = ConnectionId(connection);
+                let opened = Input::Opened { connection, address: description, local_address };
+                self.node.step(now, opened, &mut self.outbox);
+            }
+            Request::Send { connection, bytes } => {
+                if let Some(line) = self.virtual_clients.get(&connection) {
+                    line.consumed(bytes.len());
+                    let received = Input::Received { connection: ConnectionId(connection), bytes: &bytes };
+                    self.node.step(now, received, &mut self.outbox);
+                }
+            }
+            Request::Close { connection } => self.remove_virtual(connection, now),
+        }
+    }
+
+    pub(super) fn remove_virtual(&mut self, connection: u64, now: Now) {
+        if self.virtual_clients.remove(&connection).is_some() {
+            self.node.step(now, Input::Closed { connection: ConnectionId(connection) }, &mut self.outbox);
+            self.unfinished = true;
+        }
+    }
+
+    fn on_control(&mut self, control: Control, now: Now) {
+        match control {
+            Control::Stop => {
+                log::info("stopping: handing over");
+                self.stop_at.get_or_insert(now.time + STOP_TIMEOUT);
+                self.node.step(now, Input::Stop, &mut self.outbox);
+            }
+            Control::DiskFull(full) => {
+                if full {
+                    log::error(&format!(
+                        "no room left on the disk of {}: this node takes no writes until there is room again; \
+                         reads go on. Free some space or enlarge the disk",
+                        self.disk.path().display()
+                    ));
+                }
+                self.node.step(now, Input::DiskFull(full), &mut self.outbox);
+            }
+            Control::Snapshot(position, Ok(())) => {
+                self.node.step(now, Input::SnapshotSaved { position }, &mut self.outbox);
+            }
+            Control::Snapshot(position, Err(error)) => {
+                log::warning(&format!("the snapshot at {position} could not be written: {error}"));
+                let failed = Input::SnapshotFailed { position, reason: error.to_string() };
+                self.node.step(now, failed, &mut self.outbox);
+            }
+            Control::Resolved(peer, address) => {
+                self.peers.dial_address(peer, address, self.poll.registry(), now.time);
+            }
+        }
+    }
+}
