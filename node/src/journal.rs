@@ -23,10 +23,6 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
     pub(crate) fn start(&mut self) {
         self.bytes.push(START);
     }

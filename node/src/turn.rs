@@ -24,6 +24,8 @@ const SNAPSHOT_AGAIN_AFTER: Duration = Duration::from_secs(5);
 const STOP_STEP_MAX: Duration = Duration::from_secs(2);
 /// How often a leader with a full disk tries to give its leadership away.
 const ESCAPE_EVERY: Duration = Duration::from_secs(1);
+/// Records of a flushed store that are freed at each tick: some hundred microseconds' work.
+const SWEEP_MAX: usize = 1000;
 /// A turn settles within a few passes: each pass answers what the one before it made answerable.
 const PASSES_MAX: usize = 8;
 
@@ -33,7 +35,7 @@ const UNKNOWN: &str = "UNKNOWN the outcome was not known in time; the command ma
 impl Node {
     pub(crate) fn end_turn(&mut self, out: &mut Outbox) {
         if self.now.time >= self.next_tick {
-            self.tick(out);
+            self.tick();
         }
         for _ in 0..PASSES_MAX {
             self.apply_decided();
@@ -95,7 +97,7 @@ impl Node {
         self.partition.on_persisted(time, number, &mut self.batch, &mut self.wishes);
     }
 
-    fn tick(&mut self, out: &mut Outbox) {
+    fn tick(&mut self) {
         let time = self.now.time;
         self.next_tick = time + TICK_EVERY;
         self.tell_replica();
@@ -117,8 +119,8 @@ impl Node {
             self.next_escape = time + ESCAPE_EVERY;
             self.step_replica(Step::HandOver);
         }
+        self.partition.tree.sweep(SWEEP_MAX);
         self.stats.sample(self.now);
-        let _ = out;
     }
 
     /// The leader proposes the removal of keys whose time is up by its clock.
