@@ -118,6 +118,12 @@ fn connections_are_closed() {
     assert_eq!(cluster.closed, [(0, OTHER)]);
     assert_eq!(cluster.ask(0, "CLIENT KILL 127.0.0.1:50003"), "+OK\r\n");
     assert_eq!(cluster.closed, [(0, OTHER), (0, three)]);
+    // A half-read command shows.
+    cluster.open(0, ConnectionId(4));
+    cluster.give(0, Input::Received { connection: ConnectionId(4), bytes: b"*2\r\n$4\r\nECHO\r\n$100\r\nabc" });
+    let answer = cluster.ask(0, "CLIENT LIST ID 4");
+    assert!(bulk(&answer).contains(" cmd=NULL ") && !bulk(&answer).contains(" qbuf=0 "), "{answer}");
+    assert_eq!(cluster.ask(0, "CLIENT KILL ID 4"), ":1\r\n");
     // Not itself, unless it is said so.
     assert_eq!(cluster.ask(0, "CLIENT KILL TYPE normal"), ":0\r\n");
     assert_eq!(cluster.ask(0, "CLIENT KILL TYPE normal SKIPME no"), ":1\r\n");
@@ -377,6 +383,7 @@ fn a_shutdown_must_make_sense() {
     transcript(
         &mut cluster,
         &[
+            ("WAIT 0 9223372036854775807", ":0"),
             ("SHUTDOWN x", "-ERR syntax error"),
             ("SHUTDOWN SAVE NOSAVE", "-ERR syntax error"),
             ("SHUTDOWN ABORT NOW", "-ERR syntax error"),

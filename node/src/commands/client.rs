@@ -189,9 +189,14 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
         flags.push('N');
     }
     let seconds_since = |time| node.now.time.since(time).as_secs();
-    let held = session.parser.as_ref().map_or(0, |parser| parser.held_bytes());
-    let read = session.backlog.len() + held;
-    let room = session.backlog.capacity() - session.backlog.len();
+    // What the parser holds belongs to a half-read command, or is room for the next.
+    let (half_read, spare) = match &session.parser {
+        Some(parser) if parser.is_idle() => (0, parser.held_bytes()),
+        Some(parser) => (parser.held_bytes(), 0),
+        None => (0, 0),
+    };
+    let read = session.backlog.len() + half_read;
+    let room = session.backlog.capacity() - session.backlog.len() + spare;
     let waiting = session.pending_bytes() + session.read_bytes.len();
     let queued = session.queue.as_ref().map_or(0, |queue| queue.bytes);
     let (output, output_room) = (session.out.len(), session.out.capacity());
