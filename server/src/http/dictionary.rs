@@ -79,14 +79,13 @@ pub(super) async fn get_value(State(api): State<Arc<Api>>, uri: Uri) -> Result<J
     tag = "dictionary",
     params(
         ("Idempotency-Key" = Option<String>, Header,
-            description = "The request may be repeated under this key and is carried out once."),
+            description = "The same request may be repeated under this key and is carried out once."),
     ),
     request_body(content = InsertBody, content_type = "application/json"),
     responses(
         (status = 200, description = "Stored: decided by a majority and on its disks.", body = Stored),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 413, description = "The value is longer than the server stores.", body = Problem),
-        (status = 422, description = "The Idempotency-Key was used for another request.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
 )]
@@ -109,7 +108,6 @@ pub(super) async fn insert_or_update(State(api): State<Arc<Api>>, request: Reque
             let message = format!("{} is stored: decided by a majority and on its disks.", shown(&insert.key));
             Ok(Json(Stored { key: JsonBytes(insert.key), revision: revision.unsigned_abs(), message }))
         }
-        _ if once.is_some() => Err(Problem::key_reused()),
         other => Err(Problem::from_failure(strange("DICTUM.SET", &other), Access::Write)),
     }
 }

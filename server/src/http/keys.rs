@@ -84,7 +84,7 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: Head
         ("If-Match" = Option<String>, Header, description = "Store only if the revision is one of these (* for any)."),
         ("If-None-Match" = Option<String>, Header, description = "Store only if the revision is none of these (* if there is no such key)."),
         ("Idempotency-Key" = Option<String>, Header,
-            description = "The request may be repeated under this key and is carried out once. \
+            description = "The same request may be repeated under this key and is carried out once. \
             With it, a condition may be only `If-Match` with one tag, or `If-None-Match: *`."),
     ),
     request_body(content = RawBytes, content_type = "application/octet-stream", description = "The value."),
@@ -93,7 +93,7 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: Head
             headers(("ETag" = String, description = "The new revision, in quotes."))),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
-        (status = 422, description = "The Idempotency-Key was used for another request.", body = Problem),
+        (status = 422, description = "The condition is too complex to go with an Idempotency-Key. Nothing was done.", body = Problem),
         (status = 413, description = "The value is longer than the server stores.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
@@ -116,7 +116,6 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Re
         Value::Integer(revision @ 1..) => {
             Ok((StatusCode::NO_CONTENT, [(header::ETAG, etag(revision.unsigned_abs()))]).into_response())
         }
-        _ if once.is_some() => Err(Problem::key_reused()),
         other => Err(Problem::from_failure(strange("DICTUM.SET", &other), Access::Write)),
     }
 }
@@ -133,14 +132,14 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Re
         ("If-Match" = Option<String>, Header, description = "Remove only if the revision is one of these (* for any)."),
         ("If-None-Match" = Option<String>, Header, description = "Remove only if the revision is none of these."),
         ("Idempotency-Key" = Option<String>, Header,
-            description = "The request may be repeated under this key and is carried out once. \
+            description = "The same request may be repeated under this key and is carried out once. \
             With it, a condition may be only `If-Match` with one tag."),
     ),
     responses(
         (status = 204, description = "Removed: decided by a majority and on its disks."),
         (status = 404, description = "There is no such key.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
-        (status = 422, description = "The Idempotency-Key was used for another request.", body = Problem),
+        (status = 422, description = "The condition is too complex to go with an Idempotency-Key. Nothing was done.", body = Problem),
     )
 )]
 pub(super) async fn delete_key(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
@@ -152,7 +151,6 @@ pub(super) async fn delete_key(State(api): State<Arc<Api>>, uri: Uri, headers: H
         Value::Integer(1) => Ok(StatusCode::NO_CONTENT.into_response()),
         Value::Integer(0) if conditions.judge(None) == Verdict::Mismatch => Err(Problem::precondition_failed()),
         Value::Integer(0) => Err(no_such_key(&key)),
-        _ if once.is_some() => Err(Problem::key_reused()),
         other => Err(Problem::from_failure(strange("DICTUM.DEL", &other), Access::Write)),
     }
 }
@@ -247,7 +245,9 @@ fn parse_ttl(text: &[u8]) -> Result<u64, Problem> {
 fn once_of<'a>(headers: &'a HeaderMap, conditions: &Conditions) -> Result<Option<&'a [u8]>, Problem> {
     let once = idempotency_key(headers)?;
     if once.is_some() && conditions.plan() == Plan::LookFirst {
-        return Err(Problem::bad_request(
+        return Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "CONDITION_TOO_COMPLEX",
             "With Idempotency-Key, a condition may be only If-Match with one tag, or If-None-Match: *.",
         ));
     }

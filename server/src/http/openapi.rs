@@ -63,11 +63,9 @@ pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) ->
                 match parameter.name.as_str() {
                     "If-Match" | "If-None-Match" => {
                         schema.pattern = Some(conditions::PATTERN.to_owned());
-                        schema.max_length = Some(conditions::HEADER_BYTES_MAX);
                     }
                     "Idempotency-Key" => {
                         schema.pattern = Some(request::IDEMPOTENCY_KEY_PATTERN.to_owned());
-                        schema.max_length = Some(request::IDEMPOTENCY_KEY_BYTES_MAX);
                     }
                     _ => {}
                 }

@@ -63,15 +63,6 @@ impl Problem {
         )
     }
 
-    /// 422: what is remembered under the idempotency key is the reply to another kind of request.
-    pub(super) fn key_reused() -> Problem {
-        Problem::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "IDEMPOTENCY_KEY_REUSED",
-            "Another request was carried out under this Idempotency-Key. Nothing was done; use another key.",
-        )
-    }
-
     /// 500: the node answered what it never should.
     pub(super) fn internal(message: impl Into<String>) -> Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", message)

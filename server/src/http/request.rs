@@ -31,7 +31,7 @@ const BUDGET_BYTES: usize = 256 * 1024 * 1024;
 const PERMIT_BYTES: usize = 1024;
 
 /// Longest `Idempotency-Key`, in bytes.
-pub(super) const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
 
 /// The memory that large bodies and replies share.
 pub(super) struct Budget(Arc<Semaphore>);
@@ -197,7 +197,7 @@ pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, Prob
 }
 
 /// What the key may be, for the description: it neither begins nor ends with a space, which HTTP would drop.
-pub(super) const IDEMPOTENCY_KEY_PATTERN: &str = "^[!-~]([ -~]*[!-~])?$";
+pub(super) const IDEMPOTENCY_KEY_PATTERN: &str = "^[!-~]([ -~]{0,254}[!-~])?$";
 
 #[cfg(test)]
 mod tests {
