@@ -123,8 +123,8 @@ const fn container(
 }
 
 /// The subcommand HELP of a container; `name` is the whole name.
-const fn helps(name: &'static str, group: Group) -> Entry {
-    answers(spec(name, 2, group, "5.0.0", "Lists the subcommands.", ""), ALWAYS, help)
+const fn helps(name: &'static str, group: Group, marks: Marks) -> Entry {
+    answers(spec(name, 2, group, "5.0.0", "Lists the subcommands.", ""), marks, help)
 }
 
 /// All tables, one per family.

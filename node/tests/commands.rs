@@ -158,6 +158,7 @@ fn commands_are_described() {
                 "*1 | *10 | $9 | client|id | :2 | *3 | +noscript | +loading | +stale | :0 | :0 | :0 | *2 | +@slow | +@connection | \
                  *0 | *0 | *0",
             ),
+            ("COMMAND INFO object|nosuch", "*1 | *-1"),
             (
                 "COMMAND DOCS get nosuch",
                 "*2 | $3 | get | *10 | $7 | summary | $34 | Returns the string value of a key. | $5 | since | $5 | 1.0.0 | $5 | \

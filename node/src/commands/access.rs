@@ -4,7 +4,7 @@ use data::spec::Group;
 use data::{Failure, Reply};
 
 use super::known;
-use super::{ADMIN, Context, Entry, answers, container, helps, spec};
+use super::{ADMIN, ALWAYS, Context, Entry, answers, container, helps, spec};
 
 const GROUP: Group = Group::Server;
 
@@ -32,7 +32,7 @@ static SUBCOMMANDS: &[Entry] = &[
         &["noscript", "loading", "stale"],
         who_am_i,
     ),
-    helps("acl|help", GROUP),
+    helps("acl|help", GROUP, ALWAYS),
 ];
 
 /// The categories of Redis.

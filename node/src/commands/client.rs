@@ -6,7 +6,7 @@ use std::fmt::Write;
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ADMIN, Context, Entry, Local, Marks, answers, connection, container, helps, spec, special};
+use super::{ADMIN, ALWAYS, Context, Entry, Local, Marks, answers, connection, container, helps, spec, special};
 use crate::door::ConnectionId;
 use crate::node::Node;
 use crate::session::{ReplyMode, Session};
@@ -87,7 +87,7 @@ static SUBCOMMANDS: &[Entry] = &[
         OWN,
         tracking_info,
     ),
-    helps("client|help", GROUP),
+    helps("client|help", GROUP, ALWAYS),
 ];
 
 fn caching(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {

@@ -9,7 +9,7 @@ use data::algorithms::glob::Glob;
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ADMIN, Context, Entry, answers, container, helps, spec};
+use super::{ADMIN, ALWAYS, Context, Entry, answers, container, helps, spec};
 use crate::door::Config;
 
 const GROUP: Group = Group::Server;
@@ -64,7 +64,7 @@ static SUBCOMMANDS: &[Entry] = &[
         ADMIN,
         set,
     ),
-    helps("config|help", GROUP),
+    helps("config|help", GROUP, ALWAYS),
 ];
 
 /// One setting.

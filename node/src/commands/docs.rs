@@ -78,7 +78,7 @@ static SUBCOMMANDS: &[Entry] = &[
         CONNECTION,
         list,
     ),
-    helps("command|help", GROUP),
+    helps("command|help", GROUP, CONNECTION),
 ];
 
 /// `COMMAND` alone: details of every command.
@@ -157,7 +157,7 @@ fn keys_in<'a>(mut words: &[&'a [u8]]) -> Result<(Known, Vec<&'a [u8]>), Failure
         }
         words = words.get(2..).unwrap_or_default();
     };
-    if command.spec().keys == Keys::None {
+    if command.key_places() == Keys::None {
         return Err(Failure::Text("ERR The command has no key arguments"));
     }
     let keys = command.keys(words);
@@ -203,7 +203,7 @@ fn pair(key: &'static str, value: Reply) -> (Reply, Reply) {
 /// One item of `COMMAND INFO`.
 fn details(command: Known) -> Reply {
     let spec = command.spec();
-    let (first, last, step) = spec.keys.positions();
+    let (first, last, step) = command.key_places().positions();
     let subcommands = command.subcommands();
     Reply::Array(vec![
         Reply::bulk(spec.name),
@@ -230,7 +230,7 @@ fn key_specification(command: Known) -> Option<Reply> {
         Reply::Map(vec![pair("type", Reply::bulk(kind)), pair("spec", Reply::Map(spec))])
     };
     let number = |key: &'static str, value: i64| pair(key, Reply::Integer(value));
-    let (begin, find) = match command.spec().keys {
+    let (begin, find) = match command.key_places() {
         Keys::None => return None,
         Keys::Range { first, last, step } => {
             // A positive last is counted from the first.

@@ -2,7 +2,7 @@
 
 use data::Spec;
 use data::commands::COMMANDS;
-use data::spec::Group;
+use data::spec::{Group, Keys};
 
 use super::{Entry, Marks, Run, last_name};
 
@@ -59,14 +59,20 @@ impl Known {
     /// The flags by the names that `COMMAND INFO` uses.
     pub(super) fn flags(self) -> Vec<&'static str> {
         match self {
-            Known::OnKeys(spec) => spec.flags.names(),
+            Known::OnKeys(spec) if spec.subcommands.is_empty() => spec.flags.names(),
+            Known::OnKeys(_) => Vec::new(),
             Known::Own(entry) => entry.marks.iter().copied().filter(|mark| !mark.starts_with('@')).collect(),
         }
     }
 
     /// The access-control categories, with `@`.
     pub(super) fn categories(self) -> Vec<&'static str> {
-        let Known::Own(entry) = self else { return self.spec().categories() };
+        // A container is only a name: what it does is its subcommands' affair.
+        let entry = match self {
+            Known::OnKeys(spec) if spec.subcommands.is_empty() => return spec.categories(),
+            Known::OnKeys(_) => return vec!["@slow"],
+            Known::Own(entry) => entry,
+        };
         let marks: Marks = entry.marks;
         let has = |mark: &str| marks.contains(&mark);
         let mut categories = Vec::new();
@@ -81,7 +87,7 @@ impl Known {
         add(!has("fast"), "@slow");
         add(has("blocking"), "@blocking");
         add(has("admin"), "@dangerous");
-        // A container is only a name: the categories are those of its subcommands.
+        // COMMAND is a container that can stand alone.
         let is_name = matches!(entry.run, Run::Container(_)) && entry.spec.arity == -2;
         add(entry.spec.group == Group::Connection && !is_name, "@connection");
         add(entry.spec.group == Group::Transactions, "@transaction");
@@ -91,6 +97,14 @@ impl Known {
             }
         }
         categories
+    }
+
+    /// Which words are keys; of a container none, its subcommands differ.
+    pub(super) fn key_places(self) -> Keys {
+        match self {
+            Known::OnKeys(spec) if !spec.subcommands.is_empty() => Keys::None,
+            _ => self.spec().keys,
+        }
     }
 
     /// The keys among `words`.

@@ -6,7 +6,7 @@
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ADMIN, Context, Entry, Marks, answers, container, helps, spec};
+use super::{ADMIN, ALWAYS, Context, Entry, Marks, answers, container, helps, spec};
 
 const GROUP: Group = Group::Server;
 const SLOW: Marks = &["admin", "loading", "stale"];
@@ -49,7 +49,7 @@ static LATENCY: &[Entry] = &[
         ADMIN,
         |_, _| Ok(Reply::Integer(0)),
     ),
-    helps("latency|help", GROUP),
+    helps("latency|help", GROUP, ALWAYS),
 ];
 
 static SLOWLOG: &[Entry] = &[
@@ -58,7 +58,7 @@ static SLOWLOG: &[Entry] = &[
         Ok(Reply::Integer(0))
     }),
     answers(spec("slowlog|reset", 2, GROUP, "2.2.12", "Forgets the slow commands.", ""), SLOW, |_, _| Ok(Reply::Ok)),
-    helps("slowlog|help", GROUP),
+    helps("slowlog|help", GROUP, ALWAYS),
 ];
 
 fn graph(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {

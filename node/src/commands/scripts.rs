@@ -8,6 +8,7 @@ use super::{Context, Entry, Marks, answers, container, helps, spec};
 const GROUP: Group = Group::Server;
 const READS: Marks = &["noscript", "@scripting"];
 const WRITES: Marks = &["write", "noscript", "@scripting"];
+const HELP: Marks = &["loading", "stale", "@scripting"];
 const BUSY: Marks = &["noscript", "allow_busy", "@scripting"];
 
 /// The table of this family.
@@ -39,7 +40,7 @@ static FUNCTION: &[Entry] = &[
         BUSY,
         stats,
     ),
-    helps("function|help", GROUP),
+    helps("function|help", GROUP, HELP),
 ];
 
 static SCRIPT: &[Entry] = &[
@@ -50,7 +51,7 @@ static SCRIPT: &[Entry] = &[
     ),
     answers(spec("script|flush", -2, GROUP, "2.6.0", "Forgets all scripts.", "[ASYNC | SYNC]"), READS, flush),
     answers(spec("script|kill", 2, GROUP, "2.6.0", "Ends the script that runs.", ""), BUSY, not_busy),
-    helps("script|help", GROUP),
+    helps("script|help", GROUP, HELP),
 ];
 
 fn flush(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {

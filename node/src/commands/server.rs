@@ -3,7 +3,7 @@
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ADMIN, Context, Entry, Local, Run, answers, container, helps, spec, special};
+use super::{ADMIN, ALWAYS, Context, Entry, Local, Run, answers, container, helps, spec, special};
 use crate::door::Level;
 use crate::node::{Node, news_of};
 use crate::session::Session;
@@ -98,7 +98,7 @@ static MODULE: &[Entry] = &[
     answers(spec("module|list", 2, GROUP, "4.0.0", "Lists the modules.", ""), &["admin", "noscript"], |_, _| {
         Ok(Reply::Array(Vec::new()))
     }),
-    helps("module|help", GROUP),
+    helps("module|help", GROUP, ALWAYS),
 ];
 
 fn time(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
