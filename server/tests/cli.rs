@@ -1,5 +1,7 @@
 //! `dictum cli` and `dictum status` as processes, against a server of the test's own.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of processes has clocks and threads")]
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

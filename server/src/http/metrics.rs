@@ -45,6 +45,17 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
     ("expired_keys", "dictum_expired_keys_total", "counter", "Keys that reached their deadline."),
     ("keyspace_hits", "dictum_keyspace_hits_total", "counter", "Reads of keys that existed."),
     ("keyspace_misses", "dictum_keyspace_misses_total", "counter", "Reads of keys that did not exist."),
+    ("dictum_log_bytes", "dictum_log_bytes", "gauge", "Bytes of log that the node keeps."),
+    ("dictum_writes_waiting", "dictum_writes_waiting", "gauge", "Writes that wait for their outcome."),
+    ("dictum_reads_waiting", "dictum_reads_waiting", "gauge", "Reads that wait for a confirmation."),
+    ("dictum_reads", "dictum_reads_total", "counter", "Reads answered since the start."),
+    (
+        "dictum_commands_applied",
+        "dictum_commands_applied_total",
+        "counter",
+        "Commands applied from the log since the start.",
+    ),
+    ("dictum_peer_messages_received", "dictum_peer_messages_total", "counter", "Messages received from other nodes."),
 ];
 
 /// Upper bounds of the latency histogram, in seconds.

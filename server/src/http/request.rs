@@ -231,7 +231,10 @@ mod tests {
         runtime.block_on(async {
             let budget = Budget::new(0);
             let soon = Instant::now();
-            let first = budget.take(BUDGET_BYTES, soon).await.ok().expect("all of it is free");
+            let first = budget
+                .take(BUDGET_BYTES, soon)
+                .await
+                .unwrap_or_else(|problem| panic!("all of it is free: {problem:?}"));
             assert!(budget.take(SMALL_BYTES, soon).await.is_ok(), "small ones are not counted");
             let refused = budget.take(SMALL_BYTES + 1, soon).await.err().expect("nothing is free");
             assert_eq!((refused.status, refused.code.as_str()), (StatusCode::SERVICE_UNAVAILABLE, "BUSY"));
