@@ -1,6 +1,6 @@
 //! Thousands of drawn schedules: three or five replicas, messages lost, doubled and overtaken, crashes, slow disks, wrong
 //! failure detectors, several inputs in one turn. After every turn [`World::check`] asserts agreement, immutability,
-//! leader completeness and durability. The larger simulator is in the room `sim`; this one takes a second and fits in one page.
+//! leader completeness, durability and the freshness of confirmed reads. The larger simulator is in the room `sim`; this one takes a second and fits in one page.
 
 mod harness;
 
@@ -37,7 +37,8 @@ fn act(world: &mut World, rng: &mut Rng, wipes: bool) {
             world.sync_some(node, batches);
         }
         55..=74 => world.tick_only(node, Duration::from_millis(rng.between(1, 120))),
-        75..=84 => {
+        75..=77 => world.ask(node),
+        78..=84 => {
             let leader = world.leader().unwrap_or(node);
             if world.is_up(leader) {
                 let inputs = (0..rng.between(1, 3)).map(|_| proposal(rng)).collect();

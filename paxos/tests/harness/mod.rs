@@ -84,6 +84,9 @@ pub struct World {
     pub seed: u64,
     /// The rare branches that were reached.
     pub probes: BTreeSet<&'static str>,
+    /// Linearizable reads that wait: who was asked under which ballot, the round, the position that the read will see, and
+    /// the last position that was decided by anybody when it was asked.
+    asked: Vec<(usize, Ballot, u64, u64, u64)>,
     truth: BTreeMap<u64, Truth>,
 }
 
@@ -134,6 +137,7 @@ impl World {
             disks_whole: true,
             seed,
             probes: BTreeSet::new(),
+            asked: Vec::new(),
             truth: BTreeMap::new(),
         }
     }
@@ -276,6 +280,7 @@ impl World {
                     }
                 }
                 Output::Confirmed { round } => {
+                    self.check_reads(index, round);
                     self.nodes[index].confirmed.push(round);
                     self.say(format!(
                         "{name} has round {round} confirmed: the reads that waited for it may be answered"
@@ -457,6 +462,29 @@ impl World {
             .filter(|it| !it.payload.is_empty())
             .map(|it| String::from_utf8_lossy(&it.payload).into_owned())
             .collect()
+    }
+
+    /// A linearizable read asks a replica that believes to lead.
+    pub fn ask(&mut self, index: usize) {
+        let before = self.truth.last_key_value().map_or(0, |(position, _)| *position);
+        let Some(replica) = &mut self.nodes[index].replica else { return };
+        let (Some(round), Some(ballot)) = (replica.request_confirmation(), replica.leads()) else { return };
+        let sees = replica.decided().max(replica.opening().unwrap_or_default());
+        self.asked.push((index, ballot, round, sees.0, before));
+        self.turn(index, Vec::new());
+    }
+
+    /// A confirmed read sees everything that was decided when it was asked.
+    fn check_reads(&mut self, index: usize, confirmed: u64) {
+        let leads = self.replica(index).leads();
+        for (_, ballot, round, sees, before) in self.asked.iter().filter(|asked| asked.0 == index) {
+            let answered = Some(*ballot) == leads && *round <= confirmed;
+            assert!(
+                !answered || sees >= before,
+                "a read at {sees} is confirmed although {before} was decided before it"
+            );
+        }
+        self.asked.retain(|(node, _, round, _, _)| *node != index || *round > confirmed);
     }
 
     /// What must hold after every turn of `index`:
