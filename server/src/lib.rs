@@ -20,6 +20,7 @@ pub mod dev;
 pub mod http;
 pub mod log;
 pub mod options;
+pub mod sim_command;
 pub mod start;
 pub mod status;
 

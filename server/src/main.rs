@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use server::options::StartArguments;
-use server::{cli, dev, start, status};
+use server::sim_command::SimArguments;
+use server::{cli, dev, sim_command, start, status};
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
 #[global_allocator]
@@ -30,6 +31,8 @@ enum Command {
     Status(status::StatusArguments),
     /// An interactive client.
     Cli(cli::CliArguments),
+    /// Runs whole clusters in one thread under drawn faults, and checks that they keep their promises.
+    Sim(Box<SimArguments>),
 }
 
 fn main() -> ExitCode {
@@ -38,5 +41,6 @@ fn main() -> ExitCode {
         Command::Start(arguments) => start::run(*arguments),
         Command::Status(arguments) => status::run(arguments),
         Command::Cli(arguments) => cli::run(arguments),
+        Command::Sim(arguments) => sim_command::run(*arguments),
     }
 }
