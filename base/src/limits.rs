@@ -28,6 +28,8 @@ pub const CONNECTION_PENDING_MAX: usize = 16 * 1024;
 pub const CONNECTION_PENDING_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most bytes of replies that a connection may leave unread before it is cut off.
 pub const CONNECTION_OUTPUT_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Bytes of replies that a connection gets in one turn before the rest is left to the next one.
+pub const TURN_OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most client connections of a node unless configured otherwise: that of Redis.
 pub const CONNECTIONS_DEFAULT: usize = 10_000;
 /// Most commands queued by one MULTI.

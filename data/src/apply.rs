@@ -39,7 +39,7 @@ pub fn apply(tree: &mut Tree, context: &EntryContext, args: &[&[u8]]) -> Applied
 
 /// Applies `MULTI … EXEC`: all commands in order, or none if a watched key has another revision than it had.
 ///
-/// A watched key that did not exist has revision 0. A command that fails answers its error and the others go on.
+/// Revisions are those of [`watch_revision`]. A command that fails answers its error and the others go on.
 pub fn apply_transaction(
     tree: &mut Tree,
     context: &EntryContext,
@@ -48,7 +48,7 @@ pub fn apply_transaction(
 ) -> Applied {
     let mut transaction = Transaction::new(tree, context);
     for (key, revision) in watches {
-        if transaction.tree().revision_of(key) != *revision {
+        if transaction.tree().watch_revision(key) != *revision {
             return Applied { reply: Reply::NilArray, changes: transaction.into_changes() };
         }
     }
@@ -88,12 +88,20 @@ pub fn read(view: &View<'_>, args: &[&[u8]]) -> Reply {
 /// Answers `MULTI … EXEC` of reads alone, all at the same state.
 pub fn read_transaction(view: &View<'_>, watches: &[(&[u8], Revision)], commands: &[&[&[u8]]]) -> Reply {
     for (key, revision) in watches {
-        let now = view.get(KeyRef::new(key)).map_or(Revision(0), |record| record.revision);
-        if now != *revision {
+        if watch_revision(view, key) != *revision {
             return Reply::NilArray;
         }
     }
     Reply::Array(commands.iter().map(|args| read(view, args)).collect())
+}
+
+/// What `WATCH` remembers of a key: see [`Tree::watch_revision`]. Notes if the key's time is up by the view's clock only.
+#[must_use]
+pub fn watch_revision(view: &View<'_>, key: &[u8]) -> Revision {
+    match view.get(KeyRef::new(key)) {
+        Some(record) => record.revision,
+        None => view.tree().watch_revision(key),
+    }
 }
 
 /// What became of `DICTUM.ONCE id`, if it is remembered.

@@ -5,7 +5,7 @@
 //! has the first n blocks goes on with block n ([`Image::skip_blocks`]).
 //!
 //! ```text
-//! block 0:         | version: 1 byte = 1 | time | revision | expired | records | outcomes |
+//! block 0:         | version: 1 byte = 1 | time | revision | expired | records | outcomes | removals: 1024 revisions |
 //! record blocks:   | 'R' | records: key, deadline + 1 or 0, revision, type, value … |      in store order
 //! outcome blocks:  | 'O' | id, reply … |                                                   oldest first
 //! ```
@@ -15,6 +15,7 @@
 use crate::blob::Blob;
 use crate::codec::{Reader, put_bytes, put_number, put_record, put_reply};
 use crate::once::OnceTable;
+use crate::removals::{CLASSES, Removals};
 use crate::store::{MapStore, OrderedRead, OrderedStore, StoreKey};
 use crate::tree::Tree;
 use base::checksum::xxh3;
@@ -49,6 +50,7 @@ pub struct Image {
     time: WallTime,
     revision: Revision,
     expired: u64,
+    removals: Removals,
     block_bytes: usize,
     at: Place,
 }
@@ -74,6 +76,7 @@ impl Tree {
             time: self.time,
             revision: self.revision,
             expired: self.expired,
+            removals: self.removals.clone(),
             block_bytes: SNAPSHOT_BLOCK_BYTES_TARGET,
             at: Place::Header,
         }
@@ -123,6 +126,7 @@ impl Image {
                 put_number(out, self.expired);
                 put_number(out, self.store.len());
                 put_number(out, self.once.len() as u64);
+                self.removals.classes().iter().for_each(|revision| put_number(out, revision.0));
                 if self.store.is_empty() { self.first_outcomes() } else { Place::Records(None) }
             }
             Place::Records(after) => {
@@ -215,6 +219,13 @@ impl Restorer {
                 return Err(Malformed("a count is out of range"));
             }
             self.promised = Some((reader.number()?, reader.number()?));
+            for class in 0..CLASSES {
+                let revision = Revision(reader.number()?);
+                if revision > self.tree.revision {
+                    return Err(Malformed("a removal is newer than the state"));
+                }
+                self.tree.removals.restore(class, revision);
+            }
             return if reader.is_at_end() { Ok(()) } else { Err(Malformed("its first block is too long")) };
         }
         while !reader.is_at_end() {

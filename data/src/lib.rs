@@ -26,6 +26,7 @@ pub mod commands;
 pub mod failure;
 pub mod image;
 pub mod once;
+mod removals;
 pub mod reply;
 pub mod spec;
 pub mod store;
@@ -37,6 +38,7 @@ pub mod view;
 
 pub use apply::{
     Applied, EntryContext, apply, apply_once, apply_transaction, expire_due, outcome, read, read_transaction,
+    watch_revision,
 };
 pub use args::Args;
 pub use blob::Blob;

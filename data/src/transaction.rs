@@ -217,6 +217,11 @@ impl<'a> Transaction<'a> {
     fn record_change(&mut self, key: Blob, kind: ChangeKind) -> Revision {
         let revision = self.tree.revision.next();
         self.tree.revision = revision;
+        match kind {
+            ChangeKind::Deleted | ChangeKind::Expired => self.tree.removals.note(&key, revision),
+            ChangeKind::Flushed => self.tree.removals.note_all(revision),
+            ChangeKind::Set | ChangeKind::Deadline => {}
+        }
         self.changes.push(Change { key, kind, revision });
         revision
     }

@@ -2,6 +2,7 @@
 
 use crate::blob::Blob;
 use crate::once::OnceTable;
+use crate::removals::Removals;
 use crate::store::{KeyRef, MapStore, OrderedRead, OrderedStore, StoreKey};
 use crate::value::Record;
 use base::{Revision, WallTime};
@@ -21,6 +22,8 @@ pub struct Tree {
     /// Every key that has a deadline, soonest first. Follows from the records.
     pub(crate) deadlines: BTreeSet<(WallTime, StoreKey)>,
     pub(crate) once: OnceTable,
+    /// When keys were last removed, for WATCH.
+    pub(crate) removals: Removals,
     /// Sum of [`Record::bytes`]. Follows from the records.
     pub(crate) bytes: u64,
     /// Keys that ceased to exist at their deadline, since the beginning of the log.
@@ -100,10 +103,11 @@ impl Tree {
         self.store.get(key).filter(|record| record.is_alive(self.time))
     }
 
-    /// The revision of a key, 0 if it does not exist: what `WATCH` remembers.
+    /// What `WATCH` remembers of a key: its revision, or if it does not exist the last removal of any key of its class. Never
+    /// the same before and after any change of the key; it may differ though the key has not changed.
     #[must_use]
-    pub fn revision_of(&self, key: &[u8]) -> Revision {
-        self.get(KeyRef::new(key)).map_or(Revision(0), |record| record.revision)
+    pub fn watch_revision(&self, key: &[u8]) -> Revision {
+        self.get(KeyRef::new(key)).map_or_else(|| self.removals.of(key), |record| record.revision)
     }
 
     /// All records in store order from `start` on, whether alive or not.

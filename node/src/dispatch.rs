@@ -95,6 +95,7 @@ impl Node {
     /// Lets connections go on whose block is gone.
     pub(crate) fn go_on(&mut self) {
         for id in std::mem::take(&mut self.resume) {
+            self.run_reads(id);
             let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { continue };
             if session.is_ready() && !session.backlog.is_empty() {
                 let backlog = std::mem::take(&mut session.backlog);

@@ -59,4 +59,6 @@ pub struct Progress {
     pub applied: Position,
     /// The first entry that the log still holds.
     pub first: Position,
+    /// The replica votes: it is founded, and has its memory or has recovered it.
+    pub votes: bool,
 }

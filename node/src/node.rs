@@ -501,6 +501,7 @@ impl Node {
             persisted: replica.persisted(),
             applied: self.partition.applied,
             first: replica.log().first(),
+            votes: replica.role() != RoleName::Recovering,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use base::limits::{CONNECTION_PENDING_BYTES_MAX, CONNECTION_PENDING_MAX};
+use base::limits::{CONNECTION_PENDING_BYTES_MAX, CONNECTION_PENDING_MAX, TURN_OUTPUT_BYTES_MAX};
 use base::{Revision, Time, WallTime};
 use wire::{Arguments, Protocol, ReplyWriter, RequestLimits, RequestParser};
 
@@ -293,7 +293,12 @@ impl Session {
 
     /// Whether the connection may take another command now.
     pub(crate) fn is_ready(&self) -> bool {
-        self.block.is_none() && !self.closing && !self.is_full()
+        self.block.is_none() && !self.closing && !self.is_full() && !self.has_said_enough()
+    }
+
+    /// Whether the replies of this turn are so many bytes that the rest is left to the next.
+    pub(crate) fn has_said_enough(&self) -> bool {
+        self.out.len() >= TURN_OUTPUT_BYTES_MAX
     }
 
     /// Whether so much is pending that reading should pause.

@@ -3,7 +3,7 @@
 use base::limits::{ACCEPT_BYTES_TARGET, EXPIRE_BATCH_MAX};
 use base::{NodeId, Position, Time, WallTime};
 use bytes::Bytes;
-use data::{Failure, KeyRef, Reply, View};
+use data::{Failure, Reply, View};
 use paxos::{Input as Step, RoleName};
 use std::time::Duration;
 
@@ -278,12 +278,12 @@ impl Node {
     }
 
     /// Serves a connection's confirmed reads, in order, until one that must wait for a write of this node.
-    fn run_reads(&mut self, connection: ConnectionId) {
+    pub(crate) fn run_reads(&mut self, connection: ConnectionId) {
         loop {
             let floor = self.router.floor();
             let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
             let Some(read) = session.reads.front().copied() else { return };
-            if read.slot >= session.confirmed {
+            if read.slot >= session.confirmed || session.has_said_enough() {
                 return;
             }
             let clock = session.clock;
@@ -352,8 +352,7 @@ impl Node {
             }),
             ReadKind::Revisions => Words::decode(bytes).map(|keys| {
                 for key in keys.as_slice() {
-                    let revision = view.get(KeyRef::new(key)).map(|record| record.revision).unwrap_or_default();
-                    revisions.push((key.to_vec(), revision));
+                    revisions.push((key.to_vec(), data::watch_revision(&view, key)));
                 }
                 Reply::Ok
             }),
@@ -676,6 +675,9 @@ impl Node {
         for connection in self.dirty.drain(..) {
             if let Some(Some(session)) = self.sessions.get_mut(&connection) {
                 session.dirty = false;
+                if session.has_said_enough() {
+                    self.resume.push(connection);
+                }
                 if !session.out.is_empty() {
                     session.bytes_out += session.out.len() as u64;
                     self.stats.bytes_out += session.out.len() as u64;
@@ -693,6 +695,6 @@ impl Node {
             out.fatal = self.wishes.fatal.take();
         }
         out.stopped = self.stopping == Some(Stopping::Stopped);
-        out.wake_at = Some(self.next_tick);
+        out.wake_at = Some(if self.resume.is_empty() { self.next_tick } else { self.now.time });
     }
 }

@@ -97,3 +97,33 @@ fn a_stopping_leader_hands_over() {
     assert_ne!(cluster.nodes[1].leader().map(|(id, _)| id), Some(NodeId(0)));
     assert_eq!(cluster.ask(1, "INCR a"), ":2\r\n");
 }
+
+#[test]
+fn watch_notices_a_key_that_came_and_went() {
+    let mut cluster = Cluster::new(3);
+    assert_eq!(cluster.ask(1, "WATCH absent"), "+OK\r\n");
+    assert_eq!(cluster.ask(2, "SET absent 1"), "+OK\r\n");
+    assert_eq!(cluster.ask(2, "DEL absent"), ":1\r\n");
+    assert_eq!(cluster.ask(1, "MULTI"), "+OK\r\n");
+    assert_eq!(cluster.ask(1, "SET other 1"), "+QUEUED\r\n");
+    assert_eq!(cluster.ask(1, "EXEC"), "*-1\r\n");
+    assert_eq!(cluster.ask(1, "WATCH absent"), "+OK\r\n");
+    assert_eq!(cluster.ask(1, "MULTI"), "+OK\r\n");
+    assert_eq!(cluster.ask(1, "SET other 1"), "+QUEUED\r\n");
+    assert_eq!(cluster.ask(1, "EXEC"), "*1\r\n+OK\r\n");
+}
+
+#[test]
+fn large_replies_are_given_out_in_parts() {
+    let mut cluster = Cluster::new(3);
+    let value = "v".repeat(1024 * 1024);
+    assert_eq!(cluster.ask(0, &format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}", value.len())), "+OK\r\n");
+    let mut heard = cluster.ask(0, &["GET k"; 50].join("\r\n"));
+    while heard.len() < 50 * value.len() {
+        cluster.pass();
+        heard += &cluster.hear(0);
+    }
+    assert_eq!(heard.matches("$1048576").count(), 50);
+    let most = base::limits::TURN_OUTPUT_BYTES_MAX + 2 * value.len();
+    assert!(cluster.largest < most, "{} bytes in one turn", cluster.largest);
+}

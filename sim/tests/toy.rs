@@ -116,7 +116,7 @@ impl Toy {
             }
             ("WATCH", _) => {
                 simple("OK");
-                let revision = |key: &Vec<u8>| (key.clone(), self.tree.revision_of(key).0);
+                let revision = |key: &Vec<u8>| (key.clone(), self.tree.watch_revision(key).0);
                 session.watched.extend(words[1..].iter().map(revision));
             }
             ("UNWATCH", _) => {

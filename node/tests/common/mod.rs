@@ -48,6 +48,8 @@ pub struct Cluster {
     /// What made a node refuse to go on, and whether that is allowed.
     pub fatal: Option<String>,
     pub may_end: bool,
+    /// The most bytes of replies that a connection was given in one turn.
+    pub largest: usize,
     heard: Vec<BTreeMap<ConnectionId, Vec<u8>>>,
     /// Connections that a node has closed.
     pub closed: Vec<(u16, ConnectionId)>,
@@ -70,6 +72,7 @@ impl Cluster {
             now,
             fatal: None,
             may_end: false,
+            largest: 0,
             heard: vec![BTreeMap::new(); count],
             closed: Vec::new(),
             snapshots: Vec::new(),
@@ -109,6 +112,7 @@ impl Cluster {
             }
         }
         for (connection, bytes) in out.clients {
+            self.largest = self.largest.max(bytes.len());
             self.heard[usize::from(me)].entry(connection).or_default().extend_from_slice(&bytes);
         }
         for connection in out.close {
