@@ -47,6 +47,10 @@ const CONNECTIONS_MAX: usize = base::limits::CONNECTIONS_DEFAULT;
 /// How long a client may take to send a request's head, and how long a connection may idle between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
+/// How long a client may leave an answer unread, in milliseconds.
+#[cfg(target_os = "linux")]
+const STALL_TIMEOUT_MS: u32 = 60_000;
+
 /// Paths that need no password: they tell nothing, and those who ask them have none.
 const OPEN_PATHS: &[&str] = &["/livez", "/readyz", "/openapi.json"];
 
@@ -131,6 +135,10 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
         };
         // A socket that refuses this works all the same, only slower.
         let _ = stream.set_nodelay(true);
+        // A client that stops reading must not keep its share of the budget for ever: the kernel cuts it off. One
+        // that reads, however slowly, is left alone.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_TIMEOUT_MS);
         let service = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
             let mut http = hyper::server::conn::http1::Builder::new();

@@ -39,6 +39,8 @@ pub(super) struct State {
     mood: Option<Mood>,
     /// Changes a key just before each DICTUM.SET is looked at, so many times.
     pub(super) interference: usize,
+    /// After so many calls of SCAN there is no leader any more.
+    pub(super) scans_left: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -188,6 +190,12 @@ impl State {
             }
             [b"SCAN", cursor, ..] => {
                 const PAGE: usize = 3;
+                if let Some(left) = &mut self.scans_left {
+                    match left.checked_sub(1) {
+                        Some(less) => *left = less,
+                        None => return error("CLUSTERDOWN No leader can be reached"),
+                    }
+                }
                 let start: usize = std::str::from_utf8(cursor).expect("digits").parse().expect("a number");
                 let keys: Vec<Value> = self.records.keys().skip(start).take(PAGE).map(Value::bulk).collect();
                 let next = if start + PAGE < self.records.len() { start + PAGE } else { 0 };

@@ -123,6 +123,30 @@ fn the_whole_dictionary_is_streamed_page_by_page() {
 }
 
 #[test]
+fn a_stream_that_fails_on_the_way_breaks_off() {
+    let server = Server::start();
+    for index in 0..10 {
+        server.send(&format!("PUT /v1/keys/{index}"), &[], "v");
+    }
+    server.node.lock().scans_left = Some(2);
+    let request = Request::builder().uri("/getDictionary").body(Body::empty()).expect("a request");
+    server.runtime.block_on(async {
+        let response = server.router.clone().oneshot(request).await.expect("handlers do not fail");
+        assert_eq!(response.status(), StatusCode::OK);
+        let mut body = response.into_body();
+        let mut text = Vec::new();
+        let error = loop {
+            match body.frame().await.expect("an error before the end") {
+                Ok(frame) => text.extend_from_slice(&frame.into_data().expect("no trailers")),
+                Err(error) => break error,
+            }
+        };
+        assert!(text.starts_with(b"{\"0\":") && !text.ends_with(b"}"), "{}", String::from_utf8_lossy(&text));
+        assert!(error.to_string().contains("No leader"), "{error}");
+    });
+}
+
+#[test]
 fn keys_are_any_bytes_and_have_entity_tags() {
     let server = Server::start();
     let target = "/v1/keys/a%2Fb%FF%00";
