@@ -210,15 +210,17 @@ fn row(node: &NodeStatus) -> Vec<String> {
     let known = node.up || node.me;
     let position = |position: u64| if known { position.to_string() } else { "-".to_owned() };
     let text = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+    // What a node was before it went away is not what it is.
+    let lately = |latest: &str| text(if known { latest } else { "" });
     vec![
         node.name.clone(),
         if known { "up" } else { "down" }.to_owned(),
-        text(&node.role),
+        lately(&node.role),
         position(node.decided),
         position(node.persisted),
         position(node.applied),
         position(node.lag),
-        text(&node.disk),
+        lately(&node.disk),
         text(&node.resp),
         text(&node.http),
         text(&node.version),
@@ -289,7 +291,7 @@ mod tests {
         assert!(status.has_leader());
         status.nodes[1].up = false;
         assert!(!status.has_leader());
-        assert!(table(&status).contains("n2    down   leader          -"));
+        assert!(table(&status).contains("n2    down   -               -"));
         status.leader = None;
         assert!(!status.has_leader());
         assert!(table(&status).starts_with("no leader"));

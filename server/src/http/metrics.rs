@@ -190,7 +190,8 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
     });
     out.family("dictum_node_role", "gauge", "The node's role; always 1.");
     for node in &status.nodes {
-        out.sample("dictum_node_role", &[("node", &node.name), ("role", &node.role)], 1);
+        let role = if node.up || node.me { node.role.as_str() } else { "unknown" };
+        out.sample("dictum_node_role", &[("node", &node.name), ("role", role)], 1);
     }
     let known = |node: &NodeStatus, figure: u64| (node.up || node.me).then_some(figure);
     out.nodes(
@@ -209,7 +210,8 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
         known(node, node.lag)
     });
     out.nodes(status, "dictum_disk_full", "Whether the node's disk has no room.", |node| {
-        (node.disk != "unknown" && !node.disk.is_empty()).then(|| u8::from(node.disk == "full"))
+        (known(node, 0).is_some() && node.disk != "unknown" && !node.disk.is_empty())
+            .then(|| u8::from(node.disk == "full"))
     });
     out.nodes(status, "dictum_node_seen_seconds_ago", "Seconds since the node was last heard of.", |node| {
         node.seen_ms_ago.map(|ms| ms as f64 / 1000.0)
