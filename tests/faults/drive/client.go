@@ -319,6 +319,10 @@ func readEverything(o *options, record *recorder) int {
 				reader := newClient(&alone, record, 0)
 				for i := part; i < len(keys); i += readers {
 					for {
+						if time.Now().After(end) {
+							unread.Add(1)
+							break
+						}
 						if reader.connected() {
 							one := &operation{Client: reader.id, Invoke: record.now(), Commands: []command{{"GET", keys[i], nil, nil}}}
 							replies, err := reader.server.exchange(o.timeout, one.Commands[0].words())
@@ -327,10 +331,6 @@ func readEverything(o *options, record *recorder) int {
 							if outcome == "done" {
 								break
 							}
-						}
-						if time.Now().After(end) {
-							unread.Add(1)
-							break
 						}
 					}
 				}

@@ -1,6 +1,8 @@
 """Faults of disks: full, failing to sync, power cut. All need root: for mounts, and to trace a process."""
 
 import contextlib
+import socket
+import time
 
 from .cluster import DictumCluster
 from .process_faults import expect_short_gaps
@@ -22,7 +24,7 @@ def full_disk(context):
     """One node's disk becomes full: it may refuse, it must not lie, the group goes on; with room again it recovers."""
     require("mount", root=True)
     point = context.work / "small"
-    with mounted(point, "-t", "tmpfs", "-o", "size=700m", "none"):
+    with mounted(point, "-t", "tmpfs", "-o", "size=1500m", "none"):
         folders = [point / "n1", context.work / "n2", context.work / "n3"]
         with DictumCluster(context.program, context.work, folders) as cluster:
             victim = cluster.nodes[0]
@@ -37,7 +39,7 @@ def full_disk(context):
                         # A node that starts on a full disk: it may end with a message or wait, not lose anything.
                         cluster.start(victim)
                     # Values of the load are small: large ones make the journal want room at once.
-                    push_data([n for n in cluster.nodes if n is not victim], 300)
+                    push_data([n for n in cluster.nodes if n is not victim], 200)
                     load.run_for(3)
                     say(f"  with a full disk {victim.name} is {describe(cluster, victim)}")
                     load.mark("room again")
@@ -61,11 +63,28 @@ def fill(ballast):
                     pass
 
 
-def push_data(nodes, megabytes):
-    """Writes values of 1 MiB until that much has been acknowledged, over the given nodes."""
-    host, port = nodes[0].resp.rsplit(":", 1)
-    run([*nodes[0].prefix, "redis-benchmark", "-h", host, "-p", port, "-t", "set", "-d", 1 << 20, "-n", megabytes,
-         "-c", 4, "-r", 20, "-q"], 240)
+def push_data(nodes, megabytes, seconds=90):
+    """Writes values of 1 MiB through the given nodes until that much has been acknowledged; refusals are repeated."""
+    end_at = time.monotonic() + seconds
+    value = b"x" * (1 << 20)
+    done, turn, server = 0, 0, None
+    while done < megabytes:
+        if time.monotonic() > end_at:
+            raise Failure(f"only {done} of {megabytes} large values were acknowledged within {seconds} s")
+        try:
+            if server is None:
+                host, port = nodes[turn % len(nodes)].resp.rsplit(":", 1)
+                server = socket.create_connection((host, int(port)), 10)
+            key = b"large:%d" % (done % 20)
+            server.sendall(b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" % (len(key), key, len(value), value))
+            if server.recv(1000).startswith(b"+OK"):
+                done += 1
+                continue
+        except OSError:
+            pass
+        if server is not None:
+            server.close()
+        server, turn = None, turn + 1
 
 
 def describe(cluster, node):
