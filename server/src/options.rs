@@ -243,7 +243,8 @@ impl Options {
 
     fn check(arguments: StartArguments, file: File) -> Result<Options, String> {
         let cluster = arguments.cluster.or(file.cluster).ok_or(
-            "no cluster given; add --cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: n1=127.0.0.1:9001)",
+            "no cluster given; add --cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: \
+             n1=127.0.0.1:9001)",
         )?;
         let members = parse_cluster(&cluster)?;
         let names = || members.iter().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
