@@ -149,6 +149,8 @@ pub struct Options {
     pub nodes: Option<u16>,
     /// How long the phase with faults lasts, in milliseconds; drawn if absent.
     pub chaos_ms: Option<u64>,
+    /// Kinds of faults that are there for certain, and four times as often.
+    pub with: Vec<Fault>,
     /// Kinds of faults that are left out.
     pub without: Vec<Fault>,
     /// Planned faults that are left out, by their numbers in [`Chaos::plan`].
@@ -168,9 +170,11 @@ impl Options {
         if let Some(chaos_ms) = self.chaos_ms {
             words.push_str(&format!(" --chaos-ms {chaos_ms}"));
         }
-        if !self.without.is_empty() {
-            let names: Vec<&str> = self.without.iter().map(|fault| fault.name()).collect();
-            words.push_str(&format!(" --without {}", names.join(",")));
+        for (option, faults) in [("--with", &self.with), ("--without", &self.without)] {
+            if !faults.is_empty() {
+                let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
+                words.push_str(&format!(" {option} {}", names.join(",")));
+            }
         }
         if !self.dropped.is_empty() {
             let numbers: Vec<String> = self.dropped.iter().map(u32::to_string).collect();
@@ -196,10 +200,8 @@ impl Options {
                 "--seed" => options.seed = value.parse().map_err(|_| bad())?,
                 "--nodes" => options.nodes = Some(value.parse().map_err(|_| bad())?),
                 "--chaos-ms" => options.chaos_ms = Some(value.parse().map_err(|_| bad())?),
-                "--without" => {
-                    options.without =
-                        value.split(',').map(Fault::from_name).collect::<Option<Vec<Fault>>>().ok_or_else(bad)?;
-                }
+                "--with" => options.with = faults_from_names(value).ok_or_else(bad)?,
+                "--without" => options.without = faults_from_names(value).ok_or_else(bad)?,
                 "--drop" => {
                     options.dropped = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
                 }
@@ -209,6 +211,12 @@ impl Options {
         }
         Ok(options)
     }
+}
+
+/// The kinds with these names, which stand between commas.
+#[must_use]
+pub fn faults_from_names(names: &str) -> Option<Vec<Fault>> {
+    names.split(',').map(Fault::from_name).collect()
 }
 
 /// The planted bug with that name.
@@ -312,7 +320,7 @@ impl Chaos {
             .iter()
             .map(|fault| {
                 let drawn = mix.chance(share, 8);
-                drawn && !calm && !options.without.contains(fault)
+                (drawn && !calm || options.with.contains(fault)) && !options.without.contains(fault)
             })
             .collect();
         let has = |fault: Fault| FAULTS.iter().position(|&other| other == fault).is_some_and(|index| enabled[index]);
@@ -336,7 +344,7 @@ impl Chaos {
         let clock_rates = if has(Fault::ClockRate) { rates } else { vec![1_000_000; usize::from(nodes)] };
 
         let sync_slow = zero_unless(Fault::SlowSync, *disk.pick(&[1_000, 10_000, 50_000]));
-        let plan = draw_plan(&mut plan_rng, nodes, ends_at, &has);
+        let plan = draw_plan(&mut plan_rng, nodes, ends_at, &options.with, &has);
         Chaos {
             nodes,
             ends_at,
@@ -364,7 +372,7 @@ impl Chaos {
     }
 }
 
-fn draw_plan(rng: &mut Rng, nodes: u16, ends_at: u64, has: &dyn Fn(Fault) -> bool) -> Vec<Planned> {
+fn draw_plan(rng: &mut Rng, nodes: u16, ends_at: u64, often: &[Fault], has: &dyn Fn(Fault) -> bool) -> Vec<Planned> {
     const SINGLE: [(Fault, u64); 16] = [
         (Fault::OneWayCut, 3),
         (Fault::Partition, 4),
@@ -388,13 +396,14 @@ fn draw_plan(rng: &mut Rng, nodes: u16, ends_at: u64, has: &dyn Fn(Fault) -> boo
     let mut plan = Vec::new();
     let mut at = SECOND;
     let gap = (ends_at.saturating_sub(at) / (count + 1)).max(MS);
-    let weights: u64 = SINGLE.iter().map(|(_, weight)| weight).sum();
+    let kinds = SINGLE.map(|(fault, weight)| (fault, if often.contains(&fault) { 4 * weight } else { weight }));
+    let weights: u64 = kinds.iter().map(|(_, weight)| weight).sum();
     for _ in 0..count {
         // Some follow hard on the one before: two faults at once find more than two in a row.
         at += if rng.chance(1, 3) { rng.between(MS, 60 * MS) } else { rng.between(gap / 2, gap * 3 / 2) };
         let mut ticket = rng.below(weights);
         let mut fault = Fault::Kill;
-        for (candidate, weight) in SINGLE {
+        for (candidate, weight) in kinds {
             if ticket < weight {
                 fault = candidate;
                 break;
@@ -423,6 +432,7 @@ mod tests {
             seed: 77,
             nodes: Some(5),
             chaos_ms: Some(1234),
+            with: vec![Fault::PowerCut],
             without: vec![Fault::Loss, Fault::Wipe],
             dropped: vec![3, 9],
             planted: Some(Planted::ForgetPromise),

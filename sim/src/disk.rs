@@ -8,7 +8,7 @@
 //! - A *fuse* breaks off in the middle of whatever the node does: the n-th operation from now is done in part, and
 //!   everything after it fails. So crashes happen between and within any two writes of the shipping code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -66,6 +66,8 @@ struct Content {
     durable_length: u64,
     /// Of every block written since the last sync: what is on the disk for certain.
     before: BTreeMap<u64, Option<Block>>,
+    /// Blocks in which a bit has flipped and that were not written since.
+    rotten: BTreeSet<u64>,
 }
 
 /// How much was done, for pacing the simulation and for the report.
@@ -198,8 +200,15 @@ impl SimDisk {
         let used = length.saturating_sub(number * BLOCK_BYTES as u64).clamp(1, BLOCK_BYTES as u64);
         let bit = folder.rng.below(used * 8) as usize;
         block[bit / 8] ^= 1 << (bit % 8);
+        content.rotten.insert(number);
         drop(content);
         Some((name, number))
+    }
+
+    /// Whether a flipped bit still lies in some file, to be met at a later start.
+    #[must_use]
+    pub fn is_rotten(&self) -> bool {
+        lock(&self.folder).names.values().any(|content| !lock(content).rotten.is_empty())
     }
 
     /// What was done and what happened so far.
@@ -293,6 +302,7 @@ impl Content {
             if !self.before.contains_key(&number) {
                 self.before.insert(number, self.blocks.get(&number).cloned());
             }
+            self.rotten.remove(&number);
             let block = self.blocks.entry(number).or_insert_with(|| Box::new([0; BLOCK_BYTES]));
             block[start..start + length].copy_from_slice(&bytes[done..done + length]);
             done += length;

@@ -78,6 +78,8 @@ pub struct Running<N> {
     pub held: BTreeMap<u64, Vec<Bytes>>,
     /// Whether it was asked to stop.
     pub stopping: bool,
+    /// What its folder held at the start, for people.
+    pub found: String,
     journal: Journal<SimDisk>,
     waiting: VecDeque<JournalWrite>,
     committing: Vec<JournalWrite>,
@@ -141,6 +143,16 @@ pub fn start<N: Door>(
         }
     };
     let (snapshot, snapshot_damaged) = read_snapshot(disk).map_err(|error| failed("snapshot", error))?;
+    let found = format!(
+        "{} payloads from {}, next {}, tail {:?}, damage {:?}, snapshot {:?}{}",
+        recovered.payloads.len(),
+        recovered.floor,
+        recovered.next_number,
+        recovered.tail,
+        recovered.damage,
+        snapshot.as_ref().map(|snapshot| snapshot.position.0),
+        if snapshot_damaged { ", a newer one damaged" } else { "" }
+    );
     let recovered = Recovered { incarnation, journal: recovered, snapshot, snapshot_damaged };
     let mut outbox = Outbox::default();
     let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
@@ -155,6 +167,7 @@ pub fn start<N: Door>(
         seen: Position(0),
         held: BTreeMap::new(),
         stopping: false,
+        found,
         journal,
         waiting: VecDeque::new(),
         committing: Vec::new(),

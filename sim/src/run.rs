@@ -64,9 +64,23 @@ pub fn run(options: &Options, with_text: bool) -> Outcome {
     run_door::<node::Node>(options, with_text)
 }
 
-/// Runs whatever stands behind the door.
+/// Runs whatever stands behind the door. A panic is a violation, too (where panics unwind).
 #[must_use]
 pub fn run_door<N: Door>(options: &Options, with_text: bool) -> Outcome {
+    std::panic::catch_unwind(|| run_unguarded::<N>(options, with_text)).unwrap_or_else(|panic| {
+        let text = match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+            (Some(text), _) => text.clone(),
+            (None, Some(text)) => (*text).to_string(),
+            (None, None) => String::new(),
+        };
+        let violation = Violation { property: "no panic".to_string(), text };
+        // The number of planned faults is what makes a failure smaller needs to know.
+        let planned = Chaos::draw(options).plan.len() as u32;
+        Outcome { violations: vec![violation], planned, ..Outcome::default() }
+    })
+}
+
+fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     let chaos = Chaos::draw(options);
     let ends_at = chaos.ends_at;
     let clock_error = 2 * chaos.clock_error + 5 * MS;

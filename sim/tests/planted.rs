@@ -1,0 +1,61 @@
+//! The alarm works: each planted bug is found within the number of seeds that stands beside it.
+//!
+//! Each is looked for in runs in which the faults that it needs happen often; which ones that are belongs to the
+//! knowledge of the bug.
+
+use node::Planted;
+use sim::chaos::{Fault, Options};
+use sim::run::run;
+
+/// Fails unless the bug is found in the first `within` seeds.
+fn is_found(planted: Planted, within: u64, with: &[Fault]) {
+    let mut options = Options { nodes: Some(3), with: with.to_vec(), planted: Some(planted), ..Options::default() };
+    for seed in 1..=within {
+        options.seed = seed;
+        if let Some(violation) = run(&options, false).violations.first() {
+            println!("{planted:?}: seed {seed}: {}: {:.200}", violation.property, violation.text);
+            return;
+        }
+    }
+    panic!("{planted:?} is not found within {within} seeds");
+}
+
+#[test]
+fn answer_before_fsync() {
+    is_found(Planted::AnswerBeforeFsync, 60, &[Fault::PowerCut, Fault::PowerCutAll, Fault::SlowSync]);
+}
+
+#[test]
+fn count_unsynced_self() {
+    is_found(Planted::CountUnsyncedSelf, 60, &[Fault::PowerCut, Fault::PowerCutAll, Fault::SlowSync]);
+}
+
+#[test]
+fn read_without_confirmation() {
+    is_found(Planted::ReadWithoutConfirmation, 40, &[Fault::Partition, Fault::OneWayCut, Fault::Pause]);
+}
+
+#[test]
+fn forget_promise() {
+    is_found(Planted::ForgetPromise, 60, &[Fault::Kill, Fault::Partition, Fault::PowerCutAll]);
+}
+
+#[test]
+fn damage_is_the_end() {
+    is_found(Planted::DamageIsTheEnd, 60, &[Fault::BitRot, Fault::Kill]);
+}
+
+#[test]
+fn apply_retry_twice() {
+    is_found(Planted::ApplyRetryTwice, 40, &[Fault::Loss, Fault::Kill, Fault::Partition]);
+}
+
+#[test]
+fn truncate_decided() {
+    is_found(Planted::TruncateDecided, 60, &[Fault::Duplicate, Fault::Reorder, Fault::Partition]);
+}
+
+#[test]
+fn expire_by_own_clock() {
+    is_found(Planted::ExpireByOwnClock, 40, &[Fault::ClockOffset, Fault::ClockJump]);
+}
