@@ -10,13 +10,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use sim::chaos::{FAULTS, Options, PLANTED};
-use sim::command::{Amount, World, replay, run_one, run_seeds};
+use sim::command::{Amount, Judgement, World, check_history, replay, run_one, run_seeds};
 use sim::run::{Outcome, run as run_seed};
 
 /// Seeds that are run when nothing else is said.
 const SEEDS_DEFAULT: u64 = 100;
 /// Exit code when the options are wrong: that of the argument parser.
 const EXIT_USAGE: u8 = 2;
+/// Exit code when a history is too hard to judge.
+const EXIT_TOO_HARD: u8 = 3;
 /// Exit code when something was found, or a replay is not as the file tells.
 const EXIT_FOUND: u8 = 1;
 
@@ -35,7 +37,7 @@ Everything is drawn from the seed. A failing seed prints the command that repeat
 #[command(after_help = EXAMPLE, args_conflicts_with_subcommands = true)]
 pub struct SimArguments {
     #[command(subcommand)]
-    replay: Option<SimCommand>,
+    command: Option<SimCommand>,
     /// How many seeds to run [default: 100, or 1 with --seed]
     #[arg(long, value_name = "COUNT", conflicts_with = "minutes")]
     seeds: Option<u64>,
@@ -51,6 +53,9 @@ pub struct SimArguments {
     /// How long faults happen, in simulated milliseconds [default: drawn]
     #[arg(long, value_name = "MILLISECONDS")]
     chaos_ms: Option<u64>,
+    /// Kinds of faults that happen for certain, and often, separated by commas
+    #[arg(long, value_name = "KIND,…")]
+    with: Option<String>,
     /// Kinds of faults to leave out, separated by commas
     #[arg(long, value_name = "KIND,…")]
     without: Option<String>,
@@ -72,6 +77,16 @@ enum SimCommand {
         /// Stop after so many events
         #[arg(long, value_name = "COUNT")]
         until: Option<u64>,
+    },
+    /// Says whether a recorded history is linearizable; the format stands in sim/src/history.rs.
+    #[command(after_help = "Exit codes: 0 linearizable, 1 not, 2 unreadable, 3 too hard to decide\n\
+        Example:\n  dictum sim check-history dictum-sim-42.history")]
+    CheckHistory {
+        /// JSON lines, one operation a line
+        file: String,
+        /// How much too early, in milliseconds, a time to live may be taken for over
+        #[arg(long, value_name = "MILLISECONDS", default_value_t = 10)]
+        clock_error_ms: u64,
     },
 }
 
@@ -108,8 +123,17 @@ pub fn run(arguments: SimArguments) -> ExitCode {
         parallel: thread::available_parallelism().map_or(1, NonZero::get),
         commit: option_env!("DICTUM_COMMIT").unwrap_or(env!("CARGO_PKG_VERSION")).to_owned(),
     };
-    let fine = match (&arguments.replay, arguments.seeds, arguments.minutes) {
+    if let Some(SimCommand::CheckHistory { file, clock_error_ms }) = &arguments.command {
+        return ExitCode::from(match check_history(file, *clock_error_ms, &mut world) {
+            Judgement::Linearizable => 0,
+            Judgement::NotLinearizable => EXIT_FOUND,
+            Judgement::Unreadable => EXIT_USAGE,
+            Judgement::TooHard => EXIT_TOO_HARD,
+        });
+    }
+    let fine = match (&arguments.command, arguments.seeds, arguments.minutes) {
         (Some(SimCommand::Replay { file, until }), ..) => replay(file, *until, &mut world),
+        (Some(SimCommand::CheckHistory { .. }), ..) => unreachable!("it has returned above"),
         (None, None, None) if arguments.seed.is_some() => run_one(&options, &mut world),
         (None, _, Some(minutes)) => run_seeds(&options, Amount::Minutes(minutes), &mut world),
         (None, seeds, None) => run_seeds(&options, Amount::Seeds(seeds.unwrap_or(SEEDS_DEFAULT)), &mut world),
@@ -129,6 +153,7 @@ fn options(arguments: &SimArguments) -> Result<Options, String> {
     };
     add("--nodes", arguments.nodes.map(|nodes| nodes.to_string()));
     add("--chaos-ms", arguments.chaos_ms.map(|milliseconds| milliseconds.to_string()));
+    add("--with", arguments.with.clone());
     add("--without", arguments.without.clone());
     add("--drop", arguments.drop.clone());
     add("--planted", arguments.planted.clone());
@@ -143,10 +168,17 @@ fn options(arguments: &SimArguments) -> Result<Options, String> {
     })
 }
 
-/// Runs each on a thread of its own; the simulator gives no more than there are processors.
+/// Runs each on a thread of its own, named by its options, so that a panic, which ends this program, says how to have it
+/// again. The simulator gives no more than there are processors.
 fn run_all(all: &[Options]) -> Vec<Outcome> {
     thread::scope(|scope| {
-        let running: Vec<_> = all.iter().map(|options| scope.spawn(move || run_seed(options, false))).collect();
+        let start = |options: &'_ Options| {
+            let name = format!("dictum sim {}", options.to_words());
+            let options = options.clone();
+            let started = thread::Builder::new().name(name).spawn_scoped(scope, move || run_seed(&options, false));
+            started.expect("a thread can be started")
+        };
+        let running: Vec<_> = all.iter().map(start).collect();
         running.into_iter().map(|thread| thread.join().expect("a run that panics is a bug that must show")).collect()
     })
 }

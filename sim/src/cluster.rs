@@ -46,8 +46,6 @@ struct Machine<N> {
     clock_rate: u64,
     /// It has lost synced data and does not count as whole before it has got back to this position.
     damaged_until: Option<Position>,
-    /// It has said that it has lost its memory, and not yet that it votes again.
-    forgetful: bool,
     /// Its next start is broken off after so many operations of its disk.
     fuse_at_start: Option<u32>,
     /// A start is in the queue.
@@ -107,7 +105,6 @@ impl<N: Door> Cluster<N> {
                 clock_offset: chaos.clock_offsets[node],
                 clock_rate: chaos.clock_rates[node],
                 damaged_until: None,
-                forgetful: false,
                 fuse_at_start: None,
                 start_is_due: false,
             })
@@ -367,9 +364,6 @@ impl<N: Door> Cluster<N> {
             self.queue.push(at, Event::Wake(node, life));
         }
         for (level, text) in events {
-            // The door has no question for it, but the node tells its operator.
-            self.machine(node).forgetful |= text.contains("has lost memory");
-            self.machine(node).forgetful &= !text.contains("votes again");
             let number = digest_of(text.as_bytes());
             self.trace.event(now, [4, u64::from(node.0), number, level as u64], || {
                 format!("{} {} {text}", name_of(node), level_name(level))
@@ -637,7 +631,7 @@ impl<N: Door> Cluster<N> {
             self.replicas.observe(node, progress.applied, running.node.state_digest());
         }
         let caught_up = |until| progress.persisted >= until && progress.applied >= until;
-        if machine.damaged_until.is_some_and(caught_up) && !machine.forgetful && !machine.disk.is_rotten() {
+        if machine.damaged_until.is_some_and(caught_up) && progress.votes && !machine.disk.is_rotten() {
             machine.damaged_until = None;
         }
         if let Some(text) = self.agreement.violations().first().cloned() {

@@ -2,6 +2,7 @@
 //! crate stays without clock, files and threads.
 
 use crate::chaos::{Options, SECOND};
+use crate::checkers::linearizability::{self, Limits};
 use crate::report::Report;
 use crate::run::{Outcome, run};
 use crate::shrink::shrink;
@@ -12,6 +13,8 @@ const FILE_MAGIC: &str = "dictum-sim events 1";
 const REPEATED_EVERY: u64 = 16;
 /// Runs that making a failure smaller may cost.
 const SHRINK_RUNS_MAX: u32 = 120;
+/// Configurations that the search may visit for one group of keys of a history from outside.
+const HISTORY_CONFIGURATIONS_MAX: usize = 5_000_000;
 /// Failing seeds after which no more are looked for.
 const FAILURES_MAX: u64 = 3;
 
@@ -130,6 +133,45 @@ fn tell_failure(options: &Options, outcome: Outcome, world: &mut World<'_>) {
     if let Err(error) = (world.write_file)(&format!("dictum-sim-{}.history", smaller.seed), &history) {
         (world.print)(&format!("  the history cannot be written: {error}"));
     }
+}
+
+/// What became of a history that was given to be judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Judgement {
+    /// Some order explains it.
+    Linearizable,
+    /// None does.
+    NotLinearizable,
+    /// The search was given up.
+    TooHard,
+    /// It cannot be read.
+    Unreadable,
+}
+
+/// Judges a history of JSON lines (see [`crate::history`]). `clock_error_ms`: how much too early, in milliseconds, a time to
+/// live may be taken for over.
+pub fn check_history(path: &str, clock_error_ms: u64, world: &mut World<'_>) -> Judgement {
+    let history = match (world.read_file)(path).and_then(|text| crate::history::from_json_lines(&text)) {
+        Ok(history) => history,
+        Err(error) => {
+            (world.print)(&format!("{path} cannot be read: {error}"));
+            return Judgement::Unreadable;
+        }
+    };
+    let clock_error = clock_error_ms.saturating_mul(crate::chaos::MS);
+    let limits = Limits { clock_error, configurations_max: HISTORY_CONFIGURATIONS_MAX, clients_in_order: false };
+    let verdict = linearizability::check(&history, limits);
+    for text in verdict.violations.iter().chain(&verdict.undecided) {
+        (world.print)(text);
+    }
+    let (judgement, word) = match (verdict.violations.is_empty(), verdict.undecided.is_empty()) {
+        (false, _) => (Judgement::NotLinearizable, "NOT linearizable"),
+        (true, false) => (Judgement::TooHard, "too hard to judge"),
+        (true, true) => (Judgement::Linearizable, "linearizable"),
+    };
+    let (operations, configurations) = (verdict.operations, verdict.configurations);
+    (world.print)(&format!("{operations} operations are {word} ({configurations} configurations)"));
+    judgement
 }
 
 /// The text of an event file: what to run, what was found, then every event.

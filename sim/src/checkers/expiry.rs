@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 
 use crate::history::{Op, Operation, Outcome, Reply};
 
+/// A definite read: when it was asked and answered, and the value.
+type Read<'a> = (u64, u64, Option<&'a str>);
+
 /// What was found wrong.
 #[must_use]
 pub fn check(history: &[Operation]) -> Vec<String> {
@@ -20,7 +23,7 @@ pub fn check(history: &[Operation]) -> Vec<String> {
             written.insert((&command.key, value), finish);
         }
     }
-    let mut reads: BTreeMap<&str, Vec<(u64, u64, Option<&str>)>> = BTreeMap::new();
+    let mut reads: BTreeMap<&str, Vec<Read<'_>>> = BTreeMap::new();
     for operation in done().filter(|operation| operation.commands[0].op == Op::Get) {
         let value = match operation.replies.first() {
             Some(Reply::Text(value)) => Some(value.as_str()),

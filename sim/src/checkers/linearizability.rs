@@ -15,6 +15,8 @@
 //! 4. A configuration is the number of certain operations that are all done, the few done beyond, the uncertain
 //!    ones used, whether the last one was uncertain, and the state. One seen before leads nowhere.
 
+#![allow(clippy::disallowed_types, reason = "these tables are looked things up in and never walked through")]
+
 use std::collections::{BTreeMap, HashSet};
 
 use super::model::{ABSENT, NEVER, Prepared, Slot, State, Values, prepare, step};

@@ -4,6 +4,8 @@
 //! A key with a time to live may become absent by itself from a certain moment on, and stays so until it is
 //! written again. So a command may lead to more than one next state.
 
+#![allow(clippy::disallowed_types, reason = "these tables are looked things up in and never walked through")]
+
 use std::collections::HashMap;
 
 use crate::history::{Command, Op, Operation, Outcome, Reply, bytes_of};

@@ -1,0 +1,81 @@
+//! The shipping node under drawn faults: a fixed list of seeds, one that changes with every commit, and all that once
+//! failed. Some are run twice, to see that a seed is all there is to know of a run.
+
+use std::process::Command;
+
+use sim::chaos::Options;
+use sim::report::Report;
+use sim::run::{Outcome, run};
+
+/// Seeds of the fixed list. More are run by `dictum sim --minutes`.
+const SEEDS: u64 = 150;
+
+/// Runs a seed; fails with the command that does the same again.
+fn must_pass(options: &Options) -> Outcome {
+    let outcome = run(options, false);
+    for violation in &outcome.violations {
+        eprintln!("{}: {}", violation.property, violation.text);
+    }
+    assert!(outcome.violations.is_empty(), "something was found; to see it again: dictum sim {}", options.to_words());
+    assert_eq!(outcome.undecided, [""; 0], "too hard to judge: dictum sim {}", options.to_words());
+    outcome
+}
+
+fn seeds(from: u64, to: u64) -> Report {
+    let mut report = Report::default();
+    for seed in from..to {
+        report.add(&must_pass(&Options { seed, ..Options::default() }));
+    }
+    report
+}
+
+// Two halves, because tests run side by side.
+
+#[test]
+fn the_first_half_of_the_fixed_seeds_passes() {
+    println!("{}", seeds(10_000, 10_000 + SEEDS / 2).text(node::PROBES, 1));
+}
+
+#[test]
+fn the_second_half_of_the_fixed_seeds_passes() {
+    println!("{}", seeds(10_000 + SEEDS / 2, 10_000 + SEEDS).text(node::PROBES, 1));
+}
+
+#[test]
+fn the_seed_of_this_commit_passes() {
+    // Every commit adds one that nobody has chosen. Outside a repository there is none to add.
+    let given = std::env::var("DICTUM_COMMIT").ok();
+    let asked = || Command::new("git").args(["rev-parse", "HEAD"]).output().ok();
+    let hash = given.or_else(|| asked().and_then(|output| String::from_utf8(output.stdout).ok())).unwrap_or_default();
+    let seed = hash.trim().get(..15).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(1);
+    must_pass(&Options { seed, ..Options::default() });
+}
+
+#[test]
+fn runs_that_once_failed_pass() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/regressions");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder is part of the sources")
+        .map(|entry| entry.expect("readable").path())
+        .collect();
+    files.sort();
+    let mut count = 0;
+    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "txt")) {
+        let text = std::fs::read_to_string(file).expect("it is text");
+        for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+            must_pass(&Options::parse(line).unwrap_or_else(|error| panic!("{}: {line}: {error}", file.display())));
+            count += 1;
+        }
+    }
+    assert!(count > 0);
+}
+
+#[test]
+fn a_seed_is_all_there_is_to_know_of_a_run() {
+    for seed in 20_000..20_010 {
+        let options = Options { seed, ..Options::default() };
+        let (first, second) = (run(&options, false), run(&options, true));
+        assert_eq!((first.digest, first.events), (second.digest, second.events), "dictum sim {}", options.to_words());
+        assert_eq!(first.violations, second.violations);
+    }
+}
