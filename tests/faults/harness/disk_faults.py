@@ -41,7 +41,9 @@ def full_disk(context):
                     # Values of the load are small: large ones make the journal want room at once.
                     push_data([n for n in cluster.nodes if n is not victim], 200)
                     load.run_for(3)
-                    say(f"  with a full disk {victim.name} is {describe(cluster, victim)}")
+                    seen = cluster.reply(victim, "get", "large:0", seconds=15) if victim.running else None
+                    reads = "serves reads" if seen and seen.startswith("xxx") else f"serves no reads ({seen})"
+                    say(f"  with a full disk {victim.name} is {describe(cluster, victim)}, {reads}")
                     load.mark("room again")
                     ballast.unlink()
                     if not victim.running:
