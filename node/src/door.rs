@@ -130,6 +130,9 @@ pub struct Outbox {
     pub pause: Vec<(ConnectionId, bool)>,
     /// Framed messages per peer, at most one item per peer and turn; whole frames, back to back.
     pub peers: Vec<(NodeId, Vec<u8>)>,
+    /// Emptied buffers of earlier [`Outbox::peers`], put here by the owner for the node to fill again: a turn's messages may be
+    /// a megabyte, and fresh memory of that size costs more than what is written into it.
+    pub spare: Vec<Vec<u8>>,
     /// Payloads to commit, in order.
     pub journal: Vec<JournalWrite>,
     /// Journal payloads with a lower number are not needed any more.

@@ -3,6 +3,8 @@
 //! One payload holds all records of one turn. For each partition it ends with the hard state as it is after them,
 //! so that the last payload that can be read tells what was promised.
 
+use std::collections::VecDeque;
+
 use base::{Ballot, NodeId, PartitionId, Position};
 use bytes::Bytes;
 use paxos::{HardState, Log, Record, Restored};
@@ -16,10 +18,17 @@ const STATE: u8 = 3;
 /// The node started here: without content, it gives the start a number of its own.
 const START: u8 = 4;
 
+/// Payloads whose memory may be filled again once the journal has let go of them.
+const LENT_MAX: usize = 4;
+/// A payload with more memory than this is not kept for reuse, in bytes.
+const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// The records of one turn, being gathered.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
+    /// Earlier payloads, the oldest first.
+    lent: VecDeque<Bytes>,
 }
 
 impl Batch {
@@ -60,9 +69,26 @@ impl Batch {
         w.bool(state.recovering);
     }
 
+    /// The payload of this turn. Its memory comes back when nobody holds it any more: fresh memory of that size
+    /// costs more than what is written into it.
     pub(crate) fn take(&mut self) -> Bytes {
-        let capacity = self.bytes.capacity().min(1024 * 1024);
-        Bytes::from(std::mem::replace(&mut self.bytes, Vec::with_capacity(capacity)))
+        let free = self.lent.pop_front().map(Bytes::try_into_mut);
+        let next = match free {
+            Some(Ok(mut memory)) => {
+                memory.clear();
+                Vec::from(memory)
+            }
+            Some(Err(held)) => {
+                self.lent.push_front(held);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let payload = Bytes::from(std::mem::replace(&mut self.bytes, next));
+        if self.lent.len() < LENT_MAX && payload.len() <= KEPT_BYTES_MAX {
+            self.lent.push_back(payload.clone());
+        }
+        payload
     }
 }
 
@@ -109,7 +135,7 @@ fn decode(payload: &Bytes) -> Result<Vec<Item>, Malformed> {
 pub(crate) struct Places {
     /// (payload number, last position of the log after it). Numbers ascend; a cut log's positions may step back, and
     /// then an old payload is kept a little longer than needed.
-    places: std::collections::VecDeque<(u64, Position)>,
+    places: VecDeque<(u64, Position)>,
 }
 
 impl Places {

@@ -669,7 +669,8 @@ impl Node {
         self.seal(out);
         for (place, bytes) in self.peers_out.iter_mut().enumerate() {
             if !bytes.is_empty() {
-                out.peers.push((NodeId(place as u16), std::mem::take(bytes)));
+                let spare = out.spare.pop().unwrap_or_default();
+                out.peers.push((NodeId(place as u16), std::mem::replace(bytes, spare)));
             }
         }
         for connection in self.dirty.drain(..) {

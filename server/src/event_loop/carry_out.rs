@@ -14,6 +14,8 @@ use crate::{log, snapshots};
 const LEAVE_AFTER_REPLY: Duration = Duration::from_millis(100);
 /// A client that the node has closed has so long to take its last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Emptied buffers of messages that are kept for the next.
+const SPARE_MAX: usize = 8;
 /// A payload up to this size may be committed by the loop itself.
 const COMMIT_HERE_BYTES_MAX: usize = 16 * 1024;
 
@@ -28,11 +30,13 @@ impl EventLoop {
             let EventLoop { node, outbox, peers, .. } = self;
             let mut stepped = false;
             for (peer, bytes) in for_peers.drain(..) {
-                peers.send(peer, bytes, now.time, &mut |input| {
+                let emptied = peers.send(peer, bytes, now.time, &mut |input| {
                     stepped = true;
                     node.step(now, input, outbox);
                 });
+                outbox.spare.extend(emptied);
             }
+            outbox.spare.truncate(SPARE_MAX);
             self.unfinished |= stepped;
         }
         give_back(&mut self.outbox.peers, for_peers);

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 
 /// Buffers larger than this are not kept for reuse.
-const KEPT_BYTES_MAX: usize = 256 * 1024;
+const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What a socket still has to take.
 #[derive(Default, Debug)]

@@ -411,14 +411,15 @@ impl Peers {
     }
 
     /// Sends whole frames to a peer. Without a link they are lost, which the node knows from `PeerDown`.
-    pub(super) fn send(&mut self, peer: NodeId, bytes: Vec<u8>, now: Time, step: &mut Step<'_>) {
-        let Some(place) = self.peers.get(usize::from(peer.0)).and_then(|peer| peer.up) else { return };
-        let Some(link) = &mut self.links[place] else { return };
-        if let Err(error) = link.output.send(&mut link.stream, bytes) {
-            self.drop_link(place, &error.to_string(), now, step);
-        } else if link.output.waiting_bytes() > PEER_OUTPUT_BYTES_MAX {
-            self.drop_link(place, "it does not take what is sent to it", now, step);
+    pub(super) fn send(&mut self, peer: NodeId, bytes: Vec<u8>, now: Time, step: &mut Step<'_>) -> Option<Vec<u8>> {
+        let place = self.peers.get(usize::from(peer.0)).and_then(|peer| peer.up)?;
+        let link = self.links[place].as_mut()?;
+        match link.output.send(&mut link.stream, bytes) {
+            Err(error) => self.drop_link(place, &error.to_string(), now, step),
+            Ok(emptied) if link.output.waiting_bytes() <= PEER_OUTPUT_BYTES_MAX => return emptied,
+            Ok(_) => self.drop_link(place, "it does not take what is sent to it", now, step),
         }
+        None
     }
 
     fn drop_link(&mut self, place: usize, reason: &str, now: Time, step: &mut Step<'_>) {
