@@ -31,8 +31,9 @@ pub const EXIT_DISK_FAILED: i32 = 74;
 const FULL_RETRY: Duration = Duration::from_millis(100);
 /// How long to wait before the next segment is prepared again after that has failed.
 const PREPARE_RETRY: Duration = Duration::from_secs(1);
-/// A disk that commits faster than this on average is quick.
-const QUICK: Duration = Duration::from_millis(1);
+/// A disk that commits faster than this on average is quick. On a slower disk, or a machine whose processors are all
+/// busy (waking up counts as well), two changes of thread are little beside a commit, and tails are what suffers.
+const QUICK: Duration = Duration::from_micros(300);
 
 /// What the journal thread tells the loop, next to how far it is.
 pub(crate) trait JournalEvents: Send + 'static {
