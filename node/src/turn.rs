@@ -29,6 +29,8 @@ const SWEEP_MAX: usize = 1000;
 /// A turn settles within a few passes: each pass answers what the one before it made answerable.
 const PASSES_MAX: usize = 8;
 
+const PASSED: &str =
+    "CLUSTERDOWN this node has caught up past the moment of this read; the command was not done, ask again";
 const NO_LEADER: &str = "CLUSTERDOWN no leader with a majority was found in time; the command was not done";
 const UNKNOWN: &str = "UNKNOWN the outcome was not known in time; the command may or may not have been done";
 
@@ -310,6 +312,23 @@ impl Node {
         }
     }
 
+    /// Refuses the reads that stand before writes which an installed snapshot has completed (those from `from` on): the state
+    /// that they should have seen was never here.
+    fn refuse_reads_passed(&mut self, from: usize) {
+        let passed: Vec<u64> = self.wishes.completed[from..].iter().map(|done| done.sequence).collect();
+        for sequence in passed {
+            let Some(write) = self.router.get_mut(sequence).filter(|write| write.reads_before) else { continue };
+            let Waiter::Client { connection, slot } = write.waiter else { continue };
+            loop {
+                let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
+                let Some(read) = session.and_then(|session| session.pop_read_if(|read| read.slot < slot)) else {
+                    break;
+                };
+                self.deliver_error(connection, read.slot, PASSED);
+            }
+        }
+    }
+
     /// The connection's next read waits for write `after`.
     fn park(&mut self, connection: ConnectionId, after: u64) {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
@@ -562,6 +581,7 @@ impl Node {
                     if self.wishes.completed.len() > before {
                         self.probe("node: reply from an installed snapshot");
                     }
+                    self.refuse_reads_passed(before);
                 }
             }
             None => {
