@@ -64,8 +64,8 @@ class Context:
             raise Failure(f"porcupine says {verdict}, expected {expected}; history: {load.history}")
         if self.program:
             verdict, text = judge_with_dictum(self.program, load.history)
-            say(f"  dictum's checker: {verdict or text}")
-            if verdict not in (None, expected):
+            say(f"  dictum's checker: {verdict}")
+            if verdict != expected:
                 raise Failure(f"dictum's checker says {verdict}, expected {expected}: {text}")
 
 
