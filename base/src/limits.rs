@@ -68,6 +68,8 @@ pub const SNAPSHOT_BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
 pub const LOG_BYTES_PER_SNAPSHOT: u64 = 256 * 1024 * 1024;
 /// Entries of log kept behind a snapshot for followers that are only a little behind.
 pub const LOG_ENTRIES_KEPT: u64 = 10_000;
+/// Most bytes of log kept behind a snapshot for them.
+pub const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 
 /// How long a client waits for an answer, unless configured otherwise.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

@@ -17,6 +17,8 @@ use crate::words::{self, Words};
 const OVERLOADED: &str = "CLUSTERDOWN too many requests are waiting; the command was not done, try again later";
 const DISK_FULL: &str =
     "MISCONF the leader's disk is full; the command was not done. Free some space: writes go on by themselves";
+const OWN_DISK_FULL: &str =
+    "MISCONF this node's disk is full; the command was not done. Use another node, or free some space";
 const STOPPING: &str = "CLUSTERDOWN this node is stopping; the command was not done, use another node";
 
 impl Node {
@@ -242,6 +244,10 @@ impl Node {
             return Some(OVERLOADED);
         }
         let (leader, _) = self.partition.replica.leader()?;
+        if self.disk_full && leader != self.config.me {
+            // It could not apply the write, and so not say when it is done.
+            return Some(OWN_DISK_FULL);
+        }
         let full = if leader == self.config.me {
             self.disk_full
         } else {

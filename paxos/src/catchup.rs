@@ -1,7 +1,7 @@
 //! Catching up outside the leader's stream: a candidate that lacks the greatest tail, a disk that lost decided
 //! entries, a log that begins anew behind a snapshot.
 
-use base::limits::ACCEPT_BYTES_TARGET;
+use base::limits::{ACCEPT_BYTES_TARGET, LOG_BYTES_KEPT};
 use base::{Ballot, NodeId, Position, Time};
 
 use crate::door::{Output, Record};
@@ -124,9 +124,19 @@ impl Replica {
         }
     }
 
-    /// A snapshot of this replica's own is on disk: the log before it, but for `keep` entries, is not needed any more.
+    /// A snapshot of this replica's own is on disk: the log before it, but for `keep` entries of at most
+    /// [`LOG_BYTES_KEPT`], is not needed any more.
     pub(crate) fn on_snapshot_taken(&mut self, position: Position, keep: u64) {
-        let cut = Position(position.0.saturating_sub(keep)).min(self.decided);
+        let furthest = Position(position.0.saturating_sub(keep)).min(self.decided);
+        let mut cut = position.min(self.decided);
+        let mut bytes = 0;
+        while cut > furthest
+            && let Some(entry) = self.log.get(cut)
+            && bytes + entry.weight() as u64 <= LOG_BYTES_KEPT
+        {
+            bytes += entry.weight() as u64;
+            cut = cut.previous();
+        }
         if let Some(ballot) = self.log.ballot_at(cut)
             && cut > self.log.base()
         {

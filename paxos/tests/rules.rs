@@ -544,3 +544,18 @@ fn a_follower_that_waits_for_a_snapshot_is_asked_once_a_heartbeat() {
     }
     assert!(world.nodes[0].owes.contains(&2));
 }
+
+#[test]
+fn the_log_kept_behind_a_snapshot_is_bounded_by_entries_and_by_bytes() {
+    let mut world = led();
+    let large = "x".repeat(base::limits::LOG_BYTES_KEPT as usize / 2 + 1);
+    for text in ["a", &large, &large, "b", "c"] {
+        world.propose(0, text);
+        world.deliver_all();
+    }
+    let position = world.replica(0).decided();
+    world.turn(0, vec![Input::SnapshotTaken { position, keep: 1000 }]);
+    assert_eq!(world.replica(0).log().last().0 - world.replica(0).log().base().0, 3, "both large ones are too much");
+    world.turn(0, vec![Input::SnapshotTaken { position, keep: 1 }]);
+    assert_eq!(world.replica(0).log().last().0 - world.replica(0).log().base().0, 1);
+}
