@@ -22,17 +22,17 @@ fn is_found(planted: Planted, within: u64, with: &[Fault]) {
 
 #[test]
 fn answer_before_fsync() {
-    is_found(Planted::AnswerBeforeFsync, 60, &[Fault::PowerCut, Fault::PowerCutAll, Fault::SlowSync]);
+    is_found(Planted::AnswerBeforeFsync, 120, &[Fault::PowerCut, Fault::PowerCutAll, Fault::SlowSync]);
 }
 
 #[test]
 fn count_unsynced_self() {
-    is_found(Planted::CountUnsyncedSelf, 60, &[Fault::PowerCut, Fault::PowerCutAll, Fault::SlowSync]);
+    is_found(Planted::CountUnsyncedSelf, 300, &[Fault::PowerCut, Fault::PowerCutAll, Fault::SlowSync]);
 }
 
 #[test]
 fn read_without_confirmation() {
-    is_found(Planted::ReadWithoutConfirmation, 40, &[Fault::Partition, Fault::OneWayCut, Fault::Pause]);
+    is_found(Planted::ReadWithoutConfirmation, 80, &[Fault::Partition, Fault::Pause]);
 }
 
 #[test]
@@ -47,12 +47,12 @@ fn damage_is_the_end() {
 
 #[test]
 fn apply_retry_twice() {
-    is_found(Planted::ApplyRetryTwice, 40, &[Fault::Loss, Fault::Kill, Fault::Partition]);
+    is_found(Planted::ApplyRetryTwice, 60, &[Fault::Loss, Fault::Kill, Fault::Partition]);
 }
 
 #[test]
 fn truncate_decided() {
-    is_found(Planted::TruncateDecided, 60, &[Fault::Duplicate, Fault::Reorder, Fault::Partition]);
+    is_found(Planted::TruncateDecided, 20, &[Fault::Duplicate, Fault::Reorder, Fault::Partition]);
 }
 
 #[test]
