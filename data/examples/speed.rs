@@ -2,6 +2,7 @@
 //!
 //! One tree of 100,000 keys (or as many as the argument says) of 16 bytes with values of 256; keys are drawn at random. Figures are nanoseconds an
 //! operation, the best of five rounds, since everything else on the machine can only add to them.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures time")]
 
 use base::{Rng, WallTime};
 use data::{EntryContext, Restorer, Tree, View, apply, check, read};

@@ -12,6 +12,7 @@
 //! ```
 //! Replies are written as redis-cli writes them. Lines in parentheses that end in `later` move the clock.
 //! `DICTUM_REWRITE=1 cargo test -p data --test commands` puts what was answered into the pages, to be read as prose.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test may read files and clocks")]
 
 use base::WallTime;
 use data::{Tree, check};

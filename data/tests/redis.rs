@@ -3,6 +3,7 @@
 //! Not run by default, since it needs the server's program:
 //! `REDIS_SERVER=redis-server cargo test -p data --test redis -- --ignored --nocapture`. Written against 7.0; commands
 //! and options that are newer are left out, and so is what is known and meant to differ (see [`DIFFERENT`]).
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test may read files and clocks")]
 
 use base::{Rng, WallTime};
 use data::Tree;

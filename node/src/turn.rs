@@ -154,11 +154,9 @@ impl Node {
     /// Tells clients whose time is up.
     fn refuse_overdue(&mut self) {
         let time = self.now.time;
-        loop {
-            let Some(write) = self.router.writes.iter().find(|write| !write.done) else { break };
-            if write.deadline > time {
-                break;
-            }
+        while let Some(write) = self.router.writes.iter().find(|write| !write.done)
+            && write.deadline <= time
+        {
             let (sequence, sent) = (write.sequence, write.sent);
             self.probe(if sent { "node: write outcome unknown" } else { "node: write refused without a leader" });
             if let Some(Waiter::Client { connection, slot }) = self.router.finish(sequence) {

@@ -1,4 +1,9 @@
 //! `dictum`: the command line. Each command lives in a module of the library.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this room is for sockets, files, threads and clocks"
+)]
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p wire --example parse_speed
 //! ```
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures time")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

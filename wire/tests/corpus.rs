@@ -1,6 +1,7 @@
 //! The committed corpus of the fuzzer and seeded mutations of it, run without a fuzzer.
 //!
 //! A file that once broke something belongs into `fuzz/corpus/<target>/`, where this test finds it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test may read files and clocks")]
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
