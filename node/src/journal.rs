@@ -256,11 +256,13 @@ fn join(log: &mut Log, snapshot: Option<(Position, Ballot)>) {
     }
 }
 
-/// The same entries behind an older base, with everything between marked as lost.
+/// The same entries behind an older base, with everything between marked as lost. A log has one hole: if it has one
+/// already, what lies before that counts as lost, too. What lies behind must stay, for it may have been counted.
 fn behind_hole(log: &Log, base: Position, ballot: Ballot) -> Log {
+    let until = log.hole().map_or(log.base(), |(_, until)| until);
     let mut wider = Log::new(base, ballot);
-    wider.lose(base.next(), log.base());
-    for entry in log.slice(log.first(), log.last(), usize::MAX) {
+    wider.lose(base.next(), until);
+    for entry in log.slice(until.next(), log.last(), usize::MAX) {
         wider.append(entry);
     }
     wider

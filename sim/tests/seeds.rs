@@ -8,7 +8,7 @@ use sim::report::Report;
 use sim::run::{Outcome, run};
 
 /// Seeds of the fixed list. More are run by `dictum sim --minutes`.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 600;
 
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {

@@ -1,5 +1,9 @@
 //! The folder of a node in the real file system. The only file of this crate that touches `std::fs`.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "the one place of this room that touches files")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the one place of this room that touches files"
+)]
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
