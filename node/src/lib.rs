@@ -11,6 +11,7 @@ mod detector;
 mod dispatch;
 pub mod door;
 mod entry;
+pub mod fuzzing;
 mod image;
 mod journal;
 mod node;
