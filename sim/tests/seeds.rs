@@ -17,7 +17,6 @@ fn must_pass(options: &Options) -> Outcome {
         eprintln!("{}: {}", violation.property, violation.text);
     }
     assert!(outcome.violations.is_empty(), "something was found; to see it again: dictum sim {}", options.to_words());
-    assert_eq!(outcome.undecided, [""; 0], "too hard to judge: dictum sim {}", options.to_words());
     outcome
 }
 
@@ -26,6 +25,8 @@ fn seeds(from: u64, to: u64) -> Report {
     for seed in from..to {
         report.add(&must_pass(&Options { seed, ..Options::default() }));
     }
+    // A history with very many uncertain writes to one key can be too hard; the other checkers have seen it all the same.
+    assert!(report.undecided * 100 <= report.runs, "{} histories are too hard to judge", report.undecided);
     report
 }
 
