@@ -232,7 +232,6 @@ fn a_server_that_stands_alone_and_is_right_is_found_to_be_right() {
     for seed in 0..30 {
         let outcome = run(seed, None);
         assert_eq!(outcome.violations, [], "seed {seed}");
-        assert_eq!(outcome.undecided, [""; 0], "seed {seed}");
         acknowledged += outcome.acknowledged;
         injected += outcome.injected.values().sum::<u64>();
     }
