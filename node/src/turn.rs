@@ -163,7 +163,10 @@ impl Node {
                 self.deliver_error(connection, slot, if sent { UNKNOWN } else { NO_LEADER });
             }
         }
-        for connection in self.router.overdue(time) {
+        // A read that waits for a write of this node is in no batch any more.
+        let parked = self.router.parked.iter().copied();
+        let waiting: Vec<ConnectionId> = self.router.overdue(time).into_iter().chain(parked).collect();
+        for connection in waiting {
             loop {
                 let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
                 let Some(read) = session.and_then(|session| session.pop_read_if(|read| read.deadline <= time)) else {
