@@ -57,7 +57,7 @@ pub struct JournalOptions {
 
 impl Default for JournalOptions {
     fn default() -> JournalOptions {
-        JournalOptions { first_segment_bytes: FIRST_SEGMENT_BYTES, segment_bytes: SEGMENT_BYTES, free_segments_max: 2 }
+        JournalOptions { first_segment_bytes: FIRST_SEGMENT_BYTES, segment_bytes: SEGMENT_BYTES, free_segments_max: 4 }
     }
 }
 
