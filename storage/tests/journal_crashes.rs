@@ -202,8 +202,11 @@ fn play(acts: &[Act], seed: u64) {
     }
 }
 
+/// The cases are the same in every run: a red test can be seen again. `docs/traps.md` names what longer random runs have found.
+const SEED: proptest::test_runner::RngSeed = proptest::test_runner::RngSeed::Fixed(20_261_121);
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, rng_seed: SEED, ..ProptestConfig::default() })]
 
     #[test]
     fn what_was_committed_is_recovered(acts in prop::collection::vec(act(), 1..40), seed in any::<u64>()) {

@@ -113,8 +113,11 @@ fn rot() -> impl Strategy<Value = Rot> {
     prop_oneof![Just(Rot::Bit), Just(Rot::Noise), Just(Rot::Zeros), Just(Rot::Misdirected)]
 }
 
+/// The cases are the same in every run: a red test can be seen again. `docs/traps.md` names what longer random runs have found.
+const SEED: proptest::test_runner::RngSeed = proptest::test_runner::RngSeed::Fixed(20_261_121);
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, rng_seed: SEED, ..ProptestConfig::default() })]
 
     #[test]
     fn rot_in_the_past_is_damage_with_exact_bounds(

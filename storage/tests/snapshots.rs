@@ -43,8 +43,11 @@ fn blocks() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9000), 0..6)
 }
 
+/// The cases are the same in every run: a red test can be seen again. `docs/traps.md` names what longer random runs have found.
+const SEED: proptest::test_runner::RngSeed = proptest::test_runner::RngSeed::Fixed(20_261_121);
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, rng_seed: SEED, ..ProptestConfig::default() })]
 
     #[test]
     fn what_was_appended_is_read(header in prop::collection::vec(any::<u8>(), 0..100), blocks in blocks()) {
