@@ -1,27 +1,21 @@
 //! The end of a turn: what arrived in it is applied, answered, proposed, stored and sent, each once for all.
 
-use base::limits::{ACCEPT_BYTES_TARGET, EXPIRE_BATCH_MAX};
-use base::{NodeId, Position, Time, WallTime};
-use bytes::Bytes;
-use data::{Failure, Reply, View};
-use paxos::{Input as Step, RoleName};
+mod reads;
+mod snapshots;
+mod stop;
+mod writes;
+
+use base::{NodeId, Position, Time};
+use data::{Failure, Reply};
+use paxos::Input as Step;
 use std::time::Duration;
 
-use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, SnapshotJob};
-use crate::entry::{Kind, Origin};
-use crate::node::{Node, PING_EVERY, Saving, Stopping, TICK_EVERY, news_of};
-use crate::peer::{Forwarded, PeerMessage};
+use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted};
+use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
+use crate::peer::PeerMessage;
 use crate::reply;
-use crate::router::{ASK_AGAIN_AFTER, Asked, ReadBatch, ReadKind, SEND_AGAIN_AFTER, Waiter};
-use crate::session::{Block, Read};
-use crate::words::{self, Words};
+use crate::router::{ASK_AGAIN_AFTER, Asked, SEND_AGAIN_AFTER, Waiter};
 
-/// How often the leader looks for keys whose time is up.
-const EXPIRY_EVERY: Duration = Duration::from_millis(100);
-/// How long after a failed snapshot the next is tried.
-const SNAPSHOT_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// How long a stopping node tries to hand over, and then to answer what it has taken.
-const STOP_STEP_MAX: Duration = Duration::from_secs(2);
 /// How often a leader with a full disk tries to give its leadership away.
 const ESCAPE_EVERY: Duration = Duration::from_secs(1);
 /// Records of a flushed store that are freed at each tick: some hundred microseconds' work.
@@ -29,8 +23,6 @@ const SWEEP_MAX: usize = 1000;
 /// A turn settles within a few passes: each pass answers what the one before it made answerable.
 const PASSES_MAX: usize = 8;
 
-const PASSED: &str =
-    "CLUSTERDOWN this node has caught up past the moment of this read; the command was not done, ask again";
 const NO_LEADER: &str = "CLUSTERDOWN no leader with a majority was found in time; the command was not done";
 const UNKNOWN: &str = "UNKNOWN the outcome was not known in time; the command may or may not have been done";
 
@@ -125,32 +117,6 @@ impl Node {
         self.stats.sample(self.now);
     }
 
-    /// The leader proposes the removal of keys whose time is up by its clock.
-    fn expire(&mut self) {
-        let (time, clock) = (self.now.time, self.now.wall);
-        if time < self.next_expiry || self.partition.replica.leads().is_none() || self.disk_full {
-            return;
-        }
-        self.next_expiry = time + EXPIRY_EVERY;
-        if self.partition.tree.next_deadline().is_some_and(|deadline| deadline <= clock) {
-            self.probe("node: key expired by the clock");
-            self.propose_expiry(clock);
-        }
-    }
-
-    /// Asks for an expiry entry of at least this time, unless one is under way. Returns its number.
-    fn propose_expiry(&mut self, clock: WallTime) -> u64 {
-        const _: () = assert!(EXPIRE_BATCH_MAX > 0);
-        if let Some(number) = self.router.expiring {
-            return number;
-        }
-        let body = Bytes::copy_from_slice(&clock.0.to_le_bytes());
-        let deadline = self.now.time + self.config.request_timeout;
-        let number = self.router.write(Kind::Expire, body, Waiter::Nobody, deadline);
-        self.router.expiring = Some(number);
-        number
-    }
-
     /// Tells clients whose time is up.
     fn refuse_overdue(&mut self) {
         let time = self.now.time;
@@ -201,195 +167,6 @@ impl Node {
         }
     }
 
-    /// Answers this node's writes that have been applied.
-    fn settle_writes(&mut self) {
-        if self.wishes.completed.is_empty() {
-            return;
-        }
-        self.router.progress_at = self.now.time;
-        let mut completed = std::mem::take(&mut self.wishes.completed);
-        for done in completed.drain(..) {
-            let Some(waiter) = self.router.finish(done.sequence) else { continue };
-            if let Waiter::Client { connection, slot } = waiter {
-                if let Some(Some(session)) = self.sessions.get_mut(&connection) {
-                    session.last_position = done.position;
-                }
-                self.deliver(connection, slot, &done.reply);
-            }
-        }
-        if self.wishes.completed.is_empty() {
-            self.wishes.completed = completed;
-        }
-        self.run_parked();
-    }
-
-    /// Serves reads that are confirmed and whose position is applied.
-    fn settle_reads(&mut self) {
-        if let Some(confirmed) = self.wishes.confirmed.take() {
-            self.on_reads_confirmed(confirmed);
-        }
-        if self.config.planted == Some(Planted::ReadWithoutConfirmation) {
-            let (applied, clock) = (self.partition.applied, self.now.wall);
-            let leads = self.partition.replica.leads();
-            while let Some((Asked::Round { ballot, .. }, _, _)) = self.router.asked.front()
-                && Some(*ballot) == leads
-            {
-                let Some((_, _, batch)) = self.router.asked.pop_front() else { break };
-                self.router.ready.push_back((applied, clock, batch));
-            }
-        }
-        while self.router.ready.front().is_some_and(|(position, _, _)| *position <= self.partition.applied) {
-            let Some((_, clock, batch)) = self.router.ready.pop_front() else { break };
-            for (connection, upto) in &batch.items {
-                if let Some(Some(session)) = self.sessions.get_mut(connection) {
-                    session.confirmed = session.confirmed.max(upto + 1);
-                    session.clock = session.clock.max(clock);
-                }
-                self.run_reads(*connection);
-            }
-            self.router.recycle(batch);
-        }
-    }
-
-    fn on_reads_confirmed(&mut self, confirmed: u64) {
-        let leads = self.partition.replica.leads();
-        let clock = self.now.wall;
-        let mut place = 0;
-        while place < self.router.asked.len() {
-            match self.router.asked[place].0 {
-                Asked::Round { ballot, round, position } if round <= confirmed && Some(ballot) == leads => {
-                    if let Some((_, _, batch)) = self.router.asked.remove(place) {
-                        self.router.ready.push_back((position, clock, batch));
-                    }
-                }
-                _ => place += 1,
-            }
-        }
-        let Some(ballot) = leads else { return self.queries.clear() };
-        self.queries.retain(|query| query.ballot == ballot);
-        while let Some(query) = self.queries.front().copied() {
-            if query.round > confirmed {
-                break;
-            }
-            self.queries.pop_front();
-            let (partition, ticket, position) = (self.partition.id, query.ticket, query.position);
-            // The asking node may not have heard yet that this much is decided.
-            let decided = paxos::Message::Decided { ballot, decided: self.partition.replica.decided() };
-            self.send(query.peer, &PeerMessage::Paxos { partition, message: decided });
-            self.send(query.peer, &PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot });
-        }
-    }
-
-    /// Serves a connection's confirmed reads, in order, until one that must wait for a write of this node.
-    pub(crate) fn run_reads(&mut self, connection: ConnectionId) {
-        loop {
-            let floor = self.router.floor();
-            let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
-            let Some(read) = session.reads.front().copied() else { return };
-            if read.slot >= session.confirmed || session.has_said_enough() {
-                return;
-            }
-            let clock = session.clock;
-            let waits_for = if read.after >= floor && self.router.get_mut(read.after).is_some() {
-                Some(read.after)
-            } else {
-                self.run_read(connection, &read, clock)
-            };
-            if let Some(after) = waits_for {
-                return self.park(connection, after);
-            }
-        }
-    }
-
-    /// Serves a connection's reads in slots before `slot`, whether confirmed or not: see the head of [`crate::router`].
-    fn run_reads_before(&mut self, connection: ConnectionId, slot: u64) {
-        loop {
-            let session = self.sessions.get(&connection).and_then(Option::as_ref);
-            let Some(read) = session.and_then(|session| session.reads.front().copied()) else { return };
-            // The state's own time: a key that no entry has expired is there for everybody.
-            if read.slot >= slot || self.run_read(connection, &read, WallTime(0)).is_some() {
-                return;
-            }
-        }
-    }
-
-    /// Refuses the reads that stand before writes which an installed snapshot has completed (those from `from` on): the state
-    /// that they should have seen was never here.
-    fn refuse_reads_passed(&mut self, from: usize) {
-        let passed: Vec<u64> = self.wishes.completed[from..].iter().map(|done| done.sequence).collect();
-        for sequence in passed {
-            let Some(write) = self.router.get_mut(sequence).filter(|write| write.reads_before) else { continue };
-            let Waiter::Client { connection, slot } = write.waiter else { continue };
-            loop {
-                let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
-                let Some(read) = session.and_then(|session| session.pop_read_if(|read| read.slot < slot)) else {
-                    break;
-                };
-                self.deliver_error(connection, read.slot, PASSED);
-            }
-        }
-    }
-
-    /// The connection's next read waits for write `after`.
-    fn park(&mut self, connection: ConnectionId, after: u64) {
-        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
-        if let Some(read) = session.reads.front_mut() {
-            read.after = after;
-        }
-        if !session.parked {
-            session.parked = true;
-            self.router.parked.push(connection);
-        }
-    }
-
-    /// Looks again at connections whose reads wait for writes.
-    fn run_parked(&mut self) {
-        for connection in std::mem::take(&mut self.router.parked) {
-            if let Some(Some(session)) = self.sessions.get_mut(&connection) {
-                session.parked = false;
-            }
-            self.run_reads(connection);
-        }
-    }
-
-    /// Serves the first read of a connection. If it has to wait for a write of this node first, returns that one's number.
-    fn run_read(&mut self, connection: ConnectionId, read: &Read, clock: WallTime) -> Option<u64> {
-        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return None };
-        let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
-        let clock = if own_clock { self.now.wall } else { clock };
-        let view = View::new(&self.partition.tree, clock, self.rng.next_u64());
-        let bytes = &session.read_bytes[read.start..read.end];
-        let mut revisions = Vec::new();
-        let answer = match read.kind {
-            ReadKind::Command => Words::decode(bytes).map(|words| data::read(&view, words.as_slice())),
-            ReadKind::Transaction => words::decode_transaction(bytes).map(|(watches, commands)| {
-                let commands: Vec<&[&[u8]]> = commands.iter().map(Words::as_slice).collect();
-                data::read_transaction(&view, &watches, &commands)
-            }),
-            ReadKind::Outcome => Ok(match data::outcome(&view, bytes) {
-                Some(reply) => Reply::Array(vec![Reply::bulk(&b"applied"[..]), reply.clone()]),
-                None => Reply::Nil,
-            }),
-            ReadKind::Revisions => Words::decode(bytes).map(|keys| {
-                for key in keys.as_slice() {
-                    revisions.push((key.to_vec(), data::watch_revision(&view, key)));
-                }
-                Reply::Ok
-            }),
-        };
-        if view.met_expired() && !own_clock {
-            // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
-            self.probe("node: read met an expired key");
-            return Some(self.propose_expiry(clock));
-        }
-        self.stats.reads += 1;
-        session.watches.append(&mut revisions);
-        session.pop_read_if(|_| true);
-        let answer = answer.unwrap_or(Reply::Error(Failure::Text("ERR the command could not be read back")));
-        self.deliver(connection, read.slot, &answer);
-        None
-    }
-
     /// Sends writes to the leader and asks it for read positions.
     fn pump(&mut self) {
         let time = self.now.time;
@@ -424,97 +201,6 @@ impl Node {
         }
     }
 
-    /// Writes are numbered within a life, and later lives must compare greater. A node that finds out that its folder was
-    /// lost gets an incarnation above all earlier ones while it recovers; until then it sends no writes.
-    fn settle_life(&mut self) {
-        if self.life_is_settled || self.partition.replica.role() == RoleName::Recovering {
-            return;
-        }
-        self.life_is_settled = true;
-        let incarnation = self.partition.replica.hard_state().incarnation;
-        self.router.life.incarnation = incarnation;
-        self.partition.life.incarnation = incarnation;
-    }
-
-    fn propose_own(&mut self) {
-        if !self.router.has_unsent() || self.disk_full || !self.life_is_settled {
-            return;
-        }
-        let (me, life, floor) = (self.config.me, self.router.life, self.router.floor());
-        let (time, clock) = (self.now.time, self.now.wall);
-        let mut next = None;
-        for write in self.router.unsent() {
-            if !write.done {
-                let origin = Origin { node: me, life, sequence: write.sequence, floor };
-                let seed = self.rng.next_u64();
-                if !self.partition.propose(time, clock, seed, write.kind, origin, &write.body) {
-                    break;
-                }
-                write.sent = true;
-            }
-            next = Some(write.sequence + 1);
-        }
-        self.router.send_from = next.unwrap_or(self.router.send_from);
-    }
-
-    /// The gathered batch, with what each of its connections has to be read by now.
-    fn take_gathered(&mut self) -> ReadBatch {
-        let mut batch = self.router.take_gathered();
-        batch.items.retain_mut(|(connection, upto)| {
-            let Some(Some(session)) = self.sessions.get_mut(connection) else { return false };
-            session.gathered = false;
-            session.reads.back().map(|read| *upto = read.slot).is_some()
-        });
-        batch
-    }
-
-    fn ask_own(&mut self, ballot: base::Ballot) {
-        if self.router.gathering.items.is_empty() {
-            return;
-        }
-        let replica = &mut self.partition.replica;
-        let (Some(opening), decided) = (replica.opening(), replica.decided()) else { return };
-        let Some(round) = replica.request_confirmation() else { return };
-        let batch = self.take_gathered();
-        let position = decided.max(opening);
-        self.router.asked.push_back((Asked::Round { ballot, round, position }, self.now.time, batch));
-    }
-
-    fn forward(&mut self, leader: NodeId) {
-        while self.router.has_unsent() && self.life_is_settled {
-            let (life, floor) = (self.router.life, self.router.floor());
-            let mut writes = Vec::new();
-            let (mut bytes, mut next) = (0, None);
-            for write in self.router.unsent() {
-                if bytes >= ACCEPT_BYTES_TARGET {
-                    break;
-                }
-                next = Some(write.sequence + 1);
-                if !write.done {
-                    bytes += write.body.len() + 32;
-                    write.sent = true;
-                    writes.push(Forwarded { kind: write.kind, sequence: write.sequence, body: write.body.clone() });
-                }
-            }
-            let Some(next) = next else { return };
-            self.router.send_from = next;
-            let partition = self.partition.id;
-            self.send(leader, &PeerMessage::Forward { partition, life, floor, writes });
-        }
-    }
-
-    fn ask_leader(&mut self, leader: NodeId, ballot: base::Ballot) {
-        // One question at a time: while it is under way the next batch gathers.
-        if self.router.gathering.items.is_empty() || !self.router.asked.is_empty() {
-            return;
-        }
-        let ticket = self.router.ticket();
-        let batch = self.take_gathered();
-        self.router.asked.push_back((Asked::Ticket { ballot, ticket }, self.now.time, batch));
-        let partition = self.partition.id;
-        self.send(leader, &PeerMessage::ReadIndex { partition, ticket });
-    }
-
     fn send_wishes(&mut self) {
         let partition = self.partition.id;
         let mut send = std::mem::take(&mut self.wishes.send);
@@ -533,147 +219,6 @@ impl Node {
                 self.send(to, &message);
             }
         }
-    }
-
-    fn consider_snapshot(&mut self, out: &mut Outbox) {
-        if out.save_snapshot.is_some() {
-            return;
-        }
-        if let Some(saving) = &self.saving {
-            // A received state is saved as soon as no other snapshot is being written.
-            if let Some(state) = &saving.install
-                && !self.stats.snapshot_running
-            {
-                self.stats.snapshot_running = true;
-                let image = crate::Image::new(state.position, state.ballot, &state.origins, &state.tree);
-                let header = Bytes::copy_from_slice(&state.position.0.to_le_bytes());
-                out.save_snapshot = Some(SnapshotJob { position: state.position, header, image });
-            }
-            return;
-        }
-        let partition = &self.partition;
-        let due = partition.bytes_since_snapshot >= self.config.log_bytes_per_snapshot || partition.snapshot_wanted;
-        if due && self.now.time >= self.next_snapshot && partition.applied > Position(0) && !self.disk_full {
-            let position = partition.applied;
-            let header = Bytes::copy_from_slice(&position.0.to_le_bytes());
-            out.save_snapshot = Some(SnapshotJob { position, header, image: partition.image() });
-            self.saving = Some(Saving { position, install: None });
-            self.stats.snapshot_running = true;
-            self.partition.bytes_since_snapshot = 0;
-            self.partition.snapshot_wanted = false;
-        }
-    }
-
-    pub(crate) fn on_snapshot_saved(&mut self, position: Position, out: &mut Outbox) {
-        self.stats.snapshot_running = false;
-        self.stats.last_snapshot = Some(self.now.wall);
-        if self.saving.as_ref().is_none_or(|saving| saving.position != position) {
-            return;
-        }
-        let Some(saving) = self.saving.take() else { return };
-        let time = self.now.time;
-        match saving.install {
-            Some(state) => {
-                if state.position > self.partition.applied {
-                    self.probe("node: snapshot installed");
-                    self.event(Level::Info, format!("has the state of position {position} from a peer's snapshot"));
-                    let before = self.wishes.completed.len();
-                    self.partition.install(time, *state, &mut self.batch, &mut self.wishes);
-                    if self.wishes.completed.len() > before {
-                        self.probe("node: reply from an installed snapshot");
-                    }
-                    self.refuse_reads_passed(before);
-                }
-            }
-            None => {
-                let keep = self.config.log_entries_kept;
-                self.step_replica(Step::SnapshotTaken { position, keep });
-            }
-        }
-        let needed = self.partition.journal_needed_from();
-        let newest = self.next_number.saturating_sub(1);
-        out.discard_journal_before = Some(needed.unwrap_or(newest).min(newest));
-    }
-
-    pub(crate) fn on_snapshot_failed(&mut self, position: Position, reason: &str) {
-        self.stats.snapshot_running = false;
-        self.probe("node: snapshot failed");
-        self.event(Level::Warning, format!("a snapshot of position {position} could not be written: {reason}"));
-        if self.saving.as_ref().is_some_and(|saving| saving.position == position) {
-            self.saving = None;
-            self.partition.snapshot_wanted = true;
-            self.next_snapshot = self.now.time + SNAPSHOT_AGAIN_AFTER;
-        }
-    }
-
-    pub(crate) fn stop(&mut self) {
-        if self.stopping.is_none() {
-            self.stopping = Some(Stopping::HandingOver { until: self.now.time + STOP_STEP_MAX });
-            self.step_replica(Step::HandOver);
-        }
-    }
-
-    fn consider_stop(&mut self) {
-        let time = self.now.time;
-        let leads = self.partition.replica.leads().is_some();
-        let alone = !self.detectors.iter().any(|detector| detector.is_up(time));
-        match self.stopping {
-            Some(Stopping::HandingOver { until }) => {
-                if leads && !alone && !self.partition.replica.handing_over() {
-                    self.step_replica(Step::HandOver);
-                }
-                if !leads || alone || time >= until {
-                    self.stopping = Some(Stopping::Draining { until: time + STOP_STEP_MAX });
-                }
-            }
-            Some(Stopping::Draining { until }) => {
-                let pending = self.sessions.values().flatten().any(|session| session.pending() > 0);
-                if !pending || time >= until {
-                    self.probe("node: stopped in order");
-                    self.stopping = Some(Stopping::Stopped);
-                    let open: Vec<ConnectionId> = self.sessions.keys().copied().collect();
-                    self.to_close.extend(open);
-                }
-            }
-            Some(Stopping::Stopped) | None => {}
-        }
-    }
-
-    /// Answers `WAIT`s that have what they want, or whose time is up.
-    fn look_at_waits(&mut self) {
-        let time = self.now.time;
-        for connection in std::mem::take(&mut self.waits) {
-            let Some(Some(session)) = self.sessions.get_mut(&connection) else { continue };
-            let Some(Block::Copies { slot, wanted, timeout, mut until }) = session.block else { continue };
-            if until.is_none() && session.pending_before(slot) == 0 {
-                let forever = Time(u64::MAX);
-                until = Some(if timeout == 0 { forever } else { time + Duration::from_millis(timeout) });
-                session.block = Some(Block::Copies { slot, wanted, timeout, until });
-            }
-            let over = until.is_some_and(|until| until <= time);
-            let position = session.last_position;
-            let copies = self.replicas_with(position);
-            if until.is_some() && (copies >= wanted || over) {
-                self.deliver(connection, slot, &Reply::Integer(copies));
-            } else {
-                self.waits.push(connection);
-            }
-        }
-    }
-
-    /// How many replicas beside the leader are known to have the log up to `position` on their disks.
-    pub(crate) fn replicas_with(&self, position: Position) -> i64 {
-        let replica = &self.partition.replica;
-        let copies = match replica.leader() {
-            Some((leader, _)) if leader == self.config.me => replica.copies(),
-            Some((leader, _)) => {
-                let news = self.news.get(&leader).and_then(|ping| news_of(ping, self.partition.id));
-                news.map(|news| news.copies.clone()).unwrap_or_default()
-            }
-            None => Vec::new(),
-        };
-        let leader = replica.leader().map(|(leader, _)| leader);
-        copies.iter().filter(|(node, last)| Some(*node) != leader && *last >= position).count() as i64
     }
 
     fn seal(&mut self, out: &mut Outbox) {

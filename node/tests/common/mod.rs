@@ -187,3 +187,30 @@ impl Cluster {
         self.ask_as(me, CLIENT, line)
     }
 }
+
+/// A node alone that has applied its first entry.
+pub fn alone() -> Cluster {
+    let mut cluster = Cluster::new(1);
+    assert_eq!(cluster.ask(0, "SET k v"), "+OK\r\n");
+    cluster
+}
+
+/// Asks line by line, in one connection. A bar stands for the end of a line within a reply.
+pub fn transcript(cluster: &mut Cluster, lines: &[(&str, &str)]) {
+    for (line, expected) in lines {
+        let answer = cluster.ask(0, line);
+        let shown = answer.strip_suffix("\r\n").unwrap_or(&answer).replace("\r\n", " | ");
+        assert_eq!(shown, *expected, "{line}");
+    }
+}
+
+/// The text of a bulk string.
+pub fn bulk(answer: &str) -> &str {
+    let (_, text) = answer.strip_prefix('$').and_then(|rest| rest.split_once("\r\n")).expect("a bulk string");
+    text.strip_suffix("\r\n").expect("a whole bulk string")
+}
+
+/// The value of a field of INFO.
+pub fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}

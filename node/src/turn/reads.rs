@@ -1,0 +1,219 @@
+//! Reads: their batches are confirmed, and each is served from this node's own state once that has come far enough.
+//! How they stand between the writes of their connection: [`crate::router`].
+
+use base::{NodeId, WallTime};
+use data::{Failure, Reply, View};
+
+use crate::door::{ConnectionId, Planted};
+use crate::node::Node;
+use crate::peer::PeerMessage;
+use crate::router::{Asked, ReadBatch, ReadKind, Waiter};
+use crate::session::Read;
+use crate::words::{self, Words};
+
+const PASSED: &str =
+    "CLUSTERDOWN this node has caught up past the moment of this read; the command was not done, ask again";
+
+impl Node {
+    /// Serves reads that are confirmed and whose position is applied.
+    pub(super) fn settle_reads(&mut self) {
+        if let Some(confirmed) = self.wishes.confirmed.take() {
+            self.on_reads_confirmed(confirmed);
+        }
+        if self.config.planted == Some(Planted::ReadWithoutConfirmation) {
+            let (applied, clock) = (self.partition.applied, self.now.wall);
+            let leads = self.partition.replica.leads();
+            while let Some((Asked::Round { ballot, .. }, _, _)) = self.router.asked.front()
+                && Some(*ballot) == leads
+            {
+                let Some((_, _, batch)) = self.router.asked.pop_front() else { break };
+                self.router.ready.push_back((applied, clock, batch));
+            }
+        }
+        while self.router.ready.front().is_some_and(|(position, _, _)| *position <= self.partition.applied) {
+            let Some((_, clock, batch)) = self.router.ready.pop_front() else { break };
+            for (connection, upto) in &batch.items {
+                if let Some(Some(session)) = self.sessions.get_mut(connection) {
+                    session.confirmed = session.confirmed.max(upto + 1);
+                    session.clock = session.clock.max(clock);
+                }
+                self.run_reads(*connection);
+            }
+            self.router.recycle(batch);
+        }
+    }
+
+    fn on_reads_confirmed(&mut self, confirmed: u64) {
+        let leads = self.partition.replica.leads();
+        let clock = self.now.wall;
+        let mut place = 0;
+        while place < self.router.asked.len() {
+            match self.router.asked[place].0 {
+                Asked::Round { ballot, round, position } if round <= confirmed && Some(ballot) == leads => {
+                    if let Some((_, _, batch)) = self.router.asked.remove(place) {
+                        self.router.ready.push_back((position, clock, batch));
+                    }
+                }
+                _ => place += 1,
+            }
+        }
+        let Some(ballot) = leads else { return self.queries.clear() };
+        self.queries.retain(|query| query.ballot == ballot);
+        while let Some(query) = self.queries.front().copied() {
+            if query.round > confirmed {
+                break;
+            }
+            self.queries.pop_front();
+            let (partition, ticket, position) = (self.partition.id, query.ticket, query.position);
+            // The asking node may not have heard yet that this much is decided.
+            let decided = paxos::Message::Decided { ballot, decided: self.partition.replica.decided() };
+            self.send(query.peer, &PeerMessage::Paxos { partition, message: decided });
+            self.send(query.peer, &PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot });
+        }
+    }
+
+    /// Serves a connection's confirmed reads, in order, until one that must wait for a write of this node.
+    pub(crate) fn run_reads(&mut self, connection: ConnectionId) {
+        loop {
+            let floor = self.router.floor();
+            let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+            let Some(read) = session.reads.front().copied() else { return };
+            if read.slot >= session.confirmed || session.has_said_enough() {
+                return;
+            }
+            let clock = session.clock;
+            let waits_for = if read.after >= floor && self.router.get_mut(read.after).is_some() {
+                Some(read.after)
+            } else {
+                self.run_read(connection, &read, clock)
+            };
+            if let Some(after) = waits_for {
+                return self.park(connection, after);
+            }
+        }
+    }
+
+    /// Serves a connection's reads in slots before `slot`, whether confirmed or not: see the head of [`crate::router`].
+    pub(super) fn run_reads_before(&mut self, connection: ConnectionId, slot: u64) {
+        loop {
+            let session = self.sessions.get(&connection).and_then(Option::as_ref);
+            let Some(read) = session.and_then(|session| session.reads.front().copied()) else { return };
+            // The state's own time: a key that no entry has expired is there for everybody.
+            if read.slot >= slot || self.run_read(connection, &read, WallTime(0)).is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Refuses the reads that stand before writes which an installed snapshot has completed (those from `from` on): the state
+    /// that they should have seen was never here.
+    pub(super) fn refuse_reads_passed(&mut self, from: usize) {
+        let passed: Vec<u64> = self.wishes.completed[from..].iter().map(|done| done.sequence).collect();
+        for sequence in passed {
+            let Some(write) = self.router.get_mut(sequence).filter(|write| write.reads_before) else { continue };
+            let Waiter::Client { connection, slot } = write.waiter else { continue };
+            loop {
+                let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
+                let Some(read) = session.and_then(|session| session.pop_read_if(|read| read.slot < slot)) else {
+                    break;
+                };
+                self.deliver_error(connection, read.slot, PASSED);
+            }
+        }
+    }
+
+    /// The connection's next read waits for write `after`.
+    fn park(&mut self, connection: ConnectionId, after: u64) {
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+        if let Some(read) = session.reads.front_mut() {
+            read.after = after;
+        }
+        if !session.parked {
+            session.parked = true;
+            self.router.parked.push(connection);
+        }
+    }
+
+    /// Looks again at connections whose reads wait for writes.
+    pub(super) fn run_parked(&mut self) {
+        for connection in std::mem::take(&mut self.router.parked) {
+            if let Some(Some(session)) = self.sessions.get_mut(&connection) {
+                session.parked = false;
+            }
+            self.run_reads(connection);
+        }
+    }
+
+    /// Serves the first read of a connection. If it has to wait for a write of this node first, returns that one's number.
+    fn run_read(&mut self, connection: ConnectionId, read: &Read, clock: WallTime) -> Option<u64> {
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return None };
+        let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
+        let clock = if own_clock { self.now.wall } else { clock };
+        let view = View::new(&self.partition.tree, clock, self.rng.next_u64());
+        let bytes = &session.read_bytes[read.start..read.end];
+        let mut revisions = Vec::new();
+        let answer = match read.kind {
+            ReadKind::Command => Words::decode(bytes).map(|words| data::read(&view, words.as_slice())),
+            ReadKind::Transaction => words::decode_transaction(bytes).map(|(watches, commands)| {
+                let commands: Vec<&[&[u8]]> = commands.iter().map(Words::as_slice).collect();
+                data::read_transaction(&view, &watches, &commands)
+            }),
+            ReadKind::Outcome => Ok(match data::outcome(&view, bytes) {
+                Some(reply) => Reply::Array(vec![Reply::bulk(&b"applied"[..]), reply.clone()]),
+                None => Reply::Nil,
+            }),
+            ReadKind::Revisions => Words::decode(bytes).map(|keys| {
+                for key in keys.as_slice() {
+                    revisions.push((key.to_vec(), data::watch_revision(&view, key)));
+                }
+                Reply::Ok
+            }),
+        };
+        if view.met_expired() && !own_clock {
+            // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
+            self.probe("node: read met an expired key");
+            return Some(self.propose_expiry(clock));
+        }
+        self.stats.reads += 1;
+        session.watches.append(&mut revisions);
+        session.pop_read_if(|_| true);
+        let answer = answer.unwrap_or(Reply::Error(Failure::Text("ERR the command could not be read back")));
+        self.deliver(connection, read.slot, &answer);
+        None
+    }
+
+    /// The gathered batch, with what each of its connections has to be read by now.
+    fn take_gathered(&mut self) -> ReadBatch {
+        let mut batch = self.router.take_gathered();
+        batch.items.retain_mut(|(connection, upto)| {
+            let Some(Some(session)) = self.sessions.get_mut(connection) else { return false };
+            session.gathered = false;
+            session.reads.back().map(|read| *upto = read.slot).is_some()
+        });
+        batch
+    }
+
+    pub(super) fn ask_own(&mut self, ballot: base::Ballot) {
+        if self.router.gathering.items.is_empty() {
+            return;
+        }
+        let replica = &mut self.partition.replica;
+        let (Some(opening), decided) = (replica.opening(), replica.decided()) else { return };
+        let Some(round) = replica.request_confirmation() else { return };
+        let batch = self.take_gathered();
+        let position = decided.max(opening);
+        self.router.asked.push_back((Asked::Round { ballot, round, position }, self.now.time, batch));
+    }
+
+    pub(super) fn ask_leader(&mut self, leader: NodeId, ballot: base::Ballot) {
+        // One question at a time: while it is under way the next batch gathers.
+        if self.router.gathering.items.is_empty() || !self.router.asked.is_empty() {
+            return;
+        }
+        let ticket = self.router.ticket();
+        let batch = self.take_gathered();
+        self.router.asked.push_back((Asked::Ticket { ballot, ticket }, self.now.time, batch));
+        let partition = self.partition.id;
+        self.send(leader, &PeerMessage::ReadIndex { partition, ticket });
+    }
+}

@@ -1,0 +1,45 @@
+//! A stop in order: leadership is handed over, what was taken is answered, and then connections are closed.
+
+use paxos::Input as Step;
+use std::time::Duration;
+
+use crate::door::ConnectionId;
+use crate::node::{Node, Stopping};
+
+/// How long a stopping node tries to hand over, and then to answer what it has taken.
+const STOP_STEP_MAX: Duration = Duration::from_secs(2);
+
+impl Node {
+    pub(crate) fn stop(&mut self) {
+        if self.stopping.is_none() {
+            self.stopping = Some(Stopping::HandingOver { until: self.now.time + STOP_STEP_MAX });
+            self.step_replica(Step::HandOver);
+        }
+    }
+
+    pub(super) fn consider_stop(&mut self) {
+        let time = self.now.time;
+        let leads = self.partition.replica.leads().is_some();
+        let alone = !self.detectors.iter().any(|detector| detector.is_up(time));
+        match self.stopping {
+            Some(Stopping::HandingOver { until }) => {
+                if leads && !alone && !self.partition.replica.handing_over() {
+                    self.step_replica(Step::HandOver);
+                }
+                if !leads || alone || time >= until {
+                    self.stopping = Some(Stopping::Draining { until: time + STOP_STEP_MAX });
+                }
+            }
+            Some(Stopping::Draining { until }) => {
+                let pending = self.sessions.values().flatten().any(|session| session.pending() > 0);
+                if !pending || time >= until {
+                    self.probe("node: stopped in order");
+                    self.stopping = Some(Stopping::Stopped);
+                    let open: Vec<ConnectionId> = self.sessions.keys().copied().collect();
+                    self.to_close.extend(open);
+                }
+            }
+            Some(Stopping::Stopped) | None => {}
+        }
+    }
+}
