@@ -390,6 +390,11 @@ fn encode_paxos(w: &mut Writer<'_>, message: &Message) {
             w.u64(*incarnation);
             encode_knowledge(w, knowledge);
         }
+        Message::Held { ballot, last } => {
+            w.u8(17);
+            w.ballot(*ballot);
+            w.position(*last);
+        }
     }
 }
 
@@ -469,6 +474,7 @@ fn decode_paxos(r: &mut Reader<'_>) -> Result<Message, Malformed> {
         14 => Message::HandOver { ballot: r.ballot()? },
         15 => Message::Recover { incarnation: r.u64()?, blank: r.bool()? },
         16 => Message::RecoverReply { incarnation: r.u64()?, knowledge: decode_knowledge(r)? },
+        17 => Message::Held { ballot: r.ballot()?, last: r.position()? },
         _ => return Err(Malformed),
     })
 }

@@ -89,16 +89,18 @@ impl Replica {
             self.log.truncate_after(end.max(self.log.base()));
             self.decided = self.decided.min(self.log.last());
         }
-        if end > self.matched.1 {
+        let agrees_further = end > self.matched.1;
+        if agrees_further {
             self.matched = (ballot, end);
         }
         self.learn_decided(decided.min(self.matched.1));
         let message = Message::Accepted { ballot, last: self.matched.1 };
         if self.persisted() >= self.matched.1 && self.unpersisted.is_empty() {
             self.send(from, message, out);
-        } else {
+        } else if agrees_further {
             out.push(Output::SendAfter { token: self.token, to: from, message });
         }
+        // Else an answer with as much waits for the disk already. Should it be lost, the next sign of life is answered.
     }
 
     /// Makes the log hold `entries` after `previous`, where it is known to agree. Entries that are there already
@@ -141,6 +143,23 @@ impl Replica {
             self.persist(Record::Append { previous: start, entries: fresh }, start, out);
         }
         true
+    }
+
+    /// Tells the leader what this replica holds in memory while its disk stands still, once a heartbeat.
+    pub(crate) fn tick_disk(&mut self, now: Time, out: &mut Vec<Output>) {
+        let persisted = self.persisted();
+        if persisted != self.disk_at.0 {
+            self.disk_at = (persisted, now);
+        }
+        let behind = self.matched.0 == self.promised && persisted < self.matched.1;
+        let takes_more = self.unpersisted_bytes <= UNPERSISTED_BYTES_MAX;
+        if !behind || !takes_more || now.since(self.disk_at.1) < self.config.heartbeat {
+            return;
+        }
+        let Some(leader) = self.live_leader() else { return };
+        self.disk_at.1 = now;
+        self.probe("paxos: follower's disk stands still");
+        self.send(leader, Message::Held { ballot: self.promised, last: self.matched.1 }, out);
     }
 
     pub(crate) fn on_decided(&mut self, ballot: Ballot, decided: Position) {

@@ -89,6 +89,7 @@ impl Replica {
         for peer in &mut self.peers {
             peer.heard = peer.heard.filter(|(_, at)| now.since(*at) < candidacy);
         }
+        self.tick_disk(now, out);
         match &self.role {
             Role::Blank(_) | Role::Amnesiac(_) => self.tick_recovery(now, out),
             Role::Leader(_) => self.tick_leader(now, out),

@@ -1,7 +1,6 @@
 //! Moving a leadership in order: the leader stops taking proposals, waits until its successor's disk has
 //! everything, and tells it to run. Nothing is lost and no timeout is waited for.
 
-use std::time::Duration;
 
 use base::{Ballot, NodeId, Time};
 
@@ -90,11 +89,5 @@ impl Replica {
         }
         let ballot = Ballot { round: ballot.round.saturating_add(1), node: self.config.me };
         self.start_phase_one(now, ballot, out);
-    }
-
-    /// How long a hand-over may take before it is given up.
-    #[must_use]
-    pub fn hand_over_limit(&self) -> Duration {
-        self.config.candidacy * 2
     }
 }

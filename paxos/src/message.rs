@@ -95,6 +95,15 @@ pub enum Message {
         /// Up to where.
         last: Position,
     },
+    /// The sender's log agrees with the leader's up to `last`, but its disk has stood still for a while and does not have
+    /// all of that. Counts towards nothing: it lets the leader go on sending, so that a replica with a slow or full disk
+    /// still learns what is decided and can serve reads.
+    Held {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// Up to where.
+        last: Position,
+    },
     /// What is decided, for a follower that waits for it and would otherwise learn it with the next entries.
     Decided {
         /// The leader's ballot.

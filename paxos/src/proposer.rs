@@ -214,19 +214,31 @@ impl Replica {
             follower.progress_at = now;
         }
         follower.snapshot_at = None;
-        while let Some((end, bytes)) = follower.in_flight.front().copied() {
-            if end > follower.matched {
-                break;
-            }
-            follower.in_flight.pop_front();
-            follower.in_flight_bytes -= bytes;
-        }
+        follower.taken(follower.matched);
         if follower.probing {
             follower.probing = false;
             follower.forget_in_flight();
             follower.next = position.next();
         }
         self.decide();
+    }
+
+    /// A follower whose disk stands still has taken everything up to `position` into its memory. That counts for nothing but
+    /// the flow: it gets what follows, until it says no more (`UNPERSISTED_BYTES_MAX`).
+    pub(crate) fn on_held(&mut self, now: Time, from: NodeId, ballot: Ballot, position: Position) {
+        if ballot != self.promised || position > self.log.last() {
+            return;
+        }
+        let Role::Leader(leader) = &mut self.role else { return };
+        let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == from) else { return };
+        if follower.probing {
+            follower.probing = false;
+            follower.forget_in_flight();
+            follower.next = position.next();
+        }
+        if follower.taken(position) {
+            follower.progress_at = now;
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
@@ -353,6 +365,18 @@ impl Follower {
         self.matched = Position(0);
         self.probing = true;
         self.forget_in_flight();
+    }
+
+    /// What was sent up to `position` has arrived. False if nothing of it was in flight.
+    fn taken(&mut self, position: Position) -> bool {
+        let before = self.in_flight.len();
+        while let Some((end, bytes)) = self.in_flight.front().copied()
+            && end <= position
+        {
+            self.in_flight.pop_front();
+            self.in_flight_bytes -= bytes;
+        }
+        self.in_flight.len() < before
     }
 
     fn forget_in_flight(&mut self) {

@@ -73,6 +73,8 @@ pub struct Replica {
     pub(crate) unpersisted_bytes: usize,
     /// This log agrees with that of the leader of this ballot up to here.
     pub(crate) matched: (Ballot, Position),
+    /// How far this replica's disk had its log when that last changed, and when it did or was last told of.
+    pub(crate) disk_at: (Position, Time),
     /// When to think about an election, if no leader is known by then.
     pub(crate) election_at: Option<Time>,
     /// When a lost entry was last asked for.
@@ -96,6 +98,7 @@ pub const PROBES: &[&str] = &[
     "paxos: lost memory recovered",
     "paxos: group founded",
     "paxos: follower's disk too slow to take more",
+    "paxos: follower's disk stands still",
 ];
 
 impl Replica {
@@ -128,6 +131,7 @@ impl Replica {
             unpersisted: VecDeque::new(),
             unpersisted_bytes: 0,
             matched: (Ballot::default(), Position(0)),
+            disk_at: (Position(0), now),
             election_at: None,
             repair_at: now,
             probes: Vec::new(),
@@ -185,6 +189,7 @@ impl Replica {
                 self.on_accept(now, from, ballot, (previous, previous_ballot), entries, decided, out);
             }
             Message::Accepted { ballot, last } => self.on_accepted(now, from, ballot, last),
+            Message::Held { ballot, last } => self.on_held(now, from, ballot, last),
             Message::Decided { ballot, decided } => self.on_decided(ballot, decided),
             Message::Mismatch { ballot, previous, last, decided } => {
                 self.on_mismatch(now, from, ballot, previous, last, decided, out);

@@ -311,7 +311,7 @@ impl Options {
             log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
             log_level,
             commit_here: arguments.commit_here.unwrap_or(true),
-            direct_writes: arguments.direct_writes.unwrap_or(false),
+            direct_writes: arguments.direct_writes.unwrap_or(true),
         })
     }
 

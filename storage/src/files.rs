@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
 use crate::identity::IDENTITY_NAME;
+use crate::journal::BLOCK_BYTES;
 
 /// The file whose lock says that a process uses the folder; it holds that process's id in decimal.
 const LOCK_NAME: &str = "LOCK";
@@ -171,6 +172,14 @@ fn refuse_foreign(path: &Path) -> Result<(), FolderError> {
     }
 }
 
+/// Whether a file opened with `O_DIRECT` takes single blocks of ours: a disk with larger sectors does not, and some file
+/// systems refuse only when they are used.
+fn takes_blocks(file: &File) -> bool {
+    let mut space = [0; 2 * BLOCK_BYTES];
+    let start = space.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
+    file.read_exact_at(&mut space[start..start + BLOCK_BYTES], 0).is_ok()
+}
+
 impl Disk for Files {
     type File = RealFile;
 
@@ -183,6 +192,7 @@ impl Disk for Files {
         if self.direct
             && let Some(flags) = DIRECT_FLAGS
             && let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(flags).open(self.join(name))
+            && takes_blocks(&file)
         {
             return Ok(RealFile { file, synced_by_write: true });
         }

@@ -68,6 +68,7 @@ pub fn message_words(message: &Message) -> String {
             let place = place_words(*previous, *previous_ballot);
             format!("Accept {}: after {place}: {news}; decided {decided}", ballot_words(*ballot))
         }
+        Message::Held { ballot, last } => format!("Held {}: up to {last}, not on disk", ballot_words(*ballot)),
         Message::Accepted { ballot, last } => format!("Accepted {}: up to {last}", ballot_words(*ballot)),
         Message::Decided { ballot, decided } => format!("Decided {}: up to {decided}", ballot_words(*ballot)),
         Message::Mismatch { ballot, previous, last, decided } => format!(

@@ -44,6 +44,8 @@ def full_disk(context):
                     seen = cluster.reply(victim, "get", "large:0", seconds=15) if victim.running else None
                     reads = "serves reads" if seen and seen.startswith("xxx") else f"serves no reads ({seen})"
                     say(f"  with a full disk {victim.name} is {describe(cluster, victim)}, {reads}")
+                    if fill_while_running and reads != "serves reads":
+                        raise Failure(f"{victim.name} must go on reading while its disk is full")
                     load.mark("room again")
                     ballast.unlink()
                     if not victim.running:
