@@ -1,39 +1,35 @@
 //! Property: no two replicas decide different entries at one position, and a decided entry never changes, whoever
 //! restarts.
 
-use std::collections::BTreeMap;
-
 use base::{NodeId, Position};
+
+use super::first_seen::FirstSeen;
 
 /// Every decided entry that was seen so far.
 #[derive(Debug, Default)]
-pub struct Agreement {
-    decided: BTreeMap<Position, (u64, NodeId)>,
-    violations: Vec<String>,
-}
+pub struct Agreement(FirstSeen);
 
 impl Agreement {
     /// A node knows the entry with this digest to be decided at `position`.
     pub fn observe(&mut self, node: NodeId, position: Position, digest: u64) {
-        let (first, by) = *self.decided.entry(position).or_insert((digest, node));
-        if first != digest && self.violations.len() < 10 {
-            self.violations.push(format!(
+        self.0.observe(node, position, digest, |first, by| {
+            format!(
                 "position {position}: node {node} holds another decided entry ({digest:016x}) than node {by} did \
                  ({first:016x})"
-            ));
-        }
+            )
+        });
     }
 
     /// The highest position that any node has known to be decided.
     #[must_use]
     pub fn highest(&self) -> Position {
-        self.decided.keys().next_back().copied().unwrap_or_default()
+        self.0.highest()
     }
 
     /// What was found wrong.
     #[must_use]
     pub fn violations(&self) -> &[String] {
-        &self.violations
+        self.0.violations()
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod agreement;
 pub mod durability;
 pub mod expiry;
+mod first_seen;
 pub mod linearizability;
 pub mod liveness;
 pub mod model;

@@ -1,31 +1,28 @@
 //! Property: replicas that have applied the same entries have the same state, byte for byte.
 
-use std::collections::BTreeMap;
-
 use base::{NodeId, Position};
+
+use super::first_seen::FirstSeen;
 
 /// Every state that was looked at so far.
 #[derive(Debug, Default)]
-pub struct Replicas {
-    states: BTreeMap<Position, (u64, NodeId)>,
-    violations: Vec<String>,
-}
+pub struct Replicas(FirstSeen);
 
 impl Replicas {
     /// A node that has applied everything up to `applied` has a state with this digest.
     pub fn observe(&mut self, node: NodeId, applied: Position, digest: u64) {
-        let (first, by) = *self.states.entry(applied).or_insert((digest, node));
-        if first != digest && self.violations.len() < 10 {
-            self.violations.push(format!(
-                "applied up to {applied}: the state of node {node} ({digest:016x}) is not that of node {by} ({first:016x})"
-            ));
-        }
+        self.0.observe(node, applied, digest, |first, by| {
+            format!(
+                "applied up to {applied}: the state of node {node} ({digest:016x}) is not that of node {by} \
+                 ({first:016x})"
+            )
+        });
     }
 
     /// What was found wrong.
     #[must_use]
     pub fn violations(&self) -> &[String] {
-        &self.violations
+        self.0.violations()
     }
 }
 

@@ -1,0 +1,267 @@
+//! What a client makes of the answers it gets.
+
+use std::collections::BTreeSet;
+
+use wire::{Value, encode_command};
+
+use super::{Client, Mode, Record, Running, Wishes};
+use crate::chaos::MS;
+use crate::checkers::scan::Scan;
+use crate::history::{Command, Op, Outcome, Reply, Watched, text_of};
+
+/// What an error reply means for the command it answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Meaning {
+    NotDone,
+    Unknown,
+    Surprise,
+}
+
+fn meaning_of(error: &str) -> Meaning {
+    match error.split_whitespace().next().unwrap_or("") {
+        "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "OOM" | "EXECABORT" => Meaning::NotDone,
+        "UNKNOWN" => Meaning::Unknown,
+        _ => Meaning::Surprise,
+    }
+}
+
+impl Client {
+    pub(super) fn on_reply(&mut self, value: Value, now: u64, record: &mut Record, wishes: &mut Wishes) {
+        // A pipeline's commands may have to wait for one another: each answer may take its time.
+        self.sent_at = now;
+        let finished = match std::mem::replace(&mut self.running, Running::Nothing) {
+            Running::Nothing => {
+                record.unexpected.push(format!("client {}: a reply that nobody asked for: {value:?}", self.id));
+                true
+            }
+            Running::Plain { operations, answered } => {
+                self.answer(operations[answered], value, now, record);
+                let finished = answered + 1 == operations.len();
+                if !finished {
+                    self.running = Running::Plain { operations, answered: answered + 1 };
+                }
+                finished
+            }
+            Running::Once { operation, id, .. } => self.on_once_reply(operation, id, value, now, record, wishes),
+            Running::Watching { watch, reads, answered, commands, failed } => {
+                let failed = failed | matches!(value, Value::Error(_));
+                if answered > 0 {
+                    self.answer(reads[answered - 1], value, now, record);
+                } else if let Value::Error(text) = &value {
+                    self.note_error("WATCH", text, now, record);
+                }
+                if answered < reads.len() {
+                    self.running = Running::Watching { watch, reads, answered: answered + 1, commands, failed };
+                    false
+                } else if failed {
+                    encode_command(&mut wishes.send, ["UNWATCH"]);
+                    if let Some(connection) = &mut self.connection {
+                        connection.ignored += 1;
+                    }
+                    true
+                } else {
+                    self.execute(watch, &reads, commands, now, record, wishes);
+                    false
+                }
+            }
+            Running::Executing { operation, answered, refused } => {
+                let commands = record.operations[operation].commands.len();
+                if answered < commands + 1 {
+                    let mut refused = refused;
+                    match &value {
+                        Value::Error(text) => {
+                            // A node that is about to stop refuses MULTI; then it must refuse all that follows, too.
+                            self.note_error("MULTI or a queued command", text, now, record);
+                            refused = true;
+                        }
+                        Value::Simple(text) if (text == "OK") == (answered == 0) && !refused => {}
+                        other => record.unexpected.push(format!(
+                            "client {}: reply {answered} within a transaction is {other:?}, refused: {refused}",
+                            self.id
+                        )),
+                    }
+                    self.running = Running::Executing { operation, answered: answered + 1, refused };
+                    false
+                } else {
+                    self.on_executed(operation, value, refused, now, record);
+                    true
+                }
+            }
+            Running::Scanning { started, found } => self.on_scan_reply(started, found, value, now, record, wishes),
+        };
+        if finished {
+            let pause = if self.mode == Mode::Working { self.rng.below(self.mix.pause_max) } else { 0 };
+            // Sometimes to another node, so that every node sees every kind of request.
+            if self.mode == Mode::Working && self.rng.chance(1, 40) {
+                wishes.close = true;
+                self.connection = None;
+                self.node = self.rng.below(u64::from(self.nodes)) as u16;
+            }
+            self.wake_in(pause, now, wishes);
+        }
+    }
+
+    fn execute(
+        &mut self,
+        watch: Vec<String>,
+        reads: &[usize],
+        commands: Vec<Command>,
+        now: u64,
+        record: &mut Record,
+        wishes: &mut Wishes,
+    ) {
+        let mut watched = Vec::new();
+        for (key, &read) in watch.into_iter().zip(reads) {
+            let value = match record.operations[read].replies.first() {
+                Some(Reply::Text(value)) => Some(value.clone()),
+                _ => None,
+            };
+            watched.push(Watched { key, value });
+        }
+        self.send_transaction(&commands, &mut wishes.send);
+        self.sent_at = now;
+        let operation = self.invoke(commands, now, record);
+        record.operations[operation].watched = watched;
+        self.running = Running::Executing { operation, answered: 0, refused: false };
+        let timeout = self.timeout;
+        self.wake_in(timeout, now, wishes);
+    }
+
+    /// The answer to a single command.
+    fn answer(&mut self, index: usize, value: Value, now: u64, record: &mut Record) {
+        if let Value::Error(text) = &value {
+            let what = format!("{:?}", record.operations[index].commands[0].op);
+            let meaning = self.note_error(&what, text, now, record);
+            let operation = &mut record.operations[index];
+            operation.finish = Some(now);
+            operation.outcome = if meaning == Meaning::NotDone { Outcome::Failed } else { Outcome::Maybe };
+            return;
+        }
+        let Some(reply) = reply_of(value) else {
+            record.unexpected.push(format!("client {}: a reply of an impossible kind", self.id));
+            return;
+        };
+        let operation = &mut record.operations[index];
+        if let (Op::Get, Reply::Text(value)) = (operation.commands[0].op, &reply)
+            && value.len() < 1000
+        {
+            self.seen.insert(operation.commands[0].key.clone(), value.clone());
+        }
+        operation.finish = Some(now);
+        operation.outcome = Outcome::Done;
+        operation.replies = vec![reply];
+    }
+
+    fn on_once_reply(
+        &mut self,
+        operation: usize,
+        id: String,
+        value: Value,
+        now: u64,
+        record: &mut Record,
+        wishes: &mut Wishes,
+    ) -> bool {
+        if let Value::Error(text) = &value {
+            // With an identifier it is safe to ask again, whatever became of it.
+            if self.note_error("DICTUM.ONCE", text, now, record) != Meaning::Surprise {
+                self.running = Running::Once { operation, id, sent: false };
+                let delay = self.rng.between(MS, 200 * MS);
+                self.wake_in(delay, now, wishes);
+                return false;
+            }
+        }
+        self.answer(operation, value, now, record);
+        true
+    }
+
+    fn on_executed(&mut self, operation: usize, value: Value, refused: bool, now: u64, record: &mut Record) {
+        let count = record.operations[operation].commands.len();
+        record.operations[operation].finish = Some(now);
+        match value {
+            Value::Null | Value::NullArray => record.operations[operation].outcome = Outcome::Failed,
+            Value::Error(text) if refused && text == "ERR EXEC without MULTI" => {
+                record.operations[operation].outcome = Outcome::Failed;
+            }
+            Value::Error(text) => {
+                let meaning = self.note_error("EXEC", &text, now, record);
+                if meaning == Meaning::NotDone {
+                    record.operations[operation].outcome = Outcome::Failed;
+                }
+            }
+            Value::Array(values) if values.len() == count && !refused => {
+                let replies: Option<Vec<Reply>> = values.into_iter().map(reply_of).collect();
+                match replies {
+                    Some(replies) => {
+                        record.operations[operation].outcome = Outcome::Done;
+                        record.operations[operation].replies = replies;
+                    }
+                    None => record.unexpected.push(format!("client {}: EXEC holds an error", self.id)),
+                }
+            }
+            other => record.unexpected.push(format!("client {}: EXEC answered {other:?}", self.id)),
+        }
+    }
+
+    fn on_scan_reply(
+        &mut self,
+        started: u64,
+        mut found: BTreeSet<String>,
+        value: Value,
+        now: u64,
+        record: &mut Record,
+        wishes: &mut Wishes,
+    ) -> bool {
+        let (cursor, keys) = match value {
+            Value::Error(text) => {
+                self.note_error("SCAN", &text, now, record);
+                return true;
+            }
+            Value::Array(parts) => match <[Value; 2]>::try_from(parts) {
+                Ok([Value::Bulk(cursor), Value::Array(keys)]) => (cursor, keys),
+                _ => {
+                    record.unexpected.push(format!("client {}: SCAN answered something else", self.id));
+                    return true;
+                }
+            },
+            other => {
+                record.unexpected.push(format!("client {}: SCAN answered {other:?}", self.id));
+                return true;
+            }
+        };
+        for key in keys {
+            if let Value::Bulk(key) = key {
+                found.insert(text_of(&key));
+            }
+        }
+        if cursor == b"0" {
+            record.scans.push(Scan { invoke: started, finish: now, found });
+            return true;
+        }
+        self.send_scan(&cursor, &mut wishes.send);
+        self.sent_at = now;
+        self.running = Running::Scanning { started, found };
+        let timeout = self.timeout;
+        self.wake_in(timeout, now, wishes);
+        false
+    }
+
+    fn note_error(&self, what: &str, text: &str, now: u64, record: &mut Record) -> Meaning {
+        record.last_failure = now;
+        record.last_failure_reason = format!("client {} at node {}: {what}: {text}", self.id, self.node);
+        let meaning = meaning_of(text);
+        if meaning == Meaning::Surprise {
+            record.unexpected.push(format!("client {}: {what} answered {text}", self.id));
+        }
+        meaning
+    }
+}
+
+fn reply_of(value: Value) -> Option<Reply> {
+    match value {
+        Value::Simple(text) => Some(Reply::Text(text)),
+        Value::Bulk(bytes) => Some(Reply::Text(text_of(&bytes))),
+        Value::Integer(number) => Some(Reply::Integer(number)),
+        Value::Null | Value::NullArray => Some(Reply::Nil),
+        _ => None,
+    }
+}

@@ -1,0 +1,110 @@
+//! Links between nodes, and what travels on them.
+
+use base::NodeId;
+use bytes::Bytes;
+
+use super::{Cluster, Machine};
+use crate::chaos::MS;
+use crate::door::Door;
+use crate::events::Event;
+use crate::process::{Happening, name_of};
+use crate::trace::digest_of;
+
+impl<N: Door> Cluster<N> {
+    pub(super) fn want_link(&mut self, one: NodeId, other: NodeId) {
+        if one != other && self.network.claim_trying(one, other) {
+            let at = self.now + self.rng.between(MS, 100 * MS);
+            self.queue.push(at, Event::TryLink(one, other));
+        }
+    }
+
+    pub(super) fn on_try_link(&mut self, one: NodeId, other: NodeId) {
+        let now = self.now;
+        let ready = |machine: &Machine<N>| machine.running.is_some() && machine.paused_until <= now;
+        let both = ready(self.machine(one)) && ready(self.machine(other));
+        let Some((generation, unheard)) = (if both { self.network.establish(one, other) } else { None }) else {
+            let at = now + self.rng.between(20 * MS, 200 * MS);
+            self.queue.push(at, Event::TryLink(one, other));
+            return;
+        };
+        self.network.stop_trying(one, other);
+        self.trace.event(now, [8, u64::from(one.0), u64::from(other.0), generation], || {
+            format!("link {} - {} is up", name_of(one), name_of(other))
+        });
+        let (low, high) = (one.min(other), one.max(other));
+        for (node, peer, unheard) in [(low, high, unheard[0]), (high, low, unheard[1])] {
+            if unheard {
+                self.give(node, Happening::PeerDown(peer));
+            }
+            self.give(node, Happening::PeerUp(peer));
+        }
+    }
+
+    pub(super) fn on_link_down(&mut self, node: NodeId, peer: NodeId) {
+        if self.machine(node).running.is_some() && self.network.tell_down(node, peer) {
+            let now = self.now;
+            self.trace.event(now, [9, u64::from(node.0), u64::from(peer.0), 0], || {
+                format!("{} has lost {}", name_of(node), name_of(peer))
+            });
+            self.give(node, Happening::PeerDown(peer));
+        }
+        self.want_link(node, peer);
+    }
+
+    pub(super) fn send_to_peer(&mut self, from: NodeId, to: NodeId, bytes: &[u8]) {
+        let mut frames = wire::FrameReader::new();
+        frames.push(bytes);
+        let mut deliveries = Vec::new();
+        loop {
+            match frames.next() {
+                Ok(Some(payload)) => self.network.send(from, to, payload, self.now, &mut deliveries),
+                Ok(None) => break,
+                Err(error) => {
+                    self.violate("frames", format!("{} sent no frame: {error:?}", name_of(from)));
+                    return;
+                }
+            }
+        }
+        if frames.buffered_bytes() > 0 {
+            self.violate("frames", format!("{} sent part of a frame", name_of(from)));
+        }
+        for delivery in deliveries {
+            self.queue.push(delivery.at, Event::Message(from, to, delivery.generation, delivery.payload));
+        }
+    }
+
+    pub(super) fn on_message(&mut self, from: NodeId, to: NodeId, generation: u64, payload: Bytes) {
+        if self.network.is_current(from, to, generation) {
+            let now = self.now;
+            let route = u64::from(from.0) << 32 | u64::from(to.0);
+            let (length, digest) = (payload.len() as u64, digest_of(&payload));
+            self.trace.event(now, [10, route, length, digest], || {
+                format!("{} -> {}: {length} bytes {digest:016x}", name_of(from), name_of(to))
+            });
+            self.give(to, Happening::PeerMessage(from, payload));
+        }
+    }
+
+    pub(super) fn on_mend(&mut self, from: NodeId, to: NodeId) {
+        let (held, breaks) = self.network.mend(from, to);
+        let mut deliveries = Vec::new();
+        for payload in held {
+            self.network.send(from, to, payload, self.now, &mut deliveries);
+        }
+        for delivery in deliveries {
+            self.queue.push(delivery.at, Event::Message(from, to, delivery.generation, delivery.payload));
+        }
+        if breaks {
+            self.reset_link(from, to);
+        }
+    }
+
+    pub(super) fn reset_link(&mut self, one: NodeId, other: NodeId) {
+        if self.network.break_link(one, other) {
+            for (node, peer) in [(one, other), (other, one)] {
+                let at = self.now + self.rng.below(50 * MS);
+                self.queue.push(at, Event::LinkDown(node, peer));
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Processes: their starts, their turns, what their turns want done, and their deaths.
+
+use base::NodeId;
+use node::{Config, Level, Member};
+use storage::JournalOptions;
+
+use super::Cluster;
+use crate::chaos::{Fault, MS, SECOND};
+use crate::clock::Clock;
+use crate::door::Door;
+use crate::events::Event;
+use crate::process::{self, Commit, Death, Happening, name_of};
+use crate::trace::digest_of;
+
+impl<N: Door> Cluster<N> {
+    pub(super) fn config(&mut self, node: NodeId) -> Config {
+        let members = self
+            .nodes()
+            .map(|member| Member { name: name_of(member), peer_address: format!("127.0.0.1:{}", 9001 + member.0) })
+            .collect();
+        Config {
+            members,
+            me: node,
+            resp_address: format!("127.0.0.1:{}", 7001 + node.0),
+            http_address: format!("127.0.0.1:{}", 8001 + node.0),
+            process_id: 1000 + u32::from(node.0),
+            value_bytes_max: base::limits::VALUE_BYTES_DEFAULT,
+            request_timeout: std::time::Duration::from_millis(self.chaos.request_timeout_ms),
+            password: None,
+            log_bytes_per_snapshot: self.chaos.log_bytes_per_snapshot,
+            log_entries_kept: self.chaos.log_entries_kept,
+            seed: self.rng.next_u64(),
+            planted: self.planted,
+        }
+    }
+
+    pub(super) fn start_in(&mut self, delay: u64, node: NodeId) {
+        if !std::mem::replace(&mut self.machine(node).start_is_due, true) {
+            let at = self.now + delay;
+            self.queue.push(at, Event::Start(node));
+        }
+    }
+
+    pub(super) fn on_start(&mut self, node: NodeId) {
+        let now = self.now;
+        self.machine(node).start_is_due = false;
+        if self.machine(node).running.is_some() {
+            return;
+        }
+        let config = self.config(node);
+        let segment = self.chaos.segment_bytes;
+        let options = JournalOptions { first_segment_bytes: 64 << 10, segment_bytes: segment, free_segments_max: 2 };
+        let mut rng = self.rng.fork();
+        let origin = rng.below(1000 * SECOND);
+        let machine = self.machine(node);
+        machine.life += 1;
+        machine.dark = false;
+        machine.paused_until = now;
+        machine.disk.repair();
+        if let Some(fuse) = machine.fuse_at_start.take() {
+            machine.disk.light_fuse(fuse);
+        }
+        let clock = Clock::new(now, origin, machine.clock_rate, machine.clock_offset);
+        let started = process::start::<N>(&machine.disk, config, options, clock, now, &mut rng);
+        let life = machine.life;
+        self.trace.event(now, [2, u64::from(node.0), life, u64::from(started.is_ok())], || match &started {
+            Ok(running) => format!("{} starts, life {life}: {}", name_of(node), running.found),
+            Err(death) => format!("{} fails to start: {death:?}", name_of(node)),
+        });
+        match started {
+            Ok(running) => {
+                self.machine(node).running = Some(running);
+                self.carry_out(node);
+                self.watch(node);
+                for peer in self.nodes() {
+                    self.want_link(node, peer);
+                }
+            }
+            Err(Death::Arranged(_)) => {
+                let power = self.rng.chance(1, 2);
+                let delay = self.rng.between(10 * MS, 500 * MS);
+                let machine = self.machine(node);
+                if machine.disk.is_blown() && power {
+                    machine.disk.lose_power();
+                }
+                machine.disk.repair();
+                self.start_in(delay, node);
+            }
+            Err(Death::Violation(text)) => self.violate("start", format!("{}: {text}", name_of(node))),
+        }
+    }
+
+    /// Lets a node have a turn soon.
+    pub(super) fn poke(&mut self, node: NodeId) {
+        // The time until the loop gets round to it: most of the time at once, sometimes other work is before it.
+        let delay = if self.rng.chance(1, 8) { self.rng.below(2 * MS) } else { self.rng.below(60_000) };
+        let at = self.now + delay;
+        let machine = self.machine(node);
+        let life = machine.life;
+        if let Some(running) = &mut machine.running
+            && running.turn_at.is_none()
+        {
+            running.turn_at = Some(at);
+            self.queue.push(at, Event::Turn(node, life));
+        }
+    }
+
+    pub(super) fn give(&mut self, node: NodeId, happening: Happening) {
+        if let Some(running) = &mut self.machine(node).running {
+            running.inbox.push(happening);
+            self.poke(node);
+        }
+    }
+
+    pub(super) fn on_wake(&mut self, node: NodeId, life: u64) {
+        let now = self.now;
+        if let Some(running) = self.process(node, life)
+            && running.wake_at.is_some_and(|at| at <= now)
+        {
+            running.wake_at = None;
+            self.poke(node);
+        }
+    }
+
+    pub(super) fn on_turn(&mut self, node: NodeId, life: u64) {
+        if self.put_off(node, Event::Turn(node, life)) {
+            return;
+        }
+        let now = self.now;
+        let Some(running) = self.process(node, life) else { return };
+        running.turn_at = None;
+        let inputs = running.inbox.len() as u64;
+        running.turn(now);
+        self.trace
+            .event(now, [3, u64::from(node.0), life, inputs], || format!("{} turn, {inputs} inputs", name_of(node)));
+        self.carry_out(node);
+        self.watch(node);
+    }
+
+    /// Does what lies in a node's outbox.
+    pub(super) fn carry_out(&mut self, node: NodeId) {
+        let now = self.now;
+        let machine = self.machine(node);
+        let life = machine.life;
+        let Some(running) = &mut machine.running else { return };
+        let clients = std::mem::take(&mut running.outbox.clients);
+        let close = std::mem::take(&mut running.outbox.close);
+        let pause = std::mem::take(&mut running.outbox.pause);
+        let peers = std::mem::take(&mut running.outbox.peers);
+        let events = std::mem::take(&mut running.outbox.events);
+        let stopped = std::mem::take(&mut running.outbox.stopped);
+        let fatal = running.outbox.fatal.take();
+        let wake = running.outbox.wake_at.take().map(|time| running.clock.when(time).max(now));
+        let snapshot = running.take_disk_work();
+        if let Some(at) = wake
+            && running.wake_at.is_none_or(|known| known > at || known < now)
+        {
+            running.wake_at = Some(at);
+            self.queue.push(at, Event::Wake(node, life));
+        }
+        for (level, text) in events {
+            let number = digest_of(text.as_bytes());
+            self.trace.event(now, [4, u64::from(node.0), number, level as u64], || {
+                format!("{} {} {text}", name_of(node), level_name(level))
+            });
+        }
+        if let Some(text) = fatal {
+            // What a node finds out about its own damaged disk may be a reason to end; otherwise nothing is.
+            if self.machine(node).damaged_until.is_none() {
+                self.violate("no node breaks", format!("{}: {text}", name_of(node)));
+            }
+            self.die(node, false, "its own verdict");
+            let delay = self.rng.between(100 * MS, SECOND);
+            self.start_in(delay, node);
+            return;
+        }
+        for (peer, bytes) in peers {
+            self.send_to_peer(node, peer, &bytes);
+        }
+        self.serve_clients(node, clients, close, pause);
+        self.begin_commit(node);
+        if snapshot {
+            let at = now + self.rng.between(100_000, 5 * MS);
+            self.queue.push(at, Event::SnapshotPart(node, life));
+        }
+        if stopped {
+            self.die(node, false, "it stopped as asked");
+            let delay = self.rng.between(10 * MS, 2 * SECOND);
+            self.start_in(delay, node);
+        }
+    }
+
+    pub(super) fn begin_commit(&mut self, node: NodeId) {
+        let machine = self.machine(node);
+        let life = machine.life;
+        let Some(running) = &mut machine.running else { return };
+        if running.begin_commit() {
+            let bytes = running.commit_bytes();
+            let mut time = self.chaos.sync_min + self.rng.below(self.chaos.sync_jitter.max(1)) + 2 * bytes;
+            if self.rng.below(1_000_000) < self.chaos.sync_slow && !self.healed {
+                time *= self.rng.between(2, 100);
+                *self.injected.entry(Fault::SlowSync).or_default() += 1;
+            }
+            let at = (self.now + time).max(self.machine(node).stalled_until);
+            self.queue.push(at, Event::Commit(node, life));
+        }
+    }
+
+    pub(super) fn on_commit(&mut self, node: NodeId, life: u64) {
+        if self.put_off(node, Event::Commit(node, life)) {
+            return;
+        }
+        let now = self.now;
+        let disk = self.machine(node).disk.clone();
+        let Some(running) = self.process(node, life) else { return };
+        let result = running.commit(&disk);
+        self.trace.event(now, [5, u64::from(node.0), life, u64::from(result.is_ok())], || {
+            format!("{} commit: {result:?}", name_of(node))
+        });
+        match result {
+            Ok(Commit::Done) => {
+                self.poke(node);
+                self.begin_commit(node);
+            }
+            Ok(Commit::Full) => {
+                self.poke(node);
+                self.queue.push(now + 100 * MS, Event::Commit(node, life));
+            }
+            Err(death) => self.on_death(node, death),
+        }
+    }
+
+    pub(super) fn on_snapshot_part(&mut self, node: NodeId, life: u64) {
+        if self.put_off(node, Event::SnapshotPart(node, life)) {
+            return;
+        }
+        let now = self.now;
+        let disk = self.machine(node).disk.clone();
+        let Some(running) = self.process(node, life) else { return };
+        let result = running.write_snapshot(&disk);
+        self.trace.event(now, [6, u64::from(node.0), life, u64::from(result == Ok(true))], || {
+            format!("{} snapshot: {result:?}", name_of(node))
+        });
+        match result {
+            Ok(true) => {
+                let at = now + self.rng.between(100_000, 10 * MS);
+                self.queue.push(at, Event::SnapshotPart(node, life));
+            }
+            Ok(false) => self.poke(node),
+            Err(death) => self.on_death(node, death),
+        }
+    }
+
+    /// A process ends because of what its disk did.
+    pub(super) fn on_death(&mut self, node: NodeId, death: Death) {
+        match death {
+            Death::Violation(text) => self.violate("journal order", format!("{}: {text}", name_of(node))),
+            Death::Arranged(text) => {
+                self.die(node, false, &text);
+                let delay = self.rng.between(10 * MS, SECOND);
+                self.start_in(delay, node);
+            }
+        }
+    }
+
+    /// Ends a process. With `power`, its machine loses what was not synced.
+    pub(super) fn die(&mut self, node: NodeId, power: bool, reason: &str) {
+        let now = self.now;
+        let fuse = self.rng.below(8) as u32;
+        let machine = self.machine(node);
+        let Some(mut running) = machine.running.take() else { return };
+        if running.is_writing() && !machine.disk.is_blown() {
+            machine.disk.light_fuse(fuse);
+            running.write_last_words(&machine.disk);
+        }
+        let probes = running.node.take_probes();
+        drop(running);
+        if power {
+            machine.disk.lose_power();
+        }
+        machine.disk.repair();
+        machine.life += 1;
+        machine.disturbed_at = now;
+        machine.dark = power;
+        for (probe, count) in probes {
+            *self.probes.entry(probe).or_default() += count;
+        }
+        let number = digest_of(reason.as_bytes());
+        self.trace.event(now, [7, u64::from(node.0), u64::from(power), number], || {
+            format!("{} ends: {reason}{}", name_of(node), if power { ", power lost" } else { "" })
+        });
+        for peer in self.nodes() {
+            if peer != node && self.network.break_link(node, peer) {
+                // A killed process's peers hear of it at once, those of a dark machine when they lose patience.
+                let delay = if power { self.rng.between(200 * MS, 3 * SECOND) } else { self.rng.below(2 * MS) };
+                self.queue.push(now + delay, Event::LinkDown(peer, node));
+            }
+            self.network.forget(node, peer);
+        }
+        self.drop_connections_of(node, power);
+    }
+}
+
+fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Debug => "debug",
+        Level::Info => "info",
+        Level::Warning => "warning",
+        Level::Error => "error",
+    }
+}

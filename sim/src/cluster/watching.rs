@@ -1,0 +1,73 @@
+//! What is looked at on the way and at the end: decided entries, states, probes, counts.
+
+use base::NodeId;
+
+use super::{Cluster, Machine};
+use crate::chaos::Fault;
+use crate::checkers::liveness::Ending;
+use crate::door::Door;
+use crate::process::name_of;
+
+impl<N: Door> Cluster<N> {
+    /// Compares what a node has decided and applied with what others have.
+    pub(super) fn watch(&mut self, node: NodeId) {
+        let healed = self.healed;
+        let machine = &mut self.machines[usize::from(node.0)];
+        let Some(running) = &mut machine.running else { return };
+        let progress = running.node.progress();
+        if progress.applied > progress.decided {
+            let text = format!("{}: applied {} beyond decided {}", name_of(node), progress.applied, progress.decided);
+            self.violations.push(("agreement", text));
+        }
+        let from = running.seen.max(progress.first.previous());
+        let mut position = from.next();
+        while position <= progress.decided {
+            if let Some(digest) = running.node.decided_entry_digest(position) {
+                self.agreement.observe(node, position, digest);
+            }
+            position = position.next();
+        }
+        let moved = running.seen < progress.decided;
+        running.seen = running.seen.max(progress.decided);
+        // The digest costs a walk over the whole state, so not every position is compared; the last ones are.
+        if moved && (progress.applied.0.is_multiple_of(4) || healed) && progress.applied.0 > 0 {
+            self.replicas.observe(node, progress.applied, running.node.state_digest());
+        }
+        let caught_up = |until| progress.persisted >= until && progress.applied >= until;
+        if machine.damaged_until.is_some_and(caught_up) && progress.votes && !machine.disk.is_rotten() {
+            machine.damaged_until = None;
+        }
+        if let Some(text) = self.agreement.violations().first().cloned() {
+            self.violate("agreement", text);
+        } else if let Some(text) = self.replicas.violations().first().cloned() {
+            self.violate("replicas agree", text);
+        }
+    }
+
+    /// What every node looks like now.
+    #[must_use]
+    pub fn endings(&self) -> Vec<Ending> {
+        let ending = |(node, machine): (usize, &Machine<N>)| Ending {
+            node: NodeId(node as u16),
+            state: machine
+                .running
+                .as_ref()
+                .map(|running| (running.node.progress().applied, running.node.state_digest())),
+        };
+        self.machines.iter().enumerate().map(ending).collect()
+    }
+
+    /// Adds up what was never told: probes of nodes that still run, and what disks and links did.
+    pub fn close_books(&mut self) {
+        for machine in &mut self.machines {
+            for (probe, count) in machine.running.iter_mut().flat_map(|running| running.node.take_probes()) {
+                *self.probes.entry(probe).or_default() += count;
+            }
+        }
+        let fates = self.network.fates;
+        let sums = [(Fault::Loss, fates.lost), (Fault::Duplicate, fates.duplicated), (Fault::Reorder, fates.reordered)];
+        for (fault, count) in sums.into_iter().filter(|(_, count)| *count > 0) {
+            *self.injected.entry(fault).or_default() += count;
+        }
+    }
+}
