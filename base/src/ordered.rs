@@ -1,0 +1,79 @@
+//! Ordered maps of bytes, as the state machine reads them and as a store keeps them.
+//!
+//! A store holds any number of *spaces*, each an ordered map. Whoever owns a partition's state reads it through
+//! [`OrderedRead`] in the middle of a turn, and hands changes out as an [`OrderedBatch`], which is applied elsewhere (another
+//! thread, the simulator) as a whole or not at all. A crash may lose batches that were not synced: a suffix of them, never
+//! one out of the middle.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Names one ordered map of a store. Space 0 is the owner's own, for what it must know to read the others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Space(pub u64);
+
+/// Longest key of a space, in bytes: what the store under it takes (fjall: 65,535), with room to spare.
+pub const ORDERED_KEY_BYTES_MAX: usize = 60 * 1024;
+
+/// Why a store cannot be read or written. Nothing that was promised depends on it: the journal is the truth.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OrderedError {
+    /// What happened, for people.
+    pub text: String,
+    /// There is no room on the disk, and nothing worse.
+    pub full: bool,
+}
+
+impl fmt::Display for OrderedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.text)
+    }
+}
+
+impl std::error::Error for OrderedError {}
+
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// Reading a store, or a frozen view of one.
+///
+/// A space that was never written, or was dropped, reads as empty.
+pub trait OrderedRead: Send + Sync + fmt::Debug {
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or what it holds fails its checksums.
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, OrderedError>;
+
+    /// Keys with their values, ascending from `start` on.
+    ///
+    /// # Errors
+    /// Each step may fail as [`OrderedRead::get`] may; nothing comes after a failure.
+    fn range<'a>(
+        &'a self,
+        space: Space,
+        start: Bound<&[u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Pair, OrderedError>> + 'a>;
+
+    /// A frozen view: later batches do not reach it. Cheap; it may be read by another thread, and it keeps the space of what was
+    /// overwritten since from being freed until it is dropped.
+    fn freeze(&self) -> Arc<dyn OrderedRead>;
+}
+
+/// Changes that are applied together.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OrderedBatch {
+    /// Spaces that are emptied before anything is written.
+    pub dropped: Vec<Space>,
+    /// New values; `None` removes the key. Of several for one key the last one counts.
+    pub changes: Vec<(Space, Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl OrderedBatch {
+    /// Bytes of all keys and values.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.changes.iter().map(|(_, key, value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum()
+    }
+}
