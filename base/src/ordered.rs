@@ -64,7 +64,8 @@ pub trait OrderedRead: Send + Sync + fmt::Debug {
 /// Changes that are applied together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OrderedBatch {
-    /// Spaces that are emptied before anything is written.
+    /// Spaces that the owner will neither read nor write again, whatever becomes of this batch once it is applied. Their disk space
+    /// comes back some time later; the numbers are not used again.
     pub dropped: Vec<Space>,
     /// New values; `None` removes the key. Of several for one key the last one counts.
     pub changes: Vec<(Space, Vec<u8>, Option<Vec<u8>>)>,
