@@ -41,7 +41,7 @@ fn main() {
     let count: u64 = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(100_000).max(100);
     let keys: Vec<Vec<u8>> = (0..count).map(key).collect();
     let value = vec![b'x'; 256];
-    let context = EntryContext { time: WallTime(1_000_000), seed: 1 };
+    let context = EntryContext { time: WallTime(1_000_000), seed: 1, ..EntryContext::default() };
     let resident_before = resident_bytes();
     let mut tree = Tree::new();
     for key in &keys {

@@ -10,15 +10,25 @@ use crate::store::KeyRef;
 use crate::transaction::{Change, Transaction};
 use crate::tree::Tree;
 use crate::view::View;
+use base::limits::VALUE_BYTES_MAX;
 use base::{Revision, WallTime};
 
 /// What an entry carries beside its command, so that it means the same on every replica.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryContext {
     /// The proposing leader's clock.
     pub time: WallTime,
     /// Chance drawn by the proposing leader.
     pub seed: u64,
+    /// Longest value that the entry may make, in bytes, as configured where its client asked; at most [`VALUE_BYTES_MAX`],
+    /// which is what an entry without a limit of its own has.
+    pub value_bytes_max: usize,
+}
+
+impl Default for EntryContext {
+    fn default() -> EntryContext {
+        EntryContext { time: WallTime(0), seed: 0, value_bytes_max: VALUE_BYTES_MAX }
+    }
 }
 
 /// What applying an entry gave.

@@ -17,7 +17,7 @@ pub enum Failure {
     Overflow,
     /// The command needs a key that exists.
     NoSuchKey,
-    /// The value would be longer than [`base::limits::VALUE_BYTES_MAX`].
+    /// The value would be longer than [`crate::EntryContext::value_bytes_max`].
     ValueTooLong,
     /// An expiry that is not positive or not representable; the command's name in lower case.
     InvalidExpireTime(&'static str),

@@ -49,6 +49,8 @@ impl Flags {
     pub const DANGEROUS: Flags = Flags(16);
     /// Which arguments are keys depends on the other arguments.
     pub const MOVABLE_KEYS: Flags = Flags(32);
+    /// May make a value that is longer than its arguments: its entry carries the limit for values.
+    pub const GROWS: Flags = Flags(64);
 
     /// All of `self` and of `other`.
     #[must_use]

@@ -44,13 +44,19 @@ pub struct Transaction<'a> {
     tree: &'a mut Tree,
     changes: Vec<Change>,
     rng: Rng,
+    value_bytes_max: u64,
 }
 
 impl<'a> Transaction<'a> {
     /// Begins to apply an entry: the state's time moves to the entry's, unless it is later already.
     pub fn new(tree: &'a mut Tree, context: &EntryContext) -> Transaction<'a> {
         tree.time = tree.time.max(context.time);
-        Transaction { tree, changes: Vec::new(), rng: Rng::new(context.seed) }
+        Transaction {
+            tree,
+            changes: Vec::new(),
+            rng: Rng::new(context.seed),
+            value_bytes_max: context.value_bytes_max.min(VALUE_BYTES_MAX) as u64,
+        }
     }
 
     /// What the entry did, in order.
@@ -68,6 +74,17 @@ impl<'a> Transaction<'a> {
     /// Chance that is the same on every replica.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
+    }
+
+    /// Longest value that the entry may make, in bytes.
+    #[must_use]
+    pub fn value_bytes_max(&self) -> u64 {
+        self.value_bytes_max
+    }
+
+    /// Refuses a string that would be longer than the entry may make one.
+    pub fn check_length(&self, length: u64) -> Result<(), Failure> {
+        if length > self.value_bytes_max { Err(Failure::ValueTooLong) } else { Ok(()) }
     }
 
     /// The state as a read inside this entry sees it. Each has chance of its own.
@@ -133,7 +150,7 @@ impl<'a> Transaction<'a> {
 
     /// Edits a string where it stands, created empty if the key does not exist; its deadline stays.
     ///
-    /// Lengths must have been checked before (see [`check_length`]); the value's type is checked here.
+    /// Lengths must have been checked before (see [`Transaction::check_length`]); the value's type is checked here.
     pub fn edit_string<R>(&mut self, key: KeyRef<'_>, edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Failure> {
         self.settle(key);
         let revision = self.tree.revision.next();
@@ -227,7 +244,7 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// Refuses a string that would be longer than [`VALUE_BYTES_MAX`].
+/// Refuses a string that would be longer than any may be, [`VALUE_BYTES_MAX`]: for what is known before the entry is.
 pub fn check_length(length: u64) -> Result<(), Failure> {
     if length > VALUE_BYTES_MAX as u64 { Err(Failure::ValueTooLong) } else { Ok(()) }
 }

@@ -1,13 +1,14 @@
 //! The crate's doors: applying, reading, transactions, once, expiry.
 
 use base::{Revision, WallTime};
+use data::spec::Flags;
 use data::{
     ChangeKind, EntryContext, Failure, Reply, Tree, View, apply, apply_once, apply_transaction, check, expire_due,
     outcome, read, read_transaction,
 };
 
 fn at(milliseconds: u64) -> EntryContext {
-    EntryContext { time: WallTime(milliseconds), seed: 1 }
+    EntryContext { time: WallTime(milliseconds), seed: 1, ..EntryContext::default() }
 }
 
 fn args(line: &str) -> Vec<&[u8]> {
@@ -124,4 +125,52 @@ fn what_a_flush_leaves_behind_is_freed_in_steps() {
     assert_eq!(tree.digest(), digest);
     apply(&mut tree, &at(3), &args("FLUSHALL"));
     assert!(!tree.sweep(1), "an empty state leaves nothing behind");
+}
+
+/// A value never grows beyond the limit that its entry carries; what is refused changes nothing.
+#[test]
+fn values_grow_to_the_entrys_limit() {
+    let mut tree = Tree::new();
+    let limited = EntryContext { value_bytes_max: 8, ..at(1000) };
+    let too_long = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    let bad_offset = "ERR bit offset is not an integer or out of range";
+    apply(&mut tree, &limited, &args("SET k 12345678"));
+    let dumped = apply(&mut tree, &at(1000), &args("APPEND long 123456789"));
+    assert_eq!(dumped.reply, Reply::Integer(9));
+    let Reply::Bulk(payload) = read(&View::new(&tree, WallTime(1000), 0), &args("DUMP long")) else {
+        panic!("a payload")
+    };
+    for (line, refusal) in [
+        ("APPEND k 9", too_long),
+        ("APPEND new 123456789", too_long),
+        ("SETRANGE k 8 9", too_long),
+        ("SETRANGE k 9223372036854775807 9", too_long),
+        ("SETBIT k 64 1", bad_offset),
+        ("SETBIT new 64 0", bad_offset),
+        ("BITFIELD k SET u8 64 1", bad_offset),
+        ("BITFIELD k GET u8 0 INCRBY u8 60 1", too_long),
+        ("BITOP NOT new long", too_long),
+    ] {
+        let before = tree.digest();
+        let applied = apply(&mut tree, &limited, &args(line));
+        let Reply::Error(failure) = &applied.reply else { panic!("{line}: {:?}", applied.reply) };
+        assert_eq!(failure.to_string(), refusal, "{line}");
+        assert!(applied.changes.is_empty() && tree.digest() == before, "{line}");
+    }
+    let restore: [&[u8]; 4] = [b"RESTORE", b"new", b"0", &payload];
+    assert_eq!(apply(&mut tree, &limited, &restore).reply, Reply::Error(Failure::ValueTooLong));
+    for (line, reply) in
+        [("APPEND k ", 8), ("SETRANGE k 7 x", 8), ("SETBIT k 63 1", 0), ("BITOP AND new k", 8), ("SETRANGE new 9 ", 8)]
+    {
+        assert_eq!(apply(&mut tree, &limited, &args(line)).reply, Reply::Integer(reply), "{line}");
+    }
+    let answer = apply(&mut tree, &limited, &args("BITFIELD k GET u8 64 SET u8 #7 1")).reply;
+    assert_eq!(answer, Reply::Array(vec![Reply::Integer(0), Reply::Integer(121)]));
+    // A limit beyond what any value may have is none.
+    let unlimited = EntryContext { value_bytes_max: usize::MAX, ..at(1000) };
+    let line = "SETRANGE k 536870912 x";
+    assert_eq!(apply(&mut tree, &unlimited, &args(line)).reply, Reply::Error(Failure::ValueTooLong));
+    for entry in data::commands::COMMANDS.iter().filter(|entry| entry.spec.flags.has(Flags::GROWS)) {
+        assert!(entry.is_write(), "{}: only an entry carries a limit", entry.spec.name);
+    }
 }

@@ -188,7 +188,7 @@ proptest! {
         for (index, (step, drawn)) in entries.iter().enumerate() {
             // A new leader's clock may be behind.
             time = time + step - (*step).min(20);
-            let context = EntryContext { time: WallTime(time), seed: *step };
+            let context = EntryContext { time: WallTime(time), seed: *step, ..EntryContext::default() };
             let before = one.revision();
             let (first, second) = (run(&mut one, &context, drawn), run(&mut other, &context, drawn));
             prop_assert_eq!(&first, &second);
@@ -210,11 +210,11 @@ proptest! {
         let mut tree = Tree::new();
         let (before, after) = entries.split_at(entries.len() / 2);
         for (step, drawn) in before {
-            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0, ..EntryContext::default() }, drawn);
         }
         let (digest, image) = (tree.digest(), tree.image());
         for (step, drawn) in after {
-            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0, ..EntryContext::default() }, drawn);
         }
         prop_assert_eq!(image.digest(), digest);
     }
@@ -223,7 +223,7 @@ proptest! {
     fn an_image_is_resumed_at_any_block(entries in prop::collection::vec(entry(), 1..40), skipped in 0..10u64) {
         let mut tree = Tree::new();
         for (step, drawn) in &entries {
-            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0, ..EntryContext::default() }, drawn);
         }
         let blocks = |mut image: data::Image| {
             let mut blocks = Vec::new();
@@ -249,7 +249,7 @@ proptest! {
     ) {
         let mut tree = Tree::new();
         for (step, drawn) in &entries {
-            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0, ..EntryContext::default() }, drawn);
         }
         let mut image = tree.image().with_block_bytes(100);
         let mut restorer = Restorer::new();
@@ -279,7 +279,7 @@ proptest! {
     ) {
         let mut tree = Tree::new();
         for (step, drawn) in &entries {
-            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0 }, drawn);
+            run(&mut tree, &EntryContext { time: WallTime(1000 + step), seed: 0, ..EntryContext::default() }, drawn);
         }
         let asked = slices(&asked);
         let clock = WallTime(1060 + later);
@@ -287,7 +287,7 @@ proptest! {
         let mut reply = read(&view, &asked);
         let met_expired = view.met_expired();
         let mut replica = tree.clone();
-        let context = EntryContext { time: clock, seed: 0 };
+        let context = EntryContext { time: clock, seed: 0, ..EntryContext::default() };
         if met_expired {
             expire_due(&mut tree, &context, 1);
             let view = View::new(&tree, clock, 0);
@@ -305,7 +305,7 @@ proptest! {
     #[test]
     fn no_argument_panics(commands in prop::collection::vec(anything(), 1..30), clock in prop::sample::select(CLOCKS)) {
         let mut tree = Tree::new();
-        let context = EntryContext { time: WallTime(clock), seed: 3 };
+        let context = EntryContext { time: WallTime(clock), seed: 3, ..EntryContext::default() };
         for command in &commands {
             let command = slices(command);
             let checked = data::check(&command);

@@ -1,10 +1,11 @@
 //! `SCAN` and `KEYS` over many keys: nothing that stays is missed or told twice, whatever changes meanwhile.
 
+use base::limits::VALUE_BYTES_MAX;
 use base::{Rng, WallTime};
 use data::{EntryContext, Reply, Tree, View, apply, read};
 use std::collections::BTreeSet;
 
-const CONTEXT: EntryContext = EntryContext { time: WallTime(1000), seed: 1 };
+const CONTEXT: EntryContext = EntryContext { time: WallTime(1000), seed: 1, value_bytes_max: VALUE_BYTES_MAX };
 
 fn set(tree: &mut Tree, key: &str) {
     assert_eq!(apply(tree, &CONTEXT, &[b"SET", key.as_bytes(), b"1"]).reply, Reply::Ok);

@@ -129,7 +129,12 @@ impl Node {
                 return session.reply(|writer| reply::error(writer, &failure));
             }
             if entry.spec.flags.has(Flags::WRITE) {
-                let mut body = Vec::with_capacity(arguments.encoded_bytes());
+                let grows = entry.spec.flags.has(Flags::GROWS);
+                let limit_bytes = if grows { words::LIMIT_BYTES } else { 0 };
+                let mut body = Vec::with_capacity(limit_bytes + arguments.encoded_bytes());
+                if grows {
+                    words::encode_limit(self.config.value_bytes_max, &mut body);
+                }
                 arguments.encode_into(&mut body);
                 self.submit_write(session, Kind::Command, Bytes::from(body));
             } else {
@@ -220,6 +225,9 @@ impl Node {
             return session.reply(|writer| reply::error(writer, &failure));
         }
         let mut body = Vec::new();
+        if data::lookup(command[0]).is_some_and(|entry| entry.spec.flags.has(Flags::GROWS)) {
+            words::encode_limit(self.config.value_bytes_max, &mut body);
+        }
         words::encode_once(id, command.iter().copied(), &mut body);
         self.submit_write(session, Kind::Once, Bytes::from(body));
     }

@@ -6,7 +6,8 @@
 //! │ u8   │ u64  │ u64  │ u16    │ u64         │ u64  │ u64      │ u64   │          │
 //! └──────┴──────┴──────┴────────┴─────────────┴──────┴──────────┴───────┴──────────┘
 //! ```
-//! Little-endian. An empty payload opens a leadership and changes nothing.
+//! Little-endian. An empty payload opens a leadership and changes nothing. The bodies are those of [`crate::words`]; that of
+//! a write which may make a value longer than its words begins with the limit for values.
 
 use base::{NodeId, WallTime};
 use bytes::Bytes;

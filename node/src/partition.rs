@@ -283,7 +283,8 @@ impl Partition {
             Verdict::Repeat if self.planted == Some(Planted::ApplyRetryTwice) && origin.sequence > 0 => {}
             Verdict::Repeat | Verdict::Gap => return Ok(()),
         }
-        let context = EntryContext { time: header.time, seed: header.seed };
+        let (value_bytes_max, body) = words::split_limit(body);
+        let context = EntryContext { time: header.time, seed: header.seed, value_bytes_max };
         let reply = match header.kind {
             Kind::Command => {
                 let words = Words::decode(body).map_err(|_| "its command is malformed")?;

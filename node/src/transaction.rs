@@ -5,7 +5,7 @@
 
 use base::limits::{CONNECTION_PENDING_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
 use bytes::Bytes;
-use data::{Failure, Reply};
+use data::{Failure, Reply, spec::Flags};
 use wire::{ArgumentsRef, ReplyWriter};
 
 use crate::commands;
@@ -76,12 +76,13 @@ impl Node {
         }
         let mut merge = Merge { count: commands.len(), local: Vec::new() };
         let mut stored = Vec::with_capacity(commands.len());
-        let mut writes = false;
+        let (mut writes, mut grows) = (false, false);
         for (place, command) in commands.into_iter().enumerate() {
             let words = Words::new(command.as_ref());
             match data::lookup(words.as_slice()[0]) {
                 Some(entry) => {
-                    writes |= entry.spec.flags.has(data::spec::Flags::WRITE);
+                    writes |= entry.spec.flags.has(Flags::WRITE);
+                    grows |= entry.spec.flags.has(Flags::GROWS);
                     drop(words);
                     stored.push(command);
                 }
@@ -97,6 +98,9 @@ impl Node {
             return session.reply(|writer| write_merged(writer, &merge, &Reply::Array(Vec::new())));
         }
         let mut body = Vec::new();
+        if grows {
+            words::encode_limit(self.config.value_bytes_max, &mut body);
+        }
         words::encode_transaction(watches.iter().map(|(key, revision)| (key, *revision)), &stored, &mut body);
         let slot = if writes {
             self.submit_write(session, crate::entry::Kind::Transaction, Bytes::from(body))

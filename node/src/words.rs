@@ -1,6 +1,7 @@
 //! Commands inside entries and read requests: words without copies.
 
 use base::Revision;
+use base::limits::VALUE_BYTES_MAX;
 use wire::{ArgumentsRef, Malformed, Reader, Writer};
 
 /// Commands with so few words need no allocation to be looked at.
@@ -85,6 +86,28 @@ pub(crate) fn decode_once(body: &[u8]) -> Result<(&[u8], Words<'_>), Malformed> 
     let mut r = Reader::from_slice(body);
     let id = r.slice()?;
     Ok((id, Words::decode(r.rest())?))
+}
+
+/// What stands before the body of a write that may make a value longer than its words: no body begins so by itself, because
+/// that would be a count far beyond its limit.
+const LIMIT_MARK: [u8; 4] = [0xff; 4];
+
+/// Bytes that [`encode_limit`] writes.
+pub(crate) const LIMIT_BYTES: usize = LIMIT_MARK.len() + 8;
+
+/// The longest value that the write whose body follows may make. It goes into the entry because every replica must decide
+/// alike, and only the node that took the command knows its own setting.
+pub(crate) fn encode_limit(value_bytes_max: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(&LIMIT_MARK);
+    Writer::new(out).u64(value_bytes_max as u64);
+}
+
+/// The longest value that a write may make, and its body without that.
+pub(crate) fn split_limit(body: &[u8]) -> (usize, &[u8]) {
+    let limit = body.strip_prefix(&LIMIT_MARK).and_then(<[u8]>::split_first_chunk::<8>);
+    limit.map_or((VALUE_BYTES_MAX, body), |(limit, rest)| {
+        (usize::try_from(u64::from_le_bytes(*limit)).unwrap_or(usize::MAX).min(VALUE_BYTES_MAX), rest)
+    })
 }
 
 /// Keys whose revisions a WATCH wants.

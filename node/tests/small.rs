@@ -127,3 +127,32 @@ fn large_replies_are_given_out_in_parts() {
     let most = base::limits::TURN_OUTPUT_BYTES_MAX + 2 * value.len();
     assert!(cluster.largest < most, "{} bytes in one turn", cluster.largest);
 }
+
+/// The limit for values is a node's own setting, and its entries carry it: all replicas decide alike.
+#[test]
+fn values_do_not_grow_beyond_the_limit_of_the_node_that_is_asked() {
+    let mut cluster = Cluster::with(3, |config| {
+        if config.me == NodeId(2) {
+            config.value_bytes_max = 10;
+        }
+    });
+    let refused = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n";
+    assert_eq!(cluster.ask(2, "APPEND k 123456"), ":6\r\n");
+    assert_eq!(cluster.ask(2, "APPEND k 123456"), refused);
+    assert_eq!(cluster.ask(2, "DICTUM.ONCE a SETRANGE k 6 123456"), refused);
+    assert_eq!(cluster.ask(2, "SETBIT k 80 1"), "-ERR bit offset is not an integer or out of range\r\n");
+    for line in ["MULTI", "SET other 1", "APPEND k 123456"] {
+        cluster.ask(2, line);
+    }
+    assert_eq!(cluster.ask(2, "EXEC"), format!("*2\r\n+OK\r\n{refused}"));
+    assert_eq!(cluster.ask(0, "APPEND k 123456"), ":12\r\n");
+    assert_eq!(cluster.ask(2, "STRLEN k"), ":12\r\n");
+    assert_eq!(cluster.ask(1, "CONFIG SET proto-max-bulk-len 1mb"), "+OK\r\n");
+    assert_eq!(cluster.ask(1, "SETRANGE k 1048576 x"), refused);
+    assert_eq!(cluster.ask(1, "SETRANGE k 1048575 x"), ":1048576\r\n");
+    for me in 0..3 {
+        assert_eq!(cluster.ask(me, "STRLEN k"), ":1048576\r\n");
+    }
+    let digests: Vec<u64> = cluster.nodes.iter().map(Node::state_digest).collect();
+    assert!(digests.iter().all(|digest| *digest == digests[0]));
+}

@@ -63,7 +63,8 @@ fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
 
 impl Toy {
     fn apply(&mut self, entry: &Entry) -> Reply {
-        let context = data::EntryContext { time: WallTime(entry.time), seed: entry.seed };
+        let (time, seed) = (WallTime(entry.time), entry.seed);
+        let context = data::EntryContext { time, seed, ..data::EntryContext::default() };
         data::expire_due(&mut self.tree, &context, 1000);
         let commands: Vec<Vec<&[u8]>> =
             entry.commands.iter().map(|words| words.iter().map(Vec::as_slice).collect()).collect();

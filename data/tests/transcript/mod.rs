@@ -19,7 +19,7 @@ pub struct Session {
 impl Session {
     pub fn run(&mut self, args: &[Vec<u8>]) -> Reply {
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        let context = EntryContext { time: self.clock, seed: 1 };
+        let context = EntryContext { time: self.clock, seed: 1, ..EntryContext::default() };
         let entry = match check(&args) {
             Ok(entry) => entry,
             Err(failure) => return Reply::Error(failure),

@@ -1,6 +1,6 @@
 //! `BITFIELD key [GET … | SET … | INCRBY … | OVERFLOW …]…` and `BITFIELD_RO key [GET …]…`
 
-use super::parse_field_offset;
+use super::{check_offset, parse_field_offset};
 use crate::algorithms::bits::{FieldType, Overflow};
 use crate::commands::prelude::*;
 
@@ -94,7 +94,7 @@ impl<'a> WriteCommand<'a> for BitField<'a> {
     const SPEC: Spec = Spec {
         name: "bitfield",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS),
         keys: Keys::ONE,
         group: Group::Bitmap,
         since: "3.2.0",
@@ -117,6 +117,12 @@ impl<'a> WriteCommand<'a> for BitField<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        for operation in &self.operations {
+            if !matches!(operation.action, Action::Get) {
+                check_offset(tx, operation.offset)?;
+                tx.check_length(operation.bytes_needed())?;
+            }
+        }
         let old = tx.string(self.key)?;
         let writes = self.operations.iter().filter(|operation| !matches!(operation.action, Action::Get));
         // As in Redis, a string grows for every operation that might write, even if it overflows and does not.

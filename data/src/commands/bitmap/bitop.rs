@@ -14,7 +14,7 @@ impl<'a> WriteCommand<'a> for BitOp<'a> {
     const SPEC: Spec = Spec {
         name: "bitop",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS),
         keys: Keys::Range { first: 2, last: -1, step: 1 },
         group: Group::Bitmap,
         since: "2.6.0",
@@ -48,6 +48,7 @@ impl<'a> WriteCommand<'a> for BitOp<'a> {
             sources.push(tx.string(KeyRef::new(source))?.unwrap_or_default());
         }
         let sources: Vec<&[u8]> = sources.iter().map(Blob::as_slice).collect();
+        tx.check_length(sources.iter().map(|source| source.len()).max().unwrap_or(0) as u64)?;
         let result = combine(self.operation, &sources);
         let length = result.len();
         if length == 0 {

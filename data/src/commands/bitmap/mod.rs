@@ -9,6 +9,7 @@ pub mod setbit;
 
 use crate::args::{Args, parse_integer};
 use crate::failure::Failure;
+use crate::transaction::Transaction;
 use base::limits::VALUE_BYTES_MAX;
 
 /// What Redis says of an offset that it does not take.
@@ -30,6 +31,11 @@ pub(crate) fn parse_field_offset(text: &[u8], bits: u32) -> Result<u64, Failure>
 fn bounded(offset: Option<i64>) -> Result<u64, Failure> {
     let offset = offset.and_then(|offset| u64::try_from(offset).ok());
     offset.filter(|offset| offset / 8 < VALUE_BYTES_MAX as u64).ok_or(BAD_OFFSET)
+}
+
+/// Refuses to write a bit behind the longest string that the entry may make.
+pub(crate) fn check_offset(tx: &Transaction<'_>, offset: u64) -> Result<(), Failure> {
+    if offset / 8 < tx.value_bytes_max() { Ok(()) } else { Err(BAD_OFFSET) }
 }
 
 /// What a range of `BITCOUNT` or `BITPOS` counts in.

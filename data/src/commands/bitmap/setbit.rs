@@ -1,6 +1,6 @@
 //! `SETBIT key offset value`
 
-use super::parse_offset;
+use super::{check_offset, parse_offset};
 use crate::algorithms::bits;
 use crate::commands::prelude::*;
 
@@ -15,7 +15,7 @@ impl<'a> WriteCommand<'a> for SetBit<'a> {
     const SPEC: Spec = Spec {
         name: "setbit",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS),
         keys: Keys::ONE,
         group: Group::Bitmap,
         since: "2.2.0",
@@ -37,6 +37,7 @@ impl<'a> WriteCommand<'a> for SetBit<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        check_offset(tx, self.offset)?;
         let needed = (self.offset / 8) as usize + 1;
         let old = tx.string(self.key)?;
         let was_set = old.as_ref().is_some_and(|bytes| bits::bit(bytes, self.offset));

@@ -6,7 +6,7 @@ use base::WallTime;
 
 fn write(tree: &mut Tree, time: u64, line: &str) -> Reply {
     let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    apply(tree, &EntryContext { time: WallTime(time), seed: 1 }, &args).reply
+    apply(tree, &EntryContext { time: WallTime(time), seed: 1, ..EntryContext::default() }, &args).reply
 }
 
 fn look(tree: &Tree, key: &str) -> Reply {

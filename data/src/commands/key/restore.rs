@@ -19,7 +19,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
     const SPEC: Spec = Spec {
         name: "restore",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::DANGEROUS),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS).and(Flags::DANGEROUS),
         keys: Keys::ONE,
         group: Group::Generic,
         since: "2.6.0",
@@ -70,6 +70,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        tx.check_length(self.value.len() as u64)?;
         if !self.replace && tx.exists(self.key) {
             return Err(Failure::Text("BUSYKEY Target key name already exists."));
         }

@@ -12,7 +12,7 @@ impl<'a> WriteCommand<'a> for Append<'a> {
     const SPEC: Spec = Spec {
         name: "append",
         arity: 3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS).and(Flags::FAST),
         keys: Keys::ONE,
         group: Group::String,
         since: "2.0.0",
@@ -29,7 +29,7 @@ impl<'a> WriteCommand<'a> for Append<'a> {
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         let length = tx.string(self.key)?.map_or(0, |bytes| bytes.len());
-        check_length(length as u64 + self.value.len() as u64)?;
+        tx.check_length(length as u64 + self.value.len() as u64)?;
         let length = tx.edit_string(self.key, |bytes| {
             bytes.extend_from_slice(self.value);
             bytes.len()

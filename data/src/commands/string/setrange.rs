@@ -13,7 +13,7 @@ impl<'a> WriteCommand<'a> for SetRange<'a> {
     const SPEC: Spec = Spec {
         name: "setrange",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS),
         keys: Keys::ONE,
         group: Group::String,
         since: "2.2.0",
@@ -35,7 +35,7 @@ impl<'a> WriteCommand<'a> for SetRange<'a> {
         }
         tx.string(self.key)?;
         let end = self.offset.saturating_add(self.value.len() as u64);
-        check_length(end)?;
+        tx.check_length(end)?;
         let (start, end) = (self.offset as usize, end as usize);
         let length = tx.edit_string(self.key, |bytes| {
             if bytes.len() < end {
