@@ -48,6 +48,11 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Deadlines are written as 0 for none, else one more than the milliseconds.
 pub(crate) fn put_record(out: &mut Vec<u8>, key: &[u8], record: &Record) {
     put_bytes(out, key);
+    put_value(out, record);
+}
+
+/// A record without its key.
+pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
     put_number(out, record.deadline().map_or(0, |deadline| deadline.0 + 1));
     put_number(out, record.revision.0);
     match &record.value {
@@ -167,6 +172,11 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn record(&mut self) -> Result<(StoreKey, Record), Malformed> {
         let key = StoreKey::new(self.bytes()?);
+        Ok((key, self.value()?))
+    }
+
+    /// A record without its key.
+    pub(crate) fn value(&mut self) -> Result<Record, Malformed> {
         let deadline = self.number()?.checked_sub(1).map(WallTime);
         let revision = Revision(self.number()?);
         let value = match self.byte()? {
@@ -175,7 +185,7 @@ impl<'a> Reader<'a> {
         };
         let mut record = Record::new(value, deadline);
         record.revision = revision;
-        Ok((key, record))
+        Ok(record)
     }
 
     pub(crate) fn reply(&mut self) -> Result<Reply, Malformed> {

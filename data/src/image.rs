@@ -16,7 +16,8 @@ use crate::blob::Blob;
 use crate::codec::{Reader, put_bytes, put_number, put_record, put_reply};
 use crate::once::OnceTable;
 use crate::removals::{CLASSES, Removals};
-use crate::store::{MapStore, OrderedRead, OrderedStore, StoreKey};
+use crate::layers::Layers;
+use crate::store::StoreKey;
 use crate::tree::Tree;
 use base::checksum::xxh3;
 use base::limits::SNAPSHOT_BLOCK_BYTES_TARGET;
@@ -45,7 +46,7 @@ impl std::error::Error for Malformed {}
 /// A frozen copy of a tree that gives itself out in blocks.
 #[derive(Debug)]
 pub struct Image {
-    store: <MapStore as OrderedStore>::Snapshot,
+    store: Layers,
     once: OnceTable,
     time: WallTime,
     revision: Revision,
@@ -71,7 +72,7 @@ impl Tree {
     #[must_use]
     pub fn image(&self) -> Image {
         Image {
-            store: self.store.snapshot(),
+            store: self.store.frozen_copy(),
             once: self.once.clone(),
             time: self.time,
             revision: self.revision,
@@ -135,10 +136,10 @@ impl Image {
                 out.push(RECORDS);
                 let mut last = None;
                 while let Some((key, record)) = records.next_if(|_| out.len() < end || last.is_none()) {
-                    put_record(out, &key.key, record);
+                    put_record(out, &key.key, &record);
                     last = Some(key);
                 }
-                if records.peek().is_some() { Place::Records(last.cloned()) } else { self.first_outcomes() }
+                if records.peek().is_some() { Place::Records(last) } else { self.first_outcomes() }
             }
             Place::Outcomes(start) => {
                 let mut outcomes = self.once.iter_from(*start).peekable();

@@ -46,6 +46,21 @@ impl OnceTable {
         self.outcomes.range(oldest + skipped as u64..).map(|(_, (id, reply))| (id, reply))
     }
 
+    /// A table without outcomes whose next one gets `number`.
+    pub(crate) fn starting_at(number: u64) -> OnceTable {
+        OnceTable { next_number: number, ..OnceTable::default() }
+    }
+
+    /// The numbers of what is remembered.
+    pub(crate) fn numbers(&self) -> std::ops::Range<u64> {
+        self.outcomes.get_min().map_or(self.next_number, |(number, _)| *number)..self.next_number
+    }
+
+    /// Outcomes from `number` on, with their numbers.
+    pub(crate) fn numbered_from(&self, number: u64) -> impl Iterator<Item = (u64, &Blob, &Reply)> {
+        self.outcomes.range(number..).map(|(number, (id, reply))| (*number, id, reply))
+    }
+
     /// Remembers an outcome that is not recorded yet, and forgets the oldest ones beyond the limits.
     pub fn insert(&mut self, id: Blob, reply: Reply) {
         self.bytes += outcome_bytes(&id, &reply);

@@ -106,7 +106,7 @@ impl<'a> Transaction<'a> {
 
     /// The record of a key, if the key exists; one that has reached its deadline is removed on the way.
     pub fn get(&mut self, key: KeyRef<'_>) -> Option<Record> {
-        let record = crate::store::OrderedRead::get(&self.tree.store, key)?;
+        let record = self.tree.store.get(key)?;
         if record.is_alive(self.tree.time) {
             return Some(record);
         }

@@ -1,12 +1,15 @@
 //! The state of one partition: its records, and what else applying its log yields.
 
 use crate::blob::Blob;
+use crate::deadlines::{Deadlines, Due, DueLayer};
+use crate::flush::{self, Below};
+use crate::layers::{Layer, Layers};
 use crate::once::OnceTable;
 use crate::removals::Removals;
-use crate::store::{KeyRef, MapStore, OrderedRead, OrderedStore, StoreKey};
+use crate::store::{KeyRef, StoreKey};
 use crate::value::Record;
 use base::{Revision, WallTime};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 
 /// The state of one partition. Equal logs yield equal trees.
@@ -14,13 +17,13 @@ use std::ops::Bound;
 /// Cloning one copies the deadline index; for a copy to write to disk take [`Tree::image`] instead.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    pub(crate) store: MapStore,
+    pub(crate) store: Layers,
     /// The largest time of an entry applied so far.
     pub(crate) time: WallTime,
     /// Changes applied so far.
     pub(crate) revision: Revision,
     /// Every key that has a deadline, soonest first. Follows from the records.
-    pub(crate) deadlines: BTreeSet<(WallTime, StoreKey)>,
+    pub(crate) deadlines: Deadlines,
     pub(crate) once: OnceTable,
     /// When keys were last removed, for WATCH.
     pub(crate) removals: Removals,
@@ -28,15 +31,18 @@ pub struct Tree {
     pub(crate) bytes: u64,
     /// Keys that ceased to exist at their deadline, since the beginning of the log.
     pub(crate) expired: u64,
-    /// What was flushed and is not freed yet. No part of the state.
-    trash: Vec<Trash>,
+    /// The store below, if there is one: see [`crate::flush`].
+    pub(crate) below: Option<Below>,
+    /// What nobody can see any more and is not freed yet. No part of the state.
+    pub(crate) trash: VecDeque<Trash>,
 }
 
-/// Records that nobody can see any more.
+/// What nobody can see any more. Freeing much of it at once would hold up everything else.
 #[derive(Clone, Debug)]
-struct Trash {
-    store: MapStore,
-    deadlines: BTreeSet<(WallTime, StoreKey)>,
+pub(crate) enum Trash {
+    Records(Layer),
+    Dues(DueLayer),
+    Near(BTreeSet<Due>),
 }
 
 /// Up to so many records, a flush frees them at once.
@@ -76,7 +82,7 @@ impl Tree {
     /// Keys that have a deadline.
     #[must_use]
     pub fn volatile_len(&self) -> u64 {
-        self.deadlines.len() as u64
+        self.deadlines.len()
     }
 
     /// Approximate bytes that keys and values occupy; the same on every replica.
@@ -111,7 +117,7 @@ impl Tree {
     }
 
     /// All records in store order from `start` on, whether alive or not.
-    pub fn records(&self, start: Bound<KeyRef<'_>>) -> impl Iterator<Item = (&StoreKey, &Record)> {
+    pub fn records(&self, start: Bound<KeyRef<'_>>) -> impl Iterator<Item = (StoreKey, Record)> {
         self.store.range(start)
     }
 
@@ -119,7 +125,7 @@ impl Tree {
     pub(crate) fn insert(&mut self, key: StoreKey, record: Record) -> Option<Record> {
         self.bytes += record.bytes(&key.key);
         let deadline = record.deadline();
-        if self.deadlines.is_empty() && deadline.is_none() {
+        if self.deadlines.len() == 0 && deadline.is_none() {
             // Nothing to keep in the index: the store may have the key itself.
             let blob_bytes = key.key.heap_bytes();
             let old = self.store.insert(key, record);
@@ -162,49 +168,39 @@ impl Tree {
 
     /// Takes everything out. Freeing many records takes long, so that is left to [`Tree::sweep`].
     pub(crate) fn clear(&mut self) {
-        let store = std::mem::take(&mut self.store);
-        let deadlines = std::mem::take(&mut self.deadlines);
+        let few = self.store.changes() as u64 <= FREED_AT_ONCE_MAX;
+        let (layers, records) = self.store.clear();
+        let (near, dues, deadlines) = self.deadlines.clear();
         self.bytes = 0;
-        if store.len() > FREED_AT_ONCE_MAX {
-            self.trash.push(Trash { store, deadlines });
+        if let Some(below) = &mut self.below {
+            below.dropped.extend([records, deadlines].into_iter().flatten());
+        }
+        if !few {
+            self.trash.extend(layers.into_iter().map(Trash::Records));
+            self.trash.extend(dues.into_iter().map(Trash::Dues));
+            self.trash.push_back(Trash::Near(near));
         }
     }
 
-    /// Frees up to `limit` records that a flush left behind (some 0.3 µs each); whether there are more.
+    /// Frees up to `limit` records that a clearing or a flush left behind (some 0.3 µs each); whether there are more.
     ///
     /// To be called once a turn: freeing ten million at once would hold up everything else for seconds. It has no
     /// effect on the state.
     pub fn sweep(&mut self, limit: usize) -> bool {
-        let Some(trash) = self.trash.last_mut() else { return false };
-        for _ in 0..limit {
-            let deadline = trash.deadlines.pop_first().is_some();
-            let record = trash.store.pop_first();
-            if !deadline && !record {
-                self.trash.pop();
-                break;
-            }
-        }
-        !self.trash.is_empty()
+        flush::sweep(&mut self.trash, limit)
     }
 
     fn move_deadline(&mut self, key: StoreKey, before: Option<WallTime>, after: Option<WallTime>) {
         if before == after {
             return;
         }
-        match (before, after) {
-            (Some(before), Some(after)) => {
-                let mut entry = (before, key);
-                self.deadlines.remove(&entry);
-                entry.0 = after;
-                self.deadlines.insert(entry);
-            }
-            (Some(before), None) => {
-                self.deadlines.remove(&(before, key));
-            }
-            (None, Some(after)) => {
-                self.deadlines.insert((after, key));
-            }
-            (None, None) => {}
+        let mut due = (before.or(after).unwrap_or_default(), key);
+        if before.is_some() {
+            self.deadlines.remove(&due);
+        }
+        if let Some(after) = after {
+            due.0 = after;
+            self.deadlines.insert(due);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::blob::Blob;
 use crate::failure::Failure;
-use crate::store::{KeyRef, OrderedRead, StoreKey};
+use crate::store::{KeyRef, StoreKey};
 use crate::tree::Tree;
 use crate::value::Record;
 use base::{Rng, WallTime};
@@ -71,7 +71,7 @@ impl<'a> View<'a> {
     }
 
     /// The keys that exist and their records, in store order from `start` on.
-    pub fn records(&self, start: Bound<KeyRef<'_>>) -> impl Iterator<Item = (&StoreKey, &Record)> {
+    pub fn records(&self, start: Bound<KeyRef<'_>>) -> impl Iterator<Item = (StoreKey, Record)> {
         self.tree.store.range(start).filter(|(_, record)| self.sees(record))
     }
 

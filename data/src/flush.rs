@@ -1,0 +1,299 @@
+//! How the state gets into a store below, and is found there again.
+//!
+//! ```text
+//!   begin_flush ─► Flush ──(another thread)──► OrderedBatch ──applied and synced──► end_flush
+//! ```
+//! A flush holds all that changed since the last one, and a *head*: what the state is beside its records, and which spaces they are
+//! in. The owner puts the head, with what it must know itself (how much of the log the state contains), into the same
+//! batch: so the store always holds the state of one moment. While a flush is under way the state goes on changing in memory.
+//!
+//! | space of | key | value |
+//! |---|---|---|
+//! | records | order (8 bytes, big-endian), key | deadline + 1 or 0, revision, type, value |
+//! | deadlines | deadline, order (8 bytes each, big-endian), key | nothing |
+//! | outcomes | number (8 bytes, big-endian) | identifier, reply |
+
+use crate::blob::Blob;
+use crate::codec::{Reader, put_bytes, put_number, put_reply};
+use crate::deadlines::{Deadlines, DueLayer, due_key};
+use crate::image::Malformed;
+use crate::layers::{Base, Layer, Layers, Trouble, base_key, encode_value};
+use crate::once::OnceTable;
+use crate::removals::{CLASSES, Removals};
+use crate::tree::{Tree, Trash};
+use base::ordered::{OrderedBatch, OrderedError, OrderedRead, Space};
+use base::{Revision, WallTime};
+use std::collections::VecDeque;
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+const VERSION: u8 = 1;
+
+/// What a tree over a store remembers of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Below {
+    read: Arc<dyn OrderedRead>,
+    pub trouble: Trouble,
+    outcomes_space: Option<Space>,
+    /// Outcomes that the store has, by number.
+    outcomes: Range<u64>,
+    /// What it will have when the flush under way is done.
+    under_way: Option<Range<u64>>,
+    /// Spaces that nobody needs any more, since the last flush.
+    pub dropped: Vec<Space>,
+}
+
+/// Changes on their way to a store. May be sent to another thread, which must drop it before the owner is told that it is done.
+#[derive(Debug)]
+pub struct Flush {
+    head: Vec<u8>,
+    records: (Layer, Space),
+    dues: (DueLayer, Space),
+    outcomes: (OnceTable, Space),
+    outcomes_new: Range<u64>,
+    outcomes_gone: Range<u64>,
+    dropped: Vec<Space>,
+}
+
+impl Flush {
+    /// What must be given to [`Tree::open`] to find the state again.
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// Adds everything but the head to `batch`. Takes as long as encoding all of it does.
+    pub fn write(self, batch: &mut OrderedBatch) {
+        let (records, space) = self.records;
+        let records = records.iter().map(|(key, slot)| (space, base_key(key.as_ref()), slot.as_ref().map(encode_value)));
+        batch.changes.extend(records);
+        let (dues, space) = self.dues;
+        batch.changes.extend(dues.iter().map(|(due, said)| (space, due_key(due), said.map(|()| Vec::new()))));
+        let (outcomes, space) = self.outcomes;
+        batch.changes.extend(self.outcomes_gone.map(|number| (space, number.to_be_bytes().to_vec(), None)));
+        let fresh = outcomes.numbered_from(self.outcomes_new.start).map(|(number, id, reply)| {
+            let mut value = Vec::new();
+            put_bytes(&mut value, id);
+            put_reply(&mut value, reply);
+            (space, number.to_be_bytes().to_vec(), Some(value))
+        });
+        batch.changes.extend(fresh);
+        batch.dropped.extend(self.dropped);
+    }
+}
+
+impl Tree {
+    /// The state that a flush has left in a store, found by its head.
+    ///
+    /// # Errors
+    /// If the head is malformed, or the store cannot be read.
+    pub fn open(read: Arc<dyn OrderedRead>, head: &[u8]) -> Result<Tree, OrderedError> {
+        let malformed = |malformed: Malformed| OrderedError {
+            text: format!("what the store says of the state is damaged: {}", malformed.0),
+            full: false,
+        };
+        let mut reader = Reader::new(head);
+        let (mut tree, spaces, counts) = decode_head(&mut reader).map_err(malformed)?;
+        let trouble = Trouble::default();
+        let [records, deadlines, outcomes] = spaces;
+        let base = Base { read: Arc::clone(&read), space: records, trouble: trouble.clone() };
+        tree.store = Layers::over(base, counts.records);
+        tree.deadlines = Deadlines::over(Arc::clone(&read), deadlines, trouble.clone(), counts.deadlines);
+        if let Some(space) = outcomes {
+            let first = counts.outcomes.start.to_be_bytes();
+            tree.once = OnceTable::starting_at(counts.outcomes.start);
+            for pair in read.range(space, Bound::Included(&first)) {
+                let mut value = Vec::new();
+                let outcome = pair.and_then(|(_, bytes)| {
+                    value = bytes;
+                    let mut reader = Reader::new(&value);
+                    let mut outcome = || Ok((Blob::new(reader.bytes()?), reader.reply()?));
+                    outcome().map_err(malformed)
+                });
+                let (id, reply) = outcome?;
+                tree.once.insert(id, reply);
+            }
+            if tree.once.numbers() != counts.outcomes {
+                return Err(malformed(Malformed("outcomes are missing")));
+            }
+        }
+        tree.below = Some(Below {
+            read,
+            trouble: trouble.clone(),
+            outcomes_space: outcomes,
+            outcomes: counts.outcomes,
+            under_way: None,
+            dropped: Vec::new(),
+        });
+        match trouble.first() {
+            Some(error) => Err(error.clone()),
+            None => Ok(tree),
+        }
+    }
+
+    /// Lets a state that was in memory alone go into a store from now on: all of it with the next flush, into new spaces.
+    #[must_use]
+    pub fn over(mut self, read: Arc<dyn OrderedRead>) -> Tree {
+        let trouble = Trouble::default();
+        self.store.attach(Base { read: Arc::clone(&read), space: None, trouble: trouble.clone() });
+        self.deadlines.attach(Arc::clone(&read), trouble.clone());
+        let start = self.once.numbers().start;
+        self.below = Some(Below {
+            read,
+            trouble,
+            outcomes_space: None,
+            outcomes: start..start,
+            under_way: None,
+            dropped: Vec::new(),
+        });
+        self
+    }
+
+    /// Whether the state goes into a store.
+    #[must_use]
+    pub fn has_store(&self) -> bool {
+        self.below.is_some()
+    }
+
+    /// The store below, if there is one.
+    #[must_use]
+    pub fn store_below(&self) -> Option<Arc<dyn OrderedRead>> {
+        self.below.as_ref().map(|below| Arc::clone(&below.read))
+    }
+
+    /// What went wrong with the store below. After that nothing that was read or applied means anything: the node must not go on.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&OrderedError> {
+        self.below.as_ref()?.trouble.first()
+    }
+
+    /// The spaces that the state is in, those included that the next flush gives up.
+    #[must_use]
+    pub fn spaces(&self) -> Vec<Space> {
+        let Some(below) = &self.below else { return Vec::new() };
+        let live = [self.store.space(), self.deadlines.space(), below.outcomes_space];
+        live.into_iter().flatten().chain(below.dropped.iter().copied()).collect()
+    }
+
+    /// Gives up these spaces, of a state that this one takes the place of, with the next flush.
+    pub fn give_up(&mut self, spaces: Vec<Space>) {
+        if let Some(below) = &mut self.below {
+            below.dropped.extend(spaces);
+        }
+    }
+
+    /// Changed records that the store below does not have.
+    #[must_use]
+    pub fn unflushed(&self) -> usize {
+        if self.store.has_base() { self.store.changes() } else { 0 }
+    }
+
+    /// What has changed since the last flush, to be written. None without a store, or while a flush is under way.
+    /// `new_space` names spaces that were never used.
+    pub fn begin_flush(&mut self, mut new_space: impl FnMut() -> Space) -> Option<Flush> {
+        let below = self.below.as_mut().filter(|below| below.under_way.is_none())?;
+        let records = self.store.freeze(&mut new_space)?;
+        let dues = self.deadlines.freeze(&mut new_space)?;
+        let outcomes_space = *below.outcomes_space.get_or_insert_with(&mut new_space);
+        let now = self.once.numbers();
+        let gone = below.outcomes.start..now.start.min(below.outcomes.end);
+        let fresh = now.start.max(below.outcomes.end)..now.end;
+        let mut dropped = std::mem::take(&mut below.dropped);
+        dropped.sort_unstable();
+        below.under_way = Some(now.clone());
+        let spaces = [records.1, dues.1, outcomes_space];
+        Some(Flush {
+            head: encode_head(self, spaces, now),
+            records,
+            dues,
+            outcomes: (self.once.clone(), outcomes_space),
+            outcomes_new: fresh,
+            outcomes_gone: gone,
+            dropped,
+        })
+    }
+
+    /// The flush is in the store, durably.
+    pub fn end_flush(&mut self) {
+        let Some(below) = &mut self.below else { return };
+        let Some(outcomes) = below.under_way.take() else { return };
+        below.outcomes = outcomes;
+        self.trash.push_back(Trash::Records(self.store.thaw()));
+        self.trash.push_back(Trash::Dues(self.deadlines.thaw()));
+    }
+}
+
+/// What a head says of sizes.
+struct Counts {
+    records: u64,
+    deadlines: u64,
+    outcomes: Range<u64>,
+}
+
+/// | version: 1 byte | time | revision | expired | bytes | records | deadlines | outcomes: first, end | 3 spaces, + 1 or 0 | removals: 1024 revisions |
+fn encode_head(tree: &Tree, spaces: [Space; 3], outcomes: Range<u64>) -> Vec<u8> {
+    let mut head = vec![VERSION];
+    let numbers = [
+        tree.time.0,
+        tree.revision.0,
+        tree.expired,
+        tree.bytes,
+        tree.store.len(),
+        tree.deadlines.len(),
+        outcomes.start,
+        outcomes.end,
+    ];
+    let spaces = spaces.into_iter().map(|space| space.0 + 1);
+    let removals = tree.removals.classes().iter().map(|revision| revision.0);
+    numbers.into_iter().chain(spaces).chain(removals).for_each(|number| put_number(&mut head, number));
+    head
+}
+
+fn decode_head(reader: &mut Reader<'_>) -> Result<(Tree, [Option<Space>; 3], Counts), Malformed> {
+    if reader.byte()? != VERSION {
+        return Err(Malformed("its version is unknown"));
+    }
+    let mut tree = Tree::new();
+    tree.time = WallTime(reader.number()?);
+    tree.revision = Revision(reader.number()?);
+    tree.expired = reader.number()?;
+    tree.bytes = reader.number()?;
+    let counts = Counts {
+        records: reader.number()?,
+        deadlines: reader.number()?,
+        outcomes: reader.number()?..reader.number()?,
+    };
+    let mut space = || Ok(reader.number()?.checked_sub(1).map(Space));
+    let spaces = [space()?, space()?, space()?];
+    let mut removals = Removals::default();
+    for class in 0..CLASSES {
+        removals.restore(class, Revision(reader.number()?));
+    }
+    tree.removals = removals;
+    if reader.is_at_end() { Ok((tree, spaces, counts)) } else { Err(Malformed("bytes follow it")) }
+}
+
+/// Frees up to `limit` items of what nobody can see any more; whether there are more.
+pub(crate) fn sweep(trash: &mut VecDeque<Trash>, limit: usize) -> bool {
+    for _ in 0..limit {
+        let Some(oldest) = trash.front_mut() else { return false };
+        let more = match oldest {
+            Trash::Records(layer) => {
+                let first = layer.get_min().map(|(key, _)| key.clone());
+                first.is_some_and(|key| layer.remove(&key).is_some())
+            }
+            Trash::Dues(layer) => {
+                let first = layer.get_min().map(|(due, _)| due.clone());
+                first.is_some_and(|due| layer.remove(&due).is_some())
+            }
+            Trash::Near(dues) => dues.pop_first().is_some(),
+        };
+        if !more {
+            trash.pop_front();
+        }
+    }
+    !trash.is_empty()
+}
+
+#[cfg(test)]
+mod tests;

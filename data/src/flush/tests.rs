@@ -1,0 +1,241 @@
+//! A state over a store is the same as one in memory, whatever is flushed when, and after every crash.
+
+use crate::{Blob, EntryContext, KeyRef, Restorer, Tree, apply, apply_once, expire_due};
+use base::ordered::{OrderedBatch, OrderedError, Space};
+use base::{Rng, WallTime};
+use proptest::prelude::*;
+use std::ops::Bound;
+use std::sync::Arc;
+use storage::memory::MemoryStore;
+
+const OWN: Space = Space(0);
+
+#[derive(Clone, Debug)]
+enum Step {
+    Apply(Entry),
+    /// Begins a flush if none is under way, and gives its batch to the store.
+    Begin,
+    /// The store has synced it.
+    End,
+    /// The process ends, and the store loses what it may lose.
+    Crash,
+    /// The state goes to another replica as an image, and on from there.
+    Move,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    time: u64,
+    once: Option<u8>,
+    words: String,
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    let templates = [
+        "SET K V", "SET K V PX T", "SET K V KEEPTTL", "SET K V NX", "APPEND K V", "INCR K", "DEL K", "GETDEL K", "PEXPIRE K T",
+        "PERSIST K", "RENAME K K", "COPY K K REPLACE", "MSET K V K V", "SETRANGE K 30 V", "DBSIZE", "EXPIRE", "FLUSHALL",
+    ];
+    let weighted = (0..templates.len() * 8 - 7).prop_map(|at| at / 8);
+    (0..40u64, prop::option::weighted(0.1, 0..20u8), weighted, any::<u64>()).prop_map(move |(time, once, at, seed)| {
+        let mut rng = Rng::new(seed);
+        let word = |word: &str| match word {
+            "K" => format!("key:{}", rng.below(25)),
+            "V" => "v".repeat(rng.below(40) as usize + 1),
+            "T" => format!("{}", 1 + rng.below(300)),
+            other => other.to_owned(),
+        };
+        Entry { time, once, words: templates[at].split(' ').map(word).collect::<Vec<_>>().join(" ") }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => entry().prop_map(Step::Apply),
+        3 => Just(Step::Begin),
+        3 => Just(Step::End),
+        1 => Just(Step::Crash),
+        1 => Just(Step::Move),
+    ]
+}
+
+fn run(tree: &mut Tree, time: u64, entry: &Entry) -> String {
+    let context = EntryContext { time: WallTime(time), seed: time, ..EntryContext::default() };
+    let words: Vec<&[u8]> = entry.words.split(' ').map(str::as_bytes).collect();
+    let applied = match (entry.words.as_str(), entry.once) {
+        ("EXPIRE", _) => expire_due(tree, &context, 3),
+        (_, Some(id)) => apply_once(tree, &context, &[id], &words),
+        _ => apply(tree, &context, &words),
+    };
+    format!("{applied:?}")
+}
+
+/// One replica: its tree, the store that outlives it, and the whole log.
+struct Replica {
+    store: MemoryStore,
+    tree: Tree,
+    next_space: u64,
+    /// Entries applied, and those that the flush under way contains.
+    applied: usize,
+    flushing: Option<usize>,
+}
+
+impl Replica {
+    fn new() -> Replica {
+        let store = MemoryStore::new();
+        let tree = Tree::new().over(Arc::new(store.clone()));
+        Replica { store, tree, next_space: 1, applied: 0, flushing: None }
+    }
+
+    fn begin(&mut self) {
+        let next = &mut self.next_space;
+        let flush = self.tree.begin_flush(|| {
+            *next += 1;
+            Space(*next)
+        });
+        let Some(flush) = flush else { return assert!(self.flushing.is_some(), "one at a time") };
+        let mut batch = OrderedBatch::default();
+        let mut head = (self.applied as u64).to_be_bytes().to_vec();
+        head.extend_from_slice(flush.head());
+        batch.changes.push((OWN, b"head".to_vec(), Some(head)));
+        flush.write(&mut batch);
+        self.store.apply(&batch).unwrap();
+        self.flushing = Some(self.applied);
+    }
+
+    fn end(&mut self) {
+        if self.flushing.take().is_some() {
+            self.store.sync().unwrap();
+            self.tree.end_flush();
+        }
+    }
+
+    fn crash(&mut self, seed: u64, log: &[(u64, Entry)]) {
+        self.store.crash(&mut Rng::new(seed));
+        self.flushing = None;
+        let read = Arc::new(self.store.clone());
+        let head = base::ordered::OrderedRead::get(&*read, OWN, b"head").unwrap();
+        (self.applied, self.tree) = match head {
+            None => (0, Tree::new().over(read)),
+            Some(head) => {
+                let (applied, head) = head.split_first_chunk::<8>().unwrap();
+                (u64::from_be_bytes(*applied) as usize, Tree::open(read, head).unwrap())
+            }
+        };
+        let mut live = self.tree.spaces();
+        live.push(OWN);
+        self.store.retain_spaces(&live);
+        for (time, entry) in &log[self.applied..] {
+            run(&mut self.tree, *time, entry);
+        }
+        self.applied = log.len();
+    }
+
+    /// Takes over the state of an image, as if it came from another replica.
+    fn install(&mut self) {
+        let mut image = self.tree.image().with_block_bytes(100);
+        let mut restorer = Restorer::new();
+        let mut block = Vec::new();
+        while image.next_block(&mut block) {
+            restorer.push_block(&block).unwrap();
+            block.clear();
+        }
+        drop(image);
+        self.end();
+        let given_up = self.tree.spaces();
+        self.tree = restorer.finish().unwrap().over(Arc::new(self.store.clone()));
+        self.tree.give_up(given_up);
+    }
+}
+
+/// The same records, totals and digest, by every way to ask.
+fn compare(own: &Tree, memory: &Tree) {
+    assert_eq!(own.trouble(), None);
+    assert_eq!((own.len(), own.bytes(), own.volatile_len()), (memory.len(), memory.bytes(), memory.volatile_len()));
+    assert_eq!(own.next_deadline(), memory.next_deadline());
+    let (ours, theirs): (Vec<_>, Vec<_>) =
+        (own.records(Bound::Unbounded).collect(), memory.records(Bound::Unbounded).collect());
+    assert_eq!(ours, theirs);
+    for number in 0..25 {
+        let key = format!("key:{number}");
+        assert_eq!(own.get(KeyRef::new(key.as_bytes())), memory.get(KeyRef::new(key.as_bytes())));
+    }
+    assert_eq!(own.digest(), memory.digest());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn over_a_store_and_in_memory_are_the_same(steps in prop::collection::vec(step(), 1..120), seed in any::<u64>()) {
+        let mut memory = Tree::new();
+        let mut replica = Replica::new();
+        let mut log = Vec::new();
+        let mut frozen: Vec<(crate::Image, u64)> = Vec::new();
+        let mut time = 1000;
+        for (at, step) in steps.iter().enumerate() {
+            match step {
+                Step::Apply(entry) => {
+                    time += entry.time;
+                    log.push((time, entry.clone()));
+                    replica.applied += 1;
+                    prop_assert_eq!(run(&mut replica.tree, time, entry), run(&mut memory, time, entry));
+                }
+                Step::Begin => replica.begin(),
+                Step::End => replica.end(),
+                Step::Crash => replica.crash(seed ^ at as u64, &log),
+                Step::Move => replica.install(),
+            }
+            compare(&replica.tree, &memory);
+            if at % 16 == 7 {
+                frozen.push((replica.tree.image(), memory.digest()));
+            }
+            replica.tree.sweep(3);
+        }
+        for (image, digest) in frozen {
+            prop_assert_eq!(image.digest(), digest);
+        }
+        // What was given up is given back: three spaces and the owner's, besides what a flush under way still needs.
+        replica.end();
+        replica.begin();
+        replica.end();
+        let mut live = replica.tree.spaces();
+        live.push(OWN);
+        prop_assert!(replica.store.spaces().iter().all(|space| live.contains(space)), "{:?}", live);
+    }
+}
+
+#[test]
+fn trouble_below_is_noted_and_never_taken_for_absence() {
+    let store = MemoryStore::new();
+    let mut replica = Replica { tree: Tree::new().over(Arc::new(store.clone())), store, ..Replica::new() };
+    let set = |tree: &mut Tree, key: &str| {
+        apply(tree, &EntryContext::default(), &[b"SET", key.as_bytes(), b"value"]);
+    };
+    set(&mut replica.tree, "a");
+    replica.begin();
+    replica.end();
+    let error = OrderedError { text: "the disk cannot be read".to_owned(), full: false };
+    replica.store.fail_next_read(error.clone());
+    let _ = replica.tree.get(KeyRef::new(b"a"));
+    assert_eq!(replica.tree.trouble(), Some(&error));
+}
+
+#[test]
+fn what_is_damaged_below_is_trouble() {
+    let mut replica = Replica::new();
+    apply(&mut replica.tree, &EntryContext::default(), &[b"SET", b"a", b"value"]);
+    replica.begin();
+    replica.end();
+    let space = replica.tree.store.space().unwrap();
+    let key = crate::layers::base_key(KeyRef::new(b"a"));
+    for damaged in [&b""[..], &[0xff; 40], &[0, 1, 1, 200]] {
+        let batch = OrderedBatch { changes: vec![(space, key.clone(), Some(damaged.to_vec()))], ..OrderedBatch::default() };
+        replica.store.apply(&batch).unwrap();
+        let head = base::ordered::OrderedRead::get(&replica.store, OWN, b"head").unwrap().unwrap();
+        let tree = Tree::open(Arc::new(replica.store.clone()), &head[8..]).unwrap();
+        assert_eq!(tree.get(KeyRef::new(b"a")), None);
+        assert!(tree.trouble().unwrap().text.contains("key \"a\""), "{:?}", tree.trouble());
+        assert!(Tree::open(Arc::new(replica.store.clone()), &head[9..]).is_err());
+    }
+    let _ = Blob::EMPTY;
+}
