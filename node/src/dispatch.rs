@@ -1,5 +1,7 @@
 //! From a client's bytes to requests: parsing, and which command goes where.
 
+use std::time::Duration;
+
 use base::limits::{CONNECTION_OUTPUT_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX, WATCHED_KEYS_MAX};
 use bytes::Bytes;
 use data::{Failure, spec::Flags};
@@ -152,6 +154,9 @@ impl Node {
                 match entry.run {
                     commands::Run::Reply(_) | commands::Run::Container(_) => {
                         let answer = commands::run_local(self, session, words);
+                        if self.slow.wants(Duration::ZERO) {
+                            self.slow.note(self.now.wall, Duration::ZERO, words, &session.address, &session.name);
+                        }
                         session.reply(|writer| reply::write(writer, &answer));
                     }
                     commands::Run::Special(special) => self.special(session, special, words),
@@ -274,7 +279,7 @@ impl Node {
         let slot = session.open_slot(body.len());
         let deadline = self.now.time + self.config.request_timeout;
         let waiter = Waiter::Client { connection: session.id, slot };
-        session.last_write = self.router.write(kind, body, waiter, deadline);
+        session.last_write = self.router.write(kind, body, waiter, self.now.time, deadline);
         if !session.reads.is_empty()
             && let Some(write) = self.router.get_mut(session.last_write)
         {
@@ -299,7 +304,8 @@ impl Node {
         let start = session.read_bytes.len();
         encode(&mut session.read_bytes);
         let end = session.read_bytes.len();
-        session.reads.push_back(Read { slot, kind, start, end, after: session.last_write, deadline });
+        let arrived = self.now.time;
+        session.reads.push_back(Read { slot, kind, start, end, after: session.last_write, arrived, deadline });
         if !session.gathered {
             session.gathered = true;
             self.router.gather(session.id, deadline);

@@ -21,6 +21,7 @@ mod peer;
 mod reply;
 mod router;
 mod session;
+mod slow;
 mod stats;
 mod status;
 mod transaction;

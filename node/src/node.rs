@@ -21,6 +21,7 @@ use crate::partition::{Partition, Wishes};
 use crate::peer::{PartitionNews, Ping};
 use crate::router::Router;
 use crate::session::Session;
+use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::transfer::Transfers;
 use crate::{Progress, StartError};
@@ -106,6 +107,7 @@ pub struct Node {
     pub(crate) stopping: Option<Stopping>,
     pub(crate) rng: Rng,
     pub(crate) stats: Stats,
+    pub(crate) slow: Slow,
     pub(crate) next_tick: Time,
     pub(crate) next_ping: Time,
     pub(crate) next_expiry: Time,
@@ -195,6 +197,7 @@ impl Node {
             stopping: None,
             rng,
             stats: Stats::default(),
+            slow: Slow::default(),
             next_tick: now.time,
             next_ping: now.time,
             next_expiry: now.time,
@@ -241,6 +244,7 @@ impl Node {
             Input::PeerMessage { peer, bytes } => self.on_peer_message(peer, &bytes),
             Input::Persisted { number } => {
                 let time = self.now.time;
+                self.slow.on_persisted(number, time, self.now.wall);
                 self.partition.on_persisted(time, number, &mut self.batch, &mut self.wishes);
             }
             Input::DiskFull(full) => self.on_disk_full(full),

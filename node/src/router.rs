@@ -34,6 +34,8 @@ pub(crate) struct Write {
     pub waiter: Waiter,
     pub kind: Kind,
     pub body: Bytes,
+    /// When its command was taken.
+    pub arrived: Time,
     pub deadline: Time,
     /// It was given to a leader: it may be applied whatever happens.
     pub sent: bool,
@@ -41,6 +43,15 @@ pub(crate) struct Write {
     pub reads_before: bool,
     /// Applied, or given up: only waits for those before it.
     pub done: bool,
+}
+
+/// A write that is settled: what is told of it.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub waiter: Waiter,
+    pub kind: Kind,
+    pub body: Bytes,
+    pub arrived: Time,
 }
 
 /// What a read asks for; its words are in the batch's bytes.
@@ -126,7 +137,7 @@ impl Router {
     }
 
     /// Takes a write; it leaves at the end of the turn. Returns its number.
-    pub(crate) fn write(&mut self, kind: Kind, body: Bytes, waiter: Waiter, deadline: Time) -> u64 {
+    pub(crate) fn write(&mut self, kind: Kind, body: Bytes, waiter: Waiter, arrived: Time, deadline: Time) -> u64 {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.bytes += body.len();
@@ -135,6 +146,7 @@ impl Router {
             waiter,
             kind,
             body,
+            arrived,
             deadline,
             sent: false,
             reads_before: false,
@@ -150,12 +162,13 @@ impl Router {
     }
 
     /// Marks a write as settled and says who waits for it.
-    pub(crate) fn finish(&mut self, sequence: u64) -> Option<Waiter> {
+    pub(crate) fn finish(&mut self, sequence: u64) -> Option<Finished> {
         let write = self.get_mut(sequence)?;
         write.done = true;
         let waiter = std::mem::replace(&mut write.waiter, Waiter::Nobody);
         let body = std::mem::take(&mut write.body);
-        self.bytes -= body.len();
+        let finished = Finished { waiter, kind: write.kind, body, arrived: write.arrived };
+        self.bytes -= finished.body.len();
         while self.writes.front().is_some_and(|write| write.done) {
             self.writes.pop_front();
         }
@@ -163,7 +176,7 @@ impl Router {
         if self.expiring == Some(sequence) {
             self.expiring = None;
         }
-        Some(waiter)
+        Some(finished)
     }
 
     /// Everything unsettled is to be sent again, in order.

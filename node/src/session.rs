@@ -47,6 +47,8 @@ pub(crate) struct Read {
     pub end: usize,
     /// It must see this write of this node (0: none).
     pub after: u64,
+    /// When its command was taken.
+    pub arrived: Time,
     pub deadline: Time,
 }
 

@@ -15,6 +15,7 @@ use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
 use crate::peer::PeerMessage;
 use crate::reply;
 use crate::router::{ASK_AGAIN_AFTER, Asked, SEND_AGAIN_AFTER, Waiter};
+use crate::session::Read;
 
 /// How often a leader with a full disk tries to give its leadership away.
 const ESCAPE_EVERY: Duration = Duration::from_secs(1);
@@ -125,7 +126,9 @@ impl Node {
         {
             let (sequence, sent) = (write.sequence, write.sent);
             self.probe(if sent { "node: write outcome unknown" } else { "node: write refused without a leader" });
-            if let Some(Waiter::Client { connection, slot }) = self.router.finish(sequence) {
+            let Some(finished) = self.router.finish(sequence) else { continue };
+            if let Waiter::Client { connection, slot } = finished.waiter {
+                self.note_write(connection, &finished);
                 self.deliver_error(connection, slot, if sent { UNKNOWN } else { NO_LEADER });
             }
         }
@@ -134,10 +137,11 @@ impl Node {
         let waiting: Vec<ConnectionId> = self.router.overdue(time).into_iter().chain(parked).collect();
         for connection in waiting {
             loop {
-                let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
-                let Some(read) = session.and_then(|session| session.pop_read_if(|read| read.deadline <= time)) else {
-                    break;
-                };
+                let Some(Some(session)) = self.sessions.get_mut(&connection) else { break };
+                let due = |read: &&Read| read.deadline <= time;
+                let Some(read) = session.reads.front().filter(due).copied() else { break };
+                reads::note_read(&mut self.slow, self.now, session, &read);
+                session.pop_read_if(|_| true);
                 self.probe("node: read refused without a leader");
                 self.deliver_error(connection, read.slot, NO_LEADER);
             }
@@ -226,6 +230,7 @@ impl Node {
             let number = self.next_number;
             self.next_number += 1;
             self.partition.seal(number, &mut self.batch);
+            self.slow.on_sealed(number, self.now.time);
             out.journal.push(JournalWrite { number, payload: self.batch.take() });
         }
     }

@@ -1,5 +1,7 @@
 //! Commands inside entries and read requests: words without copies.
 
+use crate::entry::Kind;
+use crate::router::ReadKind;
 use base::Revision;
 use base::limits::VALUE_BYTES_MAX;
 use wire::{ArgumentsRef, Malformed, Reader, Writer};
@@ -108,6 +110,29 @@ pub(crate) fn split_limit(body: &[u8]) -> (usize, &[u8]) {
     limit.map_or((VALUE_BYTES_MAX, body), |(limit, rest)| {
         (usize::try_from(u64::from_le_bytes(*limit)).unwrap_or(usize::MAX).min(VALUE_BYTES_MAX), rest)
     })
+}
+
+/// The words of a write as a client would say them, for people to read; none if it is malformed.
+pub(crate) fn of_write(kind: Kind, body: &[u8]) -> Vec<&[u8]> {
+    let (_, body) = split_limit(body);
+    match kind {
+        Kind::Command => Words::decode(body).map_or_else(|_| Vec::new(), |words| words.as_slice().to_vec()),
+        Kind::Once => decode_once(body)
+            .map_or_else(|_| Vec::new(), |(id, words)| [&[&b"dictum.once"[..], id], words.as_slice()].concat()),
+        Kind::Transaction => vec![b"exec"],
+        Kind::Expire => Vec::new(),
+    }
+}
+
+/// The words of a read as a client would say them, for people to read; none if it is malformed.
+pub(crate) fn of_read(kind: ReadKind, bytes: &[u8]) -> Vec<&[u8]> {
+    let words = || Words::decode(bytes).map_or_else(|_| Vec::new(), |words| words.as_slice().to_vec());
+    match kind {
+        ReadKind::Command => words(),
+        ReadKind::Transaction => vec![b"exec"],
+        ReadKind::Outcome => vec![b"dictum.outcome", bytes],
+        ReadKind::Revisions => [vec![&b"watch"[..]], words()].concat(),
+    }
 }
 
 /// Keys whose revisions a WATCH wants.

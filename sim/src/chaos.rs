@@ -61,10 +61,16 @@ pub enum Fault {
     Wipe,
     /// A node's journal is deleted, everything else stays.
     JournalLost,
+    /// Parts of files of a node that is down cannot be read any more, for good or for a while. Counted: reads that failed.
+    ReadError,
+    /// A bit flips in the identity file of a node that is down. Counted: starts that were refused for it.
+    IdentityRot,
+    /// No misfortune: the server's loop now and then commits a single payload itself, before its turn goes on.
+    CommitHere,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 23] = [
+pub const FAULTS: [Fault; 26] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -88,6 +94,9 @@ pub const FAULTS: [Fault; 23] = [
     Fault::DiskFull,
     Fault::Wipe,
     Fault::JournalLost,
+    Fault::ReadError,
+    Fault::IdentityRot,
+    Fault::CommitHere,
 ];
 
 impl Fault {
@@ -118,7 +127,16 @@ impl Fault {
             Fault::DiskFull => "disk-full",
             Fault::Wipe => "wipe",
             Fault::JournalLost => "journal-lost",
+            Fault::ReadError => "read-error",
+            Fault::IdentityRot => "identity-rot",
+            Fault::CommitHere => "commit-here",
         }
+    }
+
+    /// Whether what is counted is not how often it was done to somebody but how often somebody noticed.
+    #[must_use]
+    pub fn is_counted_by_effect(self) -> bool {
+        matches!(self, Fault::ReadError | Fault::IdentityRot)
     }
 
     /// The kind with that name.
@@ -280,6 +298,8 @@ pub struct Chaos {
     pub sync_jitter: u64,
     /// Chance of a sync to take up to 100 times as long, in millionths.
     pub sync_slow: u64,
+    /// Chance of a single small payload to be committed by the loop itself, in millionths.
+    pub commit_here: u64,
     /// Bytes of log per snapshot, for the nodes' configuration.
     pub log_bytes_per_snapshot: u64,
     /// Entries of log kept behind a snapshot, for the nodes' configuration.
@@ -288,7 +308,8 @@ pub struct Chaos {
     pub segment_bytes: u64,
     /// How long a request may wait for its outcome, in milliseconds.
     pub request_timeout_ms: u64,
-    /// Single misfortunes, by time. Left-out ones are still here; see [`Options::dropped`].
+    /// Single misfortunes, those of [`LATER_KINDS`] behind the others. Left-out ones are still here; see
+    /// [`Options::dropped`].
     pub plan: Vec<Planned>,
     /// Seed of the clients' behaviour.
     pub workload_seed: u64,
@@ -305,6 +326,7 @@ impl Chaos {
         let (mut shape, mut mix, mut network, mut clock) = (rng.fork(), rng.fork(), rng.fork(), rng.fork());
         let (mut disk, mut plan_rng) = (rng.fork(), rng.fork());
         let (workload_seed, cluster_seed) = (rng.next_u64(), rng.next_u64());
+        let mut later_rng = rng.fork();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -344,7 +366,11 @@ impl Chaos {
         let clock_rates = if has(Fault::ClockRate) { rates } else { vec![1_000_000; usize::from(nodes)] };
 
         let sync_slow = zero_unless(Fault::SlowSync, *disk.pick(&[1_000, 10_000, 50_000]));
-        let plan = draw_plan(&mut plan_rng, nodes, ends_at, &options.with, &has);
+        let commit_here = zero_unless(Fault::CommitHere, *later_rng.pick(&[50_000, 500_000, 1_000_000]));
+        let count = plan_rng.between(4, 60);
+        let mut plan = draw_plan(&mut plan_rng, count, &KINDS, nodes, ends_at, &options.with, &has);
+        let count = later_rng.between(0, 8);
+        plan.extend(draw_plan(&mut later_rng, count, &LATER_KINDS, nodes, ends_at, &options.with, &has));
         Chaos {
             nodes,
             ends_at,
@@ -360,6 +386,7 @@ impl Chaos {
             sync_min: disk.between(50_000, 2 * MS),
             sync_jitter: disk.between(50_000, 2 * MS),
             sync_slow,
+            commit_here,
             // Small on purpose: snapshots, truncation and catch-up beyond the log have to happen in seconds.
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),
@@ -372,43 +399,55 @@ impl Chaos {
     }
 }
 
-fn draw_plan(rng: &mut Rng, nodes: u16, ends_at: u64, often: &[Fault], has: &dyn Fn(Fault) -> bool) -> Vec<Planned> {
-    const SINGLE: [(Fault, u64); 16] = [
-        (Fault::OneWayCut, 3),
-        (Fault::Partition, 4),
-        (Fault::LinkReset, 3),
-        (Fault::Kill, 4),
-        (Fault::PowerCut, 4),
-        (Fault::PowerCutAll, 1),
-        (Fault::CrashAtStart, 2),
-        (Fault::Pause, 3),
-        (Fault::Stop, 2),
-        (Fault::ClockJump, 2),
-        (Fault::BitRot, 3),
-        (Fault::SyncFailure, 2),
-        (Fault::DiskFull, 2),
-        (Fault::Wipe, 2),
-        (Fault::SlowSync, 1),
-        (Fault::JournalLost, 1),
-    ];
-    // Rather too many are drawn, and those of kinds that are off are left out, so that the rest stays as it is.
-    let count = rng.between(4, 60);
+/// The kinds that befall a node at a moment, with their weights.
+const KINDS: [(Fault, u64); 16] = [
+    (Fault::OneWayCut, 3),
+    (Fault::Partition, 4),
+    (Fault::LinkReset, 3),
+    (Fault::Kill, 4),
+    (Fault::PowerCut, 4),
+    (Fault::PowerCutAll, 1),
+    (Fault::CrashAtStart, 2),
+    (Fault::Pause, 3),
+    (Fault::Stop, 2),
+    (Fault::ClockJump, 2),
+    (Fault::BitRot, 3),
+    (Fault::SyncFailure, 2),
+    (Fault::DiskFull, 2),
+    (Fault::Wipe, 2),
+    (Fault::SlowSync, 1),
+    (Fault::JournalLost, 1),
+];
+
+/// Kinds that came later. They have a plan of their own, so that seeds known before still mean the same without them.
+const LATER_KINDS: [(Fault, u64); 2] = [(Fault::ReadError, 3), (Fault::IdentityRot, 1)];
+
+/// Draws `count` misfortunes. Those of kinds that are off are left out afterwards, so that the rest stays as it is.
+fn draw_plan(
+    rng: &mut Rng,
+    count: u64,
+    kinds: &[(Fault, u64)],
+    nodes: u16,
+    ends_at: u64,
+    often: &[Fault],
+    has: &dyn Fn(Fault) -> bool,
+) -> Vec<Planned> {
     let mut plan = Vec::new();
     let mut at = SECOND;
     let gap = (ends_at.saturating_sub(at) / (count + 1)).max(MS);
-    let kinds = SINGLE.map(|(fault, weight)| (fault, if often.contains(&fault) { 4 * weight } else { weight }));
-    let weights: u64 = kinds.iter().map(|(_, weight)| weight).sum();
+    let weight_of = |&(fault, weight): &(Fault, u64)| if often.contains(&fault) { 4 * weight } else { weight };
+    let weights: u64 = kinds.iter().map(weight_of).sum();
     for _ in 0..count {
         // Some follow hard on the one before: two faults at once find more than two in a row.
         at += if rng.chance(1, 3) { rng.between(MS, 60 * MS) } else { rng.between(gap / 2, gap * 3 / 2) };
         let mut ticket = rng.below(weights);
         let mut fault = Fault::Kill;
-        for (candidate, weight) in kinds {
-            if ticket < weight {
-                fault = candidate;
+        for kind in kinds {
+            if ticket < weight_of(kind) {
+                fault = kind.0;
                 break;
             }
-            ticket -= weight;
+            ticket -= weight_of(kind);
         }
         let node = rng.below(u64::from(nodes)) as u16;
         let target = if rng.chance(2, 5) { Target::LeaderOr(node) } else { Target::Node(node) };
@@ -456,6 +495,7 @@ mod tests {
                 (Fault::Reorder, chaos.reorder > 0),
                 (Fault::SlowNetwork, chaos.delay_min >= 2 * MS),
                 (Fault::ClientReset, chaos.client_reset > 0),
+                (Fault::CommitHere, chaos.commit_here > 0),
                 (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
                 (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
             ] {

@@ -314,11 +314,14 @@ impl Client {
                     let keys = self.final_keys.split_off(self.final_keys.len().saturating_sub(16));
                     Task::Plain(keys.into_iter().map(|key| Command::new(Op::Get, key)).collect())
                 }
-                Mode::Reading => {
-                    self.mode = Mode::Done;
+                Mode::Reading | Mode::Draining | Mode::Done => {
+                    if self.mode == Mode::Reading {
+                        self.mode = Mode::Done;
+                    }
+                    // A new connection's HELLO goes out all the same: its answer is awaited.
+                    wishes.send = send;
                     return;
                 }
-                Mode::Draining | Mode::Done => return,
             };
             self.send_task(task, now, record, &mut send);
         }

@@ -47,6 +47,10 @@ struct Machine<N> {
     damaged_until: Option<Position>,
     /// Its next start is broken off after so many operations of its disk.
     fuse_at_start: Option<u32>,
+    /// What is unreadable on its disk can be read again after its next start.
+    reads_again: bool,
+    /// The identity file as it was before it was harmed: the operator has a copy.
+    identity_copy: Option<Vec<u8>>,
     /// A start is in the queue.
     start_is_due: bool,
 }
@@ -105,6 +109,8 @@ impl<N: Door> Cluster<N> {
                 clock_rate: chaos.clock_rates[node],
                 damaged_until: None,
                 fuse_at_start: None,
+                reads_again: false,
+                identity_copy: None,
                 start_is_due: false,
             })
             .collect();

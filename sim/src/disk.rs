@@ -69,6 +69,8 @@ struct Content {
     before: BTreeMap<u64, Option<Block>>,
     /// Blocks in which a bit has flipped and that were not written since.
     rotten: BTreeSet<u64>,
+    /// Blocks that cannot be read before they are written again, or [`SimDisk::read_again`].
+    unreadable: BTreeSet<u64>,
 }
 
 /// How much was done, for pacing the simulation and for the report.
@@ -82,6 +84,8 @@ pub struct Counts {
     pub names_lost: u64,
     /// Operations refused because the disk was full.
     pub refused_full: u64,
+    /// Reads that failed because of an unreadable block.
+    pub failed_reads: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -206,10 +210,74 @@ impl SimDisk {
         Some((name, number))
     }
 
-    /// Whether a flipped bit still lies in some file, to be met at a later start.
+    /// Makes one written block of a file that `may_fail` admits unreadable, or with `whole` all of its blocks. Answers
+    /// which file, if there was any.
+    pub fn make_unreadable(&self, whole: bool, may_fail: impl Fn(&str) -> bool) -> Option<String> {
+        let mut folder = lock(&self.folder);
+        let folder = &mut *folder;
+        let written = |content: &Shared| !lock(content).blocks.is_empty();
+        let mut names: Vec<&String> = Vec::new();
+        for (name, content) in &folder.names {
+            if may_fail(name) && written(content) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() {
+            return None;
+        }
+        let name = (*folder.rng.pick(&names)).clone();
+        let mut content = lock(folder.names.get(&name)?);
+        let blocks: Vec<u64> = content.blocks.keys().copied().collect();
+        if whole {
+            content.unreadable.extend(blocks);
+        } else {
+            content.unreadable.insert(*folder.rng.pick(&blocks));
+        }
+        drop(content);
+        Some(name)
+    }
+
+    /// All that could not be read can be read again: the trouble was with the cable.
+    pub fn read_again(&self) {
+        for content in lock(&self.folder).names.values() {
+            lock(content).unreadable.clear();
+        }
+    }
+
+    /// Puts a file back as it was, durably, as somebody does who has a copy of it.
+    pub fn restore(&self, name: &str, bytes: &[u8]) {
+        let mut content = Content::default();
+        content.write(0, bytes);
+        content.before.clear();
+        content.durable_length = content.length;
+        let content = Arc::new(Mutex::new(content));
+        let mut folder = lock(&self.folder);
+        folder.names.insert(name.to_string(), Arc::clone(&content));
+        folder.durable.insert(name.to_string(), content);
+    }
+
+    /// The bytes of a file, whatever is wrong with the disk.
     #[must_use]
-    pub fn is_rotten(&self) -> bool {
-        lock(&self.folder).names.values().any(|content| !lock(content).rotten.is_empty())
+    pub fn copy_of(&self, name: &str) -> Option<Vec<u8>> {
+        let folder = lock(&self.folder);
+        let content = lock(folder.names.get(name)?);
+        let mut bytes = vec![0; usize::try_from(content.length).ok()?];
+        content.read(0, &mut bytes);
+        Some(bytes)
+    }
+
+    /// Whether a flipped bit lies in this file.
+    #[must_use]
+    pub fn is_rotten(&self, name: &str) -> bool {
+        lock(&self.folder).names.get(name).is_some_and(|content| !lock(content).rotten.is_empty())
+    }
+
+    /// Whether a flipped bit or an unreadable block still lies in a file that `of` admits, to be met at a later start.
+    #[must_use]
+    pub fn is_damaged(&self, of: impl Fn(&str) -> bool) -> bool {
+        let folder = lock(&self.folder);
+        let damaged = |content: &Content| !content.rotten.is_empty() || !content.unreadable.is_empty();
+        folder.names.iter().any(|(name, content)| of(name) && damaged(&lock(content)))
     }
 
     /// What was done and what happened so far.
@@ -294,6 +362,21 @@ fn put_back(blocks: &mut BTreeMap<u64, Block>, number: u64, before: Option<Block
 }
 
 impl Content {
+    fn read(&self, offset: u64, buffer: &mut [u8]) {
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            let (number, start) = (at / BLOCK_BYTES as u64, (at % BLOCK_BYTES as u64) as usize);
+            let length = (BLOCK_BYTES - start).min(buffer.len() - done);
+            let part = &mut buffer[done..done + length];
+            match self.blocks.get(&number) {
+                Some(block) => part.copy_from_slice(&block[start..start + length]),
+                None => part.fill(0),
+            }
+            done += length;
+        }
+    }
+
     fn write(&mut self, offset: u64, bytes: &[u8]) {
         let mut done = 0;
         while done < bytes.len() {
@@ -304,6 +387,7 @@ impl Content {
                 self.before.insert(number, self.blocks.get(&number).cloned());
             }
             self.rotten.remove(&number);
+            self.unreadable.remove(&number);
             let block = self.blocks.entry(number).or_insert_with(|| Box::new([0; BLOCK_BYTES]));
             block[start..start + length].copy_from_slice(&bytes[done..done + length]);
             done += length;

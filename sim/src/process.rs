@@ -1,23 +1,28 @@
 //! One simulated process: the node, its journal and its snapshots on a simulated disk. What the server does around
 //! the node, in the same order, but in steps that the cluster schedules and may break off anywhere.
 
+mod starting;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-use base::{BucketId, NodeId, PartitionId, Position, Rng};
+use base::{BucketId, NodeId, PartitionId, Position};
 use bytes::Bytes;
-use node::{Config, ConnectionId, Input, JournalWrite, Outbox, Recovered, RecoveredSnapshot, Restorer, SnapshotJob};
+use node::{ConnectionId, Input, JournalWrite, Outbox, SnapshotJob};
 use storage::{
-    CommitError, Identity, Journal, JournalOptions, LoadedIdentity, SnapshotId, SnapshotReader, SnapshotWriter, Tail,
-    list_snapshots, remove_snapshot, remove_unfinished_snapshots,
+    CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
 };
 
 use crate::clock::Clock;
 use crate::disk::SimDisk;
 use crate::door::Door;
 
-/// Stands for the cluster in identity files.
-const CLUSTER: u64 = 0xd1c7;
+pub use starting::{name_of, start};
+
+/// A payload up to this size may be committed by the server's loop itself.
+const COMMIT_HERE_BYTES_MAX: usize = 16 * 1024;
+/// Finished snapshots that stay, as in the server.
+const SNAPSHOTS_KEPT: usize = 2;
 
 /// An input that waits for the next turn.
 #[derive(Clone, Debug)]
@@ -51,6 +56,8 @@ pub enum Happening {
 pub enum Death {
     /// Its disk broke off, failed or was full: bad luck that the simulator arranged.
     Arranged(String),
+    /// It cannot use its folder and says why; somebody has to do something about it.
+    Refused(String),
     /// Nothing that was arranged explains it.
     Violation(String),
 }
@@ -102,109 +109,6 @@ pub enum Commit {
     Done,
     /// There is no room; it has to be tried again.
     Full,
-}
-
-/// Opens a node's folder and starts a node on it, as the server does.
-///
-/// # Errors
-/// [`Death`]: of a disk that broke off or was full, or of something that must not be.
-pub fn start<N: Door>(
-    disk: &SimDisk,
-    config: Config,
-    options: JournalOptions,
-    clock: Clock,
-    now: u64,
-    rng: &mut Rng,
-) -> Result<Running<N>, Death> {
-    let me = config.me;
-    let failed = |what: &str, error: io::Error| {
-        let text = format!("{what}: {error}");
-        let arranged = disk.is_blown() || storage::disk::is_full(&error);
-        if arranged { Death::Arranged(text) } else { Death::Violation(text) }
-    };
-    let (journal, mut recovered) = Journal::open(disk.clone(), options).map_err(|error| failed("journal", error))?;
-    let incarnation = match Identity::load(disk).map_err(|error| failed("identity", error))? {
-        LoadedIdentity::Found(identity) => {
-            if identity.cluster != CLUSTER || identity.name != name_of(me) {
-                return Err(Death::Violation(format!("the folder belongs to {}", identity.name)));
-            }
-            if recovered.fresh {
-                // An identity without a journal: nothing proves what this node has promised.
-                recovered.tail = Tail::Unprovable;
-            }
-            identity.incarnation
-        }
-        LoadedIdentity::Damaged(reason) => return Err(Death::Violation(format!("identity: {reason}"))),
-        LoadedIdentity::Missing => {
-            let incarnation = rng.next_u64().max(1);
-            let identity = Identity { cluster: CLUSTER, incarnation, name: name_of(me), opaque: Vec::new() };
-            identity.store(disk).map_err(|error| failed("identity", error))?;
-            incarnation
-        }
-    };
-    let (snapshot, snapshot_damaged) = read_snapshot(disk).map_err(|error| failed("snapshot", error))?;
-    let found = format!(
-        "{} payloads from {}, next {}, tail {:?}, damage {:?}, snapshot {:?}{}",
-        recovered.payloads.len(),
-        recovered.floor,
-        recovered.next_number,
-        recovered.tail,
-        recovered.damage,
-        snapshot.as_ref().map(|snapshot| snapshot.position.0),
-        if snapshot_damaged { ", a newer one damaged" } else { "" }
-    );
-    let recovered = Recovered { incarnation, journal: recovered, snapshot, snapshot_damaged };
-    let mut outbox = Outbox::default();
-    let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
-    Ok(Running {
-        node,
-        clock,
-        started_at: now,
-        inbox: Vec::new(),
-        outbox,
-        turn_at: None,
-        wake_at: None,
-        seen: Position(0),
-        held: BTreeMap::new(),
-        stopping: false,
-        found,
-        journal,
-        waiting: VecDeque::new(),
-        committing: Vec::new(),
-        is_committing: false,
-        full: false,
-        discard_before: None,
-        snapshot: None,
-    })
-}
-
-/// A node's name in the cluster: they sort like their numbers.
-#[must_use]
-pub fn name_of(node: NodeId) -> String {
-    format!("n{}", node.0 + 1)
-}
-
-/// The newest snapshot that can be read, and whether a newer one cannot.
-fn read_snapshot(disk: &SimDisk) -> io::Result<(Option<RecoveredSnapshot>, bool)> {
-    remove_unfinished_snapshots(disk)?;
-    let mut damaged = false;
-    for id in list_snapshots(disk)?.into_iter().rev() {
-        match restore(disk, id) {
-            Ok(snapshot) => return Ok((Some(snapshot), damaged)),
-            Err(error) if disk.is_blown() => return Err(io::Error::other(error)),
-            Err(_) => damaged = true,
-        }
-    }
-    Ok((None, damaged))
-}
-
-fn restore(disk: &SimDisk, id: SnapshotId) -> Result<RecoveredSnapshot, String> {
-    let mut reader = SnapshotReader::open(disk, id).map_err(|error| error.to_string())?;
-    let mut restored = Restorer::default();
-    while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
-        restored.push_block(&block)?;
-    }
-    Ok(RecoveredSnapshot { position: id.position, header: Bytes::copy_from_slice(reader.header()), restored })
 }
 
 impl<N: Door> Running<N> {
@@ -266,6 +170,17 @@ impl<N: Door> Running<N> {
         self.committing.extend(self.waiting.drain(..));
         self.is_committing = true;
         true
+    }
+
+    /// Whether exactly one small payload waits, and nothing else is asked of the journal: the server's loop may commit
+    /// that itself.
+    #[must_use]
+    pub fn is_single_and_small(&self) -> bool {
+        !self.is_committing
+            && !self.full
+            && self.discard_before.is_none()
+            && self.waiting.len() == 1
+            && self.waiting[0].payload.len() <= COMMIT_HERE_BYTES_MAX
     }
 
     /// How many payload bytes the commit under way has.
@@ -343,7 +258,11 @@ impl<N: Door> Running<N> {
                 if task.job.image.next_block(&mut block) {
                     writer.append(&block).map(|()| Some(writer))
                 } else {
-                    writer.finish().and_then(|()| remove_older(disk, id)).map(|()| None)
+                    writer.finish().map(|()| {
+                        // Best effort, as in the server; unless it is this that the process dies of.
+                        let _ = remove_old(disk);
+                        None
+                    })
                 }
             }
         };
@@ -353,6 +272,7 @@ impl<N: Door> Running<N> {
                 self.snapshot = Some(task);
                 Ok(true)
             }
+            Ok(None) if disk.is_blown() => Err(Death::Arranged("removal of old snapshots".to_string())),
             Ok(None) => {
                 self.inbox.push(Happening::SnapshotSaved(position));
                 Ok(false)
@@ -385,11 +305,9 @@ impl<N: Door> Running<N> {
     }
 }
 
-fn remove_older(disk: &SimDisk, than: SnapshotId) -> io::Result<()> {
-    for id in list_snapshots(disk)? {
-        if id.partition == than.partition && id.position < than.position {
-            remove_snapshot(disk, id)?;
-        }
-    }
-    Ok(())
+/// Keeps the newest finished snapshots.
+fn remove_old(disk: &SimDisk) -> io::Result<()> {
+    let found = list_snapshots(disk)?;
+    let surplus = found.len().saturating_sub(SNAPSHOTS_KEPT);
+    found.into_iter().take(surplus).try_for_each(|id| remove_snapshot(disk, id))
 }

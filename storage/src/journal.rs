@@ -31,6 +31,7 @@ use crate::disk::{Disk, DiskFile, is_full};
 pub use block::BLOCK_BYTES;
 use block::{FrameBuffer, FramePlace, LENGTH_BYTES};
 pub use recovery::{Damage, Findings, Scan, Tail, decode};
+use recovery::{NUMBERS_PER_BLOCK_MAX, NUMBERS_PER_SEGMENT_MAX};
 
 /// Largest payload, in bytes: an entry and what its owner puts around it.
 pub const PAYLOAD_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
@@ -40,6 +41,9 @@ pub const FRAME_BYTES_MAX: u64 = 4 * PAYLOAD_BYTES_MAX as u64;
 pub const FIRST_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 /// Every segment keeps its last block for a frame without payloads, so that space can be given back on a full disk.
 const RESERVED_BLOCKS: u32 = 1;
+/// Most blocks of a segment (16 GiB): for a lost one, as many numbers are left out as it can have held.
+const SEGMENT_BLOCKS_MAX: u32 = (NUMBERS_PER_SEGMENT_MAX / NUMBERS_PER_BLOCK_MAX) as u32;
+const _: () = assert!(FRAME_BYTES_MAX / BLOCK_BYTES as u64 * 2 < SEGMENT_BLOCKS_MAX as u64);
 
 const PREFIX: &str = "journal-";
 const BLANK_PREFIX: &str = "journal-blank-";
@@ -74,7 +78,7 @@ pub struct Recovered {
     /// promised is known again from others.
     pub tail: Tail,
     /// The number that the next payload gets. Behind an unprovable tail numbers are left out, as many as it can have
-    /// held, so that none is given twice.
+    /// held: none that was acknowledged is ever given again, however often the end rots.
     pub next_number: u64,
     /// The highest number that [`Journal::discard_before`] was given and has stored; 1 at first.
     pub floor: u64,
@@ -187,7 +191,8 @@ fn segment_name(sequence: u64, blocks: u32) -> String {
 }
 
 fn blocks_of(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(BLOCK_BYTES as u64)).unwrap_or(u32::MAX).max(1 + RESERVED_BLOCKS)
+    let blocks = u32::try_from(bytes.div_ceil(BLOCK_BYTES as u64)).unwrap_or(u32::MAX);
+    blocks.clamp(1 + RESERVED_BLOCKS, SEGMENT_BLOCKS_MAX)
 }
 
 impl<D: Disk> Journal<D> {

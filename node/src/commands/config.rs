@@ -3,6 +3,7 @@
 //! A setting that has one meaning here answers that; setting it to what it is succeeds, to anything else fails as a
 //! setting does that Redis cannot change while it runs. What is changed is this node's alone and lasts until it stops.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use data::algorithms::glob::Glob;
@@ -11,6 +12,7 @@ use data::{Failure, Reply};
 
 use super::{ADMIN, ALWAYS, Context, Entry, answers, container, helps, spec};
 use crate::door::Config;
+use crate::slow::{SLOW_COMMANDS_MAX, Thresholds};
 
 const GROUP: Group = Group::Server;
 /// Longest pattern that is looked for among names.
@@ -80,13 +82,16 @@ enum Value {
     Given(fn(&Config) -> String),
     /// As the node was started or as it was set since.
     Settable(fn(&Config) -> String, fn(&mut Config, &[u8]) -> Result<(), String>),
+    /// From when on a command or an event is kept.
+    Threshold(fn(&Thresholds) -> String, fn(&mut Thresholds, &[u8]) -> Result<(), String>),
 }
 
 impl Setting {
-    fn text(&self, config: &Config) -> String {
+    fn text(&self, config: &Config, thresholds: &Thresholds) -> String {
         match self.value {
             Value::Fixed(text) => text.to_owned(),
             Value::Given(text) | Value::Settable(text, _) => text(config),
+            Value::Threshold(text, _) => text(thresholds),
         }
     }
 }
@@ -105,6 +110,14 @@ const fn settable(
     set: fn(&mut Config, &[u8]) -> Result<(), String>,
 ) -> Setting {
     Setting { name, value: Value::Settable(value, set) }
+}
+
+const fn threshold(
+    name: &'static str,
+    value: fn(&Thresholds) -> String,
+    set: fn(&mut Thresholds, &[u8]) -> Result<(), String>,
+) -> Setting {
+    Setting { name, value: Value::Threshold(value, set) }
 }
 
 /// By name.
@@ -150,7 +163,14 @@ static SETTINGS: &[Setting] = &[
     fixed("enable-module-command", "no"),
     fixed("enable-protected-configs", "no"),
     fixed("io-threads", "1"),
-    fixed("latency-monitor-threshold", "0"),
+    threshold(
+        "latency-monitor-threshold",
+        |thresholds| thresholds.latency_ms_min.to_string(),
+        |thresholds, value| {
+            thresholds.latency_ms_min = number(value, 0, i64::MAX as u64)?;
+            Ok(())
+        },
+    ),
     fixed("latency-tracking", "no"),
     fixed("lazyfree-lazy-eviction", "no"),
     fixed("lazyfree-lazy-expire", "no"),
@@ -183,8 +203,23 @@ static SETTINGS: &[Setting] = &[
     fixed("save", ""),
     fixed("slave-read-only", "no"),
     fixed("slaveof", ""),
-    fixed("slowlog-log-slower-than", "-1"),
-    fixed("slowlog-max-len", "0"),
+    threshold(
+        "slowlog-log-slower-than",
+        |thresholds| thresholds.slow_us_min.to_string(),
+        |thresholds, value| {
+            thresholds.slow_us_min = integer(value, -1, i64::MAX)?;
+            Ok(())
+        },
+    ),
+    threshold(
+        "slowlog-max-len",
+        |thresholds| thresholds.slow_len_max.to_string(),
+        |thresholds, value| {
+            // Not above SLOW_COMMANDS_MAX, which is of this type.
+            thresholds.slow_len_max = number(value, 0, SLOW_COMMANDS_MAX as u64)? as usize;
+            Ok(())
+        },
+    ),
     fixed("tcp-keepalive", "0"),
     fixed("timeout", "0"),
     fixed("tls-port", "0"),
@@ -200,15 +235,20 @@ fn setting(name: &[u8]) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-fn out_of_range(least: u64, most: u64) -> String {
+fn out_of_range(least: impl Display, most: impl Display) -> String {
     format!("argument must be between {least} and {most} inclusive")
 }
 
+fn parsed(value: &[u8]) -> Result<i64, String> {
+    data::args::parse_integer(value).ok_or_else(|| "argument couldn't be parsed into an integer".to_owned())
+}
+
+fn integer(value: &[u8], least: i64, most: i64) -> Result<i64, String> {
+    Some(parsed(value)?).filter(|number| (least..=most).contains(number)).ok_or_else(|| out_of_range(least, most))
+}
+
 fn number(value: &[u8], least: u64, most: u64) -> Result<u64, String> {
-    let Some(number) = data::args::parse_integer(value) else {
-        return Err("argument couldn't be parsed into an integer".to_owned());
-    };
-    let within = u64::try_from(number).ok().filter(|number| (least..=most).contains(number));
+    let within = u64::try_from(parsed(value)?).ok().filter(|number| (least..=most).contains(number));
     within.ok_or_else(|| out_of_range(least, most))
 }
 
@@ -241,8 +281,8 @@ fn get(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     let patterns = words[2..].iter().filter(|word| word.len() <= PATTERN_BYTES_MAX);
     let patterns: Vec<Glob> = patterns.map(|word| Glob::new(&word.to_ascii_lowercase())).collect();
     let chosen = SETTINGS.iter().filter(|it| patterns.iter().any(|pattern| pattern.matches(it.name.as_bytes())));
-    let config = &context.node.config;
-    Ok(Reply::Map(chosen.map(|it| (Reply::bulk(it.name), Reply::bulk(it.text(config)))).collect()))
+    let (config, thresholds) = (&context.node.config, context.node.slow.thresholds());
+    Ok(Reply::Map(chosen.map(|it| (Reply::bulk(it.name), Reply::bulk(it.text(config, &thresholds)))).collect()))
 }
 
 fn set(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
@@ -251,7 +291,7 @@ fn set(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         Failure::built(&[b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat())
     };
     // All or nothing.
-    let mut config = context.node.config.clone();
+    let (mut config, mut thresholds) = (context.node.config.clone(), context.node.slow.thresholds());
     let mut seen: Vec<&str> = Vec::new();
     for pair in pairs {
         let [name, value] = pair else { return Err(Failure::WrongArity("config|set")) };
@@ -268,10 +308,12 @@ fn set(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         seen.push(setting.name);
         match setting.value {
             Value::Settable(_, set) => set(&mut config, value).map_err(|reason| refused(&reason))?,
-            _ if setting.text(&config).as_bytes().eq_ignore_ascii_case(value) => {}
+            Value::Threshold(_, set) => set(&mut thresholds, value).map_err(|reason| refused(&reason))?,
+            _ if setting.text(&config, &thresholds).as_bytes().eq_ignore_ascii_case(value) => {}
             _ => return Err(refused("can't set immutable config")),
         }
     }
     context.node.config = config;
+    context.node.slow.set_thresholds(thresholds);
     Ok(Reply::Ok)
 }

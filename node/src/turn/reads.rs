@@ -1,14 +1,15 @@
 //! Reads: their batches are confirmed, and each is served from this node's own state once that has come far enough.
 //! How they stand between the writes of their connection: [`crate::router`].
 
-use base::{NodeId, WallTime};
+use base::{NodeId, Now, WallTime};
 use data::{Failure, Reply, View};
 
 use crate::door::{ConnectionId, Planted};
 use crate::node::Node;
 use crate::peer::PeerMessage;
 use crate::router::{Asked, ReadBatch, ReadKind, Waiter};
-use crate::session::Read;
+use crate::session::{Read, Session};
+use crate::slow::Slow;
 use crate::words::{self, Words};
 
 const PASSED: &str =
@@ -175,6 +176,7 @@ impl Node {
             return Some(self.propose_expiry(clock));
         }
         self.stats.reads += 1;
+        note_read(&mut self.slow, self.now, session, read);
         session.watches.append(&mut revisions);
         session.pop_read_if(|_| true);
         let answer = answer.unwrap_or(Reply::Error(Failure::Text("ERR the command could not be read back")));
@@ -215,5 +217,14 @@ impl Node {
         self.router.asked.push_back((Asked::Ticket { ballot, ticket }, self.now.time, batch));
         let partition = self.partition.id;
         self.send(leader, &PeerMessage::ReadIndex { partition, ticket });
+    }
+}
+
+/// Tells the log of slow commands of a read that is being answered and that the session still holds.
+pub(super) fn note_read(slow: &mut Slow, now: Now, session: &Session, read: &Read) {
+    let took = now.time.since(read.arrived);
+    if slow.wants(took) {
+        let words = words::of_read(read.kind, &session.read_bytes[read.start..read.end]);
+        slow.note(now.wall, took, &words, &session.address, &session.name);
     }
 }

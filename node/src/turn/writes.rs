@@ -8,11 +8,13 @@ use data::Reply;
 use paxos::RoleName;
 use std::time::Duration;
 
+use crate::door::ConnectionId;
 use crate::entry::{Kind, Origin};
 use crate::node::{Node, news_of};
 use crate::peer::{Forwarded, PeerMessage};
-use crate::router::Waiter;
+use crate::router::{Finished, Waiter};
 use crate::session::Block;
+use crate::words;
 
 /// How often the leader looks for keys whose time is up.
 const EXPIRY_EVERY: Duration = Duration::from_millis(100);
@@ -26,8 +28,9 @@ impl Node {
         self.router.progress_at = self.now.time;
         let mut completed = std::mem::take(&mut self.wishes.completed);
         for done in completed.drain(..) {
-            let Some(waiter) = self.router.finish(done.sequence) else { continue };
-            if let Waiter::Client { connection, slot } = waiter {
+            let Some(finished) = self.router.finish(done.sequence) else { continue };
+            if let Waiter::Client { connection, slot } = finished.waiter {
+                self.note_write(connection, &finished);
                 if let Some(Some(session)) = self.sessions.get_mut(&connection) {
                     session.last_position = done.position;
                 }
@@ -38,6 +41,17 @@ impl Node {
             self.wishes.completed = completed;
         }
         self.run_parked();
+    }
+
+    /// Tells the log of slow commands of a write that is being answered.
+    pub(super) fn note_write(&mut self, connection: ConnectionId, write: &Finished) {
+        let took = self.now.time.since(write.arrived);
+        if self.slow.wants(took)
+            && let Some(Some(session)) = self.sessions.get(&connection)
+        {
+            let words = words::of_write(write.kind, &write.body);
+            self.slow.note(self.now.wall, took, &words, &session.address, &session.name);
+        }
     }
 
     /// Writes are numbered within a life, and later lives must compare greater. A node that finds out that its folder was
@@ -117,7 +131,7 @@ impl Node {
         }
         let body = Bytes::copy_from_slice(&clock.0.to_le_bytes());
         let deadline = self.now.time + self.config.request_timeout;
-        let number = self.router.write(Kind::Expire, body, Waiter::Nobody, deadline);
+        let number = self.router.write(Kind::Expire, body, Waiter::Nobody, self.now.time, deadline);
         self.router.expiring = Some(number);
         number
     }

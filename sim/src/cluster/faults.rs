@@ -7,6 +7,10 @@ use crate::chaos::{Fault, MS, SECOND, Target};
 use crate::door::Door;
 use crate::events::Event;
 use crate::process::{Happening, name_of};
+use crate::trace::digest_of;
+
+/// The identity file: the folder's name tag. A node with an unreadable one says so and does not start.
+const IDENTITY: &str = "identity";
 
 impl<N: Door> Cluster<N> {
     /// Whoever leads under the highest ballot that a leader knows to be its own.
@@ -45,7 +49,7 @@ impl<N: Door> Cluster<N> {
                 planned.duration as f64 / 1e9
             )
         });
-        if happened {
+        if happened && !fault.is_counted_by_effect() {
             *self.injected.entry(fault).or_default() += 1;
         }
     }
@@ -115,9 +119,22 @@ impl<N: Door> Cluster<N> {
                 true
             }
             Fault::BitRot => self.damage(node, duration, |disk| {
-                // The identity is the folder's name tag: a node with an unreadable one says so and does not start.
-                (0..=rng.below(3)).filter(|_| disk.rot(|name| name != "identity").is_some()).count() > 0
+                // The identity has a kind of its own.
+                (0..=rng.below(3)).filter(|_| disk.rot(|name| name != IDENTITY).is_some()).count() > 0
             }),
+            Fault::IdentityRot => {
+                self.copy_identity(node);
+                self.damage(node, duration, |disk| disk.rot(|name| name == IDENTITY).is_some())
+            }
+            Fault::ReadError => {
+                self.copy_identity(node);
+                self.machine(node).reads_again |= rng.chance(1, 2);
+                self.damage(node, duration, |disk| {
+                    let spared = if rng.chance(3, 4) { IDENTITY } else { "" };
+                    let (whole, count) = (rng.chance(1, 4), rng.between(1, 3));
+                    (0..count).filter(|_| disk.make_unreadable(whole, |name| name != spared).is_some()).count() > 0
+                })
+            }
             Fault::Wipe => self.damage(node, duration, |disk| {
                 disk.delete(|_| true);
                 true
@@ -147,7 +164,8 @@ impl<N: Door> Cluster<N> {
             | Fault::SlowNetwork
             | Fault::ClientReset
             | Fault::ClockOffset
-            | Fault::ClockRate => false,
+            | Fault::ClockRate
+            | Fault::CommitHere => false,
         }
     }
 
@@ -206,6 +224,49 @@ impl<N: Door> Cluster<N> {
         }
         self.start_in(duration, node);
         true
+    }
+
+    /// The operator keeps a copy of what names the folder's owner, if it is there and whole.
+    fn copy_identity(&mut self, node: NodeId) {
+        let machine = self.machine(node);
+        if !machine.disk.is_damaged(|name| name == IDENTITY) {
+            machine.identity_copy = machine.disk.copy_of(IDENTITY);
+        }
+    }
+
+    /// A process says that it cannot use its folder. Its operator finds the cable, puts the identity back from a copy,
+    /// or deletes the folder, as the process's own message advises; and starts it again.
+    pub(super) fn on_refusal(&mut self, node: NodeId, text: &str) {
+        let now = self.now;
+        let deletes = self.rng.chance(1, 2);
+        let delay = self.rng.between(10 * MS, SECOND);
+        let machine = self.machine(node);
+        let (is_rotten, reads_again) = (machine.disk.is_rotten(IDENTITY), machine.reads_again);
+        if !machine.disk.is_damaged(|name| name == IDENTITY) {
+            self.violate("start", format!("{}: {text}", name_of(node)));
+            return;
+        }
+        let copy = machine.identity_copy.take();
+        // Whose folder may be deleted was decided when it was harmed: nobody counts on this one.
+        let deletes = deletes && machine.damaged_until.is_some();
+        let act = match copy {
+            _ if reads_again && !is_rotten => "mends the cable",
+            Some(copy) if !deletes => {
+                machine.disk.restore(IDENTITY, &copy);
+                "puts the identity back"
+            }
+            _ => {
+                machine.disk.delete(|_| true);
+                "deletes the folder"
+            }
+        };
+        if is_rotten {
+            *self.injected.entry(Fault::IdentityRot).or_default() += 1;
+        }
+        self.trace.event(now, [15, u64::from(node.0), digest_of(act.as_bytes()), u64::from(is_rotten)], || {
+            format!("{} refuses to start: {text}; its operator {act}", name_of(node))
+        });
+        self.start_in(delay, node);
     }
 
     /// Ends all faults: everything is mended, restarted and right again.

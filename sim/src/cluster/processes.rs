@@ -86,7 +86,11 @@ impl<N: Door> Cluster<N> {
                 machine.disk.repair();
                 self.start_in(delay, node);
             }
+            Err(Death::Refused(text)) => self.on_refusal(node, &text),
             Err(Death::Violation(text)) => self.violate("start", format!("{}: {text}", name_of(node))),
+        }
+        if std::mem::take(&mut self.machine(node).reads_again) {
+            self.machine(node).disk.read_again();
         }
     }
 
@@ -178,7 +182,7 @@ impl<N: Door> Cluster<N> {
             self.send_to_peer(node, peer, &bytes);
         }
         self.serve_clients(node, clients, close, pause);
-        self.begin_commit(node);
+        self.begin_commit(node, true);
         if snapshot {
             let at = now + self.rng.between(100_000, 5 * MS);
             self.queue.push(at, Event::SnapshotPart(node, life));
@@ -190,11 +194,20 @@ impl<N: Door> Cluster<N> {
         }
     }
 
-    pub(super) fn begin_commit(&mut self, node: NodeId) {
+    /// Commits whatever waits. `in_turn`: the loop has it in its hands at this moment, and may do it itself.
+    pub(super) fn begin_commit(&mut self, node: NodeId, in_turn: bool) {
+        let now = self.now;
         let machine = self.machine(node);
         let life = machine.life;
         let Some(running) = &mut machine.running else { return };
+        let small = in_turn && running.is_single_and_small() && machine.stalled_until <= now;
         if running.begin_commit() {
+            if small && self.chaos.commit_here > 0 && self.rng.below(1_000_000) < self.chaos.commit_here {
+                *self.injected.entry(Fault::CommitHere).or_default() += 1;
+                self.on_commit(node, life);
+                return;
+            }
+            let Some(running) = &self.machine(node).running else { return };
             let bytes = running.commit_bytes();
             let mut time = self.chaos.sync_min + self.rng.below(self.chaos.sync_jitter.max(1)) + 2 * bytes;
             if self.rng.below(1_000_000) < self.chaos.sync_slow && !self.healed {
@@ -220,7 +233,7 @@ impl<N: Door> Cluster<N> {
         match result {
             Ok(Commit::Done) => {
                 self.poke(node);
-                self.begin_commit(node);
+                self.begin_commit(node, false);
             }
             Ok(Commit::Full) => {
                 self.poke(node);
@@ -254,7 +267,9 @@ impl<N: Door> Cluster<N> {
     /// A process ends because of what its disk did.
     pub(super) fn on_death(&mut self, node: NodeId, death: Death) {
         match death {
-            Death::Violation(text) => self.violate("journal order", format!("{}: {text}", name_of(node))),
+            Death::Violation(text) | Death::Refused(text) => {
+                self.violate("journal order", format!("{}: {text}", name_of(node)));
+            }
             Death::Arranged(text) => {
                 self.die(node, false, &text);
                 let delay = self.rng.between(10 * MS, SECOND);

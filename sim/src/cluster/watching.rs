@@ -34,7 +34,7 @@ impl<N: Door> Cluster<N> {
             self.replicas.observe(node, progress.applied, running.node.state_digest());
         }
         let caught_up = |until| progress.persisted >= until && progress.applied >= until;
-        if machine.damaged_until.is_some_and(caught_up) && progress.votes && !machine.disk.is_rotten() {
+        if machine.damaged_until.is_some_and(caught_up) && progress.votes && !machine.disk.is_damaged(|_| true) {
             machine.damaged_until = None;
         }
         if let Some(text) = self.agreement.violations().first().cloned() {
@@ -65,7 +65,13 @@ impl<N: Door> Cluster<N> {
             }
         }
         let fates = self.network.fates;
-        let sums = [(Fault::Loss, fates.lost), (Fault::Duplicate, fates.duplicated), (Fault::Reorder, fates.reordered)];
+        let failed_reads = self.machines.iter().map(|machine| machine.disk.counts().failed_reads).sum();
+        let sums = [
+            (Fault::Loss, fates.lost),
+            (Fault::Duplicate, fates.duplicated),
+            (Fault::Reorder, fates.reordered),
+            (Fault::ReadError, failed_reads),
+        ];
         for (fault, count) in sums.into_iter().filter(|(_, count)| *count > 0) {
             *self.injected.entry(fault).or_default() += count;
         }

@@ -69,23 +69,19 @@ impl Disk for SimDisk {
 
 impl DiskFile for SimFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        lock(&self.folder).check()?;
+        let mut folder = lock(&self.folder);
+        folder.check()?;
         let content = lock(&self.content);
-        if offset.saturating_add(buffer.len() as u64) > content.length {
+        let end = offset.saturating_add(buffer.len() as u64);
+        if end > content.length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mut done = 0;
-        while done < buffer.len() {
-            let at = offset + done as u64;
-            let (number, start) = (at / BLOCK_BYTES as u64, (at % BLOCK_BYTES as u64) as usize);
-            let length = (BLOCK_BYTES - start).min(buffer.len() - done);
-            let part = &mut buffer[done..done + length];
-            match content.blocks.get(&number) {
-                Some(block) => part.copy_from_slice(&block[start..start + length]),
-                None => part.fill(0),
-            }
-            done += length;
+        let blocks = offset / BLOCK_BYTES as u64..end.div_ceil(BLOCK_BYTES as u64);
+        if content.unreadable.range(blocks).next().is_some() {
+            folder.counts.failed_reads += 1;
+            return Err(io::Error::other("the simulated disk cannot read a block"));
         }
+        content.read(offset, buffer);
         Ok(())
     }
 

@@ -74,3 +74,41 @@ fn the_journal_survives_any_fuse() {
         }
     }
 }
+
+#[test]
+fn unreadable_blocks_fail_until_they_are_written_or_the_disk_is_well_again() {
+    let disk = SimDisk::new(3);
+    let file = disk.create("a", 3 * BLOCK_BYTES as u64).expect("there is room");
+    file.write_at(0, &[7; 2 * BLOCK_BYTES]).and_then(|()| file.sync()).expect("the disk works");
+    assert_eq!(disk.make_unreadable(false, |name| name == "b"), None);
+    assert_eq!(disk.make_unreadable(false, |_| true), Some("a".to_string()));
+    assert!(disk.is_damaged(|name| name == "a") && !disk.is_damaged(|name| name == "b"));
+    let mut buffer = [0; 3 * BLOCK_BYTES];
+    assert!(file.read_at(0, &mut buffer).is_err());
+    let failing = |file: &SimFile| -> Vec<usize> {
+        let fails = |block: &usize| file.read_at((block * BLOCK_BYTES) as u64, &mut [0; BLOCK_BYTES]).is_err();
+        (0..3).filter(fails).collect()
+    };
+    let failed = failing(&file);
+    assert!(failed.len() == 1 && failed[0] < 2, "one of those written: {failed:?}");
+    file.write_at((failed[0] * BLOCK_BYTES) as u64, &[8; BLOCK_BYTES]).expect("the disk works");
+    assert!(failing(&file).is_empty() && !disk.is_damaged(|_| true));
+    disk.make_unreadable(true, |_| true);
+    assert_eq!(failing(&file), [0, 1]);
+    assert_eq!(disk.copy_of("a").map(|bytes| bytes.len()), Some(3 * BLOCK_BYTES));
+    disk.read_again();
+    assert!(failing(&file).is_empty());
+    assert!(disk.counts().failed_reads >= 5);
+}
+
+#[test]
+fn a_file_that_was_put_back_survives() {
+    let disk = SimDisk::new(4);
+    disk.restore("identity", b"it is me");
+    disk.rot(|_| true).expect("there is a file");
+    assert!(disk.is_damaged(|name| name == "identity"));
+    disk.restore("identity", b"it is me");
+    disk.lose_power();
+    assert_eq!(disk.copy_of("identity").as_deref(), Some(&b"it is me"[..]));
+    assert!(!disk.is_damaged(|_| true));
+}

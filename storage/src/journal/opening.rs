@@ -4,19 +4,21 @@
 //! 1. Remove blank segments that were never finished.
 //! 2. Read every segment in order and hear what they say.
 //! 3. Write the last frame once more and sync it, so that what is reported is really on the disk.
-//! 4. Put an unprovable tail on record, and wipe damaged blocks behind the last frame.
+//! 4. Put an unprovable tail on record, each block of it, and wipe damaged blocks in space never used.
 
 use std::collections::VecDeque;
 use std::io;
 
-use super::block::{self, BLOCK_BYTES, FrameBuffer};
-use super::recovery::{Findings, LastFrame, Scan, Tail};
+use super::block::{self, BLOCK_BYTES, FrameBuffer, FramePlace};
+use super::recovery::{Doubtful, Findings, LastFrame, Scan, Tail};
 use super::{
     BLANK_PREFIX, Closed, CommitError, Journal, JournalOptions, PREFIX, Preparation, RESERVED_BLOCKS, Recovered,
     Segment, blocks_of, segment_name,
 };
 use crate::disk::{Disk, DiskFile};
 
+/// No segment, frame or payload ever comes near this number, so that sums of them cannot overflow.
+const NUMBER_MAX: u64 = 1 << 62;
 /// Read from the disk in pieces of this size.
 const READ_BYTES: usize = 1024 * 1024;
 
@@ -88,6 +90,12 @@ impl<D: Disk> Journal<D> {
                 block::VERSION
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        let counted = found.last().map_or(0, |last| last.0).max(findings.next_frame).max(findings.next_number);
+        if counted > NUMBER_MAX {
+            let text =
+                "the journal's numbers are used up: its files are not what Dictum wrote; start with an empty folder";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         if fresh {
             let blocks = blocks_of(options.first_segment_bytes);
@@ -164,18 +172,69 @@ impl<D: Disk> Journal<D> {
         if let Some(last) = &findings.last_frame {
             journal.rewrite(last)?;
         }
-        if findings.tail == Tail::Unprovable {
-            match journal.append::<&[u8]>(&[], RESERVED_BLOCKS) {
-                // With a full disk it stays unprovable until the first commit.
-                Ok(()) | Err(CommitError::Full | CommitError::TooLarge) => {}
-                Err(CommitError::Broken(error)) => return Err(error),
-            }
-        }
-        if findings.tail != Tail::Unprovable || journal.next_frame > findings.next_frame {
+        let recorded = findings.tail != Tail::Unprovable || journal.record(findings)?;
+        if recorded {
             journal.wipe(&findings.damaged_blocks)?;
         }
         journal.release()?;
         Ok(journal)
+    }
+
+    /// Puts an unprovable tail on record: a frame without payloads over each doubtful block, so that each block leaves
+    /// out the numbers that it can have held. False if there was no room: it stays unprovable until the first commit.
+    ///
+    /// The last of these frames leaves out all the numbers. It is durable before the others are written: with the
+    /// others alone, a power cut would leave a hole that is too small.
+    fn record(&mut self, findings: &Findings) -> io::Result<bool> {
+        let count: u64 = findings.doubtful.iter().map(|doubtful| doubtful.positions.len() as u64).sum();
+        let mut frame = self.next_frame + count;
+        self.next_frame = frame;
+        let is_last = |doubtful: &Doubtful| doubtful.end_number() == self.next_number;
+        let mut last_is_durable = false;
+        if !findings.doubtful.last().is_some_and(is_last) {
+            // What is missing at the very end cannot be written over.
+            match self.append::<&[u8]>(&[], RESERVED_BLOCKS) {
+                Ok(()) => last_is_durable = true,
+                Err(CommitError::Full | CommitError::TooLarge) => return Ok(false),
+                Err(CommitError::Broken(error)) => return Err(error),
+            }
+        }
+        for doubtful in findings.doubtful.iter().rev() {
+            let sequence = doubtful.sequence;
+            let opened;
+            let file = if sequence == self.current.sequence {
+                &self.current.file
+            } else if let Some(name) = self.closed_name(sequence) {
+                opened = self.disk.open_for_blocks(name)?;
+                &opened
+            } else {
+                continue;
+            };
+            for position in doubtful.positions.clone().rev() {
+                frame -= 1;
+                let place = FramePlace {
+                    sequence,
+                    position,
+                    frame,
+                    first_number: doubtful.number_behind(position),
+                    floor: self.floor,
+                };
+                let bytes = self.buffer.encode::<&[u8]>(place, &[]);
+                file.write_at(u64::from(position) * BLOCK_BYTES as u64, bytes)?;
+                if !last_is_durable {
+                    file.sync()?;
+                    last_is_durable = true;
+                }
+            }
+            file.sync()?;
+        }
+        Ok(true)
+    }
+
+    /// The name of a segment that lies behind the journal's end.
+    fn closed_name(&self, sequence: u64) -> Option<&str> {
+        let prefix = format!("{PREFIX}{sequence:016x}-");
+        self.closed.iter().map(|closed| closed.name.as_str()).find(|name| name.starts_with(&prefix))
     }
 
     /// Zeroes damaged blocks behind the last frame: they hold nothing, and the next frame may come to lie before them.
@@ -202,19 +261,18 @@ impl<D: Disk> Journal<D> {
 
     /// Writes the last frame again, as it is, and syncs it.
     fn rewrite(&mut self, last: &LastFrame) -> io::Result<()> {
-        let bytes = self.buffer.aligned(last.blocks.len());
-        bytes.copy_from_slice(&last.blocks);
-        let offset = u64::from(last.position) * BLOCK_BYTES as u64;
-        if last.sequence == self.current.sequence {
-            self.current.file.write_at(offset, bytes)?;
-            return self.current.file.sync();
-        }
-        let prefix = format!("{PREFIX}{:016x}-", last.sequence);
-        let Some(closed) = self.closed.iter().find(|closed| closed.name.starts_with(&prefix)) else {
+        let opened;
+        let file = if last.sequence == self.current.sequence {
+            &self.current.file
+        } else if let Some(name) = self.closed_name(last.sequence) {
+            opened = self.disk.open_for_blocks(name)?;
+            &opened
+        } else {
             return Ok(());
         };
-        let file = self.disk.open_for_blocks(&closed.name)?;
-        file.write_at(offset, bytes)?;
+        let bytes = self.buffer.aligned(last.blocks.len());
+        bytes.copy_from_slice(&last.blocks);
+        file.write_at(u64::from(last.position) * BLOCK_BYTES as u64, bytes)?;
         file.sync()
     }
 }

@@ -13,8 +13,15 @@
 //!    - blocks of it are there and the others are unwritten: it was being written. Torn, never acknowledged;
 //!    - there is a damaged block: it may have been either. Unprovable;
 //!    - blocks are there of a frame that starts elsewhere: what stood before it was acknowledged. Unprovable too.
-//! 5. Behind an unprovable tail some numbers are left out and a frame without payloads is written at once. From then
-//!    on the hole in the numbering is what remembers it, as damage of the past, and step 4 starts from firm ground.
+//! 5. Each block of an unprovable tail is at once written over with a frame without payloads, the last block first, and
+//!    each of these leaves out as many numbers as a block can hold. From then on the hole in the numbering is what
+//!    remembers it, as damage of the past, and step 4 starts from firm ground.
+//!
+//! Of the numbering one thing holds always: between two places of the journal no more numbers are given or left out
+//! than the blocks between them can hold; and for a file that is gone, [`NUMBERS_PER_SEGMENT_MAX`]. So however much
+//! rots, and however often, records of step 5 among it: counting what is in doubt never yields a number given before.
+
+use std::ops::Range;
 
 use bytes::Bytes;
 
@@ -40,8 +47,10 @@ pub enum Tail {
     Unprovable,
 }
 
-/// More payloads than a segment can hold: numbers left out for a file of which nothing is known.
-const NUMBERS_OF_LOST_FILE: u64 = 1 << 32;
+/// No frame has more payloads than this for each of its blocks: each payload takes the bytes of its length.
+pub(crate) const NUMBERS_PER_BLOCK_MAX: u64 = (BLOCK_BYTES / LENGTH_BYTES) as u64;
+/// The same for a whole segment, whatever its size: numbers left out for a file of which nothing is known.
+pub(crate) const NUMBERS_PER_SEGMENT_MAX: u64 = 1 << 32;
 
 /// Where a frame stands.
 #[derive(Clone, Debug)]
@@ -57,6 +66,42 @@ pub(crate) struct SegmentSummary {
     pub sequence: u64,
     /// Number of the first payload after its first frame's start; `None` if no frame starts in it.
     pub first_number: Option<u64>,
+    /// How long it should be, in blocks.
+    blocks: u32,
+    /// How many of them the file really has.
+    present: u32,
+}
+
+/// Blocks behind the last frame, side by side in one segment, that may have held acknowledged payloads.
+#[derive(Clone, Debug)]
+pub(crate) struct Doubtful {
+    pub sequence: u64,
+    /// Those of them that the file really has. Perhaps none.
+    pub positions: Range<u32>,
+    /// No payload before these blocks can have had this number or a higher one.
+    pub first_number: u64,
+}
+
+impl Doubtful {
+    /// What the record at one of these positions says: no payload up to it can have had this number or a higher one.
+    pub fn number_behind(&self, position: u32) -> u64 {
+        let blocks = u64::from(position.saturating_sub(self.positions.start)) + 1;
+        self.first_number.saturating_add(blocks * NUMBERS_PER_BLOCK_MAX)
+    }
+
+    /// What the record at the last of these positions says.
+    pub fn end_number(&self) -> u64 {
+        self.first_number.saturating_add(self.positions.len() as u64 * NUMBERS_PER_BLOCK_MAX)
+    }
+}
+
+/// What is in doubt behind the last frame, and what follows from it.
+struct Doubts {
+    blocks: Vec<Doubtful>,
+    /// No payload can have had this number or a higher one.
+    next_number: u64,
+    /// Right behind all of it: the segment, counted in the order read, and the position in it.
+    end: (usize, u32),
 }
 
 /// Everything that was read.
@@ -79,6 +124,8 @@ pub struct Findings {
     pub(crate) write_position: u32,
     /// Damaged blocks behind the last frame: segment and position. Once the tail has been judged they only confuse.
     pub(crate) damaged_blocks: Vec<(u64, u32)>,
+    /// What an unprovable tail consists of, ascending.
+    pub(crate) doubtful: Vec<Doubtful>,
     pub(crate) last_frame: Option<LastFrame>,
     pub(crate) segments: Vec<SegmentSummary>,
 }
@@ -101,6 +148,16 @@ enum NoteKind {
     Damaged,
 }
 
+/// What the notes of one segment say together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// The next frame does not start here; damage lies in space never used.
+    Unused,
+    /// It was being written.
+    Torn,
+    Unprovable,
+}
+
 /// The reading in progress: feed it the segments in ascending order, then ask for the findings.
 pub struct Scan {
     payloads: Vec<(u64, Bytes)>,
@@ -113,14 +170,13 @@ pub struct Scan {
     new_from_frame: u64,
     frame_max: u64,
     floor: u64,
-    /// Payloads that the frame at the tail would have held, if its first block can be read and the rest cannot.
-    incomplete_count: u32,
+    /// Where the frame at the tail would have ended, if its first block can be read and the rest cannot; else 0.
+    incomplete_end: u32,
     tail_segment: usize,
     tail_position: u32,
     notes: Vec<Note>,
     last_frame: Option<LastFrame>,
     segments: Vec<SegmentSummary>,
-    gap_behind: Option<usize>,
     unknown_version: Option<u16>,
 }
 
@@ -142,13 +198,12 @@ impl Scan {
             new_from_frame: 1,
             frame_max: 0,
             floor: 1,
-            incomplete_count: 0,
+            incomplete_end: 0,
             tail_segment: 0,
             tail_position: 0,
             notes: Vec::new(),
             last_frame: None,
             segments: Vec::new(),
-            gap_behind: None,
             unknown_version: None,
         }
     }
@@ -157,17 +212,12 @@ impl Scan {
     ///
     /// Sequence numbers must ascend from call to call; a segment out of order is passed over.
     pub fn segment(&mut self, sequence: u64, blocks: u32, bytes: &[u8]) {
-        if let Some(previous) = self.segments.last() {
-            if sequence <= previous.sequence {
-                return;
-            }
-            if sequence - previous.sequence > 1 {
-                self.gap_behind = Some(self.segments.len() - 1);
-            }
+        if self.segments.last().is_some_and(|previous| sequence <= previous.sequence) {
+            return;
         }
         let segment = self.segments.len();
-        self.segments.push(SegmentSummary { sequence, first_number: None });
         let present = u32::try_from(bytes.len() / BLOCK_BYTES).unwrap_or(u32::MAX).min(blocks);
+        self.segments.push(SegmentSummary { sequence, first_number: None, blocks, present });
         let mut last_frame = None;
         let mut position = 0;
         while position < present {
@@ -230,7 +280,7 @@ impl Scan {
         self.segments[segment].first_number.get_or_insert(header.first_number);
         self.notes.clear();
         self.tail_segment = segment;
-        self.incomplete_count = 0;
+        self.incomplete_end = 0;
         if let Some((blocks, payloads)) =
             whole_frame(self.segments[segment].sequence, frame, position, present, bytes, header)
         {
@@ -242,7 +292,8 @@ impl Scan {
         } else {
             self.new_from_frame = frame;
             self.tail_position = position;
-            self.incomplete_count = header.count;
+            let blocks = u32::try_from(block::blocks_for(header.content_bytes)).unwrap_or(u32::MAX);
+            self.incomplete_end = position.saturating_add(blocks).min(self.segments[segment].blocks);
             self.note(segment, position, NoteKind::New { start: position });
             None
         }
@@ -272,12 +323,14 @@ impl Scan {
         if let Some(first) = self.damage.first_mut() {
             first.after = first.after.max(floor - 1);
         }
-        let next_number = match tail {
-            // The hole in the numbering keeps what happened on record: from now on it is damage of the past.
-            Tail::Unprovable => self.expected.saturating_add(self.numbers_in_doubt()),
-            Tail::Clean | Tail::Torn => self.expected,
+        let doubts = match tail {
+            Tail::Unprovable => self.doubts(),
+            Tail::Clean | Tail::Torn => {
+                let end = (self.tail_segment, self.tail_position);
+                Doubts { blocks: Vec::new(), next_number: self.expected, end }
+            }
         };
-        let (write_segment, write_position) = self.write_place();
+        let (write_segment, write_position) = doubts.end;
         let damaged = |note: &&Note| note.kind == NoteKind::Damaged;
         let place = |note: &Note| (self.segments[note.segment].sequence, note.position);
         let damaged_blocks = self.notes.iter().filter(damaged).map(place).collect();
@@ -285,68 +338,103 @@ impl Scan {
             payloads: self.payloads,
             damage: self.damage,
             tail,
-            next_number,
+            next_number: doubts.next_number,
             floor,
             unknown_version: self.unknown_version,
             next_frame: self.frame_max.saturating_add(1),
             write_sequence: self.segments.get(write_segment).map(|segment| segment.sequence),
             write_position,
             damaged_blocks,
+            doubtful: doubts.blocks,
             last_frame: self.last_frame,
             segments: self.segments,
         }
     }
 
-    /// No fewer than the payloads that what is unprovable at the tail can have held, and no fewer than one.
-    fn numbers_in_doubt(&self) -> u64 {
-        // Of a lost file not even the length is known.
-        let lost = self.gap_behind.is_some() || self.seen_frame == 0 && self.notes.is_empty();
-        let mut blocks = 0;
-        for notes in self.notes.chunk_by(|a, b| a.segment == b.segment) {
-            let start = if notes[0].segment == self.tail_segment { self.tail_position } else { 0 };
-            let end = notes.iter().map(|note| note.position).max().unwrap_or(start);
-            blocks += u64::from(end.saturating_sub(start)) + 1;
-        }
-        let most = blocks * (BLOCK_BYTES / LENGTH_BYTES) as u64 + u64::from(self.incomplete_count);
-        if lost { most + NUMBERS_OF_LOST_FILE } else { most }
+    /// How many files are missing before each segment, of those at the tail and behind it.
+    fn missing_files(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        // The newest frame's segment is never given up; so without any frame, the first segment must be the first.
+        let first = if self.seen_frame == 0 { Some(0) } else { None };
+        let behind = self.tail_segment + 1..self.segments.len();
+        first.into_iter().chain(behind).filter_map(|index| {
+            let before = if index == 0 { 0 } else { self.segments[index - 1].sequence };
+            let missing = self.segments.get(index)?.sequence.saturating_sub(before + 1);
+            (missing > 0).then_some((index, missing))
+        })
     }
 
-    /// Where the next frame goes: the segment, counted in the order read, and the position in it.
-    fn write_place(&self) -> (usize, u32) {
-        let place = (self.tail_segment, self.tail_position);
-        // Behind a lost file, so that it is not in doubt again next time.
-        self.gap_behind.map_or(place, |segment| place.max((segment + 1, 0)))
+    /// All that may have been acknowledged behind the last frame.
+    fn doubts(&self) -> Doubts {
+        let mut blocks = Vec::new();
+        let mut next_number = self.expected;
+        let mut end = (self.tail_segment, self.tail_position);
+        let mut missing_files = self.missing_files().peekable();
+        for notes in self.notes.chunk_by(|a, b| a.segment == b.segment) {
+            if self.verdict(notes) == Verdict::Unused {
+                continue;
+            }
+            let segment = notes[0].segment;
+            while let Some((_, missing)) = missing_files.next_if(|(index, _)| *index <= segment) {
+                next_number = next_number.saturating_add(missing.saturating_mul(NUMBERS_PER_SEGMENT_MAX));
+            }
+            let start = self.start_in(segment);
+            let last = notes.iter().map(|note| note.position + 1).max().unwrap_or(start);
+            let incomplete = if segment == self.tail_segment { self.incomplete_end } else { 0 };
+            let end_position = last.max(incomplete).max(start);
+            let SegmentSummary { sequence, present, .. } = self.segments[segment];
+            let positions = start..end_position.min(present).max(start);
+            blocks.push(Doubtful { sequence, positions, first_number: next_number });
+            next_number = next_number.saturating_add(u64::from(end_position - start) * NUMBERS_PER_BLOCK_MAX);
+            end = (segment, end_position);
+        }
+        for (index, missing) in missing_files {
+            next_number = next_number.saturating_add(missing.saturating_mul(NUMBERS_PER_SEGMENT_MAX));
+            // Behind a lost file, so that it is not in doubt again next time.
+            end = (index, 0);
+        }
+        Doubts { blocks, next_number, end }
+    }
+
+    /// Where the next frame starts if it is in this segment.
+    fn start_in(&self, segment: usize) -> u32 {
+        if segment == self.tail_segment { self.tail_position } else { 0 }
     }
 
     fn tail(&self) -> Tail {
-        // The newest frame's segment is never given up; so without any frame, the first segment must be the first.
-        if self.seen_frame == 0 && self.segments.first().is_some_and(|first| first.sequence > 1) {
+        if self.missing_files().next().is_some() {
             return Tail::Unprovable;
         }
-        if self.gap_behind.is_some_and(|segment| segment >= self.tail_segment) {
-            return Tail::Unprovable;
+        let mut tail = Tail::Clean;
+        for notes in self.notes.chunk_by(|a, b| a.segment == b.segment) {
+            match self.verdict(notes) {
+                Verdict::Unused => {}
+                Verdict::Torn => tail = Tail::Torn,
+                Verdict::Unprovable => return Tail::Unprovable,
+            }
         }
-        let mut torn = false;
-        for segment_notes in self.notes.chunk_by(|a, b| a.segment == b.segment) {
-            let start = if segment_notes[0].segment == self.tail_segment { self.tail_position } else { 0 };
-            let mut begun = false;
-            let mut damaged = false;
-            for note in segment_notes {
-                match note.kind {
-                    NoteKind::New { start: own_start } if own_start != start => return Tail::Unprovable,
-                    NoteKind::New { .. } => begun = true,
-                    NoteKind::Damaged => {
-                        damaged = true;
-                        begun |= note.position == start;
-                    }
+        tail
+    }
+
+    /// Judges the notes of one segment, at least one.
+    fn verdict(&self, notes: &[Note]) -> Verdict {
+        let start = self.start_in(notes[0].segment);
+        let mut begun = false;
+        let mut damaged = false;
+        for note in notes {
+            match note.kind {
+                NoteKind::New { start: own_start } if own_start != start => return Verdict::Unprovable,
+                NoteKind::New { .. } => begun = true,
+                NoteKind::Damaged => {
+                    damaged = true;
+                    begun |= note.position == start;
                 }
             }
-            if begun && damaged {
-                return Tail::Unprovable;
-            }
-            torn |= begun;
         }
-        if torn { Tail::Torn } else { Tail::Clean }
+        match (begun, damaged) {
+            (true, true) => Verdict::Unprovable,
+            (true, false) => Verdict::Torn,
+            (false, _) => Verdict::Unused,
+        }
     }
 }
 

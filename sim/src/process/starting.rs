@@ -1,0 +1,131 @@
+//! From a folder to a running process.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use base::{NodeId, Position, Rng};
+use bytes::Bytes;
+use node::{Config, Outbox, Recovered, RecoveredSnapshot, Restorer};
+use storage::{
+    Identity, Journal, JournalOptions, LoadedIdentity, SnapshotId, SnapshotReader, Tail, list_snapshots,
+    remove_unfinished_snapshots,
+};
+
+use super::{Death, Running};
+use crate::clock::Clock;
+use crate::disk::SimDisk;
+use crate::door::Door;
+
+/// Stands for the cluster in identity files.
+const CLUSTER: u64 = 0xd1c7;
+
+/// Opens a node's folder and starts a node on it, as the server does.
+///
+/// # Errors
+/// [`Death`]: of a disk that broke off or was full, or of something that must not be.
+pub fn start<N: Door>(
+    disk: &SimDisk,
+    config: Config,
+    options: JournalOptions,
+    clock: Clock,
+    now: u64,
+    rng: &mut Rng,
+) -> Result<Running<N>, Death> {
+    let me = config.me;
+    let failed = |what: &str, error: io::Error| {
+        let text = format!("{what}: {error}");
+        let arranged = disk.is_blown() || storage::disk::is_full(&error);
+        if arranged { Death::Arranged(text) } else { Death::Violation(text) }
+    };
+    // The identity is looked at first and stored last, as in the server: one without a journal proves that the journal
+    // was lost.
+    let known = match Identity::load(disk) {
+        Ok(LoadedIdentity::Missing) => None,
+        Ok(LoadedIdentity::Found(identity)) if identity.cluster == CLUSTER && identity.name == name_of(me) => {
+            Some(identity)
+        }
+        Ok(LoadedIdentity::Found(identity)) => {
+            return Err(Death::Violation(format!("the folder belongs to {}", identity.name)));
+        }
+        Ok(LoadedIdentity::Damaged(reason)) => return Err(Death::Refused(reason.to_string())),
+        Err(error) if disk.is_blown() => return Err(failed("identity", error)),
+        Err(error) => return Err(Death::Refused(format!("the identity cannot be read: {error}"))),
+    };
+    let (journal, mut recovered) = Journal::open(disk.clone(), options).map_err(|error| failed("journal", error))?;
+    if known.is_some() && recovered.fresh {
+        // Nothing proves what this node has promised.
+        recovered.tail = Tail::Unprovable;
+    }
+    let incarnation = match known {
+        Some(identity) => identity.incarnation,
+        None => {
+            let incarnation = rng.next_u64().max(1);
+            let identity = Identity { cluster: CLUSTER, incarnation, name: name_of(me), opaque: Vec::new() };
+            identity.store(disk).map_err(|error| failed("identity", error))?;
+            incarnation
+        }
+    };
+    let (snapshot, snapshot_damaged) = read_snapshot(disk).map_err(|error| failed("snapshot", error))?;
+    let found = format!(
+        "{} payloads from {}, next {}, tail {:?}, damage {:?}, snapshot {:?}{}",
+        recovered.payloads.len(),
+        recovered.floor,
+        recovered.next_number,
+        recovered.tail,
+        recovered.damage,
+        snapshot.as_ref().map(|snapshot| snapshot.position.0),
+        if snapshot_damaged { ", a newer one damaged" } else { "" }
+    );
+    let recovered = Recovered { incarnation, journal: recovered, snapshot, snapshot_damaged };
+    let mut outbox = Outbox::default();
+    let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
+    Ok(Running {
+        node,
+        clock,
+        started_at: now,
+        inbox: Vec::new(),
+        outbox,
+        turn_at: None,
+        wake_at: None,
+        seen: Position(0),
+        held: BTreeMap::new(),
+        stopping: false,
+        found,
+        journal,
+        waiting: VecDeque::new(),
+        committing: Vec::new(),
+        is_committing: false,
+        full: false,
+        discard_before: None,
+        snapshot: None,
+    })
+}
+
+/// A node's name in the cluster: they sort like their numbers.
+#[must_use]
+pub fn name_of(node: NodeId) -> String {
+    format!("n{}", node.0 + 1)
+}
+
+/// The newest snapshot that can be read, and whether a newer one cannot.
+fn read_snapshot(disk: &SimDisk) -> io::Result<(Option<RecoveredSnapshot>, bool)> {
+    remove_unfinished_snapshots(disk)?;
+    let mut damaged = false;
+    for id in list_snapshots(disk)?.into_iter().rev() {
+        match restore(disk, id) {
+            Ok(snapshot) => return Ok((Some(snapshot), damaged)),
+            Err(error) if disk.is_blown() => return Err(io::Error::other(error)),
+            Err(_) => damaged = true,
+        }
+    }
+    Ok((None, damaged))
+}
+
+fn restore(disk: &SimDisk, id: SnapshotId) -> Result<RecoveredSnapshot, String> {
+    let mut reader = SnapshotReader::open(disk, id).map_err(|error| error.to_string())?;
+    let mut restored = Restorer::default();
+    while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
+        restored.push_block(&block)?;
+    }
+    Ok(RecoveredSnapshot { position: id.position, header: Bytes::copy_from_slice(reader.header()), restored })
+}

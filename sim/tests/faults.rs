@@ -1,0 +1,36 @@
+//! Kinds of faults whose effect is more than that something stops: each really happens, in each of its forms.
+
+use sim::chaos::{Fault, Options};
+use sim::run::run;
+
+/// Runs seeds in which `fault` is frequent until every text has been in some event and the fault has been counted.
+fn shows(fault: Fault, within: u64, texts: &[&str]) {
+    let mut missing: Vec<&str> = texts.to_vec();
+    let mut counted = 0;
+    for seed in 1..=within {
+        let options = Options { seed, nodes: Some(3), with: vec![fault], ..Options::default() };
+        let outcome = run(&options, true);
+        assert!(outcome.violations.is_empty(), "dictum sim {}: {:?}", options.to_words(), outcome.violations);
+        counted += outcome.injected.get(&fault).copied().unwrap_or(0);
+        missing.retain(|text| !outcome.lines.iter().any(|line| line.contains(text)));
+        if missing.is_empty() && counted > 0 {
+            return;
+        }
+    }
+    panic!("{}: counted {counted} times within {within} seeds, never seen: {missing:?}", fault.name());
+}
+
+#[test]
+fn unreadable_blocks_are_met_in_journals_and_snapshots() {
+    shows(Fault::ReadError, 60, &["damage [Damage", ", a newer one damaged", "cannot be read", "mends the cable"]);
+}
+
+#[test]
+fn a_rotten_identity_is_refused_and_its_operator_helps() {
+    shows(Fault::IdentityRot, 60, &["checksum is wrong", "puts the identity back", "deletes the folder"]);
+}
+
+#[test]
+fn the_loop_commits_by_itself() {
+    shows(Fault::CommitHere, 5, &[]);
+}
