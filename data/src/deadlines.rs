@@ -134,6 +134,14 @@ impl Deadlines {
         Some((base.frozen.clone(), space))
     }
 
+    /// What was frozen is to be frozen again with what has changed since.
+    pub(crate) fn unfreeze(&mut self) {
+        if let Some(base) = &mut self.base {
+            let frozen = std::mem::take(&mut base.frozen);
+            base.active = std::mem::take(&mut base.active).union(frozen);
+        }
+    }
+
     /// The base has what was frozen. Returns that, to be freed a little at a time.
     pub(crate) fn thaw(&mut self) -> DueLayer {
         self.base.as_mut().map(|base| std::mem::take(&mut base.frozen)).unwrap_or_default()

@@ -41,6 +41,8 @@ pub(crate) struct Below {
     under_way: Option<Range<u64>>,
     /// Spaces that nobody needs any more, since the last flush.
     pub dropped: Vec<Space>,
+    /// Those that the flush under way gives up.
+    dropping: Vec<Space>,
 }
 
 /// Changes on their way to a store. May be sent to another thread, which must drop it before the owner is told that it is done.
@@ -124,6 +126,7 @@ impl Tree {
             outcomes: counts.outcomes,
             under_way: None,
             dropped: Vec::new(),
+            dropping: Vec::new(),
         });
         match trouble.first() {
             Some(error) => Err(error.clone()),
@@ -145,6 +148,7 @@ impl Tree {
             outcomes: start..start,
             under_way: None,
             dropped: Vec::new(),
+            dropping: Vec::new(),
         });
         self
     }
@@ -172,7 +176,7 @@ impl Tree {
     pub fn spaces(&self) -> Vec<Space> {
         let Some(below) = &self.below else { return Vec::new() };
         let live = [self.store.space(), self.deadlines.space(), below.outcomes_space];
-        live.into_iter().flatten().chain(below.dropped.iter().copied()).collect()
+        live.into_iter().flatten().chain(below.dropped.iter().chain(&below.dropping).copied()).collect()
     }
 
     /// Gives up these spaces, of a state that this one takes the place of, with the next flush.
@@ -200,6 +204,7 @@ impl Tree {
         let fresh = now.start.max(below.outcomes.end)..now.end;
         let mut dropped = std::mem::take(&mut below.dropped);
         dropped.sort_unstable();
+        below.dropping.clone_from(&dropped);
         below.under_way = Some(now.clone());
         let spaces = [records.1, dues.1, outcomes_space];
         Some(Flush {
@@ -213,11 +218,21 @@ impl Tree {
         })
     }
 
+    /// The flush did not come to be, or nobody knows whether it did: what it held goes with the next one.
+    pub fn abort_flush(&mut self) {
+        let Some(below) = &mut self.below else { return };
+        let Some(dropped) = below.under_way.take().map(|_| std::mem::take(&mut below.dropping)) else { return };
+        below.dropped.extend(dropped);
+        self.store.unfreeze();
+        self.deadlines.unfreeze();
+    }
+
     /// The flush is in the store, durably.
     pub fn end_flush(&mut self) {
         let Some(below) = &mut self.below else { return };
         let Some(outcomes) = below.under_way.take() else { return };
         below.outcomes = outcomes;
+        below.dropping.clear();
         self.trash.push_back(Trash::Records(self.store.thaw()));
         self.trash.push_back(Trash::Dues(self.deadlines.thaw()));
     }

@@ -174,6 +174,13 @@ impl Layers {
         Some((self.frozen.clone(), space))
     }
 
+    /// What was frozen is to be frozen again with what has changed since.
+    pub(crate) fn unfreeze(&mut self) {
+        let frozen = std::mem::take(&mut self.frozen);
+        // Of two words for a key that of `self` counts.
+        self.active = std::mem::take(&mut self.active).union(frozen);
+    }
+
     /// The base has what was frozen. Returns that, to be freed a little at a time.
     pub(crate) fn thaw(&mut self) -> Layer {
         std::mem::take(&mut self.frozen)

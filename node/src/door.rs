@@ -13,6 +13,7 @@
 use base::{NodeId, Position, Time};
 use bytes::Bytes;
 
+use crate::below::{Below, FlushJob};
 use crate::image::Image;
 
 /// A client connection, numbered by the owner; never reused while the process lives.
@@ -94,15 +95,27 @@ pub struct JournalWrite {
     pub payload: Bytes,
 }
 
-/// A consistent view of the whole state, to be written to disk while the node goes on.
+/// The state of one moment, to be brought to disk while the node goes on. Can be sent to another thread.
 #[derive(Debug)]
 pub struct SnapshotJob {
     /// The last entry that it contains.
     pub position: Position,
-    /// Opaque bytes for the snapshot file's header.
-    pub header: Bytes,
-    /// Yields the blocks; can be sent to another thread.
-    pub image: Image,
+    /// What is to be written.
+    pub content: SnapshotContent,
+}
+
+/// How a state gets to disk.
+#[derive(Debug)]
+pub enum SnapshotContent {
+    /// All of it, into a file of its own.
+    File {
+        /// Opaque bytes for the file's header.
+        header: Bytes,
+        /// Yields the blocks.
+        image: Box<Image>,
+    },
+    /// What has changed, into the store that the node was started with: the batch is applied as a whole and synced.
+    Store(Box<FlushJob>),
 }
 
 /// How loudly an event is told.
@@ -217,8 +230,10 @@ pub struct Recovered {
     pub journal: storage::Recovered,
     /// The newest snapshot that can be read.
     pub snapshot: Option<RecoveredSnapshot>,
-    /// A newer snapshot was there and is damaged.
+    /// A newer snapshot was there and is damaged, or the store was.
     pub snapshot_damaged: bool,
+    /// The store that the state is in. Without one it is in memory, and snapshots of all of it go to files.
+    pub store: Option<Below>,
 }
 
 /// A snapshot read back.

@@ -6,6 +6,7 @@
 //! ```
 //! The owner (the server's loop, or the simulator) speaks to [`Node`] through [`door`] alone.
 
+mod below;
 mod commands;
 mod detector;
 mod dispatch;
@@ -31,9 +32,10 @@ mod words;
 
 use base::Position;
 
+pub use below::{Below, FlushJob};
 pub use door::{
     Config, ConnectionId, Input, JournalWrite, Level, Member, Outbox, Planted, Recovered, RecoveredSnapshot,
-    SnapshotJob,
+    SnapshotContent, SnapshotJob,
 };
 pub use image::{Image, Restorer};
 pub use node::{Node, PROBES};

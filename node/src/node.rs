@@ -126,9 +126,14 @@ impl Node {
     pub fn start(config: Config, recovered: Recovered, now: Now, out: &mut Outbox) -> Result<Node, StartError> {
         let me = config.me;
         let mut rng = Rng::new(config.seed);
-        let mut state = match recovered.snapshot {
-            Some(snapshot) => Some(snapshot.restored.finish().map_err(StartError)?),
+        let stored = match &recovered.store {
+            Some(below) => crate::below::recover(below, DEFAULT_PARTITION).map_err(StartError)?,
             None => None,
+        };
+        let mut state = match (stored, recovered.snapshot) {
+            (Some(state), _) => Some(state),
+            (None, Some(snapshot)) => Some(snapshot.restored.finish().map_err(StartError)?),
+            (None, None) => None,
         };
         let covered = state.as_ref().map(|state| (state.position, state.ballot));
         let rebuilt = journal::rebuild(
@@ -140,13 +145,14 @@ impl Node {
         )
         .map_err(StartError)?;
         let mut restored = rebuilt.restored;
+        let mut given_up = Vec::new();
         if config.planted == Some(Planted::ForgetPromise)
             && let Some(state) = &mut restored.state
         {
             state.promised = Ballot::default();
         }
         if restored.log.hole().is_some_and(|(from, _)| state.as_ref().is_some_and(|state| from <= state.position)) {
-            state = None;
+            given_up = state.take().map(|state| state.tree.spaces()).unwrap_or_default();
         }
         let voters = journal::voters(config.members.len());
         let settings = paxos::Config {
@@ -168,8 +174,11 @@ impl Node {
         let replica = Replica::new(settings, restored, now.time, &mut outputs);
         let boot = recovered.journal.next_number;
         let life = Life { incarnation: replica.hard_state().incarnation, boot };
-        let partition =
+        let mut partition =
             Partition::new(DEFAULT_PARTITION, (me, life), replica, state, rebuilt.places, config.planted, outputs);
+        if let Some(below) = recovered.store {
+            partition.put_over(below, given_up);
+        }
         let others = (0..config.members.len() as u16).map(NodeId).filter(|id| *id != me);
         let detectors: Vec<Detector> = others.map(|id| Detector::new(id, PING_EVERY)).collect();
         let mut node = Node {

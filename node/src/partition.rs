@@ -1,12 +1,15 @@
 //! One replica of one partition: the log below, the state above, and what lies between them and the disk.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::limits::EXPIRE_BATCH_MAX;
+use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
 use data::{EntryContext, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
+use crate::below::{Below, FlushJob};
 use crate::door::{Level, Planted};
 use crate::entry::{HEADER_BYTES, Header, Kind, Life, Origin};
 use crate::image::{Image, RestoredState};
@@ -51,6 +54,8 @@ pub(crate) struct Partition {
     pub id: PartitionId,
     pub replica: Replica,
     pub tree: Tree,
+    /// The store that the state is in, if it is in one.
+    below: Option<Below>,
     pub applied: Position,
     pub applied_ballot: Ballot,
     pub origins: Origins,
@@ -100,6 +105,7 @@ impl Partition {
             id,
             replica,
             tree: state.tree,
+            below: None,
             applied: state.position,
             applied_ballot: state.ballot,
             origins: state.origins,
@@ -119,6 +125,32 @@ impl Partition {
             commands_applied: 0,
             proposed_time: WallTime(0),
         }
+    }
+
+    /// The state goes into this store from now on, unless it came from there. `given_up`: spaces of a state that is of no use.
+    pub(crate) fn put_over(&mut self, below: Below, given_up: Vec<Space>) {
+        if !self.tree.has_store() {
+            self.tree = std::mem::take(&mut self.tree).over(Arc::clone(&below.read));
+        }
+        self.tree.give_up(given_up);
+        self.below = Some(below);
+    }
+
+    /// What has changed since the last flush, to be brought to the store; none if the state is not in one.
+    pub(crate) fn begin_flush(&mut self) -> Option<FlushJob> {
+        let below = self.below.as_mut()?;
+        let flush = self.tree.begin_flush(|| below.new_space())?;
+        Some(FlushJob::new(self.id, (self.applied, self.applied_ballot), &self.origins, flush))
+    }
+
+    /// The same for a state that a peer has sent, which is to take the place of this one.
+    pub(crate) fn begin_flush_of(&mut self, state: &mut RestoredState) -> Option<FlushJob> {
+        let below = self.below.as_mut()?;
+        if !state.tree.has_store() {
+            state.tree = std::mem::take(&mut state.tree).over(Arc::clone(&below.read));
+        }
+        let flush = state.tree.begin_flush(|| below.new_space())?;
+        Some(FlushJob::new(self.id, (state.position, state.ballot), &state.origins, flush))
     }
 
     /// Steps the replica and carries out what it says, as far as the disk allows.
@@ -330,11 +362,16 @@ impl Partition {
     /// Replaces the state by a snapshot that a peer sent and that is on disk now. Returns the replies that this node's own
     /// writes had, as far as they are kept.
     pub(crate) fn install(&mut self, now: Time, state: RestoredState, batch: &mut Batch, wishes: &mut Wishes) {
-        if state.position <= self.applied {
-            return;
-        }
         let (position, ballot) = (state.position, state.ballot);
-        self.tree = state.tree;
+        let (mut tree, mut given_up) = (state.tree, Vec::new());
+        tree.end_flush();
+        if position <= self.applied {
+            // Overtaken by the log. The store has it all the same, and is to forget it.
+            return self.tree.give_up(tree.spaces());
+        }
+        given_up.extend(self.tree.spaces());
+        self.tree = tree;
+        self.tree.give_up(given_up);
         self.origins = state.origins;
         self.applied = position;
         self.applied_ballot = ballot;

@@ -56,6 +56,10 @@ impl Node {
         self.wishes = wishes;
         self.send_wishes();
         self.consider_snapshot(out);
+        if let Some(trouble) = self.partition.tree.trouble() {
+            // What was read or applied since may be wrong: nothing of it leaves this node.
+            self.wishes.fatal.get_or_insert_with(|| format!("the store cannot be read: {trouble}"));
+        }
         self.consider_stop();
         self.hand_out(out);
     }

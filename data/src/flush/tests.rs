@@ -6,7 +6,7 @@ use base::{Rng, WallTime};
 use proptest::prelude::*;
 use std::ops::Bound;
 use std::sync::Arc;
-use storage::memory::MemoryStore;
+use storage::MemoryStore;
 
 const OWN: Space = Space(0);
 
@@ -15,6 +15,8 @@ enum Step {
     Apply(Entry),
     /// Begins a flush if none is under way, and gives its batch to the store.
     Begin,
+    /// The store says that there is no room, or that it has no room for what it has applied already.
+    Abort(bool),
     /// The store has synced it.
     End,
     /// The process ends, and the store loses what it may lose.
@@ -54,6 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Begin),
         3 => Just(Step::End),
         1 => Just(Step::Crash),
+        1 => any::<bool>().prop_map(Step::Abort),
         1 => Just(Step::Move),
     ]
 }
@@ -86,7 +89,7 @@ impl Replica {
         Replica { store, tree, next_space: 1, applied: 0, flushing: None }
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, applies: bool) {
         let next = &mut self.next_space;
         let flush = self.tree.begin_flush(|| {
             *next += 1;
@@ -98,7 +101,9 @@ impl Replica {
         head.extend_from_slice(flush.head());
         batch.changes.push((OWN, b"head".to_vec(), Some(head)));
         flush.write(&mut batch);
-        self.store.apply(&batch).unwrap();
+        if applies {
+            self.store.apply(&batch).unwrap();
+        }
         self.flushing = Some(self.applied);
     }
 
@@ -180,7 +185,13 @@ proptest! {
                     replica.applied += 1;
                     prop_assert_eq!(run(&mut replica.tree, time, entry), run(&mut memory, time, entry));
                 }
-                Step::Begin => replica.begin(),
+                Step::Begin => replica.begin(true),
+                Step::Abort(applied) => {
+                    replica.end();
+                    replica.begin(*applied);
+                    replica.flushing = None;
+                    replica.tree.abort_flush();
+                }
                 Step::End => replica.end(),
                 Step::Crash => replica.crash(seed ^ at as u64, &log),
                 Step::Move => replica.install(),
@@ -196,7 +207,7 @@ proptest! {
         }
         // What was given up is given back: three spaces and the owner's, besides what a flush under way still needs.
         replica.end();
-        replica.begin();
+        replica.begin(true);
         replica.end();
         let mut live = replica.tree.spaces();
         live.push(OWN);
@@ -212,7 +223,7 @@ fn trouble_below_is_noted_and_never_taken_for_absence() {
         apply(tree, &EntryContext::default(), &[b"SET", key.as_bytes(), b"value"]);
     };
     set(&mut replica.tree, "a");
-    replica.begin();
+    replica.begin(true);
     replica.end();
     let error = OrderedError { text: "the disk cannot be read".to_owned(), full: false };
     replica.store.fail_next_read(error.clone());
@@ -224,7 +235,7 @@ fn trouble_below_is_noted_and_never_taken_for_absence() {
 fn what_is_damaged_below_is_trouble() {
     let mut replica = Replica::new();
     apply(&mut replica.tree, &EntryContext::default(), &[b"SET", b"a", b"value"]);
-    replica.begin();
+    replica.begin(true);
     replica.end();
     let space = replica.tree.store.space().unwrap();
     let key = crate::layers::base_key(KeyRef::new(b"a"));

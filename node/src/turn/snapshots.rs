@@ -5,26 +5,36 @@ use bytes::Bytes;
 use paxos::Input as Step;
 use std::time::Duration;
 
-use crate::door::{Level, Outbox, SnapshotJob};
+use crate::Image;
+use crate::door::{Level, Outbox, SnapshotContent, SnapshotJob};
 use crate::node::{Node, Saving};
 
 /// How long after a failed snapshot the next is tried.
 const SNAPSHOT_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+fn in_file(position: Position, image: Image) -> SnapshotContent {
+    SnapshotContent::File { header: Bytes::copy_from_slice(&position.0.to_le_bytes()), image: Box::new(image) }
+}
 
 impl Node {
     pub(super) fn consider_snapshot(&mut self, out: &mut Outbox) {
         if out.save_snapshot.is_some() {
             return;
         }
-        if let Some(saving) = &self.saving {
+        if let Some(saving) = &mut self.saving {
             // A received state is saved as soon as no other snapshot is being written.
-            if let Some(state) = &saving.install
+            if let Some(state) = &mut saving.install
                 && !self.stats.snapshot_running
             {
                 self.stats.snapshot_running = true;
-                let image = crate::Image::new(state.position, state.ballot, &state.origins, &state.tree);
-                let header = Bytes::copy_from_slice(&state.position.0.to_le_bytes());
-                out.save_snapshot = Some(SnapshotJob { position: state.position, header, image });
+                let content = match self.partition.begin_flush_of(state) {
+                    Some(flush) => SnapshotContent::Store(Box::new(flush)),
+                    None => {
+                        let image = Image::new(state.position, state.ballot, &state.origins, &state.tree);
+                        in_file(state.position, image)
+                    }
+                };
+                out.save_snapshot = Some(SnapshotJob { position: state.position, content });
             }
             return;
         }
@@ -32,8 +42,11 @@ impl Node {
         let due = partition.bytes_since_snapshot >= self.config.log_bytes_per_snapshot || partition.snapshot_wanted;
         if due && self.now.time >= self.next_snapshot && partition.applied > Position(0) && !self.disk_full {
             let position = partition.applied;
-            let header = Bytes::copy_from_slice(&position.0.to_le_bytes());
-            out.save_snapshot = Some(SnapshotJob { position, header, image: partition.image() });
+            let content = match self.partition.begin_flush() {
+                Some(flush) => SnapshotContent::Store(Box::new(flush)),
+                None => in_file(position, self.partition.image()),
+            };
+            out.save_snapshot = Some(SnapshotJob { position, content });
             self.saving = Some(Saving { position, install: None });
             self.stats.snapshot_running = true;
             self.partition.bytes_since_snapshot = 0;
@@ -51,6 +64,7 @@ impl Node {
         let time = self.now.time;
         match saving.install {
             Some(state) => {
+                // What the state was until now may have been on its way to the store as well.
                 if state.position > self.partition.applied {
                     self.probe("node: snapshot installed");
                     self.event(Level::Info, format!("has the state of position {position} from a peer's snapshot"));
@@ -60,9 +74,12 @@ impl Node {
                         self.probe("node: reply from an installed snapshot");
                     }
                     self.refuse_reads_passed(before);
+                } else {
+                    self.partition.install(time, *state, &mut self.batch, &mut self.wishes);
                 }
             }
             None => {
+                self.partition.tree.end_flush();
                 let keep = self.config.log_entries_kept;
                 self.step_replica(Step::SnapshotTaken { position, keep });
             }
@@ -78,6 +95,7 @@ impl Node {
         self.event(Level::Warning, format!("a snapshot of position {position} could not be written: {reason}"));
         if self.saving.as_ref().is_some_and(|saving| saving.position == position) {
             self.saving = None;
+            self.partition.tree.abort_flush();
             self.partition.snapshot_wanted = true;
             self.next_snapshot = self.now.time + SNAPSHOT_AGAIN_AFTER;
         }

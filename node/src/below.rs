@@ -1,0 +1,101 @@
+//! The state in a store below: where its head is, what goes into a batch, and how it is found again.
+//!
+//! ```text
+//! space 0:  "state" | bucket: 4 bytes | partition: 2 bytes   (big-endian)
+//!           ─► version: 1 byte = 1 | position | ballot | origins | length | the head that `data` gave
+//! ```
+//! The position stands in the batch that carries the data, so the store always holds what applying the log up to there yields.
+
+use std::sync::Arc;
+
+use base::ordered::{OrderedBatch, OrderedRead, Space};
+use base::{Ballot, PartitionId, Position};
+use data::{Flush, Tree};
+use wire::{Malformed, Reader, Writer};
+
+use crate::image::RestoredState;
+use crate::origins::Origins;
+
+/// The space of the node's own.
+pub(crate) const OWN: Space = Space(0);
+const VERSION: u8 = 1;
+
+/// The ordered store that a node's states are in.
+#[derive(Clone, Debug)]
+pub struct Below {
+    /// Reads what the owner has applied.
+    pub read: Arc<dyn OrderedRead>,
+    /// From this number on no space was ever used.
+    pub next_space: u64,
+}
+
+impl Below {
+    /// A space that was never used.
+    pub(crate) fn new_space(&mut self) -> Space {
+        let space = Space(self.next_space.max(1));
+        self.next_space = space.0 + 1;
+        space
+    }
+}
+
+/// Changes of a state, to be applied to the store and synced.
+#[derive(Debug)]
+pub struct FlushJob {
+    key: Vec<u8>,
+    head: Vec<u8>,
+    flush: Flush,
+}
+
+impl FlushJob {
+    pub(crate) fn new(partition: PartitionId, place: (Position, Ballot), origins: &Origins, flush: Flush) -> FlushJob {
+        let mut head = Vec::new();
+        let mut w = Writer::new(&mut head);
+        w.u8(VERSION);
+        w.position(place.0);
+        w.ballot(place.1);
+        origins.encode(&mut head);
+        Writer::new(&mut head).bytes(flush.head());
+        FlushJob { key: head_key(partition), head, flush }
+    }
+
+    /// The batch: to be applied as a whole, then synced. Takes as long as encoding everything that has changed does.
+    #[must_use]
+    pub fn into_batch(self) -> OrderedBatch {
+        let mut batch = OrderedBatch::default();
+        self.flush.write(&mut batch);
+        batch.changes.push((OWN, self.key, Some(self.head)));
+        batch
+    }
+}
+
+fn head_key(partition: PartitionId) -> Vec<u8> {
+    let mut key = b"state".to_vec();
+    key.extend_from_slice(&partition.bucket.0.to_be_bytes());
+    key.extend_from_slice(&partition.index.to_be_bytes());
+    key
+}
+
+/// The state of a partition as the store has it; none if it never had it.
+///
+/// # Errors
+/// When the store cannot be read or is damaged; the text says what is wrong.
+pub(crate) fn recover(below: &Below, partition: PartitionId) -> Result<Option<RestoredState>, String> {
+    let head = below.read.get(OWN, &head_key(partition)).map_err(|error| error.text)?;
+    let Some(head) = head else { return Ok(None) };
+    let (position, ballot, origins, head) =
+        decode(&head).map_err(|_| format!("the head of partition {partition} in the store is malformed"))?;
+    let tree = Tree::open(Arc::clone(&below.read), &head).map_err(|error| error.text)?;
+    Ok(Some(RestoredState { position, ballot, origins, tree }))
+}
+
+fn decode(head: &[u8]) -> Result<(Position, Ballot, Origins, Vec<u8>), Malformed> {
+    let mut r = Reader::from_slice(head);
+    if r.u8()? != VERSION {
+        return Err(Malformed);
+    }
+    let (position, ballot) = (r.position()?, r.ballot()?);
+    let origins = Origins::decode(&mut r)?;
+    let rest = r.bytes()?.to_vec();
+    r.finish()?;
+    Ok((position, ballot, origins, rest))
+}
