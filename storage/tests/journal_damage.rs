@@ -294,16 +294,19 @@ fn rot_of_the_last_frame_and_of_what_tells_of_it_gives_no_number_twice() {
 }
 
 #[test]
-fn a_power_cut_while_rot_is_put_on_record_gives_no_number_twice() {
-    // Ten blocks full of empty payloads: there is no more room for numbers in the blocks than was needed.
-    for (cut, seed) in (0..30).flat_map(|cut| (0..8).map(move |seed| (cut, seed))) {
+fn a_power_cut_while_rot_is_put_on_record_hides_nothing_and_gives_no_number_twice() {
+    // Ten blocks full of empty payloads: there is no more room for numbers in the blocks than was needed. Then the blocks
+    // at the end rot, as many as `rotten` says, the frame behind the record first.
+    let cuts = (0..30).flat_map(|cut| (0..8).map(move |seed| (cut, seed)));
+    for ((cut, seed), rotten) in cuts.flat_map(|cut| (1..12).map(move |rotten| (cut, rotten))) {
         let disk = TestDisk::default();
         build(&disk, &[vec![10]]);
         let (mut journal, _) = open(&disk);
         journal.prepare_next().unwrap();
         let numbers = journal.commit(&[[]; 10_000]).unwrap();
         drop(journal);
-        spoil(&disk, &disk.last_write(), 2, Rot::Bit, &mut Rng::new(1));
+        let lost = disk.last_write();
+        spoil(&disk, &lost, 2, Rot::Bit, &mut Rng::new(1));
         disk.cut_power_after(cut);
         let _ = Journal::open(disk.clone(), OPTIONS);
         disk.restart(&mut Rng::new(seed));
@@ -311,8 +314,17 @@ fn a_power_cut_while_rot_is_put_on_record_gives_no_number_twice() {
         assert!(recovered.next_number >= numbers.end, "{} after {cut} writes", recovered.next_number);
         let hole = vec![Damage { after: 1, before: recovered.next_number }];
         assert!(recovered.tail == Tail::Unprovable || recovered.damage == hole);
-        let (_, again) = open(&disk);
+        let (mut journal, again) = open(&disk);
         assert_eq!((again.damage, again.tail, again.next_number), (hole, Tail::Clean, recovered.next_number));
+        let given = journal.commit(&[[1]]).unwrap().start;
+        let last = disk.last_write();
+        assert_eq!((&last.name, last.offset), (&lost.name, lost.offset + lost.length));
+        for back in 0..rotten {
+            disk.rot(&last.name, |bytes| bytes[last.offset - back * BLOCK + 1000] ^= 1);
+        }
+        let (_, recovered) = open(&disk);
+        assert_eq!(recovered.tail, Tail::Unprovable, "{cut} {seed} {rotten}");
+        assert!(recovered.next_number > given);
     }
 }
 

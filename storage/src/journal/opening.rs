@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use super::block::{self, BLOCK_BYTES, FrameBuffer, FramePlace};
-use super::recovery::{Doubtful, Findings, LastFrame, Scan, Tail};
+use super::recovery::{Findings, LastFrame, Scan, Tail};
 use super::{
     BLANK_PREFIX, Closed, CommitError, Journal, JournalOptions, PREFIX, Preparation, RESERVED_BLOCKS, Recovered,
     Segment, blocks_of, segment_name,
@@ -183,18 +183,17 @@ impl<D: Disk> Journal<D> {
     /// Puts an unprovable tail on record: a frame without payloads over each doubtful block, so that each block leaves
     /// out the numbers that it can have held. False if there was no room: it stays unprovable until the first commit.
     ///
-    /// The last of these frames leaves out all the numbers. It is durable before the others are written: with the
-    /// others alone, a power cut would leave a hole that is too small.
+    /// From the last block to the first, each durable before the next: so a power cut leaves what was there, and behind
+    /// it records without a gap, the last of which leaves out all the numbers. In any other order either the numbers
+    /// could be too few, or an unwritten block could come to lie before records and pass for the journal's end.
     fn record(&mut self, findings: &Findings) -> io::Result<bool> {
         let count: u64 = findings.doubtful.iter().map(|doubtful| doubtful.positions.len() as u64).sum();
         let mut frame = self.next_frame + count;
         self.next_frame = frame;
-        let is_last = |doubtful: &Doubtful| doubtful.end_number() == self.next_number;
-        let mut last_is_durable = false;
-        if !findings.doubtful.last().is_some_and(is_last) {
+        if findings.doubtful.last().is_none_or(|doubtful| doubtful.end_number() != self.next_number) {
             // What is missing at the very end cannot be written over.
             match self.append::<&[u8]>(&[], RESERVED_BLOCKS) {
-                Ok(()) => last_is_durable = true,
+                Ok(()) => {}
                 Err(CommitError::Full | CommitError::TooLarge) => return Ok(false),
                 Err(CommitError::Broken(error)) => return Err(error),
             }
@@ -212,21 +211,12 @@ impl<D: Disk> Journal<D> {
             };
             for position in doubtful.positions.clone().rev() {
                 frame -= 1;
-                let place = FramePlace {
-                    sequence,
-                    position,
-                    frame,
-                    first_number: doubtful.number_behind(position),
-                    floor: self.floor,
-                };
+                let first_number = doubtful.number_behind(position);
+                let place = FramePlace { sequence, position, frame, first_number, floor: self.floor };
                 let bytes = self.buffer.encode::<&[u8]>(place, &[]);
                 file.write_at(u64::from(position) * BLOCK_BYTES as u64, bytes)?;
-                if !last_is_durable {
-                    file.sync()?;
-                    last_is_durable = true;
-                }
+                file.sync()?;
             }
-            file.sync()?;
         }
         Ok(true)
     }
