@@ -5,16 +5,18 @@
 mod common;
 
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 
 use rustix::process::Signal;
 use tempfile::tempdir;
 use wire::Value;
 
+use common::process::is_alive;
 use common::{
-    Client, Dev, applied, dev_command, eventually, failure, is_alive, random_base_port, signal, start_alone, wait_for,
-    wait_until,
+    Client, Dev, PATIENCE, applied, dev_command, eventually, failure, random_base_port, signal, start_alone, wait_for,
+    wait_for_end,
 };
 
 #[test]
@@ -41,7 +43,7 @@ fn a_killed_leader_costs_nothing_and_catches_up() {
     let leader = dev.leader();
     let alive = dev.nodes.iter().find(|node| node.name != leader.name).expect("there are three");
     signal(leader.pid, Signal::KILL);
-    assert!(wait_until(|| !is_alive(leader.pid)));
+    assert!(wait_for_end(leader.pid));
     for number in 0..100 {
         eventually(&alive.resp, &["SET", &format!("key:{number}"), "while it was dead"]);
     }
@@ -49,8 +51,9 @@ fn a_killed_leader_costs_nothing_and_catches_up() {
 
     let restarted = start_alone(&leader);
     let goal = applied(&alive.resp).expect("it answers");
-    wait_for("the restarted node's catching up", || applied(&leader.resp).filter(|&position| position >= goal));
+    // A read is answered when the node has caught up with all that was decided before it.
     assert_eq!(eventually(&leader.resp, &["GET", "key:99"]), Value::bulk("while it was dead"));
+    assert!(applied(&leader.resp) >= Some(goal));
     assert_eq!(eventually(&leader.resp, &["SET", "key", "again"]), Value::ok());
     drop(restarted);
 }
@@ -61,31 +64,35 @@ fn a_leader_that_is_told_to_stop_costs_no_failed_write() {
     let dev = Dev::start(folder.path(), &[]);
     let leader = dev.leader();
     let other = dev.nodes.iter().find(|node| node.name != leader.name).expect("there are three");
-    let (written, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    thread::scope(|scope| {
+    let done = AtomicBool::new(false);
+    let (tell, told) = mpsc::channel();
+    let (failed, last) = thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut client = Client::connect(&other.resp).expect("it listens");
-            let mut failed = Vec::new();
+            let (mut failed, mut number) = (Vec::new(), 0);
             while !done.load(Ordering::Relaxed) {
-                let number = written.load(Ordering::Relaxed).to_string();
-                let reply = client.call(&["SET", "counter", &number]).expect("the connection stays");
+                number += 1;
+                let reply = client.call(&["SET", "counter", &number.to_string()]).expect("the connection stays");
                 if reply != Value::ok() {
                     failed.push(reply);
                 }
-                written.fetch_add(1, Ordering::Relaxed);
+                let _ = tell.send(());
             }
-            failed
+            (failed, number)
         });
-        let reaches = |count| wait_until(|| written.load(Ordering::Relaxed) >= count);
-        assert!(reaches(50));
+        let writes = |count| (0..count).all(|_| told.recv_timeout(PATIENCE).is_ok());
+        let before = writes(50);
         signal(leader.pid, Signal::TERM);
-        assert!(wait_until(|| !is_alive(leader.pid)));
-        assert!(reaches(written.load(Ordering::Relaxed) + 50));
+        let ended = wait_for_end(leader.pid);
+        told.try_iter().for_each(drop);
+        let after = writes(50);
+        // Judged only now, so that the writer ends in any case.
         done.store(true, Ordering::Relaxed);
-        assert_eq!(writer.join().expect("the writer"), []);
+        assert!(before && ended && after, "{before} {ended} {after}");
+        writer.join().expect("the writer")
     });
-    let last = (written.load(Ordering::Relaxed) - 1).to_string();
-    assert_eq!(eventually(&other.resp, &["GET", "counter"]), Value::bulk(&last));
+    assert_eq!(failed, []);
+    assert_eq!(eventually(&other.resp, &["GET", "counter"]), Value::bulk(last.to_string()));
 }
 
 #[test]
@@ -94,7 +101,7 @@ fn no_child_outlives_a_killed_dev() {
     let mut dev = Dev::start(folder.path(), &[]);
     dev.child.kill().expect("it is ours");
     for node in &dev.nodes {
-        assert!(wait_until(|| !is_alive(node.pid)), "{} lives on", node.name);
+        assert!(wait_for_end(node.pid), "{} lives on", node.name);
     }
     // Nor one that was stopped by a signal that it cannot take.
     drop(dev);
@@ -102,7 +109,7 @@ fn no_child_outlives_a_killed_dev() {
     signal(dev.nodes[1].pid, Signal::STOP);
     dev.child.kill().expect("it is ours");
     for node in &dev.nodes {
-        assert!(wait_until(|| !is_alive(node.pid)), "{} lives on", node.name);
+        assert!(wait_for_end(node.pid), "{} lives on", node.name);
     }
 }
 
@@ -170,7 +177,7 @@ fn a_folder_belongs_to_one_dev_at_a_time() {
     let alone = start_alone(&node);
     eventually(&node.resp, &["PING"]);
     let said = refused(&["--nodes", "1", "--fresh"]);
-    assert!(said.contains("in use") && said.contains(&alone.0.id().to_string()), "{said}");
+    assert!(said.contains("in use") && said.contains(&alone.id().to_string()), "{said}");
     drop(alone);
     let said = refused(&["--nodes", "3"]);
     assert!(said.contains("--nodes 1"), "{said}");

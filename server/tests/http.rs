@@ -2,28 +2,25 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of processes has clocks and threads")]
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+mod common;
 
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use rustix::process::Signal;
 use serde_json::{Value as Json, json};
+use tempfile::{TempDir, tempdir};
+
+use common::{DICTUM, Dev, NodeInfo, PATIENCE, signal, wait_for};
 
 /// Three nodes, started by `dictum dev`, gone when dropped.
 struct Cluster {
-    dev: Child,
-    nodes: Vec<Node>,
-    _folder: tempfile::TempDir,
-}
-
-struct Node {
-    name: String,
-    pid: i32,
-    resp: String,
-    http: String,
+    dev: Dev,
+    _folder: TempDir,
 }
 
 struct Answer {
@@ -40,73 +37,19 @@ impl Answer {
 
 impl Cluster {
     fn start() -> Cluster {
-        loop {
-            let folder = tempfile::tempdir().expect("a temporary folder");
-            let mut dev = Command::new(env!("CARGO_BIN_EXE_dictum"))
-                .args(["dev", "--json", "--base-port", &free_base_port().to_string(), "--dir"])
-                .arg(folder.path().join("data"))
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("the binary starts");
-            let mut line = String::new();
-            let mut out = BufReader::new(dev.stdout.take().expect("a pipe"));
-            out.read_line(&mut line).expect("a line");
-            let Ok(ready) = serde_json::from_str::<Json>(&line) else {
-                // Somebody else took one of the ports in the meantime.
-                dev.wait().expect("dev ends");
-                continue;
-            };
-            let text = |node: &Json, field: &str| node[field].as_str().expect("a text").to_owned();
-            let nodes = ready["nodes"].as_array().expect("nodes");
-            let nodes = nodes
-                .iter()
-                .map(|node| Node {
-                    name: text(node, "name"),
-                    pid: i32::try_from(node["pid"].as_i64().expect("a number")).expect("a process id"),
-                    resp: text(node, "resp"),
-                    http: text(node, "http"),
-                })
-                .collect();
-            return Cluster { dev, nodes, _folder: folder };
-        }
+        let folder = tempdir().expect("a temporary folder");
+        Cluster { dev: Dev::start(folder.path(), &[]), _folder: folder }
     }
 
     fn ask(&self, node: usize, line: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-        ask(&self.nodes[node].http, line, headers, body).expect("an answer")
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        signal(i32::try_from(self.dev.id()).expect("a process id"), rustix::process::Signal::TERM);
-        let _ = self.dev.wait();
-    }
-}
-
-fn signal(pid: i32, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(pid).expect("a process id");
-    // It may be gone already.
-    let _ = rustix::process::kill_process(pid, signal);
-}
-
-/// A base port whose nine ports could be bound just now.
-fn free_base_port() -> u16 {
-    loop {
-        let first = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let base = first.local_addr().expect("an address").port();
-        let all = (0..3u16).flat_map(|kind| (0..3u16).map(move |node| kind * 1000 + node)).skip(1);
-        let free =
-            |offset: u16| base.checked_add(offset).is_some_and(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-        if all.into_iter().all(free) {
-            return base;
-        }
+        ask(&self.dev.nodes[node].http, line, headers, body).expect("an answer")
     }
 }
 
 /// One request on a connection of its own.
 fn ask(address: &str, line: &str, headers: &[(&str, &str)], body: &[u8]) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut request =
         format!("{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
@@ -147,14 +90,6 @@ fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn what_one_node_is_told_every_node_knows() {
     let cluster = Cluster::start();
@@ -181,7 +116,7 @@ fn what_one_node_is_told_every_node_knows() {
     assert_eq!(cluster.ask(0, "GET /v1/keys/o", &[], b"").body, b"later");
     // A deadline is kept.
     assert_eq!(cluster.ask(0, "PUT /v1/keys/t?ttl_ms=50", &[], b"v").status, 204);
-    until("the deadline", || cluster.ask(1, "GET /v1/keys/t", &[], b"").status == 404);
+    wait_for("the deadline", || (cluster.ask(1, "GET /v1/keys/t", &[], b"").status == 404).then_some(()));
     assert_eq!(cluster.ask(0, "DELETE /v1/keys/k", &[], b"").status, 204);
     assert_eq!(cluster.ask(1, "GET /getValue?key=k", &[], b"").status, 404);
 }
@@ -194,7 +129,7 @@ fn large_values_and_whole_dictionaries() {
     assert_eq!(cluster.ask(1, "GET /v1/keys/large", &[], b"").body, large);
     assert_eq!(cluster.ask(0, "PUT /v1/keys/large", &[], &vec![0; 16 * 1024 * 1024]).status, 204);
     let declared = [("X-Filler", "")];
-    let refused = ask(&cluster.nodes[0].http, "PUT /v1/keys/large", &declared, &vec![0; 16 * 1024 * 1024 + 1]);
+    let refused = ask(&cluster.dev.nodes[0].http, "PUT /v1/keys/large", &declared, &vec![0; 16 * 1024 * 1024 + 1]);
     // The server answers before all is sent; the rest may then be refused by the socket.
     assert!(refused.is_err() || refused.is_ok_and(|answer| answer.status == 413));
     assert_eq!(cluster.ask(0, "DELETE /v1/keys/large", &[], b"").status, 204);
@@ -217,11 +152,12 @@ fn status_and_metrics_are_real() {
     let status = cluster.ask(1, "GET /v1/status", &[], b"").json();
     assert_eq!((&status["node"], &status["cluster"]), (&json!("n2"), &json!(["n1", "n2", "n3"])));
     let leader = status["leader"].as_str().expect("a leader");
-    assert!(cluster.nodes.iter().any(|node| node.name == leader));
-    until("every node's position", || {
+    assert!(cluster.dev.nodes.iter().any(|node| node.name == leader));
+    wait_for("every node's position", || {
         let status = cluster.ask(1, "GET /v1/status", &[], b"").json();
         let nodes = status["nodes"].as_array().expect("nodes").clone();
-        nodes.iter().all(|node| node["up"] == json!(true) && node["applied"].as_u64() >= Some(10))
+        let known = nodes.iter().all(|node| node["up"] == json!(true) && node["applied"].as_u64() >= Some(10));
+        known.then_some(())
     });
     let metrics = || String::from_utf8(cluster.ask(1, "GET /metrics", &[], b"").body).expect("text");
     let figure = |name: &str| -> f64 {
@@ -229,15 +165,15 @@ fn status_and_metrics_are_real() {
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("{name} is missing in\n{metrics}")).parse().expect("a number")
     };
-    until("the last key on this node", || figure("dictum_keys") >= 10.0);
+    // Answered when this node has all that was decided before.
+    assert_eq!(cluster.ask(1, "GET /v1/keys/9", &[], b"").status, 200);
+    assert!(figure("dictum_keys") >= 10.0);
     assert_eq!(figure("dictum_has_leader"), 1.0);
     assert!(figure("dictum_commands_total") > 0.0);
     assert_eq!(figure("dictum_http_requests_total{method=\"GET\",route=\"/v1/status\",status=\"200\"}").min(2.0), 2.0);
     // The command line sees the same.
-    let table = Command::new(env!("CARGO_BIN_EXE_dictum"))
-        .args(["status", "--at", &cluster.nodes[2].resp])
-        .output()
-        .expect("the binary starts");
+    let table =
+        Command::new(DICTUM).args(["status", "--at", &cluster.dev.nodes[2].resp]).output().expect("the binary starts");
     assert!(table.status.success());
     assert!(String::from_utf8_lossy(&table.stdout).contains("3 of 3 nodes up"));
 }
@@ -248,37 +184,46 @@ fn status_and_metrics_are_real() {
 fn a_killed_leader_loses_nothing_that_was_confirmed() {
     let cluster = Cluster::start();
     let leader = cluster.ask(0, "GET /v1/status", &[], b"").json()["leader"].clone();
-    let (dead, alive): (Vec<&Node>, Vec<&Node>) = cluster.nodes.iter().partition(|node| leader == json!(node.name));
-    let (dead, alive) = (dead[0], alive);
-    let confirmed = Arc::new(AtomicU64::new(0));
-    let writers: Vec<_> = alive
-        .iter()
-        .map(|node| {
-            let (address, name, confirmed) = (node.http.clone(), node.name.clone(), Arc::clone(&confirmed));
-            std::thread::spawn(move || {
-                let mut mine = Vec::new();
-                let mut number = 0;
-                // Long enough to be writing before, during and after the change of leader.
-                while confirmed.load(Ordering::Relaxed) < 1000 {
-                    let key = format!("{name}:{number}");
-                    match ask(&address, &format!("PUT /v1/keys/{key}"), &[], key.as_bytes()) {
-                        Ok(answer) if answer.status == 204 => {
-                            mine.push(key);
-                            confirmed.fetch_add(1, Ordering::Relaxed);
-                        }
-                        Ok(answer) => assert!(matches!(answer.status, 503 | 504), "{}", answer.status),
-                        Err(error) => panic!("{error}"),
-                    }
-                    number += 1;
+    let (dead, alive): (Vec<&NodeInfo>, Vec<&NodeInfo>) =
+        cluster.dev.nodes.iter().partition(|node| leader == json!(node.name));
+    let (tell, confirmed) = mpsc::channel();
+    let enough = AtomicBool::new(false);
+    let write = |node: &NodeInfo, tell: &mpsc::Sender<()>| {
+        let mut mine = Vec::new();
+        let mut number = 0;
+        while !enough.load(Ordering::Relaxed) {
+            let key = format!("{}:{number}", node.name);
+            let answer = ask(&node.http, &format!("PUT /v1/keys/{key}"), &[], key.as_bytes());
+            match answer.expect("the connection stays") {
+                Answer { status: 204, .. } => {
+                    mine.push(key);
+                    let _ = tell.send(());
                 }
-                mine
+                answer => assert!(matches!(answer.status, 503 | 504), "{}", answer.status),
+            }
+            number += 1;
+        }
+        mine
+    };
+    let written: Vec<String> = std::thread::scope(|scope| {
+        let writers: Vec<_> = alive
+            .iter()
+            .map(|node| {
+                let (node, tell, write) = (*node, tell.clone(), &write);
+                scope.spawn(move || write(node, &tell))
             })
-        })
-        .collect();
-    until("the first writes", || confirmed.load(Ordering::Relaxed) >= 300);
-    signal(dead.pid, rustix::process::Signal::KILL);
-    let written: Vec<String> = writers.into_iter().flat_map(|writer| writer.join().expect("a good writer")).collect();
-    until("another leader", || ask(&alive[0].http, "GET /readyz", &[], b"").is_ok_and(|answer| answer.status == 200));
+            .collect();
+        // Writing goes on before, during and after the change of leader.
+        let confirms = |count| (0..count).all(|_| confirmed.recv_timeout(PATIENCE).is_ok());
+        let before = confirms(300);
+        signal(dead[0].pid, Signal::KILL);
+        let after = confirms(700);
+        // Judged only now, so that the writers end in any case.
+        enough.store(true, Ordering::Relaxed);
+        assert!(before && after, "{before} {after}");
+        writers.into_iter().flat_map(|writer| writer.join().expect("a good writer")).collect()
+    });
+    wait_for("another leader", || (ask(&alive[0].http, "GET /readyz", &[], b"").ok()?.status == 200).then_some(()));
     let all = ask(&alive[1].http, "GET /getDictionary", &[], b"").expect("an answer").json();
     for key in &written {
         assert_eq!(all[key], json!(key));

@@ -9,15 +9,15 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
 use tempfile::tempdir;
 use wire::Value;
 
-use common::{Client, Guarded, dictum, eventually, failure, free_port, signal, wait_for, wait_until};
+use common::process::Process;
+use common::{Client, dictum, eventually, failure, free_port, wait_for};
 
 /// A cluster of one on free ports.
 struct Alone {
-    process: Guarded,
+    process: Process,
     resp: String,
 }
 
@@ -34,26 +34,17 @@ impl Alone {
     fn start(dir: &Path, more: &[&str]) -> Alone {
         wait_for("a node", || {
             let ports = [free_port(), free_port(), free_port()];
-            let mut process = Guarded(start_command(dir, ports, more).spawn().expect("it can be started"));
-            let resp = format!("127.0.0.1:{}", ports[0]);
-            let mut ended = false;
-            let answers = wait_until(|| {
-                ended = process.0.try_wait().expect("our child").is_some();
-                ended || Client::connect(&resp).and_then(|mut client| client.call(&["PING"])).is_ok()
-            });
-            // Another test may have been quicker to take a port.
-            (answers && !ended).then_some(Alone { process, resp })
+            match Process::start(start_command(dir, ports, more)) {
+                Ok(process) => Some(Alone { process, resp: format!("127.0.0.1:{}", ports[0]) }),
+                // Another test may have been quicker to take a port.
+                Err(reason) if reason.contains("is in use by another process; stop") => None,
+                Err(reason) => panic!("it has ended: {reason}"),
+            }
         })
     }
 
-    fn stop(mut self) {
-        signal(self.process.0.id(), Signal::TERM);
-        let mut status = None;
-        assert!(wait_until(|| {
-            status = self.process.0.try_wait().expect("our child");
-            status.is_some()
-        }));
-        assert!(status.is_some_and(|status| status.success()));
+    fn stop(self) {
+        assert!(self.process.stop(), "it ends well");
     }
 }
 
@@ -90,7 +81,11 @@ fn a_snapshot_replaces_the_log_and_is_found_again() {
         let names = names.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with("snapshot-") && !name.ends_with(".tmp")).count()
     };
-    assert!(wait_until(|| snapshots() > 0));
+    // Written beside other work, so there has to be some.
+    wait_for("a snapshot", || {
+        client.call(&["SET", "key:0", &value]).expect("a reply");
+        (snapshots() > 0).then_some(())
+    });
     assert!(snapshots() <= 3, "old ones are removed");
     drop(node);
     let node = Alone::start(folder.path(), &more);
@@ -146,11 +141,11 @@ fn one_client_too_many_is_told_so() {
     let folder = tempdir().expect("a temporary folder");
     let node = Alone::start(folder.path(), &["--maxclients", "2"]);
     let mut clients = Vec::new();
-    wait_until(|| {
+    wait_for("two that are let in", || {
         // Those that have only just gone count until the loop has seen it.
         clients.retain_mut(|client: &mut Client| client.call(&["PING"]).is_ok_and(|reply| reply.as_error().is_none()));
         clients.extend(Client::connect(&node.resp));
-        clients.len() > 2
+        (clients.len() > 2).then_some(())
     });
     let mut third = clients.pop().expect("three connected");
     let refused = third.receive().expect("a reply");

@@ -1,21 +1,27 @@
-//! What the process tests share: free ports, a cluster under `dictum dev`, a client, waiting for conditions.
+//! What the process tests share: free ports, nodes, a cluster under `dictum dev`, a client, waiting for conditions.
 //!
-//! Nothing here sleeps for a fixed time and hopes: everything waits for a condition, with a generous end.
+//! Nothing here sleeps: everything waits for a condition, with a generous end, and is woken by what brings it about: a
+//! line of a log, the end of a process, the answer of a node that answers when it can.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of real processes take real time")]
+
+pub mod bell;
+pub mod process;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde::Deserialize;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
+
+use process::Process;
+pub use process::{signal, wait_for_end};
 
 /// How long anything may take before a test gives up: far more than it should, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -113,9 +119,11 @@ impl Dev {
         self.nodes.iter().find(|node| node.name == name).expect("a node of this cluster")
     }
 
-    /// Who leads, as all the given nodes agree.
+    /// Who leads, as the first node says.
     pub fn leader(&self) -> NodeInfo {
         wait_for("a leader", || {
+            // Answered when there is one.
+            eventually(&self.nodes[0].resp, &["GET", "leader"]);
             let status = status(&self.nodes[0].resp)?;
             Some(self.node(status.get("leader")?.as_str()?).clone())
         })
@@ -125,29 +133,18 @@ impl Dev {
 impl Drop for Dev {
     fn drop(&mut self) {
         signal(self.child.id(), Signal::TERM);
-        let ended = wait_until(|| self.child.try_wait().expect("our child").is_some());
-        if !ended {
+        if !wait_for_end(self.child.id()) {
             let _ = self.child.kill();
-            let _ = self.child.wait();
         }
+        let _ = self.child.wait();
     }
 }
 
-/// A child that is killed when dropped.
-pub struct Guarded(pub Child);
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Runs a node's own start command.
-pub fn start_alone(node: &NodeInfo) -> Guarded {
+/// Runs a node's own start command until it listens.
+pub fn start_alone(node: &NodeInfo) -> Process {
     let mut command = Command::new(&node.start[0]);
-    command.args(&node.start[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    Guarded(command.spawn().expect("it can be started"))
+    command.args(&node.start[1..]);
+    Process::start(command).unwrap_or_else(|reason| panic!("{} has ended: {reason}", node.name))
 }
 
 /// Runs a command to its end.
@@ -163,42 +160,15 @@ pub fn failure(command: Command) -> String {
     text
 }
 
-pub fn signal(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");
-    let _ = kill_process(pid, signal);
-}
-
-/// Whether a process still runs. One that has ended, with all its threads, and waits to be reaped does not.
-pub fn is_alive(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
-    // The first thread may be gone while another still holds files and locks.
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-    !matches!(state, Some('Z' | 'X') | None) || threads > 1
-}
-
-/// Looks until the condition holds; false if it never does.
-pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
+/// Looks until there is something. A look waits by itself: it asks a node, runs a program, or draws something new.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
-        if condition() {
-            return true;
+        if let Some(found) = look() {
+            return found;
         }
-        if Instant::now() >= end {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(5));
+        assert!(Instant::now() < end, "{what} did not come");
     }
-}
-
-/// Looks until there is something.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let mut found = None;
-    wait_until(|| {
-        found = look();
-        found.is_some()
-    });
-    found.unwrap_or_else(|| panic!("{what} did not come"))
 }
 
 /// A small RESP client.
@@ -244,11 +214,12 @@ impl Client {
     }
 }
 
-/// One command on a connection of its own, repeated until it succeeds.
+/// One command on connections of its own to a node that listens, repeated until it succeeds. A node that cannot yet carry
+/// it out says so after some seconds, not at once.
 pub fn eventually(address: &str, words: &[&str]) -> Value {
     wait_for(&format!("an answer to {words:?} from {address}"), || {
-        let reply = Client::connect(address).and_then(|mut client| client.call(words)).ok()?;
-        reply.as_error().is_none().then_some(reply)
+        let mut client = Client::connect(address).expect("it listens");
+        client.call(words).ok().filter(|reply| reply.as_error().is_none())
     })
 }
 

@@ -2,22 +2,19 @@
 //!
 //! - **Ports.** A node keeps its ports while it is dead, and other tests look for free ones meanwhile. A cluster takes ports
 //!   that end in digits which no other test here uses, and holds the UDP port of the same ten against its likes.
-//! - **Ends.** A node is bound to this process as one of `dictum dev` is to that (server/src/parent.rs): it dies with it,
-//!   however that ends. The kernel counts from the *thread* that has started it, so a cluster stays in its test's thread.
+//! - **Ends.** A node dies with this process; see common/process.rs.
 
-use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::bell::Bell;
-use crate::common::{Client, dictum, random_base_port, signal, status};
+use crate::common::bell::Bell;
+use crate::common::process::Process;
+use crate::common::{Client, dictum, random_base_port, status};
 
 /// Nodes of a cluster.
 pub const NODES: usize = 3;
@@ -26,33 +23,6 @@ const RESP_DIGITS: [u16; NODES] = [3, 4, 6];
 const PEER_DIGITS: [u16; NODES] = [7, 8, 9];
 /// Lines of each node's log that a failed test shows.
 const LOG_LINES_SHOWN: usize = 25;
-
-/// What a node has written on standard error, over all its runs.
-#[derive(Default)]
-struct Log(Mutex<Vec<String>>);
-
-impl Log {
-    fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// A run of a node.
-struct Process {
-    /// Its standard input is the other half of the agreement: it is never written to, and closed with this.
-    child: Child,
-    /// How many lines the log had before this run.
-    log_start: usize,
-    /// Whether standard error was closed, which only the end of the process does.
-    ended: Arc<AtomicBool>,
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A node, running or not.
 pub struct Node {
@@ -63,44 +33,23 @@ pub struct Node {
     pub dir: PathBuf,
     arguments: Vec<String>,
     process: Option<Process>,
-    log: Arc<Log>,
+    /// What its earlier runs have logged.
+    earlier: Vec<String>,
 }
 
 impl Node {
     fn run(&mut self, bell: &Arc<Bell>) {
         assert!(self.process.is_none(), "{} runs already", self.name);
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        let mut command = dictum(&arguments);
-        command.env("DICTUM_DEV_PARENT", std::process::id().to_string());
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("dictum can be started");
-        let errors = BufReader::new(child.stderr.take().expect("a pipe"));
-        let (ended, log_start) = (Arc::new(AtomicBool::new(false)), self.log.lines().len());
-        let (log, bell, flag) = (Arc::clone(&self.log), Arc::clone(bell), Arc::clone(&ended));
-        // Ends with the process.
-        thread::spawn(move || {
-            for line in errors.lines().map_while(Result::ok) {
-                log.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-                bell.ring();
-            }
-            flag.store(true, Ordering::SeqCst);
-            bell.ring();
-        });
-        self.process = Some(Process { child, log_start, ended });
+        self.process = Some(Process::spawn(dictum(&arguments), bell));
     }
 
-    /// What it has written since it was started last.
-    fn lines(&self) -> Vec<String> {
-        let start = self.process.as_ref().map_or(0, |process| process.log_start);
-        self.log.lines().split_off(start)
+    fn process(&self) -> &Process {
+        self.process.as_ref().expect("it runs")
     }
 
     fn has_ended(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| process.ended.load(Ordering::SeqCst))
-    }
-
-    fn has_said(&self, text: &str) -> bool {
-        self.lines().iter().any(|line| line.contains(text))
+        self.process.as_ref().is_some_and(Process::has_ended)
     }
 }
 
@@ -137,18 +86,19 @@ impl Cluster {
             let arguments = ["start", "--node", &name, "--cluster", &members, "--resp", &resp, "--http", "127.0.0.1:0"];
             let arguments = [&arguments[..], &["--dir", dir_text], more].concat();
             let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-            Node { name, resp, dir, arguments, process: None, log: Arc::default() }
+            Node { name, resp, dir, arguments, process: None, earlier: Vec::new() }
         };
         let nodes = (0..NODES).map(node).collect();
         let mut cluster = Cluster { nodes, bell: Arc::clone(bell), _folder: folder, _ports: ports };
         for node in &mut cluster.nodes {
             node.run(bell);
         }
-        let runs = |node: &Node| node.has_said(" runs: RESP");
         bell.wait_for("the start of all nodes", || {
-            cluster.nodes.iter().all(|node| runs(node) || node.has_ended()).then_some(())
+            cluster.nodes.iter().all(|node| node.process().listens() || node.has_ended()).then_some(())
         });
-        let taken = cluster.nodes.iter().any(|node| node.has_ended() && node.has_said("is in use by another process"));
+        let lacks_port =
+            |node: &Node| node.has_ended() && node.process().has_said("is in use by another process; stop");
+        let taken = cluster.nodes.iter().any(lacks_port);
         (!taken).then_some(cluster)
     }
 
@@ -201,12 +151,11 @@ impl Cluster {
     /// Ends nodes as the power does.
     pub fn kill(&mut self, indices: &[usize]) {
         for &index in indices {
-            let process = self.nodes[index].process.as_mut().expect("it runs");
-            process.child.kill().expect("it is ours");
+            self.nodes[index].process().send(Signal::KILL);
         }
         for &index in indices {
-            // Waits for its end.
-            self.nodes[index].process = None;
+            let node = &mut self.nodes[index];
+            node.earlier.extend(node.process.take().expect("it ran").kill());
         }
     }
 
@@ -217,7 +166,7 @@ impl Cluster {
         }
         for &index in indices {
             let node = &self.nodes[index];
-            self.wait_for(&format!("the start of {}", node.name), || node.has_said(" runs: RESP").then_some(()));
+            self.wait_for(&format!("the start of {}", node.name), || node.process().listens().then_some(()));
         }
     }
 
@@ -238,8 +187,7 @@ impl Cluster {
 
     /// Freezes a node, or lets it go on.
     pub fn send(&self, index: usize, what: Signal) {
-        let process = self.nodes[index].process.as_ref().expect("it runs");
-        signal(process.child.id(), what);
+        self.nodes[index].process().send(what);
     }
 }
 
@@ -247,7 +195,8 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         if thread::panicking() {
             for node in &self.nodes {
-                let lines = node.log.lines();
+                let now = node.process.as_ref().map(Process::lines).unwrap_or_default();
+                let lines = [&node.earlier[..], &now].concat();
                 eprintln!("--- the end of {}'s log", node.name);
                 lines.iter().skip(lines.len().saturating_sub(LOG_LINES_SHOWN)).for_each(|line| eprintln!("{line}"));
             }

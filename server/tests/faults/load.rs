@@ -15,9 +15,9 @@ use base::Rng;
 use sim::history::{Command, Op, Operation, Outcome, Reply, text_of};
 use wire::{Value, encode_command};
 
-use super::bell::Bell;
 use super::cluster::Cluster;
 use crate::common::Client;
+use crate::common::bell::Bell;
 
 /// Connections at once.
 pub const CLIENTS: usize = 12;

@@ -11,7 +11,6 @@
     reason = "tests of real processes have clocks, threads and files"
 )]
 
-mod bell;
 mod cluster;
 #[path = "../common/mod.rs"]
 mod common;

@@ -3,12 +3,12 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::common::PATIENCE;
+use super::PATIENCE;
 
 /// What a node's status says changes without anybody's ringing; so a waiting one looks again after this, too.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Rung at every line of a node's log, every end of a node, and every end of an operation of the load.
+/// Rung when something has happened: a node has logged a line or ended, an operation of a load is over.
 #[derive(Default)]
 pub struct Bell {
     rings: Mutex<u64>,
