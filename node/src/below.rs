@@ -25,7 +25,7 @@ const VERSION: u8 = 1;
 pub struct Below {
     /// Reads what the owner has applied.
     pub read: Arc<dyn OrderedRead>,
-    /// From this number on no space was ever used.
+    /// From this number on the store has no space.
     pub next_space: u64,
 }
 

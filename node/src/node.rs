@@ -8,6 +8,7 @@ mod peers;
 use std::collections::{BTreeMap, VecDeque};
 
 use base::limits::HASH_SLOTS;
+use base::ordered::Space;
 use base::{Ballot, BucketId, NodeId, Now, PartitionId, Position, Rng, Time};
 use paxos::{Input as Step, Replica, RoleName};
 use wire::RequestLimits;
@@ -318,6 +319,14 @@ impl Node {
             first: replica.log().first(),
             votes: replica.role() != RoleName::Recovering,
         }
+    }
+
+    /// The spaces of the store below that this node needs; all others may be dropped before its first turn.
+    #[must_use]
+    pub fn spaces(&self) -> Vec<Space> {
+        let mut spaces = self.partition.tree.spaces();
+        spaces.push(crate::below::OWN);
+        spaces
     }
 
     /// A digest of the default partition's whole state at [`Progress::applied`]: equal on all replicas.

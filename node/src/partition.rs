@@ -128,11 +128,14 @@ impl Partition {
     }
 
     /// The state goes into this store from now on, unless it came from there. `given_up`: spaces of a state that is of no use.
-    pub(crate) fn put_over(&mut self, below: Below, given_up: Vec<Space>) {
+    pub(crate) fn put_over(&mut self, mut below: Below, given_up: Vec<Space>) {
         if !self.tree.has_store() {
             self.tree = std::mem::take(&mut self.tree).over(Arc::clone(&below.read));
         }
         self.tree.give_up(given_up);
+        // A space may have a name and nothing in it, and then the store does not know it.
+        let named = self.tree.spaces().into_iter().map(|space| space.0 + 1).max();
+        below.next_space = below.next_space.max(named.unwrap_or_default());
         self.below = Some(below);
     }
 

@@ -302,6 +302,9 @@ pub struct Chaos {
     pub commit_here: u64,
     /// Bytes of log per snapshot, for the nodes' configuration.
     pub log_bytes_per_snapshot: u64,
+    /// The state is in a store below, which is brought up to date after so many bytes of log; else in memory, with snapshots of all
+    /// of it in files.
+    pub uses_store: bool,
     /// Entries of log kept behind a snapshot, for the nodes' configuration.
     pub log_entries_kept: u64,
     /// Bytes of a journal segment.
@@ -387,6 +390,7 @@ impl Chaos {
             sync_jitter: disk.between(50_000, 2 * MS),
             sync_slow,
             commit_here,
+            uses_store: later_rng.chance(2, 3),
             // Small on purpose: snapshots, truncation and catch-up beyond the log have to happen in seconds.
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),

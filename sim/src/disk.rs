@@ -9,12 +9,14 @@
 //!   everything after it fails. So crashes happen between and within any two writes of the shipping code.
 
 mod operations;
+mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::Rng;
+use storage::MemoryStore;
 
 /// The unit that is written whole or not at all.
 const BLOCK_BYTES: usize = 4096;
@@ -48,6 +50,7 @@ struct Folder {
     blown: bool,
     sync_fails: bool,
     full: bool,
+    store: MemoryStore,
     rng: Rng,
     counts: Counts,
 }
@@ -82,6 +85,8 @@ pub struct Counts {
     pub blocks_lost: u64,
     /// Creations, renamings and removals that a power cut took back.
     pub names_lost: u64,
+    /// Batches of the store that a power cut took back.
+    pub batches_lost: u64,
     /// Operations refused because the disk was full.
     pub refused_full: u64,
     /// Reads that failed because of an unreadable block.
@@ -105,6 +110,7 @@ impl SimDisk {
             blown: false,
             sync_fails: false,
             full: false,
+            store: MemoryStore::new(),
             rng: Rng::new(seed),
             counts: Counts::default(),
         };
@@ -142,7 +148,9 @@ impl SimDisk {
 
     /// From now on there is no room for anything new (`true`), or there is again.
     pub fn set_full(&self, full: bool) {
-        lock(&self.folder).full = full;
+        let mut folder = lock(&self.folder);
+        folder.full = full;
+        folder.store.set_full(full);
     }
 
     /// Takes back what was not synced: each block, each length and each change of names on its own.
@@ -152,6 +160,10 @@ impl SimDisk {
         // Half of the time all changes of names up to some moment survive, else any of them.
         let unsynced = std::mem::take(&mut folder.unsynced);
         let in_order = folder.rng.chance(1, 2);
+        if folder.store.unsynced() > 0 {
+            folder.counts.batches_lost += folder.store.crash(&mut folder.rng) as u64;
+            folder.store.set_full(folder.full);
+        }
         let survivors = folder.rng.below(unsynced.len() as u64 + 1) as usize;
         for (index, change) in unsynced.into_iter().enumerate() {
             let survives = if in_order { index < survivors } else { folder.rng.chance(1, 2) };
@@ -185,6 +197,9 @@ impl SimDisk {
         folder.names.retain(|name, _| !goes(name));
         folder.durable.retain(|name, _| !goes(name));
         folder.unsynced.clear();
+        if goes("store") {
+            folder.store.retain_spaces(&[]);
+        }
     }
 
     /// Flips a bit in one written block of one file that `may_rot` admits. Answers which, if there was any.

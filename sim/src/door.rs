@@ -1,6 +1,7 @@
 //! The door that the simulator knocks at: that of the shipping node. A trait only so that the simulator's own tests
 //! can put something smaller behind it.
 
+use base::ordered::Space;
 use base::{Ballot, NodeId, Now, Position};
 use node::{Config, Input, Outbox, Progress, Recovered};
 
@@ -21,6 +22,8 @@ pub trait Door: Sized {
     fn state_digest(&self) -> u64;
     /// The checksum of a decided entry.
     fn decided_entry_digest(&self, position: Position) -> Option<u64>;
+    /// The spaces of the store below that it needs.
+    fn spaces(&self) -> Vec<Space>;
     /// Rare branches reached since the last call.
     fn take_probes(&mut self) -> Vec<(&'static str, u64)>;
 }
@@ -48,6 +51,10 @@ impl Door for node::Node {
 
     fn decided_entry_digest(&self, position: Position) -> Option<u64> {
         node::Node::decided_entry_digest(self, position)
+    }
+
+    fn spaces(&self) -> Vec<Space> {
+        node::Node::spaces(self)
     }
 
     fn take_probes(&mut self) -> Vec<(&'static str, u64)> {

@@ -8,7 +8,7 @@ use std::io;
 
 use base::{BucketId, NodeId, PartitionId, Position};
 use bytes::Bytes;
-use node::{ConnectionId, Input, JournalWrite, Outbox, SnapshotJob};
+use node::{ConnectionId, FlushJob, Image, Input, JournalWrite, Outbox, SnapshotContent, SnapshotJob};
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
 };
@@ -96,10 +96,58 @@ pub struct Running<N> {
     snapshot: Option<SnapshotTask>,
 }
 
+/// A state on its way to disk.
 #[derive(Debug)]
 struct SnapshotTask {
-    job: SnapshotJob,
-    writer: Option<SnapshotWriter<SimDisk>>,
+    position: Position,
+    stage: Stage,
+}
+
+/// What is done next of it.
+#[derive(Debug)]
+enum Stage {
+    Create { header: Bytes, image: Box<Image> },
+    Write { writer: SnapshotWriter<SimDisk>, image: Box<Image> },
+    Apply(Box<FlushJob>),
+    Sync,
+}
+
+impl SnapshotTask {
+    fn new(job: SnapshotJob) -> SnapshotTask {
+        let stage = match job.content {
+            SnapshotContent::File { header, image } => Stage::Create { header, image },
+            SnapshotContent::Store(flush) => Stage::Apply(flush),
+        };
+        SnapshotTask { position: job.position, stage }
+    }
+
+    /// Does the next part. None when that was the last.
+    fn go_on(self, disk: &SimDisk) -> io::Result<Option<SnapshotTask>> {
+        let position = self.position;
+        let next = match self.stage {
+            Stage::Create { header, image } => {
+                let id = SnapshotId { partition: PartitionId { bucket: BucketId(0), index: 0 }, position };
+                Stage::Write { writer: SnapshotWriter::create(disk, id, &header)?, image }
+            }
+            Stage::Write { mut writer, mut image } => {
+                let mut block = Vec::new();
+                if !image.next_block(&mut block) {
+                    writer.finish()?;
+                    // Best effort, as in the server; unless it is this that the process dies of.
+                    let _ = remove_old(disk);
+                    return Ok(None);
+                }
+                writer.append(&block)?;
+                Stage::Write { writer, image }
+            }
+            Stage::Apply(flush) => {
+                disk.apply_to_store(&flush.into_batch())?;
+                Stage::Sync
+            }
+            Stage::Sync => return disk.sync_store().map(|()| None),
+        };
+        Ok(Some(SnapshotTask { position, stage: next }))
+    }
 }
 
 /// What became of the commit under way.
@@ -155,7 +203,7 @@ impl<N: Door> Running<N> {
         self.discard_before = self.discard_before.max(self.outbox.discard_journal_before.take());
         match self.outbox.save_snapshot.take() {
             Some(job) => {
-                self.snapshot = Some(SnapshotTask { job, writer: None });
+                self.snapshot = Some(SnapshotTask::new(job));
                 true
             }
             None => false,
@@ -247,28 +295,11 @@ impl<N: Door> Running<N> {
     /// # Errors
     /// When the process dies of it.
     pub fn write_snapshot(&mut self, disk: &SimDisk) -> Result<bool, Death> {
-        let Some(mut task) = self.snapshot.take() else { return Ok(false) };
-        let position = task.job.position;
-        let partition = PartitionId { bucket: BucketId(0), index: 0 };
-        let id = SnapshotId { partition, position };
-        let mut block = Vec::new();
-        let written = match task.writer.take() {
-            None => SnapshotWriter::create(disk, id, &task.job.header).map(Some),
-            Some(mut writer) => {
-                if task.job.image.next_block(&mut block) {
-                    writer.append(&block).map(|()| Some(writer))
-                } else {
-                    writer.finish().map(|()| {
-                        // Best effort, as in the server; unless it is this that the process dies of.
-                        let _ = remove_old(disk);
-                        None
-                    })
-                }
-            }
-        };
+        let Some(task) = self.snapshot.take() else { return Ok(false) };
+        let position = task.position;
+        let written = task.go_on(disk);
         match written {
-            Ok(Some(writer)) => {
-                task.writer = Some(writer);
+            Ok(Some(task)) => {
                 self.snapshot = Some(task);
                 Ok(true)
             }

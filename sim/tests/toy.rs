@@ -138,6 +138,10 @@ impl Toy {
 }
 
 impl Door for Toy {
+    fn spaces(&self) -> Vec<base::ordered::Space> {
+        Vec::new()
+    }
+
     fn start(config: Config, recovered: Recovered, now: Now, _: &mut Outbox) -> Result<Toy, String> {
         let mut toy = Toy {
             tree: Tree::new(),

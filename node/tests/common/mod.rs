@@ -38,7 +38,7 @@ fn blank(incarnation: u64) -> Recovered {
         floor: 1,
         fresh: true,
     };
-    Recovered { incarnation, journal, snapshot: None, snapshot_damaged: false }
+    Recovered { incarnation, journal, snapshot: None, snapshot_damaged: false, store: None }
 }
 
 /// All nodes, and what was said to the client of each.

@@ -48,7 +48,7 @@ impl<N: Door> Cluster<N> {
             return;
         }
         let config = self.config(node);
-        let segment = self.chaos.segment_bytes;
+        let (segment, uses_store) = (self.chaos.segment_bytes, self.chaos.uses_store);
         let options = JournalOptions { first_segment_bytes: 64 << 10, segment_bytes: segment, free_segments_max: 2 };
         let mut rng = self.rng.fork();
         let origin = rng.below(1000 * SECOND);
@@ -61,7 +61,7 @@ impl<N: Door> Cluster<N> {
             machine.disk.light_fuse(fuse);
         }
         let clock = Clock::new(now, origin, machine.clock_rate, machine.clock_offset);
-        let started = process::start::<N>(&machine.disk, config, options, clock, now, &mut rng);
+        let started = process::start::<N>(&machine.disk, (config, uses_store), options, clock, now, &mut rng);
         let life = machine.life;
         self.trace.event(now, [2, u64::from(node.0), life, u64::from(started.is_ok())], || match &started {
             Ok(running) => format!("{} starts, life {life}: {}", name_of(node), running.found),

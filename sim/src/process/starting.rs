@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 
 use base::{NodeId, Position, Rng};
 use bytes::Bytes;
-use node::{Config, Outbox, Recovered, RecoveredSnapshot, Restorer};
+use node::{Below, Config, Outbox, Recovered, RecoveredSnapshot, Restorer};
 use storage::{
     Identity, Journal, JournalOptions, LoadedIdentity, SnapshotId, SnapshotReader, Tail, list_snapshots,
     remove_unfinished_snapshots,
@@ -25,7 +26,7 @@ const CLUSTER: u64 = 0xd1c7;
 /// [`Death`]: of a disk that broke off or was full, or of something that must not be.
 pub fn start<N: Door>(
     disk: &SimDisk,
-    config: Config,
+    (config, uses_store): (Config, bool),
     options: JournalOptions,
     clock: Clock,
     now: u64,
@@ -76,9 +77,16 @@ pub fn start<N: Door>(
         snapshot.as_ref().map(|snapshot| snapshot.position.0),
         if snapshot_damaged { ", a newer one damaged" } else { "" }
     );
-    let recovered = Recovered { incarnation, journal: recovered, snapshot, snapshot_damaged };
+    let store = uses_store.then(|| {
+        let next_space = disk.store().spaces().last().map_or(1, |space| space.0 + 1);
+        Below { read: Arc::new(disk.store()), next_space }
+    });
+    let recovered = Recovered { incarnation, journal: recovered, snapshot, snapshot_damaged, store };
     let mut outbox = Outbox::default();
     let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
+    if uses_store {
+        disk.store().retain_spaces(&node.spaces());
+    }
     Ok(Running {
         node,
         clock,
