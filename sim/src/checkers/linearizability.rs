@@ -11,15 +11,26 @@
 //! 1. An operation that is next in line, fits, and by its answers changes nothing is taken at once: no order needs it
 //!    later.
 //! 2. Operations of uncertain effect are tried last, and first of them those that make a waiting one fit.
-//! 3. An operation of uncertain effect directly precedes one that depends on it; see `may_be_followed_by`.
-//! 4. A configuration is the number of certain operations that are all done, the few done beyond, the uncertain
-//!    ones used, whether the last one was uncertain, and the state. One seen before leads nowhere.
+//! 3. An operation of uncertain effect directly precedes one that depends on it; see `may_be_followed_by` and
+//!    `is_needed`.
+//! 4. Of uncertain operations that do the same, that which was asked first is used first. Values that nobody ever
+//!    noticed count as the same, and so do deadlines between which nothing is answered.
+//! 5. Where values only grow, none is tried that has outgrown an answer still to come; see `Bound`.
+//! 6. A configuration is the number of certain operations that are all done, the few done beyond, the uncertain
+//!    ones used, the last one if it was uncertain with the state before it, and the state. One seen before leads
+//!    nowhere.
+//!
+//! Why 3 and 4 lose nothing: take, of all orders that explain the answers, one with the fewest uncertain operations, of
+//! these one in which they come as late as can be, and of these the one whose uncertain operations have the lowest
+//! numbers in their order. Where a rule forbids a step of it there would be another one that comes before it in this
+//! ranking. So it is among the orders that are tried. The rules look at nothing but configurations, so 6 loses nothing
+//! either.
 
 #![allow(clippy::disallowed_types, reason = "these tables are looked things up in and never walked through")]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::model::{ABSENT, NEVER, Prepared, Slot, State, Values, prepare, step};
+use super::model::{ABSENT, Growth, NEVER, Prepared, Slot, State, ValueId, Values, prepare, step};
 use crate::history::{Operation, to_json_lines};
 
 /// What the search needs to know.
@@ -57,7 +68,7 @@ pub struct Verdict {
 pub fn check(history: &[Operation], limits: Limits) -> Verdict {
     let mut verdict = Verdict { operations: history.len(), ..Verdict::default() };
     for (keys, indices) in groups(history) {
-        let mut search = Search::new(history, &keys, &indices, limits);
+        let mut search = Search::new(history, &keys, &indices, limits, true);
         match search.run() {
             Found::Order => {}
             Found::NoOrder => verdict.violations.push(search.explain(history, &keys)),
@@ -123,9 +134,20 @@ struct Configuration {
     beyond: Vec<u32>,
     /// Uncertain operations used, sorted.
     used: Vec<u32>,
-    /// The operation before this point, if it was an uncertain one.
-    pending: Option<u32>,
+    /// The operation before this point, if it was an uncertain one, and the state before that.
+    pending: Option<(u32, State)>,
     state: State,
+}
+
+/// What is known beforehand of values that only grow: nothing that lies beyond can be explained any more.
+#[derive(Debug)]
+enum Bound {
+    /// Values do not only grow, or there are several keys.
+    None,
+    /// Whatever is there is a beginning of this value, which is the longest that was read, or has grown out of it.
+    Prefix(ValueId),
+    /// Sums: whatever is there is at most what each answer still to come says.
+    Sum,
 }
 
 /// The ways on from one point, the last one to be tried first.
@@ -139,6 +161,9 @@ struct Search {
     /// For each of them: the certain operation that the same client had asked for before.
     certain_after: Vec<Option<u32>>,
     uncertain_after: Vec<Option<u32>>,
+    /// For each uncertain operation: the first one that does the same.
+    alike: Vec<u32>,
+    bound: Bound,
     values: Values,
     limits: Limits,
     keys: usize,
@@ -148,14 +173,16 @@ struct Search {
 }
 
 impl Search {
-    fn new(history: &[Operation], keys: &[String], indices: &[usize], limits: Limits) -> Search {
+    /// `simple`: what nobody can tell apart is made equal.
+    fn new(history: &[Operation], keys: &[String], indices: &[usize], limits: Limits, simple: bool) -> Search {
         let mut values = Values::default();
         let (mut certain, mut uncertain) = (Vec::new(), Vec::new());
         let mut last_asked: BTreeMap<u64, usize> = BTreeMap::new();
         let mut asked_before: BTreeMap<usize, usize> = BTreeMap::new();
         for &index in indices {
             let mut number = |key: &str| keys.binary_search_by(|found| found.as_str().cmp(key)).unwrap_or(0);
-            if let Some(prepared) = prepare(&history[index], index, &mut values, &mut number) {
+            let error = limits.clock_error;
+            if let Some(prepared) = prepare(&history[index], index, error, &mut values, &mut number) {
                 let client = history[index].client;
                 asked_before.extend(last_asked.get(&client).map(|&before| (index, before)));
                 if prepared.certain && limits.clients_in_order {
@@ -170,6 +197,12 @@ impl Search {
         }
         certain.sort_by_key(|operation| (operation.invoke, operation.finish, operation.index));
         uncertain.sort_by_key(|operation| (operation.invoke, operation.index));
+        if simple {
+            simplify(&mut certain, &mut uncertain, &mut values);
+        }
+        let like = |operation: &Prepared| uncertain.iter().position(|other| other.is_like(operation));
+        let alike = uncertain.iter().map(|operation| like(operation).unwrap_or(0) as u32).collect();
+        let bound = bound_of(&certain, &uncertain, keys.len(), &values);
         let numbers: BTreeMap<usize, u32> =
             certain.iter().enumerate().map(|(number, operation)| (operation.index, number as u32)).collect();
         let before = |operation: &Prepared| asked_before.get(&operation.index).map(|before| numbers[before]);
@@ -178,6 +211,8 @@ impl Search {
             uncertain_after: uncertain.iter().map(before).collect(),
             certain,
             uncertain,
+            alike,
+            bound,
             values,
             limits,
             keys: keys.len(),
@@ -196,14 +231,19 @@ impl Search {
         };
         let mut frames = vec![Frame { ways: vec![start] }];
         while let Some(frame) = frames.last_mut() {
-            let Some(configuration) = frame.ways.pop() else {
+            let Some(mut configuration) = frame.ways.pop() else {
                 frames.pop();
                 continue;
             };
             if configuration.frontier as usize == self.certain.len() {
                 return Found::Order;
             }
-            if !self.seen.insert(fingerprint(&configuration)) {
+            let (candidates, horizon) = self.candidates(&configuration);
+            // A time that is over for everything still to come is over.
+            for slot in configuration.state.iter_mut().filter(|slot| slot.expires <= horizon && slot.expires != NEVER) {
+                slot.expires = 0;
+            }
+            if self.has_outgrown(&configuration.state, &candidates) || !self.seen.insert(fingerprint(&configuration)) {
                 continue;
             }
             if self.seen.len() > self.limits.configurations_max {
@@ -213,7 +253,7 @@ impl Search {
             if self.furthest.as_ref().is_none_or(|furthest| done(furthest) < done(&configuration)) {
                 self.furthest = Some(configuration.clone());
             }
-            let ways = self.ways(&configuration);
+            let ways = self.ways(&configuration, candidates, horizon);
             // A point whose ways are all tried need not be kept: the stack stays short on long histories.
             if frames.last().is_some_and(|frame| frame.ways.is_empty()) {
                 frames.pop();
@@ -244,8 +284,7 @@ impl Search {
     }
 
     /// All ways on from a point, the best one last.
-    fn ways(&mut self, from: &Configuration) -> Vec<Configuration> {
-        let (mut candidates, horizon) = self.candidates(from);
+    fn ways(&mut self, from: &Configuration, mut candidates: Vec<u32>, horizon: u64) -> Vec<Configuration> {
         let mut states = Vec::new();
         let mut ways = Vec::new();
         let mut blocked = Vec::new();
@@ -256,13 +295,14 @@ impl Search {
             if !self.sensible(from, operation) {
                 continue;
             }
-            step(&from.state, operation, self.limits.clock_error, &mut self.values, &mut states);
+            step(&from.state, operation, horizon, &mut self.values, &mut states);
             if operation.never_changes() && states.contains(&from.state) {
                 return vec![self.with_certain(from, number, from.state.clone())];
             }
             if states.is_empty() {
                 blocked.push(number);
             }
+            self.keep_needed(from, number, horizon, &mut states);
             // Disappearing by itself is tried after staying.
             for state in states.drain(..).rev() {
                 ways.push(self.with_certain(from, number, state));
@@ -270,26 +310,37 @@ impl Search {
         }
         let (mut helpful, mut others) = (Vec::new(), Vec::new());
         let mut after = Vec::new();
+        let mut offered: Vec<u32> = Vec::new();
         for number in 0..self.uncertain.len() as u32 {
             let operation = &self.uncertain[number as usize];
             if operation.invoke > horizon {
                 break;
             }
             let asked_in_order = is_done(from, self.uncertain_after[number as usize]);
-            if !asked_in_order || from.used.binary_search(&number).is_ok() || !self.sensible(from, operation) {
+            if !asked_in_order || from.used.binary_search(&number).is_ok() {
                 continue;
             }
-            step(&from.state, operation, self.limits.clock_error, &mut self.values, &mut states);
+            let kind = self.alike[number as usize];
+            if offered.contains(&kind) {
+                continue;
+            }
+            offered.push(kind);
+            if !self.sensible(from, operation) {
+                continue;
+            }
+            step(&from.state, operation, horizon, &mut self.values, &mut states);
+            self.keep_ordered(from, number, horizon, &mut states);
             for state in states.drain(..).filter(|state| *state != from.state) {
                 let helps = blocked.iter().any(|&waiting| {
                     let waiting = &self.certain[waiting as usize];
-                    step(&state, waiting, self.limits.clock_error, &mut self.values, &mut after);
+                    step(&state, waiting, horizon, &mut self.values, &mut after);
                     !after.is_empty()
                 });
                 let mut used = from.used.clone();
                 used.insert(used.partition_point(|&other| other < number), number);
                 let beyond = from.beyond.clone();
-                let way = Configuration { frontier: from.frontier, beyond, used, pending: Some(number), state };
+                let pending = Some((number, from.state.clone()));
+                let way = Configuration { frontier: from.frontier, beyond, used, pending, state };
                 if helps { helpful.push(way) } else { others.push(way) }
             }
         }
@@ -299,7 +350,65 @@ impl Search {
     }
 
     fn sensible(&self, from: &Configuration, next: &Prepared) -> bool {
-        from.pending.is_none_or(|pending| self.uncertain[pending as usize].may_be_followed_by(next))
+        from.pending.as_ref().is_none_or(|(pending, _)| self.uncertain[*pending as usize].may_be_followed_by(next))
+    }
+
+    /// Of the states to which the certain operation `number` leads, keeps those for which the uncertain one before it
+    /// is needed: without it, or with it directly afterwards, they would not be reached.
+    fn keep_needed(&mut self, from: &Configuration, number: u32, horizon: u64, states: &mut Vec<State>) {
+        let Some((pending, before)) = &from.pending else { return };
+        let (pending, next) = (&self.uncertain[*pending as usize], &self.certain[number as usize]);
+        let (mut without, mut after) = (Vec::new(), Vec::new());
+        step(before, next, horizon, &mut self.values, &mut without);
+        for other in without {
+            step(&other, pending, horizon, &mut self.values, &mut after);
+            states.retain(|state| *state != other && !after.contains(state));
+        }
+    }
+
+    /// Of the states to which the uncertain operation `number` leads, keeps those that are not reached as well without
+    /// the uncertain one before it, or in the other order if that is the order of their numbers.
+    fn keep_ordered(&mut self, from: &Configuration, number: u32, horizon: u64, states: &mut Vec<State>) {
+        let Some((pending, before)) = &from.pending else { return };
+        let is_before = number < *pending;
+        let (pending, next) = (&self.uncertain[*pending as usize], &self.uncertain[number as usize]);
+        let (mut without, mut after) = (Vec::new(), Vec::new());
+        step(before, next, horizon, &mut self.values, &mut without);
+        for other in without {
+            states.retain(|state| *state != other);
+            if is_before {
+                step(&other, pending, horizon, &mut self.values, &mut after);
+                states.retain(|state| !after.contains(state));
+            }
+        }
+    }
+
+    /// Whether the state cannot become any more what an answer still to come says.
+    fn has_outgrown(&self, state: &State, candidates: &[u32]) -> bool {
+        let value = state.first().map_or(ABSENT, |slot| slot.value);
+        let bytes = self.values.value(value);
+        match self.bound {
+            Bound::None => false,
+            Bound::Prefix(longest) => {
+                let longest = self.values.value(longest);
+                let common = longest.len().min(bytes.len());
+                longest[..common] != bytes[..common]
+            }
+            Bound::Sum => {
+                let sum_of = |value: ValueId| match std::str::from_utf8(self.values.value(value)) {
+                    _ if value == ABSENT => Some(0),
+                    Ok(text) => text.parse::<i64>().ok(),
+                    Err(_) => None,
+                };
+                let sum = sum_of(value);
+                let least = candidates.iter().filter_map(|&number| {
+                    let waiting = &self.certain[number as usize];
+                    let read = waiting.read().and_then(sum_of);
+                    read.or(waiting.sum().map(|(sum, addend)| sum.saturating_sub(addend)))
+                });
+                sum.zip(least.min()).is_some_and(|(sum, least)| sum > least)
+            }
+        }
     }
 
     fn with_certain(&self, from: &Configuration, number: u32, state: State) -> Configuration {
@@ -348,6 +457,41 @@ impl Search {
     }
 }
 
+/// Makes equal what nobody can tell apart: values that were never noticed, deadlines between which nothing is answered.
+fn simplify(certain: &mut [Prepared], uncertain: &mut [Prepared], values: &mut Values) {
+    let all = || certain.iter().chain(uncertain.iter());
+    let mut moments: Vec<u64> = certain.iter().map(|operation| operation.finish).collect();
+    moments.sort_unstable();
+    let seen: BTreeSet<ValueId> = all().flat_map(Prepared::observed).collect();
+    let computes = all().any(Prepared::computes);
+    let unseen = values.number(b"(never noticed)");
+    for operation in certain.iter_mut().chain(uncertain.iter_mut()) {
+        operation.round_deadlines(&moments);
+        if !computes && !seen.contains(&unseen) {
+            operation.blur(unseen, |value| seen.contains(&value));
+        }
+    }
+}
+
+/// What is known beforehand of the values of a group of keys.
+fn bound_of(certain: &[Prepared], uncertain: &[Prepared], keys: usize, values: &Values) -> Bound {
+    let mut growth = Growth::None;
+    for operation in certain.iter().chain(uncertain) {
+        growth = match (growth, operation.grows()) {
+            (_, None) => return Bound::None,
+            (Growth::None, Some(other)) | (other, Some(Growth::None)) => other,
+            (one, Some(other)) if one == other => one,
+            (_, Some(_)) => return Bound::None,
+        };
+    }
+    let longest = certain.iter().filter_map(Prepared::read).max_by_key(|&value| values.value(value).len());
+    match (keys, growth, longest) {
+        (1, Growth::Appends, Some(longest)) => Bound::Prefix(longest),
+        (1, Growth::Adds, _) => Bound::Sum,
+        _ => Bound::None,
+    }
+}
+
 /// Whether a certain operation, if there is one, is done.
 fn is_done(at: &Configuration, number: Option<u32>) -> bool {
     number.is_none_or(|number| number < at.frontier || at.beyond.binary_search(&number).is_ok())
@@ -371,12 +515,15 @@ fn fingerprint(of: &Configuration) -> Box<[u32]> {
     words.extend_from_slice(&of.beyond);
     words.push(of.used.len() as u32);
     words.extend_from_slice(&of.used);
-    words.push(of.pending.map_or(0, |number| number + 1));
-    for slot in &of.state {
+    let before = of.pending.iter().flat_map(|(_, before)| before);
+    words.push(of.pending.as_ref().map_or(0, |(number, _)| number + 1));
+    for slot in of.state.iter().chain(before) {
         words.extend([slot.value, (slot.expires >> 32) as u32, slot.expires as u32]);
     }
     words.into_boxed_slice()
 }
 
+#[cfg(test)]
+mod comparison;
 #[cfg(test)]
 mod tests;
