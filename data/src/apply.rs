@@ -108,7 +108,7 @@ pub fn read_transaction(view: &View<'_>, watches: &[(&[u8], Revision)], commands
 /// What `WATCH` remembers of a key: see [`Tree::watch_revision`]. Notes if the key's time is up by the view's clock only.
 #[must_use]
 pub fn watch_revision(view: &View<'_>, key: &[u8]) -> Revision {
-    match view.get(KeyRef::new(key)) {
+    match view.find(KeyRef::new(key)) {
         Some(record) => record.revision,
         None => view.tree().watch_revision(key),
     }
