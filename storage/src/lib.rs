@@ -15,12 +15,16 @@ pub mod disk;
 pub mod files;
 pub mod identity;
 pub mod journal;
+pub mod lsm;
+pub mod memory;
 pub mod snapshot;
 
 pub use disk::{Disk, DiskFile};
 pub use files::{Files, FolderError};
 pub use identity::{Identity, LoadedIdentity};
 pub use journal::{CommitError, Damage, Journal, JournalOptions, Preparation, Prepared, Recovered, Tail};
+pub use lsm::{LsmOptions, LsmStats, LsmStore, ORDERED_VALUE_BYTES_MAX};
+pub use memory::MemoryStore;
 pub use snapshot::{
     SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,
     remove_unfinished_snapshots,
