@@ -7,9 +7,12 @@
 //!             └─────── generic over ─────┴──── Disk ───────────┘
 //! ```
 //!
-//! Everything here is blocking and deterministic: no clock, no thread, no chance. The one file that touches the
+//! All of that is blocking and deterministic: no clock, no thread, no chance. The one file of it that touches the
 //! real file system is `files.rs`; the simulator puts its own [`Disk`] underneath. The byte formats are drawn in
 //! `docs/formats.md`.
+//!
+//! The state machine's data lies in an ordered store (`base::ordered`): [`LsmStore`] on disk, with threads and files
+//! of its own beside [`Disk`]; [`MemoryStore`] in the simulator.
 
 pub mod disk;
 pub mod files;
