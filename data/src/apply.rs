@@ -5,6 +5,7 @@ use crate::blob::Blob;
 use crate::codec::as_recorded;
 use crate::commands::{self, Run};
 use crate::failure::Failure;
+use crate::once::{Outcome, command_digest};
 use crate::reply::Reply;
 use crate::store::KeyRef;
 use crate::transaction::{Change, Transaction};
@@ -12,6 +13,9 @@ use crate::tree::Tree;
 use crate::view::View;
 use base::limits::VALUE_BYTES_MAX;
 use base::{Revision, WallTime};
+
+/// The answer to an identifier that comes back with another command.
+const REUSED: Failure = Failure::Text("REUSED this identifier was used for another command; this one was not done");
 
 /// What an entry carries beside its command, so that it means the same on every replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,14 +70,18 @@ pub fn apply_transaction(
     Applied { reply: Reply::Array(replies), changes: transaction.into_changes() }
 }
 
-/// Applies one command unless `id` is remembered; then answers what it answered, and changes nothing.
+/// Applies one command unless `id` is remembered; then answers what it answered, and changes nothing. That `id` was used for
+/// another command is an error.
 pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[u8]]) -> Applied {
     let mut transaction = Transaction::new(tree, context);
-    if let Some(reply) = transaction.tree().once.get(id) {
-        return Applied { reply: reply.clone(), changes: Vec::new() };
+    let command = command_digest(args);
+    if let Some(outcome) = transaction.tree().once.get(id) {
+        let reply = if outcome.is_of(command) { outcome.reply.clone() } else { Reply::Error(REUSED) };
+        return Applied { reply, changes: Vec::new() };
     }
     let reply = as_recorded(run(&mut transaction, args));
-    transaction.tree_mut().once.insert(Blob::new(id), reply.clone());
+    let outcome = Outcome { id: Blob::new(id), command: Some(command), reply: reply.clone() };
+    transaction.tree_mut().once.insert(outcome);
     Applied { reply, changes: transaction.into_changes() }
 }
 
@@ -108,7 +116,7 @@ pub fn read_transaction(view: &View<'_>, watches: &[(&[u8], Revision)], commands
 /// What `WATCH` remembers of a key: see [`Tree::watch_revision`]. Notes if the key's time is up by the view's clock only.
 #[must_use]
 pub fn watch_revision(view: &View<'_>, key: &[u8]) -> Revision {
-    match view.get(KeyRef::new(key)) {
+    match view.find(KeyRef::new(key)) {
         Some(record) => record.revision,
         None => view.tree().watch_revision(key),
     }
@@ -117,7 +125,7 @@ pub fn watch_revision(view: &View<'_>, key: &[u8]) -> Revision {
 /// What became of `DICTUM.ONCE id`, if it is remembered.
 #[must_use]
 pub fn outcome<'a>(view: &View<'a>, id: &[u8]) -> Option<&'a Reply> {
-    view.tree().once.get(id)
+    view.tree().once.get(id).map(|outcome| &outcome.reply)
 }
 
 fn run(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {

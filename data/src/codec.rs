@@ -6,6 +6,7 @@
 use crate::blob::Blob;
 use crate::failure::Failure;
 use crate::image::Malformed;
+use crate::once::Outcome;
 use crate::reply::Reply;
 use crate::store::StoreKey;
 use crate::value::{Record, Value};
@@ -61,6 +62,19 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
             put_bytes(out, bytes);
         }
     }
+}
+
+/// An outcome of `DICTUM.ONCE`.
+pub(crate) fn put_outcome(out: &mut Vec<u8>, outcome: &Outcome) {
+    put_bytes(out, &outcome.id);
+    match outcome.command {
+        Some(digest) => {
+            out.push(1);
+            put_number(out, digest);
+        }
+        None => out.push(0),
+    }
+    put_reply(out, &outcome.reply);
 }
 
 pub(crate) fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
@@ -186,6 +200,17 @@ impl<'a> Reader<'a> {
         let mut record = Record::new(value, deadline);
         record.revision = revision;
         Ok(record)
+    }
+
+    /// An outcome; those of the first version had no digest.
+    pub(crate) fn outcome(&mut self, with_digest: bool) -> Result<Outcome, Malformed> {
+        let id = Blob::new(self.bytes()?);
+        let command = match if with_digest { self.byte()? } else { 0 } {
+            0 => None,
+            1 => Some(self.number()?),
+            _ => return Err(Malformed("an outcome's digest is neither there nor not")),
+        };
+        Ok(Outcome { id, command, reply: self.reply()? })
     }
 
     pub(crate) fn reply(&mut self) -> Result<Reply, Malformed> {

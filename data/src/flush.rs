@@ -11,10 +11,9 @@
 //! |---|---|---|
 //! | records | order (8 bytes, big-endian), key | deadline + 1 or 0, revision, type, value |
 //! | deadlines | deadline, order (8 bytes each, big-endian), key | nothing |
-//! | outcomes | number (8 bytes, big-endian) | identifier, reply |
+//! | outcomes | number (8 bytes, big-endian) | identifier, digest of the command, reply |
 
-use crate::blob::Blob;
-use crate::codec::{Reader, put_bytes, put_number, put_reply};
+use crate::codec::{Reader, put_number, put_outcome};
 use crate::deadlines::{Deadlines, DueLayer, due_key};
 use crate::image::Malformed;
 use crate::layers::{Base, Layer, Layers, Trouble, base_key, encode_value};
@@ -73,10 +72,9 @@ impl Flush {
         batch.changes.extend(dues.iter().map(|(due, said)| (space, due_key(due), said.map(|()| Vec::new()))));
         let (outcomes, space) = self.outcomes;
         batch.changes.extend(self.outcomes_gone.map(|number| (space, number.to_be_bytes().to_vec(), None)));
-        let fresh = outcomes.numbered_from(self.outcomes_new.start).map(|(number, id, reply)| {
+        let fresh = outcomes.numbered_from(self.outcomes_new.start).map(|(number, outcome)| {
             let mut value = Vec::new();
-            put_bytes(&mut value, id);
-            put_reply(&mut value, reply);
+            put_outcome(&mut value, outcome);
             (space, number.to_be_bytes().to_vec(), Some(value))
         });
         batch.changes.extend(fresh);
@@ -105,15 +103,8 @@ impl Tree {
             let first = counts.outcomes.start.to_be_bytes();
             tree.once = OnceTable::starting_at(counts.outcomes.start);
             for pair in read.range(space, Bound::Included(&first)) {
-                let mut value = Vec::new();
-                let outcome = pair.and_then(|(_, bytes)| {
-                    value = bytes;
-                    let mut reader = Reader::new(&value);
-                    let mut outcome = || Ok((Blob::new(reader.bytes()?), reader.reply()?));
-                    outcome().map_err(malformed)
-                });
-                let (id, reply) = outcome?;
-                tree.once.insert(id, reply);
+                let (_, value) = pair?;
+                tree.once.insert(Reader::new(&value).outcome(true).map_err(malformed)?);
             }
             if tree.once.numbers() != counts.outcomes {
                 return Err(malformed(Malformed("outcomes are missing")));

@@ -5,15 +5,15 @@
 //! has the first n blocks goes on with block n ([`Image::skip_blocks`]).
 //!
 //! ```text
-//! block 0:         | version: 1 byte = 1 | time | revision | expired | records | outcomes | removals: 1024 revisions |
+//! block 0:         | version: 1 byte = 2 | time | revision | expired | records | outcomes | removals: 1024 revisions |
 //! record blocks:   | 'R' | records: key, deadline + 1 or 0, revision, type, value … |      in store order
-//! outcome blocks:  | 'O' | id, reply … |                                                   oldest first
+//! outcome blocks:  | 'O' | id, 1 and digest of the command or 0, reply … |                 oldest first
 //! ```
+//! Version 1, which is still read, has outcomes without digests: `id, reply …`.
 //! Numbers are variable-length (see `codec.rs`). A block closes at the first item that brings it to
 //! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
 
-use crate::blob::Blob;
-use crate::codec::{Reader, put_bytes, put_number, put_record, put_reply};
+use crate::codec::{Reader, put_number, put_outcome, put_record};
 use crate::once::OnceTable;
 use crate::removals::{CLASSES, Removals};
 use crate::layers::Layers;
@@ -25,7 +25,9 @@ use base::{Revision, WallTime};
 use std::fmt;
 use std::ops::Bound;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Outcomes have no digest of their command.
+const VERSION_WITHOUT_DIGESTS: u8 = 1;
 /// No count of changes comes near this; one that is larger would overflow later.
 const COUNT_MAX: u64 = 1 << 62;
 const RECORDS: u8 = b'R';
@@ -145,9 +147,8 @@ impl Image {
                 let mut outcomes = self.once.iter_from(*start).peekable();
                 out.push(OUTCOMES);
                 let mut count = 0;
-                while let Some((id, reply)) = outcomes.next_if(|_| out.len() < end || count == 0) {
-                    put_bytes(out, id);
-                    put_reply(out, reply);
+                while let Some(outcome) = outcomes.next_if(|_| out.len() < end || count == 0) {
+                    put_outcome(out, outcome);
                     count += 1;
                 }
                 if outcomes.peek().is_some() { Place::Outcomes(start + count) } else { Place::End }
@@ -196,6 +197,7 @@ pub struct Restorer {
     /// What block 0 promised: records and outcomes.
     promised: Option<(u64, u64)>,
     last_key: Option<StoreKey>,
+    without_digests: bool,
 }
 
 impl Restorer {
@@ -210,9 +212,10 @@ impl Restorer {
         let mut reader = Reader::new(block);
         let kind = reader.byte()?;
         if self.promised.is_none() {
-            if kind != VERSION {
+            if kind != VERSION && kind != VERSION_WITHOUT_DIGESTS {
                 return Err(Malformed("its version is unknown"));
             }
+            self.without_digests = kind == VERSION_WITHOUT_DIGESTS;
             self.tree.time = WallTime(reader.number()?);
             self.tree.revision = Revision(reader.number()?);
             self.tree.expired = reader.number()?;
@@ -233,12 +236,11 @@ impl Restorer {
             match kind {
                 RECORDS => self.push_record(&mut reader)?,
                 OUTCOMES => {
-                    let id = Blob::new(reader.bytes()?);
-                    let reply = reader.reply()?;
-                    if self.tree.once.get(&id).is_some() {
+                    let outcome = reader.outcome(!self.without_digests)?;
+                    if self.tree.once.get(&outcome.id).is_some() {
                         return Err(Malformed("two outcomes have one identifier"));
                     }
-                    self.tree.once.insert(id, reply);
+                    self.tree.once.insert(outcome);
                 }
                 _ => return Err(Malformed("a block is of unknown kind")),
             }

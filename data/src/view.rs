@@ -17,13 +17,22 @@ pub struct View<'a> {
     clock: WallTime,
     seed: u64,
     met_expired: Cell<bool>,
+    hits: Cell<u64>,
+    misses: Cell<u64>,
 }
 
 impl<'a> View<'a> {
     /// The state with the leader's clock, and a seed for reads that answer by chance (`RANDOMKEY`).
     #[must_use]
     pub fn new(tree: &'a Tree, clock: WallTime, seed: u64) -> View<'a> {
-        View { tree, clock: clock.max(tree.time()), seed, met_expired: Cell::new(false) }
+        View {
+            tree,
+            clock: clock.max(tree.time()),
+            seed,
+            met_expired: Cell::new(false),
+            hits: Cell::new(0),
+            misses: Cell::new(0),
+        }
     }
 
     /// Whether the read touched a key that the state still has but whose deadline has passed by the clock.
@@ -33,6 +42,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn met_expired(&self) -> bool {
         self.met_expired.get()
+    }
+
+    /// How many keys the read has looked for and found, and not found. Those that it met by going through all do not count.
+    #[must_use]
+    pub fn lookups(&self) -> (u64, u64) {
+        (self.hits.get(), self.misses.get())
     }
 
     /// The time for answers such as `TTL`: the later of the state's time and the leader's clock.
@@ -56,6 +71,14 @@ impl<'a> View<'a> {
     /// The record of a key, if the key exists.
     #[must_use]
     pub fn get(&self, key: KeyRef<'_>) -> Option<Record> {
+        let found = self.find(key);
+        let count = if found.is_some() { &self.hits } else { &self.misses };
+        count.set(count.get() + 1);
+        found
+    }
+
+    /// As [`View::get`], for what is no command's business: it does not count.
+    pub(crate) fn find(&self, key: KeyRef<'_>) -> Option<Record> {
         self.tree.store.get(key).filter(|record| self.sees(record))
     }
 

@@ -3,8 +3,8 @@
 use base::{Revision, WallTime};
 use data::spec::Flags;
 use data::{
-    ChangeKind, EntryContext, Failure, Reply, Tree, View, apply, apply_once, apply_transaction, check, expire_due,
-    outcome, read, read_transaction,
+    Applied, ChangeKind, EntryContext, Failure, Reply, Restorer, Tree, View, apply, apply_once, apply_transaction,
+    check, expire_due, outcome, read, read_transaction,
 };
 
 fn at(milliseconds: u64) -> EntryContext {
@@ -94,6 +94,44 @@ fn once_happens_once() {
     let view = View::new(&tree, WallTime(2), 0);
     assert_eq!(outcome(&view, b"id"), Some(&Reply::Nil));
     assert_eq!(outcome(&view, b"other"), None);
+    // The identifier is that command's: another one is refused, here and where the state was restored.
+    let mut restorer = Restorer::new();
+    let (mut image, mut block) = (tree.image(), Vec::new());
+    while image.next_block(&mut block) {
+        restorer.push_block(&block).unwrap();
+        block.clear();
+    }
+    for mut tree in [restorer.finish().unwrap(), tree] {
+        let refused = apply_once(&mut tree, &at(3), b"id", &args("SET a 2 GET"));
+        let text = "REUSED this identifier was used for another command; this one was not done";
+        assert_eq!(refused, Applied { reply: Reply::Error(Failure::Text(text)), changes: Vec::new() });
+        assert_eq!(get(&tree, 3, "a").0, Reply::bulk("1"));
+        assert_eq!(apply_once(&mut tree, &at(3), b"id", &args("set a 1 GET")).reply, Reply::Nil);
+    }
+}
+
+/// A state written by version 0.1 of this crate, whose outcomes have no digest of their command.
+#[test]
+fn images_of_version_1_are_read() {
+    let mut restorer = Restorer::new();
+    let mut header = vec![1, 100, 1, 0, 1, 1];
+    header.extend([0; 1024]);
+    restorer.push_block(&header).unwrap();
+    restorer.push_block(b"R\x01k\x00\x01\x01\x01v").unwrap();
+    restorer.push_block(b"O\x02id\x01").unwrap();
+    let mut tree = restorer.finish().unwrap();
+    assert_eq!(get(&tree, 100, "k").0, Reply::bulk("v"));
+    for line in ["SET k 1", "SET k 2"] {
+        assert_eq!(apply_once(&mut tree, &at(100), b"id", &args(line)).reply, Reply::Ok);
+    }
+    assert_eq!(get(&tree, 100, "k").0, Reply::bulk("v"));
+    // It is written in the version of today, and read again.
+    let (mut image, mut block, mut again) = (tree.image(), Vec::new(), Restorer::new());
+    while image.next_block(&mut block) {
+        again.push_block(&block).unwrap();
+        block.clear();
+    }
+    assert_eq!(again.finish().unwrap().digest(), tree.digest());
 }
 
 #[test]

@@ -186,6 +186,8 @@ pub struct Config {
     pub process_id: u32,
     /// Longest value that a client may store, in bytes; at most [`base::limits::VALUE_BYTES_MAX`].
     pub value_bytes_max: usize,
+    /// Most client connections that the owner lets in, for `INFO` and `CONFIG GET maxclients`.
+    pub clients_max: usize,
     /// How long a request may wait for its outcome.
     pub request_timeout: std::time::Duration,
     /// Password for `AUTH`, if any.

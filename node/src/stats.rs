@@ -17,6 +17,9 @@ pub(crate) struct Stats {
     pub commands: u64,
     pub reads: u64,
     pub errors: u64,
+    /// Keys that reads looked for, found and not found.
+    pub keyspace_hits: u64,
+    pub keyspace_misses: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub peer_messages_in: u64,

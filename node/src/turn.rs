@@ -15,7 +15,6 @@ use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
 use crate::peer::PeerMessage;
 use crate::reply;
 use crate::router::{ASK_AGAIN_AFTER, Asked, SEND_AGAIN_AFTER, Waiter};
-use crate::session::Read;
 
 /// How often a leader with a full disk tries to give its leadership away.
 const ESCAPE_EVERY: Duration = Duration::from_secs(1);
@@ -140,10 +139,10 @@ impl Node {
         let parked = self.router.parked.iter().copied();
         let waiting: Vec<ConnectionId> = self.router.overdue(time).into_iter().chain(parked).collect();
         for connection in waiting {
-            loop {
-                let Some(Some(session)) = self.sessions.get_mut(&connection) else { break };
-                let due = |read: &&Read| read.deadline <= time;
-                let Some(read) = session.reads.front().filter(due).copied() else { break };
+            while let Some(Some(session)) = self.sessions.get_mut(&connection)
+                && let Some(read) = session.reads.front().copied()
+                && read.deadline <= time
+            {
                 reads::note_read(&mut self.slow, self.now, session, &read);
                 session.pop_read_if(|_| true);
                 self.probe("node: read refused without a leader");

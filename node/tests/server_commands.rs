@@ -91,6 +91,7 @@ fn settings_are_told_and_changed() {
             ("CONFIG GET nosuch", "*0"),
             ("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command"),
             ("CONFIG GET port", "*2 | $4 | port | $4 | 7001"),
+            ("CONFIG GET maxclients", "*2 | $10 | maxclients | $5 | 10000"),
             ("CONFIG SET nosuch 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"),
             ("CONFIG SET appendonly YES", "+OK"),
             ("CONFIG SET appendonly no", &refused("appendonly", "can't set immutable config")),
@@ -187,6 +188,11 @@ fn info_has_the_sections_that_are_asked_for() {
         ("dictum_leader", "n1"),
         ("dictum_lag", "0"),
         ("dictum_disk", "ok"),
+        ("maxclients", "10000"),
+        ("keyspace_hits", "0"),
+        ("keyspace_misses", "0"),
+        ("expired_keys", "0"),
+        ("instantaneous_ops_per_sec", "0"),
     ] {
         assert_eq!(field(&info, name), Some(value), "{name}");
     }
@@ -277,4 +283,35 @@ fn what_is_asked_for_at_once_is_bounded() {
     // A command within a command within a command …
     let nested = many("COMMAND GETKEYS", "DICTUM.ONCE a", 4000);
     assert_eq!(cluster.ask(0, &format!("{nested} SET k v")), "*1\r\n$1\r\nk\r\n");
+}
+
+#[test]
+fn info_counts_what_reads_find_and_how_many_commands_come() {
+    let mut cluster = alone();
+    for _ in 0..400 {
+        cluster.pass();
+    }
+    let figure = |cluster: &mut Cluster, name| {
+        let info = cluster.ask(0, "INFO stats");
+        field(&info, name).unwrap().parse::<u64>().unwrap()
+    };
+    cluster.ask(0, "CONFIG RESETSTAT");
+    for line in ["GET k", "EXISTS k nosuch", "MGET k nosuch nosuch", "TTL nosuch", "WATCH k", "DBSIZE", "KEYS *"] {
+        cluster.ask(0, line);
+    }
+    for line in ["MULTI", "GET k", "GET nosuch", "EXEC"] {
+        cluster.ask(0, line);
+    }
+    assert_eq!((figure(&mut cluster, "keyspace_hits"), figure(&mut cluster, "keyspace_misses")), (4, 5));
+    assert_eq!(cluster.ask(0, "SET short 1 PX 30"), "+OK\r\n");
+    for _ in 0..200 {
+        cluster.ask(0, "PING");
+        cluster.pass();
+    }
+    // One command every five milliseconds.
+    let rate = figure(&mut cluster, "instantaneous_ops_per_sec");
+    assert!((150..=250).contains(&rate), "{rate}");
+    assert_eq!(figure(&mut cluster, "expired_keys"), 1);
+    cluster.ask(0, "CONFIG RESETSTAT");
+    assert_eq!((figure(&mut cluster, "keyspace_hits"), figure(&mut cluster, "keyspace_misses")), (0, 0));
 }

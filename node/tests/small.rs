@@ -156,3 +156,20 @@ fn values_do_not_grow_beyond_the_limit_of_the_node_that_is_asked() {
     let digests: Vec<u64> = cluster.nodes.iter().map(Node::state_digest).collect();
     assert!(digests.iter().all(|digest| *digest == digests[0]));
 }
+
+#[test]
+fn an_identifier_belongs_to_one_command() {
+    let mut cluster = Cluster::new(3);
+    assert_eq!(cluster.ask(0, "DICTUM.ONCE order-7 INCR k"), ":1\r\n");
+    assert_eq!(cluster.ask(1, "DICTUM.ONCE order-7 INCR k"), ":1\r\n");
+    let refused = "-REUSED this identifier was used for another command; this one was not done\r\n";
+    assert_eq!(cluster.ask(2, "DICTUM.ONCE order-7 INCRBY k 2"), refused);
+    assert_eq!(cluster.ask(2, "DICTUM.ONCE order-7 APPEND k 2"), refused);
+    assert_eq!(cluster.ask(2, "DICTUM.OUTCOME order-7"), "*2\r\n$7\r\napplied\r\n:1\r\n");
+    assert_eq!(cluster.ask(2, "GET k"), "$1\r\n1\r\n");
+    assert_eq!(cluster.ask(0, "DICTUM.ONCE log APPEND l x"), ":1\r\n");
+    assert_eq!(cluster.ask(0, "DICTUM.ONCE log APPEND l x"), ":1\r\n");
+    assert_eq!(cluster.ask(0, "CONFIG SET proto-max-bulk-len 1mb"), "+OK\r\n");
+    // The limit for values is no part of the command.
+    assert_eq!(cluster.ask(0, "DICTUM.ONCE log APPEND l x"), ":1\r\n");
+}

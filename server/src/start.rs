@@ -112,6 +112,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         http_address: http_address.clone(),
         process_id: std::process::id(),
         value_bytes_max: options.value_bytes_max,
+        clients_max: options.clients_max,
         request_timeout: options.request_timeout,
         password: options.password.clone(),
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,

@@ -183,13 +183,20 @@ impl Command {
 /// The bytes that a history's text stands for.
 #[must_use]
 pub fn bytes_of(text: &str) -> Vec<u8> {
+    // Nearly all texts are ASCII, and some are long.
+    if text.is_ascii() {
+        return text.as_bytes().to_vec();
+    }
     text.chars().map(|character| u8::try_from(u32::from(character)).unwrap_or(b'?')).collect()
 }
 
 /// The text by which a history names bytes.
 #[must_use]
 pub fn text_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| char::from(byte)).collect()
+    match std::str::from_utf8(bytes) {
+        Ok(text) if bytes.is_ascii() => text.to_owned(),
+        _ => bytes.iter().map(|&byte| char::from(byte)).collect(),
+    }
 }
 
 /// The history as JSON lines.

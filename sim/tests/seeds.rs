@@ -25,8 +25,8 @@ fn seeds(from: u64, to: u64) -> Report {
     for seed in from..to {
         report.add(&must_pass(&Options { seed, ..Options::default() }));
     }
-    // A history with very many uncertain writes to one key can be too hard; the other checkers have seen it all the same.
-    assert!(report.undecided * 100 <= report.runs, "{} histories are too hard to judge", report.undecided);
+    // Less than one in thousands is too hard to judge; the other checkers have seen it all the same.
+    assert!(report.undecided <= 1, "{} histories are too hard to judge", report.undecided);
     report
 }
 

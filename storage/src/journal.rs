@@ -3,7 +3,8 @@
 //! ```text
 //! journal-…0003-…   [frame 91][frame 92][frame 93][     zeros      ][·]   ← current; [·]: kept back, see below
 //! journal-…0004-…   [                  zeros                       ][·]   ← ready: switching to it is free
-//! journal-…0002-…   [frames whose payloads were all discarded      ][·]   ← free: becomes …0005 by renaming
+//! journal-…0005-…   [                  zeros                       ][·]   ← ready too
+//! journal-…0002-…   [frames whose payloads were all discarded      ][·]   ← free: becomes …0006 by renaming
 //! ```
 //!
 //! The life of a commit: the payloads are put into one frame of 4 KiB blocks, written in place over preallocated
@@ -39,6 +40,9 @@ pub const PAYLOAD_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
 pub const FRAME_BYTES_MAX: u64 = 4 * PAYLOAD_BYTES_MAX as u64;
 /// Bytes of a new folder's first segment, and of one that a commit has to wait for: small, to be ready at once.
 pub const FIRST_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+/// How many segments are kept ready behind the current one, unless [`Journal::keep_ready`] says otherwise. With one
+/// alone, heavy writing uses it up while the next is still being filled with zeros.
+pub const READY_SEGMENTS: usize = 2;
 /// Every segment keeps its last block for a frame without payloads, so that space can be given back on a full disk.
 const RESERVED_BLOCKS: u32 = 1;
 /// Most blocks of a segment (16 GiB): for a lost one, as many numbers are left out as it can have held.
@@ -146,6 +150,8 @@ pub struct Journal<D: Disk> {
     closed: VecDeque<Closed>,
     /// Ascending; what lies behind it, unwritten.
     ready: VecDeque<Segment<D::File>>,
+    /// How many of these there shall be. `>= 1`
+    ready_wanted: usize,
     free: Vec<Free>,
     next_sequence: u64,
     next_frame: u64,
@@ -246,44 +252,55 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// Whether there is a segment, synced and ready, for when the current one is used up. If not, it is time for
-    /// [`Journal::prepare_next`], or for [`Journal::preparation`].
-    #[must_use]
-    pub fn next_is_ready(&self) -> bool {
-        !self.ready.is_empty()
+    /// Sets how many segments shall be ready behind the current one: at least 1, [`READY_SEGMENTS`] at first. What is
+    /// ready already stays so.
+    pub fn keep_ready(&mut self, segments: usize) {
+        self.ready_wanted = segments.max(1);
     }
 
-    /// Makes the next segment ready now, if it is not. May take as long as zero-filling a segment takes.
+    /// Whether there are as many segments as there shall be, synced and ready, for when the current one is used up. If
+    /// not, it is time for [`Journal::preparation`], or for [`Journal::prepare_next`].
+    #[must_use]
+    pub fn next_is_ready(&self) -> bool {
+        self.ready.len() >= self.ready_wanted
+    }
+
+    /// Makes as many segments ready now as there shall be. May take as long as zero-filling them takes; right after
+    /// [`Journal::preparation`] had nothing to do, it only renames files.
     ///
     /// # Errors
-    /// See [`CommitError`]; `Full` is the early sign that commits will soon be refused.
+    /// See [`CommitError`]; `Full` is the early sign that commits will soon be refused: not even one is ready.
     pub fn prepare_next(&mut self) -> Result<(), CommitError> {
         self.check()?;
-        if !self.ready.is_empty() {
-            return Ok(());
+        while !self.next_is_ready() {
+            match self.make_segment(1 + RESERVED_BLOCKS, blocks_of(self.options.segment_bytes)) {
+                Ok(segment) => self.ready.push_back(segment),
+                Err(CommitError::Full) if !self.ready.is_empty() => break,
+                Err(error) => return Err(error),
+            }
         }
-        let segment = self.make_segment(1 + RESERVED_BLOCKS, blocks_of(self.options.segment_bytes))?;
-        self.ready.push_back(segment);
         Ok(())
     }
 
-    /// The slow part of [`Journal::prepare_next`], to be run elsewhere, its result handed to [`Journal::install`].
+    /// The slow part of [`Journal::prepare_next`], to be run elsewhere, its result handed to [`Journal::install`]. One
+    /// at a time: if more segments are missing, ask again after that.
     ///
-    /// `None` if nothing slow is to be done: a segment is ready, a discarded one can be reused (call
+    /// `None` if nothing slow is to be done: enough segments are ready, or will be once discarded ones are reused (call
     /// [`Journal::prepare_next`]), another preparation is under way, or the journal is broken.
     pub fn preparation(&mut self) -> Option<Preparation<D>> {
         let blocks = blocks_of(self.options.segment_bytes);
         let discarded = self.closed.iter().filter(|closed| closed.end_number <= self.stored_floor);
-        let mut at_hand = self.free.iter().map(|free| free.blocks).chain(discarded.map(|closed| closed.blocks));
-        let reusable = at_hand.any(|found| found >= blocks);
-        if self.preparing || self.broken.is_some() || !self.ready.is_empty() || reusable {
+        let at_hand = self.free.iter().map(|free| free.blocks).chain(discarded.map(|closed| closed.blocks));
+        let reusable = at_hand.filter(|found| *found >= blocks).count();
+        if self.preparing || self.broken.is_some() || self.ready.len() + reusable >= self.ready_wanted {
             return None;
         }
         self.preparing = true;
         Some(self.blank(blocks))
     }
 
-    /// Takes over what a [`Preparation`] made, or hears that it failed.
+    /// Takes over what a [`Preparation`] made, or hears that it failed. Discarded segments that can be reused for what
+    /// is still missing become ready as well.
     ///
     /// # Errors
     /// See [`CommitError`].
@@ -292,8 +309,11 @@ impl<D: Disk> Journal<D> {
         self.preparing = false;
         let Prepared { name, blocks } = prepared.map_err(|error| self.fail(error))?;
         self.free.push(Free { name, blocks });
-        if self.ready.is_empty() {
-            let segment = self.reuse(self.free.len() - 1)?;
+        let regular = blocks_of(self.options.segment_bytes);
+        while !self.next_is_ready()
+            && let Some(index) = self.free.iter().position(|free| free.blocks >= regular)
+        {
+            let segment = self.reuse(index)?;
             self.ready.push_back(segment);
         }
         Ok(())

@@ -7,14 +7,18 @@
 //!             └─────── generic over ─────┴──── Disk ───────────┘
 //! ```
 //!
-//! Everything here is blocking and deterministic: no clock, no thread, no chance. The one file that touches the
+//! All of that is blocking and deterministic: no clock, no thread, no chance. The one file of it that touches the
 //! real file system is `files.rs`; the simulator puts its own [`Disk`] underneath. The byte formats are drawn in
 //! `docs/formats.md`.
+//!
+//! The state machine's data lies in an ordered store (`base::ordered`): [`LsmStore`] on disk, with threads and files
+//! of its own beside [`Disk`]; [`MemoryStore`] in the simulator.
 
 pub mod disk;
 pub mod files;
 pub mod identity;
 pub mod journal;
+pub mod lsm;
 pub mod memory;
 pub mod snapshot;
 
@@ -22,6 +26,7 @@ pub use disk::{Disk, DiskFile};
 pub use files::{Files, FolderError};
 pub use identity::{Identity, LoadedIdentity};
 pub use journal::{CommitError, Damage, Journal, JournalOptions, Preparation, Prepared, Recovered, Tail};
+pub use lsm::{LsmOptions, LsmStats, LsmStore, ORDERED_VALUE_BYTES_MAX};
 pub use memory::MemoryStore;
 pub use snapshot::{
     SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,

@@ -176,6 +176,7 @@ static SETTINGS: &[Setting] = &[
     fixed("lazyfree-lazy-expire", "no"),
     fixed("lazyfree-lazy-user-del", "no"),
     fixed("lazyfree-lazy-user-flush", "no"),
+    given("maxclients", |config| config.clients_max.to_string()),
     fixed("maxmemory", "0"),
     fixed("maxmemory-clients", "0"),
     fixed("maxmemory-policy", "noeviction"),

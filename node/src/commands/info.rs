@@ -126,6 +126,7 @@ fn clients(context: &Context<'_>, fields: &mut Fields) {
     let watched: usize = sessions(context).map(|session| session.watches.len()).sum();
     fields.put("connected_clients", sessions(context).count());
     fields.put("cluster_connections", 0);
+    fields.put("maxclients", context.node.config.clients_max);
     fields.put("client_recent_max_input_buffer", largest(|session| session.backlog.capacity()));
     fields.put("client_recent_max_output_buffer", largest(|session| session.out.capacity()));
     fields.put("blocked_clients", sessions(context).filter(|session| session.block.is_some()).count());
@@ -203,6 +204,8 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("expired_keys", node.partition.tree.expired_count());
     fields.put("evicted_keys", 0);
     fields.put("evicted_clients", 0);
+    fields.put("keyspace_hits", stats.keyspace_hits);
+    fields.put("keyspace_misses", stats.keyspace_misses);
     fields.put("pubsub_channels", 0);
     fields.put("pubsub_patterns", 0);
     fields.put("pubsubshard_channels", 0);

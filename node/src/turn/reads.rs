@@ -176,6 +176,11 @@ impl Node {
             return Some(self.propose_expiry(clock));
         }
         self.stats.reads += 1;
+        if matches!(read.kind, ReadKind::Command | ReadKind::Transaction) {
+            let (hits, misses) = view.lookups();
+            self.stats.keyspace_hits += hits;
+            self.stats.keyspace_misses += misses;
+        }
         note_read(&mut self.slow, self.now, session, read);
         session.watches.append(&mut revisions);
         session.pop_read_if(|_| true);

@@ -93,7 +93,7 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: Head
             headers(("ETag" = String, description = "The new revision, in quotes."))),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
-        (status = 422, description = "The condition is too complex to go with an Idempotency-Key. Nothing was done.", body = Problem),
+        (status = 422, description = "The Idempotency-Key was used for another request, or the condition is too complex to go with one. Nothing was done.", body = Problem),
         (status = 413, description = "The value is longer than the server stores.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
@@ -139,7 +139,7 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Re
         (status = 204, description = "Removed: decided by a majority and on its disks."),
         (status = 404, description = "There is no such key.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
-        (status = 422, description = "The condition is too complex to go with an Idempotency-Key. Nothing was done.", body = Problem),
+        (status = 422, description = "The Idempotency-Key was used for another request, or the condition is too complex to go with one. Nothing was done.", body = Problem),
     )
 )]
 pub(super) async fn delete_key(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {

@@ -83,18 +83,12 @@ impl Api {
 
     /// A command that may change something; carried out once, however often it is sent under the same `once`.
     ///
-    /// The node remembers an identifier and answers for it whatever command comes with it. A client that reuses a key
-    /// for another request must not be told that this one is done; so the command's own digest is part of the
-    /// identifier: the key, a space, sixteen hexadecimal digits.
+    /// The key itself is the identifier, so `DICTUM.OUTCOME` knows it; the node refuses it with another command.
     async fn write(&self, once: Option<&[u8]>, words: &[&[u8]]) -> Result<Value, Failure> {
         match once {
             None => self.pool.call(words).await,
             Some(id) => {
-                let mut encoded = Vec::new();
-                wire::encode_command(&mut encoded, words);
-                let digest = format!(" {:016x}", base::checksum::xxh3(&encoded));
-                let id = [id, digest.as_bytes()].concat();
-                let mut wrapped: Vec<&[u8]> = vec![b"DICTUM.ONCE", &id];
+                let mut wrapped: Vec<&[u8]> = vec![b"DICTUM.ONCE", id];
                 wrapped.extend_from_slice(words);
                 self.pool.call(&wrapped).await
             }

@@ -101,6 +101,7 @@ impl Problem {
             "OOM" | "MISCONF" => StatusCode::INSUFFICIENT_STORAGE,
             "WRONGTYPE" => StatusCode::CONFLICT,
             "NOAUTH" | "WRONGPASS" | "NOPERM" => StatusCode::UNAUTHORIZED,
+            "REUSED" => StatusCode::UNPROCESSABLE_ENTITY,
             "ERR" if message.contains("exceeds maximum allowed size") || message.contains("too large") => {
                 StatusCode::PAYLOAD_TOO_LARGE
             }

@@ -15,7 +15,7 @@ use base::Rng;
 use sim::history::{Command, Op, Operation, Outcome, Reply, text_of};
 use wire::{Value, encode_command};
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, NODES};
 use crate::common::Client;
 use crate::common::bell::Bell;
 
@@ -45,6 +45,15 @@ struct Shared {
 pub struct Load {
     shared: Arc<Shared>,
     clients: Vec<JoinHandle<()>>,
+}
+
+/// An operation that was asked, and not yet answered.
+pub struct Waiting {
+    connection: Client,
+    client: usize,
+    commands: Vec<Command>,
+    invoke: u64,
+    sent: io::Result<()>,
 }
 
 /// What a client was told.
@@ -112,6 +121,24 @@ impl Load {
         }
     }
 
+    /// Sends reads of all keys in use to a node that cannot answer now. They must not be answered from its past.
+    pub fn ask_frozen(&self, address: &str) -> Vec<Waiting> {
+        let ask = |(place, key)| {
+            let mut connection = Client::connect(address).expect("the system takes connections for it");
+            let (commands, invoke) = (vec![Command::new(Op::Get, key)], self.now());
+            let sent = send(&mut connection, &commands);
+            Waiting { connection, client: CLIENTS + NODES + place, commands, invoke, sent }
+        };
+        keys(self.shared.epoch.load(Ordering::SeqCst)).into_iter().enumerate().map(ask).collect()
+    }
+
+    /// Waits for the answers to what was asked.
+    pub fn hear(&self, all: Vec<Waiting>) {
+        for mut one in all {
+            self.shared.end(&mut one.connection, one.client, one.commands, one.invoke, one.sent);
+        }
+    }
+
     /// Ends the load, writes once more through every node, and reads all keys through every node until all say the same.
     /// Returns the whole history.
     pub fn finish(mut self, cluster: &Cluster) -> Vec<Operation> {
@@ -167,8 +194,21 @@ impl Shared {
     /// Asks, and records what came of it.
     fn run(&self, connection: &mut Client, client: usize, commands: Vec<Command>) -> Answer {
         let invoke = self.now();
+        let sent = send(connection, &commands);
+        self.end(connection, client, commands, invoke, sent)
+    }
+
+    /// Waits for the answer to what was asked, and records it.
+    fn end(
+        &self,
+        connection: &mut Client,
+        client: usize,
+        commands: Vec<Command>,
+        invoke: u64,
+        sent: io::Result<()>,
+    ) -> Answer {
         // What was cut may have arrived.
-        let answer = exchange(connection, &commands).unwrap_or(Answer::Unknown);
+        let answer = sent.and_then(|()| receive(connection, commands.len())).unwrap_or(Answer::Unknown);
         let finish = self.now();
         let (outcome, finish, replies, counter) = match &answer {
             Answer::Done(replies) => (Outcome::Done, Some(finish), replies.clone(), &self.acknowledged),
@@ -277,8 +317,8 @@ fn keys(epoch: u64) -> Vec<String> {
     registers.chain((0..COUNTERS).map(|number| counter(epoch, number))).chain(joined(epoch)).collect()
 }
 
-/// Sends one command, or several as a transaction, and reads the answer.
-fn exchange(connection: &mut Client, commands: &[Command]) -> io::Result<Answer> {
+/// Sends one command, or several as a transaction.
+fn send(connection: &mut Client, commands: &[Command]) -> io::Result<()> {
     let mut bytes = Vec::new();
     let mut add = |words: Vec<Vec<u8>>| encode_command(&mut bytes, words.iter().map(Vec::as_slice));
     let alone = commands.len() == 1;
@@ -289,17 +329,21 @@ fn exchange(connection: &mut Client, commands: &[Command]) -> io::Result<Answer>
     if !alone {
         add(vec![b"EXEC".to_vec()]);
     }
-    connection.stream().write_all(&bytes)?;
-    if alone {
+    connection.stream().write_all(&bytes)
+}
+
+/// Reads the answer to one command, or to a transaction of several.
+fn receive(connection: &mut Client, commands: usize) -> io::Result<Answer> {
+    if commands == 1 {
         return Ok(understand(vec![connection.receive()?]));
     }
-    for _ in 0..=commands.len() {
+    for _ in 0..=commands {
         let queued = connection.receive()?;
         assert!(matches!(&queued, Value::Simple(text) if text == "OK" || text == "QUEUED"), "{queued:?}");
     }
     match connection.receive()? {
         Value::Array(replies) => {
-            assert_eq!(replies.len(), commands.len());
+            assert_eq!(replies.len(), commands);
             Ok(understand(replies))
         }
         other => Ok(understand(vec![other])),

@@ -73,9 +73,11 @@ fn frozen_leaders_wake_up_and_notice() {
         // The condition for "longer than the election timeout".
         cluster.leader_among(&cluster.others(victim));
         load.wait_for_acknowledged(cluster, DURING);
-        // Some of its clients wait for their answers until it goes on, the others do not.
+        // Some of its clients wait for their answers until it goes on, the others do not; and there are new ones.
         load.cut_some(victim);
+        let waiting = load.ask_frozen(&cluster.nodes[victim].resp);
         cluster.send(victim, Signal::CONT);
+        load.hear(waiting);
     });
 }
 

@@ -11,16 +11,30 @@
 //! 1. An operation that is next in line, fits, and by its answers changes nothing is taken at once: no order needs it
 //!    later.
 //! 2. Operations of uncertain effect are tried last, and first of them those that make a waiting one fit.
-//! 3. An operation of uncertain effect directly precedes one that depends on it; see `may_be_followed_by`.
-//! 4. A configuration is the number of certain operations that are all done, the few done beyond, the uncertain
-//!    ones used, whether the last one was uncertain, and the state. One seen before leads nowhere.
+//! 3. An operation of uncertain effect directly precedes one that depends on it; see `may_be_followed_by` and
+//!    `is_needed`.
+//! 4. Of uncertain operations that do the same, that which was asked first is used first. Values that nobody ever
+//!    noticed count as the same, and so do deadlines between which nothing is answered.
+//! 5. Where values only grow, none is tried that has outgrown an answer still to come; see `Bound`.
+//! 6. A configuration is the number of certain operations that are all done, the few done beyond, the uncertain
+//!    ones used, the last one if it was uncertain with the state before it, and the state. One seen before leads
+//!    nowhere.
+//!
+//! Why 3 and 4 lose nothing: take, of all orders that explain the answers, one with the fewest uncertain operations, of
+//! these one in which they come as late as can be, and of these the one whose uncertain operations have the lowest
+//! numbers in their order. Where a rule forbids a step of it there would be another one that comes before it in this
+//! ranking. So it is among the orders that are tried. The rules look at nothing but configurations, so 6 loses nothing
+//! either.
 
 #![allow(clippy::disallowed_types, reason = "these tables are looked things up in and never walked through")]
 
+mod preparing;
+
 use std::collections::{BTreeMap, HashSet};
 
-use super::model::{ABSENT, NEVER, Prepared, Slot, State, Values, prepare, step};
+use super::model::{ABSENT, NEVER, Prepared, Slot, State, ValueId, Values, prepare, step};
 use crate::history::{Operation, to_json_lines};
+use preparing::{Bound, bound_of, groups, simplify};
 
 /// What the search needs to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +71,7 @@ pub struct Verdict {
 pub fn check(history: &[Operation], limits: Limits) -> Verdict {
     let mut verdict = Verdict { operations: history.len(), ..Verdict::default() };
     for (keys, indices) in groups(history) {
-        let mut search = Search::new(history, &keys, &indices, limits);
+        let mut search = Search::new(history, &keys, &indices, limits, true);
         match search.run() {
             Found::Order => {}
             Found::NoOrder => verdict.violations.push(search.explain(history, &keys)),
@@ -66,45 +80,6 @@ pub fn check(history: &[Operation], limits: Limits) -> Verdict {
         verdict.configurations += search.seen.len();
     }
     verdict
-}
-
-/// The groups of keys that transactions join, each with the operations that touch it.
-fn groups(history: &[Operation]) -> Vec<(Vec<String>, Vec<usize>)> {
-    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut parents: Vec<usize> = Vec::new();
-    fn root(parents: &mut [usize], mut of: usize) -> usize {
-        while parents[of] != of {
-            parents[of] = parents[parents[of]];
-            of = parents[of];
-        }
-        of
-    }
-    let mut first_keys: Vec<usize> = Vec::with_capacity(history.len());
-    for operation in history {
-        let mut first = usize::MAX;
-        let watched = operation.watched.iter().map(|watched| watched.key.as_str());
-        for key in operation.commands.iter().map(|command| command.key.as_str()).chain(watched) {
-            let fresh = parents.len();
-            let number = *numbers.entry(key).or_insert(fresh);
-            if number == fresh {
-                parents.push(fresh);
-            }
-            if first == usize::MAX {
-                first = number;
-            }
-            let (one, other) = (root(&mut parents, first), root(&mut parents, number));
-            parents[other] = one;
-        }
-        first_keys.push(first);
-    }
-    let mut found: BTreeMap<usize, (Vec<String>, Vec<usize>)> = BTreeMap::new();
-    for (key, number) in &numbers {
-        found.entry(root(&mut parents, *number)).or_default().0.push((*key).to_string());
-    }
-    for (index, &first) in first_keys.iter().enumerate().filter(|&(_, &first)| first != usize::MAX) {
-        found.entry(root(&mut parents, first)).or_default().1.push(index);
-    }
-    found.into_values().collect()
 }
 
 #[derive(PartialEq, Eq, Debug)]
@@ -123,8 +98,8 @@ struct Configuration {
     beyond: Vec<u32>,
     /// Uncertain operations used, sorted.
     used: Vec<u32>,
-    /// The operation before this point, if it was an uncertain one.
-    pending: Option<u32>,
+    /// The operation before this point, if it was an uncertain one, and the state before that.
+    pending: Option<(u32, State)>,
     state: State,
 }
 
@@ -139,6 +114,9 @@ struct Search {
     /// For each of them: the certain operation that the same client had asked for before.
     certain_after: Vec<Option<u32>>,
     uncertain_after: Vec<Option<u32>>,
+    /// For each uncertain operation: the first one that does the same.
+    alike: Vec<u32>,
+    bound: Bound,
     values: Values,
     limits: Limits,
     keys: usize,
@@ -148,14 +126,16 @@ struct Search {
 }
 
 impl Search {
-    fn new(history: &[Operation], keys: &[String], indices: &[usize], limits: Limits) -> Search {
+    /// `simple`: what nobody can tell apart is made equal.
+    fn new(history: &[Operation], keys: &[String], indices: &[usize], limits: Limits, simple: bool) -> Search {
         let mut values = Values::default();
         let (mut certain, mut uncertain) = (Vec::new(), Vec::new());
         let mut last_asked: BTreeMap<u64, usize> = BTreeMap::new();
         let mut asked_before: BTreeMap<usize, usize> = BTreeMap::new();
         for &index in indices {
             let mut number = |key: &str| keys.binary_search_by(|found| found.as_str().cmp(key)).unwrap_or(0);
-            if let Some(prepared) = prepare(&history[index], index, &mut values, &mut number) {
+            let error = limits.clock_error;
+            if let Some(prepared) = prepare(&history[index], index, error, &mut values, &mut number) {
                 let client = history[index].client;
                 asked_before.extend(last_asked.get(&client).map(|&before| (index, before)));
                 if prepared.certain && limits.clients_in_order {
@@ -170,6 +150,12 @@ impl Search {
         }
         certain.sort_by_key(|operation| (operation.invoke, operation.finish, operation.index));
         uncertain.sort_by_key(|operation| (operation.invoke, operation.index));
+        if simple {
+            simplify(&mut certain, &mut uncertain, &mut values);
+        }
+        let like = |operation: &Prepared| uncertain.iter().position(|other| other.is_like(operation));
+        let alike = uncertain.iter().map(|operation| like(operation).unwrap_or(0) as u32).collect();
+        let bound = bound_of(&certain, &uncertain, keys.len(), &values);
         let numbers: BTreeMap<usize, u32> =
             certain.iter().enumerate().map(|(number, operation)| (operation.index, number as u32)).collect();
         let before = |operation: &Prepared| asked_before.get(&operation.index).map(|before| numbers[before]);
@@ -178,6 +164,8 @@ impl Search {
             uncertain_after: uncertain.iter().map(before).collect(),
             certain,
             uncertain,
+            alike,
+            bound,
             values,
             limits,
             keys: keys.len(),
@@ -196,14 +184,19 @@ impl Search {
         };
         let mut frames = vec![Frame { ways: vec![start] }];
         while let Some(frame) = frames.last_mut() {
-            let Some(configuration) = frame.ways.pop() else {
+            let Some(mut configuration) = frame.ways.pop() else {
                 frames.pop();
                 continue;
             };
             if configuration.frontier as usize == self.certain.len() {
                 return Found::Order;
             }
-            if !self.seen.insert(fingerprint(&configuration)) {
+            let (candidates, horizon) = self.candidates(&configuration);
+            // A time that is over for everything still to come is over.
+            for slot in configuration.state.iter_mut().filter(|slot| slot.expires <= horizon && slot.expires != NEVER) {
+                slot.expires = 0;
+            }
+            if self.has_outgrown(&configuration.state, &candidates) || !self.seen.insert(fingerprint(&configuration)) {
                 continue;
             }
             if self.seen.len() > self.limits.configurations_max {
@@ -213,7 +206,7 @@ impl Search {
             if self.furthest.as_ref().is_none_or(|furthest| done(furthest) < done(&configuration)) {
                 self.furthest = Some(configuration.clone());
             }
-            let ways = self.ways(&configuration);
+            let ways = self.ways(&configuration, candidates, horizon);
             // A point whose ways are all tried need not be kept: the stack stays short on long histories.
             if frames.last().is_some_and(|frame| frame.ways.is_empty()) {
                 frames.pop();
@@ -244,8 +237,7 @@ impl Search {
     }
 
     /// All ways on from a point, the best one last.
-    fn ways(&mut self, from: &Configuration) -> Vec<Configuration> {
-        let (mut candidates, horizon) = self.candidates(from);
+    fn ways(&mut self, from: &Configuration, mut candidates: Vec<u32>, horizon: u64) -> Vec<Configuration> {
         let mut states = Vec::new();
         let mut ways = Vec::new();
         let mut blocked = Vec::new();
@@ -256,13 +248,14 @@ impl Search {
             if !self.sensible(from, operation) {
                 continue;
             }
-            step(&from.state, operation, self.limits.clock_error, &mut self.values, &mut states);
+            step(&from.state, operation, horizon, &mut self.values, &mut states);
             if operation.never_changes() && states.contains(&from.state) {
                 return vec![self.with_certain(from, number, from.state.clone())];
             }
             if states.is_empty() {
                 blocked.push(number);
             }
+            self.keep_needed(from, number, horizon, &mut states);
             // Disappearing by itself is tried after staying.
             for state in states.drain(..).rev() {
                 ways.push(self.with_certain(from, number, state));
@@ -270,26 +263,37 @@ impl Search {
         }
         let (mut helpful, mut others) = (Vec::new(), Vec::new());
         let mut after = Vec::new();
+        let mut offered: Vec<u32> = Vec::new();
         for number in 0..self.uncertain.len() as u32 {
             let operation = &self.uncertain[number as usize];
             if operation.invoke > horizon {
                 break;
             }
             let asked_in_order = is_done(from, self.uncertain_after[number as usize]);
-            if !asked_in_order || from.used.binary_search(&number).is_ok() || !self.sensible(from, operation) {
+            if !asked_in_order || from.used.binary_search(&number).is_ok() {
                 continue;
             }
-            step(&from.state, operation, self.limits.clock_error, &mut self.values, &mut states);
+            let kind = self.alike[number as usize];
+            if offered.contains(&kind) {
+                continue;
+            }
+            offered.push(kind);
+            if !self.sensible(from, operation) {
+                continue;
+            }
+            step(&from.state, operation, horizon, &mut self.values, &mut states);
+            self.keep_ordered(from, number, horizon, &mut states);
             for state in states.drain(..).filter(|state| *state != from.state) {
                 let helps = blocked.iter().any(|&waiting| {
                     let waiting = &self.certain[waiting as usize];
-                    step(&state, waiting, self.limits.clock_error, &mut self.values, &mut after);
+                    step(&state, waiting, horizon, &mut self.values, &mut after);
                     !after.is_empty()
                 });
                 let mut used = from.used.clone();
                 used.insert(used.partition_point(|&other| other < number), number);
                 let beyond = from.beyond.clone();
-                let way = Configuration { frontier: from.frontier, beyond, used, pending: Some(number), state };
+                let pending = Some((number, from.state.clone()));
+                let way = Configuration { frontier: from.frontier, beyond, used, pending, state };
                 if helps { helpful.push(way) } else { others.push(way) }
             }
         }
@@ -299,7 +303,65 @@ impl Search {
     }
 
     fn sensible(&self, from: &Configuration, next: &Prepared) -> bool {
-        from.pending.is_none_or(|pending| self.uncertain[pending as usize].may_be_followed_by(next))
+        from.pending.as_ref().is_none_or(|(pending, _)| self.uncertain[*pending as usize].may_be_followed_by(next))
+    }
+
+    /// Of the states to which the certain operation `number` leads, keeps those for which the uncertain one before it
+    /// is needed: without it, or with it directly afterwards, they would not be reached.
+    fn keep_needed(&mut self, from: &Configuration, number: u32, horizon: u64, states: &mut Vec<State>) {
+        let Some((pending, before)) = &from.pending else { return };
+        let (pending, next) = (&self.uncertain[*pending as usize], &self.certain[number as usize]);
+        let (mut without, mut after) = (Vec::new(), Vec::new());
+        step(before, next, horizon, &mut self.values, &mut without);
+        for other in without {
+            step(&other, pending, horizon, &mut self.values, &mut after);
+            states.retain(|state| *state != other && !after.contains(state));
+        }
+    }
+
+    /// Of the states to which the uncertain operation `number` leads, keeps those that are not reached as well without
+    /// the uncertain one before it, or in the other order if that is the order of their numbers.
+    fn keep_ordered(&mut self, from: &Configuration, number: u32, horizon: u64, states: &mut Vec<State>) {
+        let Some((pending, before)) = &from.pending else { return };
+        let is_before = number < *pending;
+        let (pending, next) = (&self.uncertain[*pending as usize], &self.uncertain[number as usize]);
+        let (mut without, mut after) = (Vec::new(), Vec::new());
+        step(before, next, horizon, &mut self.values, &mut without);
+        for other in without {
+            states.retain(|state| *state != other);
+            if is_before {
+                step(&other, pending, horizon, &mut self.values, &mut after);
+                states.retain(|state| !after.contains(state));
+            }
+        }
+    }
+
+    /// Whether the state cannot become any more what an answer still to come says.
+    fn has_outgrown(&self, state: &State, candidates: &[u32]) -> bool {
+        let value = state.first().map_or(ABSENT, |slot| slot.value);
+        let bytes = self.values.value(value);
+        match self.bound {
+            Bound::None => false,
+            Bound::Prefix(longest) => {
+                let longest = self.values.value(longest);
+                let common = longest.len().min(bytes.len());
+                longest[..common] != bytes[..common]
+            }
+            Bound::Sum => {
+                let sum_of = |value: ValueId| match std::str::from_utf8(self.values.value(value)) {
+                    _ if value == ABSENT => Some(0),
+                    Ok(text) => text.parse::<i64>().ok(),
+                    Err(_) => None,
+                };
+                let sum = sum_of(value);
+                let least = candidates.iter().filter_map(|&number| {
+                    let waiting = &self.certain[number as usize];
+                    let read = waiting.read().and_then(sum_of);
+                    read.or(waiting.sum().map(|(sum, addend)| sum.saturating_sub(addend)))
+                });
+                sum.zip(least.min()).is_some_and(|(sum, least)| sum > least)
+            }
+        }
     }
 
     fn with_certain(&self, from: &Configuration, number: u32, state: State) -> Configuration {
@@ -371,12 +433,15 @@ fn fingerprint(of: &Configuration) -> Box<[u32]> {
     words.extend_from_slice(&of.beyond);
     words.push(of.used.len() as u32);
     words.extend_from_slice(&of.used);
-    words.push(of.pending.map_or(0, |number| number + 1));
-    for slot in &of.state {
+    let before = of.pending.iter().flat_map(|(_, before)| before);
+    words.push(of.pending.as_ref().map_or(0, |(number, _)| number + 1));
+    for slot in of.state.iter().chain(before) {
         words.extend([slot.value, (slot.expires >> 32) as u32, slot.expires as u32]);
     }
     words.into_boxed_slice()
 }
 
+#[cfg(test)]
+mod comparison;
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,9 @@ pub const ABSENT: ValueId = 0;
 /// What "never expires" is for [`Slot::expires`].
 pub const NEVER: u64 = u64::MAX;
 
+/// A deadline after the last answer of a history.
+const LATE: u64 = u64::MAX - 1;
+
 /// One key's state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Slot {
@@ -76,13 +79,16 @@ impl Values {
 }
 
 /// A command with its texts replaced by numbers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Step {
     op: Op,
     key: usize,
     argument: ValueId,
     expected: ValueId,
-    number: i64,
+    /// What is added.
+    addend: i64,
+    /// When a time to live that is set here ends at the earliest.
+    deadline: u64,
     reply: Option<Seen>,
 }
 
@@ -125,6 +131,81 @@ impl Prepared {
         (common > 0 || !next.certain) && overwritten < self.keys.len()
     }
 
+    /// Whether both do the same to every state. Only of operations of uncertain effect.
+    #[must_use]
+    pub fn is_like(&self, other: &Prepared) -> bool {
+        self.steps == other.steps && self.watched == other.watched
+    }
+
+    /// Every value that somebody may notice: those of answers, and those that are compared with.
+    pub fn observed(&self) -> impl Iterator<Item = ValueId> {
+        let replies = self.steps.iter().filter_map(|step| match step.reply {
+            Some(Seen::Value(value)) => Some(value),
+            _ => None,
+        });
+        let compared = self.steps.iter().map(|step| step.expected);
+        replies.chain(compared).chain(self.watched.iter().map(|&(_, value)| value))
+    }
+
+    /// Whether it makes new values out of old ones.
+    #[must_use]
+    pub fn computes(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.op, Op::Append | Op::Incr))
+    }
+
+    /// Writes `unseen` in place of each value of which `is_seen` is not true.
+    pub fn blur(&mut self, unseen: ValueId, is_seen: impl Fn(ValueId) -> bool) {
+        for step in &mut self.steps {
+            let writes = matches!(step.op, Op::Set | Op::SetPx | Op::SetNx | Op::SetIfEq | Op::GetSet);
+            if writes && !is_seen(step.argument) {
+                step.argument = unseen;
+            }
+        }
+    }
+
+    /// Puts each deadline off to the next of `moments`, which are sorted.
+    pub fn round_deadlines(&mut self, moments: &[u64]) {
+        for step in &mut self.steps {
+            let next = moments.partition_point(|&moment| moment < step.deadline);
+            step.deadline = moments.get(next).copied().unwrap_or(LATE);
+        }
+    }
+
+    /// How values grow here, if all that it does with keys is to read them and to let them grow: by
+    /// appending or by adding.
+    #[must_use]
+    pub fn grows(&self) -> Option<Growth> {
+        let of = |step: &Step| match step.op {
+            Op::Get => Some(Growth::None),
+            Op::Append => Some(Growth::Appends),
+            Op::Incr if step.addend > 0 => Some(Growth::Adds),
+            _ => None,
+        };
+        self.steps.iter().try_fold(Growth::None, |sum, step| match (sum, of(step)?) {
+            (Growth::None, other) | (other, Growth::None) => Some(other),
+            (one, other) => (one == other).then_some(one),
+        })
+    }
+
+    /// The value that its only command read, if that is what it did.
+    #[must_use]
+    pub fn read(&self) -> Option<ValueId> {
+        match self.steps.as_slice() {
+            [Step { op: Op::Get, reply: Some(Seen::Value(value)), .. }] => Some(*value),
+            [Step { op: Op::Get, reply: Some(Seen::Nil), .. }] => Some(ABSENT),
+            _ => None,
+        }
+    }
+
+    /// The sum that its only command answered, if it added something, and what it had added.
+    #[must_use]
+    pub fn sum(&self) -> Option<(i64, i64)> {
+        match self.steps.as_slice() {
+            [Step { op: Op::Incr, addend, reply: Some(Seen::Integer(sum)), .. }] => Some((*sum, *addend)),
+            _ => None,
+        }
+    }
+
     /// Whether it changes nothing in whatever state it fits: it only reads, or its answers say that it did nothing.
     ///
     /// It is not enough that it changes nothing in some state: a transaction may write and remove again.
@@ -139,10 +220,24 @@ impl Prepared {
     }
 }
 
+/// How the values of a group of keys grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// Not at all.
+    None,
+    /// Something is put behind what is there.
+    Appends,
+    /// Something positive is added to what is there.
+    Adds,
+}
+
 /// Makes an operation ready; `key` numbers the keys of its group. `None` if it certainly had no effect.
+///
+/// `clock_error` is how many nanoseconds too early any node may take a time to live for over.
 pub fn prepare(
     operation: &Operation,
     index: usize,
+    clock_error: u64,
     values: &mut Values,
     key: &mut dyn FnMut(&str) -> usize,
 ) -> Option<Prepared> {
@@ -163,7 +258,13 @@ pub fn prepare(
             key: key(&command.key),
             argument: text(&command.argument),
             expected: text(&command.expected),
-            number: command.number.unwrap_or(1),
+            addend: if command.op == Op::Incr { command.number.unwrap_or(1) } else { 0 },
+            deadline: if matches!(command.op, Op::SetPx | Op::Pexpire) {
+                let lifetime = u64::try_from(command.number.unwrap_or(1)).unwrap_or(0).saturating_mul(1_000_000);
+                operation.invoke.saturating_add(lifetime).saturating_sub(clock_error)
+            } else {
+                0
+            },
             reply: certain.then(|| match &operation.replies[at] {
                 Reply::Nil => Seen::Nil,
                 Reply::Integer(number) => Seen::Integer(*number),
@@ -193,16 +294,17 @@ fn answers_ok(command: &Command) -> bool {
     matches!(command.op, Op::Set | Op::SetPx | Op::SetIfEq)
 }
 
-/// Appends to `next` every state to which `operation` may lead from `state`, the unchanged one first.
+/// Puts into `next` every state to which `operation` may lead from `state`, the unchanged one first.
 ///
-/// `clock_error` is how many nanoseconds too early any node may take a time to live for over.
-pub fn step(state: &State, operation: &Prepared, clock_error: u64, values: &mut Values, next: &mut Vec<State>) {
+/// `latest` is the latest moment at which it can be happening: the end of that operation still to be ordered that is
+/// over first. What is over by then may have disappeared.
+pub fn step(state: &State, operation: &Prepared, latest: u64, values: &mut Values, next: &mut Vec<State>) {
     next.clear();
     // Every choice of which of the touched keys, whose time may have come, are gone by now.
     let mut touched: Vec<usize> = Vec::new();
     for key in operation.steps.iter().map(|step| step.key).chain(operation.watched.iter().map(|&(key, _)| key)) {
         let slot = state[key];
-        if slot.value != ABSENT && slot.expires <= operation.finish && !touched.contains(&key) {
+        if slot.value != ABSENT && slot.expires <= latest && !touched.contains(&key) {
             touched.push(key);
         }
     }
@@ -214,7 +316,8 @@ pub fn step(state: &State, operation: &Prepared, clock_error: u64, values: &mut 
             }
         }
         if operation.watched.iter().all(|&(key, value)| after[key].value == value)
-            && operation.steps.iter().all(|step| apply(&mut after, step, operation.invoke, clock_error, values))
+            && operation.steps.iter().all(|step| apply(&mut after, step, values))
+            && !next.contains(&after)
         {
             next.push(after);
         }
@@ -222,14 +325,10 @@ pub fn step(state: &State, operation: &Prepared, clock_error: u64, values: &mut 
 }
 
 /// Applies one command; false if its reply was another one.
-fn apply(state: &mut State, step: &Step, invoke: u64, clock_error: u64, values: &mut Values) -> bool {
+fn apply(state: &mut State, step: &Step, values: &mut Values) -> bool {
     let slot = &mut state[step.key];
     let before = *slot;
     let present = before.value != ABSENT;
-    let deadline = || {
-        let lifetime = u64::try_from(step.number).unwrap_or(0).saturating_mul(1_000_000);
-        invoke.saturating_add(lifetime).saturating_sub(clock_error)
-    };
     let of_value = |value: ValueId| if value == ABSENT { Seen::Nil } else { Seen::Value(value) };
     let flag = |yes: bool| Seen::Integer(i64::from(yes));
     let ok = Seen::Value(ABSENT);
@@ -251,7 +350,7 @@ fn apply(state: &mut State, step: &Step, invoke: u64, clock_error: u64, values: 
             ok
         }
         Op::SetPx => {
-            *slot = Slot { value: step.argument, expires: deadline() };
+            *slot = Slot { value: step.argument, expires: step.deadline };
             ok
         }
         Op::SetNx => {
@@ -288,7 +387,7 @@ fn apply(state: &mut State, step: &Step, invoke: u64, clock_error: u64, values: 
                 Some(0)
             };
             // What is not a number makes the command fail; the workloads never increment anything else.
-            let Some(sum) = number.and_then(|number| number.checked_add(step.number)) else { return false };
+            let Some(sum) = number.and_then(|number| number.checked_add(step.addend)) else { return false };
             slot.value = values.number(sum.to_string().as_bytes());
             Seen::Integer(sum)
         }
@@ -298,7 +397,7 @@ fn apply(state: &mut State, step: &Step, invoke: u64, clock_error: u64, values: 
         }
         Op::Pexpire => {
             if present {
-                slot.expires = deadline();
+                slot.expires = step.deadline;
             }
             flag(present)
         }

@@ -12,8 +12,8 @@ use std::io;
 use super::block::{self, BLOCK_BYTES, FrameBuffer, FramePlace};
 use super::recovery::{Findings, LastFrame, Scan, Tail};
 use super::{
-    BLANK_PREFIX, Closed, CommitError, Journal, JournalOptions, PREFIX, Preparation, RESERVED_BLOCKS, Recovered,
-    Segment, blocks_of, segment_name,
+    BLANK_PREFIX, Closed, CommitError, Journal, JournalOptions, PREFIX, Preparation, READY_SEGMENTS, RESERVED_BLOCKS,
+    Recovered, Segment, blocks_of, segment_name,
 };
 use crate::disk::{Disk, DiskFile};
 
@@ -158,6 +158,7 @@ impl<D: Disk> Journal<D> {
             current,
             closed,
             ready,
+            ready_wanted: READY_SEGMENTS,
             free: Vec::new(),
             next_sequence,
             next_frame: findings.next_frame,

@@ -28,7 +28,7 @@ const HELP: &[&str] = &[
     "FREQ <key>",
     "    How often the key is used; an error, because no eviction policy counts it.",
     "IDLETIME <key>",
-    "    Seconds since the key was last used; always 0, because uses are not recorded.",
+    "    How long the key was not used; an error, because uses are not recorded.",
     "REFCOUNT <key>",
     "    How many references to the value a Redis would count.",
     "HELP",
@@ -39,7 +39,7 @@ const SUBCOMMANDS: &[Spec] = &[
     subcommand("object|encoding", 3, KEY, "key", "Answers the representation that Redis would choose for a value."),
     subcommand("object|freq", 3, KEY, "key", "Answers how often a key is used, under a policy that counts it."),
     subcommand("object|help", 2, Keys::None, "", "Describes the subcommands."),
-    subcommand("object|idletime", 3, KEY, "key", "Answers the seconds since a key was last used."),
+    subcommand("object|idletime", 3, KEY, "key", "Refuses: when a key was last used is not recorded."),
     subcommand("object|refcount", 3, KEY, "key", "Answers how many references to a value a Redis would count."),
 ];
 
@@ -102,7 +102,9 @@ impl<'a> ReadCommand<'a> for Object<'a> {
                 Ok(Reply::Integer(i64::from(i32::MAX)))
             }
             Question::ReferenceCount(_) => Ok(Reply::Integer(1)),
-            Question::IdleTime(_) | Question::Help => Ok(Reply::Integer(0)),
+            // Any node reads any key, and a read leaves no trace: 0 would say that the key was used just now.
+            Question::IdleTime(_) => Err(Failure::Text("ERR Idle time is not tracked: reads leave no trace.")),
+            Question::Help => Ok(Reply::Nil),
         }
     }
 }

@@ -35,7 +35,8 @@ pub(super) struct State {
     pub(super) commands: Vec<Vec<Vec<u8>>>,
     pub(super) opened: usize,
     pub(super) closed: usize,
-    outcomes: BTreeMap<Vec<u8>, Value>,
+    /// By identifier: the command that came with it, and what it was answered.
+    pub(super) outcomes: BTreeMap<Vec<u8>, (Vec<Vec<u8>>, Value)>,
     mood: Option<Mood>,
     /// Changes a key just before each DICTUM.SET is looked at, so many times.
     pub(super) interference: usize,
@@ -181,11 +182,14 @@ impl State {
                 Value::Integer(1)
             }
             [b"DICTUM.ONCE", id, rest @ ..] => {
-                if let Some(outcome) = self.outcomes.get(*id) {
-                    return outcome.clone();
+                let command: Vec<Vec<u8>> = rest.iter().map(|word| word.to_vec()).collect();
+                match self.outcomes.get(*id) {
+                    Some((known, outcome)) if *known == command => return outcome.clone(),
+                    Some(_) => return error("REUSED this identifier was used for another command"),
+                    None => {}
                 }
                 let outcome = self.answer(rest);
-                self.outcomes.insert(id.to_vec(), outcome.clone());
+                self.outcomes.insert(id.to_vec(), (command, outcome.clone()));
                 outcome
             }
             [b"SCAN", cursor, ..] => {

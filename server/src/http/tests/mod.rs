@@ -219,11 +219,13 @@ fn a_repeated_request_is_carried_out_once() {
     let created = || server.send("PUT /v1/keys/n", &[("Idempotency-Key", "9"), ("If-None-Match", "*")], "v");
     assert_eq!((created().status, created().status), (204, 204));
     assert_eq!(server.send("PUT /v1/keys/n", &[once, ("If-Match", "*")], "v").problem().0, 422);
-    // Another request under the same key is another request: it must not be told that it is done.
-    assert_eq!(server.send("DELETE /v1/keys/n", &[("Idempotency-Key", "9")], "").status, 204);
-    assert!(!server.node.lock().records.contains_key(&b"n"[..]));
-    assert_eq!(server.send("PUT /v1/keys/n", &[once], "v").status, 204);
-    assert_eq!(server.ask("GET /v1/keys/n").body, b"v");
+    // Another request under the same key must not be told that it is done.
+    let refused = server.send("DELETE /v1/keys/n", &[("Idempotency-Key", "9")], "").problem();
+    assert_eq!(refused, (422, "REUSED".to_owned()));
+    assert!(server.node.lock().records.contains_key(&b"n"[..]));
+    assert_eq!(server.send("PUT /v1/keys/n", &[once], "v").problem().0, 422);
+    // The node is given the key itself, by which DICTUM.OUTCOME is asked.
+    assert!(server.node.lock().outcomes.contains_key(&b"order 7"[..]));
     assert_eq!(server.send("PUT /v1/keys/n", &[("Idempotency-Key", "")], "v").problem().0, 400);
     assert_eq!(server.send("PUT /v1/keys/n", &[("Idempotency-Key", &"x".repeat(257))], "v").problem().0, 400);
 }

@@ -1,0 +1,123 @@
+//! Which run: the options as values and as words.
+
+use node::Planted;
+
+use super::Fault;
+
+/// Every planted bug with the name used in options and files.
+pub const PLANTED: [(&str, Planted); 8] = [
+    ("answer-before-fsync", Planted::AnswerBeforeFsync),
+    ("count-unsynced-self", Planted::CountUnsyncedSelf),
+    ("read-without-confirmation", Planted::ReadWithoutConfirmation),
+    ("forget-promise", Planted::ForgetPromise),
+    ("damage-is-the-end", Planted::DamageIsTheEnd),
+    ("apply-retry-twice", Planted::ApplyRetryTwice),
+    ("truncate-decided", Planted::TruncateDecided),
+    ("expire-by-own-clock", Planted::ExpireByOwnClock),
+];
+
+/// Which run: with the code, all there is to know for running it again.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Everything is drawn from this.
+    pub seed: u64,
+    /// How many nodes; drawn if absent.
+    pub nodes: Option<u16>,
+    /// How long the phase with faults lasts, in milliseconds; drawn if absent.
+    pub chaos_ms: Option<u64>,
+    /// Kinds of faults that are there for certain, and four times as often.
+    pub with: Vec<Fault>,
+    /// Kinds of faults that are left out.
+    pub without: Vec<Fault>,
+    /// Planned faults that are left out, by their numbers in [`Chaos::plan`].
+    pub dropped: Vec<u32>,
+    /// A bug for the checkers to find.
+    pub planted: Option<Planted>,
+}
+
+impl Options {
+    /// The options as words, as the command line and files have them; [`Options::parse`] reads them.
+    #[must_use]
+    pub fn to_words(&self) -> String {
+        let mut words = format!("--seed {}", self.seed);
+        if let Some(nodes) = self.nodes {
+            words.push_str(&format!(" --nodes {nodes}"));
+        }
+        if let Some(chaos_ms) = self.chaos_ms {
+            words.push_str(&format!(" --chaos-ms {chaos_ms}"));
+        }
+        for (option, faults) in [("--with", &self.with), ("--without", &self.without)] {
+            if !faults.is_empty() {
+                let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
+                words.push_str(&format!(" {option} {}", names.join(",")));
+            }
+        }
+        if !self.dropped.is_empty() {
+            let numbers: Vec<String> = self.dropped.iter().map(u32::to_string).collect();
+            words.push_str(&format!(" --drop {}", numbers.join(",")));
+        }
+        if let Some((name, _)) = PLANTED.iter().find(|(_, planted)| Some(*planted) == self.planted) {
+            words.push_str(&format!(" --planted {name}"));
+        }
+        words
+    }
+
+    /// Reads what [`Options::to_words`] wrote.
+    ///
+    /// # Errors
+    /// The word that is not understood.
+    pub fn parse(words: &str) -> Result<Options, String> {
+        let mut options = Options::default();
+        let mut words = words.split_whitespace();
+        while let Some(name) = words.next() {
+            let value = words.next().ok_or_else(|| format!("{name} has no value"))?;
+            let bad = || format!("{name} {value}: not understood");
+            match name {
+                "--seed" => options.seed = value.parse().map_err(|_| bad())?,
+                "--nodes" => options.nodes = Some(value.parse().map_err(|_| bad())?),
+                "--chaos-ms" => options.chaos_ms = Some(value.parse().map_err(|_| bad())?),
+                "--with" => options.with = faults_from_names(value).ok_or_else(bad)?,
+                "--without" => options.without = faults_from_names(value).ok_or_else(bad)?,
+                "--drop" => {
+                    options.dropped = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
+                }
+                "--planted" => options.planted = Some(planted_from_name(value).ok_or_else(bad)?),
+                _ => return Err(format!("{name}: not an option of a run")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The kinds with these names, which stand between commas.
+#[must_use]
+pub fn faults_from_names(names: &str) -> Option<Vec<Fault>> {
+    names.split(',').map(Fault::from_name).collect()
+}
+
+/// The planted bug with that name.
+#[must_use]
+pub fn planted_from_name(name: &str) -> Option<Planted> {
+    PLANTED.iter().find(|(known, _)| *known == name).map(|(_, planted)| *planted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_round_trip() {
+        let options = Options {
+            seed: 77,
+            nodes: Some(5),
+            chaos_ms: Some(1234),
+            with: vec![Fault::PowerCut],
+            without: vec![Fault::Loss, Fault::Wipe],
+            dropped: vec![3, 9],
+            planted: Some(Planted::ForgetPromise),
+        };
+        assert_eq!(Options::parse(&options.to_words()), Ok(options));
+        assert!(Options::parse("--seed x").is_err());
+        assert!(Options::parse("--what 1").is_err());
+    }
+}

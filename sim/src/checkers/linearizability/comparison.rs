@@ -1,0 +1,214 @@
+//! The search agrees with one that knows no rules and tries every order, on many small drawn histories.
+
+use base::Rng;
+
+use super::*;
+use crate::history::{Command, Op, Outcome, Reply, Watched};
+
+const MS: u64 = 1_000_000;
+/// Histories that are compared.
+const CASES: u64 = 6_000;
+
+/// One key as a server has it, for drawing answers.
+#[derive(Clone, Default)]
+struct Key {
+    value: Option<String>,
+    expires: Option<u64>,
+}
+
+fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply {
+    let key = keys.entry(command.key.clone()).or_default();
+    if key.expires.is_some_and(|expires| expires <= at) {
+        *key = Key::default();
+    }
+    let before = key.value.clone();
+    let old = || before.clone().map_or(Reply::Nil, Reply::Text);
+    let flag = |yes: bool| Reply::Integer(i64::from(yes));
+    let argument = command.argument.clone();
+    let deadline = at + command.number.unwrap_or(1) as u64 * MS;
+    match command.op {
+        Op::Get => old(),
+        Op::Exists => flag(before.is_some()),
+        Op::Set | Op::SetPx | Op::GetSet => {
+            *key = Key { value: argument, expires: (command.op == Op::SetPx).then_some(deadline) };
+            if command.op == Op::GetSet { old() } else { Reply::Text("OK".into()) }
+        }
+        Op::SetNx => {
+            if before.is_none() {
+                *key = Key { value: argument, expires: None };
+            }
+            flag(before.is_none())
+        }
+        Op::SetIfEq if before.is_some() && before == command.expected => {
+            *key = Key { value: argument, expires: None };
+            Reply::Text("OK".into())
+        }
+        Op::SetIfEq => Reply::Nil,
+        Op::Del | Op::GetDel => {
+            *key = Key::default();
+            if command.op == Op::Del { flag(before.is_some()) } else { old() }
+        }
+        Op::Append => {
+            let value = before.unwrap_or_default() + &argument.unwrap_or_default();
+            key.value = Some(value.clone());
+            Reply::Integer(value.len() as i64)
+        }
+        Op::Incr => {
+            let sum = before.map_or(0, |text| text.parse::<i64>().expect("only counters are counted")) + 1;
+            key.value = Some(sum.to_string());
+            Reply::Integer(sum)
+        }
+        Op::Pexpire => {
+            if before.is_some() {
+                key.expires = Some(deadline);
+            }
+            flag(before.is_some())
+        }
+        Op::Persist => flag(key.expires.take().is_some()),
+        Op::Pttl => Reply::Integer(match (before, key.expires) {
+            (None, _) => -2,
+            (Some(_), None) => -1,
+            (Some(_), Some(expires)) => ((expires - at) / MS) as i64,
+        }),
+    }
+}
+
+fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
+    let key = if family == 3 { *rng.pick(&["x", "y"]) } else { "k" };
+    let value = format!("{number}");
+    let lifetime = rng.between(1, 40) as i64;
+    let writes = [Op::Set, Op::Set, Op::SetNx, Op::SetIfEq, Op::GetSet, Op::Del, Op::GetDel];
+    let op = match family {
+        0 => *rng.pick(&[Op::Get, Op::Append]),
+        1 => *rng.pick(&[Op::Get, Op::Incr]),
+        2 => *rng.pick(&[
+            Op::Get,
+            Op::SetPx,
+            Op::SetPx,
+            Op::Pexpire,
+            Op::Persist,
+            Op::Pttl,
+            Op::Exists,
+            Op::Set,
+            Op::SetNx,
+        ]),
+        _ if rng.chance(1, 3) => *rng.pick(&[Op::Get, Op::Exists]),
+        _ => *rng.pick(&writes),
+    };
+    let mut command = Command::new(op, key);
+    if matches!(op, Op::SetPx | Op::Pexpire) {
+        command = command.with_number(lifetime);
+    }
+    if matches!(op, Op::Set | Op::SetPx | Op::SetNx | Op::SetIfEq | Op::GetSet | Op::Append) {
+        command = command.with_argument(value);
+    }
+    if op == Op::SetIfEq {
+        command = command.with_expected(rng.below(number as u64 + 1).to_string());
+    }
+    command
+}
+
+/// A history as a right server would answer it; in some an answer was changed.
+fn draw_history(rng: &mut Rng) -> Vec<Operation> {
+    let family = rng.below(5);
+    let mut drawn: Vec<(u64, Operation)> = Vec::new();
+    for number in 0..rng.between(3, 8) as usize {
+        let invoke = rng.below(60) * MS;
+        let finish = invoke + rng.between(1, 30) * MS;
+        let uncertain = rng.chance(1, 3);
+        let length = if family == 3 && rng.chance(1, 2) { 2 } else { 1 };
+        let commands = (0..length).map(|_| draw_command(rng, family, number)).collect();
+        let at = if uncertain { rng.between(invoke, 120 * MS) } else { rng.between(invoke, finish) };
+        let outcome = if uncertain { Outcome::Maybe } else { Outcome::Done };
+        let finish = (!uncertain).then_some(finish);
+        let client = rng.below(3);
+        let (watched, replies) = (Vec::new(), Vec::new());
+        drawn.push((at, Operation { client, commands, watched, invoke, finish, outcome, replies }));
+    }
+    drawn.sort_by_key(|(at, _)| *at);
+    let mut keys = BTreeMap::new();
+    for (at, operation) in &mut drawn {
+        if operation.outcome == Outcome::Maybe && rng.chance(1, 2) {
+            continue;
+        }
+        if family == 3 && operation.outcome == Outcome::Done && rng.chance(1, 4) {
+            let value = match answer(&mut keys, &Command::new(Op::Get, "x"), *at) {
+                Reply::Text(value) => Some(value),
+                _ => None,
+            };
+            operation.watched = vec![Watched { key: "x".into(), value }];
+        }
+        let replies = operation.commands.iter().map(|command| answer(&mut keys, command, *at)).collect();
+        if operation.outcome == Outcome::Done {
+            operation.replies = replies;
+        }
+    }
+    let mut history: Vec<Operation> = drawn.into_iter().map(|(_, operation)| operation).collect();
+    let done: Vec<usize> = (0..history.len()).filter(|&index| history[index].outcome == Outcome::Done).collect();
+    if !done.is_empty() && rng.chance(1, 2) {
+        let (one, other) = (*rng.pick(&done), *rng.pick(&done));
+        history[one].replies[0] = match &history[one].replies[0] {
+            Reply::Integer(number) => Reply::Integer(if rng.chance(1, 2) { number + 1 } else { 1 - number }),
+            _ => match &history[other].replies[0] {
+                Reply::Integer(_) => Reply::Nil,
+                reply => reply.clone(),
+            },
+        };
+    }
+    history.sort_by_key(|operation| operation.invoke);
+    history
+}
+
+/// Whether any order at all explains what is left.
+fn any_order(search: &mut Search, done: &mut Vec<bool>, used: &mut Vec<bool>, state: &State) -> bool {
+    let waiting: Vec<usize> = (0..done.len()).filter(|&number| !done[number]).collect();
+    let Some(horizon) = waiting.iter().map(|&number| search.certain[number].finish).min() else { return true };
+    let mut states = Vec::new();
+    for number in waiting {
+        let is_next = search.certain[number].invoke <= horizon
+            && search.certain_after[number].is_none_or(|before| done[before as usize]);
+        if is_next {
+            let operation = search.certain[number].clone();
+            step(state, &operation, horizon, &mut search.values, &mut states);
+            done[number] = true;
+            if states.iter().any(|state| any_order(search, done, used, state)) {
+                return true;
+            }
+            done[number] = false;
+        }
+    }
+    for number in 0..used.len() {
+        let is_next = !used[number]
+            && search.uncertain[number].invoke <= horizon
+            && search.uncertain_after[number].is_none_or(|before| done[before as usize]);
+        if is_next {
+            let operation = search.uncertain[number].clone();
+            step(state, &operation, horizon, &mut search.values, &mut states);
+            used[number] = true;
+            if states.iter().any(|state| any_order(search, done, used, state)) {
+                return true;
+            }
+            used[number] = false;
+        }
+    }
+    false
+}
+
+#[test]
+fn no_rule_loses_an_order() {
+    let (mut right, mut wrong) = (0, 0);
+    for seed in 0..CASES {
+        let history = draw_history(&mut Rng::new(seed));
+        let expected = groups(&history).into_iter().all(|(keys, indices)| {
+            let mut search = Search::new(&history, &keys, &indices, Limits::default(), false);
+            let start = vec![Slot { value: ABSENT, expires: NEVER }; keys.len()];
+            let (mut done, mut used) = (vec![false; search.certain.len()], vec![false; search.uncertain.len()]);
+            any_order(&mut search, &mut done, &mut used, &start)
+        });
+        let verdict = check(&history, Limits::default());
+        assert!(verdict.undecided.is_empty());
+        assert_eq!(verdict.violations.is_empty(), expected, "seed {seed}:\n{}", to_json_lines(&history));
+        if expected { right += 1 } else { wrong += 1 }
+    }
+    assert!(right > CASES / 4 && wrong > CASES / 10, "{right} right, {wrong} wrong");
+}
