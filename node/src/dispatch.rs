@@ -96,6 +96,12 @@ impl Node {
         self.sessions.insert(id, Some(session));
     }
 
+    /// Answers a command with an error, at once.
+    pub(crate) fn refuse(&mut self, session: &mut Session, failure: &Failure) {
+        self.stats.errors += 1;
+        session.reply(|writer| reply::error(writer, failure));
+    }
+
     /// Lets connections go on whose block is gone.
     pub(crate) fn go_on(&mut self) {
         for id in std::mem::take(&mut self.resume) {
@@ -116,10 +122,10 @@ impl Node {
         self.stats.commands += 1;
         let Some(name) = words.first() else { return };
         if matches!(self.stopping, Some(Stopping::Draining { .. } | Stopping::Stopped)) {
-            return session.reply(|writer| writer.error(STOPPING));
+            return self.refuse(session, &Failure::Text(STOPPING));
         }
         if !session.authenticated && !commands::without_password(name) {
-            return session.reply(|writer| writer.error("NOAUTH Authentication required."));
+            return self.refuse(session, &Failure::Text("NOAUTH Authentication required."));
         }
         if session.queue.is_some() && !commands::runs_inside_multi(name) {
             return self.queue(session, arguments, words);
@@ -127,8 +133,7 @@ impl Node {
         if let Some(entry) = data::lookup(name) {
             session.last_command = entry.spec.name;
             if let Err(failure) = data::check(words) {
-                self.stats.errors += 1;
-                return session.reply(|writer| reply::error(writer, &failure));
+                return self.refuse(session, &failure);
             }
             if entry.spec.flags.has(Flags::WRITE) {
                 let grows = entry.spec.flags.has(Flags::GROWS);
@@ -146,8 +151,7 @@ impl Node {
         }
         match commands::find(words) {
             Err(failure) => {
-                self.stats.errors += 1;
-                session.reply(|writer| reply::error(writer, &failure));
+                self.refuse(session, &failure);
             }
             Ok(entry) => {
                 session.last_command = entry.spec.name;
@@ -168,7 +172,7 @@ impl Node {
     fn special(&mut self, session: &mut Session, special: Local, words: &[&[u8]]) {
         match special {
             Local::Multi if session.queue.is_some() => {
-                session.reply(|writer| writer.error("ERR MULTI calls can not be nested"));
+                self.refuse(session, &Failure::Text("ERR MULTI calls can not be nested"));
             }
             Local::Multi => {
                 session.queue = Some(Queue::default());
@@ -176,7 +180,7 @@ impl Node {
             }
             Local::Exec => self.exec(session),
             Local::Discard if session.queue.is_none() => {
-                session.reply(|writer| writer.error("ERR DISCARD without MULTI"));
+                self.refuse(session, &Failure::Text("ERR DISCARD without MULTI"));
             }
             Local::Discard => {
                 session.queue = None;
@@ -192,7 +196,7 @@ impl Node {
                 session.reply(|writer| writer.ok());
                 session.closing = true;
             }
-            Local::ClientReply => commands::client_reply(session, words),
+            Local::ClientReply => commands::client_reply(self, session, words),
             Local::Wait => self.wait(session, words),
             Local::Shutdown => commands::shutdown(self, session, words),
             Local::Once => self.once(session, words),
@@ -205,10 +209,10 @@ impl Node {
 
     fn watch(&mut self, session: &mut Session, keys: &[&[u8]]) {
         if session.queue.is_some() {
-            return session.reply(|writer| writer.error("ERR WATCH inside MULTI is not allowed"));
+            return self.refuse(session, &Failure::Text("ERR WATCH inside MULTI is not allowed"));
         }
         if session.watches.len() + keys.len() > WATCHED_KEYS_MAX {
-            return session.reply(|writer| writer.error("ERR too many watched keys"));
+            return self.refuse(session, &Failure::Text("ERR too many watched keys"));
         }
         // What comes next on this connection may be an EXEC: it needs the revisions.
         let submitted =
@@ -227,7 +231,7 @@ impl Node {
             Ok(_) => None,
         };
         if let Some(failure) = refused {
-            return session.reply(|writer| reply::error(writer, &failure));
+            return self.refuse(session, &failure);
         }
         let mut body = Vec::new();
         if data::lookup(command[0]).is_some_and(|entry| entry.spec.flags.has(Flags::GROWS)) {
@@ -240,10 +244,10 @@ impl Node {
     fn wait(&mut self, session: &mut Session, words: &[&[u8]]) {
         let numbers = (data::args::parse_integer(words[1]), data::args::parse_integer(words[2]));
         let (Some(wanted), Some(timeout)) = numbers else {
-            return session.reply(|writer| reply::error(writer, &Failure::NotAnInteger));
+            return self.refuse(session, &Failure::NotAnInteger);
         };
         let Ok(timeout) = u64::try_from(timeout) else {
-            return session.reply(|writer| writer.error("ERR timeout is negative"));
+            return self.refuse(session, &Failure::Text("ERR timeout is negative"));
         };
         let slot = session.open_slot(0);
         session.block = Some(Block::Copies { slot, wanted, timeout, until: None });
@@ -272,8 +276,7 @@ impl Node {
     /// Gives a write to the router; answers at once if it cannot be taken. Returns the slot of its reply.
     pub(crate) fn submit_write(&mut self, session: &mut Session, kind: Kind, body: Bytes) -> Option<u64> {
         if let Some(text) = self.refusal() {
-            self.stats.errors += 1;
-            session.reply(|writer| writer.error(text));
+            self.refuse(session, &Failure::Text(text));
             return None;
         }
         let slot = session.open_slot(body.len());
@@ -296,7 +299,7 @@ impl Node {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<u64> {
         if session.read_bytes.len() >= base::limits::CONNECTION_PENDING_BYTES_MAX {
-            session.reply(|writer| writer.error(OVERLOADED));
+            self.refuse(session, &Failure::Text(OVERLOADED));
             return None;
         }
         let slot = session.open_slot(0);

@@ -55,7 +55,7 @@ impl Node {
         match failure {
             Some(failure) => {
                 queue.broken = true;
-                session.reply(|writer| reply::error(writer, &failure));
+                self.refuse(session, &failure);
             }
             None => {
                 queue.bytes += arguments.payload_bytes();
@@ -67,12 +67,12 @@ impl Node {
 
     pub(crate) fn exec(&mut self, session: &mut Session) {
         let Some(Queue { commands, broken, .. }) = session.queue.take() else {
-            return session.reply(|writer| writer.error("ERR EXEC without MULTI"));
+            return self.refuse(session, &Failure::Text("ERR EXEC without MULTI"));
         };
         let watches = std::mem::take(&mut session.watches);
         if broken {
             let text = "EXECABORT Transaction discarded because of previous errors.";
-            return session.reply(|writer| writer.error(text));
+            return self.refuse(session, &Failure::Text(text));
         }
         let mut merge = Merge { count: commands.len(), local: Vec::new() };
         let mut stored = Vec::with_capacity(commands.len());

@@ -207,6 +207,14 @@ fn info_has_the_sections_that_are_asked_for() {
     cluster.ask(0, "INCRBY k 1");
     let info = cluster.ask(0, "INFO stats");
     assert_eq!(figure(&info, "total_error_replies"), 3);
+    // Wherever it is that a command is refused.
+    for line in ["EXEC", "DISCARD", "WAIT x 0", "CLIENT REPLY maybe", "SHUTDOWN ABORT", "DICTUM.ONCE a GET k", "MULTI"] {
+        cluster.ask(0, line);
+    }
+    for line in ["MULTI", "NOSUCH", "EXEC"] {
+        assert!(cluster.ask(0, line).starts_with('-'), "{line}");
+    }
+    assert_eq!(figure(&cluster.ask(0, "INFO stats"), "total_error_replies"), 12);
     cluster.ask(0, "CONFIG RESETSTAT");
     assert_eq!(figure(&cluster.ask(0, "INFO stats"), "total_error_replies"), 0);
 }

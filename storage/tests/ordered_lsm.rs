@@ -385,3 +385,33 @@ fn a_space_made_after_a_drop_and_a_reopening_stays() {
         assert_eq!(difference(&store, &model, &store.spaces()).unwrap(), None, "round {round}");
     }
 }
+
+/// `DICTUM_STORE_SMALL_DISK=FOLDER cargo test -p storage --test ordered_lsm -- --ignored`, with a folder on a file system of some
+/// 100 to 500 MiB that is empty (a tmpfs with a size).
+#[test]
+#[ignore = "needs a small file system"]
+fn a_full_disk_is_told_from_worse_and_is_survived() {
+    let folder = PathBuf::from(std::env::var("DICTUM_STORE_SMALL_DISK").expect("it names the folder")).join("store");
+    let store = LsmStore::open(&folder, LsmOptions::default()).unwrap();
+    let mut number = 0u64;
+    let error = loop {
+        let changes =
+            (0..100).map(|key: u64| (Space(1), (number * 100 + key).to_be_bytes().to_vec(), Some(vec![7; 8000])));
+        if let Err(error) = store.apply(&OrderedBatch { dropped: Vec::new(), changes: changes.collect() }) {
+            break error;
+        }
+        number += 1;
+    };
+    println!("{error} after {number} batches; {:?}", store.stats());
+    assert!(error.full, "{error}");
+    // Reads go on, and so do they after opening again; there is room for that.
+    let count = read_all(&store, Space(1), Bound::Unbounded).unwrap().len() as u64;
+    assert_eq!(count, number * 100);
+    drop(store);
+    match LsmStore::open(&folder, LsmOptions::default()) {
+        Ok(store) => {
+            println!("{} of {count} are there again", read_all(&store, Space(1), Bound::Unbounded).unwrap().len())
+        }
+        Err(error) => println!("it cannot be opened again: {error}"),
+    }
+}

@@ -158,7 +158,7 @@ fn tracking_info(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`: only ON is answered.
-pub(crate) fn client_reply(session: &mut Session, words: &[&[u8]]) {
+pub(crate) fn client_reply(node: &mut Node, session: &mut Session, words: &[&[u8]]) {
     let mode = words[2];
     if mode.eq_ignore_ascii_case(b"on") {
         session.reply_mode = ReplyMode::On;
@@ -170,7 +170,7 @@ pub(crate) fn client_reply(session: &mut Session, words: &[&[u8]]) {
             session.reply_mode = ReplyMode::SkipNext;
         }
     } else {
-        session.reply(|writer| crate::reply::error(writer, &Failure::Syntax));
+        node.refuse(session, &Failure::Syntax);
     }
 }
 

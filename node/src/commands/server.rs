@@ -217,5 +217,5 @@ pub(crate) fn shutdown(node: &mut Node, session: &mut Session, words: &[&[u8]]) 
         Ok(true) => Failure::Text("ERR No shutdown in progress."),
         Err(failure) => failure,
     };
-    session.reply(|writer| crate::reply::error(writer, &failure));
+    node.refuse(session, &failure);
 }

@@ -74,19 +74,29 @@ impl<'a> SetDeadline<'a> {
     }
 }
 
+/// What the four have in common; the rest is their own.
+const FAMILY: Spec = Spec {
+    name: "",
+    arity: -3,
+    flags: Flags::WRITE.and(Flags::FAST),
+    keys: Keys::ONE,
+    group: Group::Generic,
+    since: "",
+    complexity: "O(log N) where N is the number of keys that expire.",
+    summary: "",
+    arguments: "",
+    example: "",
+    subcommands: &[],
+};
+
 impl<'a> WriteCommand<'a> for Expire<'a> {
     const SPEC: Spec = Spec {
         name: "expire",
-        arity: -3,
-        flags: Flags::WRITE.and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::Generic,
         since: "1.0.0",
-        complexity: "O(log N) where N is the number of keys that expire.",
         summary: "Sets the expiration time of a key in seconds.",
         arguments: "key seconds [NX | XX | GT | LT]",
         example: "EXPIRE session 60",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
@@ -101,16 +111,11 @@ impl<'a> WriteCommand<'a> for Expire<'a> {
 impl<'a> WriteCommand<'a> for PExpire<'a> {
     const SPEC: Spec = Spec {
         name: "pexpire",
-        arity: -3,
-        flags: Flags::WRITE.and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::Generic,
         since: "2.6.0",
-        complexity: "O(log N) where N is the number of keys that expire.",
         summary: "Sets the expiration time of a key in milliseconds.",
         arguments: "key milliseconds [NX | XX | GT | LT]",
         example: "PEXPIRE session 60000",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
@@ -125,16 +130,11 @@ impl<'a> WriteCommand<'a> for PExpire<'a> {
 impl<'a> WriteCommand<'a> for ExpireAt<'a> {
     const SPEC: Spec = Spec {
         name: "expireat",
-        arity: -3,
-        flags: Flags::WRITE.and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::Generic,
         since: "1.2.0",
-        complexity: "O(log N) where N is the number of keys that expire.",
         summary: "Sets the expiration time of a key to a Unix timestamp in seconds.",
         arguments: "key unix-time-seconds [NX | XX | GT | LT]",
         example: "EXPIREAT session 1893456000",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
@@ -149,16 +149,11 @@ impl<'a> WriteCommand<'a> for ExpireAt<'a> {
 impl<'a> WriteCommand<'a> for PExpireAt<'a> {
     const SPEC: Spec = Spec {
         name: "pexpireat",
-        arity: -3,
-        flags: Flags::WRITE.and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::Generic,
         since: "2.6.0",
-        complexity: "O(log N) where N is the number of keys that expire.",
         summary: "Sets the expiration time of a key to a Unix timestamp in milliseconds.",
         arguments: "key unix-time-milliseconds [NX | XX | GT | LT]",
         example: "PEXPIREAT session 1893456000000",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {

@@ -28,19 +28,28 @@ fn to_seconds(milliseconds: i64) -> i64 {
     if milliseconds < 0 { milliseconds } else { milliseconds.saturating_add(500) / 1000 }
 }
 
+/// What the four have in common; the rest is their own.
+const FAMILY: Spec = Spec {
+    name: "",
+    arity: 2,
+    flags: Flags::READONLY.and(Flags::FAST),
+    keys: Keys::ONE,
+    group: Group::Generic,
+    since: "",
+    complexity: "O(1)",
+    summary: "",
+    arguments: "key",
+    example: "",
+    subcommands: &[],
+};
+
 impl<'a> ReadCommand<'a> for Ttl<'a> {
     const SPEC: Spec = Spec {
         name: "ttl",
-        arity: 2,
-        flags: Flags::READONLY.and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::Generic,
         since: "1.0.0",
-        complexity: "O(1)",
         summary: "Returns the seconds that a key has left: -1 if it does not expire, -2 if it does not exist.",
-        arguments: "key",
         example: "TTL session",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
@@ -55,16 +64,10 @@ impl<'a> ReadCommand<'a> for Ttl<'a> {
 impl<'a> ReadCommand<'a> for PTtl<'a> {
     const SPEC: Spec = Spec {
         name: "pttl",
-        arity: 2,
-        flags: Flags::READONLY.and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::Generic,
         since: "2.6.0",
-        complexity: "O(1)",
         summary: "Returns the milliseconds that a key has left: -1 if it does not expire, -2 if it does not exist.",
-        arguments: "key",
         example: "PTTL session",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
@@ -79,16 +82,10 @@ impl<'a> ReadCommand<'a> for PTtl<'a> {
 impl<'a> ReadCommand<'a> for ExpireTime<'a> {
     const SPEC: Spec = Spec {
         name: "expiretime",
-        arity: 2,
-        flags: Flags::READONLY.and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::Generic,
         since: "7.0.0",
-        complexity: "O(1)",
         summary: "Returns the expiration time of a key as a Unix timestamp in seconds.",
-        arguments: "key",
         example: "EXPIRETIME session",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
@@ -103,16 +100,10 @@ impl<'a> ReadCommand<'a> for ExpireTime<'a> {
 impl<'a> ReadCommand<'a> for PExpireTime<'a> {
     const SPEC: Spec = Spec {
         name: "pexpiretime",
-        arity: 2,
-        flags: Flags::READONLY.and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::Generic,
         since: "7.0.0",
-        complexity: "O(1)",
         summary: "Returns the expiration time of a key as a Unix timestamp in milliseconds.",
-        arguments: "key",
         example: "PEXPIRETIME session",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {

@@ -37,19 +37,29 @@ impl Step<'_> {
     }
 }
 
+/// What the four have in common; the rest is their own.
+const FAMILY: Spec = Spec {
+    name: "",
+    arity: 2,
+    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+    keys: Keys::ONE,
+    group: Group::String,
+    since: "1.0.0",
+    complexity: "O(1)",
+    summary: "",
+    arguments: "",
+    example: "",
+    subcommands: &[],
+};
+
 impl<'a> WriteCommand<'a> for Incr<'a> {
     const SPEC: Spec = Spec {
         name: "incr",
         arity: 2,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::String,
-        since: "1.0.0",
-        complexity: "O(1)",
         summary: "Increments the integer value of a key by one. Uses 0 if the key does not exist.",
         arguments: "key",
         example: "INCR visits",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
@@ -65,15 +75,10 @@ impl<'a> WriteCommand<'a> for Decr<'a> {
     const SPEC: Spec = Spec {
         name: "decr",
         arity: 2,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::String,
-        since: "1.0.0",
-        complexity: "O(1)",
         summary: "Decrements the integer value of a key by one. Uses 0 if the key does not exist.",
         arguments: "key",
         example: "DECR stock",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
@@ -89,15 +94,10 @@ impl<'a> WriteCommand<'a> for IncrBy<'a> {
     const SPEC: Spec = Spec {
         name: "incrby",
         arity: 3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::String,
-        since: "1.0.0",
-        complexity: "O(1)",
         summary: "Increments the integer value of a key by a number. Uses 0 if the key does not exist.",
         arguments: "key increment",
         example: "INCRBY visits 5",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
@@ -113,15 +113,10 @@ impl<'a> WriteCommand<'a> for DecrBy<'a> {
     const SPEC: Spec = Spec {
         name: "decrby",
         arity: 3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-        keys: Keys::ONE,
-        group: Group::String,
-        since: "1.0.0",
-        complexity: "O(1)",
         summary: "Decrements the integer value of a key by a number. Uses 0 if the key does not exist.",
         arguments: "key decrement",
         example: "DECRBY stock 5",
-        subcommands: &[],
+        ..FAMILY
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
