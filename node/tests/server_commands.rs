@@ -208,7 +208,8 @@ fn info_has_the_sections_that_are_asked_for() {
     let info = cluster.ask(0, "INFO stats");
     assert_eq!(figure(&info, "total_error_replies"), 3);
     // Wherever it is that a command is refused.
-    for line in ["EXEC", "DISCARD", "WAIT x 0", "CLIENT REPLY maybe", "SHUTDOWN ABORT", "DICTUM.ONCE a GET k", "MULTI"] {
+    for line in ["EXEC", "DISCARD", "WAIT x 0", "CLIENT REPLY maybe", "SHUTDOWN ABORT", "DICTUM.ONCE a GET k", "MULTI"]
+    {
         cluster.ask(0, line);
     }
     for line in ["MULTI", "NOSUCH", "EXEC"] {

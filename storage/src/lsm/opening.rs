@@ -18,6 +18,7 @@ pub(super) fn prepare_folder(lsm: &Path) -> Result<journal_check::Checked, Order
     let disk = |error: io::Error| disk_failure("be opened", &error);
     let exists = lsm.try_exists().map_err(disk)?;
     if exists && lsm.join("version").try_exists().map_err(disk)? {
+        check_manifests(&lsm.join("keyspaces"))?;
         return journal_check::check(lsm).map_err(disk)?.map_err(|text| damaged(&text));
     }
     // fjall writes this file after all others, and cannot go on from where it was when it is missing.
@@ -29,6 +30,31 @@ pub(super) fn prepare_folder(lsm: &Path) -> Result<journal_check::Checked, Order
         fs::remove_dir_all(lsm).map_err(disk)?;
     }
     Ok(journal_check::Checked::default())
+}
+
+/// Compares every keyspace's manifest with the checksum that fjall wrote beside it and does not look at: a damaged number in a
+/// manifest is otherwise taken for a count, and for so many entries memory is asked for.
+///
+/// `current` holds the number of the manifest `vN` (8), its XXH3 of 128 bits (16) and a zero, little-endian.
+fn check_manifests(keyspaces: &Path) -> Result<(), OrderedError> {
+    let disk = |error: io::Error| disk_failure("be opened", &error);
+    for entry in fs::read_dir(keyspaces).map_err(disk)? {
+        let folder = entry.map_err(disk)?.path();
+        let current = match fs::read(folder.join("current")) {
+            Ok(current) => current,
+            // It was being made, or removed; fjall sees to that.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(disk(error)),
+        };
+        let wrong = || damaged(&format!("the manifest in {} is not what was written", folder.display()));
+        let (number, rest) = current.split_first_chunk().ok_or_else(wrong)?;
+        let (checksum, _) = rest.split_first_chunk().ok_or_else(wrong)?;
+        let manifest = fs::read(folder.join(format!("v{}", u64::from_le_bytes(*number)))).map_err(|_| wrong())?;
+        if xxhash_rust::xxh3::xxh3_128(&manifest) != u128::from_le_bytes(*checksum) {
+            return Err(wrong());
+        }
+    }
+    Ok(())
 }
 
 /// Compares every space's mark with the keyspace of marks, and both with the journal's end. Gives the number of the last batch, and the
