@@ -30,7 +30,7 @@ use base::{NodeId, Now, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::{Input, Member, Node, Outbox};
-use storage::Files;
+use storage::{Files, LsmStore};
 
 use crate::alarm::Alarm;
 use crate::bridge::{ReplyLine, Request, Requests};
@@ -131,6 +131,8 @@ pub(crate) struct Parts {
     pub(crate) http_address: String,
     pub(crate) journal: JournalHandle<Files>,
     pub(crate) disk: Files,
+    /// Where the state is, if not in memory alone.
+    pub(crate) store: Option<LsmStore>,
     pub(crate) clients_max: usize,
     pub(crate) commit_here: bool,
     pub(crate) members: Vec<Member>,
@@ -166,6 +168,7 @@ struct EventLoop {
     http_address: String,
     journal: JournalHandle<Files>,
     disk: Files,
+    store: Option<LsmStore>,
     clients_max: usize,
     commit_here: bool,
 
@@ -226,6 +229,7 @@ impl EventLoop {
             http_address: parts.http_address,
             journal: parts.journal,
             disk: parts.disk,
+            store: parts.store,
             clients_max: parts.clients_max,
             commit_here: parts.commit_here,
             buffer: vec![0; READ_BYTES],

@@ -83,6 +83,9 @@ pub struct StartArguments {
     /// What to log: debug, info, warning or error [default: info]
     #[arg(long, env = "DICTUM_LOG_LEVEL", value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
+    /// Where the state is: in memory with snapshots of all of it, or in a store on disk that may be larger (not finished)
+    #[arg(long, env = "DICTUM_STATE", value_name = "WHERE", hide = true)]
+    pub state: Option<StateIn>,
     /// Whether the loop may wait for the disk itself when it has nothing else to do
     #[arg(long, env = "DICTUM_COMMIT_HERE", value_name = "BOOL", hide = true)]
     pub commit_here: Option<bool>,
@@ -221,6 +224,8 @@ pub struct Options {
     pub commit_here: bool,
     /// Whether the journal is written with `O_DIRECT`.
     pub direct_writes: bool,
+    /// Where the state is.
+    pub state: StateIn,
 }
 
 impl Options {
@@ -311,6 +316,7 @@ impl Options {
             log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
             log_level,
             commit_here: arguments.commit_here.unwrap_or(true),
+            state: arguments.state.unwrap_or(StateIn::Memory),
             direct_writes: arguments.direct_writes.unwrap_or(true),
         })
     }

@@ -4,9 +4,9 @@ use std::io;
 
 use base::{PartitionId, Position};
 use bytes::Bytes;
-use node::{RecoveredSnapshot, Restorer, SnapshotJob};
+use node::{Image, RecoveredSnapshot, Restorer, SnapshotContent, SnapshotJob};
 use storage::{
-    Disk, SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,
+    Disk, LsmStore, SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,
     remove_unfinished_snapshots,
 };
 
@@ -15,15 +15,33 @@ use crate::log;
 /// Finished snapshots that stay: the newest, and the one before in case the newest turns out to be damaged.
 const KEPT: usize = 2;
 
+/// Brings the state of a moment to disk, durably.
+///
+/// # Errors
+/// Whatever the disk says.
+pub(crate) fn save<D: Disk>(disk: &D, store: Option<&LsmStore>, job: SnapshotJob) -> io::Result<()> {
+    match (job.content, store) {
+        (SnapshotContent::File { header, image }, _) => write(disk, job.position, &header, *image),
+        (SnapshotContent::Store(flush), Some(store)) => {
+            let applied = store.apply(&flush.into_batch()).and_then(|()| store.sync());
+            applied.map_err(|error| match error.full {
+                true => io::Error::new(io::ErrorKind::StorageFull, error),
+                false => io::Error::other(error),
+            })
+        }
+        (SnapshotContent::Store(_), None) => Err(io::Error::other("this node was started without a store")),
+    }
+}
+
 /// Writes the snapshot and syncs it, then removes those that are not needed any more.
 ///
 /// # Errors
 /// Whatever the disk says; nothing of the unfinished snapshot is left then, if the disk lets us.
-pub(crate) fn write<D: Disk>(disk: &D, mut job: SnapshotJob) -> io::Result<()> {
-    let id = SnapshotId { partition: PartitionId::default(), position: job.position };
-    let mut writer = SnapshotWriter::create(disk, id, &job.header)?;
+fn write<D: Disk>(disk: &D, position: Position, header: &[u8], mut image: Image) -> io::Result<()> {
+    let id = SnapshotId { partition: PartitionId::default(), position };
+    let mut writer = SnapshotWriter::create(disk, id, header)?;
     let mut block = Vec::new();
-    while job.image.next_block(&mut block) {
+    while image.next_block(&mut block) {
         if let Err(error) = writer.append(&block) {
             let _ = writer.abandon();
             return Err(error);

@@ -103,7 +103,12 @@ fn serve(options: &Options) -> Result<Ending, String> {
     ));
 
     let persisted = recovered_journal.next_number.saturating_sub(1);
-    let recovered = Recovered { incarnation, journal: recovered_journal, snapshot, snapshot_damaged };
+    let store = if options.state == StateIn::Store { Some(open_store(&options.dir)?) } else { None };
+    let below = store.as_ref().map(|store| Below {
+        read: Arc::new(store.clone()),
+        next_space: store.spaces().last().map_or(1, |space| space.0 + 1),
+    });
+    let recovered = Recovered { incarnation, journal: recovered_journal, snapshot, snapshot_damaged, store: below };
     let seed = chance();
     let config = Config {
         members: options.members.clone(),
@@ -123,6 +128,11 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let mut outbox = Outbox::default();
     let node = Node::start(config, recovered, clock.now(), &mut outbox)
         .map_err(|error| format!("{} cannot be used: {}", options.dir.display(), error.0))?;
+
+    if let Some(store) = &store {
+        let retained = store.retain_spaces(&node.spaces());
+        retained.map_err(|error| format!("the store in {} cannot be written: {error}", options.dir.display()))?;
+    }
 
     let frame = Frame::new().map_err(|error| format!("the event poll cannot be made: {error}"))?;
     let thread_failed = |error: io::Error| format!("a thread cannot be started: {error}; raise the process limit");
@@ -172,6 +182,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         http_address,
         journal,
         disk,
+        store,
         clients_max: options.clients_max,
         commit_here: options.commit_here,
         members: options.members.clone(),
@@ -181,6 +192,18 @@ fn serve(options: &Options) -> Result<Ending, String> {
         seed,
     };
     event_loop::run(parts).map_err(|error| format!("the loop failed: {error}"))
+}
+
+/// The store that the state is in.
+fn open_store(folder: &Path) -> Result<LsmStore, String> {
+    let path = folder.join("store");
+    LsmStore::open(&path, LsmOptions::default()).map_err(|error| {
+        format!(
+            "the store in {} cannot be opened: {error}. If it is damaged and the other nodes are well, move it away and start \
+             again: the state comes from them",
+            path.display()
+        )
+    })
 }
 
 /// The stored identity, if there is one, and that it is ours.
