@@ -19,7 +19,7 @@ use crate::image::Malformed;
 use crate::layers::{Base, Layer, Layers, Trouble, base_key, encode_value};
 use crate::once::OnceTable;
 use crate::removals::{CLASSES, Removals};
-use crate::tree::{Tree, Trash};
+use crate::tree::{Trash, Tree};
 use base::ordered::{OrderedBatch, OrderedError, OrderedRead, Space};
 use base::{Revision, WallTime};
 use std::collections::VecDeque;
@@ -66,7 +66,8 @@ impl Flush {
     /// Adds everything but the head to `batch`. Takes as long as encoding all of it does.
     pub fn write(self, batch: &mut OrderedBatch) {
         let (records, space) = self.records;
-        let records = records.iter().map(|(key, slot)| (space, base_key(key.as_ref()), slot.as_ref().map(encode_value)));
+        let records =
+            records.iter().map(|(key, slot)| (space, base_key(key.as_ref()), slot.as_ref().map(encode_value)));
         batch.changes.extend(records);
         let (dues, space) = self.dues;
         batch.changes.extend(dues.iter().map(|(due, said)| (space, due_key(due), said.map(|()| Vec::new()))));
@@ -264,11 +265,8 @@ fn decode_head(reader: &mut Reader<'_>) -> Result<(Tree, [Option<Space>; 3], Cou
     tree.revision = Revision(reader.number()?);
     tree.expired = reader.number()?;
     tree.bytes = reader.number()?;
-    let counts = Counts {
-        records: reader.number()?,
-        deadlines: reader.number()?,
-        outcomes: reader.number()?..reader.number()?,
-    };
+    let counts =
+        Counts { records: reader.number()?, deadlines: reader.number()?, outcomes: reader.number()?..reader.number()? };
     let mut space = || Ok(reader.number()?.checked_sub(1).map(Space));
     let spaces = [space()?, space()?, space()?];
     let mut removals = Removals::default();

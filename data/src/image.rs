@@ -14,9 +14,9 @@
 //! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
 
 use crate::codec::{Reader, put_number, put_outcome, put_record};
+use crate::layers::Layers;
 use crate::once::OnceTable;
 use crate::removals::{CLASSES, Removals};
-use crate::layers::Layers;
 use crate::store::StoreKey;
 use crate::tree::Tree;
 use base::checksum::xxh3;

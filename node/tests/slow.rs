@@ -113,7 +113,9 @@ fn moments_of_latency_are_kept_by_event() {
     assert!(cluster.ask(0, "LATENCY DOCTOR").contains("latency-monitor-threshold"));
     assert_eq!(cluster.ask(0, "CONFIG SET latency-monitor-threshold 20"), "+OK\r\n");
     assert!(cluster.ask(0, "LATENCY DOCTOR").contains("20 ms or longer"));
-    for (line, passes, second) in [("SET k 2", 9, 200), ("SET k 3", 19, 200), ("APPEND k 3", 4, 201), ("SET k 4", 3, 260)] {
+    for (line, passes, second) in
+        [("SET k 2", 9, 200), ("SET k 3", 19, 200), ("APPEND k 3", 4, 201), ("SET k 4", 3, 260)]
+    {
         cluster.now.wall.0 = 1_700_000_000_000 + second * 1000;
         ask_late(&mut cluster, line, passes);
     }

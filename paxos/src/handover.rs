@@ -1,7 +1,6 @@
 //! Moving a leadership in order: the leader stops taking proposals, waits until its successor's disk has
 //! everything, and tells it to run. Nothing is lost and no timeout is waited for.
 
-
 use base::{Ballot, NodeId, Time};
 
 use crate::door::Output;

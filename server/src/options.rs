@@ -94,6 +94,15 @@ pub struct StartArguments {
     pub direct_writes: Option<bool>,
 }
 
+/// Where a node keeps its state.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StateIn {
+    /// In memory; now and then all of it goes to a snapshot file.
+    Memory,
+    /// In an ordered store on disk, which may be larger than memory; what has changed goes there now and then.
+    Store,
+}
+
 /// The file that `--config` names.
 #[derive(Deserialize, Debug, Default)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]

@@ -3,22 +3,23 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use node::{Config, Node, Outbox, Recovered};
+use node::{Below, Config, Node, Outbox, Recovered};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use storage::{Files, Identity, Journal, JournalOptions, LoadedIdentity};
+use storage::{Files, Identity, Journal, JournalOptions, LoadedIdentity, LsmOptions, LsmStore};
 
 use crate::bridge::bridge;
 use crate::clock::Clock;
 use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::http::{self, HttpOptions};
-use crate::options::{Options, StartArguments};
+use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
 use crate::{journal, log, snapshots};
 

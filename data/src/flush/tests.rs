@@ -34,8 +34,23 @@ struct Entry {
 
 fn entry() -> impl Strategy<Value = Entry> {
     let templates = [
-        "SET K V", "SET K V PX T", "SET K V KEEPTTL", "SET K V NX", "APPEND K V", "INCR K", "DEL K", "GETDEL K", "PEXPIRE K T",
-        "PERSIST K", "RENAME K K", "COPY K K REPLACE", "MSET K V K V", "SETRANGE K 30 V", "DBSIZE", "EXPIRE", "FLUSHALL",
+        "SET K V",
+        "SET K V PX T",
+        "SET K V KEEPTTL",
+        "SET K V NX",
+        "APPEND K V",
+        "INCR K",
+        "DEL K",
+        "GETDEL K",
+        "PEXPIRE K T",
+        "PERSIST K",
+        "RENAME K K",
+        "COPY K K REPLACE",
+        "MSET K V K V",
+        "SETRANGE K 30 V",
+        "DBSIZE",
+        "EXPIRE",
+        "FLUSHALL",
     ];
     let weighted = (0..templates.len() * 8 - 7).prop_map(|at| at / 8);
     (0..40u64, prop::option::weighted(0.1, 0..20u8), weighted, any::<u64>()).prop_map(move |(time, once, at, seed)| {
@@ -240,7 +255,8 @@ fn what_is_damaged_below_is_trouble() {
     let space = replica.tree.store.space().unwrap();
     let key = crate::layers::base_key(KeyRef::new(b"a"));
     for damaged in [&b""[..], &[0xff; 40], &[0, 1, 1, 200]] {
-        let batch = OrderedBatch { changes: vec![(space, key.clone(), Some(damaged.to_vec()))], ..OrderedBatch::default() };
+        let batch =
+            OrderedBatch { changes: vec![(space, key.clone(), Some(damaged.to_vec()))], ..OrderedBatch::default() };
         replica.store.apply(&batch).unwrap();
         let head = base::ordered::OrderedRead::get(&replica.store, OWN, b"head").unwrap().unwrap();
         let tree = Tree::open(Arc::new(replica.store.clone()), &head[8..]).unwrap();

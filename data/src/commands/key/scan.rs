@@ -107,12 +107,12 @@ pub(crate) fn records_matching<'v>(
     let slot = hash_slot_of(glob);
     let from = slot.map_or(from, |slot| from.max(first_order(slot)));
     let end = slot.map_or(u64::MAX, |slot| first_order(slot + 1));
-    view.records(Bound::Included(KeyRef { order: from, key: b"" }))
-        .take_while(move |(key, _)| key.order < end)
-        .map(|(key, record)| {
+    view.records(Bound::Included(KeyRef { order: from, key: b"" })).take_while(move |(key, _)| key.order < end).map(
+        |(key, record)| {
             let matches = glob.matches(&key.key);
             (key, record, matches)
-        })
+        },
+    )
 }
 
 /// The only hash slot in which keys can match, if the pattern begins with a literal that holds a whole hash tag.
