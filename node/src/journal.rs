@@ -3,6 +3,7 @@
 //! One payload holds all records of one turn. For each partition it ends with the hard state as it is after them,
 //! so that the last payload that can be read tells what was promised.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use base::{Ballot, NodeId, PartitionId, Position};
@@ -46,11 +47,12 @@ impl Batch {
                 w.position(*previous);
                 encode_entries(&mut w, entries);
             }
-            Record::Reset { position, ballot } => {
+            Record::Reset { position, ballot, last } => {
                 w.u8(RESET);
                 w.partition(partition);
                 w.position(*position);
                 w.ballot(*ballot);
+                w.position(*last);
             }
         }
     }
@@ -108,7 +110,10 @@ fn decode(payload: &Bytes) -> Result<Vec<Item>, Malformed> {
                 r.partition()?,
                 Record::Append { previous: r.position()?, entries: decode_entries(&mut r)? },
             ),
-            RESET => Item::Record(r.partition()?, Record::Reset { position: r.position()?, ballot: r.ballot()? }),
+            RESET => {
+                let (partition, position, ballot, last) = (r.partition()?, r.position()?, r.ballot()?, r.position()?);
+                Item::Record(partition, Record::Reset { position, ballot, last })
+            }
             STATE => {
                 let partition = r.partition()?;
                 let mut state = HardState {
@@ -211,9 +216,8 @@ pub(crate) fn rebuild(
                     }
                     places.note(*number, log.last());
                 }
-                Item::Record(of, Record::Reset { position, ballot }) if of == partition => {
-                    doubt = doubt.filter(|certain| *certain > position);
-                    log.reset(position, ballot);
+                Item::Record(of, Record::Reset { position, ballot, last }) if of == partition => {
+                    doubt = replay_reset(&mut log, doubt, (position, ballot), last);
                     places.note(*number, log.last());
                 }
                 Item::State(of, new) if of == partition => state = Some(new),
@@ -244,15 +248,51 @@ pub(crate) fn rebuild(
     Ok(Rebuilt { restored: Restored { state, log, unprovable, incarnation, applied }, places })
 }
 
-/// Puts the log behind the snapshot, whichever reaches further.
+/// The log after a `Reset`, and what is in doubt then. The record says what the log kept: it cannot be found out from what is left of
+/// the journal, because the entry at the new base may have been discarded, and its ballot with it.
+fn replay_reset(
+    log: &mut Log,
+    doubt: Option<Position>,
+    (position, ballot): (Position, Ballot),
+    last: Position,
+) -> Option<Position> {
+    if last <= position {
+        *log = Log::new(position, ballot);
+        return None;
+    }
+    if position > log.last() {
+        // What it kept is not here.
+        *log = Log::new(position, ballot);
+        return Some(position);
+    }
+    log.truncate_after(last);
+    match position.cmp(&log.base()) {
+        Ordering::Greater => log.drop_until(position, ballot),
+        Ordering::Equal => log.settle_base(ballot),
+        // A later snapshot stands there, and everything before it was discarded since.
+        Ordering::Less => {}
+    }
+    let missing = (log.last() < last).then_some(log.last());
+    let doubt = doubt.map(|certain| certain.max(log.base()));
+    doubt.into_iter().chain(missing).min()
+}
+
+/// Puts the log behind the snapshot, whichever reaches further. Afterwards the base's ballot is known.
 fn join(log: &mut Log, snapshot: Option<(Position, Ballot)>) {
     let (applied, ballot) = snapshot.unwrap_or_default();
     let covers_hole = log.hole().is_some_and(|(from, _)| from <= applied);
-    if applied > log.last() || covers_hole {
+    // What the log holds there was never decided, if the snapshot has another entry; nor was anything behind it.
+    let differs = applied > log.base() && log.ballot_at(applied) != Some(ballot);
+    if applied > log.last() || covers_hole || differs {
         log.reset(applied, ballot);
     } else if applied < log.base() {
         // The snapshot that the log stands on cannot be read: what lies between is lost, and decided.
         *log = behind_hole(log, applied, ballot);
+    } else if applied == log.base() {
+        log.settle_base(ballot);
+    } else if log.base() > Position(0) && log.ballot_at(log.base()) == Some(Ballot::default()) {
+        // Its base is that of a snapshot before this one, of which only the position is left.
+        log.drop_until(applied, ballot);
     }
 }
 
@@ -273,3 +313,6 @@ fn behind_hole(log: &Log, base: Position, ballot: Ballot) -> Log {
 pub(crate) fn voters(count: usize) -> Vec<NodeId> {
     (0..count as u16).map(NodeId).collect()
 }
+
+#[cfg(test)]
+mod tests;

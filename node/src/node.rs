@@ -80,6 +80,8 @@ pub struct Node {
     pub(crate) now: Now,
     /// The life under which writes are numbered is known for certain.
     pub(crate) life_is_settled: bool,
+    /// The record that gives this life its number is on disk.
+    pub(crate) start_is_on_disk: bool,
     pub(crate) started: Now,
     pub(crate) partition: Partition,
     pub(crate) router: Router,
@@ -185,6 +187,7 @@ impl Node {
         let mut node = Node {
             now,
             life_is_settled: false,
+            start_is_on_disk: false,
             started: now,
             router: Router::new(life, now.time),
             transfers: Transfers::default(),
@@ -255,6 +258,7 @@ impl Node {
             Input::Persisted { number } => {
                 let time = self.now.time;
                 self.slow.on_persisted(number, time, self.now.wall);
+                self.start_is_on_disk |= number >= self.router.life.boot;
                 self.partition.on_persisted(time, number, &mut self.batch, &mut self.wishes);
             }
             Input::DiskFull(full) => self.on_disk_full(full),

@@ -151,6 +151,7 @@ impl Replica {
         }
         self.log.reset(position, ballot);
         self.decided = self.decided.max(position);
-        self.persist(Record::Reset { position, ballot }, position, out);
+        let last = self.log.last();
+        self.persist(Record::Reset { position, ballot, last }, position, out);
     }
 }

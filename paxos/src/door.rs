@@ -158,6 +158,9 @@ pub enum Record {
         position: Position,
         /// The ballot of the entry there.
         ballot: Ballot,
+        /// The last entry that the log held behind it and keeps; `position` if none. What the disk holds of the log may not tell
+        /// by itself: the entry at `position` may be gone from it.
+        last: Position,
     },
 }
 

@@ -137,6 +137,11 @@ impl Log {
             self.hole.filter(|(_, until)| *until > position).map(|(from, until)| (from.max(position.next()), until));
     }
 
+    /// Says which ballot the entry at the base has, where nobody knew.
+    pub fn settle_base(&mut self, ballot: Ballot) {
+        self.base_ballot = ballot;
+    }
+
     /// Begins anew after `position`, which a snapshot covers. What follows stays if it follows that very entry.
     pub fn reset(&mut self, position: Position, ballot: Ballot) {
         let lost = self.hole.is_some_and(|(from, until)| from <= position && position <= until);

@@ -81,15 +81,16 @@ fn serve(options: &Options) -> Result<Ending, String> {
 
     let disk = Files::open(&options.dir).map_err(|error| error.to_string())?.with_direct_writes(options.direct_writes);
     let in_folder = |what: &str, error: io::Error| format!("{what} in {}: {error}", options.dir.display());
-    let known = check_identity(options, &disk)?;
+    let mut known = check_identity(options, &disk)?;
     let (opened, mut recovered_journal) = Journal::open(disk.clone(), JournalOptions::default())
         .map_err(|error| in_folder("the journal cannot be opened", error))?;
-    if known.is_some() && recovered_journal.fresh {
+    // An identity is stored after the journal was made, and the first thing that a node writes to its journal is that it has started.
+    let lost = known.is_some() && recovered_journal.holds_nothing();
+    if lost {
         log::warning("the journal is gone though the folder was in use: what it held must come from the other nodes");
-        // Nothing proves what this node has promised: it must not vote until it has recovered.
-        recovered_journal.tail = storage::Tail::Unprovable;
+        // As for a folder that was emptied: the others know the incarnation that has lost its memory, and tell the new one.
+        known = None;
     }
-    // Stored after the journal was made: an identity without a journal proves that the journal was lost.
     let incarnation = match known {
         Some(identity) => identity.incarnation,
         None => store_identity(options, &disk).map_err(|error| in_folder("the identity cannot be written", error))?,
@@ -105,6 +106,11 @@ fn serve(options: &Options) -> Result<Ending, String> {
 
     let persisted = recovered_journal.next_number.saturating_sub(1);
     let store = if options.state == StateIn::Store { Some(open_store(&options.dir)?) } else { None };
+    let has_state = snapshot.is_some() || snapshot_damaged || store.as_ref().is_some_and(|it| !it.spaces().is_empty());
+    if lost && has_state {
+        // Certainly not a new node: it must not vote before it has recovered, whoever else has lost what.
+        recovered_journal.tail = storage::Tail::Unprovable;
+    }
     let below = store.as_ref().map(|store| Below {
         read: Arc::new(store.clone()),
         next_space: store.spaces().last().map_or(1, |space| space.0 + 1),

@@ -90,6 +90,14 @@ pub struct Recovered {
     pub fresh: bool,
 }
 
+impl Recovered {
+    /// Nothing was ever committed, as far as can be seen: the journal is new, or was lost.
+    #[must_use]
+    pub fn holds_nothing(&self) -> bool {
+        self.fresh || self.payloads.is_empty() && self.damage.is_empty() && self.next_number == 1
+    }
+}
+
 /// Why a commit did not succeed.
 #[derive(Debug)]
 pub enum CommitError {

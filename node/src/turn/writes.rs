@@ -55,9 +55,11 @@ impl Node {
     }
 
     /// Writes are numbered within a life, and later lives must compare greater. A node that finds out that its folder was
-    /// lost gets an incarnation above all earlier ones while it recovers; until then it sends no writes.
+    /// lost gets an incarnation above all earlier ones while it recovers; until then it sends no writes. Nor before the record of
+    /// its start is on disk: the number that this gives to its life would be that of the next one as well.
     pub(super) fn settle_life(&mut self) {
-        if self.life_is_settled || self.partition.replica.role() == RoleName::Recovering {
+        let recovering = self.partition.replica.role() == RoleName::Recovering;
+        if self.life_is_settled || recovering || !self.start_is_on_disk {
             return;
         }
         self.life_is_settled = true;

@@ -94,7 +94,10 @@ impl Disk {
                         log.append(entry.clone());
                     });
                 }
-                Record::Reset { position, ballot } => log.reset(*position, *ballot),
+                Record::Reset { position, ballot, last } => {
+                    log.reset(*position, *ballot);
+                    assert_eq!(log.last(), *last, "the record says what the log is after it");
+                }
             }
         }
         log

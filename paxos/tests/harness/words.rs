@@ -131,7 +131,7 @@ pub fn record_words(batch: &Batch, before: Option<&HardState>) -> String {
             Record::Append { previous, entries } => {
                 words.push(entries_words(*previous, entries, Some(state.promised)));
             }
-            Record::Reset { position, ballot } => {
+            Record::Reset { position, ballot, .. } => {
                 words.push(format!("that the log begins after {}", place_words(*position, *ballot)));
             }
         }

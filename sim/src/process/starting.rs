@@ -53,10 +53,8 @@ pub fn start<N: Door>(
         Err(error) => return Err(Death::Refused(format!("the identity cannot be read: {error}"))),
     };
     let (journal, mut recovered) = Journal::open(disk.clone(), options).map_err(|error| failed("journal", error))?;
-    if known.is_some() && recovered.fresh {
-        // Nothing proves what this node has promised.
-        recovered.tail = Tail::Unprovable;
-    }
+    let lost = known.is_some() && recovered.holds_nothing();
+    let known = known.filter(|_| !lost);
     let incarnation = match known {
         Some(identity) => identity.incarnation,
         None => {
@@ -67,6 +65,10 @@ pub fn start<N: Door>(
         }
     };
     let (snapshot, snapshot_damaged) = read_snapshot(disk).map_err(|error| failed("snapshot", error))?;
+    if lost && (snapshot.is_some() || snapshot_damaged || !disk.store().spaces().is_empty()) {
+        // Certainly not a new node.
+        recovered.tail = Tail::Unprovable;
+    }
     let found = format!(
         "{} payloads from {}, next {}, tail {:?}, damage {:?}, snapshot {:?}{}",
         recovered.payloads.len(),

@@ -1,0 +1,99 @@
+//! What a replayed journal must and must not say.
+
+use super::*;
+use paxos::Entry;
+
+const PARTITION: PartitionId = crate::node::DEFAULT_PARTITION;
+
+fn ballot(round: u64) -> Ballot {
+    Ballot { round, node: NodeId(0) }
+}
+
+fn append(previous: u64, rounds: &[u64]) -> Record {
+    let entries = rounds.iter().map(|round| Entry { ballot: ballot(*round), payload: Bytes::from_static(b"x") });
+    Record::Append { previous: Position(previous), entries: entries.collect() }
+}
+
+fn reset(position: u64, round: u64, last: u64) -> Record {
+    Record::Reset { position: Position(position), ballot: ballot(round), last: Position(last) }
+}
+
+/// A journal whose payloads hold one record each, with the hard state, numbered from `first` on.
+fn journal(first: u64, records: &[Record], decided: u64) -> storage::Recovered {
+    let state = HardState { decided: Position(decided), incarnations: vec![1, 1, 1], ..HardState::default() };
+    let payload = |record: &Record| {
+        let mut batch = Batch::default();
+        batch.record(PARTITION, record);
+        batch.state(PARTITION, &state);
+        batch.take()
+    };
+    storage::Recovered {
+        payloads: (first..).zip(records.iter().map(payload)).collect(),
+        damage: Vec::new(),
+        tail: storage::Tail::Clean,
+        next_number: first + records.len() as u64,
+        floor: first,
+        fresh: false,
+    }
+}
+
+fn rebuilt(records: &[Record], snapshot: Option<(u64, u64)>) -> Restored {
+    let snapshot = snapshot.map(|(position, round)| (Position(position), ballot(round)));
+    rebuild(PARTITION, &journal(5, records, 0), snapshot, 1, false).unwrap().restored
+}
+
+/// The log as (base, its round) and the rounds of its entries.
+fn shape(restored: &Restored) -> (u64, u64, Vec<u64>) {
+    let log = &restored.log;
+    let rounds = log.slice(log.first(), log.last(), usize::MAX).iter().map(|entry| entry.ballot.round).collect();
+    assert!(!restored.unprovable);
+    (log.base().0, log.tail().ballot.round.min(log.ballot_at(log.base()).unwrap().round), rounds)
+}
+
+/// A snapshot was installed below entries that were accepted already, and then the journal was discarded up to these: the
+/// entry whose ballot the record names is not there any more.
+#[test]
+fn what_stood_behind_an_installed_snapshot_stays() {
+    let restored = rebuilt(&[append(88, &[3, 3]), reset(88, 2, 90)], Some((88, 2)));
+    assert_eq!(shape(&restored), (88, 2, vec![3, 3]));
+    // The same where a later snapshot of its own has moved the log on.
+    let restored = rebuilt(&[append(90, &[3]), reset(88, 2, 91)], Some((90, 3)));
+    assert_eq!(shape(&restored), (90, 3, vec![3]));
+    // Where it was in the way of what was decided, it went.
+    let restored = rebuilt(&[append(88, &[3, 3]), reset(88, 4, 88), append(88, &[5])], Some((88, 4)));
+    assert_eq!(shape(&restored), (88, 4, vec![5]));
+    let restored = rebuilt(&[append(80, &[1]), reset(88, 4, 88)], Some((88, 4)));
+    assert_eq!(shape(&restored), (88, 4, vec![]));
+}
+
+#[test]
+fn the_bases_ballot_is_known_wherever_the_snapshot_stands() {
+    assert_eq!(shape(&rebuilt(&[append(88, &[3, 3])], Some((88, 2)))), (88, 2, vec![3, 3]));
+    // Ahead of the base that the journal was discarded up to.
+    assert_eq!(shape(&rebuilt(&[append(88, &[3, 3, 4])], Some((89, 3)))), (89, 3, vec![3, 4]));
+    assert_eq!(shape(&rebuilt(&[append(88, &[3])], Some((95, 7)))), (95, 7, vec![]));
+    // Nothing was discarded: what lies below the snapshot may be wanted by others.
+    assert_eq!(shape(&rebuilt(&[append(0, &[3, 3, 4])], Some((2, 3)))), (0, 0, vec![3, 3, 4]));
+}
+
+/// A snapshot from a peer was on disk, and the node died before its journal said so: entries that were never decided are in its way.
+#[test]
+fn entries_that_a_snapshot_proves_wrong_go() {
+    assert_eq!(shape(&rebuilt(&[append(0, &[1, 1, 1])], Some((2, 4)))), (2, 4, vec![]));
+}
+
+/// What a reset kept and the disk has lost since was accepted: the replica cannot prove what it promised.
+#[test]
+fn what_a_reset_kept_and_is_lost_is_in_doubt() {
+    let rebuild = |records: &[Record], hole: storage::Damage| {
+        let recovered = storage::Recovered { damage: vec![hole], ..journal(5, records, 0) };
+        rebuild(PARTITION, &recovered, Some((Position(88), ballot(2))), 1, false).unwrap().restored
+    };
+    let restored = rebuild(&[reset(88, 2, 90)], storage::Damage { after: 3, before: 5 });
+    assert!(restored.unprovable);
+    let restored = rebuild(&[append(88, &[3]), reset(88, 2, 90)], storage::Damage { after: 5, before: 6 });
+    assert!(restored.unprovable);
+    // Lost below the snapshot, and nothing kept: nothing is in doubt.
+    let restored = rebuild(&[reset(88, 2, 88)], storage::Damage { after: 3, before: 5 });
+    assert!(!restored.unprovable);
+}
