@@ -408,6 +408,7 @@ fn encode_knowledge(w: &mut Writer<'_>, knowledge: &Knowledge) {
             w.u8(2);
             encode_numbers(w, incarnations);
         }
+        Knowledge::Amnesiac => w.u8(5),
         Knowledge::Lost { known } => {
             w.u8(3);
             w.u64(*known);
@@ -484,6 +485,7 @@ fn decode_knowledge(r: &mut Reader<'_>) -> Result<Knowledge, Malformed> {
         1 => Knowledge::Blank { incarnation: r.u64()? },
         2 => Knowledge::Original { incarnations: decode_numbers(r)? },
         3 => Knowledge::Lost { known: r.u64()? },
+        5 => Knowledge::Amnesiac,
         4 => Knowledge::Noted {
             promised: r.ballot()?,
             incarnations: decode_numbers(r)?,

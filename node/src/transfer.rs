@@ -6,6 +6,9 @@
 //! ```
 //! A lost message is asked for again by the receiver's silence: the sender repeats its block. The receiver writes
 //! the state to its disk before it counts; until then its log stays what it was.
+//!
+//! The two may come to mean different transfers (one of them has begun anew, or the receiver hears two senders). Then
+//! neither gets on; whatever they say to each other, only progress counts as life, and both give up.
 
 use std::time::Duration;
 
@@ -17,8 +20,10 @@ use crate::peer::PeerMessage;
 
 /// After this silence a block is sent again.
 const REPEAT_AFTER: Duration = Duration::from_millis(300);
-/// After this silence a transfer is given up.
+/// A sender that gets no further for so long gives the transfer up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
+/// A receiver that gets no further for so long begins anew with the next first block of anybody.
+const STALE_AFTER: Duration = Duration::from_millis(1200);
 /// After a transfer has ended, the receiver is given this long to install it before another begins.
 const REST: Duration = Duration::from_secs(2);
 
@@ -106,13 +111,14 @@ impl Transfers {
         done: bool,
     ) -> Option<PeerMessage> {
         let sending = self.sending.iter_mut().find(|sending| sending.to == from && sending.position == position)?;
-        sending.heard_at = now;
         if done {
+            sending.heard_at = now;
             sending.done = true;
             sending.next = None;
             return None;
         }
         if index == sending.index + 1 && !sending.done {
+            sending.heard_at = now;
             sending.block = sending.next.take()?;
             sending.index = index;
             sending.next = next(&mut sending.image);
@@ -157,9 +163,7 @@ impl Transfers {
         if position <= applied || busy {
             return Received::Answer(answer(index, true));
         }
-        let stale = self.receiving.as_ref().is_none_or(|receiving| {
-            (receiving.from, receiving.position) != (from, position) && now.since(receiving.heard_at) > REPEAT_AFTER * 4
-        });
+        let stale = self.receiving.as_ref().is_none_or(|receiving| now.since(receiving.heard_at) > STALE_AFTER);
         if stale && index == 0 {
             let restorer = Restorer::default();
             self.receiving = Some(Receiving { from, position, ballot, next_index: 0, restorer, heard_at: now });
@@ -168,7 +172,6 @@ impl Transfers {
         if (receiving.from, receiving.position, receiving.ballot) != (from, position, ballot) {
             return Received::Ignored;
         }
-        receiving.heard_at = now;
         if index != receiving.next_index {
             return Received::Answer(answer(receiving.next_index, false));
         }
@@ -176,6 +179,7 @@ impl Transfers {
             self.receiving = None;
             return Received::Broken(text);
         }
+        receiving.heard_at = now;
         receiving.next_index += 1;
         if !last {
             return Received::Answer(answer(receiving.next_index, false));
@@ -207,3 +211,6 @@ fn next(image: &mut Image) -> Option<Bytes> {
     let mut block = Vec::new();
     image.next_block(&mut block).then(|| Bytes::from(block))
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,6 +195,8 @@ pub enum Knowledge {
         /// All voters' incarnations as the sender knows them.
         incarnations: Vec<u64>,
     },
+    /// "I have lost memory myself and am recovering." Told to blank replicas only, which shall not wait for more.
+    Amnesiac,
     /// "I know another incarnation of you: you have lost your memory. Come back with a higher one."
     Lost {
         /// The highest incarnation of the asking replica that the sender knows.

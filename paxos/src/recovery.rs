@@ -4,7 +4,9 @@
 //!
 //! A *blank* replica (empty folder) asks everybody. Only if every other voter answers that it is blank too, or that it
 //! knows this very incarnation as one that has not voted, the replica counts itself as founded. A single voter that knows
-//! another incarnation of it proves that memory was lost. (Founding therefore needs all voters once.)
+//! another incarnation of it proves that memory was lost. (Founding therefore needs all voters once.) A voter that has lost
+//! memory itself says so, and is not waited for if some other founded one vouches: had this replica lost its memory as well, that
+//! would be one loss more than a group bears, unless it never helped to decide anything.
 //!
 //! An *amnesiac* replica (memory lost, or not provably whole) does not vote, and forgets what it held undecided. It
 //! 1. takes an incarnation above any that is known of it and asks until so many others that they meet every majority
@@ -28,6 +30,8 @@ pub(crate) struct Blank {
     blank: Vec<(NodeId, u64)>,
     /// Others that know this incarnation as one that has not voted, with the incarnations that they know.
     original: Vec<(NodeId, Vec<u64>)>,
+    /// Others that have lost memory themselves.
+    amnesiac: Vec<NodeId>,
     ask_at: Time,
 }
 
@@ -117,6 +121,7 @@ impl Replica {
         let leads = self.leads().map(|ballot| (ballot, self.log.last()));
         let knowledge = match &self.role {
             Role::Blank(_) if blank => Knowledge::Blank { incarnation: self.incarnation },
+            Role::Amnesiac(_) if blank => Knowledge::Amnesiac,
             Role::Blank(_) | Role::Amnesiac(_) => return,
             _ => {
                 let known = self.incarnations.get(place).copied().unwrap_or_default();
@@ -167,6 +172,14 @@ impl Replica {
                 blank.original.push((from, incarnations));
                 self.settle_blank(now, out);
             }
+            (Role::Blank(blank), Knowledge::Amnesiac) => {
+                // Whatever it said before it knows no more.
+                blank.blank.retain(|(id, _)| *id != from);
+                blank.original.retain(|(id, _)| *id != from);
+                blank.amnesiac.retain(|id| *id != from);
+                blank.amnesiac.push(from);
+                self.settle_blank(now, out);
+            }
             (Role::Blank(_) | Role::Amnesiac(_), Knowledge::Lost { known }) => {
                 // Emptied, or asking under a number that was used before: come back under a new one.
                 self.incarnation = self.incarnation.max(known);
@@ -195,11 +208,12 @@ impl Replica {
     /// Founds the group, as far as this replica is concerned, once every other voter agrees that it is new.
     fn settle_blank(&mut self, now: Time, out: &mut Vec<Output>) {
         let Role::Blank(blank) = &self.role else { return };
-        let others: Vec<NodeId> = self.peers.iter().map(|peer| peer.id).collect();
-        let knows = |id: &NodeId| {
-            blank.blank.iter().any(|(other, _)| other == id) || blank.original.iter().any(|(other, _)| other == id)
+        let says = |id: NodeId| {
+            blank.blank.iter().any(|(other, _)| *other == id) || blank.original.iter().any(|(other, _)| *other == id)
         };
-        if !others.iter().all(knows) {
+        let mut silent = self.peers.iter().map(|peer| peer.id).filter(|id| !says(*id));
+        let excused = silent.clone().count() <= self.config.voters.len() - self.majority() && !blank.original.is_empty();
+        if !silent.all(|id| excused && blank.amnesiac.contains(&id)) {
             return;
         }
         let mut incarnations = vec![0; self.config.voters.len()];

@@ -103,6 +103,7 @@ fn knowledge_words(knowledge: &Knowledge) -> String {
         Knowledge::Original { incarnations } => {
             format!("the group was founded with that incarnation of yours; I know {incarnations:?}")
         }
+        Knowledge::Amnesiac => "I have lost memory myself".to_owned(),
         Knowledge::Lost { known } => format!("I know another incarnation of you: {known}"),
         Knowledge::Noted { promised, leads, .. } => {
             let leads = leads.map_or(String::new(), |(ballot, last)| {
