@@ -225,14 +225,15 @@ impl<D: Disk> Journal<D> {
     }
 
     /// Gives up every payload below `number`: they will not be reported again, and segments without any other are
-    /// reused or removed. Costs a sync of its own if, and only if, there is such a segment. The newest frame's
-    /// segment stays.
+    /// reused or removed. Costs a sync of its own if, and only if, there is such a segment. The newest payload stays, and so
+    /// does the newest frame's segment.
     ///
     /// # Errors
     /// See [`CommitError`]. After `Full` the payloads are given up all the same, but no space was gained.
     pub fn discard_before(&mut self, number: u64) -> Result<(), CommitError> {
         self.check()?;
-        self.floor = self.floor.max(number.min(self.next_number));
+        // The caller may count a payload that is not committed yet; what the newest committed one says must not go before that.
+        self.floor = self.floor.max(number.min(self.next_number.saturating_sub(1).max(1)));
         let gain = self.closed.front().is_some_and(|closed| closed.end_number <= self.floor);
         if !gain {
             return Ok(());

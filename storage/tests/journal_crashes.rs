@@ -323,6 +323,21 @@ fn a_full_disk_refuses_and_recovers() {
     journal.commit(&[vec![1; 3000]]).unwrap();
 }
 
+/// A caller that has the next payload on its way asks for everything before that; if it then dies, there must be something left.
+#[test]
+fn the_newest_payload_is_never_given_up() {
+    let disk = TestDisk::default();
+    let (mut journal, _) = Journal::open(disk.clone(), OPTIONS).unwrap();
+    for number in 1..=20u64 {
+        journal.commit(&[vec![number as u8; 3000]]).unwrap();
+        journal.discard_before(number + 1).unwrap();
+        journal.discard_before(number + 5).unwrap();
+        let (reopened, recovered) = Journal::open(disk.clone(), OPTIONS).unwrap();
+        assert_eq!(recovered.payloads.last().map(|(number, _)| *number), Some(number));
+        journal = reopened;
+    }
+}
+
 #[test]
 fn segments_are_reused_and_the_folder_stays_small() {
     let disk = TestDisk::default();
