@@ -212,7 +212,8 @@ impl Replica {
             blank.blank.iter().any(|(other, _)| *other == id) || blank.original.iter().any(|(other, _)| *other == id)
         };
         let mut silent = self.peers.iter().map(|peer| peer.id).filter(|id| !says(*id));
-        let excused = silent.clone().count() <= self.config.voters.len() - self.majority() && !blank.original.is_empty();
+        let excused =
+            silent.clone().count() <= self.config.voters.len() - self.majority() && !blank.original.is_empty();
         if !silent.all(|id| excused && blank.amnesiac.contains(&id)) {
             return;
         }

@@ -66,14 +66,13 @@ fn remove_old<D: Disk>(disk: &D) {
 /// The newest snapshot that can be read, and whether a newer one was there that cannot.
 ///
 /// # Errors
-/// Whatever the disk says; damage is not an error. A snapshot of another version of Dictum is one (`Unsupported`).
+/// Whatever the disk says where it is to list or remove; a snapshot that is damaged or cannot be read is no error. A snapshot of another version of Dictum is one (`Unsupported`).
 pub(crate) fn load<D: Disk>(disk: &D) -> io::Result<(Option<RecoveredSnapshot>, bool)> {
     remove_unfinished_snapshots(disk)?;
     let mut damaged = false;
     for id in list_snapshots(disk)?.into_iter().rev() {
         match read(disk, id) {
             Ok(snapshot) => return Ok((Some(snapshot), damaged)),
-            Err(SnapshotError::Io(error)) => return Err(error),
             Err(error @ SnapshotError::UnknownVersion(_)) => {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, format!("{error}; start that version")));
             }

@@ -21,11 +21,18 @@ fn state(position: u64) -> (Position, Ballot, Image) {
 
 /// Lets the senders and the receiver speak for so long; true when the state has arrived. The senders are asked for a snapshot all
 /// the time, as by a leader.
-fn arrives(senders: &mut [Transfers; 2], wanted_from: &[usize], receiver: &mut Transfers, now: &mut Time, for_ms: u64) -> bool {
+fn arrives(
+    senders: &mut [Transfers; 2],
+    wanted_from: &[usize],
+    receiver: &mut Transfers,
+    now: &mut Time,
+    for_ms: u64,
+) -> bool {
     for _ in 0..for_ms / 10 {
         *now = *now + Duration::from_millis(10);
         for (at, sender) in senders.iter_mut().enumerate() {
-            let mut sent: Vec<PeerMessage> = sender.tick(*now, PARTITION).into_iter().map(|(_, message)| message).collect();
+            let mut sent: Vec<PeerMessage> =
+                sender.tick(*now, PARTITION).into_iter().map(|(_, message)| message).collect();
             if wanted_from.contains(&at) {
                 sent.extend(sender.start(*now, PARTITION, RECEIVER, || state(7)));
             }
