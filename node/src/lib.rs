@@ -63,6 +63,6 @@ pub struct Progress {
     pub applied: Position,
     /// The first entry that the log still holds.
     pub first: Position,
-    /// The replica votes: it is founded, and has its memory or has recovered it.
+    /// The replica votes: it is founded, and has its memory or has recovered it; and that is on disk, with all else that it knows.
     pub votes: bool,
 }

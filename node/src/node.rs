@@ -321,7 +321,7 @@ impl Node {
             persisted: replica.persisted(),
             applied: self.partition.applied,
             first: replica.log().first(),
-            votes: replica.role() != RoleName::Recovering,
+            votes: replica.role() != RoleName::Recovering && replica.is_on_disk(),
         }
     }
 

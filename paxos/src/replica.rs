@@ -235,6 +235,12 @@ impl Replica {
         pending.map_or(given, |position| position.min(given))
     }
 
+    /// Whether everything that was given to the disk is there.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        self.unpersisted.is_empty()
+    }
+
     /// Gives a record to the disk. `sure_until` is the last position that is certain before it is there.
     pub(crate) fn persist(&mut self, record: Record, sure_until: Position, out: &mut Vec<Output>) -> Token {
         self.token = Token(self.token.0 + 1);
