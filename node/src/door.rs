@@ -221,6 +221,10 @@ pub enum Planted {
     TruncateDecided,
     /// A replica hides a key as soon as its own clock says so.
     ExpireByOwnClock,
+    /// A batch for the store says that it contains one entry more than it does.
+    PositionAheadOfData,
+    /// The log and the journal are cut as soon as a batch has left for the store, before it is there.
+    CutBeforeStored,
 }
 
 /// What the disk remembered, given to a node at its start.

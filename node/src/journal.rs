@@ -198,8 +198,9 @@ pub(crate) fn rebuild(
         for item in items {
             match item {
                 Item::Record(of, Record::Append { previous, entries }) if of == partition => {
-                    if log.last() == Position(0) {
-                        // What was before is discarded, and a snapshot covers it; or lost, which `join` finds out.
+                    if log.last() == Position(0) || previous < log.base() {
+                        // What was before is discarded, and a snapshot covers it; or lost, which `join` finds out. (Or the log
+                        // was cut further back than what is left of it began.)
                         log = Log::new(previous, Ballot::default());
                         doubt = None;
                     }
@@ -208,10 +209,8 @@ pub(crate) fn rebuild(
                         log.truncate_after(previous);
                         log.lose(certain.next(), previous);
                     }
-                    log.truncate_after(previous.max(log.base()));
-                    // Below the base: a snapshot covers it.
-                    let skip = usize::try_from(log.base().0.saturating_sub(previous.0)).unwrap_or(usize::MAX);
-                    for entry in entries.into_iter().skip(skip) {
+                    log.truncate_after(previous);
+                    for entry in entries {
                         log.append(entry);
                     }
                     places.note(*number, log.last());

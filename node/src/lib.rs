@@ -63,6 +63,8 @@ pub struct Progress {
     pub applied: Position,
     /// The first entry that the log still holds.
     pub first: Position,
+    /// Something that it knew is lost: it does not vote until it has recovered, or has a hole in its log.
+    pub lost: bool,
     /// The replica votes: it is founded, and has its memory or has recovered it; and that is on disk, with all else that it knows.
     pub votes: bool,
 }

@@ -321,6 +321,7 @@ impl Node {
             persisted: replica.persisted(),
             applied: self.partition.applied,
             first: replica.log().first(),
+            lost: replica.hard_state().recovering || replica.log().hole().is_some(),
             votes: replica.role() != RoleName::Recovering && replica.is_on_disk(),
         }
     }

@@ -143,7 +143,9 @@ impl Partition {
     pub(crate) fn begin_flush(&mut self) -> Option<FlushJob> {
         let below = self.below.as_mut()?;
         let flush = self.tree.begin_flush(|| below.new_space())?;
-        Some(FlushJob::new(self.id, (self.applied, self.applied_ballot), &self.origins, flush))
+        let ahead = self.planted == Some(Planted::PositionAheadOfData);
+        let position = if ahead { self.applied.next() } else { self.applied };
+        Some(FlushJob::new(self.id, (position, self.applied_ballot), &self.origins, flush))
     }
 
     /// The same for a state that a peer has sent, which is to take the place of this one.

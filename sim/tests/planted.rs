@@ -59,3 +59,13 @@ fn truncate_decided() {
 fn expire_by_own_clock() {
     is_found(Planted::ExpireByOwnClock, 40, &[Fault::ClockOffset, Fault::ClockJump]);
 }
+
+#[test]
+fn position_ahead_of_data() {
+    is_found(Planted::PositionAheadOfData, 60, &[Fault::Kill, Fault::PowerCut]);
+}
+
+#[test]
+fn cut_before_stored() {
+    is_found(Planted::CutBeforeStored, 200, &[Fault::PowerCutAll, Fault::Kill]);
+}

@@ -76,6 +76,14 @@ fn the_bases_ballot_is_known_wherever_the_snapshot_stands() {
     assert_eq!(shape(&rebuilt(&[append(0, &[3, 3, 4])], Some((2, 3)))), (0, 0, vec![3, 3, 4]));
 }
 
+/// Old records of a log that was cut far back are kept longer than needed: what they say is over.
+#[test]
+fn a_log_that_was_cut_back_begins_where_it_was_cut() {
+    let records = [append(25, &[3, 3]), append(1, &[]), append(1, &[4, 4, 5])];
+    assert_eq!(shape(&rebuilt(&records, Some((2, 4)))), (2, 4, vec![4, 5]));
+    assert_eq!(shape(&rebuilt(&records, Some((1, 1)))), (1, 1, vec![4, 4, 5]));
+}
+
 /// A snapshot from a peer was on disk, and the node died before its journal said so: entries that were never decided are in its way.
 #[test]
 fn entries_that_a_snapshot_proves_wrong_go() {

@@ -6,7 +6,7 @@ use paxos::Input as Step;
 use std::time::Duration;
 
 use crate::Image;
-use crate::door::{Level, Outbox, SnapshotContent, SnapshotJob};
+use crate::door::{Level, Outbox, Planted, SnapshotContent, SnapshotJob};
 use crate::node::{Node, Saving};
 
 /// How long after a failed snapshot the next is tried.
@@ -50,6 +50,11 @@ impl Node {
             self.saving = Some(Saving { position, install: None });
             self.stats.snapshot_running = true;
             self.partition.bytes_since_snapshot = 0;
+            if self.config.planted == Some(Planted::CutBeforeStored) {
+                let keep = self.config.log_entries_kept;
+                self.step_replica(Step::SnapshotTaken { position, keep });
+                self.discard_journal(out);
+            }
             self.partition.snapshot_wanted = false;
         }
     }
@@ -84,6 +89,11 @@ impl Node {
                 self.step_replica(Step::SnapshotTaken { position, keep });
             }
         }
+        self.discard_journal(out);
+    }
+
+    /// What the log does not need any more may go from the journal.
+    fn discard_journal(&mut self, out: &mut Outbox) {
         let needed = self.partition.journal_needed_from();
         let newest = self.next_number.saturating_sub(1);
         out.discard_journal_before = Some(needed.unwrap_or(newest).min(newest));

@@ -5,12 +5,14 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 8] = [
+pub const PLANTED: [(&str, Planted); 10] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
     ("forget-promise", Planted::ForgetPromise),
     ("damage-is-the-end", Planted::DamageIsTheEnd),
+    ("position-ahead-of-data", Planted::PositionAheadOfData),
+    ("cut-before-stored", Planted::CutBeforeStored),
     ("apply-retry-twice", Planted::ApplyRetryTwice),
     ("truncate-decided", Planted::TruncateDecided),
     ("expire-by-own-clock", Planted::ExpireByOwnClock),

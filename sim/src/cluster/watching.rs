@@ -22,6 +22,11 @@ impl<N: Door> Cluster<N> {
             let text = format!("{}: applied {} beyond decided {}", name_of(node), progress.applied, progress.decided);
             self.violations.push(("agreement", text));
         }
+        if progress.lost && machine.damaged_until.is_none() {
+            // Crashes and power cuts take nothing from a node that has synced before it spoke.
+            let text = format!("{} has lost memory, and nothing has harmed its disk", name_of(node));
+            self.violations.push(("memory is kept", text));
+        }
         let from = running.seen.max(progress.first.previous());
         let mut position = from.next();
         while position <= progress.decided {
