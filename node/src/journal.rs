@@ -216,7 +216,8 @@ pub(crate) fn rebuild(
                     places.note(*number, log.last());
                 }
                 Item::Record(of, Record::Reset { position, ballot, last }) if of == partition => {
-                    doubt = replay_reset(&mut log, doubt, (position, ballot), last);
+                    let covered = snapshot.map_or(Position(0), |(position, _)| position);
+                    doubt = replay_reset(&mut log, doubt, (position, ballot), last, covered);
                     places.note(*number, log.last());
                 }
                 Item::State(of, new) if of == partition => state = Some(new),
@@ -254,15 +255,16 @@ fn replay_reset(
     doubt: Option<Position>,
     (position, ballot): (Position, Ballot),
     last: Position,
+    covered: Position,
 ) -> Option<Position> {
     if last <= position {
         *log = Log::new(position, ballot);
         return None;
     }
     if position > log.last() {
-        // What it kept is not here.
+        // What it kept is not here: lost, unless a later snapshot covers it, and it was discarded.
         *log = Log::new(position, ballot);
-        return Some(position);
+        return (last > covered).then_some(position);
     }
     log.truncate_after(last);
     match position.cmp(&log.base()) {
@@ -271,7 +273,7 @@ fn replay_reset(
         // A later snapshot stands there, and everything before it was discarded since.
         Ordering::Less => {}
     }
-    let missing = (log.last() < last).then_some(log.last());
+    let missing = (log.last() < last && last > covered).then_some(log.last());
     let doubt = doubt.map(|certain| certain.max(log.base()));
     doubt.into_iter().chain(missing).min()
 }

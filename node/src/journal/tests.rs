@@ -101,6 +101,9 @@ fn what_a_reset_kept_and_is_lost_is_in_doubt() {
     assert!(restored.unprovable);
     let restored = rebuild(&[append(88, &[3]), reset(88, 2, 90)], storage::Damage { after: 5, before: 6 });
     assert!(restored.unprovable);
+    // It was discarded because a later snapshot covers it.
+    assert_eq!(shape(&rebuilt(&[reset(88, 2, 90)], Some((90, 3)))), (90, 3, vec![]));
+    assert_eq!(shape(&rebuilt(&[reset(88, 2, 90), append(90, &[4])], Some((90, 3)))), (90, 3, vec![4]));
     // Lost below the snapshot, and nothing kept: nothing is in doubt.
     let restored = rebuild(&[reset(88, 2, 88)], storage::Damage { after: 3, before: 5 });
     assert!(!restored.unprovable);
