@@ -86,6 +86,8 @@ pub struct Cluster<N> {
     planted: Option<Planted>,
     /// Faults are over.
     healed: bool,
+    /// Some node has founded the group, or found it founded.
+    founded: bool,
     rng: Rng,
 }
 
@@ -137,6 +139,7 @@ impl<N: Door> Cluster<N> {
             next_connection: 1,
             planted,
             healed: false,
+            founded: false,
             rng,
             chaos,
         };

@@ -207,7 +207,7 @@ impl Door for Toy {
 
     fn progress(&self) -> Progress {
         let at = Position(self.persisted);
-        Progress { decided: at, persisted: at, applied: at, first: Position(1), votes: true }
+        Progress { decided: at, persisted: at, applied: at, first: Position(1), lost: false, votes: true }
     }
 
     fn state_digest(&self) -> u64 {

@@ -210,7 +210,9 @@ impl<N: Door> Cluster<N> {
             .enumerate()
             .filter(|(index, machine)| *index != usize::from(node.0) && machine.damaged_until.is_some())
             .count();
-        if 2 * (damaged + 1) >= self.machines.len() {
+        // Before anybody has founded the group nobody can vouch that it is new: whoever loses memory then stops it for good, and
+        // an operator begins anew with empty folders (docs/traps.md). Nothing was ever stored.
+        if 2 * (damaged + 1) >= self.machines.len() || !self.founded {
             return false;
         }
         // What it has acknowledged may have been decided by that alone, known to nobody yet.

@@ -22,6 +22,7 @@ impl<N: Door> Cluster<N> {
             let text = format!("{}: applied {} beyond decided {}", name_of(node), progress.applied, progress.decided);
             self.violations.push(("agreement", text));
         }
+        self.founded |= progress.votes;
         if progress.lost && machine.damaged_until.is_none() {
             // Crashes and power cuts take nothing from a node that has synced before it spoke.
             let text = format!("{} has lost memory, and nothing has harmed its disk", name_of(node));
