@@ -364,17 +364,17 @@ impl Partition {
         Image::new(self.applied, self.applied_ballot, &self.origins, &self.tree)
     }
 
-    /// Replaces the state by a snapshot that a peer sent and that is on disk now. Returns the replies that this node's own
-    /// writes had, as far as they are kept.
+    /// Replaces the state by a snapshot that a peer sent and that is on disk now, unless the log has overtaken it. The replies
+    /// that this node's own writes had go to `wishes`, as far as they are kept.
     pub(crate) fn install(&mut self, now: Time, state: RestoredState, batch: &mut Batch, wishes: &mut Wishes) {
         let (position, ballot) = (state.position, state.ballot);
-        let (mut tree, mut given_up) = (state.tree, Vec::new());
+        let mut tree = state.tree;
         tree.end_flush();
         if position <= self.applied {
             // Overtaken by the log. The store has it all the same, and is to forget it.
             return self.tree.give_up(tree.spaces());
         }
-        given_up.extend(self.tree.spaces());
+        let given_up = self.tree.spaces();
         self.tree = tree;
         self.tree.give_up(given_up);
         self.origins = state.origins;

@@ -69,19 +69,16 @@ impl Node {
         let time = self.now.time;
         match saving.install {
             Some(state) => {
-                // What the state was until now may have been on its way to the store as well.
                 if state.position > self.partition.applied {
                     self.probe("node: snapshot installed");
                     self.event(Level::Info, format!("has the state of position {position} from a peer's snapshot"));
-                    let before = self.wishes.completed.len();
-                    self.partition.install(time, *state, &mut self.batch, &mut self.wishes);
-                    if self.wishes.completed.len() > before {
-                        self.probe("node: reply from an installed snapshot");
-                    }
-                    self.refuse_reads_passed(before);
-                } else {
-                    self.partition.install(time, *state, &mut self.batch, &mut self.wishes);
                 }
+                let before = self.wishes.completed.len();
+                self.partition.install(time, *state, &mut self.batch, &mut self.wishes);
+                if self.wishes.completed.len() > before {
+                    self.probe("node: reply from an installed snapshot");
+                }
+                self.refuse_reads_passed(before);
             }
             None => {
                 self.partition.tree.end_flush();

@@ -9,7 +9,7 @@ use crate::door::Door;
 use crate::process::name_of;
 
 /// Of so many positions, the states of one are compared.
-const COMPARED_EVERY: u64 = 8;
+const COMPARED_EVERY: u64 = 4;
 
 impl<N: Door> Cluster<N> {
     /// Compares what a node has decided and applied with what others have.
@@ -40,7 +40,7 @@ impl<N: Door> Cluster<N> {
         running.seen = running.seen.max(progress.decided);
         // The digest costs a walk over the whole state, so not every position is compared. What differs goes on to
         // differ, and the last states of all are compared at the end.
-        let often = if healed { 2 } else { COMPARED_EVERY };
+        let often = if healed { 1 } else { COMPARED_EVERY };
         if moved && progress.applied.0.is_multiple_of(often) && progress.applied.0 > 0 {
             self.replicas.observe(node, progress.applied, running.node.state_digest());
         }
