@@ -11,6 +11,11 @@ pub const HASH_SLOTS: u16 = 16384;
 /// Most voters of one partition.
 pub const VOTERS_MAX: usize = 7;
 
+/// Most buckets of a cluster, the default one among them.
+pub const BUCKETS_MAX: usize = 64;
+/// Longest name of a bucket, in bytes.
+pub const BUCKET_NAME_BYTES_MAX: usize = 64;
+
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Longest value that may ever be configured, in bytes: that of Redis.

@@ -7,6 +7,7 @@ use crate::commands::{self, Run};
 use crate::failure::Failure;
 use crate::once::{Outcome, command_digest};
 use crate::reply::Reply;
+use crate::spec::Flags;
 use crate::store::KeyRef;
 use crate::transaction::{Change, Transaction};
 use crate::tree::Tree;
@@ -27,11 +28,18 @@ pub struct EntryContext {
     /// Longest value that the entry may make, in bytes, as configured where its client asked; at most [`VALUE_BYTES_MAX`],
     /// which is what an entry without a limit of its own has.
     pub value_bytes_max: usize,
+    /// Keys that the entry makes without a deadline get one so much later than its time, in milliseconds; 0: none.
+    pub ttl_ms: u64,
+    /// A state of so many bytes is full ([`Tree::bytes`]): commands that may grow it are refused; 0: never.
+    pub full_at_bytes: u64,
 }
+
+/// Redis's text, to the letter: clients know it.
+const OUT_OF_MEMORY: Failure = Failure::Text("OOM command not allowed when used memory > 'maxmemory'.");
 
 impl Default for EntryContext {
     fn default() -> EntryContext {
-        EntryContext { time: WallTime(0), seed: 0, value_bytes_max: VALUE_BYTES_MAX }
+        EntryContext { time: WallTime(0), seed: 0, value_bytes_max: VALUE_BYTES_MAX, ttl_ms: 0, full_at_bytes: 0 }
     }
 }
 
@@ -129,9 +137,13 @@ pub fn outcome<'a>(view: &View<'a>, id: &[u8]) -> Option<&'a Reply> {
 }
 
 fn run(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {
-    let mut run = || match commands::find(args)?.run {
-        Run::Read(read) => read(&transaction.view(), Args::new(args)),
-        Run::Write(write) => write(transaction, Args::new(args)),
+    let mut run = || {
+        let entry = commands::find(args)?;
+        match entry.run {
+            Run::Read(read) => read(&transaction.view(), Args::new(args)),
+            Run::Write(_) if entry.spec.flags.has(Flags::DENYOOM) && transaction.is_full() => Err(OUT_OF_MEMORY),
+            Run::Write(write) => write(transaction, Args::new(args)),
+        }
     };
     run().into()
 }

@@ -45,6 +45,8 @@ pub struct Transaction<'a> {
     changes: Vec<Change>,
     rng: Rng,
     value_bytes_max: u64,
+    ttl_ms: u64,
+    full_at_bytes: u64,
 }
 
 impl<'a> Transaction<'a> {
@@ -56,6 +58,8 @@ impl<'a> Transaction<'a> {
             changes: Vec::new(),
             rng: Rng::new(context.seed),
             value_bytes_max: context.value_bytes_max.min(VALUE_BYTES_MAX) as u64,
+            ttl_ms: context.ttl_ms,
+            full_at_bytes: context.full_at_bytes,
         }
     }
 
@@ -85,6 +89,18 @@ impl<'a> Transaction<'a> {
     /// Refuses a string that would be longer than the entry may make one.
     pub fn check_length(&self, length: u64) -> Result<(), Failure> {
         if length > self.value_bytes_max { Err(Failure::ValueTooLong) } else { Ok(()) }
+    }
+
+    /// The deadline of a key that is being made: the one that its command says, or what keys get that have none.
+    #[must_use]
+    pub fn deadline_or_default(&self, said: Option<WallTime>) -> Option<WallTime> {
+        let default = || (self.ttl_ms > 0).then(|| WallTime(self.tree.time.0.saturating_add(self.ttl_ms)));
+        said.or_else(default)
+    }
+
+    /// Whether the state may not grow.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full_at_bytes > 0 && self.tree.bytes() >= self.full_at_bytes
     }
 
     /// The state as a read inside this entry sees it. Each has chance of its own.
@@ -137,14 +153,17 @@ impl<'a> Transaction<'a> {
         self.tree.insert(store_key, record);
     }
 
-    /// Gives a key a string without a deadline, whatever it was before.
+    /// Gives a key a string without a deadline of its own, whatever it was before.
     pub fn put_string(&mut self, key: KeyRef<'_>, bytes: impl Into<Blob>) {
-        self.put(key, Value::String(bytes.into()), None);
+        self.put(key, Value::String(bytes.into()), self.deadline_or_default(None));
     }
 
     /// Gives a key another value and lets it keep its deadline, if it exists and has one.
     pub fn put_keeping_deadline(&mut self, key: KeyRef<'_>, value: Value) {
-        let deadline = self.get(key).and_then(|record| record.deadline());
+        let deadline = match self.get(key) {
+            Some(record) => record.deadline(),
+            None => self.deadline_or_default(None),
+        };
         self.put(key, value, deadline);
     }
 

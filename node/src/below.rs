@@ -6,10 +6,13 @@
 //! ```
 //! The position stands in the batch that carries the data, so the store always holds what applying the log up to there yields.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::ordered::{OrderedBatch, OrderedRead, Space};
-use base::{Ballot, PartitionId, Position};
+use base::{Ballot, BucketId, PartitionId, Position};
 use data::{Flush, Tree};
 use wire::{Malformed, Reader, Writer};
 
@@ -19,22 +22,33 @@ use crate::origins::Origins;
 /// The space of the node's own.
 pub(crate) const OWN: Space = Space(0);
 const VERSION: u8 = 1;
+const HEAD_PREFIX: &[u8] = b"state";
 
 /// The ordered store that a node's states are in.
 #[derive(Clone, Debug)]
 pub struct Below {
     /// Reads what the owner has applied.
     pub read: Arc<dyn OrderedRead>,
-    /// From this number on the store has no space.
-    pub next_space: u64,
+    /// From this number on the store has no space. One count for all partitions of the node, which share the store.
+    next_space: Arc<AtomicU64>,
 }
 
 impl Below {
+    /// `next_space`: from this number on the store has no space.
+    #[must_use]
+    pub fn new(read: Arc<dyn OrderedRead>, next_space: u64) -> Below {
+        Below { read, next_space: Arc::new(AtomicU64::new(next_space.max(1))) }
+    }
+
     /// A space that was never used.
-    pub(crate) fn new_space(&mut self) -> Space {
-        let space = Space(self.next_space.max(1));
-        self.next_space = space.0 + 1;
-        space
+    pub(crate) fn new_space(&self) -> Space {
+        Space(self.next_space.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// These spaces have names, though the store may not know it: it knows none that has nothing in it.
+    pub(crate) fn note_named(&self, spaces: &[Space]) {
+        let above = spaces.iter().map(|space| space.0 + 1).max().unwrap_or_default();
+        self.next_space.fetch_max(above, Ordering::Relaxed);
     }
 }
 
@@ -42,8 +56,17 @@ impl Below {
 #[derive(Debug)]
 pub struct FlushJob {
     key: Vec<u8>,
-    head: Vec<u8>,
-    flush: Flush,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    State {
+        head: Vec<u8>,
+        flush: Flush,
+    },
+    /// The partition is gone, and these are its spaces.
+    Nothing(Vec<Space>),
 }
 
 impl FlushJob {
@@ -55,37 +78,65 @@ impl FlushJob {
         w.ballot(place.1);
         origins.encode(&mut head);
         Writer::new(&mut head).bytes(flush.head());
-        FlushJob { key: head_key(partition), head, flush }
+        FlushJob { key: head_key(partition), content: Content::State { head, flush } }
+    }
+
+    /// The removal of all that a partition had.
+    pub(crate) fn retire(partition: PartitionId, spaces: Vec<Space>) -> FlushJob {
+        FlushJob { key: head_key(partition), content: Content::Nothing(spaces) }
     }
 
     /// The batch: to be applied as a whole, then synced. Takes as long as encoding everything that has changed does.
     #[must_use]
     pub fn into_batch(self) -> OrderedBatch {
         let mut batch = OrderedBatch::default();
-        self.flush.write(&mut batch);
-        batch.changes.push((OWN, self.key, Some(self.head)));
+        let head = match self.content {
+            Content::State { head, flush } => {
+                flush.write(&mut batch);
+                Some(head)
+            }
+            Content::Nothing(spaces) => {
+                batch.dropped = spaces;
+                None
+            }
+        };
+        batch.changes.push((OWN, self.key, head));
         batch
     }
 }
 
 fn head_key(partition: PartitionId) -> Vec<u8> {
-    let mut key = b"state".to_vec();
+    let mut key = HEAD_PREFIX.to_vec();
     key.extend_from_slice(&partition.bucket.0.to_be_bytes());
     key.extend_from_slice(&partition.index.to_be_bytes());
     key
 }
 
-/// The state of a partition as the store has it; none if it never had it.
+/// The partition whose head stands under this key.
+fn partition_of(key: &[u8]) -> Option<PartitionId> {
+    let (bucket, index) = key.strip_prefix(HEAD_PREFIX)?.split_first_chunk::<4>()?;
+    let index = <[u8; 2]>::try_from(index).ok()?;
+    Some(PartitionId { bucket: BucketId(u32::from_be_bytes(*bucket)), index: u16::from_be_bytes(index) })
+}
+
+/// The states that the store has.
 ///
 /// # Errors
 /// When the store cannot be read or is damaged; the text says what is wrong.
-pub(crate) fn recover(below: &Below, partition: PartitionId) -> Result<Option<RestoredState>, String> {
-    let head = below.read.get(OWN, &head_key(partition)).map_err(|error| error.text)?;
-    let Some(head) = head else { return Ok(None) };
-    let (position, ballot, origins, head) =
-        decode(&head).map_err(|_| format!("the head of partition {partition} in the store is malformed"))?;
-    let tree = Tree::open(Arc::clone(&below.read), &head).map_err(|error| error.text)?;
-    Ok(Some(RestoredState { position, ballot, origins, tree }))
+pub(crate) fn recover(below: &Below) -> Result<BTreeMap<PartitionId, RestoredState>, String> {
+    let mut states = BTreeMap::new();
+    for pair in below.read.range(OWN, Bound::Included(HEAD_PREFIX)) {
+        let (key, head) = pair.map_err(|error| error.text)?;
+        if !key.starts_with(HEAD_PREFIX) {
+            break;
+        }
+        let partition = partition_of(&key).ok_or("the store has a head under a key of no partition")?;
+        let (position, ballot, origins, head) =
+            decode(&head).map_err(|_| format!("the head of partition {partition} in the store is malformed"))?;
+        let tree = Tree::open(Arc::clone(&below.read), &head).map_err(|error| error.text)?;
+        states.insert(partition, RestoredState { position, ballot, origins, tree });
+    }
+    Ok(states)
 }
 
 fn decode(head: &[u8]) -> Result<(Position, Ballot, Origins, Vec<u8>), Malformed> {

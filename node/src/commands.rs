@@ -4,6 +4,7 @@
 //! ([`Run::Special`]); `dispatch` carries those out. A command with subcommands is a [`Run::Container`].
 
 mod access;
+pub(crate) mod bucket;
 mod client;
 mod config;
 mod connection;
@@ -69,6 +70,8 @@ pub(crate) enum Local {
     Shutdown,
     Once,
     Outcome,
+    Select,
+    Bucket(bucket::Wanted),
 }
 
 /// Marks of commands that tell or change how the server runs.
@@ -136,6 +139,7 @@ pub(crate) static TABLES: &[&[Entry]] = &[
     info::ENTRIES,
     config::ENTRIES,
     dictum::ENTRIES,
+    bucket::ENTRIES,
     scripts::ENTRIES,
     monitoring::ENTRIES,
     access::ENTRIES,
@@ -184,8 +188,15 @@ pub(crate) fn run_local(node: &mut Node, session: &mut Session, words: &[&[u8]])
         // COMMAND alone.
         Run::Container(_) => docs::everything(),
         // Inside a transaction nothing waits.
-        Run::Special(Local::Wait) => Reply::Integer(node.replicas_with(session.last_position)),
+        Run::Special(Local::Wait) => Reply::Integer(node.replicas_with(session.aim, session.last_position)),
         Run::Special(Local::Unwatch) => Reply::Ok,
+        Run::Special(Local::Select) => match node.find_bucket(words[1]) {
+            Ok(bucket) if bucket.id == session.bucket => Reply::Ok,
+            Ok(_) => {
+                Reply::Error(Failure::Text("ERR a transaction is about one bucket: SELECT another one before MULTI"))
+            }
+            Err(failure) => Reply::Error(failure),
+        },
         Run::Special(_) => Reply::Error(NOT_IN_TRANSACTION),
     }
 }
@@ -195,7 +206,7 @@ const NOT_IN_TRANSACTION: Failure = Failure::Text("ERR Command not allowed insid
 /// Whether a MULTI may queue this command of these tables.
 pub(crate) fn check_queued(words: &[&[u8]]) -> Result<(), Failure> {
     match find(words)?.run {
-        Run::Reply(_) | Run::Container(_) | Run::Special(Local::Wait | Local::Unwatch) => Ok(()),
+        Run::Reply(_) | Run::Container(_) | Run::Special(Local::Wait | Local::Unwatch | Local::Select) => Ok(()),
         Run::Special(_) => Err(NOT_IN_TRANSACTION),
     }
 }

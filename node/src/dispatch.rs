@@ -8,9 +8,11 @@ use data::{Failure, spec::Flags};
 use wire::{ArgumentsRef, Request, RequestParser};
 
 use crate::commands::{self, Local};
+use crate::council::COUNCIL;
 use crate::door::ConnectionId;
 use crate::entry::Kind;
-use crate::node::{Node, Stopping, news_of};
+use crate::group::Group;
+use crate::node::{Node, Stopping, news_of, place_of};
 use crate::reply;
 use crate::router::{ReadKind, Waiter};
 use crate::session::{Block, Queue, Read, Session};
@@ -21,6 +23,7 @@ const DISK_FULL: &str =
     "MISCONF the leader's disk is full; the command was not done. Free some space: writes go on by themselves";
 const OWN_DISK_FULL: &str =
     "MISCONF this node's disk is full; the command was not done. Use another node, or free some space";
+const NO_BUCKET: &str = "ERR the selected bucket is not there any more; SELECT another one";
 const STOPPING: &str = "CLUSTERDOWN this node is stopping; the command was not done, use another node";
 
 impl Node {
@@ -107,6 +110,11 @@ impl Node {
         for id in std::mem::take(&mut self.resume) {
             self.run_reads(id);
             let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { continue };
+            if session.is_ready()
+                && let Some(arguments) = session.deferred.take()
+            {
+                self.command(&mut session, arguments.as_ref());
+            }
             if session.is_ready() && !session.backlog.is_empty() {
                 let backlog = std::mem::take(&mut session.backlog);
                 self.parse(&mut session, &backlog);
@@ -135,13 +143,13 @@ impl Node {
             if let Err(failure) = data::check(words) {
                 return self.refuse(session, &failure);
             }
+            if !session.aim_at(session.selected(), arguments) {
+                return;
+            }
             if entry.spec.flags.has(Flags::WRITE) {
-                let grows = entry.spec.flags.has(Flags::GROWS);
-                let limit_bytes = if grows { words::LIMIT_BYTES } else { 0 };
-                let mut body = Vec::with_capacity(limit_bytes + arguments.encoded_bytes());
-                if grows {
-                    words::encode_limit(self.config.value_bytes_max, &mut body);
-                }
+                let terms = self.terms(session.aim);
+                let mut body = Vec::with_capacity(terms.encoded_bytes(entry.spec.flags) + arguments.encoded_bytes());
+                terms.encode(entry.spec.flags, &mut body);
                 arguments.encode_into(&mut body);
                 self.submit_write(session, Kind::Command, Bytes::from(body));
             } else {
@@ -163,7 +171,18 @@ impl Node {
                         }
                         session.reply(|writer| reply::write(writer, &answer));
                     }
-                    commands::Run::Special(special) => self.special(session, special, words),
+                    commands::Run::Special(special) => {
+                        let aim = match special {
+                            Local::Exec | Local::Watch | Local::Once | Local::Outcome => session.selected(),
+                            Local::Bucket(_) => COUNCIL,
+                            // What is not known here may have been created a moment ago.
+                            Local::Select if self.find_bucket(words[1]).is_err() => COUNCIL,
+                            _ => session.aim,
+                        };
+                        if session.aim_at(aim, arguments) {
+                            self.special(session, special, words);
+                        }
+                    }
                 }
             }
         }
@@ -200,9 +219,24 @@ impl Node {
             Local::Wait => self.wait(session, words),
             Local::Shutdown => commands::shutdown(self, session, words),
             Local::Once => self.once(session, words),
+            Local::Select => self.select(session, words[1]),
+            Local::Bucket(wanted) => commands::bucket::run(self, session, wanted, words),
             Local::Outcome => {
                 let id = words[1].to_vec();
                 self.submit_read(session, ReadKind::Outcome, |out| out.extend_from_slice(&id));
+            }
+        }
+    }
+
+    fn select(&mut self, session: &mut Session, word: &[u8]) {
+        match self.find_bucket(word).map(|bucket| bucket.id) {
+            Ok(id) => match session.select(id) {
+                Ok(()) => session.reply(|writer| writer.ok()),
+                Err(failure) => self.refuse(session, &failure),
+            },
+            Err(_) => {
+                let submitted = self.submit_read(session, ReadKind::Select, |out| out.extend_from_slice(word));
+                session.block = submitted.map(Block::Slot).or(session.block);
             }
         }
     }
@@ -234,8 +268,8 @@ impl Node {
             return self.refuse(session, &failure);
         }
         let mut body = Vec::new();
-        if data::lookup(command[0]).is_some_and(|entry| entry.spec.flags.has(Flags::GROWS)) {
-            words::encode_limit(self.config.value_bytes_max, &mut body);
+        if let Some(entry) = data::lookup(command[0]) {
+            self.terms(session.aim).encode(entry.spec.flags, &mut body);
         }
         words::encode_once(id, command.iter().copied(), &mut body);
         self.submit_write(session, Kind::Once, Bytes::from(body));
@@ -255,12 +289,12 @@ impl Node {
     }
 
     /// Why no write can be taken at all, if so.
-    fn refusal(&self) -> Option<&'static str> {
-        let router = &self.router;
+    fn refusal(&self, g: usize) -> Option<&'static str> {
+        let Group { partition, router, .. } = &self.groups[g];
         if router.writes.len() >= OUTSTANDING_REQUESTS_MAX || router.bytes >= UNDECIDED_BYTES_MAX {
             return Some(OVERLOADED);
         }
-        let (leader, _) = self.partition.replica.leader()?;
+        let (leader, _) = partition.replica.leader()?;
         if self.disk_full && leader != self.config.me {
             // It could not apply the write, and so not say when it is done.
             return Some(OWN_DISK_FULL);
@@ -268,23 +302,28 @@ impl Node {
         let full = if leader == self.config.me {
             self.disk_full
         } else {
-            self.news.get(&leader).is_some_and(|ping| ping.disk_full && news_of(ping, self.partition.id).is_some())
+            self.news.get(&leader).is_some_and(|ping| ping.disk_full && news_of(ping, partition.id).is_some())
         };
         full.then_some(DISK_FULL)
     }
 
     /// Gives a write to the router; answers at once if it cannot be taken. Returns the slot of its reply.
     pub(crate) fn submit_write(&mut self, session: &mut Session, kind: Kind, body: Bytes) -> Option<u64> {
-        if let Some(text) = self.refusal() {
+        let Some(g) = place_of(&self.groups, session.aim) else {
+            self.refuse(session, &Failure::Text(NO_BUCKET));
+            return None;
+        };
+        if let Some(text) = self.refusal(g) {
             self.refuse(session, &Failure::Text(text));
             return None;
         }
         let slot = session.open_slot(body.len());
         let deadline = self.now.time + self.config.request_timeout;
         let waiter = Waiter::Client { connection: session.id, slot };
-        session.last_write = self.router.write(kind, body, waiter, self.now.time, deadline);
+        let router = &mut self.groups[g].router;
+        session.last_write = router.write(kind, body, waiter, self.now.time, deadline);
         if !session.reads.is_empty()
-            && let Some(write) = self.router.get_mut(session.last_write)
+            && let Some(write) = router.get_mut(session.last_write)
         {
             write.reads_before = true;
         }
@@ -298,6 +337,10 @@ impl Node {
         kind: ReadKind,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<u64> {
+        let Some(g) = place_of(&self.groups, session.aim) else {
+            self.refuse(session, &Failure::Text(NO_BUCKET));
+            return None;
+        };
         if session.read_bytes.len() >= base::limits::CONNECTION_PENDING_BYTES_MAX {
             self.refuse(session, &Failure::Text(OVERLOADED));
             return None;
@@ -311,7 +354,7 @@ impl Node {
         session.reads.push_back(Read { slot, kind, start, end, after: session.last_write, arrived, deadline });
         if !session.gathered {
             session.gathered = true;
-            self.router.gather(session.id, deadline);
+            self.groups[g].router.gather(session.id, deadline);
         }
         Some(slot)
     }

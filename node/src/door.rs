@@ -10,7 +10,7 @@
 //! - [`Outbox::peers`] bytes may be sent at once: whatever had to wait for the disk was held back by the node.
 //! - Everything given to the node about one connection is in order: opened, received …, closed.
 
-use base::{NodeId, Position, Time};
+use base::{NodeId, PartitionId, Position, Time};
 use bytes::Bytes;
 
 use crate::below::{Below, FlushJob};
@@ -70,11 +70,15 @@ pub enum Input<'a> {
     DiskFull(bool),
     /// The snapshot that [`Outbox::save_snapshot`] asked for is on disk, named and synced.
     SnapshotSaved {
+        /// Whose state it is.
+        partition: PartitionId,
         /// Its position.
         position: Position,
     },
     /// The snapshot could not be written. The node goes on without and asks again later.
     SnapshotFailed {
+        /// Whose state it is.
+        partition: PartitionId,
         /// Its position.
         position: Position,
         /// What the disk said.
@@ -98,6 +102,8 @@ pub struct JournalWrite {
 /// The state of one moment, to be brought to disk while the node goes on. Can be sent to another thread.
 #[derive(Debug)]
 pub struct SnapshotJob {
+    /// Whose state it is.
+    pub partition: PartitionId,
     /// The last entry that it contains.
     pub position: Position,
     /// What is to be written.
@@ -225,6 +231,8 @@ pub enum Planted {
     PositionAheadOfData,
     /// The log and the journal are cut as soon as a batch has left for the store, before it is there.
     CutBeforeStored,
+    /// A replica that is in memory only votes after a restart as if it remembered what it promised.
+    VoteWithAmnesia,
 }
 
 /// What the disk remembered, given to a node at its start.
@@ -234,8 +242,8 @@ pub struct Recovered {
     pub incarnation: u64,
     /// What the journal holds, in order.
     pub journal: storage::Recovered,
-    /// The newest snapshot that can be read.
-    pub snapshot: Option<RecoveredSnapshot>,
+    /// Of each partition the newest snapshot that can be read.
+    pub snapshots: Vec<RecoveredSnapshot>,
     /// A newer snapshot was there and is damaged, or the store was.
     pub snapshot_damaged: bool,
     /// The store that the state is in. Without one it is in memory, and snapshots of all of it go to files.
@@ -245,6 +253,8 @@ pub struct Recovered {
 /// A snapshot read back.
 #[derive(Debug)]
 pub struct RecoveredSnapshot {
+    /// Whose state it is.
+    pub partition: PartitionId,
     /// The last entry that it contains.
     pub position: Position,
     /// The opaque header bytes.

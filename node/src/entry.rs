@@ -7,7 +7,7 @@
 //! └──────┴──────┴──────┴────────┴─────────────┴──────┴──────────┴───────┴──────────┘
 //! ```
 //! Little-endian. An empty payload opens a leadership and changes nothing. The bodies are those of [`crate::words`]; that of
-//! a write which may make a value longer than its words begins with the limit for values.
+//! a write to which terms apply (how long a value may be, how long a key may live, how large the state may be) begins with these.
 
 use base::{NodeId, WallTime};
 use bytes::Bytes;
@@ -27,15 +27,18 @@ pub(crate) enum Kind {
     Once,
     /// Remove what is due at the entry's time. No body.
     Expire,
+    /// An order to the council: see [`crate::council`].
+    Council,
 }
 
 impl Kind {
-    fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         match self {
             Kind::Command => 1,
             Kind::Transaction => 2,
             Kind::Once => 3,
             Kind::Expire => 4,
+            Kind::Council => 5,
         }
     }
 
@@ -45,6 +48,7 @@ impl Kind {
             2 => Ok(Kind::Transaction),
             3 => Ok(Kind::Once),
             4 => Ok(Kind::Expire),
+            5 => Ok(Kind::Council),
             _ => Err(Malformed),
         }
     }

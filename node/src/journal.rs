@@ -4,9 +4,9 @@
 //! so that the last payload that can be read tells what was promised.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use base::{Ballot, NodeId, PartitionId, Position};
+use base::{Ballot, PartitionId, Position};
 use bytes::Bytes;
 use paxos::{HardState, Log, Record, Restored};
 use wire::{Malformed, Reader, Writer};
@@ -162,90 +162,148 @@ impl Places {
 pub(crate) struct Rebuilt {
     pub restored: Restored,
     pub places: Places,
+    /// The newest payload with the hard state.
+    pub state_in: Option<u64>,
 }
 
-/// Replays the journal for one partition.
+/// One partition while the journal is replayed.
 ///
 /// A hole in the journal is a hole in this node's knowledge. What was decided before it is certain, and what is written behind
 /// it is certain; entries between are lost, and may even have been replaced by others before they were lost. If all of them
 /// are known to be decided, peers can give them back; otherwise the replica cannot prove what it accepted.
-pub(crate) fn rebuild(
-    partition: PartitionId,
-    recovered: &storage::Recovered,
+#[derive(Debug, Default)]
+struct Replay {
+    log: Log,
+    places: Places,
+    state: Option<HardState>,
+    state_in: Option<u64>,
+    /// Set behind a hole until the next records of this partition: nothing after this position is certain.
+    doubt: Option<Position>,
+    /// What the snapshot covers, if there is one.
     snapshot: Option<(Position, Ballot)>,
+}
+
+/// What the journal says of all partitions; of those in `expected` something, even if it holds nothing of them. `snapshot` says what
+/// a partition's snapshot covers.
+pub(crate) fn rebuild(
+    expected: &[PartitionId],
+    recovered: &storage::Recovered,
+    snapshot: impl Fn(PartitionId) -> Option<(Position, Ballot)>,
     incarnation: u64,
     damage_is_the_end: bool,
-) -> Result<Rebuilt, String> {
-    let mut log = Log::default();
-    let mut places = Places::default();
-    let mut state: Option<HardState> = None;
-    // Set behind a hole until the next records of this partition: nothing after this position is certain.
-    let mut doubt: Option<Position> = None;
+) -> Result<BTreeMap<PartitionId, Rebuilt>, String> {
+    let begin = |id: PartitionId| Replay { snapshot: snapshot(id), ..Replay::default() };
+    let mut replays: BTreeMap<PartitionId, Replay> = expected.iter().map(|id| (*id, begin(*id))).collect();
     let mut damage = recovered.damage.iter().peekable();
+    let mut any_hole = false;
+    let mut ended = false;
     for (number, payload) in &recovered.payloads {
         while damage.next_if(|hole| hole.before <= *number).is_some() {
-            if damage_is_the_end {
-                // Planted bug: the journal is taken to end here.
-                join(&mut log, snapshot);
-                let applied = snapshot.map_or(Position(0), |(position, _)| position);
-                let restored = Restored { state, log, unprovable: false, incarnation, applied };
-                return Ok(Rebuilt { restored, places });
-            }
-            let certain = state.as_ref().map_or(Position(0), |state| state.decided).min(log.last()).max(log.base());
-            doubt = Some(doubt.map_or(certain, |earlier| earlier.min(certain)));
+            any_hole = true;
+            replays.values_mut().for_each(Replay::meet_hole);
         }
-        let items = decode(payload).map_err(|_| format!("journal payload {number} is not of this format"))?;
-        for item in items {
-            match item {
-                Item::Record(of, Record::Append { previous, entries }) if of == partition => {
-                    if log.last() == Position(0) || previous < log.base() {
-                        // What was before is discarded, and a snapshot covers it; or lost, which `join` finds out. (Or the log
-                        // was cut further back than what is left of it began.)
-                        log = Log::new(previous, Ballot::default());
-                        doubt = None;
-                    }
-                    let certain = doubt.take().unwrap_or(log.last());
-                    if certain < previous {
-                        log.truncate_after(previous);
-                        log.lose(certain.next(), previous);
-                    }
-                    log.truncate_after(previous);
-                    for entry in entries {
-                        log.append(entry);
-                    }
-                    places.note(*number, log.last());
-                }
-                Item::Record(of, Record::Reset { position, ballot, last }) if of == partition => {
-                    let covered = snapshot.map_or(Position(0), |(position, _)| position);
-                    doubt = replay_reset(&mut log, doubt, (position, ballot), last, covered);
-                    places.note(*number, log.last());
-                }
-                Item::State(of, new) if of == partition => state = Some(new),
-                Item::Record(..) | Item::State(..) | Item::Start => {}
-            }
+        if any_hole && damage_is_the_end {
+            // Planted bug: the journal is taken to end here.
+            ended = true;
+            break;
+        }
+        for item in decode(payload).map_err(|_| format!("journal payload {number} is not of this format"))? {
+            let (Item::Record(id, _) | Item::State(id, _)) = &item else { continue };
+            let replay = replays.entry(*id).or_insert_with(|| {
+                let doubt = any_hole.then_some(Position(0));
+                Replay { doubt, ..begin(*id) }
+            });
+            replay.take(*number, item);
         }
     }
-    let mut unprovable = recovered.tail == storage::Tail::Unprovable || damage.peek().is_some();
-    let decided = state.as_ref().map_or(Position(0), |state| state.decided);
-    if let Some(certain) = doubt {
-        // Nothing behind the hole tells where the log ended: what was lost last is not known.
-        unprovable = true;
-        log.truncate_after(certain);
-        if certain < decided {
-            log.lose(certain.next(), decided);
-        }
-    }
+    let ends_in_doubt = recovered.tail == storage::Tail::Unprovable || damage.peek().is_some();
     // A folder that was used and has nothing to show for it.
-    unprovable |= state.is_none() && !(recovered.fresh || recovered.damage.is_empty() && recovered.next_number == 1);
-    join(&mut log, snapshot);
-    if log.hole().is_some_and(|(_, until)| until > decided) {
-        // An undecided entry is lost: it may have been counted.
-        unprovable = true;
-        log.truncate_after(decided.max(log.base()));
+    let used = !(recovered.fresh || recovered.damage.is_empty() && recovered.next_number == 1);
+    let finish = |(id, replay): (PartitionId, Replay)| {
+        let unprovable = ends_in_doubt || used && replay.state.is_none();
+        let mut rebuilt = if ended { replay.finish_early() } else { replay.finish(unprovable) };
+        rebuilt.restored.unprovable &= !damage_is_the_end;
+        rebuilt.restored.incarnation = incarnation;
+        (id, rebuilt)
+    };
+    Ok(replays.into_iter().map(finish).collect())
+}
+
+impl Replay {
+    /// Payloads are missing here.
+    fn meet_hole(&mut self) {
+        let log = &self.log;
+        let certain = self.state.as_ref().map_or(Position(0), |state| state.decided).min(log.last()).max(log.base());
+        self.doubt = Some(self.doubt.map_or(certain, |earlier| earlier.min(certain)));
     }
-    unprovable &= !damage_is_the_end;
-    let applied = snapshot.map_or(Position(0), |(position, _)| position);
-    Ok(Rebuilt { restored: Restored { state, log, unprovable, incarnation, applied }, places })
+
+    /// The next record of this partition, out of payload `number`.
+    fn take(&mut self, number: u64, item: Item) {
+        let log = &mut self.log;
+        match item {
+            Item::Record(_, Record::Append { previous, entries }) => {
+                if log.last() == Position(0) || previous < log.base() {
+                    // What was before is discarded, and a snapshot covers it; or lost, which `join` finds out. (Or the log
+                    // was cut further back than what is left of it began.)
+                    *log = Log::new(previous, Ballot::default());
+                    self.doubt = None;
+                }
+                let certain = self.doubt.take().unwrap_or(log.last());
+                if certain < previous {
+                    log.truncate_after(previous);
+                    log.lose(certain.next(), previous);
+                }
+                log.truncate_after(previous);
+                for entry in entries {
+                    log.append(entry);
+                }
+                self.places.note(number, log.last());
+            }
+            Item::Record(_, Record::Reset { position, ballot, last }) => {
+                let covered = self.snapshot.map_or(Position(0), |(position, _)| position);
+                self.doubt = replay_reset(log, self.doubt, (position, ballot), last, covered);
+                self.places.note(number, log.last());
+            }
+            Item::State(_, new) => {
+                self.state = Some(new);
+                self.state_in = Some(number);
+            }
+            Item::Record(_, Record::State) | Item::Start => {}
+        }
+    }
+
+    /// The journal ends here. `unprovable`: it may have gone on.
+    fn finish(mut self, mut unprovable: bool) -> Rebuilt {
+        let decided = self.state.as_ref().map_or(Position(0), |state| state.decided);
+        let log = &mut self.log;
+        if let Some(certain) = self.doubt {
+            // Nothing behind the hole tells where the log ended: what was lost last is not known.
+            unprovable = true;
+            log.truncate_after(certain);
+            if certain < decided {
+                log.lose(certain.next(), decided);
+            }
+        }
+        join(log, self.snapshot);
+        if log.hole().is_some_and(|(_, until)| until > decided) {
+            // An undecided entry is lost: it may have been counted.
+            unprovable = true;
+            log.truncate_after(decided.max(log.base()));
+        }
+        self.pack(unprovable)
+    }
+
+    /// As it stands, put behind its snapshot.
+    fn finish_early(mut self) -> Rebuilt {
+        join(&mut self.log, self.snapshot);
+        self.pack(false)
+    }
+
+    fn pack(self, unprovable: bool) -> Rebuilt {
+        let applied = self.snapshot.map_or(Position(0), |(position, _)| position);
+        let restored = Restored { state: self.state, log: self.log, unprovable, incarnation: 0, applied };
+        Rebuilt { restored, places: self.places, state_in: self.state_in }
+    }
 }
 
 /// The log after a `Reset`, and what is in doubt then. The record says what the log kept: it cannot be found out from what is left of
@@ -307,12 +365,6 @@ fn behind_hole(log: &Log, base: Position, ballot: Ballot) -> Log {
         wider.append(entry);
     }
     wider
-}
-
-/// The members' numbers, for [`HardState::incarnations`].
-#[must_use]
-pub(crate) fn voters(count: usize) -> Vec<NodeId> {
-    (0..count as u16).map(NodeId).collect()
 }
 
 #[cfg(test)]

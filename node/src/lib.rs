@@ -7,12 +7,15 @@
 //! The owner (the server's loop, or the simulator) speaks to [`Node`] through [`door`] alone.
 
 mod below;
+mod bucket;
 mod commands;
+mod council;
 mod detector;
 mod dispatch;
 pub mod door;
 mod entry;
 pub mod fuzzing;
+mod group;
 mod image;
 mod journal;
 mod node;
@@ -67,4 +70,6 @@ pub struct Progress {
     pub lost: bool,
     /// The replica votes: it is founded, and has its memory or has recovered it; and that is on disk, with all else that it knows.
     pub votes: bool,
+    /// It is on disk. One that is in memory only loses it with its process, and recovers from others.
+    pub durable: bool,
 }

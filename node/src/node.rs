@@ -3,62 +3,33 @@
 //! Inputs only take note of what happened; the work of a turn is done once, at its end ([`crate::turn`]), for everything that
 //! arrived in it.
 
+pub(crate) mod buckets;
 mod peers;
+mod starting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use base::limits::HASH_SLOTS;
 use base::ordered::Space;
-use base::{Ballot, BucketId, NodeId, Now, PartitionId, Position, Rng, Time};
-use paxos::{Input as Step, Replica, RoleName};
+use base::{Ballot, NodeId, Now, PartitionId, Position, Rng, Time};
+use paxos::{Input as Step, RoleName};
 use wire::RequestLimits;
 
+use crate::Progress;
+use crate::below::{Below, FlushJob};
+use crate::council::Buckets;
 use crate::detector::Detector;
-use crate::door::{Config, ConnectionId, Input, Level, Outbox, Planted, Recovered};
-use crate::entry::Life;
-use crate::image::RestoredState;
-use crate::journal::{self, Batch};
-use crate::partition::{Partition, Wishes};
+use crate::door::{Config, ConnectionId, Input, Level, Outbox};
+use crate::group::{DEFAULT_PARTITION, Group};
+use crate::journal::Batch;
 use crate::peer::{PartitionNews, Ping};
-use crate::router::Router;
 use crate::session::Session;
 use crate::slow::Slow;
 use crate::stats::Stats;
-use crate::transfer::Transfers;
-use crate::{Progress, StartError};
 
 /// How often a node says that it lives.
 pub(crate) const PING_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 /// How often timers are looked at.
 pub(crate) const TICK_EVERY: std::time::Duration = std::time::Duration::from_millis(10);
-/// How long a candidate waits for its majority.
-const CANDIDACY: std::time::Duration = std::time::Duration::from_millis(300);
-/// How long the preferred node must have been up before leadership moves back to it.
-const SETTLE: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// The one partition that there is so far: all hash slots of the default bucket.
-pub(crate) const DEFAULT_PARTITION: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
-const _: () = assert!(HASH_SLOTS > 0);
-
-/// A snapshot that is being written to disk.
-#[derive(Debug)]
-pub(crate) struct Saving {
-    pub position: Position,
-    /// It came from a peer and becomes the state once it is on disk.
-    pub install: Option<Box<RestoredState>>,
-}
-
-/// A peer's question for a read position, waiting for confirmation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Query {
-    /// The leadership that it was put to: rounds are counted anew under each.
-    pub ballot: Ballot,
-    pub round: u64,
-    pub peer: NodeId,
-    pub ticket: u64,
-    pub position: Position,
-}
-
 /// How far a stop has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stopping {
@@ -78,17 +49,16 @@ pub(crate) enum Stopping {
 pub struct Node {
     pub(crate) config: Config,
     pub(crate) now: Now,
-    /// The life under which writes are numbered is known for certain.
-    pub(crate) life_is_settled: bool,
+    /// The number of this start: of the journal's payload that records it.
+    pub(crate) boot: u64,
+    /// The folder's incarnation.
+    pub(crate) incarnation: u64,
     /// The record that gives this life its number is on disk.
     pub(crate) start_is_on_disk: bool,
     pub(crate) started: Now,
-    pub(crate) partition: Partition,
-    pub(crate) router: Router,
-    pub(crate) transfers: Transfers,
+    /// By the partitions' numbers. A place in here is good for one turn: groups come and go.
+    pub(crate) groups: Vec<Group>,
     pub(crate) detectors: Vec<Detector>,
-    /// What the replica was last told of each peer, in the detectors' order.
-    pub(crate) told: Vec<(bool, Option<Ballot>)>,
     /// What each member last said of itself.
     pub(crate) news: BTreeMap<NodeId, Ping>,
     pub(crate) sessions: BTreeMap<ConnectionId, Option<Box<Session>>>,
@@ -100,12 +70,10 @@ pub struct Node {
     pub(crate) batch: Batch,
     pub(crate) next_number: u64,
     pub(crate) peers_out: Vec<Vec<u8>>,
-    pub(crate) wishes: Wishes,
-    pub(crate) queries: VecDeque<Query>,
-    /// The highest write number taken from each peer under this leadership.
-    pub(crate) taken: Vec<(NodeId, Life, u64)>,
-    pub(crate) taken_under: Option<Ballot>,
-    pub(crate) saving: Option<Saving>,
+    pub(crate) events: Vec<(Level, String)>,
+    pub(crate) fatal: Option<String>,
+    /// The group whose snapshot was written last.
+    pub(crate) saved_last: usize,
     pub(crate) disk_full: bool,
     pub(crate) stopping: Option<Stopping>,
     pub(crate) rng: Rng,
@@ -113,135 +81,21 @@ pub struct Node {
     pub(crate) slow: Slow,
     pub(crate) next_tick: Time,
     pub(crate) next_ping: Time,
-    pub(crate) next_expiry: Time,
-    pub(crate) next_snapshot: Time,
-    pub(crate) next_escape: Time,
     pub(crate) pauses: Vec<(ConnectionId, bool)>,
     pub(crate) to_close: Vec<ConnectionId>,
     pub(crate) probes: BTreeMap<&'static str, u64>,
+    /// The council's list as this node has applied it, and up to where.
+    pub(crate) buckets: Buckets,
+    pub(crate) council_followed: Position,
+    /// A bucket of the list has no replica here yet.
+    pub(crate) buckets_wait: bool,
+    /// What dropped buckets leave in the store, to be removed.
+    pub(crate) retired: Vec<(PartitionId, FlushJob)>,
+    /// The store that states are in, if they are in one.
+    pub(crate) below: Option<Below>,
 }
 
 impl Node {
-    /// A node that remembers what `recovered` says. The first [`Outbox`] may already hold work.
-    ///
-    /// # Errors
-    /// When the journal or the snapshot holds a format that this version does not know.
-    pub fn start(config: Config, recovered: Recovered, now: Now, out: &mut Outbox) -> Result<Node, StartError> {
-        let me = config.me;
-        let mut rng = Rng::new(config.seed);
-        let stored = match &recovered.store {
-            Some(below) => crate::below::recover(below, DEFAULT_PARTITION).map_err(StartError)?,
-            None => None,
-        };
-        let mut state = match (stored, recovered.snapshot) {
-            (Some(state), _) => Some(state),
-            (None, Some(snapshot)) => Some(snapshot.restored.finish().map_err(StartError)?),
-            (None, None) => None,
-        };
-        let covered = state.as_ref().map(|state| (state.position, state.ballot));
-        let rebuilt = journal::rebuild(
-            DEFAULT_PARTITION,
-            &recovered.journal,
-            covered,
-            recovered.incarnation,
-            config.planted == Some(Planted::DamageIsTheEnd),
-        )
-        .map_err(StartError)?;
-        let mut restored = rebuilt.restored;
-        let mut given_up = Vec::new();
-        if config.planted == Some(Planted::ForgetPromise)
-            && let Some(state) = &mut restored.state
-        {
-            state.promised = Ballot::default();
-        }
-        if restored.log.hole().is_some_and(|(from, _)| state.as_ref().is_some_and(|state| from <= state.position)) {
-            given_up = state.take().map(|state| state.tree.spaces()).unwrap_or_default();
-        }
-        let voters = journal::voters(config.members.len());
-        let settings = paxos::Config {
-            me,
-            preferred: voters[usize::from(DEFAULT_PARTITION.index) % voters.len()],
-            voters,
-            seed: rng.next_u64(),
-            heartbeat: PING_EVERY,
-            candidacy: CANDIDACY,
-            settle: SETTLE,
-            undecided_bytes_max: base::limits::UNDECIDED_BYTES_MAX,
-            planted: match config.planted {
-                Some(Planted::CountUnsyncedSelf) => Some(paxos::Planted::CountUnsyncedSelf),
-                Some(Planted::TruncateDecided) => Some(paxos::Planted::TruncateDecided),
-                _ => None,
-            },
-        };
-        let mut outputs = Vec::new();
-        let replica = Replica::new(settings, restored, now.time, &mut outputs);
-        let boot = recovered.journal.next_number;
-        let life = Life { incarnation: replica.hard_state().incarnation, boot };
-        let mut partition =
-            Partition::new(DEFAULT_PARTITION, (me, life), replica, state, rebuilt.places, config.planted, outputs);
-        if let Some(below) = recovered.store {
-            partition.put_over(below, given_up);
-        }
-        let others = (0..config.members.len() as u16).map(NodeId).filter(|id| *id != me);
-        let detectors: Vec<Detector> = others.map(|id| Detector::new(id, PING_EVERY)).collect();
-        let mut node = Node {
-            now,
-            life_is_settled: false,
-            start_is_on_disk: false,
-            started: now,
-            router: Router::new(life, now.time),
-            transfers: Transfers::default(),
-            told: vec![(false, None); detectors.len()],
-            detectors,
-            news: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            dirty: Vec::new(),
-            resume: Vec::new(),
-            waits: Vec::new(),
-            batch: Batch::default(),
-            next_number: boot,
-            peers_out: vec![Vec::new(); config.members.len()],
-            wishes: Wishes::default(),
-            queries: VecDeque::new(),
-            taken: Vec::new(),
-            taken_under: None,
-            saving: None,
-            disk_full: false,
-            stopping: None,
-            rng,
-            stats: Stats::default(),
-            slow: Slow::default(),
-            next_tick: now.time,
-            next_ping: now.time,
-            next_expiry: now.time,
-            next_snapshot: now.time,
-            next_escape: now.time,
-            pauses: Vec::new(),
-            to_close: Vec::new(),
-            probes: BTreeMap::new(),
-            partition,
-            config,
-        };
-        if recovered.snapshot_damaged {
-            node.event(
-                Level::Warning,
-                "the newest snapshot is damaged; what it held comes from an older one or from peers",
-            );
-        }
-        if !recovered.journal.damage.is_empty() {
-            node.event(Level::Warning, "the journal is damaged in its past; what was lost is repaired from peers");
-            node.probe("node: damaged past found at start");
-        }
-        // The start itself goes to the journal: it gives this life its number.
-        node.batch.start();
-        node.partition.store_state();
-        let mut wishes = std::mem::take(&mut node.wishes);
-        node.partition.settle(&mut node.batch, &mut wishes);
-        node.wishes = wishes;
-        node.end_turn(out);
-        Ok(node)
-    }
-
     /// Takes one input. Nothing else changes a node.
     pub fn step(&mut self, now: Now, input: Input<'_>, out: &mut Outbox) {
         // Two clocks that only go forward, whatever the machine's do.
@@ -258,19 +112,23 @@ impl Node {
             Input::Persisted { number } => {
                 let time = self.now.time;
                 self.slow.on_persisted(number, time, self.now.wall);
-                self.start_is_on_disk |= number >= self.router.life.boot;
-                self.partition.on_persisted(time, number, &mut self.batch, &mut self.wishes);
+                self.start_is_on_disk |= number >= self.boot;
+                for group in &mut self.groups {
+                    group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
+                }
             }
             Input::DiskFull(full) => self.on_disk_full(full),
-            Input::SnapshotSaved { position } => self.on_snapshot_saved(position, out),
-            Input::SnapshotFailed { position, reason } => self.on_snapshot_failed(position, &reason),
+            Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
+            Input::SnapshotFailed { partition, position, reason } => {
+                self.on_snapshot_failed(partition, position, &reason);
+            }
             Input::Stop => self.stop(),
             Input::EndTurn => self.end_turn(out),
         }
     }
 
     pub(crate) fn event(&mut self, level: Level, text: impl Into<String>) {
-        self.wishes.events.push((level, text.into()));
+        self.events.push((level, text.into()));
     }
 
     pub(crate) fn probe(&mut self, name: &'static str) {
@@ -278,9 +136,8 @@ impl Node {
         *self.probes.entry(name).or_default() += 1;
     }
 
-    pub(crate) fn step_replica(&mut self, step: Step) {
-        let time = self.now.time;
-        self.partition.step(time, step, &mut self.batch, &mut self.wishes);
+    pub(crate) fn step_replica(&mut self, g: usize, step: Step) {
+        self.groups[g].step(self.now.time, step, &mut self.batch);
     }
 
     fn on_opened(&mut self, id: ConnectionId, address: String, local_address: String) {
@@ -306,46 +163,63 @@ impl Node {
         self.config.members.get(usize::from(node.0)).map_or_else(|| node.to_string(), |member| member.name.clone())
     }
 
-    /// Who leads the default partition, as far as this node knows.
+    /// The partitions of which this node has a replica, ascending.
     #[must_use]
-    pub fn leader(&self) -> Option<(NodeId, Ballot)> {
-        self.partition.replica.leader()
+    pub fn partitions(&self) -> Vec<PartitionId> {
+        self.groups.iter().map(Group::id).collect()
     }
 
-    /// How far the default partition's log is decided, applied: for checkers.
+    /// The group of the default bucket, which is always there.
+    pub(crate) fn default_group(&self) -> &Group {
+        &self.groups[place_of(&self.groups, DEFAULT_PARTITION).expect("the default bucket cannot be dropped")]
+    }
+
+    fn replica_of(&self, partition: PartitionId) -> Option<&Group> {
+        place_of(&self.groups, partition).map(|g| &self.groups[g])
+    }
+
+    /// Who leads a partition, as far as this node knows.
     #[must_use]
-    pub fn progress(&self) -> Progress {
-        let replica = &self.partition.replica;
-        Progress {
+    pub fn leader(&self, partition: PartitionId) -> Option<(NodeId, Ballot)> {
+        self.replica_of(partition)?.partition.replica.leader()
+    }
+
+    /// How far a partition's log is decided, applied: for checkers. None if this node has no replica of it.
+    #[must_use]
+    pub fn progress(&self, partition: PartitionId) -> Option<Progress> {
+        let held = &self.replica_of(partition)?.partition;
+        let replica = &held.replica;
+        Some(Progress {
             decided: replica.decided(),
             persisted: replica.persisted(),
-            applied: self.partition.applied,
+            applied: held.applied,
             first: replica.log().first(),
             lost: replica.hard_state().recovering || replica.log().hole().is_some(),
             votes: replica.role() != RoleName::Recovering && replica.is_on_disk(),
-        }
+            durable: held.durable,
+        })
     }
 
     /// The spaces of the store below that this node needs; all others may be dropped before its first turn.
     #[must_use]
     pub fn spaces(&self) -> Vec<Space> {
-        let mut spaces = self.partition.tree.spaces();
-        spaces.push(crate::below::OWN);
-        spaces
+        let of_groups = self.groups.iter().flat_map(|group| group.partition.tree.spaces());
+        std::iter::once(crate::below::OWN).chain(of_groups).collect()
     }
 
-    /// A digest of the default partition's whole state at [`Progress::applied`]: equal on all replicas.
+    /// A digest of a partition's whole state at [`Progress::applied`]: equal on all replicas.
     #[must_use]
-    pub fn state_digest(&self) -> u64 {
+    pub fn state_digest(&self, partition: PartitionId) -> Option<u64> {
+        let held = &self.replica_of(partition)?.partition;
         let mut bytes = Vec::new();
-        self.partition.origins.encode(&mut bytes);
-        self.partition.tree.digest() ^ base::checksum::xxh3(&bytes)
+        held.origins.encode(&mut bytes);
+        Some(held.tree.digest() ^ base::checksum::xxh3(&bytes))
     }
 
     /// The checksum of the decided entry at `position`, if this node still holds it and knows it decided: for checkers.
     #[must_use]
-    pub fn decided_entry_digest(&self, position: Position) -> Option<u64> {
-        let replica = &self.partition.replica;
+    pub fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64> {
+        let replica = &self.replica_of(partition)?.partition.replica;
         let entry = replica.log().get(position).filter(|_| position <= replica.decided())?;
         let mut bytes = entry.payload.to_vec();
         bytes.extend_from_slice(&entry.ballot.round.to_le_bytes());
@@ -355,11 +229,16 @@ impl Node {
 
     /// Rare branches reached since the last call, by name, with how often: for the simulator's coverage table.
     pub fn take_probes(&mut self) -> Vec<(&'static str, u64)> {
-        for name in self.partition.replica.take_probes() {
+        for name in self.groups.iter_mut().flat_map(|group| group.partition.replica.take_probes()) {
             *self.probes.entry(name).or_default() += 1;
         }
         std::mem::take(&mut self.probes).into_iter().collect()
     }
+}
+
+/// Where a partition's group stands.
+pub(crate) fn place_of(groups: &[Group], partition: PartitionId) -> Option<usize> {
+    groups.iter().position(|group| group.id() == partition)
 }
 
 /// A partition in what a node said of itself.
@@ -405,6 +284,8 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: reads asked again",
     "node: reply from an installed snapshot",
     "node: stopped in order",
+    "node: replica made without its memory",
+    "node: replica of a dropped bucket removed",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -10,12 +10,13 @@ use data::{EntryContext, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
 use crate::below::{Below, FlushJob};
+use crate::council;
 use crate::door::{Level, Planted};
 use crate::entry::{HEADER_BYTES, Header, Kind, Life, Origin};
 use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
 use crate::origins::{Origins, Verdict};
-use crate::words::{self, Words};
+use crate::words::{self, Terms, Words};
 
 /// A write of this node's own that has been applied.
 #[derive(Debug)]
@@ -56,6 +57,12 @@ pub(crate) struct Partition {
     pub tree: Tree,
     /// The store that the state is in, if it is in one.
     below: Option<Below>,
+    /// What it must not forget goes to the journal, and its state to disk. Without, all of it is in memory.
+    pub durable: bool,
+    /// The newest journal payload with the hard state.
+    pub state_in: Option<u64>,
+    /// A snapshot is to be followed by a log without entries: old ones keep the journal from being discarded.
+    pub cut_wanted: bool,
     pub applied: Position,
     pub applied_ballot: Ballot,
     pub origins: Origins,
@@ -106,6 +113,9 @@ impl Partition {
             replica,
             tree: state.tree,
             below: None,
+            durable: true,
+            state_in: None,
+            cut_wanted: false,
             applied: state.position,
             applied_ballot: state.ballot,
             origins: state.origins,
@@ -128,20 +138,19 @@ impl Partition {
     }
 
     /// The state goes into this store from now on, unless it came from there. `given_up`: spaces of a state that is of no use.
-    pub(crate) fn put_over(&mut self, mut below: Below, given_up: Vec<Space>) {
+    pub(crate) fn put_over(&mut self, below: Below, given_up: Vec<Space>) {
         if !self.tree.has_store() {
             self.tree = std::mem::take(&mut self.tree).over(Arc::clone(&below.read));
         }
         self.tree.give_up(given_up);
         // A space may have a name and nothing in it, and then the store does not know it.
-        let named = self.tree.spaces().into_iter().map(|space| space.0 + 1).max();
-        below.next_space = below.next_space.max(named.unwrap_or_default());
+        below.note_named(&self.tree.spaces());
         self.below = Some(below);
     }
 
     /// What has changed since the last flush, to be brought to the store; none if the state is not in one.
     pub(crate) fn begin_flush(&mut self) -> Option<FlushJob> {
-        let below = self.below.as_mut()?;
+        let below = self.below.as_ref()?;
         let flush = self.tree.begin_flush(|| below.new_space())?;
         let ahead = self.planted == Some(Planted::PositionAheadOfData);
         let position = if ahead { self.applied.next() } else { self.applied };
@@ -150,7 +159,7 @@ impl Partition {
 
     /// The same for a state that a peer has sent, which is to take the place of this one.
     pub(crate) fn begin_flush_of(&mut self, state: &mut RestoredState) -> Option<FlushJob> {
-        let below = self.below.as_mut()?;
+        let below = self.below.as_ref()?;
         if !state.tree.has_store() {
             state.tree = std::mem::take(&mut state.tree).over(Arc::clone(&below.read));
         }
@@ -169,7 +178,9 @@ impl Partition {
         for output in outputs.drain(..) {
             match output {
                 Output::Persist { token, record } => {
-                    batch.record(self.id, &record);
+                    if self.durable {
+                        batch.record(self.id, &record);
+                    }
                     self.turn_touches_log |= !matches!(record, Record::State);
                     self.turn_token = Some(token);
                 }
@@ -203,8 +214,9 @@ impl Partition {
 
     /// The turn's records go to the journal as payload `number`.
     pub(crate) fn seal(&mut self, number: u64, batch: &mut Batch) {
-        if let Some(token) = self.turn_token.take() {
+        if let Some(token) = self.turn_token.take_if(|_| self.durable) {
             batch.state(self.id, &self.replica.hard_state());
+            self.state_in = Some(number);
             self.in_journal.push_back((number, token));
             if std::mem::take(&mut self.turn_touches_log) {
                 self.places.note(number, self.replica.log().last());
@@ -214,7 +226,17 @@ impl Partition {
 
     /// Whether this turn has records for the journal.
     pub(crate) fn has_records(&self) -> bool {
-        self.turn_token.is_some()
+        self.durable && self.turn_token.is_some()
+    }
+
+    /// What is kept in memory only is where it shall be at once.
+    pub(crate) fn settle_memory(&mut self, now: Time, batch: &mut Batch, wishes: &mut Wishes) {
+        if !self.durable
+            && let Some(token) = self.turn_token.take()
+        {
+            self.turn_touches_log = false;
+            self.reach(now, token, batch, wishes);
+        }
     }
 
     /// Everything up to payload `number` is on disk.
@@ -227,7 +249,12 @@ impl Partition {
             self.in_journal.pop_front();
             reached = Some(token);
         }
-        let Some(token) = reached else { return };
+        if let Some(token) = reached {
+            self.reach(now, token, batch, wishes);
+        }
+    }
+
+    fn reach(&mut self, now: Time, token: Token, batch: &mut Batch, wishes: &mut Wishes) {
         self.on_disk = token;
         while let Some((wanted, _, _)) = self.held.front() {
             if *wanted > token {
@@ -320,8 +347,14 @@ impl Partition {
             Verdict::Repeat if self.planted == Some(Planted::ApplyRetryTwice) && origin.sequence > 0 => {}
             Verdict::Repeat | Verdict::Gap => return Ok(()),
         }
-        let (value_bytes_max, body) = words::split_limit(body);
-        let context = EntryContext { time: header.time, seed: header.seed, value_bytes_max };
+        let (terms, body) = Terms::split(body).map_err(|_| "its terms are malformed")?;
+        let context = EntryContext {
+            time: header.time,
+            seed: header.seed,
+            value_bytes_max: terms.value_bytes_max,
+            ttl_ms: terms.ttl_ms,
+            full_at_bytes: terms.full_at_bytes,
+        };
         let reply = match header.kind {
             Kind::Command => {
                 let words = Words::decode(body).map_err(|_| "its command is malformed")?;
@@ -338,6 +371,7 @@ impl Partition {
                 data::apply_once(&mut self.tree, &context, id, words.as_slice()).reply
             }
             Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX).reply,
+            Kind::Council => council::apply(&mut self.tree, &context, body)?,
         };
         self.commands_applied += 1;
         self.origins.note(&origin, reply.clone());
@@ -387,9 +421,14 @@ impl Partition {
         self.step(now, Input::SnapshotInstalled { position, ballot }, batch, wishes);
     }
 
-    /// The lowest journal payload that is still needed, given that a snapshot covers the log's base.
-    pub(crate) fn journal_needed_from(&mut self) -> Option<u64> {
+    /// The lowest journal payload with an entry that is still needed, given that a snapshot covers the log's base.
+    pub(crate) fn entries_needed_from(&mut self) -> Option<u64> {
         let base = self.replica.log().base();
         self.places.needed_from(base)
+    }
+
+    /// The payload with the newest hard state, which is needed however old it is.
+    pub(crate) fn state_needed_from(&self) -> Option<u64> {
+        self.state_in.filter(|_| self.durable)
     }
 }

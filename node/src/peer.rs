@@ -21,6 +21,8 @@ pub(crate) struct Ping {
     /// Which nodes the sender hears: bit *i* is node *i*.
     pub hears: u64,
     pub disk_full: bool,
+    /// The number of the sender's start: see [`Life::boot`].
+    pub boot: u64,
     pub resp_address: String,
     pub http_address: String,
     pub version: String,
@@ -99,6 +101,19 @@ const SNAPSHOT_BLOCK: u8 = 6;
 const SNAPSHOT_WANT: u8 = 7;
 
 impl PeerMessage {
+    /// Which partition it is about, if it is about one.
+    pub(crate) fn partition(&self) -> Option<PartitionId> {
+        match self {
+            PeerMessage::Ping(_) => None,
+            PeerMessage::Paxos { partition, .. }
+            | PeerMessage::Forward { partition, .. }
+            | PeerMessage::ReadIndex { partition, .. }
+            | PeerMessage::ReadIndexReply { partition, .. }
+            | PeerMessage::SnapshotBlock { partition, .. }
+            | PeerMessage::SnapshotWant { partition, .. } => Some(*partition),
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let mut w = Writer::new(out);
         match self {
@@ -119,12 +134,7 @@ impl PeerMessage {
                 w.u64(*floor);
                 w.count(writes.len());
                 for write in writes {
-                    w.u8(match write.kind {
-                        Kind::Command => 1,
-                        Kind::Transaction => 2,
-                        Kind::Once => 3,
-                        Kind::Expire => 4,
-                    });
+                    w.u8(write.kind.number());
                     w.u64(write.sequence);
                     w.bytes(&write.body);
                 }
@@ -210,6 +220,7 @@ impl PeerMessage {
 fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     w.u64(ping.hears);
     w.bool(ping.disk_full);
+    w.u64(ping.boot);
     w.bytes(ping.resp_address.as_bytes());
     w.bytes(ping.http_address.as_bytes());
     w.bytes(ping.version.as_bytes());
@@ -235,6 +246,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
     let mut ping = Ping {
         hears: r.u64()?,
         disk_full: r.bool()?,
+        boot: r.u64()?,
         resp_address: r.text()?.to_owned(),
         http_address: r.text()?.to_owned(),
         version: r.text()?.to_owned(),

@@ -65,6 +65,10 @@ pub(crate) enum ReadKind {
     Outcome,
     /// The revisions of keys, for WATCH.
     Revisions,
+    /// The council's list: the name of one bucket, or nothing for all.
+    Buckets,
+    /// The bucket of this number or name, for SELECT.
+    Select,
 }
 
 /// Connections whose reads share one confirmation. The reads themselves wait in their sessions, in the order of their

@@ -6,10 +6,12 @@
 use std::collections::VecDeque;
 
 use base::limits::{CONNECTION_PENDING_BYTES_MAX, CONNECTION_PENDING_MAX, TURN_OUTPUT_BYTES_MAX};
-use base::{Revision, Time, WallTime};
-use wire::{Arguments, Protocol, ReplyWriter, RequestLimits, RequestParser};
+use base::{BucketId, PartitionId, Revision, Time, WallTime};
+use data::Failure;
+use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, RequestParser};
 
 use crate::door::ConnectionId;
+use crate::group::DEFAULT_PARTITION;
 use crate::router::ReadKind;
 
 /// Bytes of read commands that a session keeps room for.
@@ -79,6 +81,8 @@ pub(crate) enum Block {
     /// `WAIT`: until so many replicas have the connection's writes on disk, or the time (in milliseconds; 0: none) is up.
     /// It runs from when the writes are answered, as their positions are known then.
     Copies { slot: u64, wanted: i64, timeout: u64, until: Option<Time> },
+    /// Until everything is answered: the next command is for another partition.
+    Drain,
 }
 
 /// The state of one connection.
@@ -105,6 +109,13 @@ pub(crate) struct Session {
     /// Bytes that are not looked at while the connection is blocked or has too much pending.
     pub backlog: Vec<u8>,
     pub block: Option<Block>,
+    /// The bucket that it has selected.
+    pub bucket: BucketId,
+    /// The partition that its commands on their way are for. All of them are for one: for another the connection waits until they
+    /// are answered, so that its replies and what it sees keep their order.
+    pub aim: PartitionId,
+    /// The command that waits for [`Block::Drain`].
+    pub deferred: Option<Arguments>,
     /// The owner was asked to stop reading.
     pub paused: bool,
     /// No further commands; closed once all replies are out.
@@ -162,6 +173,9 @@ impl Session {
             parser: Some(Box::new(RequestParser::new(limits))),
             backlog: Vec::new(),
             block: None,
+            bucket: DEFAULT_PARTITION.bucket,
+            aim: DEFAULT_PARTITION,
+            deferred: None,
             paused: false,
             closing: false,
             last_write: 0,
@@ -235,6 +249,7 @@ impl Session {
         }
         match self.block {
             Some(Block::Slot(blocking) | Block::Copies { slot: blocking, .. }) if blocking == slot => self.block = None,
+            Some(Block::Drain) if self.slots.is_empty() => self.block = None,
             _ => {}
         }
     }
@@ -264,6 +279,41 @@ impl Session {
     /// Bytes of commands that wait for their replies.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending_bytes
+    }
+
+    /// Turns to another bucket, from the next command on.
+    pub(crate) fn select(&mut self, bucket: BucketId) -> Result<(), Failure> {
+        if bucket != self.bucket && !self.watches.is_empty() {
+            return Err(Failure::Text("ERR keys of the selected bucket are watched; UNWATCH them first"));
+        }
+        self.bucket = bucket;
+        Ok(())
+    }
+
+    /// The partition of its bucket.
+    pub(crate) fn selected(&self) -> PartitionId {
+        PartitionId { bucket: self.bucket, index: 0 }
+    }
+
+    /// Turns to another partition, if nothing is on its way. Whether `arguments` may be carried out now; if not, they are kept until
+    /// then.
+    pub(crate) fn aim_at(&mut self, partition: PartitionId, arguments: ArgumentsRef<'_>) -> bool {
+        if self.aim == partition {
+            return true;
+        }
+        if self.slots.is_empty() {
+            self.aim = partition;
+            self.last_write = 0;
+            self.last_position = base::Position(0);
+            self.clock = WallTime(0);
+            // The routers may still have it in their lists; what they find there is not of their partition.
+            self.gathered = false;
+            self.parked = false;
+            return true;
+        }
+        self.deferred = Some(arguments.to_owned());
+        self.block = Some(Block::Drain);
+        false
     }
 
     /// Takes out the first read, if it is such a one.

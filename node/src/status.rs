@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use crate::group::DEFAULT_PARTITION;
 use crate::node::{Node, news_of, role_text};
 use crate::peer::{PartitionNews, Ping};
 
 /// A JSON object; its form is in docs/status.md.
 pub(crate) fn json(node: &Node) -> String {
-    let partition = node.partition.id;
-    let leader = node.leader();
+    let partition = DEFAULT_PARTITION;
+    let leader = node.leader(partition);
     let leader_name = leader.map_or("null".to_owned(), |(id, _)| text(&node.name_of(id)));
     let ballot = leader.map_or("null".to_owned(), |(_, ballot)| text(&ballot.to_string()));
     let mut out = String::new();
@@ -71,13 +72,13 @@ fn member_json(out: &mut String, ping: Option<&Ping>, news: Option<&PartitionNew
 
 /// Up to where the log is decided, as far as this node has heard from anybody.
 fn decided_anywhere(node: &Node) -> u64 {
-    let heard = node.news.values().filter_map(|ping| news_of(ping, node.partition.id)).map(|news| news.decided.0);
-    heard.fold(node.partition.replica.decided().0, u64::max)
+    let heard = node.news.values().filter_map(|ping| news_of(ping, DEFAULT_PARTITION)).map(|news| news.decided.0);
+    heard.fold(node.default_group().partition.replica.decided().0, u64::max)
 }
 
 /// Decided entries that this node has not applied.
 pub(crate) fn lag(node: &Node) -> u64 {
-    decided_anywhere(node).saturating_sub(node.partition.applied.0)
+    decided_anywhere(node).saturating_sub(node.default_group().partition.applied.0)
 }
 
 /// A JSON string.

@@ -76,13 +76,12 @@ impl Node {
         }
         let mut merge = Merge { count: commands.len(), local: Vec::new() };
         let mut stored = Vec::with_capacity(commands.len());
-        let (mut writes, mut grows) = (false, false);
+        let mut flags = Flags::NONE;
         for (place, command) in commands.into_iter().enumerate() {
             let words = Words::new(command.as_ref());
             match data::lookup(words.as_slice()[0]) {
                 Some(entry) => {
-                    writes |= entry.spec.flags.has(Flags::WRITE);
-                    grows |= entry.spec.flags.has(Flags::GROWS);
+                    flags = flags.and(entry.spec.flags);
                     drop(words);
                     stored.push(command);
                 }
@@ -98,11 +97,9 @@ impl Node {
             return session.reply(|writer| write_merged(writer, &merge, &Reply::Array(Vec::new())));
         }
         let mut body = Vec::new();
-        if grows {
-            words::encode_limit(self.config.value_bytes_max, &mut body);
-        }
+        self.terms(session.aim).encode(flags, &mut body);
         words::encode_transaction(watches.iter().map(|(key, revision)| (key, *revision)), &stored, &mut body);
-        let slot = if writes {
+        let slot = if flags.has(Flags::WRITE) {
             self.submit_write(session, crate::entry::Kind::Transaction, Bytes::from(body))
         } else {
             self.submit_read(session, ReadKind::Transaction, |out| out.extend_from_slice(&body))

@@ -5,12 +5,13 @@ mod snapshots;
 mod stop;
 mod writes;
 
-use base::{NodeId, Position, Time};
+use base::{NodeId, Time};
 use data::{Failure, Reply};
 use paxos::Input as Step;
 use std::time::Duration;
 
 use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted};
+use crate::group::Group;
 use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
 use crate::peer::PeerMessage;
 use crate::reply;
@@ -32,74 +33,75 @@ impl Node {
             self.tick();
         }
         for _ in 0..PASSES_MAX {
-            self.apply_decided();
-            self.settle_writes();
-            self.settle_reads();
+            for g in 0..self.groups.len() {
+                self.apply_decided(g);
+            }
+            self.follow_council();
+            for g in 0..self.groups.len() {
+                self.settle_writes(g);
+                self.settle_reads(g);
+            }
             self.look_at_waits();
             self.go_on();
-            self.pump();
-            self.step_replica(Step::Flush);
+            for g in 0..self.groups.len() {
+                self.pump(g);
+                self.step_replica(g, Step::Flush);
+                let group = &mut self.groups[g];
+                group.partition.settle_memory(self.now.time, &mut self.batch, &mut group.wishes);
+            }
             if self.config.planted == Some(Planted::AnswerBeforeFsync) {
                 self.pretend_persisted(out);
             }
-            let settled = self.wishes.confirmed.is_none()
-                && self.wishes.completed.is_empty()
-                && self.resume.is_empty()
-                && self.partition.applied >= self.decided_and_held();
-            if settled {
+            if self.resume.is_empty() && self.groups.iter().all(Group::is_settled) {
                 break;
             }
         }
-        let mut wishes = std::mem::take(&mut self.wishes);
-        self.partition.announce(&mut self.batch, &mut wishes);
-        self.wishes = wishes;
-        self.send_wishes();
+        for g in 0..self.groups.len() {
+            let group = &mut self.groups[g];
+            group.partition.announce(&mut self.batch, &mut group.wishes);
+            self.send_wishes(g);
+        }
         self.consider_snapshot(out);
-        if let Some(trouble) = self.partition.tree.trouble() {
-            // What was read or applied since may be wrong: nothing of it leaves this node.
-            self.wishes.fatal.get_or_insert_with(|| format!("the store cannot be read: {trouble}"));
+        for group in &mut self.groups {
+            if let Some(trouble) = group.partition.tree.trouble() {
+                // What was read or applied since may be wrong: nothing of it leaves this node.
+                self.fatal.get_or_insert_with(|| format!("the store cannot be read: {trouble}"));
+            }
         }
         self.consider_stop();
         self.hand_out(out);
     }
 
     /// Applies what is decided. Reads that stand before one of the writes on its connection are served just before it.
-    fn apply_decided(&mut self) {
-        while let Some(next) = self.partition.next_entry() {
-            if let Some(sequence) = self.partition.own_write(&next)
-                && let Some(write) = self.router.get_mut(sequence)
+    fn apply_decided(&mut self, g: usize) {
+        while let Some(next) = self.groups[g].partition.next_entry() {
+            let group = &mut self.groups[g];
+            if let Some(sequence) = group.partition.own_write(&next)
+                && let Some(write) = group.router.get_mut(sequence)
                 && write.reads_before
                 && let Waiter::Client { connection, slot } = write.waiter
             {
-                self.run_reads_before(connection, slot);
+                self.run_reads_before(g, connection, slot);
             }
-            self.partition.apply(next, &mut self.wishes);
-            if self.wishes.fatal.is_some() {
+            let group = &mut self.groups[g];
+            group.partition.apply(next, &mut group.wishes);
+            if group.wishes.fatal.is_some() {
                 return;
             }
-        }
-    }
-
-    /// The last decided entry that can be applied: a hole in the log stops before it.
-    fn decided_and_held(&self) -> Position {
-        let replica = &self.partition.replica;
-        match replica.log().hole() {
-            Some((from, _)) if from <= replica.decided() => from.previous(),
-            _ => replica.decided(),
         }
     }
 
     fn pretend_persisted(&mut self, out: &mut Outbox) {
         self.seal(out);
         let (time, number) = (self.now.time, self.next_number - 1);
-        self.partition.on_persisted(time, number, &mut self.batch, &mut self.wishes);
+        for group in &mut self.groups {
+            group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
+        }
     }
 
     fn tick(&mut self) {
         let time = self.now.time;
         self.next_tick = time + TICK_EVERY;
-        self.tell_replica();
-        self.step_replica(Step::Tick);
         if time >= self.next_ping {
             self.next_ping = time + PING_EVERY;
             let ping = PeerMessage::Ping(self.ping());
@@ -108,36 +110,43 @@ impl Node {
                 self.send(peer, &ping);
             }
         }
-        for (to, message) in self.transfers.tick(time, self.partition.id) {
-            self.send(to, &message);
+        for g in 0..self.groups.len() {
+            self.tell_replica(g);
+            self.step_replica(g, Step::Tick);
+            let group = &mut self.groups[g];
+            for (to, message) in group.transfers.tick(time, group.partition.id) {
+                self.send(to, &message);
+            }
+            self.expire(g);
+            self.refuse_overdue(g);
+            let group = &mut self.groups[g];
+            group.partition.tree.sweep(SWEEP_MAX);
+            if self.disk_full && group.partition.replica.leads().is_some() && time >= group.next_escape {
+                group.next_escape = time + ESCAPE_EVERY;
+                self.step_replica(g, Step::HandOver);
+            }
         }
-        self.expire();
-        self.refuse_overdue();
-        if self.disk_full && self.partition.replica.leads().is_some() && time >= self.next_escape {
-            self.next_escape = time + ESCAPE_EVERY;
-            self.step_replica(Step::HandOver);
-        }
-        self.partition.tree.sweep(SWEEP_MAX);
         self.stats.sample(self.now);
     }
 
     /// Tells clients whose time is up.
-    fn refuse_overdue(&mut self) {
+    fn refuse_overdue(&mut self, g: usize) {
         let time = self.now.time;
-        while let Some(write) = self.router.writes.iter().find(|write| !write.done)
+        while let Some(write) = self.groups[g].router.writes.iter().find(|write| !write.done)
             && write.deadline <= time
         {
             let (sequence, sent) = (write.sequence, write.sent);
             self.probe(if sent { "node: write outcome unknown" } else { "node: write refused without a leader" });
-            let Some(finished) = self.router.finish(sequence) else { continue };
+            let Some(finished) = self.groups[g].router.finish(sequence) else { continue };
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
                 self.deliver_error(connection, slot, if sent { UNKNOWN } else { NO_LEADER });
             }
         }
         // A read that waits for a write of this node is in no batch any more.
-        let parked = self.router.parked.iter().copied();
-        let waiting: Vec<ConnectionId> = self.router.overdue(time).into_iter().chain(parked).collect();
+        let router = &self.groups[g].router;
+        let waiting: Vec<ConnectionId> =
+            router.overdue(time).into_iter().chain(router.parked.iter().copied()).collect();
         for connection in waiting {
             while let Some(Some(session)) = self.sessions.get_mut(&connection)
                 && let Some(read) = session.reads.front().copied()
@@ -149,7 +158,7 @@ impl Node {
                 self.deliver_error(connection, read.slot, NO_LEADER);
             }
         }
-        self.run_parked();
+        self.run_parked(g);
     }
 
     fn deliver_error(&mut self, connection: ConnectionId, slot: u64, text: &'static str) {
@@ -175,51 +184,61 @@ impl Node {
     }
 
     /// Sends writes to the leader and asks it for read positions.
-    fn pump(&mut self) {
+    fn pump(&mut self, g: usize) {
         let time = self.now.time;
-        let leader = self.partition.replica.leader();
+        let Group { partition, router, .. } = &mut self.groups[g];
+        let leader = partition.replica.leader();
         let ballot = leader.map(|(_, ballot)| ballot);
-        if ballot.is_some() && ballot != self.router.leader {
-            self.router.leader = ballot;
-            self.router.send_again();
-            self.router.progress_at = time;
+        if ballot.is_some() && ballot != router.leader {
+            router.leader = ballot;
+            router.send_again();
+            router.progress_at = time;
         }
         let stale = |asked: &Asked, at: Time| match asked {
             Asked::Round { ballot: under, .. } => Some(*under) != ballot,
             Asked::Ticket { ballot: under, .. } => Some(*under) != ballot || time.since(at) >= ASK_AGAIN_AFTER,
         };
-        if self.router.asked.iter().any(|(asked, at, _)| stale(asked, *at)) {
-            self.probe("node: reads asked again");
-            self.router.ask_again(stale);
+        let asks_again = router.asked.iter().any(|(asked, at, _)| stale(asked, *at));
+        if asks_again {
+            router.ask_again(stale);
         }
-        if !self.router.writes.is_empty() && time.since(self.router.progress_at) >= SEND_AGAIN_AFTER {
+        let sends_again = !router.writes.is_empty() && time.since(router.progress_at) >= SEND_AGAIN_AFTER;
+        if sends_again {
+            router.progress_at = time;
+            router.send_again();
+        }
+        if asks_again {
+            self.probe("node: reads asked again");
+        }
+        if sends_again {
             self.probe("node: writes sent again");
-            self.router.progress_at = time;
-            self.router.send_again();
         }
         let Some((leader, ballot)) = leader else { return };
-        self.settle_life();
+        self.settle_life(g);
         if leader == self.config.me {
-            self.propose_own();
-            self.ask_own(ballot);
+            self.propose_own(g);
+            self.ask_own(g, ballot);
         } else {
-            self.forward(leader);
-            self.ask_leader(leader, ballot);
+            self.forward(g, leader);
+            self.ask_leader(g, leader, ballot);
         }
     }
 
-    fn send_wishes(&mut self) {
-        let partition = self.partition.id;
-        let mut send = std::mem::take(&mut self.wishes.send);
+    fn send_wishes(&mut self, g: usize) {
+        let group = &mut self.groups[g];
+        let partition = group.partition.id;
+        self.events.append(&mut group.wishes.events);
+        self.fatal = self.fatal.take().or(group.wishes.fatal.take());
+        let mut send = std::mem::take(&mut group.wishes.send);
         for (to, message) in send.drain(..) {
             self.send(to, &PeerMessage::Paxos { partition, message });
         }
-        self.wishes.send = send;
-        for to in std::mem::take(&mut self.wishes.send_snapshot) {
+        self.groups[g].wishes.send = send;
+        for to in std::mem::take(&mut self.groups[g].wishes.send_snapshot) {
             let time = self.now.time;
-            let held = &self.partition;
+            let Group { partition: held, transfers, .. } = &mut self.groups[g];
             let start = || (held.applied, held.applied_ballot, held.image());
-            if let Some(message) = self.transfers.start(time, partition, to, start) {
+            if let Some(message) = transfers.start(time, partition, to, start) {
                 let name = self.name_of(to);
                 self.probe("node: snapshot sent");
                 self.event(Level::Info, format!("sends {name} a snapshot: its log ends before ours begins"));
@@ -229,10 +248,12 @@ impl Node {
     }
 
     fn seal(&mut self, out: &mut Outbox) {
-        if self.partition.has_records() {
+        if self.groups.iter().any(|group| group.partition.has_records()) {
             let number = self.next_number;
             self.next_number += 1;
-            self.partition.seal(number, &mut self.batch);
+            for group in &mut self.groups {
+                group.partition.seal(number, &mut self.batch);
+            }
             self.slow.on_sealed(number, self.now.time);
             out.journal.push(JournalWrite { number, payload: self.batch.take() });
         }
@@ -265,9 +286,9 @@ impl Node {
         }
         out.close.append(&mut self.to_close);
         out.pause.append(&mut self.pauses);
-        out.events.append(&mut self.wishes.events);
-        if self.wishes.fatal.is_some() {
-            out.fatal = self.wishes.fatal.take();
+        out.events.append(&mut self.events);
+        if self.fatal.is_some() {
+            out.fatal = self.fatal.take();
         }
         out.stopped = self.stopping == Some(Stopping::Stopped);
         out.wake_at = Some(if self.resume.is_empty() { self.next_tick } else { self.now.time });

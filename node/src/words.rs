@@ -4,6 +4,7 @@ use crate::entry::Kind;
 use crate::router::ReadKind;
 use base::Revision;
 use base::limits::VALUE_BYTES_MAX;
+use data::spec::Flags;
 use wire::{ArgumentsRef, Malformed, Reader, Writer};
 
 /// Commands with so few words need no allocation to be looked at.
@@ -93,34 +94,80 @@ pub(crate) fn decode_once(body: &[u8]) -> Result<(&[u8], Words<'_>), Malformed> 
 /// What stands before the body of a write that may make a value longer than its words: no body begins so by itself, because
 /// that would be a count far beyond its limit.
 const LIMIT_MARK: [u8; 4] = [0xff; 4];
+/// What stands before the body of a write to which all terms apply.
+const TERMS_MARK: [u8; 4] = [0xfe, 0xff, 0xff, 0xff];
 
-/// Bytes that [`encode_limit`] writes.
-pub(crate) const LIMIT_BYTES: usize = LIMIT_MARK.len() + 8;
-
-/// The longest value that the write whose body follows may make. It goes into the entry because every replica must decide
-/// alike, and only the node that took the command knows its own setting.
-pub(crate) fn encode_limit(value_bytes_max: usize, out: &mut Vec<u8>) {
-    out.extend_from_slice(&LIMIT_MARK);
-    Writer::new(out).u64(value_bytes_max as u64);
+/// What goes with a write into its entry, because every replica must decide alike, and settings may differ from node to node while
+/// they change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Terms {
+    /// Longest value that it may make, in bytes.
+    pub value_bytes_max: usize,
+    /// How long keys live that it makes without a deadline, in milliseconds; 0: as long as they are wanted.
+    pub ttl_ms: u64,
+    /// From so many bytes on the state must not grow; 0: it may.
+    pub full_at_bytes: u64,
 }
 
-/// The longest value that a write may make, and its body without that.
-pub(crate) fn split_limit(body: &[u8]) -> (usize, &[u8]) {
-    let limit = body.strip_prefix(&LIMIT_MARK).and_then(<[u8]>::split_first_chunk::<8>);
-    limit.map_or((VALUE_BYTES_MAX, body), |(limit, rest)| {
-        (usize::try_from(u64::from_le_bytes(*limit)).unwrap_or(usize::MAX).min(VALUE_BYTES_MAX), rest)
-    })
+impl Terms {
+    const NONE: Terms = Terms { value_bytes_max: VALUE_BYTES_MAX, ttl_ms: 0, full_at_bytes: 0 };
+
+    /// Whether a write with these flags needs all of them.
+    fn all_apply(&self, flags: Flags) -> bool {
+        flags.has(Flags::DENYOOM) && (self.ttl_ms > 0 || self.full_at_bytes > 0)
+    }
+
+    /// How many bytes [`Terms::encode`] writes.
+    pub(crate) fn encoded_bytes(&self, flags: Flags) -> usize {
+        if self.all_apply(flags) {
+            TERMS_MARK.len() + 3 * 8
+        } else if flags.has(Flags::GROWS) {
+            LIMIT_MARK.len() + 8
+        } else {
+            0
+        }
+    }
+
+    /// Writes what of the terms applies to a write with these flags.
+    pub(crate) fn encode(&self, flags: Flags, out: &mut Vec<u8>) {
+        if self.all_apply(flags) {
+            out.extend_from_slice(&TERMS_MARK);
+            let mut w = Writer::new(out);
+            w.u64(self.value_bytes_max as u64);
+            w.u64(self.ttl_ms);
+            w.u64(self.full_at_bytes);
+        } else if flags.has(Flags::GROWS) {
+            out.extend_from_slice(&LIMIT_MARK);
+            Writer::new(out).u64(self.value_bytes_max as u64);
+        }
+    }
+
+    /// The terms of a write, and its body without them.
+    pub(crate) fn split(body: &[u8]) -> Result<(Terms, &[u8]), Malformed> {
+        let mut r = Reader::from_slice(body);
+        let mark = r.raw(4).unwrap_or_default();
+        let limit = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(VALUE_BYTES_MAX);
+        let terms = if mark == LIMIT_MARK {
+            Terms { value_bytes_max: limit(r.u64()?), ..Terms::NONE }
+        } else if mark == TERMS_MARK {
+            Terms { value_bytes_max: limit(r.u64()?), ttl_ms: r.u64()?, full_at_bytes: r.u64()? }
+        } else {
+            return Ok((Terms::NONE, body));
+        };
+        Ok((terms, r.rest()))
+    }
 }
 
 /// The words of a write as a client would say them, for people to read; none if it is malformed.
 pub(crate) fn of_write(kind: Kind, body: &[u8]) -> Vec<&[u8]> {
-    let (_, body) = split_limit(body);
+    let Ok((_, body)) = Terms::split(body) else { return Vec::new() };
     match kind {
         Kind::Command => Words::decode(body).map_or_else(|_| Vec::new(), |words| words.as_slice().to_vec()),
         Kind::Once => decode_once(body)
             .map_or_else(|_| Vec::new(), |(id, words)| [&[&b"dictum.once"[..], id], words.as_slice()].concat()),
         Kind::Transaction => vec![b"exec"],
         Kind::Expire => Vec::new(),
+        Kind::Council => vec![b"dictum.bucket"],
     }
 }
 
@@ -131,6 +178,8 @@ pub(crate) fn of_read(kind: ReadKind, bytes: &[u8]) -> Vec<&[u8]> {
         ReadKind::Command => words(),
         ReadKind::Transaction => vec![b"exec"],
         ReadKind::Outcome => vec![b"dictum.outcome", bytes],
+        ReadKind::Buckets => vec![b"dictum.bucket"],
+        ReadKind::Select => vec![b"select", bytes],
         ReadKind::Revisions => [vec![&b"watch"[..]], words()].concat(),
     }
 }

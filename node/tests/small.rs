@@ -3,9 +3,9 @@
 
 mod common;
 
-use base::NodeId;
+use base::{NodeId, PartitionId};
 use common::Cluster;
-use node::{Input, Node};
+use node::Input;
 
 #[test]
 fn a_node_alone_serves() {
@@ -22,8 +22,13 @@ fn any_of_three_serves_and_all_agree() {
     for me in 0..3 {
         assert_eq!(cluster.ask(me, "GET a"), "$1\r\n2\r\n");
     }
-    assert_eq!(cluster.nodes[1].leader().map(|(id, _)| id), Some(NodeId(0)), "the preferred node leads");
-    let digests: Vec<u64> = cluster.nodes.iter().map(Node::state_digest).collect();
+    assert_eq!(
+        cluster.nodes[1].leader(PartitionId::default()).map(|(id, _)| id),
+        Some(NodeId(0)),
+        "the preferred node leads"
+    );
+    let digests: Vec<u64> =
+        cluster.nodes.iter().map(|node| node.state_digest(PartitionId::default()).unwrap()).collect();
     assert!(digests.iter().all(|digest| *digest == digests[0]));
 }
 
@@ -94,7 +99,7 @@ fn a_stopping_leader_hands_over() {
     for _ in 0..20 {
         cluster.pass();
     }
-    assert_ne!(cluster.nodes[1].leader().map(|(id, _)| id), Some(NodeId(0)));
+    assert_ne!(cluster.nodes[1].leader(PartitionId::default()).map(|(id, _)| id), Some(NodeId(0)));
     assert_eq!(cluster.ask(1, "INCR a"), ":2\r\n");
 }
 
@@ -153,7 +158,8 @@ fn values_do_not_grow_beyond_the_limit_of_the_node_that_is_asked() {
     for me in 0..3 {
         assert_eq!(cluster.ask(me, "STRLEN k"), ":1048576\r\n");
     }
-    let digests: Vec<u64> = cluster.nodes.iter().map(Node::state_digest).collect();
+    let digests: Vec<u64> =
+        cluster.nodes.iter().map(|node| node.state_digest(PartitionId::default()).unwrap()).collect();
     assert!(digests.iter().all(|digest| *digest == digests[0]));
 }
 

@@ -26,7 +26,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use base::{NodeId, Now, Position, Time};
+use base::{NodeId, Now, PartitionId, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::{Input, Member, Node, Outbox};
@@ -66,7 +66,7 @@ pub(crate) enum Control {
     /// As [`Input::DiskFull`].
     DiskFull(bool),
     /// As [`Input::SnapshotSaved`] or [`Input::SnapshotFailed`].
-    Snapshot(Position, io::Result<()>),
+    Snapshot(PartitionId, Position, io::Result<()>),
     /// A peer's address was looked up.
     Resolved(NodeId, io::Result<SocketAddr>),
 }

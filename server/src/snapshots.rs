@@ -2,7 +2,6 @@
 
 use std::io;
 
-use base::{PartitionId, Position};
 use bytes::Bytes;
 use node::{Image, RecoveredSnapshot, Restorer, SnapshotContent, SnapshotJob};
 use storage::{
@@ -21,7 +20,9 @@ const KEPT: usize = 2;
 /// Whatever the disk says.
 pub(crate) fn save<D: Disk>(disk: &D, store: Option<&LsmStore>, job: SnapshotJob) -> io::Result<()> {
     match (job.content, store) {
-        (SnapshotContent::File { header, image }, _) => write(disk, job.position, &header, *image),
+        (SnapshotContent::File { header, image }, _) => {
+            write(disk, SnapshotId { partition: job.partition, position: job.position }, &header, *image)
+        }
         (SnapshotContent::Store(flush), Some(store)) => {
             let applied = store.apply(&flush.into_batch()).and_then(|()| store.sync());
             applied.map_err(|error| match error.full {
@@ -37,8 +38,7 @@ pub(crate) fn save<D: Disk>(disk: &D, store: Option<&LsmStore>, job: SnapshotJob
 ///
 /// # Errors
 /// Whatever the disk says; nothing of the unfinished snapshot is left then, if the disk lets us.
-fn write<D: Disk>(disk: &D, position: Position, header: &[u8], mut image: Image) -> io::Result<()> {
-    let id = SnapshotId { partition: PartitionId::default(), position };
+fn write<D: Disk>(disk: &D, id: SnapshotId, header: &[u8], mut image: Image) -> io::Result<()> {
     let mut writer = SnapshotWriter::create(disk, id, header)?;
     let mut block = Vec::new();
     while image.next_block(&mut block) {
@@ -55,24 +55,28 @@ fn write<D: Disk>(disk: &D, position: Position, header: &[u8], mut image: Image)
 /// Keeps the newest finished snapshots. What cannot be removed now is tried again after the next one.
 fn remove_old<D: Disk>(disk: &D) {
     let removed = list_snapshots(disk).and_then(|found| {
-        let surplus = found.len().saturating_sub(KEPT);
-        found.into_iter().take(surplus).try_for_each(|id| remove_snapshot(disk, id))
+        let newer = |id: SnapshotId| found.iter().filter(|it| it.partition == id.partition && **it > id).count();
+        found.iter().filter(|id| newer(**id) >= KEPT).try_for_each(|id| remove_snapshot(disk, *id))
     });
     if let Err(error) = removed {
         log::warning(&format!("an old snapshot cannot be removed: {error}; its space stays taken until the next one"));
     }
 }
 
-/// The newest snapshot that can be read, and whether a newer one was there that cannot.
+/// Of each partition the newest snapshot that can be read, and whether a newer one was there that cannot.
 ///
 /// # Errors
 /// Whatever the disk says where it is to list or remove; a snapshot that is damaged or cannot be read is no error. A snapshot of another version of Dictum is one (`Unsupported`).
-pub(crate) fn load<D: Disk>(disk: &D) -> io::Result<(Option<RecoveredSnapshot>, bool)> {
+pub(crate) fn load<D: Disk>(disk: &D) -> io::Result<(Vec<RecoveredSnapshot>, bool)> {
     remove_unfinished_snapshots(disk)?;
     let mut damaged = false;
+    let mut found: Vec<RecoveredSnapshot> = Vec::new();
     for id in list_snapshots(disk)?.into_iter().rev() {
+        if found.iter().any(|newer| newer.partition == id.partition) {
+            continue;
+        }
         match read(disk, id) {
-            Ok(snapshot) => return Ok((Some(snapshot), damaged)),
+            Ok(snapshot) => found.push(snapshot),
             Err(error @ SnapshotError::UnknownVersion(_)) => {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, format!("{error}; start that version")));
             }
@@ -82,7 +86,7 @@ pub(crate) fn load<D: Disk>(disk: &D) -> io::Result<(Option<RecoveredSnapshot>, 
             }
         }
     }
-    Ok((None, damaged))
+    Ok((found, damaged))
 }
 
 fn read<D: Disk>(disk: &D, id: SnapshotId) -> Result<RecoveredSnapshot, SnapshotError> {
@@ -95,5 +99,5 @@ fn read<D: Disk>(disk: &D, id: SnapshotId) -> Result<RecoveredSnapshot, Snapshot
             SnapshotError::Damaged { offset: 0, reason: "a block does not hold what a snapshot holds" }
         })?;
     }
-    Ok(RecoveredSnapshot { position: Position(id.position.0), header, restored })
+    Ok(RecoveredSnapshot { partition: id.partition, position: id.position, header, restored })
 }

@@ -95,27 +95,31 @@ fn serve(options: &Options) -> Result<Ending, String> {
         Some(identity) => identity.incarnation,
         None => store_identity(options, &disk).map_err(|error| in_folder("the identity cannot be written", error))?,
     };
-    let (snapshot, snapshot_damaged) =
+    let (snapshots, snapshot_damaged) =
         snapshots::load(&disk).map_err(|error| in_folder("a snapshot cannot be read", error))?;
     log::info(&format!(
         "recovered from {}: {} journal payloads, {}",
         options.dir.display(),
         recovered_journal.payloads.len(),
-        snapshot.as_ref().map_or("no snapshot".to_owned(), |found| format!("a snapshot at {}", found.position)),
+        snapshots
+            .iter()
+            .map(|found| found.position.0)
+            .max()
+            .map_or("no snapshot".to_owned(), |at| format!("a snapshot at {at}")),
     ));
 
     let persisted = recovered_journal.next_number.saturating_sub(1);
     let store = if options.state == StateIn::Store { Some(open_store(&options.dir)?) } else { None };
-    let has_state = snapshot.is_some() || snapshot_damaged || store.as_ref().is_some_and(|it| !it.spaces().is_empty());
+    let has_state =
+        !snapshots.is_empty() || snapshot_damaged || store.as_ref().is_some_and(|it| !it.spaces().is_empty());
     if lost && has_state {
         // Certainly not a new node: it must not vote before it has recovered, whoever else has lost what.
         recovered_journal.tail = storage::Tail::Unprovable;
     }
-    let below = store.as_ref().map(|store| Below {
-        read: Arc::new(store.clone()),
-        next_space: store.spaces().last().map_or(1, |space| space.0 + 1),
-    });
-    let recovered = Recovered { incarnation, journal: recovered_journal, snapshot, snapshot_damaged, store: below };
+    let below = store
+        .as_ref()
+        .map(|store| Below::new(Arc::new(store.clone()), store.spaces().last().map_or(1, |space| space.0 + 1)));
+    let recovered = Recovered { incarnation, journal: recovered_journal, snapshots, snapshot_damaged, store: below };
     let seed = chance();
     let config = Config {
         members: options.members.clone(),

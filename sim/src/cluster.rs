@@ -11,7 +11,7 @@ mod watching;
 
 use std::collections::BTreeMap;
 
-use base::{NodeId, Position, Rng};
+use base::{NodeId, PartitionId, Position, Rng};
 use node::Planted;
 
 use crate::chaos::{Chaos, Fault, MS, SECOND};
@@ -44,7 +44,7 @@ struct Machine<N> {
     clock_offset: i64,
     clock_rate: u64,
     /// It has lost synced data and does not count as whole before it has got back to this position.
-    damaged_until: Option<Position>,
+    damaged_until: Option<BTreeMap<PartitionId, Position>>,
     /// Its next start is broken off after so many operations of its disk.
     fuse_at_start: Option<u32>,
     /// What is unreadable on its disk can be read again after its next start.

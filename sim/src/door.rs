@@ -2,7 +2,7 @@
 //! can put something smaller behind it.
 
 use base::ordered::Space;
-use base::{Ballot, NodeId, Now, Position};
+use base::{Ballot, NodeId, Now, PartitionId, Position};
 use node::{Config, Input, Outbox, Progress, Recovered};
 
 /// See [`node::Node`], whose functions these are.
@@ -14,14 +14,16 @@ pub trait Door: Sized {
     fn start(config: Config, recovered: Recovered, now: Now, out: &mut Outbox) -> Result<Self, String>;
     /// Takes one input.
     fn step(&mut self, now: Now, input: Input<'_>, out: &mut Outbox);
-    /// Who leads, as far as this node knows.
-    fn leader(&self) -> Option<(NodeId, Ballot)>;
-    /// How far the log is.
-    fn progress(&self) -> Progress;
-    /// A digest of the whole state.
-    fn state_digest(&self) -> u64;
+    /// Of what it has replicas.
+    fn partitions(&self) -> Vec<PartitionId>;
+    /// Who leads a partition, as far as this node knows.
+    fn leader(&self, partition: PartitionId) -> Option<(NodeId, Ballot)>;
+    /// How far a log is.
+    fn progress(&self, partition: PartitionId) -> Option<Progress>;
+    /// A digest of a whole state.
+    fn state_digest(&self, partition: PartitionId) -> Option<u64>;
     /// The checksum of a decided entry.
-    fn decided_entry_digest(&self, position: Position) -> Option<u64>;
+    fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64>;
     /// The spaces of the store below that it needs.
     fn spaces(&self) -> Vec<Space>;
     /// Rare branches reached since the last call.
@@ -37,20 +39,24 @@ impl Door for node::Node {
         node::Node::step(self, now, input, out);
     }
 
-    fn leader(&self) -> Option<(NodeId, Ballot)> {
-        node::Node::leader(self)
+    fn partitions(&self) -> Vec<PartitionId> {
+        node::Node::partitions(self)
     }
 
-    fn progress(&self) -> Progress {
-        node::Node::progress(self)
+    fn leader(&self, partition: PartitionId) -> Option<(NodeId, Ballot)> {
+        node::Node::leader(self, partition)
     }
 
-    fn state_digest(&self) -> u64 {
-        node::Node::state_digest(self)
+    fn progress(&self, partition: PartitionId) -> Option<Progress> {
+        node::Node::progress(self, partition)
     }
 
-    fn decided_entry_digest(&self, position: Position) -> Option<u64> {
-        node::Node::decided_entry_digest(self, position)
+    fn state_digest(&self, partition: PartitionId) -> Option<u64> {
+        node::Node::state_digest(self, partition)
+    }
+
+    fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64> {
+        node::Node::decided_entry_digest(self, partition, position)
     }
 
     fn spaces(&self) -> Vec<Space> {

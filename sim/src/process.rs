@@ -6,7 +6,7 @@ mod starting;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-use base::{BucketId, NodeId, PartitionId, Position};
+use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{ConnectionId, FlushJob, Image, Input, JournalWrite, Outbox, SnapshotContent, SnapshotJob};
 use storage::{
@@ -44,9 +44,9 @@ pub enum Happening {
     /// See [`Input::DiskFull`].
     DiskFull(bool),
     /// See [`Input::SnapshotSaved`].
-    SnapshotSaved(Position),
+    SnapshotSaved(PartitionId, Position),
     /// See [`Input::SnapshotFailed`].
-    SnapshotFailed(Position, String),
+    SnapshotFailed(PartitionId, Position, String),
     /// See [`Input::Stop`].
     Stop,
 }
@@ -80,7 +80,7 @@ pub struct Running<N> {
     /// When the node wants to be woken; a later wish replaces an earlier one.
     pub wake_at: Option<u64>,
     /// Decided positions up to here have been looked at.
-    pub seen: Position,
+    pub seen: BTreeMap<PartitionId, Position>,
     /// Connections that it does not read from, with what they sent since.
     pub held: BTreeMap<u64, Vec<Bytes>>,
     /// Whether it was asked to stop.
@@ -99,6 +99,7 @@ pub struct Running<N> {
 /// A state on its way to disk.
 #[derive(Debug)]
 struct SnapshotTask {
+    partition: PartitionId,
     position: Position,
     stage: Stage,
 }
@@ -118,15 +119,15 @@ impl SnapshotTask {
             SnapshotContent::File { header, image } => Stage::Create { header, image },
             SnapshotContent::Store(flush) => Stage::Apply(flush),
         };
-        SnapshotTask { position: job.position, stage }
+        SnapshotTask { partition: job.partition, position: job.position, stage }
     }
 
     /// Does the next part. None when that was the last.
     fn go_on(self, disk: &SimDisk) -> io::Result<Option<SnapshotTask>> {
-        let position = self.position;
+        let SnapshotTask { partition, position, .. } = self;
         let next = match self.stage {
             Stage::Create { header, image } => {
-                let id = SnapshotId { partition: PartitionId { bucket: BucketId(0), index: 0 }, position };
+                let id = SnapshotId { partition, position };
                 Stage::Write { writer: SnapshotWriter::create(disk, id, &header)?, image }
             }
             Stage::Write { mut writer, mut image } => {
@@ -146,7 +147,7 @@ impl SnapshotTask {
             }
             Stage::Sync => return disk.sync_store().map(|()| None),
         };
-        Ok(Some(SnapshotTask { position, stage: next }))
+        Ok(Some(SnapshotTask { partition, position, stage: next }))
     }
 }
 
@@ -187,9 +188,11 @@ impl<N: Door> Running<N> {
                 Happening::PeerMessage(peer, bytes) => node.step(now, Input::PeerMessage { peer, bytes }, out),
                 Happening::Persisted(number) => node.step(now, Input::Persisted { number }, out),
                 Happening::DiskFull(full) => node.step(now, Input::DiskFull(full), out),
-                Happening::SnapshotSaved(position) => node.step(now, Input::SnapshotSaved { position }, out),
-                Happening::SnapshotFailed(position, reason) => {
-                    node.step(now, Input::SnapshotFailed { position, reason }, out);
+                Happening::SnapshotSaved(partition, position) => {
+                    node.step(now, Input::SnapshotSaved { partition, position }, out);
+                }
+                Happening::SnapshotFailed(partition, position, reason) => {
+                    node.step(now, Input::SnapshotFailed { partition, position, reason }, out);
                 }
                 Happening::Stop => node.step(now, Input::Stop, out),
             }
@@ -296,7 +299,7 @@ impl<N: Door> Running<N> {
     /// When the process dies of it.
     pub fn write_snapshot(&mut self, disk: &SimDisk) -> Result<bool, Death> {
         let Some(task) = self.snapshot.take() else { return Ok(false) };
-        let position = task.position;
+        let SnapshotTask { partition, position, .. } = task;
         let written = task.go_on(disk);
         match written {
             Ok(Some(task)) => {
@@ -305,14 +308,14 @@ impl<N: Door> Running<N> {
             }
             Ok(None) if disk.is_blown() => Err(Death::Arranged("removal of old snapshots".to_string())),
             Ok(None) => {
-                self.inbox.push(Happening::SnapshotSaved(position));
+                self.inbox.push(Happening::SnapshotSaved(partition, position));
                 Ok(false)
             }
             Err(error) if disk.is_blown() => Err(Death::Arranged(format!("snapshot: {error}"))),
             Err(error) => {
                 // Best effort, as in the server: what is left is removed at the next start.
                 let _ = remove_unfinished_snapshots(disk);
-                self.inbox.push(Happening::SnapshotFailed(position, error.to_string()));
+                self.inbox.push(Happening::SnapshotFailed(partition, position, error.to_string()));
                 Ok(false)
             }
         }
@@ -339,6 +342,6 @@ impl<N: Door> Running<N> {
 /// Keeps the newest finished snapshots.
 fn remove_old(disk: &SimDisk) -> io::Result<()> {
     let found = list_snapshots(disk)?;
-    let surplus = found.len().saturating_sub(SNAPSHOTS_KEPT);
-    found.into_iter().take(surplus).try_for_each(|id| remove_snapshot(disk, id))
+    let newer = |id: SnapshotId| found.iter().filter(|other| other.partition == id.partition && **other > id).count();
+    found.iter().filter(|id| newer(**id) >= SNAPSHOTS_KEPT).try_for_each(|id| remove_snapshot(disk, *id))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{Ballot, NodeId, Now, Position, Revision, Rng, WallTime};
+use base::{Ballot, NodeId, Now, PartitionId, Position, Revision, Rng, WallTime};
 use bytes::Bytes;
 use data::{Reply, Tree};
 use node::{Config, ConnectionId, Input, JournalWrite, Outbox, Planted, Progress, Recovered};
@@ -201,20 +201,32 @@ impl Door for Toy {
         }
     }
 
-    fn leader(&self) -> Option<(NodeId, Ballot)> {
+    fn partitions(&self) -> Vec<PartitionId> {
+        vec![PartitionId::default()]
+    }
+
+    fn leader(&self, _: PartitionId) -> Option<(NodeId, Ballot)> {
         Some((NodeId(0), Ballot { round: 1, node: NodeId(0) }))
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self, _: PartitionId) -> Option<Progress> {
         let at = Position(self.persisted);
-        Progress { decided: at, persisted: at, applied: at, first: Position(1), lost: false, votes: true }
+        Some(Progress {
+            decided: at,
+            persisted: at,
+            applied: at,
+            first: Position(1),
+            lost: false,
+            votes: true,
+            durable: true,
+        })
     }
 
-    fn state_digest(&self) -> u64 {
-        self.persisted
+    fn state_digest(&self, _: PartitionId) -> Option<u64> {
+        Some(self.persisted)
     }
 
-    fn decided_entry_digest(&self, _: Position) -> Option<u64> {
+    fn decided_entry_digest(&self, _: PartitionId, _: Position) -> Option<u64> {
         None
     }
 

@@ -22,10 +22,10 @@ pub(super) static ENTRIES: &[Entry] = &[
         &["loading", "stale", "fast"],
         echo,
     ),
-    answers(
-        spec("select", 2, GROUP, "1.0.0", "Changes the selected bucket; only 0 is there.", "index"),
+    special(
+        spec("select", 2, GROUP, "1.0.0", "Changes the selected bucket.", "index | name"),
         &["loading", "stale", "fast"],
-        select,
+        Local::Select,
     ),
     answers(
         spec(
@@ -83,22 +83,19 @@ fn echo(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     Ok(Reply::bulk(words[1]))
 }
 
-fn select(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
-    match data::args::parse_integer(words[1]) {
-        Some(0) => Ok(Reply::Ok),
-        Some(_) => Err(Failure::Text("ERR DB index is out of range")),
-        None => Err(Failure::Text("ERR invalid DB index")),
-    }
-}
-
-/// Checks a password. The only user is `default`.
+/// Checks a password. There is one user, who may do everything; the name says which bucket the connection is for, and `default` is
+/// the name of the one that it is for anyway.
 fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+    let bucket = std::str::from_utf8(user).ok().and_then(|name| context.node.buckets.named(name)).map(|it| it.id);
     let right = match &context.node.config.password {
-        Some(expected) => user == b"default" && same(expected.as_bytes(), password),
-        None => user == b"default",
+        Some(expected) => same(expected.as_bytes(), password),
+        None => true,
     };
-    if !right {
+    let Some(bucket) = bucket.filter(|_| right) else {
         return Err(Failure::Text("WRONGPASS invalid username-password pair or user is disabled."));
+    };
+    if bucket != context.session.bucket && context.session.watches.is_empty() {
+        context.session.bucket = bucket;
     }
     context.session.authenticated = true;
     Ok(())
@@ -194,6 +191,7 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let session = &mut *context.session;
     session.queue = None;
     session.watches.clear();
+    session.bucket = crate::group::DEFAULT_PARTITION.bucket;
     session.name.clear();
     session.protocol = Protocol::Resp2;
     session.reply_mode = ReplyMode::On;

@@ -96,7 +96,7 @@ fn identifier(parts: &[&[u8]]) -> String {
 fn server(context: &Context<'_>, fields: &mut Fields) {
     let node = &*context.node;
     let uptime = node.now.time.since(node.started.time).as_secs();
-    let life = [node.router.life.incarnation.to_le_bytes(), node.router.life.boot.to_le_bytes()];
+    let life = [node.incarnation.to_le_bytes(), node.boot.to_le_bytes()];
     fields.put("redis_version", COMPATIBLE_VERSION);
     fields.put("dictum_version", env!("CARGO_PKG_VERSION"));
     fields.put("redis_git_sha1", "00000000");
@@ -159,8 +159,11 @@ fn memory(context: &Context<'_>, fields: &mut Fields) {
         size_of::<Session>() + session.out.capacity() + session.backlog.capacity() + session.read_bytes.capacity()
     };
     let of_clients: usize = sessions(context).map(buffers).sum();
-    let (dataset, log) = (node.partition.tree.bytes(), node.partition.replica.log().bytes());
-    let used = dataset + log + of_clients as u64 + node.router.bytes as u64;
+    let partitions = || node.groups.iter().map(|group| &group.partition);
+    let dataset: u64 = partitions().map(|partition| partition.tree.bytes()).sum();
+    let log: u64 = partitions().map(|partition| partition.replica.log().bytes()).sum();
+    let waiting: usize = node.groups.iter().map(|group| group.router.bytes).sum();
+    let used = dataset + log + of_clients as u64 + waiting as u64;
     fields.put("used_memory", used);
     fields.put("used_memory_human", human(used));
     fields.put("used_memory_overhead", used - dataset);
@@ -172,7 +175,7 @@ fn memory(context: &Context<'_>, fields: &mut Fields) {
     fields.put("mem_clients_normal", of_clients);
     fields.put("mem_clients_slaves", 0);
     fields.put("mem_replication_backlog", log);
-    fields.put("mem_aof_buffer", node.router.bytes);
+    fields.put("mem_aof_buffer", waiting);
     fields.put("lazyfree_pending_objects", 0);
 }
 
@@ -201,7 +204,7 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("instantaneous_ops_per_sec", stats.commands_per_second());
     fields.put("total_net_input_bytes", stats.bytes_in);
     fields.put("total_net_output_bytes", stats.bytes_out);
-    fields.put("expired_keys", node.partition.tree.expired_count());
+    fields.put("expired_keys", node.groups.iter().map(|group| group.partition.tree.expired_count()).sum::<u64>());
     fields.put("evicted_keys", 0);
     fields.put("evicted_clients", 0);
     fields.put("keyspace_hits", stats.keyspace_hits);
@@ -223,7 +226,8 @@ fn replication_id(node: &Node) -> String {
 
 fn replication(context: &Context<'_>, fields: &mut Fields) {
     let node = &*context.node;
-    let log = node.partition.replica.log();
+    let replica = &node.default_group().partition.replica;
+    let log = replica.log();
     let replicas = replicas(node);
     // Any node takes writes: to its clients each one is the master.
     fields.put("role", "master");
@@ -236,7 +240,7 @@ fn replication(context: &Context<'_>, fields: &mut Fields) {
     fields.put("master_failover_state", "no-failover");
     fields.put("master_replid", replication_id(node));
     fields.put("master_replid2", "0".repeat(40));
-    fields.put("master_repl_offset", node.partition.replica.decided().0);
+    fields.put("master_repl_offset", replica.decided().0);
     fields.put("second_repl_offset", -1);
     fields.put("repl_backlog_active", 1);
     fields.put("repl_backlog_size", log.bytes());
@@ -245,7 +249,7 @@ fn replication(context: &Context<'_>, fields: &mut Fields) {
 }
 
 fn keyspace(context: &Context<'_>, fields: &mut Fields) {
-    let tree = &context.node.partition.tree;
+    let tree = &context.node.default_group().partition.tree;
     if !tree.is_empty() {
         fields.put("db0", format_args!("keys={},expires={},avg_ttl=0", tree.len(), tree.volatile_len()));
     }
@@ -253,7 +257,8 @@ fn keyspace(context: &Context<'_>, fields: &mut Fields) {
 
 fn dictum(context: &Context<'_>, fields: &mut Fields) {
     let node = &*context.node;
-    let replica = &node.partition.replica;
+    let crate::group::Group { partition, router, .. } = node.default_group();
+    let replica = &partition.replica;
     let leader = replica.leader();
     let time = node.now.time;
     let up = node.detectors.iter().filter(|detector| detector.is_up(time)).count() + 1;
@@ -265,15 +270,15 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_ballot", leader.map_or_else(String::new, |(_, ballot)| ballot.to_string()));
     fields.put("dictum_decided", replica.decided().0);
     fields.put("dictum_persisted", replica.persisted().0);
-    fields.put("dictum_applied", node.partition.applied.0);
+    fields.put("dictum_applied", partition.applied.0);
     fields.put("dictum_lag", status::lag(node));
     fields.put("dictum_disk", if node.disk_full { "full" } else { "ok" });
     fields.put("dictum_log_first", replica.log().first().0);
     fields.put("dictum_log_bytes", replica.log().bytes());
-    fields.put("dictum_log_bytes_since_snapshot", node.partition.bytes_since_snapshot);
-    fields.put("dictum_writes_waiting", node.router.writes.iter().filter(|write| !write.done).count());
+    fields.put("dictum_log_bytes_since_snapshot", partition.bytes_since_snapshot);
+    fields.put("dictum_writes_waiting", router.writes.iter().filter(|write| !write.done).count());
     fields.put("dictum_reads_waiting", sessions(context).map(|session| session.reads.len()).sum::<usize>());
     fields.put("dictum_reads", node.stats.reads);
-    fields.put("dictum_commands_applied", node.partition.commands_applied);
+    fields.put("dictum_commands_applied", partition.commands_applied);
     fields.put("dictum_peer_messages_received", node.stats.peer_messages_in);
 }

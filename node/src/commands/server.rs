@@ -5,6 +5,7 @@ use data::{Failure, Reply};
 
 use super::{ADMIN, ALWAYS, Context, Entry, Local, Run, answers, container, helps, spec, special};
 use crate::door::Level;
+use crate::group::DEFAULT_PARTITION;
 use crate::node::{Node, news_of};
 use crate::session::Session;
 
@@ -132,7 +133,7 @@ pub(super) fn replicas(node: &Node) -> Vec<Replica> {
         let address = ping.map(|ping| ping.resp_address.as_str()).filter(|address| !address.is_empty());
         let address = address.or(member.map(|member| member.peer_address.as_str())).unwrap_or_default();
         let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));
-        let news = ping.and_then(|ping| news_of(ping, node.partition.id));
+        let news = ping.and_then(|ping| news_of(ping, DEFAULT_PARTITION));
         Replica {
             host: host.to_owned(),
             port: port.to_owned(),
@@ -151,7 +152,7 @@ fn role(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     };
     Ok(Reply::Array(vec![
         Reply::bulk("master"),
-        Reply::Integer(context.node.partition.replica.decided().0 as i64),
+        Reply::Integer(context.node.default_group().partition.replica.decided().0 as i64),
         Reply::Array(replicas(context.node).into_iter().map(one).collect()),
     ]))
 }
@@ -175,13 +176,17 @@ fn background_save(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, 
     if running && !scheduled {
         return Err(Failure::Text("ERR Background save already in progress"));
     }
-    context.node.partition.snapshot_wanted = true;
+    for group in &mut context.node.groups {
+        group.partition.snapshot_wanted = true;
+    }
     Ok(Reply::Simple(if running { "Background saving scheduled" } else { "Background saving started" }))
 }
 
 fn background_rewrite(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let running = context.node.stats.snapshot_running;
-    context.node.partition.snapshot_wanted = true;
+    for group in &mut context.node.groups {
+        group.partition.snapshot_wanted = true;
+    }
     Ok(Reply::Simple(if running {
         "Background append only file rewriting scheduled"
     } else {

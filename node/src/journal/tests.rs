@@ -1,9 +1,10 @@
 //! What a replayed journal must and must not say.
 
 use super::*;
+use base::NodeId;
 use paxos::Entry;
 
-const PARTITION: PartitionId = crate::node::DEFAULT_PARTITION;
+const PARTITION: PartitionId = crate::group::DEFAULT_PARTITION;
 
 fn ballot(round: u64) -> Ballot {
     Ballot { round, node: NodeId(0) }
@@ -37,9 +38,13 @@ fn journal(first: u64, records: &[Record], decided: u64) -> storage::Recovered {
     }
 }
 
+fn one(rebuilt: Result<BTreeMap<PartitionId, Rebuilt>, String>) -> Restored {
+    rebuilt.unwrap().remove(&PARTITION).unwrap().restored
+}
+
 fn rebuilt(records: &[Record], snapshot: Option<(u64, u64)>) -> Restored {
     let snapshot = snapshot.map(|(position, round)| (Position(position), ballot(round)));
-    rebuild(PARTITION, &journal(5, records, 0), snapshot, 1, false).unwrap().restored
+    one(rebuild(&[PARTITION], &journal(5, records, 0), |_| snapshot, 1, false))
 }
 
 /// The log as (base, its round) and the rounds of its entries.
@@ -95,7 +100,7 @@ fn entries_that_a_snapshot_proves_wrong_go() {
 fn what_a_reset_kept_and_is_lost_is_in_doubt() {
     let rebuild = |records: &[Record], hole: storage::Damage| {
         let recovered = storage::Recovered { damage: vec![hole], ..journal(5, records, 0) };
-        rebuild(PARTITION, &recovered, Some((Position(88), ballot(2))), 1, false).unwrap().restored
+        one(rebuild(&[PARTITION], &recovered, |_| Some((Position(88), ballot(2))), 1, false))
     };
     let restored = rebuild(&[reset(88, 2, 90)], storage::Damage { after: 3, before: 5 });
     assert!(restored.unprovable);

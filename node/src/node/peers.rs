@@ -5,18 +5,21 @@ use bytes::Bytes;
 use paxos::Input as Step;
 use wire::FrameWriter;
 
-use super::{Node, Query, Saving, news_of, role_number};
+use super::{Node, news_of, place_of, role_number};
 use crate::door::Level;
 use crate::entry::{Life, Origin};
+use crate::group::{Group, Query, Saving};
 use crate::peer::{Forwarded, PartitionNews, PeerMessage, Ping};
 use crate::transfer::Received;
 
 impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId) {
         // Whatever was on its way is lost; what matters is sent again.
-        if self.partition.replica.leader().is_some_and(|(leader, _)| leader == peer) {
-            self.router.send_again();
-            self.router.ask_again(|_, _| true);
+        for group in &mut self.groups {
+            if group.partition.replica.leader().is_some_and(|(leader, _)| leader == peer) {
+                group.router.send_again();
+                group.router.ask_again(|_, _| true);
+            }
         }
         let ping = PeerMessage::Ping(self.ping());
         self.send(peer, &ping);
@@ -26,28 +29,37 @@ impl Node {
         if let Some(detector) = self.detectors.iter_mut().find(|detector| detector.peer == peer) {
             detector.on_cut();
         }
-        self.transfers.forget(peer);
+        for group in &mut self.groups {
+            group.transfers.forget(peer);
+        }
         if let Some(out) = self.peers_out.get_mut(usize::from(peer.0)) {
             out.clear();
         }
-        self.tell_replica();
+        self.tell_replicas();
     }
 
-    /// Tells the replica what has changed in what the detectors think.
-    pub(crate) fn tell_replica(&mut self) {
+    fn tell_replicas(&mut self) {
+        for g in 0..self.groups.len() {
+            self.tell_replica(g);
+        }
+    }
+
+    /// Tells a replica what has changed in what the detectors think.
+    pub(crate) fn tell_replica(&mut self, g: usize) {
         let time = self.now.time;
         for place in 0..self.detectors.len() {
             let detector = &self.detectors[place];
             let peer = detector.peer;
             let up = detector.is_up(time);
-            let leads =
-                self.news.get(&peer).and_then(|ping| news_of(ping, self.partition.id)).and_then(|news| news.leads);
-            if self.told[place] != (up, leads) {
-                if self.told[place].0 && !up {
+            let group = &mut self.groups[g];
+            let news = self.news.get(&peer).and_then(|ping| news_of(ping, group.id()));
+            let leads = news.and_then(|news| news.leads);
+            let told = std::mem::replace(&mut group.told[place], (up, leads));
+            if told != (up, leads) {
+                if told.0 && !up {
                     self.probe("node: peer suspected");
                 }
-                self.told[place] = (up, leads);
-                self.step_replica(Step::Peer { peer, up, leads });
+                self.step_replica(g, Step::Peer { peer, up, leads });
             }
         }
     }
@@ -56,7 +68,7 @@ impl Node {
         let Some(out) = self.peers_out.get_mut(usize::from(to.0)) else { return };
         if let Err(error) = FrameWriter::append(out, |payload| message.encode(payload)) {
             // Limits are such that nothing this node makes is too large for a frame.
-            self.wishes.fatal = Some(format!("a message to a peer cannot be sent: {error}"));
+            self.fatal = Some(format!("a message to a peer cannot be sent: {error}"));
         }
     }
 
@@ -69,33 +81,27 @@ impl Node {
                 return self.event(Level::Error, format!("{name} sent a message that makes no sense; it is ignored"));
             }
         };
+        let message = match message {
+            PeerMessage::Ping(ping) => return self.on_ping(from, ping),
+            other => other,
+        };
+        // Of a partition that this node does not have (yet, or any more): whatever matters is sent again.
+        let Some(g) = message.partition().and_then(|id| place_of(&self.groups, id)) else { return };
         match message {
-            PeerMessage::Ping(ping) => self.on_ping(from, ping),
-            PeerMessage::Paxos { partition, message } if partition == self.partition.id => {
-                self.step_replica(Step::Message { from, message });
+            PeerMessage::Ping(_) => {}
+            PeerMessage::Paxos { message, .. } => self.step_replica(g, Step::Message { from, message }),
+            PeerMessage::Forward { life, floor, writes, .. } => self.on_forward(g, from, life, floor, writes),
+            PeerMessage::ReadIndex { ticket, .. } => self.on_read_index(g, from, ticket),
+            PeerMessage::ReadIndexReply { ticket, position, clock, .. } => {
+                self.on_read_index_reply(g, ticket, position, clock);
             }
-            PeerMessage::Forward { partition, life, floor, writes } if partition == self.partition.id => {
-                self.on_forward(from, life, floor, writes);
-            }
-            PeerMessage::ReadIndex { partition, ticket } if partition == self.partition.id => {
-                self.on_read_index(from, ticket);
-            }
-            PeerMessage::ReadIndexReply { partition, ticket, position, clock, .. }
-                if partition == self.partition.id =>
-            {
-                self.on_read_index_reply(ticket, position, clock);
-            }
-            PeerMessage::SnapshotBlock { partition, .. } if partition == self.partition.id => {
-                self.on_snapshot_block(from, message);
-            }
-            PeerMessage::SnapshotWant { partition, position, index, done } if partition == self.partition.id => {
+            PeerMessage::SnapshotBlock { .. } => self.on_snapshot_block(g, from, message),
+            PeerMessage::SnapshotWant { partition, position, index, done } => {
                 let time = self.now.time;
-                if let Some(answer) = self.transfers.on_want(time, partition, from, position, index, done) {
+                if let Some(answer) = self.groups[g].transfers.on_want(time, partition, from, position, index, done) {
                     self.send(from, &answer);
                 }
             }
-            // Of a partition that this node does not have.
-            _ => {}
         }
     }
 
@@ -106,85 +112,76 @@ impl Node {
             detector.on_heard(time, hears_me);
         }
         self.news.insert(from, ping);
-        self.tell_replica();
+        self.tell_replicas();
     }
 
     /// What this node says of itself.
     pub(crate) fn ping(&self) -> Ping {
         let time = self.now.time;
         let hears = self.detectors.iter().filter(|detector| detector.hears(time));
-        let replica = &self.partition.replica;
         Ping {
             hears: hears.fold(1 << self.config.me.0, |bits, detector| bits | 1 << detector.peer.0),
             disk_full: self.disk_full,
+            boot: self.boot,
             resp_address: self.config.resp_address.clone(),
             http_address: self.config.http_address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            partitions: vec![PartitionNews {
-                partition: self.partition.id,
-                role: role_number(replica.role()),
-                promised: replica.promised(),
-                leads: replica.leads(),
-                decided: replica.decided(),
-                persisted: replica.persisted(),
-                applied: self.partition.applied,
-                copies: replica.copies(),
-                refuses: !replica.can_propose(),
-            }],
+            partitions: self.groups.iter().map(news_about).collect(),
         }
     }
 
     /// Writes of another node, for this one as the leader. Whatever is not taken now is sent again by its owner.
-    fn on_forward(&mut self, from: NodeId, life: Life, floor: u64, writes: Vec<Forwarded>) {
-        let Some(ballot) = self.partition.replica.leads() else { return };
-        if self.taken_under != Some(ballot) {
-            self.taken_under = Some(ballot);
-            self.taken.clear();
+    fn on_forward(&mut self, g: usize, from: NodeId, life: Life, floor: u64, writes: Vec<Forwarded>) {
+        let Group { partition, taken, taken_under, .. } = &mut self.groups[g];
+        let Some(ballot) = partition.replica.leads() else { return };
+        if *taken_under != Some(ballot) {
+            *taken_under = Some(ballot);
+            taken.clear();
         }
-        let applied = self.partition.origins.last(from, life);
-        let place = match self.taken.iter().position(|(node, _, _)| *node == from) {
+        let applied = partition.origins.last(from, life);
+        let place = match taken.iter().position(|(node, _, _)| *node == from) {
             Some(place) => place,
             None => {
-                self.taken.push((from, life, applied));
-                self.taken.len() - 1
+                taken.push((from, life, applied));
+                taken.len() - 1
             }
         };
-        if self.taken[place].1 < life {
-            self.taken[place] = (from, life, applied);
+        let taken = &mut taken[place];
+        if taken.1 < life {
+            *taken = (from, life, applied);
         }
-        if self.taken[place].1 != life || self.disk_full {
+        if taken.1 != life || self.disk_full {
             return;
         }
         let (time, clock) = (self.now.time, self.now.wall);
         for write in writes {
-            let taken = self.taken[place].2;
-            if write.sequence <= taken {
+            if write.sequence <= taken.2 {
                 continue;
             }
-            if write.sequence > taken.max(floor.saturating_sub(1)).saturating_add(1) {
-                self.probe("node: forwarded writes out of order");
-                return;
+            if write.sequence > taken.2.max(floor.saturating_sub(1)).saturating_add(1) {
+                return self.probe("node: forwarded writes out of order");
             }
             let origin = Origin { node: from, life, sequence: write.sequence, floor };
             let seed = self.rng.next_u64();
-            if !self.partition.propose(time, clock, seed, write.kind, origin, &write.body) {
+            if !partition.propose(time, clock, seed, write.kind, origin, &write.body) {
                 return;
             }
-            self.taken[place].2 = write.sequence;
+            taken.2 = write.sequence;
         }
     }
 
-    fn on_read_index(&mut self, peer: NodeId, ticket: u64) {
-        let replica = &mut self.partition.replica;
+    fn on_read_index(&mut self, g: usize, peer: NodeId, ticket: u64) {
+        let Group { partition, queries, .. } = &mut self.groups[g];
+        let replica = &mut partition.replica;
         let (Some(ballot), Some(opening), decided) = (replica.leads(), replica.opening(), replica.decided()) else {
             return;
         };
         let Some(round) = replica.request_confirmation() else { return };
-        self.queries.push_back(Query { ballot, round, peer, ticket, position: decided.max(opening) });
+        queries.push_back(Query { ballot, round, peer, ticket, position: decided.max(opening) });
     }
 
-    fn on_read_index_reply(&mut self, ticket: u64, position: Position, clock: WallTime) {
-        let router = &mut self.router;
+    fn on_read_index_reply(&mut self, g: usize, ticket: u64, position: Position, clock: WallTime) {
+        let router = &mut self.groups[g].router;
         let place = router.asked.iter().position(
             |(asked, _, _)| matches!(asked, crate::router::Asked::Ticket { ticket: wanted, .. } if *wanted == ticket),
         );
@@ -193,14 +190,19 @@ impl Node {
         }
     }
 
-    fn on_snapshot_block(&mut self, from: NodeId, message: PeerMessage) {
+    fn on_snapshot_block(&mut self, g: usize, from: NodeId, message: PeerMessage) {
         let time = self.now.time;
-        let (applied, busy) = (self.partition.applied, self.saving.is_some());
-        match self.transfers.on_block(time, from, applied, busy, message) {
+        let group = &mut self.groups[g];
+        let (applied, busy) = (group.partition.applied, group.saving.is_some());
+        match group.transfers.on_block(time, from, applied, busy, message) {
             Received::Answer(answer) => self.send(from, &answer),
             Received::Complete(state, answer) => {
                 self.probe("node: snapshot received");
-                self.saving = Some(Saving { position: state.position, install: Some(state) });
+                if self.groups[g].partition.durable {
+                    self.groups[g].saving = Some(Saving { position: state.position, install: Some(state) });
+                } else {
+                    self.install(g, *state);
+                }
                 self.send(from, &answer);
             }
             Received::Broken(text) => {
@@ -209,5 +211,21 @@ impl Node {
             }
             Received::Ignored => {}
         }
+    }
+}
+
+/// What this node says of one partition.
+fn news_about(group: &Group) -> PartitionNews {
+    let replica = &group.partition.replica;
+    PartitionNews {
+        partition: group.id(),
+        role: role_number(replica.role()),
+        promised: replica.promised(),
+        leads: replica.leads(),
+        decided: replica.decided(),
+        persisted: replica.persisted(),
+        applied: group.partition.applied,
+        copies: replica.copies(),
+        refuses: !replica.can_propose(),
     }
 }

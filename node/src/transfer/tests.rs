@@ -4,7 +4,7 @@ use super::*;
 use crate::origins::Origins;
 use data::Tree;
 
-const PARTITION: PartitionId = crate::node::DEFAULT_PARTITION;
+const PARTITION: PartitionId = crate::group::DEFAULT_PARTITION;
 const SENDERS: [NodeId; 2] = [NodeId(0), NodeId(1)];
 const RECEIVER: NodeId = NodeId(2);
 

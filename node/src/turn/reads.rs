@@ -4,8 +4,10 @@
 use base::{NodeId, Now, WallTime};
 use data::{Failure, Reply, View};
 
+use crate::council;
 use crate::door::{ConnectionId, Planted};
-use crate::node::Node;
+use crate::group::Group;
+use crate::node::{Node, place_of};
 use crate::peer::PeerMessage;
 use crate::router::{Asked, ReadBatch, ReadKind, Waiter};
 use crate::session::{Read, Session};
@@ -17,57 +19,60 @@ const PASSED: &str =
 
 impl Node {
     /// Serves reads that are confirmed and whose position is applied.
-    pub(super) fn settle_reads(&mut self) {
-        if let Some(confirmed) = self.wishes.confirmed.take() {
-            self.on_reads_confirmed(confirmed);
+    pub(super) fn settle_reads(&mut self, g: usize) {
+        if let Some(confirmed) = self.groups[g].wishes.confirmed.take() {
+            self.on_reads_confirmed(g, confirmed);
         }
         if self.config.planted == Some(Planted::ReadWithoutConfirmation) {
-            let (applied, clock) = (self.partition.applied, self.now.wall);
-            let leads = self.partition.replica.leads();
-            while let Some((Asked::Round { ballot, .. }, _, _)) = self.router.asked.front()
+            let Group { partition, router, .. } = &mut self.groups[g];
+            let (applied, clock) = (partition.applied, self.now.wall);
+            let leads = partition.replica.leads();
+            while let Some((Asked::Round { ballot, .. }, _, _)) = router.asked.front()
                 && Some(*ballot) == leads
             {
-                let Some((_, _, batch)) = self.router.asked.pop_front() else { break };
-                self.router.ready.push_back((applied, clock, batch));
+                let Some((_, _, batch)) = router.asked.pop_front() else { break };
+                router.ready.push_back((applied, clock, batch));
             }
         }
-        while self.router.ready.front().is_some_and(|(position, _, _)| *position <= self.partition.applied) {
-            let Some((_, clock, batch)) = self.router.ready.pop_front() else { break };
+        let (id, applied) = (self.groups[g].id(), self.groups[g].partition.applied);
+        while self.groups[g].router.ready.front().is_some_and(|(position, _, _)| *position <= applied) {
+            let Some((_, clock, batch)) = self.groups[g].router.ready.pop_front() else { break };
             for (connection, upto) in &batch.items {
-                if let Some(Some(session)) = self.sessions.get_mut(connection) {
+                if let Some(Some(session)) = self.sessions.get_mut(connection)
+                    && session.aim == id
+                {
                     session.confirmed = session.confirmed.max(upto + 1);
                     session.clock = session.clock.max(clock);
+                    self.run_reads(*connection);
                 }
-                self.run_reads(*connection);
             }
-            self.router.recycle(batch);
+            self.groups[g].router.recycle(batch);
         }
     }
 
-    fn on_reads_confirmed(&mut self, confirmed: u64) {
-        let leads = self.partition.replica.leads();
+    fn on_reads_confirmed(&mut self, g: usize, confirmed: u64) {
+        let leads = self.groups[g].partition.replica.leads();
         let clock = self.now.wall;
+        let router = &mut self.groups[g].router;
         let mut place = 0;
-        while place < self.router.asked.len() {
-            match self.router.asked[place].0 {
+        while place < router.asked.len() {
+            match router.asked[place].0 {
                 Asked::Round { ballot, round, position } if round <= confirmed && Some(ballot) == leads => {
-                    if let Some((_, _, batch)) = self.router.asked.remove(place) {
-                        self.router.ready.push_back((position, clock, batch));
+                    if let Some((_, _, batch)) = router.asked.remove(place) {
+                        router.ready.push_back((position, clock, batch));
                     }
                 }
                 _ => place += 1,
             }
         }
-        let Some(ballot) = leads else { return self.queries.clear() };
-        self.queries.retain(|query| query.ballot == ballot);
-        while let Some(query) = self.queries.front().copied() {
-            if query.round > confirmed {
-                break;
-            }
-            self.queries.pop_front();
-            let (partition, ticket, position) = (self.partition.id, query.ticket, query.position);
+        let Some(ballot) = leads else { return self.groups[g].queries.clear() };
+        self.groups[g].queries.retain(|query| query.ballot == ballot);
+        while let Some(query) = self.groups[g].queries.front().copied().filter(|query| query.round <= confirmed) {
+            let group = &mut self.groups[g];
+            group.queries.pop_front();
+            let (partition, ticket, position) = (group.id(), query.ticket, query.position);
             // The asking node may not have heard yet that this much is decided.
-            let decided = paxos::Message::Decided { ballot, decided: self.partition.replica.decided() };
+            let decided = paxos::Message::Decided { ballot, decided: group.partition.replica.decided() };
             self.send(query.peer, &PeerMessage::Paxos { partition, message: decided });
             self.send(query.peer, &PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot });
         }
@@ -76,31 +81,32 @@ impl Node {
     /// Serves a connection's confirmed reads, in order, until one that must wait for a write of this node.
     pub(crate) fn run_reads(&mut self, connection: ConnectionId) {
         loop {
-            let floor = self.router.floor();
             let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
             let Some(read) = session.reads.front().copied() else { return };
+            let Some(g) = place_of(&self.groups, session.aim) else { return };
+            let floor = self.groups[g].router.floor();
             if read.slot >= session.confirmed || session.has_said_enough() {
                 return;
             }
             let clock = session.clock;
-            let waits_for = if read.after >= floor && self.router.get_mut(read.after).is_some() {
+            let waits_for = if read.after >= floor && self.groups[g].router.get_mut(read.after).is_some() {
                 Some(read.after)
             } else {
-                self.run_read(connection, &read, clock)
+                self.run_read(g, connection, &read, clock)
             };
             if let Some(after) = waits_for {
-                return self.park(connection, after);
+                return self.park(g, connection, after);
             }
         }
     }
 
     /// Serves a connection's reads in slots before `slot`, whether confirmed or not: see the head of [`crate::router`].
-    pub(super) fn run_reads_before(&mut self, connection: ConnectionId, slot: u64) {
+    pub(super) fn run_reads_before(&mut self, g: usize, connection: ConnectionId, slot: u64) {
         loop {
             let session = self.sessions.get(&connection).and_then(Option::as_ref);
             let Some(read) = session.and_then(|session| session.reads.front().copied()) else { return };
             // The state's own time: a key that no entry has expired is there for everybody.
-            if read.slot >= slot || self.run_read(connection, &read, WallTime(0)).is_some() {
+            if read.slot >= slot || self.run_read(g, connection, &read, WallTime(0)).is_some() {
                 return;
             }
         }
@@ -108,10 +114,12 @@ impl Node {
 
     /// Refuses the reads that stand before writes which an installed snapshot has completed (those from `from` on): the state
     /// that they should have seen was never here.
-    pub(super) fn refuse_reads_passed(&mut self, from: usize) {
-        let passed: Vec<u64> = self.wishes.completed[from..].iter().map(|done| done.sequence).collect();
+    pub(super) fn refuse_reads_passed(&mut self, g: usize, from: usize) {
+        let passed: Vec<u64> = self.groups[g].wishes.completed[from..].iter().map(|done| done.sequence).collect();
         for sequence in passed {
-            let Some(write) = self.router.get_mut(sequence).filter(|write| write.reads_before) else { continue };
+            let Some(write) = self.groups[g].router.get_mut(sequence).filter(|write| write.reads_before) else {
+                continue;
+            };
             let Waiter::Client { connection, slot } = write.waiter else { continue };
             loop {
                 let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
@@ -124,20 +132,20 @@ impl Node {
     }
 
     /// The connection's next read waits for write `after`.
-    fn park(&mut self, connection: ConnectionId, after: u64) {
+    fn park(&mut self, g: usize, connection: ConnectionId, after: u64) {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
         if let Some(read) = session.reads.front_mut() {
             read.after = after;
         }
         if !session.parked {
             session.parked = true;
-            self.router.parked.push(connection);
+            self.groups[g].router.parked.push(connection);
         }
     }
 
     /// Looks again at connections whose reads wait for writes.
-    pub(super) fn run_parked(&mut self) {
-        for connection in std::mem::take(&mut self.router.parked) {
+    pub(super) fn run_parked(&mut self, g: usize) {
+        for connection in std::mem::take(&mut self.groups[g].router.parked) {
             if let Some(Some(session)) = self.sessions.get_mut(&connection) {
                 session.parked = false;
             }
@@ -146,11 +154,11 @@ impl Node {
     }
 
     /// Serves the first read of a connection. If it has to wait for a write of this node first, returns that one's number.
-    fn run_read(&mut self, connection: ConnectionId, read: &Read, clock: WallTime) -> Option<u64> {
+    fn run_read(&mut self, g: usize, connection: ConnectionId, read: &Read, clock: WallTime) -> Option<u64> {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return None };
         let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
         let clock = if own_clock { self.now.wall } else { clock };
-        let view = View::new(&self.partition.tree, clock, self.rng.next_u64());
+        let view = View::new(&self.groups[g].partition.tree, clock, self.rng.next_u64());
         let bytes = &session.read_bytes[read.start..read.end];
         let mut revisions = Vec::new();
         let answer = match read.kind {
@@ -163,6 +171,11 @@ impl Node {
                 Some(reply) => Reply::Array(vec![Reply::bulk(&b"applied"[..]), reply.clone()]),
                 None => Reply::Nil,
             }),
+            ReadKind::Buckets => Ok(council::answer(&self.groups[g].partition.tree, bytes)),
+            ReadKind::Select => {
+                let selected = self.buckets.find(bytes).map(|bucket| bucket.id);
+                Ok(selected.and_then(|id| session.select(id)).map_or_else(Reply::Error, |()| Reply::Ok))
+            }
             ReadKind::Revisions => Words::decode(bytes).map(|keys| {
                 for key in keys.as_slice() {
                     revisions.push((key.to_vec(), data::watch_revision(&view, key)));
@@ -173,7 +186,7 @@ impl Node {
         if view.met_expired() && !own_clock {
             // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
             self.probe("node: read met an expired key");
-            return Some(self.propose_expiry(clock));
+            return Some(self.propose_expiry(g, clock));
         }
         self.stats.reads += 1;
         if matches!(read.kind, ReadKind::Command | ReadKind::Transaction) {
@@ -190,37 +203,44 @@ impl Node {
     }
 
     /// The gathered batch, with what each of its connections has to be read by now.
-    fn take_gathered(&mut self) -> ReadBatch {
-        let mut batch = self.router.take_gathered();
+    fn take_gathered(&mut self, g: usize) -> ReadBatch {
+        let mut batch = self.groups[g].router.take_gathered();
+        let id = self.groups[g].id();
         batch.items.retain_mut(|(connection, upto)| {
             let Some(Some(session)) = self.sessions.get_mut(connection) else { return false };
+            if session.aim != id {
+                return false;
+            }
             session.gathered = false;
             session.reads.back().map(|read| *upto = read.slot).is_some()
         });
         batch
     }
 
-    pub(super) fn ask_own(&mut self, ballot: base::Ballot) {
-        if self.router.gathering.items.is_empty() {
+    pub(super) fn ask_own(&mut self, g: usize, ballot: base::Ballot) {
+        let group = &mut self.groups[g];
+        if group.router.gathering.items.is_empty() {
             return;
         }
-        let replica = &mut self.partition.replica;
+        let replica = &mut group.partition.replica;
         let (Some(opening), decided) = (replica.opening(), replica.decided()) else { return };
         let Some(round) = replica.request_confirmation() else { return };
-        let batch = self.take_gathered();
+        let batch = self.take_gathered(g);
         let position = decided.max(opening);
-        self.router.asked.push_back((Asked::Round { ballot, round, position }, self.now.time, batch));
+        self.groups[g].router.asked.push_back((Asked::Round { ballot, round, position }, self.now.time, batch));
     }
 
-    pub(super) fn ask_leader(&mut self, leader: NodeId, ballot: base::Ballot) {
+    pub(super) fn ask_leader(&mut self, g: usize, leader: NodeId, ballot: base::Ballot) {
         // One question at a time: while it is under way the next batch gathers.
-        if self.router.gathering.items.is_empty() || !self.router.asked.is_empty() {
+        let router = &mut self.groups[g].router;
+        if router.gathering.items.is_empty() || !router.asked.is_empty() {
             return;
         }
-        let ticket = self.router.ticket();
-        let batch = self.take_gathered();
-        self.router.asked.push_back((Asked::Ticket { ballot, ticket }, self.now.time, batch));
-        let partition = self.partition.id;
+        let ticket = router.ticket();
+        let batch = self.take_gathered(g);
+        let group = &mut self.groups[g];
+        group.router.asked.push_back((Asked::Ticket { ballot, ticket }, self.now.time, batch));
+        let partition = group.id();
         self.send(leader, &PeerMessage::ReadIndex { partition, ticket });
     }
 }

@@ -13,18 +13,28 @@ impl Node {
     pub(crate) fn stop(&mut self) {
         if self.stopping.is_none() {
             self.stopping = Some(Stopping::HandingOver { until: self.now.time + STOP_STEP_MAX });
-            self.step_replica(Step::HandOver);
+            self.hand_over();
+        }
+    }
+
+    /// Every group that this node leads is to be led by another.
+    fn hand_over(&mut self) {
+        for g in 0..self.groups.len() {
+            let replica = &self.groups[g].partition.replica;
+            if replica.leads().is_some() && !replica.handing_over() {
+                self.step_replica(g, Step::HandOver);
+            }
         }
     }
 
     pub(super) fn consider_stop(&mut self) {
         let time = self.now.time;
-        let leads = self.partition.replica.leads().is_some();
+        let leads = self.groups.iter().any(|group| group.partition.replica.leads().is_some());
         let alone = !self.detectors.iter().any(|detector| detector.is_up(time));
         match self.stopping {
             Some(Stopping::HandingOver { until }) => {
-                if leads && !alone && !self.partition.replica.handing_over() {
-                    self.step_replica(Step::HandOver);
+                if leads && !alone {
+                    self.hand_over();
                 }
                 if !leads || alone || time >= until {
                     self.stopping = Some(Stopping::Draining { until: time + STOP_STEP_MAX });

@@ -2,7 +2,7 @@
 //! the removals of keys whose time is up.
 
 use base::limits::{ACCEPT_BYTES_TARGET, EXPIRE_BATCH_MAX};
-use base::{NodeId, Position, Time, WallTime};
+use base::{NodeId, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
 use data::Reply;
 use paxos::RoleName;
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use crate::door::ConnectionId;
 use crate::entry::{Kind, Origin};
-use crate::node::{Node, news_of};
+use crate::group::Group;
+use crate::node::{Node, news_of, place_of};
 use crate::peer::{Forwarded, PeerMessage};
 use crate::router::{Finished, Waiter};
 use crate::session::Block;
@@ -21,14 +22,15 @@ const EXPIRY_EVERY: Duration = Duration::from_millis(100);
 
 impl Node {
     /// Answers this node's writes that have been applied.
-    pub(super) fn settle_writes(&mut self) {
-        if self.wishes.completed.is_empty() {
+    pub(super) fn settle_writes(&mut self, g: usize) {
+        let group = &mut self.groups[g];
+        if group.wishes.completed.is_empty() {
             return;
         }
-        self.router.progress_at = self.now.time;
-        let mut completed = std::mem::take(&mut self.wishes.completed);
+        group.router.progress_at = self.now.time;
+        let mut completed = std::mem::take(&mut group.wishes.completed);
         for done in completed.drain(..) {
-            let Some(finished) = self.router.finish(done.sequence) else { continue };
+            let Some(finished) = self.groups[g].router.finish(done.sequence) else { continue };
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
                 if let Some(Some(session)) = self.sessions.get_mut(&connection) {
@@ -37,10 +39,10 @@ impl Node {
                 self.deliver(connection, slot, &done.reply);
             }
         }
-        if self.wishes.completed.is_empty() {
-            self.wishes.completed = completed;
+        if self.groups[g].wishes.completed.is_empty() {
+            self.groups[g].wishes.completed = completed;
         }
-        self.run_parked();
+        self.run_parked(g);
     }
 
     /// Tells the log of slow commands of a write that is being answered.
@@ -57,44 +59,47 @@ impl Node {
     /// Writes are numbered within a life, and later lives must compare greater. A node that finds out that its folder was
     /// lost gets an incarnation above all earlier ones while it recovers; until then it sends no writes. Nor before the record of
     /// its start is on disk: the number that this gives to its life would be that of the next one as well.
-    pub(super) fn settle_life(&mut self) {
-        let recovering = self.partition.replica.role() == RoleName::Recovering;
-        if self.life_is_settled || recovering || !self.start_is_on_disk {
+    pub(super) fn settle_life(&mut self, g: usize) {
+        let group = &mut self.groups[g];
+        let recovering = group.partition.replica.role() == RoleName::Recovering;
+        if group.life_is_settled || recovering || !self.start_is_on_disk {
             return;
         }
-        self.life_is_settled = true;
-        let incarnation = self.partition.replica.hard_state().incarnation;
-        self.router.life.incarnation = incarnation;
-        self.partition.life.incarnation = incarnation;
+        group.life_is_settled = true;
+        let incarnation = group.partition.replica.hard_state().incarnation;
+        group.router.life.incarnation = incarnation;
+        group.partition.life.incarnation = incarnation;
     }
 
-    pub(super) fn propose_own(&mut self) {
-        if !self.router.has_unsent() || self.disk_full || !self.life_is_settled {
+    pub(super) fn propose_own(&mut self, g: usize) {
+        let Group { partition, router, life_is_settled, .. } = &mut self.groups[g];
+        if !router.has_unsent() || self.disk_full || !*life_is_settled {
             return;
         }
-        let (me, life, floor) = (self.config.me, self.router.life, self.router.floor());
+        let (me, life, floor) = (self.config.me, router.life, router.floor());
         let (time, clock) = (self.now.time, self.now.wall);
         let mut next = None;
-        for write in self.router.unsent() {
+        for write in router.unsent() {
             if !write.done {
                 let origin = Origin { node: me, life, sequence: write.sequence, floor };
                 let seed = self.rng.next_u64();
-                if !self.partition.propose(time, clock, seed, write.kind, origin, &write.body) {
+                if !partition.propose(time, clock, seed, write.kind, origin, &write.body) {
                     break;
                 }
                 write.sent = true;
             }
             next = Some(write.sequence + 1);
         }
-        self.router.send_from = next.unwrap_or(self.router.send_from);
+        router.send_from = next.unwrap_or(router.send_from);
     }
 
-    pub(super) fn forward(&mut self, leader: NodeId) {
-        while self.router.has_unsent() && self.life_is_settled {
-            let (life, floor) = (self.router.life, self.router.floor());
+    pub(super) fn forward(&mut self, g: usize, leader: NodeId) {
+        while self.groups[g].router.has_unsent() && self.groups[g].life_is_settled {
+            let group = &mut self.groups[g];
+            let (life, floor) = (group.router.life, group.router.floor());
             let mut writes = Vec::new();
             let (mut bytes, mut next) = (0, None);
-            for write in self.router.unsent() {
+            for write in group.router.unsent() {
                 if bytes >= ACCEPT_BYTES_TARGET {
                     break;
                 }
@@ -106,35 +111,37 @@ impl Node {
                 }
             }
             let Some(next) = next else { return };
-            self.router.send_from = next;
-            let partition = self.partition.id;
+            group.router.send_from = next;
+            let partition = group.id();
             self.send(leader, &PeerMessage::Forward { partition, life, floor, writes });
         }
     }
 
     /// The leader proposes the removal of keys whose time is up by its clock.
-    pub(super) fn expire(&mut self) {
+    pub(super) fn expire(&mut self, g: usize) {
         let (time, clock) = (self.now.time, self.now.wall);
-        if time < self.next_expiry || self.partition.replica.leads().is_none() || self.disk_full {
+        let group = &mut self.groups[g];
+        if time < group.next_expiry || group.partition.replica.leads().is_none() || self.disk_full {
             return;
         }
-        self.next_expiry = time + EXPIRY_EVERY;
-        if self.partition.tree.next_deadline().is_some_and(|deadline| deadline <= clock) {
+        group.next_expiry = time + EXPIRY_EVERY;
+        if group.partition.tree.next_deadline().is_some_and(|deadline| deadline <= clock) {
             self.probe("node: key expired by the clock");
-            self.propose_expiry(clock);
+            self.propose_expiry(g, clock);
         }
     }
 
     /// Asks for an expiry entry of at least this time, unless one is under way. Returns its number.
-    pub(super) fn propose_expiry(&mut self, clock: WallTime) -> u64 {
+    pub(super) fn propose_expiry(&mut self, g: usize, clock: WallTime) -> u64 {
         const _: () = assert!(EXPIRE_BATCH_MAX > 0);
-        if let Some(number) = self.router.expiring {
+        let router = &mut self.groups[g].router;
+        if let Some(number) = router.expiring {
             return number;
         }
         let body = Bytes::copy_from_slice(&clock.0.to_le_bytes());
         let deadline = self.now.time + self.config.request_timeout;
-        let number = self.router.write(Kind::Expire, body, Waiter::Nobody, self.now.time, deadline);
-        self.router.expiring = Some(number);
+        let number = router.write(Kind::Expire, body, Waiter::Nobody, self.now.time, deadline);
+        router.expiring = Some(number);
         number
     }
 
@@ -150,8 +157,8 @@ impl Node {
                 session.block = Some(Block::Copies { slot, wanted, timeout, until });
             }
             let over = until.is_some_and(|until| until <= time);
-            let position = session.last_position;
-            let copies = self.replicas_with(position);
+            let (aim, position) = (session.aim, session.last_position);
+            let copies = self.replicas_with(aim, position);
             if until.is_some() && (copies >= wanted || over) {
                 self.deliver(connection, slot, &Reply::Integer(copies));
             } else {
@@ -161,12 +168,14 @@ impl Node {
     }
 
     /// How many replicas beside the leader are known to have the log up to `position` on their disks.
-    pub(crate) fn replicas_with(&self, position: Position) -> i64 {
-        let replica = &self.partition.replica;
+    pub(crate) fn replicas_with(&self, partition: PartitionId, position: Position) -> i64 {
+        let Some(g) = place_of(&self.groups, partition) else { return 0 };
+        let group = &self.groups[g];
+        let replica = &group.partition.replica;
         let copies = match replica.leader() {
             Some((leader, _)) if leader == self.config.me => replica.copies(),
             Some((leader, _)) => {
-                let news = self.news.get(&leader).and_then(|ping| news_of(ping, self.partition.id));
+                let news = self.news.get(&leader).and_then(|ping| news_of(ping, group.id()));
                 news.map(|news| news.copies.clone()).unwrap_or_default()
             }
             None => Vec::new(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{NodeId, Now, Position, Time, WallTime};
+use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
 use node::{Config, ConnectionId, Input, Member, Node, Outbox, Recovered};
 
@@ -39,7 +39,7 @@ fn blank(incarnation: u64) -> Recovered {
         floor: 1,
         fresh: true,
     };
-    Recovered { incarnation, journal, snapshot: None, snapshot_damaged: false, store: None }
+    Recovered { incarnation, journal, snapshots: Vec::new(), snapshot_damaged: false, store: None }
 }
 
 /// All nodes, and what was said to the client of each.
@@ -55,7 +55,7 @@ pub struct Cluster {
     /// Connections that a node has closed.
     pub closed: Vec<(u16, ConnectionId)>,
     /// Snapshots that a node wants on disk.
-    snapshots: Vec<(u16, Position)>,
+    snapshots: Vec<(u16, PartitionId, Position)>,
     pub mail: Vec<(NodeId, NodeId, Bytes)>,
     persisted: BTreeMap<u16, u64>,
 }
@@ -120,7 +120,7 @@ impl Cluster {
             self.closed.push((me, connection));
             self.give(me, Input::Closed { connection });
         }
-        self.snapshots.extend(out.save_snapshot.map(|job| (me, job.position)));
+        self.snapshots.extend(out.save_snapshot.map(|job| (me, job.partition, job.position)));
         if let Some(last) = out.journal.last() {
             self.persisted.insert(me, last.number);
         }
@@ -141,8 +141,8 @@ impl Cluster {
             for (me, number) in std::mem::take(&mut self.persisted) {
                 self.give(me, Input::Persisted { number });
             }
-            for (me, position) in std::mem::take(&mut self.snapshots) {
-                self.give(me, Input::SnapshotSaved { position });
+            for (me, partition, position) in std::mem::take(&mut self.snapshots) {
+                self.give(me, Input::SnapshotSaved { partition, position });
             }
             for (from, to, bytes) in std::mem::take(&mut self.mail) {
                 self.give(to.0, Input::PeerMessage { peer: from, bytes });

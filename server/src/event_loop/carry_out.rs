@@ -126,13 +126,13 @@ impl EventLoop {
     }
 
     fn save_snapshot(&mut self, job: SnapshotJob) {
-        let position = job.position;
+        let (partition, position) = (job.partition, job.position);
         let (disk, store, messenger) = (self.disk.clone(), self.store.clone(), self.messenger.clone());
         let started = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
-            messenger.tell(Control::Snapshot(position, snapshots::save(&disk, store.as_ref(), job)));
+            messenger.tell(Control::Snapshot(partition, position, snapshots::save(&disk, store.as_ref(), job)));
         });
         if let Err(error) = started {
-            self.messenger.tell(Control::Snapshot(position, Err(error)));
+            self.messenger.tell(Control::Snapshot(partition, position, Err(error)));
         }
     }
 }

@@ -84,12 +84,12 @@ impl EventLoop {
                 }
                 self.node.step(now, Input::DiskFull(full), &mut self.outbox);
             }
-            Control::Snapshot(position, Ok(())) => {
-                self.node.step(now, Input::SnapshotSaved { position }, &mut self.outbox);
+            Control::Snapshot(partition, position, Ok(())) => {
+                self.node.step(now, Input::SnapshotSaved { partition, position }, &mut self.outbox);
             }
-            Control::Snapshot(position, Err(error)) => {
+            Control::Snapshot(partition, position, Err(error)) => {
                 log::warning(&format!("the snapshot at {position} could not be written: {error}"));
-                let failed = Input::SnapshotFailed { position, reason: error.to_string() };
+                let failed = Input::SnapshotFailed { partition, position, reason: error.to_string() };
                 self.node.step(now, failed, &mut self.outbox);
             }
             Control::Resolved(peer, address) => {

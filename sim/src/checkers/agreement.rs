@@ -1,7 +1,9 @@
 //! Property: no two replicas decide different entries at one position, and a decided entry never changes, whoever
 //! restarts.
 
-use base::{NodeId, Position};
+use std::collections::BTreeMap;
+
+use base::{NodeId, PartitionId, Position};
 
 use super::first_seen::FirstSeen;
 
@@ -11,18 +13,18 @@ pub struct Agreement(FirstSeen);
 
 impl Agreement {
     /// A node knows the entry with this digest to be decided at `position`.
-    pub fn observe(&mut self, node: NodeId, position: Position, digest: u64) {
-        self.0.observe(node, position, digest, |first, by| {
+    pub fn observe(&mut self, node: NodeId, partition: PartitionId, position: Position, digest: u64) {
+        self.0.observe(node, (partition, position), digest, |first, by| {
             format!(
-                "position {position}: node {node} holds another decided entry ({digest:016x}) than node {by} did \
+                "position {position} of {partition}: node {node} holds another decided entry ({digest:016x}) than node {by} did \
                  ({first:016x})"
             )
         });
     }
 
-    /// The highest position that any node has known to be decided.
+    /// The highest position of each partition that any node has known to be decided.
     #[must_use]
-    pub fn highest(&self) -> Position {
+    pub fn highest(&self) -> BTreeMap<PartitionId, Position> {
         self.0.highest()
     }
 
@@ -37,15 +39,17 @@ impl Agreement {
 mod tests {
     use super::*;
 
+    const P: PartitionId = PartitionId { bucket: base::BucketId(0), index: 0 };
+
     #[test]
     fn a_changed_entry_is_seen() {
         let mut agreement = Agreement::default();
-        agreement.observe(NodeId(0), Position(1), 7);
-        agreement.observe(NodeId(1), Position(1), 7);
-        agreement.observe(NodeId(0), Position(2), 8);
+        agreement.observe(NodeId(0), P, Position(1), 7);
+        agreement.observe(NodeId(1), P, Position(1), 7);
+        agreement.observe(NodeId(0), P, Position(2), 8);
         assert!(agreement.violations().is_empty());
-        agreement.observe(NodeId(0), Position(2), 9);
+        agreement.observe(NodeId(0), P, Position(2), 9);
         assert_eq!(agreement.violations().len(), 1);
-        assert_eq!(agreement.highest(), Position(2));
+        assert_eq!(agreement.highest().get(&P), Some(&Position(2)));
     }
 }

@@ -1,15 +1,15 @@
 //! Property: once faults stop, the cluster heals by itself in bounded time: every request succeeds, and all replicas
 //! have applied the same entries and have the same state.
 
-use base::{NodeId, Position};
+use base::{NodeId, PartitionId, Position};
 
 /// What one node looks like at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ending {
     /// Which node.
     pub node: NodeId,
-    /// How far it has applied the log and the digest of its state then; `None` if it is not running.
-    pub state: Option<(Position, u64)>,
+    /// How far it has applied each log and the digest of its state then; `None` if it is not running.
+    pub state: Option<Vec<(PartitionId, Position, u64)>>,
 }
 
 /// What one run looks like when its time for healing is over.
@@ -57,7 +57,7 @@ mod tests {
     fn unserved_clients_and_different_replicas_are_seen() {
         let ending = |node: u16, state: Option<(u64, u64)>| Ending {
             node: NodeId(node),
-            state: state.map(|(position, digest)| (Position(position), digest)),
+            state: state.map(|(position, digest)| vec![(PartitionId::default(), Position(position), digest)]),
         };
         let facts = |clients_served: bool, second: Option<(u64, u64)>| Facts {
             allowed: 30_000_000_000,

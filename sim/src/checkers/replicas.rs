@@ -1,6 +1,6 @@
 //! Property: replicas that have applied the same entries have the same state, byte for byte.
 
-use base::{NodeId, Position};
+use base::{NodeId, PartitionId, Position};
 
 use super::first_seen::FirstSeen;
 
@@ -10,10 +10,10 @@ pub struct Replicas(FirstSeen);
 
 impl Replicas {
     /// A node that has applied everything up to `applied` has a state with this digest.
-    pub fn observe(&mut self, node: NodeId, applied: Position, digest: u64) {
-        self.0.observe(node, applied, digest, |first, by| {
+    pub fn observe(&mut self, node: NodeId, partition: PartitionId, applied: Position, digest: u64) {
+        self.0.observe(node, (partition, applied), digest, |first, by| {
             format!(
-                "applied up to {applied}: the state of node {node} ({digest:016x}) is not that of node {by} \
+                "{partition}, applied up to {applied}: the state of node {node} ({digest:016x}) is not that of node {by} \
                  ({first:016x})"
             )
         });
@@ -30,14 +30,16 @@ impl Replicas {
 mod tests {
     use super::*;
 
+    const P: PartitionId = PartitionId { bucket: base::BucketId(0), index: 0 };
+
     #[test]
     fn a_state_of_its_own_is_seen() {
         let mut replicas = Replicas::default();
-        replicas.observe(NodeId(0), Position(4), 1);
-        replicas.observe(NodeId(1), Position(4), 1);
-        replicas.observe(NodeId(1), Position(5), 2);
+        replicas.observe(NodeId(0), P, Position(4), 1);
+        replicas.observe(NodeId(1), P, Position(4), 1);
+        replicas.observe(NodeId(1), P, Position(5), 2);
         assert!(replicas.violations().is_empty());
-        replicas.observe(NodeId(2), Position(5), 3);
+        replicas.observe(NodeId(2), P, Position(5), 3);
         assert_eq!(replicas.violations().len(), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! The single misfortunes of a run's plan, and their end.
 
-use base::{Ballot, NodeId, Position, Rng};
+use base::{Ballot, NodeId, PartitionId, Position, Rng};
 
 use super::Cluster;
 use crate::chaos::{Fault, MS, SECOND, Target};
@@ -19,7 +19,8 @@ impl<N: Door> Cluster<N> {
         let mut best: Option<(Ballot, NodeId)> = None;
         for (node, machine) in self.machines.iter().enumerate() {
             let node = NodeId(node as u16);
-            if let Some((leader, ballot)) = machine.running.as_ref().and_then(|running| running.node.leader())
+            if let Some((leader, ballot)) =
+                machine.running.as_ref().and_then(|running| running.node.leader(PartitionId::default()))
                 && leader == node
                 && best.is_none_or(|(highest, _)| highest < ballot)
             {
@@ -216,13 +217,23 @@ impl<N: Door> Cluster<N> {
             return false;
         }
         // What it has acknowledged may have been decided by that alone, known to nobody yet.
-        let held = self.machine(node).running.as_ref().map(|running| running.node.progress().persisted);
-        let highest = self.agreement.highest().max(held.unwrap_or_default()).max(Position(1));
+        let mut until = self.agreement.highest();
+        if let Some(running) = &self.machine(node).running {
+            for partition in running.node.partitions() {
+                let held = running.node.progress(partition).map_or(Position(0), |progress| progress.persisted);
+                let highest = until.entry(partition).or_default();
+                *highest = (*highest).max(held);
+            }
+        }
         self.die(node, true, "killed, to be damaged");
         let machine = self.machine(node);
         if harm(&machine.disk) {
             // One that dies again before it is whole keeps the higher aim.
-            machine.damaged_until = machine.damaged_until.max(Some(highest));
+            let aims = machine.damaged_until.get_or_insert_default();
+            for (partition, highest) in until {
+                let aim = aims.entry(partition).or_default();
+                *aim = (*aim).max(highest).max(Position(1));
+            }
         }
         self.start_in(duration, node);
         true

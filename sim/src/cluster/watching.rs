@@ -1,12 +1,13 @@
 //! What is looked at on the way and at the end: decided entries, states, probes, counts.
 
-use base::NodeId;
+use base::{NodeId, PartitionId, Position};
+use node::Progress;
 
 use super::{Cluster, Machine};
 use crate::chaos::Fault;
 use crate::checkers::liveness::Ending;
 use crate::door::Door;
-use crate::process::name_of;
+use crate::process::{Running, name_of};
 
 /// Of so many positions, the states of one are compared.
 const COMPARED_EVERY: u64 = 4;
@@ -14,38 +15,19 @@ const COMPARED_EVERY: u64 = 4;
 impl<N: Door> Cluster<N> {
     /// Compares what a node has decided and applied with what others have.
     pub(super) fn watch(&mut self, node: NodeId) {
-        let healed = self.healed;
+        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+        for partition in running.node.partitions() {
+            self.watch_partition(node, partition);
+        }
         let machine = &mut self.machines[usize::from(node.0)];
-        let Some(running) = &mut machine.running else { return };
-        let progress = running.node.progress();
-        if progress.applied > progress.decided {
-            let text = format!("{}: applied {} beyond decided {}", name_of(node), progress.applied, progress.decided);
-            self.violations.push(("agreement", text));
-        }
-        self.founded |= progress.votes;
-        if progress.lost && machine.damaged_until.is_none() {
-            // Crashes and power cuts take nothing from a node that has synced before it spoke.
-            let text = format!("{} has lost memory, and nothing has harmed its disk", name_of(node));
-            self.violations.push(("memory is kept", text));
-        }
-        let from = running.seen.max(progress.first.previous());
-        let mut position = from.next();
-        while position <= progress.decided {
-            if let Some(digest) = running.node.decided_entry_digest(position) {
-                self.agreement.observe(node, position, digest);
-            }
-            position = position.next();
-        }
-        let moved = running.seen < progress.decided;
-        running.seen = running.seen.max(progress.decided);
-        // The digest costs a walk over the whole state, so not every position is compared. What differs goes on to
-        // differ, and the last states of all are compared at the end.
-        let often = if healed { 1 } else { COMPARED_EVERY };
-        if moved && progress.applied.0.is_multiple_of(often) && progress.applied.0 > 0 {
-            self.replicas.observe(node, progress.applied, running.node.state_digest());
-        }
-        let caught_up = |until| progress.persisted >= until && progress.applied >= until;
-        if machine.damaged_until.is_some_and(caught_up) && progress.votes && !machine.disk.is_damaged(|_| true) {
+        let Some(running) = &machine.running else { return };
+        let is_whole = |(partition, until): (&PartitionId, &Position)| {
+            let progress = running.node.progress(*partition);
+            progress.is_some_and(|it| it.votes && it.persisted >= *until && it.applied >= *until)
+        };
+        if machine.damaged_until.as_ref().is_some_and(|until| until.iter().all(is_whole))
+            && !machine.disk.is_damaged(|_| true)
+        {
             machine.damaged_until = None;
         }
         if let Some(text) = self.agreement.violations().first().cloned() {
@@ -55,15 +37,57 @@ impl<N: Door> Cluster<N> {
         }
     }
 
+    fn watch_partition(&mut self, node: NodeId, partition: PartitionId) {
+        let healed = self.healed;
+        let machine = &mut self.machines[usize::from(node.0)];
+        let Some(running) = &mut machine.running else { return };
+        let Some(progress) = running.node.progress(partition) else { return };
+        if progress.applied > progress.decided {
+            let (name, Progress { applied, decided, .. }) = (name_of(node), &progress);
+            let text = format!("{name}: applied {applied} of {partition} beyond decided {decided}");
+            self.violations.push(("agreement", text));
+        }
+        self.founded |= progress.votes;
+        if progress.lost && progress.durable && machine.damaged_until.is_none() {
+            // Crashes and power cuts take nothing from a node that has synced before it spoke.
+            let text = format!("{} has lost memory of {partition}, and nothing has harmed its disk", name_of(node));
+            self.violations.push(("memory is kept", text));
+        }
+        let seen = running.seen.entry(partition).or_default();
+        let mut position = (*seen).max(progress.first.previous()).next();
+        while position <= progress.decided {
+            if let Some(digest) = running.node.decided_entry_digest(partition, position) {
+                self.agreement.observe(node, partition, position, digest);
+            }
+            position = position.next();
+        }
+        let moved = *seen < progress.decided;
+        *seen = (*seen).max(progress.decided);
+        // The digest costs a walk over the whole state, so not every position is compared. What differs goes on to
+        // differ, and the last states of all are compared at the end.
+        let often = if healed { 1 } else { COMPARED_EVERY };
+        if moved
+            && progress.applied.0.is_multiple_of(often)
+            && progress.applied.0 > 0
+            && let Some(digest) = running.node.state_digest(partition)
+        {
+            self.replicas.observe(node, partition, progress.applied, digest);
+        }
+    }
+
     /// What every node looks like now.
     #[must_use]
     pub fn endings(&self) -> Vec<Ending> {
+        let states = |running: &Running<N>| {
+            let state = |partition| {
+                let (progress, digest) = (running.node.progress(partition)?, running.node.state_digest(partition)?);
+                Some((partition, progress.applied, digest))
+            };
+            running.node.partitions().into_iter().filter_map(state).collect()
+        };
         let ending = |(node, machine): (usize, &Machine<N>)| Ending {
             node: NodeId(node as u16),
-            state: machine
-                .running
-                .as_ref()
-                .map(|running| (running.node.progress().applied, running.node.state_digest())),
+            state: machine.running.as_ref().map(states),
         };
         self.machines.iter().enumerate().map(ending).collect()
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use base::{NodeId, Position, Rng};
+use base::{NodeId, Rng};
 use bytes::Bytes;
 use node::{Below, Config, Outbox, Recovered, RecoveredSnapshot, Restorer};
 use storage::{
@@ -64,8 +64,8 @@ pub fn start<N: Door>(
             incarnation
         }
     };
-    let (snapshot, snapshot_damaged) = read_snapshot(disk).map_err(|error| failed("snapshot", error))?;
-    if lost && (snapshot.is_some() || snapshot_damaged || !disk.store().spaces().is_empty()) {
+    let (snapshots, snapshot_damaged) = read_snapshots(disk).map_err(|error| failed("snapshot", error))?;
+    if lost && (!snapshots.is_empty() || snapshot_damaged || !disk.store().spaces().is_empty()) {
         // Certainly not a new node.
         recovered.tail = Tail::Unprovable;
     }
@@ -76,14 +76,14 @@ pub fn start<N: Door>(
         recovered.next_number,
         recovered.tail,
         recovered.damage,
-        snapshot.as_ref().map(|snapshot| snapshot.position.0),
+        snapshots.iter().map(|snapshot| snapshot.position.0).collect::<Vec<_>>(),
         if snapshot_damaged { ", a newer one damaged" } else { "" }
     );
     let store = uses_store.then(|| {
         let next_space = disk.store().spaces().last().map_or(1, |space| space.0 + 1);
-        Below { read: Arc::new(disk.store()), next_space }
+        Below::new(Arc::new(disk.store()), next_space)
     });
-    let recovered = Recovered { incarnation, journal: recovered, snapshot, snapshot_damaged, store };
+    let recovered = Recovered { incarnation, journal: recovered, snapshots, snapshot_damaged, store };
     let mut outbox = Outbox::default();
     let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
     if uses_store {
@@ -97,7 +97,7 @@ pub fn start<N: Door>(
         outbox,
         turn_at: None,
         wake_at: None,
-        seen: Position(0),
+        seen: BTreeMap::new(),
         held: BTreeMap::new(),
         stopping: false,
         found,
@@ -117,18 +117,22 @@ pub fn name_of(node: NodeId) -> String {
     format!("n{}", node.0 + 1)
 }
 
-/// The newest snapshot that can be read, and whether a newer one cannot.
-fn read_snapshot(disk: &SimDisk) -> io::Result<(Option<RecoveredSnapshot>, bool)> {
+/// Of each partition the newest snapshot that can be read, and whether a newer one cannot.
+fn read_snapshots(disk: &SimDisk) -> io::Result<(Vec<RecoveredSnapshot>, bool)> {
     remove_unfinished_snapshots(disk)?;
     let mut damaged = false;
+    let mut read: Vec<RecoveredSnapshot> = Vec::new();
     for id in list_snapshots(disk)?.into_iter().rev() {
+        if read.iter().any(|newer| newer.partition == id.partition) {
+            continue;
+        }
         match restore(disk, id) {
-            Ok(snapshot) => return Ok((Some(snapshot), damaged)),
+            Ok(snapshot) => read.push(snapshot),
             Err(error) if disk.is_blown() => return Err(io::Error::other(error)),
             Err(_) => damaged = true,
         }
     }
-    Ok((None, damaged))
+    Ok((read, damaged))
 }
 
 fn restore(disk: &SimDisk, id: SnapshotId) -> Result<RecoveredSnapshot, String> {
@@ -137,5 +141,6 @@ fn restore(disk: &SimDisk, id: SnapshotId) -> Result<RecoveredSnapshot, String> 
     while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
         restored.push_block(&block)?;
     }
-    Ok(RecoveredSnapshot { position: id.position, header: Bytes::copy_from_slice(reader.header()), restored })
+    let header = Bytes::copy_from_slice(reader.header());
+    Ok(RecoveredSnapshot { partition: id.partition, position: id.position, header, restored })
 }

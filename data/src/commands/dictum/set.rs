@@ -45,7 +45,8 @@ impl<'a> WriteCommand<'a> for DictumSet<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let deadline = self.expiry.map(|expiry| expiry.deadline(tx.time())).transpose()?;
+        let said = self.expiry.map(|expiry| expiry.deadline(tx.time())).transpose()?;
+        let deadline = tx.deadline_or_default(said);
         if self.if_revision.is_some_and(|revision| revision != revision_of(tx, self.key)) {
             return Ok(Reply::Nil);
         }

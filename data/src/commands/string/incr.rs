@@ -28,7 +28,7 @@ impl Step<'_> {
                 let deadline = record.deadline();
                 (parse_integer(&record.value.into_string()?).ok_or(Failure::NotAnInteger)?, deadline)
             }
-            None => (0, None),
+            None => (0, tx.deadline_or_default(None)),
         };
         let number = number.checked_add(self.increment).ok_or(Failure::Overflow)?;
         let mut text = itoa::Buffer::new();

@@ -35,7 +35,7 @@ impl<'a> WriteCommand<'a> for IncrByFloat<'a> {
                 let deadline = record.deadline();
                 (Extended::parse(&record.value.into_string()?).ok_or(Failure::NotAFloat)?, deadline)
             }
-            None => (Extended::ZERO, None),
+            None => (Extended::ZERO, tx.deadline_or_default(None)),
         };
         let sum = number.add(&self.increment).ok_or(Failure::Text("ERR increment would produce NaN or Infinity"))?;
         let text = Blob::from(sum.to_text());

@@ -58,7 +58,8 @@ impl<'a> WriteCommand<'a> for MSetEx<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let deadline = self.expiry.map(|expiry| expiry.deadline(tx.time())).transpose()?;
+        let said = self.expiry.map(|expiry| expiry.deadline(tx.time())).transpose()?;
+        let deadline = tx.deadline_or_default(said);
         let pairs = || self.pairs.chunks_exact(2).map(|pair| (KeyRef::new(pair[0]), pair[1]));
         let holds = match self.condition {
             Condition::Absent => pairs().all(|(key, _)| !tx.exists(key)),

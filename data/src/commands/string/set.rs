@@ -69,13 +69,16 @@ impl<'a> WriteCommand<'a> for Set<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let mut deadline = self.expiry.map(|expiry| expiry.deadline(tx.time())).transpose()?;
+        let said = self.expiry.map(|expiry| expiry.deadline(tx.time())).transpose()?;
+        let mut deadline = tx.deadline_or_default(said);
         let must_look = self.condition != Condition::Always || self.answer_old_value || self.keep_deadline;
         let mut reply = Reply::Ok;
         if must_look {
             let record = tx.get(self.key);
-            if self.keep_deadline {
-                deadline = record.as_ref().and_then(Record::deadline);
+            if self.keep_deadline
+                && let Some(record) = &record
+            {
+                deadline = record.deadline();
             }
             // NX and XX do not care what the key holds; the others need a string.
             let by_value = !matches!(self.condition, Condition::Always | Condition::Absent | Condition::Present);

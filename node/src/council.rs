@@ -1,0 +1,296 @@
+//! The council: the replicated group that holds what all nodes must agree on. So far that is the list of buckets.
+//!
+//! It is a partition like any other, with a log and a state of its own; only what its entries mean is told here. Its whole list is the
+//! value of one key, so snapshots, transfers, digests and the store need not know that it is special. A node copies the list whenever
+//! it has applied an entry, and makes and removes its replicas accordingly (`node/buckets.rs`).
+
+use base::limits::BUCKETS_MAX;
+use base::{BucketId, PartitionId};
+use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
+use wire::{Malformed, Reader, Writer};
+
+use crate::bucket::{Bucket, DEFAULT_NAME, Settings, check_name};
+
+/// The council's own partition. No bucket ever has this number.
+pub(crate) const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
+
+/// The key that the list stands under.
+const LIST: &[u8] = b"buckets";
+const VERSION: u8 = 1;
+
+const CREATE: u8 = 1;
+const SET: u8 = 2;
+const DROP: u8 = 3;
+
+/// What an entry of the council's log asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// A new bucket; its numbers are given when it is applied.
+    Create { name: String, settings: Settings, identities: Vec<u64> },
+    /// Settings in the words of the client: applied to what the bucket has then.
+    Set { name: String, words: Vec<Vec<u8>> },
+    /// Only this very bucket: another of the same name may have taken its place.
+    Drop { name: String, id: BucketId },
+}
+
+impl Order {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut w = Writer::new(&mut out);
+        match self {
+            Order::Create { name, settings, identities } => {
+                w.u8(CREATE);
+                let (id, number) = (BucketId::default(), 0);
+                let bucket = Bucket {
+                    id,
+                    number,
+                    name: name.clone(),
+                    settings: settings.clone(),
+                    identities: identities.clone(),
+                };
+                bucket.encode(&mut w);
+            }
+            Order::Set { name, words } => {
+                w.u8(SET);
+                w.bytes(name.as_bytes());
+                w.count(words.len());
+                for word in words {
+                    w.bytes(word);
+                }
+            }
+            Order::Drop { name, id } => {
+                w.u8(DROP);
+                w.bytes(name.as_bytes());
+                w.u32(id.0);
+            }
+        }
+        out
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Result<Order, Malformed> {
+        let mut r = Reader::from_slice(body);
+        let order = match r.u8()? {
+            CREATE => {
+                let Bucket { name, settings, identities, .. } = Bucket::decode(&mut r)?;
+                Order::Create { name, settings, identities }
+            }
+            SET => {
+                let name = r.text()?.to_owned();
+                let mut words = Vec::new();
+                for _ in 0..r.count(1)? {
+                    words.push(r.slice()?.to_vec());
+                }
+                Order::Set { name, words }
+            }
+            DROP => Order::Drop { name: r.text()?.to_owned(), id: BucketId(r.u32()?) },
+            _ => return Err(Malformed),
+        };
+        r.finish()?;
+        Ok(order)
+    }
+}
+
+/// The list of buckets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Buckets {
+    /// The next bucket's number; every lower one was given.
+    pub next_id: u32,
+    /// By number; the default bucket is always the first.
+    pub list: Vec<Bucket>,
+}
+
+impl Default for Buckets {
+    fn default() -> Buckets {
+        Buckets { next_id: 1, list: vec![Bucket::default_bucket()] }
+    }
+}
+
+impl Buckets {
+    pub(crate) fn named(&self, name: &str) -> Option<&Bucket> {
+        self.list.iter().find(|bucket| bucket.name == name)
+    }
+
+    pub(crate) fn of(&self, id: BucketId) -> Option<&Bucket> {
+        self.list.iter().find(|bucket| bucket.id == id)
+    }
+
+    /// The bucket that `SELECT` means by a number or a name.
+    pub(crate) fn find(&self, word: &[u8]) -> Result<&Bucket, Failure> {
+        if let Some(number) = data::args::parse_integer(word) {
+            let found = self.list.iter().find(|bucket| i64::from(bucket.number) == number);
+            return found.ok_or(Failure::Text("ERR DB index is out of range"));
+        }
+        let name = check_name(word).map_err(|_| Failure::Text("ERR invalid DB index"))?;
+        self.named(name).ok_or_else(|| no_such_bucket(name))
+    }
+
+    /// Whether there was such a bucket and is none any more.
+    pub(crate) fn has_dropped(&self, id: BucketId) -> bool {
+        id.0 < self.next_id && self.of(id).is_none()
+    }
+
+    /// The list in a council's state.
+    pub(crate) fn read(tree: &Tree) -> Result<Buckets, Malformed> {
+        let Some(record) = tree.get(KeyRef::new(LIST)) else { return Ok(Buckets::default()) };
+        let Value::String(bytes) = &record.value;
+        let mut r = Reader::from_slice(bytes);
+        if r.u8()? != VERSION {
+            return Err(Malformed);
+        }
+        let mut buckets = Buckets { next_id: r.u32()?, list: Vec::new() };
+        for _ in 0..r.count(40)? {
+            buckets.list.push(Bucket::decode(&mut r)?);
+        }
+        r.finish()?;
+        Ok(buckets)
+    }
+
+    fn write(&self, tree: &mut Tree, context: &EntryContext) {
+        let mut bytes = Vec::new();
+        let mut w = Writer::new(&mut bytes);
+        w.u8(VERSION);
+        w.u32(self.next_id);
+        w.count(self.list.len());
+        for bucket in &self.list {
+            bucket.encode(&mut w);
+        }
+        data::apply(tree, context, &[b"set", LIST, &bytes]);
+    }
+
+    fn carry_out(&mut self, order: Order) -> Result<(), Failure> {
+        match order {
+            Order::Create { name, settings, identities } => {
+                if self.named(&name).is_some() {
+                    return Err(Failure::built(format!("ERR there is a bucket '{name}' already").as_bytes()));
+                }
+                if self.list.len() >= BUCKETS_MAX || self.next_id >= COUNCIL.bucket.0 {
+                    let text = format!("ERR there are {BUCKETS_MAX} buckets, and no more are possible");
+                    return Err(Failure::built(text.as_bytes()));
+                }
+                let id = BucketId(self.next_id);
+                self.next_id += 1;
+                let taken = |number: u16| self.list.iter().any(|bucket| bucket.number == number);
+                let number = (1..=u16::MAX).find(|number| !taken(*number)).unwrap_or(u16::MAX);
+                self.list.push(Bucket { id, number, name, settings, identities });
+                self.list.sort_by_key(|bucket| bucket.number);
+            }
+            Order::Set { name, words } => {
+                let Some(bucket) = self.list.iter_mut().find(|bucket| bucket.name == name) else {
+                    return Err(no_such_bucket(&name));
+                };
+                let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                let mut settings = bucket.settings.clone();
+                settings.change(&words, false)?;
+                bucket.settings = settings;
+            }
+            Order::Drop { name, .. } if name == DEFAULT_NAME => {
+                return Err(Failure::Text("ERR the default bucket cannot be dropped"));
+            }
+            Order::Drop { name, id } => {
+                let before = self.list.len();
+                self.list.retain(|bucket| bucket.name != name || bucket.id != id);
+                if self.list.len() == before {
+                    return Err(no_such_bucket(&name));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the council's state says of one bucket (`name`), or of all (no name).
+pub(crate) fn answer(tree: &Tree, name: &[u8]) -> Reply {
+    let Ok(buckets) = Buckets::read(tree) else {
+        return Reply::Error(Failure::Text("ERR the council's list of buckets is malformed"));
+    };
+    let name = String::from_utf8_lossy(name);
+    match buckets.named(&name) {
+        _ if name.is_empty() => Reply::Array(buckets.list.iter().map(Bucket::describe).collect()),
+        Some(bucket) => bucket.describe(),
+        None => Reply::Error(no_such_bucket(&name)),
+    }
+}
+
+/// What is said of a bucket that is not there.
+pub(crate) fn no_such_bucket(name: &str) -> Failure {
+    Failure::built(format!("ERR there is no bucket '{name}'").as_bytes())
+}
+
+/// Applies an entry of the council's log.
+///
+/// # Errors
+/// When the entry or the state is not one of this version.
+pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, body: &[u8]) -> Result<Reply, &'static str> {
+    let order = Order::decode(body).map_err(|_| "the council's order is malformed")?;
+    let mut buckets = Buckets::read(tree).map_err(|_| "the council's list of buckets is malformed")?;
+    Ok(match buckets.carry_out(order) {
+        Ok(()) => {
+            buckets.write(tree, context);
+            Reply::Ok
+        }
+        Err(failure) => Reply::Error(failure),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::BucketKind;
+
+    fn order(tree: &mut Tree, order: Order) -> Reply {
+        apply(tree, &EntryContext::default(), &order.encode()).unwrap()
+    }
+
+    fn create(name: &str) -> Order {
+        let settings = Settings::of_kind(BucketKind::Persistent);
+        Order::Create { name: name.to_owned(), settings, identities: vec![1, 2, 3] }
+    }
+
+    fn numbers(tree: &Tree) -> Vec<(u32, u16, String)> {
+        let list = Buckets::read(tree).unwrap().list;
+        list.into_iter().map(|bucket| (bucket.id.0, bucket.number, bucket.name)).collect()
+    }
+
+    #[test]
+    fn numbers_are_given_once_and_names_are_unique() {
+        let mut tree = Tree::new();
+        assert_eq!(order(&mut tree, create("a")), Reply::Ok);
+        assert_eq!(order(&mut tree, create("b")), Reply::Ok);
+        assert!(matches!(order(&mut tree, create("a")), Reply::Error(_)));
+        let drop = |id| Order::Drop { name: "a".to_owned(), id: BucketId(id) };
+        assert!(matches!(order(&mut tree, drop(2)), Reply::Error(_)), "another bucket's number");
+        assert_eq!(order(&mut tree, drop(1)), Reply::Ok);
+        assert_eq!(order(&mut tree, create("c")), Reply::Ok);
+        let all = [(0, 0, "default".to_owned()), (3, 1, "c".to_owned()), (2, 2, "b".to_owned())];
+        assert_eq!(numbers(&tree), all, "SELECT's number is used again, the bucket's own is not");
+        let buckets = Buckets::read(&tree).unwrap();
+        assert!(
+            buckets.has_dropped(BucketId(1)) && !buckets.has_dropped(BucketId(3)) && !buckets.has_dropped(BucketId(4))
+        );
+    }
+
+    #[test]
+    fn settings_change_and_the_default_bucket_stays() {
+        let mut tree = Tree::new();
+        let set = |name: &str, words: &[&str]| Order::Set {
+            name: name.to_owned(),
+            words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        };
+        assert_eq!(order(&mut tree, set("default", &["quota", "1mb", "ttl", "5"])), Reply::Ok);
+        assert!(matches!(order(&mut tree, set("default", &["kind", "cache"])), Reply::Error(_)));
+        assert!(matches!(order(&mut tree, set("none", &["ttl", "5"])), Reply::Error(_)));
+        let settings = Buckets::read(&tree).unwrap().list[0].settings.clone();
+        assert_eq!((settings.quota_bytes, settings.ttl_ms), (1 << 20, 5000));
+        let drop = Order::Drop { name: DEFAULT_NAME.to_owned(), id: BucketId(0) };
+        assert!(matches!(order(&mut tree, drop), Reply::Error(_)));
+    }
+
+    #[test]
+    fn there_is_a_limit() {
+        let mut tree = Tree::new();
+        for number in 1..BUCKETS_MAX {
+            assert_eq!(order(&mut tree, create(&format!("b{number}"))), Reply::Ok);
+        }
+        assert!(matches!(order(&mut tree, create("one-more")), Reply::Error(_)));
+    }
+}

@@ -1,0 +1,186 @@
+//! From what the disk remembered to a running node.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base::{Ballot, NodeId, Now, PartitionId, Position, Rng};
+use paxos::Replica;
+
+use super::{Node, PING_EVERY};
+use crate::StartError;
+use crate::bucket::Bucket;
+use crate::council::{Buckets, COUNCIL};
+use crate::detector::Detector;
+use crate::door::{Config, Level, Outbox, Planted, Recovered};
+use crate::entry::Life;
+use crate::group::{DEFAULT_PARTITION, Group};
+use crate::image::RestoredState;
+use crate::journal::{self, Batch, Rebuilt};
+use crate::partition::Partition;
+use crate::slow::Slow;
+use crate::stats::Stats;
+
+/// How long a candidate waits for its majority.
+const CANDIDACY: Duration = Duration::from_millis(300);
+/// How long the preferred node must have been up before leadership moves back to it.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// What a replica is told once.
+fn settings(config: &Config, partition: PartitionId, seed: u64) -> paxos::Config {
+    let voters: Vec<NodeId> = (0..config.members.len() as u16).map(NodeId).collect();
+    // Leaders are spread over the nodes; the council's goes with the default bucket's.
+    let preferred = if partition == COUNCIL { 0 } else { partition.bucket.0 as usize + usize::from(partition.index) };
+    paxos::Config {
+        me: config.me,
+        preferred: voters[preferred % voters.len()],
+        voters,
+        seed,
+        heartbeat: PING_EVERY,
+        candidacy: CANDIDACY,
+        settle: SETTLE,
+        undecided_bytes_max: base::limits::UNDECIDED_BYTES_MAX,
+        planted: match config.planted {
+            Some(Planted::CountUnsyncedSelf) => Some(paxos::Planted::CountUnsyncedSelf),
+            Some(Planted::TruncateDecided) => Some(paxos::Planted::TruncateDecided),
+            _ => None,
+        },
+    }
+}
+
+/// The states that the store has, or the snapshots.
+fn states(recovered: &mut Recovered) -> Result<BTreeMap<PartitionId, RestoredState>, String> {
+    if let Some(below) = &recovered.store {
+        let stored = crate::below::recover(below)?;
+        if !stored.is_empty() {
+            return Ok(stored);
+        }
+    }
+    let snapshots = std::mem::take(&mut recovered.snapshots);
+    snapshots.into_iter().map(|snapshot| Ok((snapshot.partition, snapshot.restored.finish()?))).collect()
+}
+
+impl Node {
+    /// A node that remembers what `recovered` says. The first [`Outbox`] may already hold work.
+    ///
+    /// # Errors
+    /// When the journal or the snapshot holds a format that this version does not know.
+    pub fn start(config: Config, mut recovered: Recovered, now: Now, out: &mut Outbox) -> Result<Node, StartError> {
+        let rng = Rng::new(config.seed);
+        let mut states = states(&mut recovered).map_err(StartError)?;
+        let council = states.get(&COUNCIL).map(|state| Buckets::read(&state.tree)).transpose();
+        let buckets = council.map_err(|_| StartError("the council's list is not of this version".to_owned()))?;
+        let buckets = buckets.unwrap_or_default();
+        let mut rebuilt = journal::rebuild(
+            &[DEFAULT_PARTITION, COUNCIL],
+            &recovered.journal,
+            |id| states.get(&id).map(|state| (state.position, state.ballot)),
+            recovered.incarnation,
+            config.planted == Some(Planted::DamageIsTheEnd),
+        )
+        .map_err(StartError)?;
+        let others = (0..config.members.len() as u16).map(NodeId).filter(|id| *id != config.me);
+        let boot = recovered.journal.next_number;
+        let mut node = Node {
+            now,
+            boot,
+            incarnation: recovered.incarnation,
+            start_is_on_disk: false,
+            started: now,
+            groups: Vec::new(),
+            detectors: others.map(|id| Detector::new(id, PING_EVERY)).collect(),
+            news: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            dirty: Vec::new(),
+            resume: Vec::new(),
+            waits: Vec::new(),
+            batch: Batch::default(),
+            next_number: boot,
+            peers_out: vec![Vec::new(); config.members.len()],
+            events: Vec::new(),
+            fatal: None,
+            saved_last: 0,
+            disk_full: false,
+            stopping: None,
+            rng,
+            stats: Stats::default(),
+            slow: Slow::default(),
+            next_tick: now.time,
+            next_ping: now.time,
+            pauses: Vec::new(),
+            to_close: Vec::new(),
+            probes: BTreeMap::new(),
+            buckets,
+            council_followed: Position(0),
+            buckets_wait: true,
+            retired: Vec::new(),
+            below: recovered.store,
+            config,
+        };
+        if recovered.snapshot_damaged {
+            node.event(
+                Level::Warning,
+                "the newest snapshot is damaged; what it held comes from an older one or from peers",
+            );
+        }
+        if !recovered.journal.damage.is_empty() {
+            node.event(Level::Warning, "the journal is damaged in its past; what was lost is repaired from peers");
+            node.probe("node: damaged past found at start");
+        }
+        // The start itself goes to the journal: it gives this life its number.
+        node.batch.start();
+        // Whatever was lost may have told of buckets: a council that could not vouch for its memory of them must not.
+        if let Some(council) = rebuilt.get_mut(&COUNCIL) {
+            council.restored.unprovable |= !recovered.journal.damage.is_empty();
+        }
+        for (id, rebuilt) in rebuilt {
+            if id == COUNCIL || !node.buckets.has_dropped(id.bucket) {
+                let bucket = node
+                    .buckets
+                    .of(id.bucket)
+                    .cloned()
+                    .unwrap_or_else(|| Bucket { id: id.bucket, ..Bucket::default_bucket() });
+                node.bring_back(id, bucket, true, rebuilt, states.remove(&id));
+            }
+        }
+        node.end_turn(out);
+        Ok(node)
+    }
+
+    /// A replica as the disk remembers it.
+    pub(super) fn bring_back(
+        &mut self,
+        id: PartitionId,
+        bucket: Bucket,
+        durable: bool,
+        rebuilt: Rebuilt,
+        mut state: Option<RestoredState>,
+    ) {
+        let mut restored = rebuilt.restored;
+        let mut given_up = Vec::new();
+        if self.config.planted == Some(Planted::ForgetPromise)
+            && let Some(state) = &mut restored.state
+        {
+            state.promised = Ballot::default();
+        }
+        if restored.log.hole().is_some_and(|(from, _)| state.as_ref().is_some_and(|state| from <= state.position)) {
+            given_up = state.take().map(|state| state.tree.spaces()).unwrap_or_default();
+        }
+        let (time, me) = (self.now.time, self.config.me);
+        let settings = settings(&self.config, id, self.rng.next_u64());
+        let mut outputs = Vec::new();
+        let replica = Replica::new(settings, restored, time, &mut outputs);
+        let life = Life { incarnation: replica.hard_state().incarnation, boot: self.boot };
+        let mut partition =
+            Partition::new(id, (me, life), replica, state, rebuilt.places, self.config.planted, outputs);
+        partition.durable = durable;
+        partition.state_in = rebuilt.state_in;
+        if let Some(below) = self.below.as_ref().filter(|_| durable) {
+            partition.put_over(below.clone(), given_up);
+        }
+        let mut group = Group::new(partition, bucket, self.detectors.len(), time);
+        group.partition.store_state();
+        group.partition.settle(&mut self.batch, &mut group.wishes);
+        self.groups.push(group);
+        self.groups.sort_by_key(Group::id);
+    }
+}
