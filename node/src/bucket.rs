@@ -104,22 +104,12 @@ impl Durability {
     pub(crate) fn parse(word: &[u8]) -> Option<Durability> {
         Durability::from_name(word)
     }
-
-    /// As clients write it.
-    pub(crate) fn text(self) -> &'static str {
-        self.name()
-    }
 }
 
 impl Consistency {
     /// The level that a client names.
     pub(crate) fn parse(word: &[u8]) -> Option<Consistency> {
         Consistency::from_name(word)
-    }
-
-    /// As clients write it.
-    pub(crate) fn text(self) -> &'static str {
-        self.name()
     }
 }
 
@@ -277,6 +267,11 @@ pub(crate) struct Bucket {
     /// Which memory each voter had when the bucket was made, in the voters' order; 0 where that was not known. A voter with another
     /// one has lost what it may have promised. Empty for the default bucket, which is founded by its voters themselves.
     pub identities: Vec<u64>,
+    /// Of an ephemeral bucket: which voters have its memory, in their order. Who has not recovers from those who have, and is counted
+    /// here before it votes. With too few left to recover from the bucket begins anew under another number.
+    pub memories: Vec<bool>,
+    /// The number that it had before it began anew; its own, if it never did.
+    pub was: BucketId,
 }
 
 impl Bucket {
@@ -288,6 +283,8 @@ impl Bucket {
             name: DEFAULT_NAME.to_owned(),
             settings: Settings::of_kind(BucketKind::Persistent),
             identities: Vec::new(),
+            memories: Vec::new(),
+            was: BucketId(0),
         }
     }
 
@@ -300,6 +297,11 @@ impl Bucket {
         for identity in &self.identities {
             w.u64(*identity);
         }
+        w.count(self.memories.len());
+        for memory in &self.memories {
+            w.bool(*memory);
+        }
+        w.u32(self.was.0);
     }
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Bucket, Malformed> {
@@ -309,10 +311,16 @@ impl Bucket {
             name: r.text()?.to_owned(),
             settings: Settings::decode(r)?,
             identities: Vec::new(),
+            memories: Vec::new(),
+            was: BucketId(0),
         };
         for _ in 0..r.count(8)? {
             bucket.identities.push(r.u64()?);
         }
+        for _ in 0..r.count(1)? {
+            bucket.memories.push(r.bool()?);
+        }
+        bucket.was = BucketId(r.u32()?);
         Ok(bucket)
     }
 
@@ -395,8 +403,15 @@ mod tests {
             b"local",
         ];
         settings.change(&words, true).unwrap();
-        let bucket =
-            Bucket { id: BucketId(7), number: 3, name: "x".to_owned(), settings, identities: vec![1, u64::MAX, 0] };
+        let bucket = Bucket {
+            id: BucketId(7),
+            number: 3,
+            name: "x".to_owned(),
+            settings,
+            identities: vec![1, u64::MAX, 0],
+            memories: vec![true, false],
+            was: BucketId(5),
+        };
         let mut encoded = Vec::new();
         bucket.encode(&mut Writer::new(&mut encoded));
         assert_eq!(Bucket::decode(&mut Reader::from_slice(&encoded)), Ok(bucket));

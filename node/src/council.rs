@@ -5,11 +5,11 @@
 //! it has applied an entry, and makes and removes its replicas accordingly (`node/buckets.rs`).
 
 use base::limits::BUCKETS_MAX;
-use base::{BucketId, PartitionId};
+use base::{BucketId, NodeId, PartitionId};
 use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
-use crate::bucket::{Bucket, DEFAULT_NAME, Settings, check_name};
+use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name};
 
 /// The council's own partition. No bucket ever has this number.
 pub(crate) const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
@@ -21,6 +21,8 @@ const VERSION: u8 = 1;
 const CREATE: u8 = 1;
 const SET: u8 = 2;
 const DROP: u8 = 3;
+const JOIN: u8 = 4;
+const RECOVERED: u8 = 5;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +33,10 @@ pub(crate) enum Order {
     Set { name: String, words: Vec<Vec<u8>> },
     /// Only this very bucket: another of the same name may have taken its place.
     Drop { name: String, id: BucketId },
+    /// A voter of an ephemeral bucket has a new memory, which is empty.
+    Join { id: BucketId, node: NodeId, identity: u64 },
+    /// It has recovered from others, and will vote once this is applied.
+    Recovered { id: BucketId, node: NodeId, identity: u64 },
 }
 
 impl Order {
@@ -47,6 +53,8 @@ impl Order {
                     name: name.clone(),
                     settings: settings.clone(),
                     identities: identities.clone(),
+                    memories: Vec::new(),
+                    was: id,
                 };
                 bucket.encode(&mut w);
             }
@@ -62,6 +70,12 @@ impl Order {
                 w.u8(DROP);
                 w.bytes(name.as_bytes());
                 w.u32(id.0);
+            }
+            Order::Join { id, node, identity } | Order::Recovered { id, node, identity } => {
+                w.u8(if matches!(self, Order::Join { .. }) { JOIN } else { RECOVERED });
+                w.u32(id.0);
+                w.node(*node);
+                w.u64(*identity);
             }
         }
         out
@@ -82,6 +96,8 @@ impl Order {
                 }
                 Order::Set { name, words }
             }
+            JOIN => Order::Join { id: BucketId(r.u32()?), node: r.node()?, identity: r.u64()? },
+            RECOVERED => Order::Recovered { id: BucketId(r.u32()?), node: r.node()?, identity: r.u64()? },
             DROP => Order::Drop { name: r.text()?.to_owned(), id: BucketId(r.u32()?) },
             _ => return Err(Malformed),
         };
@@ -171,7 +187,11 @@ impl Buckets {
                 self.next_id += 1;
                 let taken = |number: u16| self.list.iter().any(|bucket| bucket.number == number);
                 let number = (1..=u16::MAX).find(|number| !taken(*number)).unwrap_or(u16::MAX);
-                self.list.push(Bucket { id, number, name, settings, identities });
+                let memories = match settings.kind {
+                    BucketKind::Ephemeral => identities.iter().map(|identity| *identity != 0).collect(),
+                    BucketKind::Persistent | BucketKind::Cache => Vec::new(),
+                };
+                self.list.push(Bucket { id, number, name, settings, identities, memories, was: id });
                 self.list.sort_by_key(|bucket| bucket.number);
             }
             Order::Set { name, words } => {
@@ -186,6 +206,23 @@ impl Buckets {
             Order::Drop { name, .. } if name == DEFAULT_NAME => {
                 return Err(Failure::Text("ERR the default bucket cannot be dropped"));
             }
+            Order::Join { id, node, identity } => {
+                let next_id = self.next_id;
+                let (bucket, place) = self.voter(id, node)?;
+                bucket.identities[place] = identity;
+                bucket.memories[place] = false;
+                if bucket.has_forgotten() {
+                    bucket.begin_anew(BucketId(next_id));
+                    self.next_id += 1;
+                }
+            }
+            Order::Recovered { id, node, identity } => {
+                let (bucket, place) = self.voter(id, node)?;
+                if bucket.identities[place] != identity {
+                    return Err(Failure::Text("ERR that memory is lost again"));
+                }
+                bucket.memories[place] = true;
+            }
             Order::Drop { name, id } => {
                 let before = self.list.len();
                 self.list.retain(|bucket| bucket.name != name || bucket.id != id);
@@ -195,6 +232,37 @@ impl Buckets {
             }
         }
         Ok(())
+    }
+}
+
+impl Buckets {
+    /// A voter of an ephemeral bucket, by its place.
+    fn voter(&mut self, id: BucketId, node: NodeId) -> Result<(&mut Bucket, usize), Failure> {
+        let place = usize::from(node.0);
+        let bucket = self.list.iter_mut().find(|bucket| bucket.id == id);
+        let bucket = bucket.filter(|bucket| place < bucket.memories.len() && place < bucket.identities.len());
+        bucket.map(|bucket| (bucket, place)).ok_or(Failure::Text("ERR there is no such replica"))
+    }
+}
+
+impl Bucket {
+    /// Too few voters have its memory for the others to recover from: what was acknowledged may be lost. And enough have none to found
+    /// it anew.
+    fn has_forgotten(&self) -> bool {
+        let (voters, lost) = (self.memories.len(), self.memories.iter().filter(|memory| !**memory).count());
+        let majority = voters / 2 + 1;
+        lost > voters - majority && lost >= majority
+    }
+
+    /// Founded anew by those who have lost it. Whoever has not is told by its number, and comes back empty.
+    fn begin_anew(&mut self, id: BucketId) {
+        self.was = std::mem::replace(&mut self.id, id);
+        for (memory, identity) in self.memories.iter_mut().zip(&mut self.identities) {
+            *memory = !*memory;
+            if !*memory {
+                *identity = 0;
+            }
+        }
     }
 }
 
@@ -235,7 +303,6 @@ pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, body: &[u8]) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::BucketKind;
 
     fn order(tree: &mut Tree, order: Order) -> Reply {
         apply(tree, &EntryContext::default(), &order.encode()).unwrap()
@@ -283,6 +350,33 @@ mod tests {
         assert_eq!((settings.quota_bytes, settings.ttl_ms), (1 << 20, 5000));
         let drop = Order::Drop { name: DEFAULT_NAME.to_owned(), id: BucketId(0) };
         assert!(matches!(order(&mut tree, drop), Reply::Error(_)));
+    }
+
+    #[test]
+    fn an_ephemeral_bucket_begins_anew_when_too_few_remember_it() {
+        let mut tree = Tree::new();
+        let settings = Settings::of_kind(BucketKind::Ephemeral);
+        let name = "e".to_owned();
+        assert_eq!(order(&mut tree, Order::Create { name, settings, identities: vec![11, 12, 13] }), Reply::Ok);
+        let join = |id, node, identity| Order::Join { id: BucketId(id), node: NodeId(node), identity };
+        let recovered = |id, node, identity| Order::Recovered { id: BucketId(id), node: NodeId(node), identity };
+        let state = |tree: &Tree| {
+            let bucket = Buckets::read(tree).unwrap().list[1].clone();
+            (bucket.id.0, bucket.identities, bucket.memories)
+        };
+        // One after another: each recovers before the next is lost.
+        assert_eq!(order(&mut tree, join(1, 0, 21)), Reply::Ok);
+        assert!(matches!(order(&mut tree, recovered(1, 0, 11)), Reply::Error(_)), "not that memory");
+        assert_eq!(order(&mut tree, recovered(1, 0, 21)), Reply::Ok);
+        assert_eq!(order(&mut tree, join(1, 1, 22)), Reply::Ok);
+        assert_eq!(state(&tree), (1, vec![21, 22, 13], vec![true, false, true]));
+        // Two at once.
+        assert_eq!(order(&mut tree, join(1, 2, 23)), Reply::Ok);
+        assert_eq!(state(&tree), (2, vec![0, 22, 23], vec![false, true, true]));
+        assert!(matches!(order(&mut tree, join(1, 0, 31)), Reply::Error(_)), "the old one is gone");
+        assert_eq!(order(&mut tree, join(2, 0, 31)), Reply::Ok);
+        assert_eq!(order(&mut tree, recovered(2, 0, 31)), Reply::Ok);
+        assert_eq!(state(&tree), (2, vec![31, 22, 23], vec![true, true, true]));
     }
 
     #[test]

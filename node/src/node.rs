@@ -89,6 +89,9 @@ pub struct Node {
     pub(crate) council_followed: Position,
     /// A bucket of the list has no replica here yet.
     pub(crate) buckets_wait: bool,
+    /// What names this process's memory: see `node/buckets.rs`.
+    pub(crate) identity: Option<u64>,
+    pub(crate) next_order: Time,
     /// What dropped buckets leave in the store, to be removed.
     pub(crate) retired: Vec<(PartitionId, FlushJob)>,
     /// The store that states are in, if they are in one.
@@ -286,6 +289,7 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: stopped in order",
     "node: replica made without its memory",
     "node: replica of a dropped bucket removed",
+    "node: ephemeral bucket begins anew",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -27,6 +27,9 @@ pub struct Config {
     pub settle: Duration,
     /// Most bytes of entries proposed and not yet decided.
     pub undecided_bytes_max: usize,
+    /// A replica that has lost its memory and recovered it does not vote before [`crate::Replica::let_vote`]: its owner keeps account of who
+    /// has memory.
+    pub asks_to_vote: bool,
     /// Breaks a rule, to prove that the simulator notices.
     pub planted: Option<Planted>,
 }

@@ -45,6 +45,8 @@ pub(crate) struct Amnesiac {
     /// A leader's ballot and the end of its log, asked for after the memory was lost.
     target: Option<(Ballot, Position)>,
     ask_at: Time,
+    /// Step 2 is done.
+    caught_up: bool,
 }
 
 impl Amnesiac {
@@ -55,6 +57,17 @@ impl Amnesiac {
 }
 
 impl Replica {
+    /// Whether it has recovered its memory and waits for [`Replica::let_vote`].
+    #[must_use]
+    pub fn asks_to_vote(&self) -> bool {
+        self.config.asks_to_vote && matches!(&self.role, Role::Amnesiac(amnesiac) if amnesiac.caught_up)
+    }
+
+    /// It may vote as soon as it has recovered its memory: see [`crate::Config::asks_to_vote`].
+    pub fn let_vote(&mut self) {
+        self.config.asks_to_vote = false;
+    }
+
     pub(crate) fn become_blank(&mut self, now: Time, out: &mut Vec<Output>) {
         self.role = Role::Blank(Blank { ask_at: now, ..Blank::default() });
         self.election_at = None;
@@ -256,7 +269,8 @@ impl Replica {
         let caught_up = amnesiac.target.is_some_and(|(ballot, last)| {
             ballot == promised && matched.0 == ballot && matched.1 >= last && persisted >= last
         });
-        if amnesiac.may_follow && caught_up {
+        amnesiac.caught_up |= amnesiac.may_follow && caught_up;
+        if amnesiac.caught_up && !self.config.asks_to_vote {
             self.recovering = false;
             self.probe("paxos: lost memory recovered");
             self.persist_state(out);

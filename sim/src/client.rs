@@ -9,7 +9,7 @@ use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
-use crate::history::{Command, Op, Operation, Outcome};
+use crate::history::{Command, Op, Operation, Outcome, raw_key};
 use crate::workload::{Mix, Task};
 
 /// What all clients together have written down.
@@ -91,6 +91,8 @@ struct Connection {
     parser: ReplyParser,
     /// Replies that are awaited and belong to nothing.
     ignored: usize,
+    /// Replies that are awaited before the connection is in its bucket: to CREATE, and to SELECT.
+    preparing: usize,
 }
 
 /// One client.
@@ -109,6 +111,9 @@ pub struct Client {
     timeout: u64,
     timer: u64,
     values: u64,
+    /// Its bucket, and the settings by which that is created; none for the default bucket.
+    bucket: Option<(&'static str, &'static str)>,
+    /// By raw key.
     seen: BTreeMap<String, String>,
     final_keys: Vec<String>,
 }
@@ -118,10 +123,13 @@ impl Client {
     #[must_use]
     pub fn new(id: u64, mut rng: Rng, mix: Mix, nodes: u16, timeout: u64) -> Client {
         let node = rng.below(u64::from(nodes)) as u16;
+        let turn = id as usize % (mix.buckets.len() + 1);
+        let bucket = turn.checked_sub(1).and_then(|place| mix.buckets.get(place).copied());
         Client {
             id,
             rng,
-            mix,
+            mix: if bucket.is_some() { mix.without_scans() } else { mix },
+            bucket,
             nodes,
             node,
             mode: Mode::Working,
@@ -201,13 +209,32 @@ impl Client {
     /// The connection that it asked for stands.
     pub fn on_connected(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
         self.connecting = false;
-        let mut connection = Connection { parser: ReplyParser::new(ReplyLimits::default()), ignored: 0 };
+        let mut connection = Connection { parser: ReplyParser::new(ReplyLimits::default()), ignored: 0, preparing: 0 };
         if self.rng.chance(1, 4) {
             encode_command(&mut wishes.send, ["HELLO", "3"]);
             connection.ignored = 1;
         }
+        if let Some((name, settings)) = self.bucket {
+            let create = ["DICTUM.BUCKET", "CREATE", name].into_iter().chain(settings.split_whitespace());
+            encode_command(&mut wishes.send, create.collect::<Vec<_>>());
+            encode_command(&mut wishes.send, ["SELECT", name]);
+            connection.preparing = 2;
+        }
+        let is_ready = connection.preparing == 0;
         self.connection = Some(connection);
-        self.begin(now, record, wishes);
+        if is_ready {
+            self.begin(now, record, wishes);
+        } else {
+            self.sent_at = now;
+            let timeout = self.timeout;
+            self.wake_in(timeout, now, wishes);
+        }
+    }
+
+    /// The bucket that its keys are in; empty for the default bucket.
+    #[must_use]
+    pub fn bucket(&self) -> &str {
+        self.bucket.map_or("", |(name, _)| name)
     }
 
     /// The connection is gone, or could not be had.
@@ -225,6 +252,11 @@ impl Client {
                 Ok(None) => return,
                 Ok(Some(_)) if connection.ignored > 0 => connection.ignored -= 1,
                 Ok(Some(Value::Push(_))) => {}
+                Ok(Some(value)) if connection.preparing > 0 => {
+                    if !self.on_prepared(&value, now, record, wishes) {
+                        return;
+                    }
+                }
                 Ok(Some(value)) => self.on_reply(value, now, record, wishes),
                 Err(error) => {
                     record.unexpected.push(format!("client {}: not RESP: {error}", self.id));
@@ -237,6 +269,9 @@ impl Client {
     }
 
     fn is_waiting(&self) -> bool {
+        if self.connection.as_ref().is_some_and(|connection| connection.preparing > 0) {
+            return true;
+        }
         match &self.running {
             Running::Nothing => false,
             Running::Once { sent, .. } => *sent,
@@ -308,7 +343,8 @@ impl Client {
                         *values += 1;
                         format!("c{id}n{values}")
                     };
-                    self.mix.draw_task(&mut self.rng, &self.seen, &mut unique)
+                    let task = self.mix.draw_task(&mut self.rng, &self.seen, &mut unique);
+                    in_bucket(self.bucket(), task)
                 }
                 Mode::Reading if !self.final_keys.is_empty() => {
                     let keys = self.final_keys.split_off(self.final_keys.len().saturating_sub(16));
@@ -356,7 +392,7 @@ impl Client {
             }
             Task::Transaction { watch, commands } => {
                 let mut words = vec!["WATCH"];
-                words.extend(watch.iter().map(String::as_str));
+                words.extend(watch.iter().map(|key| raw_key(key)));
                 encode_command(send, words);
                 let mut reads = Vec::new();
                 for key in &watch {
@@ -386,4 +422,22 @@ impl Client {
         let words: [&[u8]; 6] = [b"SCAN", cursor, b"MATCH", b"s:*", b"COUNT", count.as_bytes()];
         encode_command(send, words);
     }
+}
+
+/// The same task on keys of a bucket.
+fn in_bucket(bucket: &str, mut task: Task) -> Task {
+    if bucket.is_empty() {
+        return task;
+    }
+    let name = |key: &mut String| key.insert_str(0, &format!("{bucket}/"));
+    match &mut task {
+        Task::Plain(commands) => commands.iter_mut().for_each(|command| name(&mut command.key)),
+        Task::Once(command) => name(&mut command.key),
+        Task::Transaction { watch, commands } => {
+            watch.iter_mut().for_each(name);
+            commands.iter_mut().for_each(|command| name(&mut command.key));
+        }
+        Task::Scan => {}
+    }
+    task
 }

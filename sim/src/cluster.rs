@@ -86,6 +86,10 @@ pub struct Cluster<N> {
     planted: Option<Planted>,
     /// Faults are over.
     healed: bool,
+    /// Of partitions that are in memory only: who has voted, and in which life (when that began).
+    memories: BTreeMap<PartitionId, BTreeMap<NodeId, u64>>,
+    /// A bucket that is in memory only was lost with the memories of a majority, and has begun anew.
+    pub begun_anew: bool,
     /// Some node has founded the group, or found it founded.
     founded: bool,
     rng: Rng,
@@ -139,6 +143,8 @@ impl<N: Door> Cluster<N> {
             next_connection: 1,
             planted,
             healed: false,
+            memories: BTreeMap::new(),
+            begun_anew: false,
             founded: false,
             rng,
             chaos,

@@ -152,7 +152,7 @@ impl Command {
     /// The command's arguments as RESP has them.
     #[must_use]
     pub fn words(&self) -> Vec<Vec<u8>> {
-        let key = bytes_of(&self.key);
+        let key = bytes_of(raw_key(&self.key));
         let argument = || bytes_of(self.argument.as_deref().unwrap_or(""));
         let number = |absent: i64| self.number.unwrap_or(absent).to_string().into_bytes();
         let word = |text: &str| text.as_bytes().to_vec();
@@ -178,6 +178,18 @@ impl Command {
             Op::Pttl => vec![word("PTTL"), key],
         }
     }
+}
+
+/// The key itself, without the bucket that a history names before it (`bucket/key`; the default bucket is not named).
+#[must_use]
+pub fn raw_key(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(_, raw)| raw)
+}
+
+/// The bucket that a history's key is in; empty for the default bucket.
+#[must_use]
+pub fn bucket_of(key: &str) -> &str {
+    key.split_once('/').map_or("", |(bucket, _)| bucket)
 }
 
 /// The bytes that a history's text stands for.

@@ -9,6 +9,7 @@
 //! | `v0` … | SET PX, PEXPIRE, PERSIST, PTTL, GET, SET | expiry |
 //! | `b0` … | SET GET of 5 to 200 kB | frames and messages of many blocks |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
+//! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises |
 //!
 //! Every written value is unique, so that a read tells which write it saw.
 
@@ -36,11 +37,16 @@ pub enum Task {
     Scan,
 }
 
+/// The bucket that is in the memories of the nodes only.
+pub const IN_MEMORY: &str = "e";
+
 /// A run's mix.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mix {
     /// How many clients.
     pub clients: u64,
+    /// Buckets beside the default one: name, and what `DICTUM.BUCKET CREATE` says behind it. Clients take turns to select one.
+    pub buckets: Vec<(&'static str, &'static str)>,
     /// Longest pause of a client between two tasks, in nanoseconds.
     pub pause_max: u64,
     /// Out of 8: how often a counter or an append is asked by `DICTUM.ONCE`.
@@ -76,6 +82,7 @@ impl Mix {
         ];
         Mix {
             clients: rng.between(3, 8),
+            buckets: [("p", ""), (IN_MEMORY, "KIND ephemeral")].into_iter().filter(|_| rng.chance(1, 3)).collect(),
             pause_max: *rng.pick(&[60_000_000, 150_000_000, 400_000_000]),
             once: rng.below(9),
             pipelined: rng.below(4),
@@ -127,6 +134,14 @@ impl Mix {
             }
         }
         Task::Plain(commands)
+    }
+
+    /// The mix of a client of one of the buckets.
+    #[must_use]
+    pub fn without_scans(&self) -> Mix {
+        let mut mix = self.clone();
+        mix.weights[6] = 0;
+        mix
     }
 
     fn transaction(&self, rng: &mut Rng, seen: &BTreeMap<String, String>, unique: &mut dyn FnMut() -> String) -> Task {

@@ -1,19 +1,28 @@
 //! What follows on this node from the council's list of buckets: replicas are made and removed.
 
+use std::time::Duration;
+
 use base::{BucketId, PartitionId};
+use bytes::Bytes;
 use data::{Failure, Reply};
 use paxos::{HardState, Restored, RoleName};
 
 use super::{Node, place_of};
 use crate::below::FlushJob;
 use crate::bucket::{Bucket, BucketKind};
-use crate::council::{Buckets, COUNCIL};
-use crate::door::Planted;
+use crate::council::{Buckets, COUNCIL, Order};
+use crate::door::{Level, Planted};
+use crate::entry::Kind;
 use crate::journal::Rebuilt;
 use crate::router::Waiter;
 use crate::words::Terms;
 
 const DROPPED: Failure = Failure::Text("ERR the bucket was dropped; whether the command was done makes no difference");
+
+const FORGOTTEN: Failure =
+    Failure::Text("UNKNOWN the bucket has lost its memory on a majority of the nodes and begins anew, empty");
+/// How often the council is told of a memory.
+const ORDER_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// The one partition that a bucket has so far.
 pub(crate) fn partition_of(bucket: BucketId) -> PartitionId {
@@ -43,6 +52,12 @@ impl Node {
                 return;
             }
         };
+        for bucket in buckets.list.iter().filter(|bucket| bucket.was != bucket.id) {
+            // Whoever had selected it is in it still: it is another one, and empty.
+            for session in self.sessions.values_mut().flatten().filter(|session| session.bucket == bucket.was) {
+                session.bucket = bucket.id;
+            }
+        }
         self.buckets = buckets;
         self.buckets_wait = false;
         let gone: Vec<usize> = (0..self.groups.len())
@@ -52,38 +67,89 @@ impl Node {
             self.remove_group(g);
         }
         for bucket in self.buckets.list.clone() {
-            match place_of(&self.groups, partition_of(bucket.id)) {
-                Some(g) => self.groups[g].bucket = bucket,
-                // Before its start is on disk a life may have to share its number with the next one.
-                None if bucket.settings.kind == BucketKind::Ephemeral && !self.start_is_on_disk => {
-                    self.buckets_wait = true;
-                }
-                None => self.add_group(bucket),
+            let place = place_of(&self.groups, partition_of(bucket.id));
+            if bucket.settings.kind == BucketKind::Ephemeral {
+                self.follow_ephemeral(&bucket, place);
+            } else if place.is_none() {
+                self.add_persistent(&bucket);
+            }
+            if let Some(g) = place_of(&self.groups, partition_of(bucket.id)) {
+                self.groups[g].bucket = bucket;
             }
         }
     }
 
-    /// A replica of a bucket of which this node has nothing.
-    fn add_group(&mut self, bucket: Bucket) {
+    /// A replica of a bucket of which this disk has nothing.
+    fn add_persistent(&mut self, bucket: &Bucket) {
         let Some(council) = place_of(&self.groups, COUNCIL) else { return };
-        let council = &self.groups[council].partition.replica;
-        let durable = bucket.settings.kind != BucketKind::Ephemeral;
-        let incarnation = council.hard_state().incarnation;
-        let identity = if durable { incarnation } else { identity_in_memory(incarnation, self.boot) };
-        let is_whole = bucket.identities.get(usize::from(self.config.me.0)) == Some(&identity);
+        let incarnation = self.groups[council].partition.replica.hard_state().incarnation;
         // Otherwise it has had a replica, perhaps, and has lost what that promised: it has to find out.
-        let forgets = self.config.planted == Some(Planted::VoteWithAmnesia);
-        let state = (is_whole || forgets).then(|| HardState {
-            incarnation: identity,
-            incarnations: bucket.identities.clone(),
-            ..HardState::default()
-        });
+        let is_whole = bucket.identities.get(usize::from(self.config.me.0)) == Some(&incarnation);
         if !is_whole {
             self.probe("node: replica made without its memory");
         }
+        self.add_group(bucket, incarnation, is_whole);
+    }
+
+    /// A replica in memory only: it is told to the council before it begins, and again before it votes.
+    fn follow_ephemeral(&mut self, bucket: &Bucket, place: Option<usize>) {
+        let me = self.config.me;
+        let (Some(listed), Some(remembers)) =
+            (bucket.identities.get(usize::from(me.0)), bucket.memories.get(usize::from(me.0)))
+        else {
+            return;
+        };
+        let Some(identity) = self.identity() else {
+            self.buckets_wait = true;
+            return;
+        };
+        if self.config.planted == Some(Planted::VoteWithAmnesia) && place.is_none() && *listed != 0 {
+            return self.add_group(bucket, *listed, true);
+        }
+        let order = match place {
+            None if *listed == identity => return self.add_group(bucket, identity, *remembers),
+            None => Order::Join { id: bucket.id, node: me, identity },
+            Some(g) => {
+                let replica = &mut self.groups[g].partition.replica;
+                if *remembers {
+                    return replica.let_vote();
+                }
+                self.buckets_wait = true;
+                if !replica.asks_to_vote() {
+                    return;
+                }
+                Order::Recovered { id: bucket.id, node: me, identity }
+            }
+        };
+        self.buckets_wait = true;
+        if self.now.time >= self.next_order
+            && let Some(council) = place_of(&self.groups, COUNCIL)
+        {
+            self.next_order = self.now.time + ORDER_AGAIN_AFTER;
+            let (now, deadline) = (self.now.time, self.now.time + self.config.request_timeout);
+            let router = &mut self.groups[council].router;
+            router.write(Kind::Council, Bytes::from(order.encode()), Waiter::Nobody, now, deadline);
+        }
+    }
+
+    /// What names the memory that this process has, once that is certain to be nobody else's.
+    fn identity(&mut self) -> Option<u64> {
+        if self.identity.is_none() && self.start_is_on_disk {
+            let council = &self.groups[place_of(&self.groups, COUNCIL)?].partition.replica;
+            let settled = council.role() != RoleName::Recovering;
+            self.identity = settled.then(|| identity_in_memory(council.hard_state().incarnation, self.boot));
+        }
+        self.identity
+    }
+
+    /// A new replica, which has nothing; and may vote at once, if it has never had anything.
+    fn add_group(&mut self, bucket: &Bucket, identity: u64, is_whole: bool) {
+        let durable = bucket.settings.kind != BucketKind::Ephemeral;
+        let incarnations = bucket.identities.clone();
+        let state = is_whole.then(|| HardState { incarnation: identity, incarnations, ..HardState::default() });
         let restored = Restored { state, incarnation: identity, ..Restored::default() };
         let rebuilt = Rebuilt { restored, ..Rebuilt::default() };
-        self.bring_back(partition_of(bucket.id), bucket, durable, rebuilt, None);
+        self.bring_back(partition_of(bucket.id), bucket.clone(), durable, rebuilt, None);
         self.tell_all();
     }
 
@@ -93,9 +159,17 @@ impl Node {
         let mut group = self.groups.remove(g);
         self.saved_last = 0;
         let id = group.id();
+        let begins_anew = self.buckets.list.iter().any(|bucket| bucket.was == id.bucket);
+        if begins_anew {
+            self.probe("node: ephemeral bucket begins anew");
+            let text =
+                format!("bucket {}: a majority has lost its memory of it; it begins anew, empty", group.bucket.name);
+            self.event(Level::Error, text);
+        }
+        let told = if begins_anew { FORGOTTEN } else { DROPPED };
         for write in std::mem::take(&mut group.router.writes) {
             if let Waiter::Client { connection, slot } = write.waiter {
-                self.deliver(connection, slot, &Reply::Error(DROPPED));
+                self.deliver(connection, slot, &Reply::Error(told.clone()));
             }
         }
         let aiming = self.sessions.values().flatten().filter(|session| session.aim == id);
@@ -104,7 +178,7 @@ impl Node {
             while let Some(read) =
                 self.sessions.get_mut(&connection).and_then(Option::as_mut).and_then(|it| it.pop_read_if(|_| true))
             {
-                self.deliver(connection, read.slot, &Reply::Error(DROPPED));
+                self.deliver(connection, read.slot, &Reply::Error(told.clone()));
             }
         }
         if group.partition.durable && self.below.is_some() {

@@ -39,6 +39,7 @@ fn settings(config: &Config, partition: PartitionId, seed: u64) -> paxos::Config
         candidacy: CANDIDACY,
         settle: SETTLE,
         undecided_bytes_max: base::limits::UNDECIDED_BYTES_MAX,
+        asks_to_vote: false,
         planted: match config.planted {
             Some(Planted::CountUnsyncedSelf) => Some(paxos::Planted::CountUnsyncedSelf),
             Some(Planted::TruncateDecided) => Some(paxos::Planted::TruncateDecided),
@@ -112,6 +113,8 @@ impl Node {
             buckets,
             council_followed: Position(0),
             buckets_wait: true,
+            identity: None,
+            next_order: now.time,
             retired: Vec::new(),
             below: recovered.store,
             config,
@@ -166,7 +169,8 @@ impl Node {
             given_up = state.take().map(|state| state.tree.spaces()).unwrap_or_default();
         }
         let (time, me) = (self.now.time, self.config.me);
-        let settings = settings(&self.config, id, self.rng.next_u64());
+        let mut settings = settings(&self.config, id, self.rng.next_u64());
+        settings.asks_to_vote = !durable;
         let mut outputs = Vec::new();
         let replica = Replica::new(settings, restored, time, &mut outputs);
         let life = Life { incarnation: replica.hard_state().incarnation, boot: self.boot };

@@ -193,6 +193,7 @@ impl World {
             candidacy: CANDIDACY,
             settle: SETTLE,
             undecided_bytes_max: UNDECIDED_BYTES_MAX,
+            asks_to_vote: false,
             planted: self.planted,
         };
         let mut out = Vec::new();

@@ -7,7 +7,7 @@ use wire::{Value, encode_command};
 use super::{Client, Mode, Record, Running, Wishes};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
-use crate::history::{Command, Op, Outcome, Reply, Watched, text_of};
+use crate::history::{Command, Op, Outcome, Reply, Watched, raw_key, text_of};
 
 /// What an error reply means for the command it answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,8 @@ enum Meaning {
 
 fn meaning_of(error: &str) -> Meaning {
     match error.split_whitespace().next().unwrap_or("") {
+        // A bucket that was never created, because the node could not.
+        "ERR" if error.starts_with("ERR there is no bucket") => Meaning::NotDone,
         "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "OOM" | "EXECABORT" => Meaning::NotDone,
         "UNKNOWN" => Meaning::Unknown,
         _ => Meaning::Surprise,
@@ -26,6 +28,30 @@ fn meaning_of(error: &str) -> Meaning {
 }
 
 impl Client {
+    /// An answer to CREATE or SELECT. Whether the connection goes on.
+    pub(super) fn on_prepared(&mut self, value: &Value, now: u64, record: &mut Record, wishes: &mut Wishes) -> bool {
+        let Some(connection) = &mut self.connection else { return false };
+        connection.preparing -= 1;
+        let selected = connection.preparing == 0;
+        match value {
+            Value::Simple(text) if text == "OK" => {}
+            // Another client was first.
+            Value::Error(text) if !selected && text.ends_with("already") => {}
+            Value::Error(text) => {
+                self.note_error("a bucket", text, now, record);
+                // SELECT says that there is none where CREATE has not succeeded.
+                wishes.close = true;
+                self.lose_connection("no bucket", now, record, wishes);
+                return false;
+            }
+            other => record.unexpected.push(format!("client {}: a bucket answered {other:?}", self.id)),
+        }
+        if selected {
+            self.begin(now, record, wishes);
+        }
+        true
+    }
+
     pub(super) fn on_reply(&mut self, value: Value, now: u64, record: &mut Record, wishes: &mut Wishes) {
         // A pipeline's commands may have to wait for one another: each answer may take its time.
         self.sent_at = now;
@@ -145,7 +171,7 @@ impl Client {
         if let (Op::Get, Reply::Text(value)) = (operation.commands[0].op, &reply)
             && value.len() < 1000
         {
-            self.seen.insert(operation.commands[0].key.clone(), value.clone());
+            self.seen.insert(raw_key(&operation.commands[0].key).to_owned(), value.clone());
         }
         operation.finish = Some(now);
         operation.outcome = Outcome::Done;

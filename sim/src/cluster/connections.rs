@@ -9,6 +9,7 @@ use crate::chaos::Fault;
 use crate::client::Wishes;
 use crate::door::Door;
 use crate::events::Event;
+use crate::history::bucket_of;
 use crate::process::{Happening, name_of};
 use crate::trace::digest_of;
 
@@ -330,9 +331,13 @@ impl<N: Door> Cluster<N> {
         }
         keys.sort();
         keys.dedup();
-        let count = self.clients.len();
-        for client in 0..count {
-            let share: Vec<String> = keys.iter().skip(client).step_by(count).cloned().collect();
+        for client in 0..self.clients.len() {
+            // Those of one bucket share its keys.
+            let bucket = self.clients[client].bucket();
+            let same = |other: &usize| self.clients[*other].bucket() == bucket;
+            let (count, place) = ((0..self.clients.len()).filter(same).count(), (0..client).filter(same).count());
+            let own = keys.iter().filter(|key| bucket_of(key) == bucket);
+            let share: Vec<String> = own.skip(place).step_by(count).cloned().collect();
             self.with_client(client, |world, wishes| {
                 world.clients[client].read_at_the_end(share, world.now, wishes);
             });

@@ -16,9 +16,11 @@ impl<N: Door> Cluster<N> {
     /// Compares what a node has decided and applied with what others have.
     pub(super) fn watch(&mut self, node: NodeId) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
-        for partition in running.node.partitions() {
-            self.watch_partition(node, partition);
+        let partitions = running.node.partitions();
+        for partition in &partitions {
+            self.watch_partition(node, *partition);
         }
+        self.watch_memories(node, &partitions);
         let machine = &mut self.machines[usize::from(node.0)];
         let Some(running) = &machine.running else { return };
         let is_whole = |(partition, until): (&PartitionId, &Position)| {
@@ -34,6 +36,35 @@ impl<N: Door> Cluster<N> {
             self.violate("agreement", text);
         } else if let Some(text) = self.replicas.violations().first().cloned() {
             self.violate("replicas agree", text);
+        }
+    }
+
+    /// A bucket that is in memory only may begin anew when a majority has lost its memory of it, and never before.
+    fn watch_memories(&mut self, node: NodeId, partitions: &[PartitionId]) {
+        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+        for partition in partitions {
+            if let Some(progress) = running.node.progress(*partition)
+                && !progress.durable
+                && progress.votes
+            {
+                self.memories.entry(*partition).or_default().insert(node, running.started_at);
+            }
+        }
+        // The workload never drops it: a partition with a higher number is the same bucket, begun anew.
+        let newest = partitions.iter().rev().find(|it| running.node.progress(**it).is_some_and(|it| !it.durable));
+        let Some(newest) = newest.copied() else { return };
+        while let Some((older, voted)) = self.memories.first_key_value().filter(|(older, _)| **older < newest) {
+            let remembers = |(node, life): (&NodeId, &u64)| {
+                let running = &self.machines[usize::from(node.0)].running;
+                running.as_ref().is_some_and(|running| running.started_at == *life)
+            };
+            let count = voted.iter().filter(|pair| remembers(*pair)).count();
+            if 2 * count > self.machines.len() {
+                let text = format!("{older} was given up while {count} nodes had its memory");
+                self.violations.push(("memory is kept", text));
+            }
+            self.begun_anew = true;
+            self.memories.pop_first();
         }
     }
 
