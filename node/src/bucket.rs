@@ -1,8 +1,8 @@
 //! What a bucket is: a named key space with a kind, a quota and defaults. The council keeps the list ([`crate::council`]); every node
 //! has a copy.
 
-use base::BucketId;
 use base::limits::{BUCKET_NAME_BYTES_MAX, VALUE_BYTES_MAX};
+use base::{BucketId, Position};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
@@ -270,8 +270,10 @@ pub(crate) struct Bucket {
     /// Of an ephemeral bucket: which voters have its memory, in their order. Who has not recovers from those who have, and is counted
     /// here before it votes. With too few left to recover from the bucket begins anew under another number.
     pub memories: Vec<bool>,
-    /// The number that it had before it began anew; its own, if it never did.
-    pub was: BucketId,
+    /// Its first number: an ephemeral bucket gets another one whenever it begins anew.
+    pub born: BucketId,
+    /// Where in the council's log it was created.
+    pub made_at: Position,
 }
 
 impl Bucket {
@@ -284,7 +286,8 @@ impl Bucket {
             settings: Settings::of_kind(BucketKind::Persistent),
             identities: Vec::new(),
             memories: Vec::new(),
-            was: BucketId(0),
+            born: BucketId(0),
+            made_at: Position(0),
         }
     }
 
@@ -301,7 +304,8 @@ impl Bucket {
         for memory in &self.memories {
             w.bool(*memory);
         }
-        w.u32(self.was.0);
+        w.u32(self.born.0);
+        w.position(self.made_at);
     }
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Bucket, Malformed> {
@@ -312,7 +316,8 @@ impl Bucket {
             settings: Settings::decode(r)?,
             identities: Vec::new(),
             memories: Vec::new(),
-            was: BucketId(0),
+            born: BucketId(0),
+            made_at: Position(0),
         };
         for _ in 0..r.count(8)? {
             bucket.identities.push(r.u64()?);
@@ -320,7 +325,8 @@ impl Bucket {
         for _ in 0..r.count(1)? {
             bucket.memories.push(r.bool()?);
         }
-        bucket.was = BucketId(r.u32()?);
+        bucket.born = BucketId(r.u32()?);
+        bucket.made_at = r.position()?;
         Ok(bucket)
     }
 
@@ -410,7 +416,8 @@ mod tests {
             settings,
             identities: vec![1, u64::MAX, 0],
             memories: vec![true, false],
-            was: BucketId(5),
+            born: BucketId(5),
+            made_at: Position(9),
         };
         let mut encoded = Vec::new();
         bucket.encode(&mut Writer::new(&mut encoded));

@@ -5,7 +5,7 @@
 //! it has applied an entry, and makes and removes its replicas accordingly (`node/buckets.rs`).
 
 use base::limits::BUCKETS_MAX;
-use base::{BucketId, NodeId, PartitionId};
+use base::{BucketId, NodeId, PartitionId, Position};
 use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
@@ -54,7 +54,8 @@ impl Order {
                     settings: settings.clone(),
                     identities: identities.clone(),
                     memories: Vec::new(),
-                    was: id,
+                    born: id,
+                    made_at: Position(0),
                 };
                 bucket.encode(&mut w);
             }
@@ -173,7 +174,7 @@ impl Buckets {
         data::apply(tree, context, &[b"set", LIST, &bytes]);
     }
 
-    fn carry_out(&mut self, order: Order) -> Result<(), Failure> {
+    fn carry_out(&mut self, order: Order, at: Position) -> Result<(), Failure> {
         match order {
             Order::Create { name, settings, identities } => {
                 if self.named(&name).is_some() {
@@ -191,7 +192,7 @@ impl Buckets {
                     BucketKind::Ephemeral => identities.iter().map(|identity| *identity != 0).collect(),
                     BucketKind::Persistent | BucketKind::Cache => Vec::new(),
                 };
-                self.list.push(Bucket { id, number, name, settings, identities, memories, was: id });
+                self.list.push(Bucket { id, number, name, settings, identities, memories, born: id, made_at: at });
                 self.list.sort_by_key(|bucket| bucket.number);
             }
             Order::Set { name, words } => {
@@ -256,7 +257,7 @@ impl Bucket {
 
     /// Founded anew by those who have lost it. Whoever has not is told by its number, and comes back empty.
     fn begin_anew(&mut self, id: BucketId) {
-        self.was = std::mem::replace(&mut self.id, id);
+        self.id = id;
         for (memory, identity) in self.memories.iter_mut().zip(&mut self.identities) {
             *memory = !*memory;
             if !*memory {
@@ -288,10 +289,10 @@ pub(crate) fn no_such_bucket(name: &str) -> Failure {
 ///
 /// # Errors
 /// When the entry or the state is not one of this version.
-pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, body: &[u8]) -> Result<Reply, &'static str> {
+pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body: &[u8]) -> Result<Reply, &'static str> {
     let order = Order::decode(body).map_err(|_| "the council's order is malformed")?;
     let mut buckets = Buckets::read(tree).map_err(|_| "the council's list of buckets is malformed")?;
-    Ok(match buckets.carry_out(order) {
+    Ok(match buckets.carry_out(order, at) {
         Ok(()) => {
             buckets.write(tree, context);
             Reply::Ok
@@ -305,7 +306,7 @@ mod tests {
     use super::*;
 
     fn order(tree: &mut Tree, order: Order) -> Reply {
-        apply(tree, &EntryContext::default(), &order.encode()).unwrap()
+        apply(tree, &EntryContext::default(), Position(1), &order.encode()).unwrap()
     }
 
     fn create(name: &str) -> Order {

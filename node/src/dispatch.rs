@@ -24,6 +24,8 @@ const DISK_FULL: &str =
 const OWN_DISK_FULL: &str =
     "MISCONF this node's disk is full; the command was not done. Use another node, or free some space";
 const NO_BUCKET: &str = "ERR the selected bucket is not there any more; SELECT another one";
+const NO_REPLICA_YET: &str =
+    "CLUSTERDOWN this node has no replica of the bucket yet; the command was not done, try again";
 const STOPPING: &str = "CLUSTERDOWN this node is stopping; the command was not done, use another node";
 
 impl Node {
@@ -288,6 +290,12 @@ impl Node {
         self.waits.push(session.id);
     }
 
+    /// This node has no replica of the partition that a command is for.
+    fn refuse_without_group(&mut self, session: &mut Session) {
+        let comes = self.buckets.of(session.aim.bucket).is_some();
+        self.refuse(session, &Failure::Text(if comes { NO_REPLICA_YET } else { NO_BUCKET }));
+    }
+
     /// Why no write can be taken at all, if so.
     fn refusal(&self, g: usize) -> Option<&'static str> {
         let Group { partition, router, .. } = &self.groups[g];
@@ -310,7 +318,7 @@ impl Node {
     /// Gives a write to the router; answers at once if it cannot be taken. Returns the slot of its reply.
     pub(crate) fn submit_write(&mut self, session: &mut Session, kind: Kind, body: Bytes) -> Option<u64> {
         let Some(g) = place_of(&self.groups, session.aim) else {
-            self.refuse(session, &Failure::Text(NO_BUCKET));
+            self.refuse_without_group(session);
             return None;
         };
         if let Some(text) = self.refusal(g) {
@@ -338,7 +346,7 @@ impl Node {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<u64> {
         let Some(g) = place_of(&self.groups, session.aim) else {
-            self.refuse(session, &Failure::Text(NO_BUCKET));
+            self.refuse_without_group(session);
             return None;
         };
         if session.read_bytes.len() >= base::limits::CONNECTION_PENDING_BYTES_MAX {

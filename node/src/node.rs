@@ -92,6 +92,8 @@ pub struct Node {
     /// What names this process's memory: see `node/buckets.rs`.
     pub(crate) identity: Option<u64>,
     pub(crate) next_order: Time,
+    /// Up to here the council's log may have made replicas that the journal has lost.
+    pub(crate) doubtful_until: Position,
     /// What dropped buckets leave in the store, to be removed.
     pub(crate) retired: Vec<(PartitionId, FlushJob)>,
     /// The store that states are in, if they are in one.

@@ -371,7 +371,7 @@ impl Partition {
                 data::apply_once(&mut self.tree, &context, id, words.as_slice()).reply
             }
             Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX).reply,
-            Kind::Council => council::apply(&mut self.tree, &context, body)?,
+            Kind::Council => council::apply(&mut self.tree, &context, position, body)?,
         };
         self.commands_applied += 1;
         self.origins.note(&origin, reply.clone());

@@ -101,7 +101,8 @@ impl<N: Door> Cluster<N> {
     pub fn new(chaos: Chaos, planted: Option<Planted>, dropped: &[u32], trace: Trace) -> Cluster<N> {
         let mut rng = Rng::new(chaos.cluster_seed);
         let mut clients_rng = Rng::new(chaos.workload_seed);
-        let mix = crate::workload::Mix::draw(&mut clients_rng);
+        let mut mix = crate::workload::Mix::draw(&mut clients_rng);
+        mix.buckets.retain(|_| N::HAS_BUCKETS);
         let machines = (0..usize::from(chaos.nodes))
             .map(|node| Machine {
                 disk: SimDisk::new(rng.next_u64()),

@@ -7,6 +7,8 @@ use node::{Config, Input, Outbox, Progress, Recovered};
 
 /// See [`node::Node`], whose functions these are.
 pub trait Door: Sized {
+    /// Whether it knows `DICTUM.BUCKET`.
+    const HAS_BUCKETS: bool = true;
     /// A node that remembers what `recovered` says.
     ///
     /// # Errors

@@ -69,3 +69,8 @@ fn position_ahead_of_data() {
 fn cut_before_stored() {
     is_found(Planted::CutBeforeStored, 200, &[Fault::PowerCutAll, Fault::Kill]);
 }
+
+#[test]
+fn vote_with_amnesia() {
+    is_found(Planted::VoteWithAmnesia, 60, &[Fault::Kill, Fault::Partition]);
+}

@@ -138,6 +138,8 @@ impl Toy {
 }
 
 impl Door for Toy {
+    const HAS_BUCKETS: bool = false;
+
     fn spaces(&self) -> Vec<base::ordered::Space> {
         Vec::new()
     }

@@ -52,9 +52,11 @@ impl Node {
                 return;
             }
         };
-        for bucket in buckets.list.iter().filter(|bucket| bucket.was != bucket.id) {
-            // Whoever had selected it is in it still: it is another one, and empty.
-            for session in self.sessions.values_mut().flatten().filter(|session| session.bucket == bucket.was) {
+        for bucket in buckets.list.iter().filter(|bucket| bucket.born != bucket.id) {
+            // It has begun anew. Whoever had selected it is in it still.
+            let older: Vec<BucketId> =
+                self.buckets.list.iter().filter(|old| old.born == bucket.born).map(|old| old.id).collect();
+            for session in self.sessions.values_mut().flatten().filter(|session| older.contains(&session.bucket)) {
                 session.bucket = bucket.id;
             }
         }
@@ -83,12 +85,15 @@ impl Node {
     fn add_persistent(&mut self, bucket: &Bucket) {
         let Some(council) = place_of(&self.groups, COUNCIL) else { return };
         let incarnation = self.groups[council].partition.replica.hard_state().incarnation;
-        // Otherwise it has had a replica, perhaps, and has lost what that promised: it has to find out.
-        let is_whole = bucket.identities.get(usize::from(self.config.me.0)) == Some(&incarnation);
-        if !is_whole {
+        // Otherwise it has had a replica, perhaps, and has lost what that promised: it has to find out. What a replica promises is in the
+        // journal behind the order that made it. So of a bucket that was made behind what the council's log holds of an earlier
+        // life there never was a replica then; of any other there may have been, where the journal has a hole.
+        let same_memory = bucket.identities.get(usize::from(self.config.me.0)) == Some(&incarnation);
+        let unprovable = same_memory && bucket.made_at <= self.doubtful_until;
+        if !same_memory || unprovable {
             self.probe("node: replica made without its memory");
         }
-        self.add_group(bucket, incarnation, is_whole);
+        self.add_group(bucket, incarnation, same_memory && !unprovable, unprovable);
     }
 
     /// A replica in memory only: it is told to the council before it begins, and again before it votes.
@@ -104,10 +109,10 @@ impl Node {
             return;
         };
         if self.config.planted == Some(Planted::VoteWithAmnesia) && place.is_none() && *listed != 0 {
-            return self.add_group(bucket, *listed, true);
+            return self.add_group(bucket, *listed, true, false);
         }
         let order = match place {
-            None if *listed == identity => return self.add_group(bucket, identity, *remembers),
+            None if *listed == identity => return self.add_group(bucket, identity, *remembers, false),
             None => Order::Join { id: bucket.id, node: me, identity },
             Some(g) => {
                 let replica = &mut self.groups[g].partition.replica;
@@ -143,11 +148,11 @@ impl Node {
     }
 
     /// A new replica, which has nothing; and may vote at once, if it has never had anything.
-    fn add_group(&mut self, bucket: &Bucket, identity: u64, is_whole: bool) {
+    fn add_group(&mut self, bucket: &Bucket, identity: u64, is_whole: bool, unprovable: bool) {
         let durable = bucket.settings.kind != BucketKind::Ephemeral;
         let incarnations = bucket.identities.clone();
         let state = is_whole.then(|| HardState { incarnation: identity, incarnations, ..HardState::default() });
-        let restored = Restored { state, incarnation: identity, ..Restored::default() };
+        let restored = Restored { state, unprovable, incarnation: identity, ..Restored::default() };
         let rebuilt = Rebuilt { restored, ..Rebuilt::default() };
         self.bring_back(partition_of(bucket.id), bucket.clone(), durable, rebuilt, None);
         self.tell_all();
@@ -159,7 +164,7 @@ impl Node {
         let mut group = self.groups.remove(g);
         self.saved_last = 0;
         let id = group.id();
-        let begins_anew = self.buckets.list.iter().any(|bucket| bucket.was == id.bucket);
+        let begins_anew = self.buckets.list.iter().any(|bucket| bucket.born == group.bucket.born);
         if begins_anew {
             self.probe("node: ephemeral bucket begins anew");
             let text =

@@ -71,7 +71,7 @@ impl Node {
         let council = states.get(&COUNCIL).map(|state| Buckets::read(&state.tree)).transpose();
         let buckets = council.map_err(|_| StartError("the council's list is not of this version".to_owned()))?;
         let buckets = buckets.unwrap_or_default();
-        let mut rebuilt = journal::rebuild(
+        let rebuilt = journal::rebuild(
             &[DEFAULT_PARTITION, COUNCIL],
             &recovered.journal,
             |id| states.get(&id).map(|state| (state.position, state.ballot)),
@@ -114,6 +114,7 @@ impl Node {
             council_followed: Position(0),
             buckets_wait: true,
             identity: None,
+            doubtful_until: Position(0),
             next_order: now.time,
             retired: Vec::new(),
             below: recovered.store,
@@ -131,9 +132,8 @@ impl Node {
         }
         // The start itself goes to the journal: it gives this life its number.
         node.batch.start();
-        // Whatever was lost may have told of buckets: a council that could not vouch for its memory of them must not.
-        if let Some(council) = rebuilt.get_mut(&COUNCIL) {
-            council.restored.unprovable |= !recovered.journal.damage.is_empty();
+        if !recovered.journal.damage.is_empty() || recovered.journal.tail == storage::Tail::Unprovable {
+            node.doubtful_until = rebuilt.get(&COUNCIL).map_or(Position(0), |council| council.restored.log.last());
         }
         for (id, rebuilt) in rebuilt {
             if id == COUNCIL || !node.buckets.has_dropped(id.bucket) {

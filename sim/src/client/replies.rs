@@ -37,6 +37,8 @@ impl Client {
             Value::Simple(text) if text == "OK" => {}
             // Another client was first.
             Value::Error(text) if !selected && text.ends_with("already") => {}
+            // SELECT's answer decides.
+            Value::Error(text) if !selected && meaning_of(text) != Meaning::Surprise => {}
             Value::Error(text) => {
                 self.note_error("a bucket", text, now, record);
                 // SELECT says that there is none where CREATE has not succeeded.
