@@ -210,6 +210,10 @@ impl Buckets {
             Order::Join { id, node, identity } => {
                 let next_id = self.next_id;
                 let (bucket, place) = self.voter(id, node)?;
+                if bucket.identities[place] == identity {
+                    // Said again: it may even have recovered since.
+                    return Ok(());
+                }
                 bucket.identities[place] = identity;
                 bucket.memories[place] = false;
                 if bucket.has_forgotten() {
@@ -250,16 +254,18 @@ impl Bucket {
     /// Too few voters have its memory for the others to recover from: what was acknowledged may be lost. And enough have none to found
     /// it anew.
     fn has_forgotten(&self) -> bool {
-        let (voters, lost) = (self.memories.len(), self.memories.iter().filter(|memory| !**memory).count());
+        let voters = self.memories.len();
         let majority = voters / 2 + 1;
-        lost > voters - majority && lost >= majority
+        let lost = self.memories.iter().filter(|memory| !**memory).count();
+        let founders = self.memories.iter().zip(&self.identities).filter(|(memory, it)| !**memory && **it != 0).count();
+        lost > voters - majority && founders >= majority
     }
 
     /// Founded anew by those who have lost it. Whoever has not is told by its number, and comes back empty.
     fn begin_anew(&mut self, id: BucketId) {
         self.id = id;
         for (memory, identity) in self.memories.iter_mut().zip(&mut self.identities) {
-            *memory = !*memory;
+            *memory = !*memory && *identity != 0;
             if !*memory {
                 *identity = 0;
             }
@@ -369,6 +375,7 @@ mod tests {
         assert_eq!(order(&mut tree, join(1, 0, 21)), Reply::Ok);
         assert!(matches!(order(&mut tree, recovered(1, 0, 11)), Reply::Error(_)), "not that memory");
         assert_eq!(order(&mut tree, recovered(1, 0, 21)), Reply::Ok);
+        assert_eq!(order(&mut tree, join(1, 0, 21)), Reply::Ok);
         assert_eq!(order(&mut tree, join(1, 1, 22)), Reply::Ok);
         assert_eq!(state(&tree), (1, vec![21, 22, 13], vec![true, false, true]));
         // Two at once.
@@ -378,6 +385,14 @@ mod tests {
         assert_eq!(order(&mut tree, join(2, 0, 31)), Reply::Ok);
         assert_eq!(order(&mut tree, recovered(2, 0, 31)), Reply::Ok);
         assert_eq!(state(&tree), (2, vec![31, 22, 23], vec![true, true, true]));
+        // Again two, one of which has not come back since.
+        assert_eq!(order(&mut tree, join(2, 0, 41)), Reply::Ok);
+        assert_eq!(order(&mut tree, join(2, 1, 42)), Reply::Ok);
+        assert_eq!(state(&tree), (3, vec![41, 42, 0], vec![true, true, false]));
+        assert_eq!(order(&mut tree, join(3, 1, 52)), Reply::Ok);
+        assert_eq!(state(&tree), (3, vec![41, 52, 0], vec![true, false, false]), "one alone cannot found it");
+        assert_eq!(order(&mut tree, join(3, 2, 53)), Reply::Ok);
+        assert_eq!(state(&tree), (4, vec![0, 52, 53], vec![false, true, true]));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use base::{Ballot, BucketId, NodeId, PartitionId, Position, Time};
 use paxos::Input as Step;
 
 use crate::bucket::Bucket;
+use crate::council::COUNCIL;
 use crate::entry::Life;
 use crate::image::RestoredState;
 use crate::journal::Batch;
@@ -82,6 +83,15 @@ impl Group {
 
     pub(crate) fn id(&self) -> PartitionId {
         self.partition.id
+    }
+
+    /// What stands before events about it: of the default bucket nothing.
+    pub(crate) fn about(&self) -> String {
+        match self.id() {
+            DEFAULT_PARTITION => String::new(),
+            COUNCIL => "council: ".to_owned(),
+            _ => format!("bucket {}: ", self.bucket.name),
+        }
     }
 
     pub(crate) fn step(&mut self, now: Time, step: Step, batch: &mut Batch) {

@@ -59,7 +59,7 @@ pub(crate) struct Partition {
     below: Option<Below>,
     /// What it must not forget goes to the journal, and its state to disk. Without, all of it is in memory.
     pub durable: bool,
-    /// The newest journal payload with the hard state.
+    /// The newest journal payload on disk with the hard state.
     pub state_in: Option<u64>,
     /// A snapshot is to be followed by a log without entries: old ones keep the journal from being discarded.
     pub cut_wanted: bool,
@@ -216,7 +216,6 @@ impl Partition {
     pub(crate) fn seal(&mut self, number: u64, batch: &mut Batch) {
         if let Some(token) = self.turn_token.take_if(|_| self.durable) {
             batch.state(self.id, &self.replica.hard_state());
-            self.state_in = Some(number);
             self.in_journal.push_back((number, token));
             if std::mem::take(&mut self.turn_touches_log) {
                 self.places.note(number, self.replica.log().last());
@@ -247,6 +246,7 @@ impl Partition {
                 break;
             }
             self.in_journal.pop_front();
+            self.state_in = Some(payload);
             reached = Some(token);
         }
         if let Some(token) = reached {
@@ -427,7 +427,7 @@ impl Partition {
         self.places.needed_from(base)
     }
 
-    /// The payload with the newest hard state, which is needed however old it is.
+    /// The payload with the newest hard state that is on disk: needed however old it is, until a newer one is there too.
     pub(crate) fn state_needed_from(&self) -> Option<u64> {
         self.state_in.filter(|_| self.durable)
     }

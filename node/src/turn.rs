@@ -227,7 +227,8 @@ impl Node {
     fn send_wishes(&mut self, g: usize) {
         let group = &mut self.groups[g];
         let partition = group.partition.id;
-        self.events.append(&mut group.wishes.events);
+        let about = group.about();
+        self.events.extend(group.wishes.events.drain(..).map(|(level, text)| (level, format!("{about}{text}"))));
         self.fatal = self.fatal.take().or(group.wishes.fatal.take());
         let mut send = std::mem::take(&mut group.wishes.send);
         for (to, message) in send.drain(..) {

@@ -112,7 +112,10 @@ impl Node {
             return self.add_group(bucket, *listed, true, false);
         }
         let order = match place {
-            None if *listed == identity => return self.add_group(bucket, identity, *remembers, false),
+            None if *listed == identity => {
+                self.buckets_wait |= !remembers;
+                return self.add_group(bucket, identity, *remembers, false);
+            }
             None => Order::Join { id: bucket.id, node: me, identity },
             Some(g) => {
                 let replica = &mut self.groups[g].partition.replica;
