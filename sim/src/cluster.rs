@@ -9,7 +9,7 @@ mod links;
 mod processes;
 mod watching;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{NodeId, PartitionId, Position, Rng};
 use node::Planted;
@@ -45,6 +45,8 @@ struct Machine<N> {
     clock_rate: u64,
     /// It has lost synced data and does not count as whole before it has got back to this position.
     damaged_until: Option<BTreeMap<PartitionId, Position>>,
+    /// Partitions in which it has voted since its disk was last damaged.
+    voted: BTreeSet<PartitionId>,
     /// Its next start is broken off after so many operations of its disk.
     fuse_at_start: Option<u32>,
     /// What is unreadable on its disk can be read again after its next start.
@@ -115,6 +117,7 @@ impl<N: Door> Cluster<N> {
                 clock_offset: chaos.clock_offsets[node],
                 clock_rate: chaos.clock_rates[node],
                 damaged_until: None,
+                voted: BTreeSet::new(),
                 fuse_at_start: None,
                 reads_again: false,
                 identity_copy: None,

@@ -71,8 +71,11 @@ impl Node {
         let council = states.get(&COUNCIL).map(|state| Buckets::read(&state.tree)).transpose();
         let buckets = council.map_err(|_| StartError("the council's list is not of this version".to_owned()))?;
         let buckets = buckets.unwrap_or_default();
+        // A state of which the journal says nothing has lost what its replica promised.
+        let stored = states.keys().copied().filter(|id| *id != DEFAULT_PARTITION && *id != COUNCIL);
+        let expected: Vec<PartitionId> = [DEFAULT_PARTITION, COUNCIL].into_iter().chain(stored).collect();
         let rebuilt = journal::rebuild(
-            &[DEFAULT_PARTITION, COUNCIL],
+            &expected,
             &recovered.journal,
             |id| states.get(&id).map(|state| (state.position, state.ballot)),
             recovered.incarnation,

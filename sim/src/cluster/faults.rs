@@ -209,7 +209,7 @@ impl<N: Door> Cluster<N> {
             .machines
             .iter()
             .enumerate()
-            .filter(|(index, machine)| *index != usize::from(node.0) && machine.damaged_until.is_some())
+            .filter(|(index, machine)| *index != usize::from(node.0) && !machine.is_whole())
             .count();
         // Before anybody has founded the group nobody can vouch that it is new: whoever loses memory then stops it for good, and
         // an operator begins anew with empty folders (docs/traps.md). Nothing was ever stored.
@@ -218,6 +218,7 @@ impl<N: Door> Cluster<N> {
         }
         // What it has acknowledged may have been decided by that alone, known to nobody yet.
         let mut until = self.agreement.highest();
+        until.entry(PartitionId::default()).or_default();
         if let Some(running) = &self.machine(node).running {
             for partition in running.node.partitions() {
                 let held = running.node.progress(partition).map_or(Position(0), |progress| progress.persisted);
@@ -229,6 +230,7 @@ impl<N: Door> Cluster<N> {
         let machine = self.machine(node);
         if harm(&machine.disk) {
             // One that dies again before it is whole keeps the higher aim.
+            machine.voted.clear();
             let aims = machine.damaged_until.get_or_insert_default();
             for (partition, highest) in until {
                 let aim = aims.entry(partition).or_default();

@@ -12,6 +12,19 @@ use crate::process::{Running, name_of};
 /// Of so many positions, the states of one are compared.
 const COMPARED_EVERY: u64 = 4;
 
+impl<N: Door> Machine<N> {
+    /// Nothing that its disk has lost is missing any more, as far as can be seen.
+    pub(super) fn is_whole(&self) -> bool {
+        self.damaged_until.is_none() && self.running.as_ref().is_none_or(Self::all_vote)
+    }
+
+    /// The process votes wherever its memory is on disk.
+    fn all_vote(running: &Running<N>) -> bool {
+        let progress = running.node.partitions().into_iter().filter_map(|partition| running.node.progress(partition));
+        progress.filter(|it| it.durable).all(|it| it.votes)
+    }
+}
+
 impl<N: Door> Cluster<N> {
     /// Compares what a node has decided and applied with what others have.
     pub(super) fn watch(&mut self, node: NodeId) {
@@ -28,6 +41,7 @@ impl<N: Door> Cluster<N> {
             progress.is_some_and(|it| it.votes && it.persisted >= *until && it.applied >= *until)
         };
         if machine.damaged_until.as_ref().is_some_and(|until| until.iter().all(is_whole))
+            && Machine::all_vote(running)
             && !machine.disk.is_damaged(|_| true)
         {
             machine.damaged_until = None;
@@ -79,7 +93,14 @@ impl<N: Door> Cluster<N> {
             self.violations.push(("agreement", text));
         }
         self.founded |= progress.votes;
-        if progress.lost && progress.durable && machine.damaged_until.is_none() {
+        if progress.votes {
+            machine.voted.insert(partition);
+        }
+        if progress.lost
+            && progress.durable
+            && machine.damaged_until.is_none()
+            && machine.voted.contains(&partition)
+        {
             // Crashes and power cuts take nothing from a node that has synced before it spoke.
             let text = format!("{} has lost memory of {partition}, and nothing has harmed its disk", name_of(node));
             self.violations.push(("memory is kept", text));
