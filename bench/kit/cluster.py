@@ -54,6 +54,9 @@ class Cluster:
         if self.process is not None:
             stop(self.process)
             self.process = None
+        # What the nodes have said outlives their data: whoever looks into a failed run needs it.
+        for log in self.folder.glob("*.log"):
+            shutil.copy(log, WORK / "logs" / f"{self.folder.name}-{log.name}")
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def status(self, node):

@@ -18,6 +18,8 @@ from .watch import Watch
 
 KEY_BYTES = 16
 REDIS_PORT = 17979
+# The server's default: a flush, or a snapshot, after so many bytes of log.
+LOG_BYTES_PER_SNAPSHOT = 256 << 20
 # Disk that must stay free whatever a row writes.
 DISK_LEFT = 4 << 30
 
@@ -47,6 +49,9 @@ class Bench:
     def cluster(self, state, name, offset=0, quota=None):
         """A cluster whose state is in memory or in the store; with a quota for its values where one is given."""
         settings = {"DICTUM_STATE": state}
+        if self.scale < 1:
+            # What stays in memory until the next flush must shrink with the data, or all of it would stay there.
+            settings["DICTUM_LOG_BYTES_PER_SNAPSHOT"] = str(max(1 << 20, int(LOG_BYTES_PER_SNAPSHOT * self.scale)))
         if quota is not None and state == "store" and self.knows("--memory-quota"):
             settings["DICTUM_MEMORY_QUOTA"] = str(quota)
             if self.policy:

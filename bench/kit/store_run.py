@@ -1,7 +1,6 @@
 """The command line of bench/store."""
 
 import argparse
-import fcntl
 import json
 import sys
 import time
@@ -27,8 +26,10 @@ Examples:
   bench/store --rows compaction --minutes 2
 
 Ratios are taken within one run. The state of the machine is printed before each measurement and what was busy (idle
-share, processor time by thread of the leader, bytes written and read per node) after it. A small --scale says whether
-a row works, not whether its target is reached."""
+share, processor time by thread of the leader, bytes written and read per node) after it. With a --scale below 1 the
+log between two flushes (256 MiB) shrinks likewise. A small scale says whether a row works, and how figures move; whether
+a target is reached only the full size says. As with bench/peers, root can give the processors to the bench first:
+  setsid -w sh -c 'echo -15 >/proc/self/autogroup; bench/store'"""
 
 
 def parse(arguments):
@@ -55,12 +56,12 @@ def parse(arguments):
 def main():
     """Runs the bench."""
     options = parse(sys.argv[1:])
-    machine.WORK.mkdir(parents=True, exist_ok=True)
-    lock = open(machine.WORK / "lock", "w", encoding="ascii")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        sys.exit("bench/store: another run is under way (they would disturb each other); wait for its end")
+    with machine.only_run("bench/store"):
+        measure(options)
+
+
+def measure(options):
+    """Prepares, measures the rows, and writes what was found."""
     failed = []
     about = describe()
     try:
