@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::ordered::ORDERED_KEY_BYTES_MAX;
+
 /// Classes of keys (Redis Cluster specification).
 pub const HASH_SLOTS: u16 = 16384;
 
@@ -16,8 +18,10 @@ pub const BUCKETS_MAX: usize = 64;
 /// Longest name of a bucket, in bytes.
 pub const BUCKET_NAME_BYTES_MAX: usize = 64;
 
-/// Longest key, in bytes.
-pub const KEY_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Longest key, in bytes. A key is part of a key of the ordered store, which takes [`ORDERED_KEY_BYTES_MAX`]: behind its deadline and its
+/// place in the order of keys. The rest is left for what may come to stand before it; and an index of a table repeats whole keys, so longer
+/// ones would cost everybody.
+pub const KEY_BYTES_MAX: usize = 32 * 1024;
 /// Longest value that may ever be configured, in bytes: that of Redis.
 pub const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Longest value unless configured otherwise, in bytes.
@@ -83,6 +87,7 @@ pub const ONCE_OUTCOMES_MAX: usize = 100_000;
 /// Most keys that one entry of expiry removes.
 pub const EXPIRE_BATCH_MAX: usize = 1000;
 
+const _: () = assert!(KEY_BYTES_MAX + 16 <= ORDERED_KEY_BYTES_MAX, "a key with its deadline and its place fits the store");
 const _: () = assert!(VALUE_BYTES_DEFAULT <= VALUE_BYTES_MAX);
 const _: () = assert!(ENTRY_BYTES_MAX > VALUE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX > ENTRY_BYTES_MAX);

@@ -61,6 +61,31 @@ pub trait OrderedRead: Send + Sync + fmt::Debug {
     fn freeze(&self) -> Arc<dyn OrderedRead>;
 }
 
+/// A store that takes batches: what its owner has beside reading.
+pub trait OrderedWrite: OrderedRead {
+    /// Applies a batch, as a whole or not at all. It may take long.
+    ///
+    /// # Errors
+    /// A key or value is too long (nothing was changed), or the store cannot be written: then whether the batch was applied is not
+    /// known before a later one succeeds.
+    fn apply(&self, batch: &OrderedBatch) -> Result<(), OrderedError>;
+
+    /// Makes all batches that were applied durable.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn sync(&self) -> Result<(), OrderedError>;
+
+    /// The spaces that exist: written at least once, and not dropped. Ascending.
+    fn spaces(&self) -> Vec<Space>;
+
+    /// Drops all spaces but these, durably.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn retain_spaces(&self, kept: &[Space]) -> Result<(), OrderedError>;
+}
+
 /// Changes that are applied together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OrderedBatch {

@@ -1,5 +1,6 @@
-// drive: the small load programs of bench/peers. Each prints one line of JSON.
+// drive: the small load programs of bench/peers and bench/store. Each prints one line of JSON.
 //
+//	drive load    -addr HOST:PORT -command get|set -choose uniform|zipfian|sequential   histogram, stalls
 //	drive fill    -addr HOST:PORT -keys 100000 -size 256        every key that redis-benchmark -r may ask for
 //	drive setwait -addr HOST:PORT -clients 256 -requests 100000 SET, then WAIT 1, in one packet
 //	drive gap     -kind resp|etcd -addrs A,B,C -kill PID        longest time without an acknowledged write
@@ -18,6 +19,8 @@ func main() {
 	}
 	arguments := os.Args[2:]
 	switch os.Args[1] {
+	case "load":
+		runLoad(arguments)
 	case "fill":
 		fill(arguments)
 	case "setwait":
@@ -30,7 +33,7 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: drive fill|setwait|gap [options]   (drive fill -help lists the options)")
+	fmt.Fprintln(os.Stderr, "usage: drive load|fill|setwait|gap [options]   (drive fill -help lists the options)")
 	os.Exit(2)
 }
 

@@ -1,7 +1,9 @@
 """What the bench does with the machine: start and end processes, find free ports, see whether it is quiet."""
 
 import atexit
+import contextlib
 import ctypes
+import fcntl
 import os
 import signal
 import socket
@@ -16,6 +18,18 @@ ROOT = BENCH.parent
 WORK = Path(os.environ.get("BENCH_WORK", BENCH / "work"))
 
 _running = []
+
+
+@contextlib.contextmanager
+def only_run(name):
+    """Makes sure that no other run of any benchmark below WORK is under way: they would disturb each other."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    with open(WORK / "lock", "w", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            sys.exit(f"{name}: another run is under way (they would disturb each other); wait for its end")
+        yield
 
 
 class BenchError(Exception):
@@ -54,7 +68,7 @@ def stop(process, seconds=20):
 
 @atexit.register
 def _stop_all():
-    for process in list(_running):
+    for process in _running.copy():
         stop(process, 5)
 
 
@@ -65,7 +79,7 @@ def run(arguments, seconds=600, **options):
     """Runs a command to its end and returns what it printed; an error shows its last lines."""
     try:
         done = subprocess.run([str(a) for a in arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=seconds, **options)
+                              timeout=seconds, check=False, **options)
     except subprocess.TimeoutExpired:
         raise BenchError(f"{arguments[0]} did not end within {seconds} s") from None
     if done.returncode != 0:

@@ -1,7 +1,6 @@
 """The command line of bench/peers, and the order of the measurements."""
 
 import argparse
-import fcntl
 import os
 import platform
 import sys
@@ -135,12 +134,12 @@ def describe():
 def main():
     """Runs the bench."""
     options = parse(sys.argv[1:])
-    machine.WORK.mkdir(parents=True, exist_ok=True)
-    lock = open(machine.WORK / "lock", "w", encoding="ascii")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        sys.exit("bench/peers: another run is under way (they would disturb each other); wait for its end")
+    with machine.only_run("bench/peers"):
+        compare(options)
+
+
+def compare(options):
+    """Prepares, measures, and writes what was found."""
     try:
         sides = prepare(options)
         if options.prepare:

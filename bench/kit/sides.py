@@ -2,10 +2,12 @@
 their data below WORK/data, all listen on loopback; keys have 16 bytes and values 256."""
 
 import json
+import os
 import shutil
 import urllib.request
 from base64 import b64encode
 
+from .cluster import Cluster, port_of
 from .install import BIN
 from .machine import WORK, BenchError, require_free_ports, run, start, stop, wait_until
 
@@ -237,10 +239,8 @@ class Dictum(Side):
 
     def __init__(self, scale, program, base_port):
         super().__init__(scale)
-        self.program = program
-        self.base_port = base_port
-        self.nodes = []
-        self.restarted = {}
+        settings = {name: value for name, value in os.environ.items() if name.startswith("DICTUM_")}
+        self.cluster = Cluster(program, base_port, settings=settings)
 
     def can(self, row):
         """Dictum is in every row."""
@@ -248,85 +248,34 @@ class Dictum(Side):
 
     def start(self):
         """Starts `dictum dev` on an empty folder and writes every key."""
-        ports = [self.base_port + offset + node for offset in (0, 1000, 2000) for node in range(3)]
-        require_free_ports(ports, self.title)
-        log = WORK / "logs" / "dictum-dev.out"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        (DATA / self.name).mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(DATA / self.name)
-        with open(log, "wb") as output:
-            process = start([self.program, "dev", "--json", "--fresh", "--base-port", self.base_port, "--dir",
-                             DATA / self.name], "dictum-dev.log", stdout=output)
-        self.processes = [process]
-
-        def ready():
-            if process.poll() is not None:
-                raise SystemExit(f"dictum dev ended with {process.returncode}; see {WORK / 'logs' / 'dictum-dev.log'}")
-            for line in log.read_text().splitlines():
-                if line.startswith("{"):
-                    return json.loads(line)["nodes"]
-            return None
-
-        self.nodes = wait_until(ready, "dictum dev to be ready")
-        leader = self._leader()
-        drive("fill", "-addr", leader["resp"], "-keys", KEYS, "-size", VALUE_BYTES)
+        self.cluster.start()
+        drive("fill", "-addr", self.cluster.leader()["resp"], "-keys", KEYS, "-size", VALUE_BYTES)
 
     def stop(self):
-        """Ends `dictum dev` and the nodes that were restarted one by one."""
-        for process in self.restarted.values():
-            stop(process)
-        self.restarted = {}
-        super().stop()
-
-    def _status(self, address):
-        return json.loads(run([self.program, "status", "--json", "--at", address], 10))
-
-    def _leader(self):
-        """The node that a majority of the nodes take for the leader."""
-
-        def agreed():
-            votes = {}
-            for node in self.nodes:
-                try:
-                    name = self._status(node["resp"])["leader"]
-                except BenchError:
-                    continue
-                votes[name] = votes.get(name, 0) + 1
-            for node in self.nodes:
-                if votes.get(node["name"], 0) * 2 > len(self.nodes):
-                    return node
-            return None
-
-        return wait_until(agreed, "a leader of Dictum")
+        """Ends all nodes."""
+        self.cluster.stop()
 
     def measure(self, row):
         """Drives the row's load once against the leader."""
         test, clients, pipeline = row.load
-        port = self._leader()["resp"].rsplit(":", 1)[1]
-        return redis_benchmark(port, test, clients, pipeline, self.count(row))
+        return redis_benchmark(port_of(self.cluster.leader()), test, clients, pipeline, self.count(row))
 
     def kill_leader(self):
         """Kills the leader under load, measures the gap, and brings the node back."""
-        leader = self._leader()
-        others = [node["resp"] for node in self.nodes if node is not leader]
+        cluster = self.cluster
+        leader = cluster.leader()
+        others = [node["resp"] for node in cluster.nodes if node is not leader]
         figures = drive("gap", "-kind", "resp", "-addrs", ",".join([*others, leader["resp"]]), "-kill",
                         leader["pid"], "-after", "4s")
-        if leader["name"] in self.restarted:
-            stop(self.restarted[leader["name"]])
-        command = leader["start"]
-        command = command if isinstance(command, list) else command.split()
-        process = start(command, f"dictum-{leader['name']}.log")
-        self.restarted[leader["name"]] = process
-        leader["pid"] = process.pid
+        cluster.restart(leader)
         marker = figures["acknowledged"]
         run(["redis-cli", "-p", others[0].rsplit(":", 1)[1], "set", "bench:marker", marker], 10)
 
         def caught_up():
-            port = leader["resp"].rsplit(":", 1)[1]
-            return run(["redis-cli", "-p", port, "get", "bench:marker"], 10).strip() == str(marker)
+            return run(["redis-cli", "-p", port_of(leader), "get", "bench:marker"], 10).strip() == str(marker)
 
         wait_until(caught_up, "the restarted node of Dictum", 60)
-        wait_until(lambda: lag_of(self._status(leader["resp"])) < 100, "the restarted node to catch up", 60)
+        wait_until(lambda: lag_of(cluster.status(leader)) < 100, "the restarted node to catch up", 60)
         return figures
 
 

@@ -1,5 +1,6 @@
 //! Why a command was refused, in Redis's words: clients parse them.
 
+use base::limits::KEY_BYTES_MAX;
 use std::fmt;
 
 /// A refused command. `Display` gives the whole text, its error code first.
@@ -17,6 +18,8 @@ pub enum Failure {
     Overflow,
     /// The command needs a key that exists.
     NoSuchKey,
+    /// A key is longer than [`base::limits::KEY_BYTES_MAX`].
+    KeyTooLong,
     /// The value would be longer than [`crate::EntryContext::value_bytes_max`].
     ValueTooLong,
     /// An expiry that is not positive or not representable; the command's name in lower case.
@@ -98,6 +101,7 @@ impl fmt::Display for Failure {
             Failure::Overflow => "ERR increment or decrement would overflow",
             Failure::NoSuchKey => "ERR no such key",
             Failure::ValueTooLong => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            Failure::KeyTooLong => return write!(f, "ERR key is longer than {KEY_BYTES_MAX} bytes"),
             Failure::InvalidExpireTime(name) => return write!(f, "ERR invalid expire time in '{name}' command"),
             Failure::WrongArity(name) => return write!(f, "ERR wrong number of arguments for '{name}' command"),
             Failure::UnknownCommand(text) | Failure::Built(text) => text,

@@ -46,7 +46,7 @@ pub use apply::{
 };
 pub use args::Args;
 pub use blob::Blob;
-pub use commands::{Entry, check, lookup};
+pub use commands::{Entry, check, check_keys, lookup};
 pub use failure::Failure;
 pub use flush::Flush;
 pub use image::{Image, Malformed, Restorer};

@@ -1,5 +1,10 @@
 //! The crate's doors: applying, reading, transactions, once, expiry.
 
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base::limits::KEY_BYTES_MAX;
+use base::ordered::{OrderedBatch, OrderedError, OrderedRead, Pair, Space};
 use base::{Revision, WallTime};
 use data::spec::Flags;
 use data::{
@@ -145,6 +150,72 @@ fn wrong_commands_are_refused_in_redis_words() {
     assert_eq!(text("SET a b EX"), "ERR syntax error");
     assert_eq!(text("SET a b NX XX"), "ERR syntax error");
     assert_eq!(check(&args("gEt a")).map(|entry| entry.spec.name), Ok("get"));
+}
+
+/// The longest key and one that is longer, wherever a command takes one.
+#[test]
+fn no_key_is_longer_than_a_store_takes() {
+    let (longest, longer) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
+    let lines = [
+        "GET KEY",
+        "SET KEY v",
+        "MGET a b KEY",
+        "MSET a 1 KEY 2",
+        "MSETEX 2 a 1 KEY 2 EX 5",
+        "DEL a KEY",
+        "COPY a KEY",
+        "RENAME KEY a",
+        "BITOP AND a b KEY",
+        "OBJECT ENCODING KEY",
+        "MEMORY USAGE KEY",
+        "DICTUM.GET KEY",
+        "DICTUM.SET KEY v",
+        "DICTUM.DEL KEY",
+        "EXPIRE KEY 5",
+        "TTL KEY",
+        "LCS a KEY",
+        "EXISTS KEY",
+        "TYPE KEY",
+    ];
+    for line in lines {
+        let said = |key: &str| check(&args(&line.replace("KEY", key))).map(|entry| entry.spec.name);
+        assert!(said(&longest).is_ok(), "{line}: {:?}", said(&longest));
+        assert_eq!(said(&longer), Err(Failure::KeyTooLong), "{line}");
+    }
+    for line in ["SET key LONG", "ECHO LONG", "KEYS LONG", "APPEND key LONG"] {
+        assert_ne!(check(&args(&line.replace("LONG", &longer))).err(), Some(Failure::KeyTooLong), "{line}");
+    }
+    assert_eq!(Failure::KeyTooLong.to_string(), "ERR key is longer than 32768 bytes");
+
+    // The longest key with a deadline goes into a store and comes back.
+    let mut tree = Tree::new().over(Arc::new(EmptyStore));
+    apply(&mut tree, &at(1), &args(&format!("SET {longest} v PX 1000")));
+    let mut next_space = 0;
+    let flush = tree.begin_flush(|| {
+        next_space += 1;
+        Space(next_space)
+    });
+    let mut batch = OrderedBatch::default();
+    flush.expect("there is something to write").write(&mut batch);
+    let lengths = batch.changes.iter().map(|(_, key, _)| key.len());
+    assert_eq!(lengths.max(), Some(KEY_BYTES_MAX + 16));
+}
+
+#[derive(Debug)]
+struct EmptyStore;
+
+impl OrderedRead for EmptyStore {
+    fn get(&self, _: Space, _: &[u8]) -> Result<Option<Vec<u8>>, OrderedError> {
+        Ok(None)
+    }
+
+    fn range<'a>(&'a self, _: Space, _: Bound<&[u8]>) -> Box<dyn Iterator<Item = Result<Pair, OrderedError>> + 'a> {
+        Box::new(std::iter::empty())
+    }
+
+    fn freeze(&self) -> Arc<dyn OrderedRead> {
+        Arc::new(EmptyStore)
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use base::limits::{CONNECTION_OUTPUT_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX, WATCHED_KEYS_MAX};
+use base::limits::{
+    CONNECTION_OUTPUT_BYTES_MAX, KEY_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX, WATCHED_KEYS_MAX,
+};
 use bytes::Bytes;
 use data::{Failure, spec::Flags};
 use wire::{ArgumentsRef, Request, RequestParser};
@@ -249,6 +251,9 @@ impl Node {
         }
         if session.watches.len() + keys.len() > WATCHED_KEYS_MAX {
             return self.refuse(session, &Failure::Text("ERR too many watched keys"));
+        }
+        if keys.iter().any(|key| key.len() > KEY_BYTES_MAX) {
+            return self.refuse(session, &Failure::KeyTooLong);
         }
         // What comes next on this connection may be an EXEC: it needs the revisions.
         let submitted =

@@ -3,6 +3,7 @@
 
 mod common;
 
+use base::limits::KEY_BYTES_MAX;
 use base::{NodeId, PartitionId};
 use common::Cluster;
 use node::Input;
@@ -65,6 +66,23 @@ fn transactions_watch_and_merge() {
     assert_eq!(cluster.ask(1, "SET k 9"), "+QUEUED\r\n");
     assert_eq!(cluster.ask(1, "EXEC"), "*-1\r\n");
     assert_eq!(cluster.ask(0, "GET k"), "$1\r\n7\r\n");
+}
+
+#[test]
+fn keys_that_no_store_takes_are_refused() {
+    let mut cluster = Cluster::new(1);
+    let (longest, longer) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
+    let refused = "-ERR key is longer than 32768 bytes\r\n";
+    assert_eq!(cluster.ask(0, &format!("SET {longest} 1")), "+OK\r\n");
+    assert_eq!(cluster.ask(0, &format!("GET {longest}")), "$1\r\n1\r\n");
+    for line in ["SET KEY 1", "GET KEY", "WATCH a KEY", "DICTUM.ONCE id SET KEY 1"] {
+        assert_eq!(cluster.ask(0, &line.replace("KEY", &longer)), refused, "{line}");
+    }
+    assert_eq!(cluster.ask(0, "MULTI"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, &format!("MSET a 1 {longer} 2")), refused);
+    assert_eq!(cluster.ask(0, "EXEC"), "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    assert_eq!(cluster.ask(0, "EXISTS a"), ":0\r\n");
+    assert_eq!(cluster.ask(0, "DICTUM.OUTCOME id"), "$-1\r\n");
 }
 
 #[test]

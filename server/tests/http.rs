@@ -239,3 +239,24 @@ fn a_killed_leader_loses_nothing_that_was_confirmed() {
         assert_eq!(all[key], json!(key));
     }
 }
+
+/// A key that no store takes is refused before it goes anywhere, however it comes.
+#[test]
+fn keys_have_a_limit() {
+    let cluster = Cluster::start();
+    let (longest, longer) = ("k".repeat(32 * 1024), "k".repeat(32 * 1024 + 1));
+    assert_eq!(cluster.ask(0, &format!("PUT /v1/keys/{longest}"), &[], b"v").status, 204);
+    assert_eq!(cluster.ask(1, &format!("GET /v1/keys/{longest}"), &[], b"").body, b"v");
+    let record = format!(r#"{{"key":"{longer}","value":"v"}}"#);
+    for (line, body) in [
+        (format!("PUT /v1/keys/{longer}"), &b"v"[..]),
+        (format!("GET /v1/keys/{longer}"), b""),
+        (format!("DELETE /v1/keys/{longer}"), b""),
+        (format!("GET /getValue?key={longer}"), b""),
+        ("POST /insertOrUpdate".to_owned(), record.as_bytes()),
+    ] {
+        let answer = cluster.ask(0, &line, &[], body);
+        assert_eq!((answer.status, &answer.json()["code"]), (413, &json!("TOO_LARGE")), "{}", &line[..20]);
+        assert_eq!(answer.json()["message"], "key is longer than 32768 bytes");
+    }
+}

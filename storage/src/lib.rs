@@ -12,8 +12,9 @@
 //! `docs/formats.md`.
 //!
 //! The state machine's data lies in an ordered store (`base::ordered`): [`LsmStore`] on disk, with threads and files
-//! of its own beside [`Disk`]; [`MemoryStore`] in the simulator.
+//! of its own beside [`Disk`]; [`MemoryStore`] in the simulator. [`CachedStore`] keeps values in memory above either.
 
+pub mod cache;
 pub mod disk;
 pub mod files;
 pub mod identity;
@@ -22,6 +23,7 @@ pub mod lsm;
 pub mod memory;
 pub mod snapshot;
 
+pub use cache::{CachePolicy, CacheSettings, CacheStats, CachedStore};
 pub use disk::{Disk, DiskFile};
 pub use files::{Files, FolderError};
 pub use identity::{Identity, LoadedIdentity};

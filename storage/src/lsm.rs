@@ -9,13 +9,11 @@
 //! last batch of all, into a keyspace of marks. At open they must agree, so that a space which lost batches that the others kept
 //! is noticed (`lsm/opening.rs`); `lsm/journal_check.rs` notices batches missing from the middle. What then can be missing is a suffix of all batches,
 //! which the owner sees by what it wrote into space 0. `docs/decisions/2026-11-22-ordered-store.md` has what fjall does and does not do.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "fjall's files are outside of `Disk`; whoever applies may sleep, on a thread of its own"
-)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "fjall's files are outside of `Disk`")]
 
+mod failures;
 mod handles;
+mod inner;
 mod journal_check;
 mod keys;
 mod opening;
@@ -23,32 +21,19 @@ mod opening;
 mod tests;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use base::ordered::{OrderedBatch, OrderedError, Space};
-use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Snapshot};
+use base::ordered::{OrderedBatch, OrderedError, OrderedWrite, Space};
 
-use self::handles::{Handle, Remover};
-use self::opening::{check_marks, delete_keyspaces, prepare_folder};
-use self::view::Spaces;
-use crate::disk::is_full;
-use crate::memory::check_keys;
+use self::failures::disk_failure;
+use self::inner::{Inner, Writer, check};
 
 /// Longest value, in bytes. fjall takes less than 4 GiB and asserts it.
 pub const ORDERED_VALUE_BYTES_MAX: usize = 1 << 30;
-/// fjall sleeps 100 ms at a time with four sealed memtables in a space; writers wait here, in small steps, for fewer than this.
-const SEALED_MEMTABLES_MAX: usize = 2;
-/// fjall stops writers at thirty runs of tables in a space's level 0; they wait here for fewer than this.
-const LEVEL_0_TABLES_MAX: usize = 16;
-/// How long a writer sleeps before it looks again.
-const HOLD_BACK: Duration = Duration::from_millis(1);
-/// So many times in a row may opening end in a crash before the files are called damaged.
-const CRASHES_MAX: u8 = 3;
 
 /// What a store may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,35 +97,47 @@ pub struct LsmStats {
 /// An ordered store on disk. A clone is another handle; the store closes, and its folder can be opened again, when the last
 /// handle and the last frozen view are gone.
 ///
-/// After an error of [`LsmStore::apply`] or [`LsmStore::sync`] (other than one about keys or values) no more batches are taken until the
-/// store is opened again, because what the disk holds is unknown; reads go on.
+/// After an error of [`LsmStore::apply`] or [`LsmStore::sync`] (other than one about keys or values) fjall takes no more batches, because
+/// what the disk holds is unknown; reads go on. If the disk was full, or the cause is not known (a write in the background failed), the next
+/// `apply` or `sync` closes fjall and opens it again, with all checks of [`LsmStore::open`], once
+/// - there is room for a memtable's worth of bytes, and
+/// - no frozen view is left: one that is keeps reading what it froze, and the store waits for it.
+///
+/// Only that opening (about as long as at a start) do readers of the store wait for. What fjall's journal then holds is written as tables before
+/// the next `sync` counts: the disk may have lost pages of that journal without saying so a second time.
+/// Any other failure leaves the store refusing batches until the process is started again.
 #[derive(Clone)]
 pub struct LsmStore {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
 }
 
-/// The fields are dropped in this order: handles, then what removes them, then the database.
-pub(crate) struct Inner {
-    spaces: RwLock<Spaces>,
-    marks: Keyspace,
-    writer: Mutex<Writer>,
-    remover: Remover,
-    database: Database,
+struct Shared {
+    /// Only [`Shared::reopen`] replaces it.
+    current: RwLock<Current>,
+    writer: Mutex<Writing>,
     folder: PathBuf,
     options: LsmOptions,
 }
 
-/// What the batches' order needs. One at a time has it.
-struct Writer {
-    /// The number of the last batch.
-    number: u64,
-    /// Bytes applied since quiet spaces were last written for the journal's sake.
-    bytes_since_relief: u64,
+enum Current {
+    Open(Arc<Inner>),
+    /// It was closed to be opened again, and that failed.
+    Closed(OrderedError),
+}
+
+struct Writing {
+    writer: Writer,
+    /// What went wrong, if fjall has to be opened again before it takes batches.
+    failed: Option<OrderedError>,
+    /// That opening it again may help.
+    curable: bool,
+    /// It was opened again, and what its journal held then is not known to be durable.
+    doubtful: bool,
 }
 
 impl std::fmt::Debug for LsmStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LsmStore").field("folder", &self.inner.folder).field("stats", &self.stats()).finish()
+        f.debug_struct("LsmStore").field("folder", &self.shared.folder).field("stats", &self.stats()).finish()
     }
 }
 
@@ -153,24 +150,11 @@ impl LsmStore {
     /// The folder cannot be used, is in use, or is damaged: then it can be removed, and what it held comes from elsewhere.
     pub fn open(folder: impl AsRef<Path>, options: LsmOptions) -> Result<LsmStore, OrderedError> {
         let folder = folder.as_ref().to_path_buf();
-        let disk = |error: io::Error| disk_failure("be opened", &error);
-        fs::create_dir_all(&folder).map_err(disk)?;
-        let lsm = folder.join("lsm");
-        let opening = folder.join("opening");
-        let crashes = match fs::read(&opening) {
-            Ok(bytes) => bytes.first().copied().unwrap_or(0),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(disk(error)),
-        };
-        if crashes >= CRASHES_MAX {
-            return Err(damaged(&format!("opening it has crashed {crashes} times in a row")));
-        }
-        let journal = prepare_folder(&lsm)?;
-        fs::write(&opening, [crashes + 1]).map_err(disk)?;
-        let opened = Inner::open(folder, &lsm, options, journal);
-        // Only a crash of the process itself is counted; this one has come back.
-        fs::remove_file(&opening).map_err(disk)?;
-        Ok(LsmStore { inner: Arc::new(opened?) })
+        let (inner, number) = Inner::open(&folder, options)?;
+        let writer =
+            Writing { writer: Writer { number, bytes_since_relief: 0 }, failed: None, curable: false, doubtful: false };
+        let current = RwLock::new(Current::Open(Arc::new(inner)));
+        Ok(LsmStore { shared: Arc::new(Shared { current, writer: Mutex::new(writer), folder, options }) })
     }
 
     /// Applies a batch, as a whole or not at all; of use on a thread of its own, because it waits while tables are written and
@@ -179,9 +163,18 @@ impl LsmStore {
     /// Dropping a space makes this and all batches before it durable first, so that no crash leaves the drop without the batch.
     ///
     /// # Errors
-    /// A key or value is too long (nothing was changed); the disk fails or is full (see [`LsmStore`]).
+    /// A key or value is too long (nothing was changed); the disk fails or is full (see [`LsmStore`]): whether the batch was applied shows
+    /// when a later one succeeds.
     pub fn apply(&self, batch: &OrderedBatch) -> Result<(), OrderedError> {
-        self.inner.apply(batch)
+        check(batch)?;
+        self.shared.write(|inner, writing| {
+            if writing.doubtful && !batch.dropped.is_empty() {
+                // The drop makes everything durable, so it must be.
+                inner.flush()?;
+                writing.doubtful = false;
+            }
+            inner.apply(&mut writing.writer, batch)
+        })
     }
 
     /// Makes all batches that were applied durable.
@@ -189,7 +182,13 @@ impl LsmStore {
     /// # Errors
     /// The disk fails or is full (see [`LsmStore`]).
     pub fn sync(&self) -> Result<(), OrderedError> {
-        self.inner.database.persist(PersistMode::SyncAll).map_err(|error| self.inner.write_failure("be synced", &error))
+        self.shared.write(|inner, writing| {
+            if writing.doubtful {
+                inner.flush()?;
+                writing.doubtful = false;
+            }
+            inner.sync()
+        })
     }
 
     /// Writes all memtables as tables, and waits for it. Not needed for durability.
@@ -197,22 +196,17 @@ impl LsmStore {
     /// # Errors
     /// The disk fails or is full (see [`LsmStore`]).
     pub fn flush(&self) -> Result<(), OrderedError> {
-        let inner = &self.inner;
-        let mut keyspaces: Vec<Keyspace> = inner.spaces().values().map(|handle| handle.keyspace.clone()).collect();
-        keyspaces.push(inner.marks.clone());
-        for keyspace in &keyspaces {
-            keyspace.rotate_memtable().map_err(|error| inner.write_failure("be flushed", &error))?;
-        }
-        while keyspaces.iter().any(|keyspace| keyspace.sealed_memtable_count() > 0) {
-            inner.wait_a_little()?;
-        }
-        Ok(())
+        self.shared.write(|inner, writing| {
+            inner.flush()?;
+            writing.doubtful = false;
+            Ok(())
+        })
     }
 
     /// The spaces that exist: written at least once, and not dropped. Ascending.
     #[must_use]
     pub fn spaces(&self) -> Vec<Space> {
-        self.inner.spaces().keys().copied().collect()
+        self.shared.read(|inner| Ok(inner.spaces().keys().copied().collect())).unwrap_or_default()
     }
 
     /// Drops all spaces but these, durably: what is done after opening, when the owner has read what it needs.
@@ -233,275 +227,113 @@ impl LsmStore {
     /// # Errors
     /// The folder cannot be read.
     pub fn disk_bytes(&self) -> Result<u64, OrderedError> {
-        folder_bytes(&self.inner.folder).map_err(|error| disk_failure("be measured", &error))
+        folder_bytes(&self.shared.folder).map_err(|error| disk_failure("be measured", &error))
     }
 
     /// What the store consists of now.
     #[must_use]
     pub fn stats(&self) -> LsmStats {
-        let inner = &self.inner;
-        let spaces = inner.spaces();
-        let mut stats = LsmStats {
-            spaces: spaces.len(),
-            memtable_bytes: inner.database.write_buffer_size(),
-            cache_bytes: inner.database.cache_size(),
-            cache_bytes_max: inner.database.cache_capacity(),
-            journals: inner.database.journal_count(),
-            compactions_running: inner.database.active_compactions(),
-            compactions_done: inner.database.compactions_completed(),
-            ..LsmStats::default()
-        };
-        for keyspace in spaces.values().map(|handle| &handle.keyspace).chain([&inner.marks]) {
-            stats.tables += keyspace.table_count();
-            stats.tables_level_0 += keyspace.l0_table_count();
-            stats.value_files += keyspace.blob_file_count();
-            stats.sealed_memtables += keyspace.sealed_memtable_count();
-        }
-        stats
+        self.shared.read(|inner| Ok(inner.stats())).unwrap_or_default()
     }
 }
 
-impl Inner {
-    fn open(
-        folder: PathBuf,
-        lsm: &Path,
-        options: LsmOptions,
-        journal: journal_check::Checked,
-    ) -> Result<Inner, OrderedError> {
-        let opening = |error: fjall::Error| failure("be opened", &error);
-        let database = Database::builder(lsm)
-            .cache_size(options.cache_bytes)
-            .max_journaling_size(u64::MAX)
-            .max_cached_files(Some(options.open_files_max.max(10)))
-            .worker_threads(options.threads.max(1))
-            .open()
-            .map_err(opening)?;
-        let remover = Remover::new().map_err(|error| disk_failure("be opened", &error))?;
-        let create = || keyspace_options(&options);
-        let marks = database.keyspace(keys::MARKS_NAME, create).map_err(opening)?;
-        let mut spaces = BTreeMap::new();
-        for name in database.list_keyspace_names() {
-            let Some(space) = keys::space(&name) else { continue };
-            let keyspace = database.keyspace(&name, create).map_err(opening)?;
-            spaces.insert(space, Arc::new(Handle::new(keyspace, &remover)));
-        }
-        let (number, unused) = check_marks(&spaces, &marks, journal)?;
-        let unused: Vec<Arc<Handle>> = unused.iter().filter_map(|space| spaces.remove(space)).collect();
-        let keyspaces = unused.iter().map(|handle| handle.keyspace.clone()).collect();
-        delete_keyspaces(&database, keyspaces, &options).map_err(opening)?;
-        unused.iter().for_each(|handle| handle.set_dropped());
-        drop(unused);
-        let spaces = RwLock::new(Arc::new(spaces));
-        let writer = Mutex::new(Writer { number, bytes_since_relief: 0 });
-        Ok(Inner { spaces, marks, writer, remover, database, folder, options })
-    }
-
-    fn spaces(&self) -> Spaces {
-        Arc::clone(&self.spaces.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn space(&self, space: Space) -> Option<Arc<Handle>> {
-        self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
-    }
-
-    fn writer(&self) -> MutexGuard<'_, Writer> {
-        // A panic in fjall under this lock leaves its own state poisoned, which is asked for at every batch.
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A snapshot with the spaces that it knows. Under the lock no space is dropped between the two, and a new one enters the map
-    /// before the batch that writes it.
-    fn snapshot(&self) -> (Snapshot, Spaces) {
-        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
-        (self.database.snapshot(), Arc::clone(&spaces))
-    }
-
-    fn change_spaces(&self, change: impl FnOnce(&mut BTreeMap<Space, Arc<Handle>>)) {
-        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
-        let mut changed = BTreeMap::clone(&spaces);
-        change(&mut changed);
-        *spaces = Arc::new(changed);
-    }
-
-    /// The handle of a space that is about to be written.
-    fn space_or_new(&self, space: Space) -> Result<Arc<Handle>, OrderedError> {
-        if let Some(handle) = self.space(space) {
-            return Ok(handle);
-        }
-        let keyspace = self.database.keyspace(&keys::name(space), || keyspace_options(&self.options));
-        let keyspace = keyspace.map_err(|error| self.write_failure("make a space", &error))?;
-        let handle = Arc::new(Handle::new(keyspace, &self.remover));
-        self.change_spaces(|spaces| {
-            spaces.insert(space, Arc::clone(&handle));
-        });
-        Ok(handle)
-    }
-
+impl OrderedWrite for LsmStore {
     fn apply(&self, batch: &OrderedBatch) -> Result<(), OrderedError> {
-        check_keys(batch)?;
-        check_values(batch)?;
-        let mut writer = self.writer();
-        let dropped: BTreeSet<Space> = batch.dropped.iter().copied().collect();
-        let changes = effective_changes(batch, &dropped);
-        let mut handles: BTreeMap<Space, Arc<Handle>> = BTreeMap::new();
-        for (space, _, value) in &changes {
-            if handles.contains_key(space) {
-                continue;
-            }
-            match (self.space(*space), value) {
-                (Some(handle), _) => handles.insert(*space, handle),
-                (None, Some(_)) => handles.insert(*space, self.space_or_new(*space)?),
-                // Nothing can be removed from what does not exist.
-                (None, None) => None,
-            };
-        }
-        self.hold_back(&handles)?;
-        self.relieve_journal(&mut writer, batch.bytes() as u64)?;
-
-        let number = writer.number + 1;
-        let mark = number.to_le_bytes();
-        let mut writes = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), changes.len() + 8)
-            .durability(Some(PersistMode::Buffer));
-        for (space, key, value) in changes {
-            let Some(handle) = handles.get(&space) else { continue };
-            match value {
-                Some(value) => writes.insert(&handle.keyspace, &*keys::encode(key), value),
-                None => writes.remove(&handle.keyspace, &*keys::encode(key)),
-            }
-        }
-        for (space, handle) in &handles {
-            writes.insert(&handle.keyspace, keys::SPACE_MARK, mark);
-            writes.insert(&self.marks, keys::mark_of(*space), mark);
-        }
-        for space in &dropped {
-            writes.remove(&self.marks, keys::mark_of(*space));
-        }
-        writes.insert(&self.marks, keys::LAST_MARK, mark);
-        writes.commit().map_err(|error| self.write_failure("be written", &error))?;
-        writer.number = number;
-        self.seal_full_memtables(&handles)?;
-        if dropped.is_empty() {
-            return Ok(());
-        }
-        self.database.persist(PersistMode::SyncAll).map_err(|error| self.write_failure("be synced", &error))?;
-        self.drop_spaces(&dropped)
+        LsmStore::apply(self, batch)
     }
 
-    fn drop_spaces(&self, dropped: &BTreeSet<Space>) -> Result<(), OrderedError> {
-        let handles: Vec<(Space, Arc<Handle>)> =
-            dropped.iter().filter_map(|space| Some((*space, self.space(*space)?))).collect();
-        let keyspaces: Vec<Keyspace> = handles.iter().map(|(_, handle)| handle.keyspace.clone()).collect();
-        delete_keyspaces(&self.database, keyspaces, &self.options)
-            .map_err(|error| self.write_failure("drop a space", &error))?;
-        handles.iter().for_each(|(_, handle)| handle.set_dropped());
-        self.change_spaces(|spaces| spaces.retain(|space, _| !dropped.contains(space)));
-        Ok(())
+    fn sync(&self) -> Result<(), OrderedError> {
+        LsmStore::sync(self)
     }
 
-    /// Waits until fjall can take a batch without stopping the writer in its own, coarser way.
-    fn hold_back(&self, handles: &BTreeMap<Space, Arc<Handle>>) -> Result<(), OrderedError> {
-        let busy = |keyspace: &Keyspace| {
-            keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX || keyspace.l0_table_count() >= LEVEL_0_TABLES_MAX
-        };
-        while handles.values().map(|handle| &handle.keyspace).chain([&self.marks]).any(busy) {
-            self.wait_a_little()?;
-        }
-        Ok(())
+    fn spaces(&self) -> Vec<Space> {
+        LsmStore::spaces(self)
     }
 
-    /// Seals memtables that have grown enough.
-    ///
-    /// fjall would do it too, by a message to its threads for every batch that finds the memtable too large, into a queue of 1000
-    /// into which those threads themselves then put the order to write it, and wait if it is full: all of them may wait for ever.
-    fn seal_full_memtables(&self, handles: &BTreeMap<Space, Arc<Handle>>) -> Result<(), OrderedError> {
-        for keyspace in handles.values().map(|handle| &handle.keyspace).chain([&self.marks]) {
-            if keyspace.tree.active_memtable().size() >= self.options.memtable_bytes {
-                keyspace.rotate_memtable().map_err(|error| self.write_failure("be written", &error))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Seals the memtables of all spaces each time the journal has grown by enough: a file of it goes when all that it holds is in
-    /// tables, and a quiet space would keep it for ever. fjall would only begin to do so when some memtable is written anyway.
-    fn relieve_journal(&self, writer: &mut Writer, bytes: u64) -> Result<(), OrderedError> {
-        writer.bytes_since_relief += bytes;
-        if writer.bytes_since_relief < self.options.journal_bytes_max {
-            return Ok(());
-        }
-        writer.bytes_since_relief = 0;
-        for handle in self.spaces().values() {
-            handle.keyspace.rotate_memtable().map_err(|error| self.write_failure("be written", &error))?;
-        }
-        self.marks.rotate_memtable().map_err(|error| self.write_failure("be written", &error))?;
-        Ok(())
-    }
-
-    /// Sleeps, unless fjall has given up: then nothing that is waited for will come.
-    fn wait_a_little(&self) -> Result<(), OrderedError> {
-        std::thread::sleep(HOLD_BACK);
-        self.database.persist(PersistMode::Buffer).map_err(|error| self.write_failure("be written", &error))
-    }
-
-    /// An error of writing. When one of fjall's own threads failed, only the fact is known here, so the disk is tried.
-    fn write_failure(&self, doing: &str, error: &fjall::Error) -> OrderedError {
-        let mut failure = failure(doing, error);
-        if matches!(error, fjall::Error::Poisoned) {
-            failure.text = format!("the ordered store could not {doing}: an earlier write in the background failed");
-            failure.full = self.is_disk_full();
-        }
-        failure
-    }
-
-    /// Whether there is no room for another memtable's worth of bytes.
-    fn is_disk_full(&self) -> bool {
-        let path = self.folder.join("room");
-        let chunk = vec![1; 1 << 20];
-        let write = || {
-            let mut file = File::create(&path)?;
-            for _ in 0..self.options.memtable_bytes.div_ceil(chunk.len() as u64) {
-                file.write_all(&chunk)?;
-            }
-            file.sync_data()
-        };
-        let full = write().is_err_and(|error| is_full(&error));
-        // Best effort: it is made anew each time.
-        let _ = fs::remove_file(&path);
-        full
+    fn retain_spaces(&self, kept: &[Space]) -> Result<(), OrderedError> {
+        LsmStore::retain_spaces(self, kept)
     }
 }
 
-fn keyspace_options(options: &LsmOptions) -> KeyspaceCreateOptions {
-    let separation = KvSeparationOptions::default().separation_threshold(options.separate_from_bytes);
-    KeyspaceCreateOptions::default().max_memtable_size(u64::MAX).with_kv_separation(Some(separation))
-}
-
-/// A space, a key of it, and its new value if it has one.
-type Change<'a> = (Space, &'a [u8], Option<&'a [u8]>);
-
-/// The changes that count: the last one for each key, none to spaces that are dropped with the batch; sorted, which fjall's
-/// memtables take faster. fjall numbers a batch's changes alike, so two for one key would have no order.
-fn effective_changes<'a>(batch: &'a OrderedBatch, dropped: &BTreeSet<Space>) -> Vec<Change<'a>> {
-    let mut changes: Vec<Change<'a>> = batch
-        .changes
-        .iter()
-        .rev()
-        .filter(|(space, _, _)| !dropped.contains(space))
-        .map(|(space, key, value)| (*space, key.as_slice(), value.as_deref()))
-        .collect();
-    changes.sort_by_key(|(space, key, _)| (*space, *key));
-    changes.dedup_by_key(|(space, key, _)| (*space, *key));
-    changes
-}
-
-fn check_values(batch: &OrderedBatch) -> Result<(), OrderedError> {
-    let lengths = batch.changes.iter().map(|(_, _, value)| value.as_ref().map_or(0, Vec::len));
-    let longest = lengths.max().unwrap_or(0);
-    if longest <= ORDERED_VALUE_BYTES_MAX {
-        return Ok(());
+impl Shared {
+    fn current(&self) -> RwLockReadGuard<'_, Current> {
+        // Nothing but a replacement of the whole is done under the lock for writing.
+        self.current.read().unwrap_or_else(PoisonError::into_inner)
     }
-    let text = format!("a value of {longest} bytes is longer than the store takes ({ORDERED_VALUE_BYTES_MAX})");
-    Err(OrderedError { text, full: false })
+
+    /// Reads the open database. It stays open meanwhile.
+    fn read<T>(&self, read: impl FnOnce(&Arc<Inner>) -> Result<T, OrderedError>) -> Result<T, OrderedError> {
+        match &*self.current() {
+            Current::Open(inner) => read(inner),
+            Current::Closed(error) => Err(error.clone()),
+        }
+    }
+
+    /// Runs `write`, after the store was opened again if it has to be, and remembers whether it has to be the next time.
+    fn write(&self, write: impl FnOnce(&Inner, &mut Writing) -> Result<(), OrderedError>) -> Result<(), OrderedError> {
+        // A panic in fjall under this lock leaves its own state poisoned, which is asked for at every batch.
+        let mut writing = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = &writing.failed {
+            if !writing.curable {
+                return Err(error.clone());
+            }
+            self.reopen(&mut writing)?;
+        }
+        // Not under the guard: it may take long, and nobody else replaces what is open.
+        let inner = self.read(|inner| Ok(Arc::clone(inner)))?;
+        let written = write(&inner, &mut writing);
+        if let Err(error) = &written {
+            writing.curable = error.full || inner.has_failed_unseen();
+            writing.failed = Some(error.clone());
+        }
+        written
+    }
+
+    /// Closes fjall's database and opens it again.
+    fn reopen(&self, writing: &mut MutexGuard<'_, Writing>) -> Result<(), OrderedError> {
+        // Readers go on while it is tried whether there is room: a database that was closed for nothing could not be read.
+        let open = self.read(|inner| Ok(Arc::clone(inner))).ok();
+        if open.is_some_and(|inner| inner.is_disk_full()) {
+            return Err(full("there is still too little room on the disk"));
+        }
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if let Current::Open(inner) = &*current
+            && Arc::strong_count(inner) > 1
+        {
+            // Handles are made under the lock, so there can only be fewer from here on.
+            let views = Arc::strong_count(inner) - 1;
+            return Err(full(&format!("{views} frozen views have to end before it is opened again")));
+        }
+        // It closes here.
+        *current = Current::Closed(full("it is closed"));
+        let opened = Inner::open(&self.folder, self.options).and_then(|(inner, number)| {
+            // The batch that failed may be there as a whole. None that had succeeded can be missing.
+            let expected = writing.writer.number..=writing.writer.number + 1;
+            if expected.contains(&number) {
+                return Ok((inner, number));
+            }
+            Err(failures::damaged(&format!("after batch {} it ends with batch {number}", expected.start())))
+        });
+        match opened {
+            Ok((inner, number)) => {
+                *current = Current::Open(Arc::new(inner));
+                writing.writer = Writer { number, bytes_since_relief: 0 };
+                writing.failed = None;
+                writing.doubtful = true;
+                Ok(())
+            }
+            Err(error) => {
+                *current = Current::Closed(error.clone());
+                writing.curable = error.full;
+                writing.failed = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+}
+
+fn full(why: &str) -> OrderedError {
+    OrderedError { text: format!("the ordered store takes no batches since the disk was full: {why}"), full: true }
 }
 
 fn folder_bytes(folder: &Path) -> io::Result<u64> {
@@ -520,24 +352,4 @@ fn folder_bytes(folder: &Path) -> io::Result<u64> {
         }
     }
     Ok(bytes)
-}
-
-fn damaged(text: &str) -> OrderedError {
-    OrderedError { text: format!("the ordered store is damaged: {text}"), full: false }
-}
-
-fn disk_failure(doing: &str, error: &io::Error) -> OrderedError {
-    OrderedError { text: format!("the ordered store could not {doing}: {error}"), full: is_full(error) }
-}
-
-/// What fjall says, in our words: the error under it, where there is one from the disk.
-fn failure(doing: &str, error: &fjall::Error) -> OrderedError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(inner) = cause {
-        if let Some(error) = inner.downcast_ref::<io::Error>() {
-            return disk_failure(doing, error);
-        }
-        cause = inner.source();
-    }
-    OrderedError { text: format!("the ordered store could not {doing}: {error}"), full: false }
 }

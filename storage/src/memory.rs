@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::Rng;
-use base::ordered::{ORDERED_KEY_BYTES_MAX, OrderedBatch, OrderedError, OrderedRead, Pair, Space};
+use base::ordered::{ORDERED_KEY_BYTES_MAX, OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Space};
 use imbl::OrdMap;
 
 /// Keys and values are shared by all states, views and iterators that contain them.
@@ -181,6 +181,25 @@ impl OrderedRead for MemoryStore {
     fn freeze(&self) -> Arc<dyn OrderedRead> {
         let state = self.inner().current().clone();
         Arc::new(Frozen { store: self.clone(), state })
+    }
+}
+
+impl OrderedWrite for MemoryStore {
+    fn apply(&self, batch: &OrderedBatch) -> Result<(), OrderedError> {
+        MemoryStore::apply(self, batch)
+    }
+
+    fn sync(&self) -> Result<(), OrderedError> {
+        MemoryStore::sync(self)
+    }
+
+    fn spaces(&self) -> Vec<Space> {
+        MemoryStore::spaces(self)
+    }
+
+    fn retain_spaces(&self, kept: &[Space]) -> Result<(), OrderedError> {
+        MemoryStore::retain_spaces(self, kept);
+        Ok(())
     }
 }
 

@@ -18,6 +18,7 @@ use crate::reply::Reply;
 use crate::spec::Spec;
 use crate::transaction::Transaction;
 use crate::view::View;
+use base::limits::KEY_BYTES_MAX;
 
 /// A command that may change keys: it goes through the log.
 pub trait WriteCommand<'a>: Sized {
@@ -216,9 +217,22 @@ pub fn find(args: &[&[u8]]) -> Result<&'static Entry, Failure> {
     if entry.spec.arity_fits(args.len()) { Ok(entry) } else { Err(entry.spec.wrong_arity()) }
 }
 
-/// As [`find`], and the arguments can be read: what is asked before a command goes to the log.
+/// As [`find`], and the arguments can be read, and no key is too long: what is asked before a command goes to the log.
+///
+/// What has come into the log is applied whatever the length of its keys.
 pub fn check(args: &[&[u8]]) -> Result<&'static Entry, Failure> {
     let entry = find(args)?;
+    check_keys(entry.spec, args)?;
     (entry.parse_check)(Args::new(args))?;
     Ok(entry)
+}
+
+/// Refuses keys that no store takes ([`KEY_BYTES_MAX`]).
+pub fn check_keys(spec: &Spec, args: &[&[u8]]) -> Result<(), Failure> {
+    // Most commands have no long word at all.
+    if args.iter().all(|word| word.len() <= KEY_BYTES_MAX) {
+        return Ok(());
+    }
+    let keys = spec.keys_of(args);
+    if keys.iter().all(|key| key.len() <= KEY_BYTES_MAX) { Ok(()) } else { Err(Failure::KeyTooLong) }
 }

@@ -85,7 +85,7 @@ pub(super) async fn get_value(State(api): State<Arc<Api>>, uri: Uri) -> Result<J
     responses(
         (status = 200, description = "Stored: decided by a majority and on its disks.", body = Stored),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
-        (status = 413, description = "The value is longer than the server stores.", body = Problem),
+        (status = 413, description = "The value, or the key, is longer than the server stores.", body = Problem),
         (status = 422, description = "The Idempotency-Key was used for another request. Nothing was done.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )

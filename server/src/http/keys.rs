@@ -94,7 +94,7 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: Head
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
         (status = 422, description = "The Idempotency-Key was used for another request, or the condition is too complex to go with one. Nothing was done.", body = Problem),
-        (status = 413, description = "The value is longer than the server stores.", body = Problem),
+        (status = 413, description = "The value, or the key, is longer than the server stores.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
 )]

@@ -18,7 +18,7 @@ const COMMON: &[(&str, &str)] = &[
     ("400", "The request is malformed: a parameter, a header or the body."),
     ("404", "There is no such route."),
     ("405", "The route does not take this method; the header Allow names those that it takes."),
-    ("413", "The body is larger than the server takes."),
+    ("413", "The body, or the key, is larger than the server takes."),
     ("500", "The server is at fault."),
     ("503", "CLUSTERDOWN: no leader can be reached, or BUSY: too much is under way. Nothing was done; try again."),
     ("504", "UNKNOWN: a write may or may not have been done. Repeat it with an Idempotency-Key, or read the key."),

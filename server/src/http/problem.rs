@@ -102,6 +102,9 @@ impl Problem {
             "WRONGTYPE" => StatusCode::CONFLICT,
             "NOAUTH" | "WRONGPASS" | "NOPERM" => StatusCode::UNAUTHORIZED,
             "REUSED" => StatusCode::UNPROCESSABLE_ENTITY,
+            "ERR" if message.starts_with("key is longer than") => {
+                return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", message);
+            }
             "ERR" if message.contains("exceeds maximum allowed size") || message.contains("too large") => {
                 StatusCode::PAYLOAD_TOO_LARGE
             }

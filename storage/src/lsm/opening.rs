@@ -10,8 +10,10 @@ use std::sync::Arc;
 use base::ordered::{OrderedError, Space};
 use fjall::{Database, Keyspace};
 
+use super::failures::{damaged, disk_failure, failure};
 use super::handles::Handle;
-use super::{LsmOptions, damaged, disk_failure, failure, journal_check, keys, keyspace_options};
+use super::inner::keyspace_options;
+use super::{LsmOptions, journal_check, keys};
 
 /// Makes fjall's folder ready: begins again what a crash left half made, and checks the journal. Gives the check's result.
 pub(super) fn prepare_folder(lsm: &Path) -> Result<journal_check::Checked, OrderedError> {

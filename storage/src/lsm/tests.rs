@@ -28,7 +28,7 @@ fn a_space_that_was_made_for_nothing_takes_no_other_with_it() {
     for round in 0..4 {
         let store = open();
         store.apply(&put(0)).unwrap();
-        store.inner.space_or_new(Space(round + 1)).unwrap();
+        store.shared.read(|inner| inner.space_or_new(Space(round + 1))).unwrap();
         drop(store);
         assert!(!open().spaces().contains(&Space(round + 1)));
         open().apply(&put(round + 1)).unwrap();

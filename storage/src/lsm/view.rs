@@ -6,10 +6,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use base::ordered::{OrderedError, OrderedRead, Pair, Space};
-use fjall::{Guard, Readable, Snapshot};
+use fjall::{Guard, Readable, Snapshot, UserValue};
 
+use super::failures::failure;
 use super::handles::Handle;
-use super::{Inner, LsmStore, failure, keys};
+use super::inner::Inner;
+use super::{LsmStore, keys};
 
 /// The spaces that exist, as one moment sees them.
 pub(super) type Spaces = Arc<BTreeMap<Space, Arc<Handle>>>;
@@ -43,8 +45,7 @@ impl fmt::Debug for Frozen {
 impl OrderedRead for Frozen {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, OrderedError> {
         let Some(handle) = self.spaces.get(&space) else { return Ok(None) };
-        let value = self.snapshot.get(&handle.keyspace, keys::encode(key));
-        Ok(value.map_err(|error| failure("be read", &error))?.map(|value| value.to_vec()))
+        value(self.snapshot.get(&handle.keyspace, keys::encode(key)))
     }
 
     fn range<'a>(
@@ -52,7 +53,7 @@ impl OrderedRead for Frozen {
         space: Space,
         start: Bound<&[u8]>,
     ) -> Box<dyn Iterator<Item = Result<Pair, OrderedError>> + 'a> {
-        range(&self.snapshot, self.spaces.get(&space), start)
+        range(self, space, start)
     }
 
     fn freeze(&self) -> Arc<dyn OrderedRead> {
@@ -60,11 +61,22 @@ impl OrderedRead for Frozen {
     }
 }
 
+impl LsmStore {
+    /// The store as it is now.
+    fn frozen(&self) -> Result<Frozen, OrderedError> {
+        self.shared.read(|inner| {
+            let (snapshot, spaces) = inner.snapshot();
+            Ok(Frozen::new(snapshot, spaces, Arc::clone(inner)))
+        })
+    }
+}
+
 impl OrderedRead for LsmStore {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, OrderedError> {
-        let Some(handle) = self.inner.space(space) else { return Ok(None) };
-        let value = handle.keyspace.get(keys::encode(key));
-        Ok(value.map_err(|error| failure("be read", &error))?.map(|value| value.to_vec()))
+        self.shared.read(|inner| {
+            let Some(handle) = inner.space(space) else { return Ok(None) };
+            value(handle.keyspace.get(keys::encode(key)))
+        })
     }
 
     /// Walks the space as it was when the walk began.
@@ -73,30 +85,58 @@ impl OrderedRead for LsmStore {
         space: Space,
         start: Bound<&[u8]>,
     ) -> Box<dyn Iterator<Item = Result<Pair, OrderedError>> + 'a> {
-        let (snapshot, spaces) = self.inner.snapshot();
-        range(&snapshot, spaces.get(&space), start)
+        match self.frozen() {
+            Ok(frozen) => range(&frozen, space, start),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
     }
 
     fn freeze(&self) -> Arc<dyn OrderedRead> {
-        let (snapshot, spaces) = self.inner.snapshot();
-        Arc::new(Frozen::new(snapshot, spaces, Arc::clone(&self.inner)))
+        match self.frozen() {
+            Ok(frozen) => Arc::new(frozen),
+            Err(error) => Arc::new(Unreadable(error)),
+        }
     }
 }
 
+/// What is frozen of a store that cannot be read.
+#[derive(Clone, Debug)]
+struct Unreadable(OrderedError);
+
+impl OrderedRead for Unreadable {
+    fn get(&self, _: Space, _: &[u8]) -> Result<Option<Vec<u8>>, OrderedError> {
+        Err(self.0.clone())
+    }
+
+    fn range<'a>(&'a self, _: Space, _: Bound<&[u8]>) -> Box<dyn Iterator<Item = Result<Pair, OrderedError>> + 'a> {
+        Box::new(std::iter::once(Err(self.0.clone())))
+    }
+
+    fn freeze(&self) -> Arc<dyn OrderedRead> {
+        Arc::new(self.clone())
+    }
+}
+
+/// A value as it leaves the store.
+fn value(read: fjall::Result<Option<UserValue>>) -> Result<Option<Vec<u8>>, OrderedError> {
+    Ok(read.map_err(|error| failure("be read", &error))?.map(|value| value.to_vec()))
+}
+
 fn range<'a>(
-    snapshot: &Snapshot,
-    handle: Option<&Arc<Handle>>,
+    frozen: &Frozen,
+    space: Space,
     start: Bound<&[u8]>,
 ) -> Box<dyn Iterator<Item = Result<Pair, OrderedError>> + 'a> {
-    let Some(handle) = handle else { return Box::new(std::iter::empty()) };
-    let steps = snapshot.range(&handle.keyspace, (keys::encode_start(start), Bound::Unbounded));
-    Box::new(Walk { steps: Some(steps), _handle: Arc::clone(handle) })
+    let Some(handle) = frozen.spaces.get(&space) else { return Box::new(std::iter::empty()) };
+    let steps = frozen.snapshot.range(&handle.keyspace, (keys::encode_start(start), Bound::Unbounded));
+    Box::new(Walk { steps: Some(steps), _frozen: frozen.clone() })
 }
 
 /// A walk through one space; over after a failure.
 struct Walk {
     steps: Option<fjall::Iter>,
-    _handle: Arc<Handle>,
+    /// Keeps the space and the database open.
+    _frozen: Frozen,
 }
 
 impl Iterator for Walk {

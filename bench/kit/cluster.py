@@ -1,0 +1,185 @@
+"""A cluster of Dictum on this machine by `dictum dev`, and what can be asked of it and of its processes."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+from .machine import WORK, BenchError, require_free_ports, run, start, stop, wait_until
+
+
+class Cluster:
+    """Some nodes on an empty folder below WORK/data. `settings` are `DICTUM_…` variables for all nodes."""
+
+    def __init__(self, program, base_port, name="dictum", nodes=3, settings=None):
+        self.program = program
+        self.base_port = base_port
+        self.folder = WORK / "data" / name
+        self.count = nodes
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("DICTUM_")} | (settings or {})
+        self.process = None
+        self.nodes = []
+        self.restarted = {}
+
+    def start(self):
+        """Starts `dictum dev` on an empty folder and waits until it accepts writes."""
+        ports = [self.base_port + offset + node for offset in (0, 1000, 2000) for node in range(self.count)]
+        require_free_ports(ports, "Dictum")
+        log = WORK / "logs" / "dictum-dev.out"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(log, "wb") as output:
+            self.process = start([self.program, "dev", "--json", "--nodes", self.count, "--base-port", self.base_port,
+                                  "--dir", self.folder], "dictum-dev.log", stdout=output, env=self.environment)
+
+        def ready():
+            if self.process.poll() is not None:
+                last = (WORK / "logs" / "dictum-dev.log").read_text(errors="replace").splitlines()[-12:]
+                raise SystemExit(f"dictum dev ended with {self.process.returncode}:\n" + "\n".join(last))
+            for line in log.read_text().splitlines():
+                if line.startswith("{"):
+                    return json.loads(line)["nodes"]
+            return None
+
+        self.nodes = wait_until(ready, "dictum dev to be ready")
+
+    def stop(self):
+        """Ends `dictum dev` and the nodes that were restarted one by one, and removes the data."""
+        for process in self.restarted.values():
+            stop(process)
+        self.restarted = {}
+        if self.process is not None:
+            stop(self.process)
+            self.process = None
+        # What the nodes have said outlives their data: whoever looks into a failed run needs it.
+        for log in self.folder.glob("*.log"):
+            shutil.copy(log, WORK / "logs" / f"{self.folder.name}-{log.name}")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def status(self, node):
+        """What the node says of the group."""
+        return json.loads(run([self.program, "status", "--json", "--at", node["resp"]], 10))
+
+    def info(self, node):
+        """The node's INFO as a dictionary of texts."""
+        text = run(["redis-cli", "-p", port_of(node), "info"], 10)
+        return dict(line.strip().split(":", 1) for line in text.splitlines() if ":" in line)
+
+    def leader(self):
+        """The node that a majority of the nodes take for the leader."""
+
+        def agreed():
+            votes = {}
+            for node in self.nodes:
+                try:
+                    name = self.status(node)["leader"]
+                except BenchError:
+                    continue
+                votes[name] = votes.get(name, 0) + 1
+            for node in self.nodes:
+                if votes.get(node["name"], 0) * 2 > len(self.nodes):
+                    return node
+            return None
+
+        return wait_until(agreed, "a leader of Dictum")
+
+    def follower(self):
+        """A node that does not lead; the only one if there is one."""
+        leader = self.leader()
+        return next((node for node in self.nodes if node is not leader), leader)
+
+    def kill(self, node):
+        """`kill -9` of one node; returns when it is gone."""
+        os.kill(node["pid"], signal.SIGKILL)
+        alone = self.restarted.pop(node["name"], None)
+        if alone is not None:
+            alone.wait()
+        # Not a zombie's state: that is seen while other threads of it still hold their sockets.
+        wait_until(lambda: not Path(f"/proc/{node['pid']}").exists(), f"the end of {node['name']}")
+
+    def restart(self, node):
+        """Starts a node again that has ended; does not wait."""
+        earlier = self.restarted.pop(node["name"], None)
+        if earlier is not None:
+            stop(earlier)
+        process = start(node["start"], f"dictum-{node['name']}.log", env=self.environment)
+        self.restarted[node["name"]] = process
+        node["pid"] = process.pid
+
+    def require_running(self, node):
+        """Fails if a node that was restarted has ended again."""
+        process = self.restarted[node["name"]]
+        if process.poll() is not None:
+            raise BenchError(f"{node['name']} has ended with {process.returncode}; see {WORK / 'logs'}")
+
+    def wait_for_peers(self, seconds=120):
+        """Waits until every node has applied what the leader has decided."""
+
+        def level():
+            seen = [self.info(node) for node in self.nodes]
+            decided = max(int(info["dictum_decided"]) for info in seen)
+            return all(decided - int(info["dictum_applied"]) < 100 for info in seen)
+
+        wait_until(level, "all nodes to be level", seconds)
+
+    def wait_for_quiet(self, seconds=300):
+        """Waits until no node has written to the disk for two seconds: snapshots and compactions are over."""
+        end, last, since = time.monotonic() + seconds, None, time.monotonic()
+        while time.monotonic() < end:
+            written = [input_output(node["pid"])["write_bytes"] for node in self.nodes]
+            now = time.monotonic()
+            if last is None or sum(written) - sum(last) > 1 << 20:
+                last, since = written, now
+            elif now - since > 2:
+                return
+            time.sleep(0.2)
+        raise BenchError(f"the nodes went on writing for {seconds} s")
+
+
+def port_of(node):
+    """The RESP port of a node."""
+    return node["resp"].rsplit(":", 1)[1]
+
+
+def resident_bytes(pid):
+    """Memory of a process that is in RAM (VmRSS)."""
+    fields = {}
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        fields[name] = value
+    return 1024 * int(fields["VmRSS"].split()[0])
+
+
+def input_output(pid):
+    """The kernel's count of what a process has written: `write_bytes` (to the disk) and the others."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return {name: int(value) for name, value in (line.split(": ") for line in lines)}
+
+
+def written_by_thread(pid):
+    """Bytes that each kind of thread has caused to be written, by the threads' names; without ended threads."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            name = (task / "comm").read_text().strip()
+            lines = (task / "io").read_text().splitlines()
+        except OSError:
+            continue
+        bytes_ = next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+        found[name] = found.get(name, 0) + bytes_
+    return found
+
+
+def folder_bytes(path):
+    """What a folder takes on the disk, with all below it."""
+    total = 0
+    for root, _, files in os.walk(path):
+        for file in files:
+            try:
+                total += os.lstat(os.path.join(root, file)).st_blocks * 512
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,360 @@
+//! fjall's database while it is open: spaces, marks, and the way of a batch into them.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "fjall's files are outside of `Disk`; whoever applies may sleep, on a thread of its own"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use base::ordered::{OrderedBatch, OrderedError, Space};
+use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Snapshot};
+
+use super::failures::{damaged, disk_failure, failure};
+use super::handles::{Handle, Remover};
+use super::opening::{check_marks, delete_keyspaces, prepare_folder};
+use super::view::Spaces;
+use super::{LsmOptions, LsmStats, ORDERED_VALUE_BYTES_MAX, journal_check, keys};
+use crate::disk::is_full;
+use crate::memory::check_keys;
+
+/// fjall sleeps 100 ms at a time with four sealed memtables in a space; writers wait here, in small steps, for fewer than this.
+const SEALED_MEMTABLES_MAX: usize = 2;
+/// fjall stops writers at thirty runs of tables in a space's level 0; they wait here for fewer than this.
+const LEVEL_0_TABLES_MAX: usize = 16;
+/// How long a writer sleeps before it looks again.
+const HOLD_BACK: Duration = Duration::from_millis(1);
+/// So many times in a row may opening end in a crash before the files are called damaged.
+const CRASHES_MAX: u8 = 3;
+
+/// The fields are dropped in this order: handles, then what removes them, then the database.
+pub(super) struct Inner {
+    spaces: RwLock<Spaces>,
+    marks: Keyspace,
+    remover: Remover,
+    database: Database,
+    folder: PathBuf,
+    options: LsmOptions,
+    /// A write in the background failed, and fjall does not say why.
+    failed_unseen: AtomicBool,
+}
+
+/// What the batches' order needs. One at a time has it.
+pub(super) struct Writer {
+    /// The number of the last batch.
+    pub number: u64,
+    /// Bytes applied since quiet spaces were last written for the journal's sake.
+    pub bytes_since_relief: u64,
+}
+
+impl Inner {
+    /// Opens fjall's database in `folder`, with all checks. Gives it with the number of its last batch.
+    pub fn open(folder: &Path, options: LsmOptions) -> Result<(Inner, u64), OrderedError> {
+        let disk = |error: io::Error| disk_failure("be opened", &error);
+        fs::create_dir_all(folder).map_err(disk)?;
+        let lsm = folder.join("lsm");
+        let opening = folder.join("opening");
+        let crashes = match fs::read(&opening) {
+            Ok(bytes) => bytes.first().copied().unwrap_or(0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(disk(error)),
+        };
+        if crashes >= CRASHES_MAX {
+            return Err(damaged(&format!("opening it has crashed {crashes} times in a row")));
+        }
+        let journal = prepare_folder(&lsm)?;
+        fs::write(&opening, [crashes + 1]).map_err(disk)?;
+        let opened = Inner::open_checked(folder.to_path_buf(), &lsm, options, journal);
+        // Only a crash of the process itself is counted; this one has come back.
+        fs::remove_file(&opening).map_err(disk)?;
+        opened
+    }
+
+    fn open_checked(
+        folder: PathBuf,
+        lsm: &Path,
+        options: LsmOptions,
+        journal: journal_check::Checked,
+    ) -> Result<(Inner, u64), OrderedError> {
+        let opening = |error: fjall::Error| failure("be opened", &error);
+        let database = Database::builder(lsm)
+            .cache_size(options.cache_bytes)
+            .max_journaling_size(u64::MAX)
+            .max_cached_files(Some(options.open_files_max.max(10)))
+            .worker_threads(options.threads.max(1))
+            .open()
+            .map_err(opening)?;
+        let remover = Remover::new().map_err(|error| disk_failure("be opened", &error))?;
+        let create = || keyspace_options(&options);
+        let marks = database.keyspace(keys::MARKS_NAME, create).map_err(opening)?;
+        let mut spaces = BTreeMap::new();
+        for name in database.list_keyspace_names() {
+            let Some(space) = keys::space(&name) else { continue };
+            let keyspace = database.keyspace(&name, create).map_err(opening)?;
+            spaces.insert(space, Arc::new(Handle::new(keyspace, &remover)));
+        }
+        let (number, unused) = check_marks(&spaces, &marks, journal)?;
+        let unused: Vec<Arc<Handle>> = unused.iter().filter_map(|space| spaces.remove(space)).collect();
+        let keyspaces = unused.iter().map(|handle| handle.keyspace.clone()).collect();
+        delete_keyspaces(&database, keyspaces, &options).map_err(opening)?;
+        unused.iter().for_each(|handle| handle.set_dropped());
+        drop(unused);
+        let spaces = RwLock::new(Arc::new(spaces));
+        let failed_unseen = AtomicBool::new(false);
+        Ok((Inner { spaces, marks, remover, database, folder, options, failed_unseen }, number))
+    }
+
+    pub fn spaces(&self) -> Spaces {
+        Arc::clone(&self.spaces.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn space(&self, space: Space) -> Option<Arc<Handle>> {
+        self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
+    }
+
+    /// A snapshot with the spaces that it knows. Under the lock no space is dropped between the two, and a new one enters the map
+    /// before the batch that writes it.
+    pub fn snapshot(&self) -> (Snapshot, Spaces) {
+        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        (self.database.snapshot(), Arc::clone(&spaces))
+    }
+
+    fn change_spaces(&self, change: impl FnOnce(&mut BTreeMap<Space, Arc<Handle>>)) {
+        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = BTreeMap::clone(&spaces);
+        change(&mut changed);
+        *spaces = Arc::new(changed);
+    }
+
+    /// The handle of a space that is about to be written.
+    pub fn space_or_new(&self, space: Space) -> Result<Arc<Handle>, OrderedError> {
+        if let Some(handle) = self.space(space) {
+            return Ok(handle);
+        }
+        let keyspace = self.database.keyspace(&keys::name(space), || keyspace_options(&self.options));
+        let keyspace = keyspace.map_err(|error| self.write_failure("make a space", &error))?;
+        let handle = Arc::new(Handle::new(keyspace, &self.remover));
+        self.change_spaces(|spaces| {
+            spaces.insert(space, Arc::clone(&handle));
+        });
+        Ok(handle)
+    }
+
+    /// See [`super::LsmStore::apply`].
+    pub fn apply(&self, writer: &mut Writer, batch: &OrderedBatch) -> Result<(), OrderedError> {
+        let dropped: BTreeSet<Space> = batch.dropped.iter().copied().collect();
+        let changes = effective_changes(batch, &dropped);
+        let mut handles: BTreeMap<Space, Arc<Handle>> = BTreeMap::new();
+        for (space, _, value) in &changes {
+            if handles.contains_key(space) {
+                continue;
+            }
+            match (self.space(*space), value) {
+                (Some(handle), _) => handles.insert(*space, handle),
+                (None, Some(_)) => handles.insert(*space, self.space_or_new(*space)?),
+                // Nothing can be removed from what does not exist.
+                (None, None) => None,
+            };
+        }
+        self.hold_back(&handles)?;
+        self.relieve_journal(writer, batch.bytes() as u64)?;
+
+        let number = writer.number + 1;
+        let mark = number.to_le_bytes();
+        let mut writes = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), changes.len() + 8)
+            .durability(Some(PersistMode::Buffer));
+        for (space, key, value) in changes {
+            let Some(handle) = handles.get(&space) else { continue };
+            match value {
+                Some(value) => writes.insert(&handle.keyspace, &*keys::encode(key), value),
+                None => writes.remove(&handle.keyspace, &*keys::encode(key)),
+            }
+        }
+        for (space, handle) in &handles {
+            writes.insert(&handle.keyspace, keys::SPACE_MARK, mark);
+            writes.insert(&self.marks, keys::mark_of(*space), mark);
+        }
+        for space in &dropped {
+            writes.remove(&self.marks, keys::mark_of(*space));
+        }
+        writes.insert(&self.marks, keys::LAST_MARK, mark);
+        writes.commit().map_err(|error| self.write_failure("be written", &error))?;
+        writer.number = number;
+        self.seal_full_memtables(&handles)?;
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        self.database.persist(PersistMode::SyncAll).map_err(|error| self.write_failure("be synced", &error))?;
+        self.drop_spaces(&dropped)
+    }
+
+    /// See [`super::LsmStore::sync`].
+    pub fn sync(&self) -> Result<(), OrderedError> {
+        self.database.persist(PersistMode::SyncAll).map_err(|error| self.write_failure("be synced", &error))
+    }
+
+    /// See [`super::LsmStore::flush`].
+    pub fn flush(&self) -> Result<(), OrderedError> {
+        let mut keyspaces: Vec<Keyspace> = self.spaces().values().map(|handle| handle.keyspace.clone()).collect();
+        keyspaces.push(self.marks.clone());
+        for keyspace in &keyspaces {
+            keyspace.rotate_memtable().map_err(|error| self.write_failure("be flushed", &error))?;
+        }
+        while keyspaces.iter().any(|keyspace| keyspace.sealed_memtable_count() > 0) {
+            self.wait_a_little()?;
+        }
+        Ok(())
+    }
+
+    /// See [`super::LsmStore::stats`].
+    pub fn stats(&self) -> LsmStats {
+        let spaces = self.spaces();
+        let mut stats = LsmStats {
+            spaces: spaces.len(),
+            memtable_bytes: self.database.write_buffer_size(),
+            cache_bytes: self.database.cache_size(),
+            cache_bytes_max: self.database.cache_capacity(),
+            journals: self.database.journal_count(),
+            compactions_running: self.database.active_compactions(),
+            compactions_done: self.database.compactions_completed(),
+            ..LsmStats::default()
+        };
+        for keyspace in spaces.values().map(|handle| &handle.keyspace).chain([&self.marks]) {
+            stats.tables += keyspace.table_count();
+            stats.tables_level_0 += keyspace.l0_table_count();
+            stats.value_files += keyspace.blob_file_count();
+            stats.sealed_memtables += keyspace.sealed_memtable_count();
+        }
+        stats
+    }
+
+    fn drop_spaces(&self, dropped: &BTreeSet<Space>) -> Result<(), OrderedError> {
+        let handles: Vec<(Space, Arc<Handle>)> =
+            dropped.iter().filter_map(|space| Some((*space, self.space(*space)?))).collect();
+        let keyspaces: Vec<Keyspace> = handles.iter().map(|(_, handle)| handle.keyspace.clone()).collect();
+        delete_keyspaces(&self.database, keyspaces, &self.options)
+            .map_err(|error| self.write_failure("drop a space", &error))?;
+        handles.iter().for_each(|(_, handle)| handle.set_dropped());
+        self.change_spaces(|spaces| spaces.retain(|space, _| !dropped.contains(space)));
+        Ok(())
+    }
+
+    /// Waits until fjall can take a batch without stopping the writer in its own, coarser way.
+    fn hold_back(&self, handles: &BTreeMap<Space, Arc<Handle>>) -> Result<(), OrderedError> {
+        let busy = |keyspace: &Keyspace| {
+            keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX || keyspace.l0_table_count() >= LEVEL_0_TABLES_MAX
+        };
+        while handles.values().map(|handle| &handle.keyspace).chain([&self.marks]).any(busy) {
+            self.wait_a_little()?;
+        }
+        Ok(())
+    }
+
+    /// Seals memtables that have grown enough.
+    ///
+    /// fjall would do it too, by a message to its threads for every batch that finds the memtable too large, into a queue of 1000
+    /// into which those threads themselves then put the order to write it, and wait if it is full: all of them may wait for ever.
+    fn seal_full_memtables(&self, handles: &BTreeMap<Space, Arc<Handle>>) -> Result<(), OrderedError> {
+        for keyspace in handles.values().map(|handle| &handle.keyspace).chain([&self.marks]) {
+            if keyspace.tree.active_memtable().size() >= self.options.memtable_bytes {
+                keyspace.rotate_memtable().map_err(|error| self.write_failure("be written", &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals the memtables of all spaces each time the journal has grown by enough: a file of it goes when all that it holds is in
+    /// tables, and a quiet space would keep it for ever. fjall would only begin to do so when some memtable is written anyway.
+    fn relieve_journal(&self, writer: &mut Writer, bytes: u64) -> Result<(), OrderedError> {
+        writer.bytes_since_relief += bytes;
+        if writer.bytes_since_relief < self.options.journal_bytes_max {
+            return Ok(());
+        }
+        writer.bytes_since_relief = 0;
+        for handle in self.spaces().values() {
+            handle.keyspace.rotate_memtable().map_err(|error| self.write_failure("be written", &error))?;
+        }
+        self.marks.rotate_memtable().map_err(|error| self.write_failure("be written", &error))?;
+        Ok(())
+    }
+
+    /// Sleeps, unless fjall has given up: then nothing that is waited for will come.
+    fn wait_a_little(&self) -> Result<(), OrderedError> {
+        std::thread::sleep(HOLD_BACK);
+        self.database.persist(PersistMode::Buffer).map_err(|error| self.write_failure("be written", &error))
+    }
+
+    /// An error of writing. When one of fjall's own threads failed, only the fact is known here, so the disk is tried.
+    fn write_failure(&self, doing: &str, error: &fjall::Error) -> OrderedError {
+        let mut failure = failure(doing, error);
+        if matches!(error, fjall::Error::Poisoned) {
+            failure.text = format!("the ordered store could not {doing}: an earlier write in the background failed");
+            failure.full = self.is_disk_full();
+            self.failed_unseen.store(true, Ordering::Relaxed);
+        }
+        failure
+    }
+
+    /// Whether a failure was one of the background's, of which the cause is not known.
+    pub fn has_failed_unseen(&self) -> bool {
+        self.failed_unseen.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no room for another memtable's worth of bytes.
+    pub fn is_disk_full(&self) -> bool {
+        let path = self.folder.join("room");
+        let chunk = vec![1; 1 << 20];
+        let write = || {
+            let mut file = File::create(&path)?;
+            for _ in 0..self.options.memtable_bytes.div_ceil(chunk.len() as u64) {
+                file.write_all(&chunk)?;
+            }
+            file.sync_data()
+        };
+        let full = write().is_err_and(|error| is_full(&error));
+        // Best effort: it is made anew each time.
+        let _ = fs::remove_file(&path);
+        full
+    }
+}
+
+pub(super) fn keyspace_options(options: &LsmOptions) -> KeyspaceCreateOptions {
+    let separation = KvSeparationOptions::default().separation_threshold(options.separate_from_bytes);
+    KeyspaceCreateOptions::default().max_memtable_size(u64::MAX).with_kv_separation(Some(separation))
+}
+
+/// A space, a key of it, and its new value if it has one.
+type Change<'a> = (Space, &'a [u8], Option<&'a [u8]>);
+
+/// The changes that count: the last one for each key, none to spaces that are dropped with the batch; sorted, which fjall's
+/// memtables take faster. fjall numbers a batch's changes alike, so two for one key would have no order.
+fn effective_changes<'a>(batch: &'a OrderedBatch, dropped: &BTreeSet<Space>) -> Vec<Change<'a>> {
+    let mut changes: Vec<Change<'a>> = batch
+        .changes
+        .iter()
+        .rev()
+        .filter(|(space, _, _)| !dropped.contains(space))
+        .map(|(space, key, value)| (*space, key.as_slice(), value.as_deref()))
+        .collect();
+    changes.sort_by_key(|(space, key, _)| (*space, *key));
+    changes.dedup_by_key(|(space, key, _)| (*space, *key));
+    changes
+}
+
+/// Refuses what fjall would not take.
+pub(super) fn check(batch: &OrderedBatch) -> Result<(), OrderedError> {
+    check_keys(batch)?;
+    let lengths = batch.changes.iter().map(|(_, _, value)| value.as_ref().map_or(0, Vec::len));
+    let longest = lengths.max().unwrap_or(0);
+    if longest <= ORDERED_VALUE_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!("a value of {longest} bytes is longer than the store takes ({ORDERED_VALUE_BYTES_MAX})");
+    Err(OrderedError { text, full: false })
+}
