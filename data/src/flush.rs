@@ -185,6 +185,12 @@ impl Tree {
         }
     }
 
+    /// Whether there are spaces for the next flush to give up.
+    #[must_use]
+    pub fn gives_up_spaces(&self) -> bool {
+        self.below.as_ref().is_some_and(|below| !below.dropped.is_empty())
+    }
+
     /// Bytes of memory that hold what the store below does not have (approximately): what has changed since the last flush began,
     /// and what the flush under way holds. Nothing without a store.
     #[must_use]

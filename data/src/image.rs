@@ -283,11 +283,7 @@ impl Promises {
     }
 
     fn are_kept(&self, records: u64, outcomes: u64) -> Result<(), Malformed> {
-        if (records, outcomes) == (self.records, self.outcomes) {
-            Ok(())
-        } else {
-            Err(Malformed("blocks are missing"))
-        }
+        if (records, outcomes) == (self.records, self.outcomes) { Ok(()) } else { Err(Malformed("blocks are missing")) }
     }
 }
 

@@ -183,11 +183,6 @@ impl Layers {
         self.base.as_ref()?.space
     }
 
-    /// Records and removals that the base does not have.
-    pub(crate) fn changes(&self) -> usize {
-        self.active.len() + self.frozen.len()
-    }
-
     /// Approximate bytes of what the base does not have: what is active, and what is frozen.
     pub(crate) fn changed_bytes(&self) -> (u64, u64) {
         (self.active_bytes, self.frozen_bytes)

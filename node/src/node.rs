@@ -24,7 +24,7 @@ use crate::router::Router;
 use crate::session::Session;
 use crate::slow::Slow;
 use crate::stats::Stats;
-use crate::transfer::Transfers;
+use crate::transfer::{Throttle, Transfers};
 use crate::{Progress, StartError};
 
 /// How often a node says that it lives.
@@ -86,6 +86,7 @@ pub struct Node {
     pub(crate) partition: Partition,
     pub(crate) router: Router,
     pub(crate) transfers: Transfers,
+    pub(crate) throttle: Throttle,
     pub(crate) detectors: Vec<Detector>,
     /// What the replica was last told of each peer, in the detectors' order.
     pub(crate) told: Vec<(bool, Option<Ballot>)>,
@@ -116,6 +117,8 @@ pub struct Node {
     pub(crate) next_expiry: Time,
     pub(crate) next_snapshot: Time,
     pub(crate) next_escape: Time,
+    /// The last attempt to bring the state to disk has failed.
+    pub(crate) snapshot_fails: bool,
     pub(crate) pauses: Vec<(ConnectionId, bool)>,
     pub(crate) to_close: Vec<ConnectionId>,
     pub(crate) probes: BTreeMap<&'static str, u64>,
@@ -190,7 +193,8 @@ impl Node {
             start_is_on_disk: false,
             started: now,
             router: Router::new(life, now.time),
-            transfers: Transfers::default(),
+            transfers: Transfers::new(boot),
+            throttle: Throttle::new(config.snapshots.bytes_per_second, now.time),
             told: vec![(false, None); detectors.len()],
             detectors,
             news: BTreeMap::new(),
@@ -216,6 +220,7 @@ impl Node {
             next_expiry: now.time,
             next_snapshot: now.time,
             next_escape: now.time,
+            snapshot_fails: false,
             pauses: Vec::new(),
             to_close: Vec::new(),
             probes: BTreeMap::new(),
@@ -264,6 +269,8 @@ impl Node {
             Input::DiskFull(full) => self.on_disk_full(full),
             Input::SnapshotSaved { position } => self.on_snapshot_saved(position, out),
             Input::SnapshotFailed { position, reason } => self.on_snapshot_failed(position, &reason),
+            Input::BlockMade(made) => self.on_block_made(*made),
+            Input::BlocksTaken(taken) => self.on_blocks_taken(*taken, out),
             Input::Stop => self.stop(),
             Input::EndTurn => self.end_turn(out),
         }
@@ -395,6 +402,16 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: snapshot installed",
     "node: snapshot sent",
     "node: snapshot failed",
+    "node: snapshot resumed",
+    "node: snapshot throttled",
+    "node: snapshot given up",
+    "node: snapshot overtaken by the log",
+    "node: snapshot broken off and begun again",
+    "node: sent snapshot begun again",
+    "node: snapshot of no use",
+    "node: reception not written",
+    "node: flush repeated",
+    "node: store too far behind",
     "node: disk full",
     "node: write outcome unknown",
     "node: write refused without a leader",

@@ -10,7 +10,7 @@ use data::{Failure, Reply};
 use paxos::Input as Step;
 use std::time::Duration;
 
-use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted};
+use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
 use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
 use crate::peer::PeerMessage;
 use crate::reply;
@@ -18,8 +18,6 @@ use crate::router::{ASK_AGAIN_AFTER, Asked, SEND_AGAIN_AFTER, Waiter};
 
 /// How often a leader with a full disk tries to give its leadership away.
 const ESCAPE_EVERY: Duration = Duration::from_secs(1);
-/// Records of a flushed store that are freed at each tick: some hundred microseconds' work.
-const SWEEP_MAX: usize = 1000;
 /// A turn settles within a few passes: each pass answers what the one before it made answerable.
 const PASSES_MAX: usize = 8;
 
@@ -108,16 +106,14 @@ impl Node {
                 self.send(peer, &ping);
             }
         }
-        for (to, message) in self.transfers.tick(time, self.partition.id) {
-            self.send(to, &message);
-        }
+        self.tick_transfers();
         self.expire();
         self.refuse_overdue();
-        if self.disk_full && self.partition.replica.leads().is_some() && time >= self.next_escape {
+        let stuck = self.disk_full || (self.partition.replica.is_held_back() && self.snapshot_fails);
+        if stuck && self.partition.replica.leads().is_some() && time >= self.next_escape {
             self.next_escape = time + ESCAPE_EVERY;
             self.step_replica(Step::HandOver);
         }
-        self.partition.tree.sweep(SWEEP_MAX);
         self.stats.sample(self.now);
     }
 
@@ -218,7 +214,8 @@ impl Node {
         for to in std::mem::take(&mut self.wishes.send_snapshot) {
             let time = self.now.time;
             let held = &self.partition;
-            let start = || (held.applied, held.applied_ballot, held.image());
+            let block_bytes = self.config.snapshots.block_bytes;
+            let start = || (held.applied, held.applied_ballot, held.image().with_block_bytes(block_bytes));
             if let Some(message) = self.transfers.start(time, partition, to, start) {
                 let name = self.name_of(to);
                 self.probe("node: snapshot sent");
@@ -266,6 +263,8 @@ impl Node {
         out.close.append(&mut self.to_close);
         out.pause.append(&mut self.pauses);
         out.events.append(&mut self.wishes.events);
+        self.wishes.rubbish.extend(self.partition.tree.take_trash().into_iter().map(Rubbish::new));
+        out.rubbish.append(&mut self.wishes.rubbish);
         if self.wishes.fatal.is_some() {
             out.fatal = self.wishes.fatal.take();
         }

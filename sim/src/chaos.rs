@@ -211,6 +211,10 @@ pub struct Chaos {
     /// The state is in a store below, which is brought up to date after so many bytes of log; else in memory, with snapshots of all
     /// of it in files.
     pub uses_store: bool,
+    /// Bytes of the blocks of snapshots that go to peers, and how many of them per second.
+    pub snapshot_block_bytes: usize,
+    /// Bytes of snapshots that a node sends per second.
+    pub snapshot_bytes_per_second: u64,
     /// Entries of log kept behind a snapshot, for the nodes' configuration.
     pub log_entries_kept: u64,
     /// Bytes of a journal segment.
@@ -297,6 +301,8 @@ impl Chaos {
             sync_slow,
             commit_here,
             uses_store: later_rng.chance(2, 3),
+            snapshot_block_bytes: *later_rng.pick(&[64, 256, 1 << 10, 16 << 10]),
+            snapshot_bytes_per_second: *later_rng.pick(&[16 << 10, 128 << 10, 1 << 20, 64 << 20]),
             // Small on purpose: snapshots, truncation and catch-up beyond the log have to happen in seconds.
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),

@@ -69,3 +69,8 @@ fn position_ahead_of_data() {
 fn cut_before_stored() {
     is_found(Planted::CutBeforeStored, 200, &[Fault::PowerCutAll, Fault::Kill]);
 }
+
+#[test]
+fn installed_before_synced() {
+    is_found(Planted::InstalledBeforeSynced, 300, &[Fault::PowerCut, Fault::Wipe, Fault::JournalLost]);
+}

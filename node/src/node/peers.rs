@@ -5,11 +5,10 @@ use bytes::Bytes;
 use paxos::Input as Step;
 use wire::FrameWriter;
 
-use super::{Node, Query, Saving, news_of, role_number};
+use super::{Node, Query, news_of, role_number};
 use crate::door::Level;
 use crate::entry::{Life, Origin};
 use crate::peer::{Forwarded, PartitionNews, PeerMessage, Ping};
-use crate::transfer::Received;
 
 impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId) {
@@ -26,7 +25,7 @@ impl Node {
         if let Some(detector) = self.detectors.iter_mut().find(|detector| detector.peer == peer) {
             detector.on_cut();
         }
-        self.transfers.forget(peer);
+        self.transfers.on_cut(peer);
         if let Some(out) = self.peers_out.get_mut(usize::from(peer.0)) {
             out.clear();
         }
@@ -85,14 +84,20 @@ impl Node {
             {
                 self.on_read_index_reply(ticket, position, clock);
             }
-            PeerMessage::SnapshotBlock { partition, .. } if partition == self.partition.id => {
-                self.on_snapshot_block(from, message);
+            PeerMessage::SnapshotOffer { partition, transfer, position, ballot } if partition == self.partition.id => {
+                self.on_snapshot_offer((from, transfer), (position, ballot));
             }
-            PeerMessage::SnapshotWant { partition, position, index, done } if partition == self.partition.id => {
+            PeerMessage::SnapshotBlock { partition, transfer, index, ending, block }
+                if partition == self.partition.id =>
+            {
                 let time = self.now.time;
-                if let Some(answer) = self.transfers.on_want(time, partition, from, position, index, done) {
-                    self.send(from, &answer);
+                let want = self.transfers.on_block(time, partition, (from, transfer), index, ending, block);
+                if let Some(want) = want {
+                    self.send(from, &want);
                 }
+            }
+            PeerMessage::SnapshotWant { partition, transfer, index, wish } if partition == self.partition.id => {
+                self.transfers.on_want(self.now.time, from, transfer, index, wish);
             }
             // Of a partition that this node does not have.
             _ => {}
@@ -190,24 +195,6 @@ impl Node {
         );
         if let Some((_, _, batch)) = place.and_then(|place| router.asked.remove(place)) {
             router.ready.push_back((position, clock, batch));
-        }
-    }
-
-    fn on_snapshot_block(&mut self, from: NodeId, message: PeerMessage) {
-        let time = self.now.time;
-        let (applied, busy) = (self.partition.applied, self.saving.is_some());
-        match self.transfers.on_block(time, from, applied, busy, message) {
-            Received::Answer(answer) => self.send(from, &answer),
-            Received::Complete(state, answer) => {
-                self.probe("node: snapshot received");
-                self.saving = Some(Saving { position: state.position, install: Some(state) });
-                self.send(from, &answer);
-            }
-            Received::Broken(text) => {
-                let name = self.name_of(from);
-                self.event(Level::Error, format!("the snapshot that {name} sends is of no use: {text}"));
-            }
-            Received::Ignored => {}
         }
     }
 }
