@@ -301,8 +301,8 @@ impl Chaos {
             sync_slow,
             commit_here,
             uses_store: later_rng.chance(2, 3),
-            snapshot_block_bytes: *later_rng.pick(&[64, 256, 1 << 10, 16 << 10]),
-            snapshot_bytes_per_second: *later_rng.pick(&[16 << 10, 128 << 10, 1 << 20, 64 << 20]),
+            snapshot_block_bytes: *later_rng.pick(&[256, 1 << 10, 4 << 10, 16 << 10]),
+            snapshot_bytes_per_second: *later_rng.pick(&[256 << 10, 1 << 20, 64 << 20]),
             // Small on purpose: snapshots, truncation and catch-up beyond the log have to happen in seconds.
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),
