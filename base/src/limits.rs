@@ -73,6 +73,9 @@ pub const FLUSH_BYTES: u64 = 32 * 1024 * 1024;
 pub const UNFLUSHED_BYTES_MAX: u64 = 8 * FLUSH_BYTES;
 /// Bytes per second that a node spends on sending snapshots, all of them together, unless configured otherwise.
 pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 64 * 1024 * 1024;
+/// How long the sender of a snapshot keeps its view for a receiver that says nothing, and a receiver what it has for a sender that
+/// sends nothing.
+pub const SNAPSHOT_HELD_FOR: Duration = Duration::from_secs(30);
 /// Blocks of a snapshot from a peer that go to the store in one batch, unless one block is larger than all of them should be.
 pub const SNAPSHOT_BATCH_BLOCKS: usize = 16;
 /// Entries of log kept behind a snapshot for followers that are only a little behind.

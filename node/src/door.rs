@@ -202,6 +202,8 @@ pub struct SnapshotSettings {
     pub bytes_per_second: u64,
     /// Bytes of a block that is sent to a peer, unless one record is larger.
     pub block_bytes: usize,
+    /// How long the sender of a snapshot keeps its view for a receiver that says nothing, and a receiver what it has.
+    pub held_for: std::time::Duration,
 }
 
 impl Default for SnapshotSettings {
@@ -211,6 +213,7 @@ impl Default for SnapshotSettings {
             unflushed_bytes_max: base::limits::UNFLUSHED_BYTES_MAX,
             bytes_per_second: base::limits::SNAPSHOT_BYTES_PER_SECOND,
             block_bytes: base::limits::SNAPSHOT_BLOCK_BYTES_TARGET,
+            held_for: base::limits::SNAPSHOT_HELD_FOR,
         }
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //! **The receiver drives.** It asks again for what does not come; the sender repeats only its offer, as long as it hears nothing. So
 //! a lost message, a link that breaks or a pause cost some hundred milliseconds, and the transfer goes on where it was: the
-//! sender keeps its view for [`sending::HELD_FOR`] without a word. A receiver that starts again has nothing, asks for block 0, and
+//! sender keeps its view for `SNAPSHOT_HELD_FOR` without a word. A receiver that starts again has nothing, asks for block 0, and
 //! the sender, which cannot go back, begins anew.
 //!
 //! **Nothing of it happens in a turn.** Blocks are made, decoded and written by the owner's jobs ([`jobs`]): reading and writing a
@@ -20,6 +20,8 @@
 pub(crate) mod jobs;
 pub(crate) mod receiving;
 pub(crate) mod sending;
+
+use std::time::Duration;
 
 use base::Time;
 use base::ordered::Space;
@@ -35,8 +37,10 @@ pub(crate) struct Transfers {
     receiving: Option<Reception>,
     /// Blocks of this sender's transfer were of no use, or could not be written: its offers are answered by "done".
     refused: Option<(base::NodeId, u64)>,
-    /// The number of the next transfer.
-    next_transfer: u64,
+    /// The number of the last transfer that was begun here.
+    last_transfer: u64,
+    /// How long a silent receiver, or sender, is waited for.
+    held_for: Duration,
     probes: Vec<&'static str>,
     /// What is to be freed elsewhere.
     rubbish: Vec<Rubbish>,
@@ -46,8 +50,8 @@ pub(crate) struct Transfers {
 
 impl Transfers {
     /// For a life whose transfers have numbers above those of the lives before it.
-    pub(crate) fn new(boot: u64) -> Transfers {
-        Transfers { next_transfer: boot.saturating_mul(1 << 20), ..Transfers::default() }
+    pub(crate) fn new(boot: u64, held_for: Duration) -> Transfers {
+        Transfers { last_transfer: boot.saturating_mul(1 << 20), held_for, ..Transfers::default() }
     }
 
     /// Rare branches reached since the last call.

@@ -72,5 +72,9 @@ fn cut_before_stored() {
 
 #[test]
 fn installed_before_synced() {
-    is_found(Planted::InstalledBeforeSynced, 300, &[Fault::PowerCut, Fault::Wipe, Fault::JournalLost]);
+    is_found(
+        Planted::InstalledBeforeSynced,
+        120,
+        &[Fault::PowerCut, Fault::PowerCutAll, Fault::Wipe, Fault::JournalLost],
+    );
 }

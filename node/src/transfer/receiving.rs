@@ -18,8 +18,6 @@ const ASK_AFTER: Duration = Duration::from_millis(300);
 const SAY_EVERY: Duration = Duration::from_secs(1);
 /// A reception that gets no further for so long makes way for another.
 const STALE_AFTER: Duration = Duration::from_millis(1200);
-/// A reception that gets no further for so long is given up: the sender keeps its view no longer than that.
-const GIVE_UP_AFTER: Duration = super::sending::HELD_FOR;
 
 /// A snapshot coming from a peer.
 #[derive(Debug)]
@@ -227,7 +225,8 @@ impl Transfers {
     /// Asks again for what has not come, and gives up what has not come for long.
     pub(crate) fn asks(&mut self, now: Time, partition: PartitionId) -> Option<(NodeId, PeerMessage)> {
         let reception = self.receiving.as_mut()?;
-        if now.since(reception.progress_at) >= GIVE_UP_AFTER && reception.incoming.is_some() {
+        // The sender keeps its view no longer than that.
+        if now.since(reception.progress_at) >= self.held_for && reception.incoming.is_some() {
             self.probes.push("node: snapshot given up");
             self.give_up_reception();
             return None;

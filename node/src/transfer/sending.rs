@@ -14,8 +14,6 @@ use crate::peer::{PeerMessage, Wish};
 const OFFER_EVERY: Duration = Duration::from_millis(300);
 /// A block that was sent so lately is not sent again, whatever is asked.
 const REPEAT_AFTER: Duration = Duration::from_millis(200);
-/// How long a view is kept for a receiver that says nothing of use.
-pub(crate) const HELD_FOR: Duration = Duration::from_secs(30);
 /// A receiver that for so long has asked for what cannot be sent any more has begun anew.
 const LOST_AFTER: Duration = Duration::from_millis(1200);
 /// After a transfer has ended, the receiver is given this long to install it before another begins.
@@ -60,10 +58,10 @@ impl Transfers {
             return None;
         }
         let (position, ballot, image) = image();
-        self.next_transfer += 1;
+        self.last_transfer += 1;
         let sending = Sending {
             to,
-            transfer: self.next_transfer,
+            transfer: self.last_transfer,
             place: (position, ballot),
             image: Some(Box::new(image)),
             index: 0,
@@ -83,9 +81,9 @@ impl Transfers {
     }
 
     fn end_overdue(&mut self, now: Time) {
-        let rubbish = &mut self.rubbish;
+        let (held_for, rubbish) = (self.held_for, &mut self.rubbish);
         self.sending.retain_mut(|sending| {
-            let limit = if sending.done { REST } else { HELD_FOR };
+            let limit = if sending.done { REST } else { held_for };
             let stays = now.since(sending.heard_at) < limit;
             if !stays {
                 rubbish.extend(sending.image.take().map(Rubbish::new));

@@ -1,7 +1,6 @@
 //! A transfer gets through whatever is lost, repeated, held up or begun anew; and what is damaged does not.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use base::ordered::OrderedRead;
 use base::{Ballot, NodeId, PartitionId, Position, Rng};
@@ -20,6 +19,7 @@ const PARTITION: PartitionId = crate::node::DEFAULT_PARTITION;
 const SENDERS: [NodeId; 2] = [NodeId(0), NodeId(1)];
 const RECEIVER: NodeId = NodeId(2);
 const KEYS: u64 = 300;
+const HELD_FOR: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(10);
 
 fn state(position: u64) -> (Position, Ballot, Image) {
@@ -62,10 +62,10 @@ impl World {
         let below = Below { read: Arc::new(store.clone()), next_space: 1 };
         World {
             now: Time(1_000_000_000_000),
-            senders: [Transfers::new(1), Transfers::new(1)],
+            senders: [Transfers::new(1, HELD_FOR), Transfers::new(1, HELD_FOR)],
             throttle: Throttle::new(1 << 40, Time(0)),
             wanted_from: vec![0],
-            receiver: Transfers::new(1),
+            receiver: Transfers::new(1, HELD_FOR),
             below: over_a_store.then_some((store, below)),
             rng: Rng::new(seed),
             lost: 0,
@@ -269,7 +269,7 @@ fn a_view_is_not_kept_for_ever() {
 fn a_receiver_that_begins_anew_is_followed() {
     let mut world = World::new(true, 1);
     world.half();
-    world.receiver = Transfers::new(1);
+    world.receiver = Transfers::new(1, HELD_FOR);
     world.taking.clear();
     assert!(world.arrives(10 * SECOND));
     assert!(world.seen("node: sent snapshot begun again"));
@@ -279,7 +279,7 @@ fn a_receiver_that_begins_anew_is_followed() {
 fn a_sender_that_begins_anew_is_followed() {
     let mut world = World::new(true, 1);
     world.half();
-    world.senders[0] = Transfers::new(2);
+    world.senders[0] = Transfers::new(2, HELD_FOR);
     assert!(world.arrives(3 * SECOND), "at once: its transfers have higher numbers");
     assert!(world.seen("node: snapshot broken off and begun again"));
     assert_eq!(world.receiver.take_given_up().len(), 3);
@@ -289,7 +289,7 @@ fn a_sender_that_begins_anew_is_followed() {
 fn a_sender_that_is_gone_does_not_keep_others_away() {
     let mut world = World::new(true, 1);
     world.half();
-    world.senders[0] = Transfers::new(2);
+    world.senders[0] = Transfers::new(2, HELD_FOR);
     world.wanted_from = vec![1];
     assert!(world.arrives(10 * SECOND));
 }

@@ -205,7 +205,6 @@ impl Node {
                 }
             }
             Came::Useless(from, text) => {
-                self.probe("node: snapshot of no use");
                 let name = self.name_of(from);
                 self.event(Level::Error, format!("the snapshot that {name} sends is of no use: {text}"));
             }

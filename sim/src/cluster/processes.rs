@@ -34,6 +34,7 @@ impl<N: Door> Cluster<N> {
                 unflushed_bytes_max: 8 * self.chaos.log_bytes_per_snapshot,
                 bytes_per_second: self.chaos.snapshot_bytes_per_second,
                 block_bytes: self.chaos.snapshot_block_bytes,
+                held_for: std::time::Duration::from_nanos(self.chaos.snapshot_held_for),
             },
             log_entries_kept: self.chaos.log_entries_kept,
             seed: self.rng.next_u64(),
@@ -288,9 +289,25 @@ impl<N: Door> Cluster<N> {
         self.now + self.rng.between(50_000, longest)
     }
 
+    /// Now and then a process does not survive a step of a transfer.
+    fn crashes_in_transfer(&mut self, node: NodeId, life: u64) -> bool {
+        let chance = if self.healed { 0 } else { self.chaos.transfer_crash };
+        if chance == 0 || self.rng.below(1_000_000) >= chance || self.process(node, life).is_none() {
+            return false;
+        }
+        *self.injected.entry(Fault::TransferCrash).or_default() += 1;
+        let (power, delay) = (self.rng.chance(1, 2), self.rng.between(10 * MS, 2 * SECOND));
+        self.die(node, power, "killed in a transfer");
+        self.start_in(delay, node);
+        true
+    }
+
     pub(super) fn on_block_made(&mut self, node: NodeId, life: u64) {
         let fails = self.rng.chance(1, 200) && !self.healed;
         if self.put_off(node, Event::BlockMade(node, life)) {
+            return;
+        }
+        if self.crashes_in_transfer(node, life) {
             return;
         }
         let now = self.now;
@@ -311,6 +328,9 @@ impl<N: Door> Cluster<N> {
         if self.machine(node).stalled_until > now {
             let at = self.machine(node).stalled_until;
             return self.queue.push(at, Event::ReceptionPart(node, life));
+        }
+        if self.crashes_in_transfer(node, life) {
+            return;
         }
         let disk = self.machine(node).disk.clone();
         let Some(running) = self.process(node, life) else { return };
