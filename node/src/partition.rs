@@ -83,6 +83,8 @@ pub(crate) struct Partition {
     /// The flush under way, or one that has failed and has to be repeated as it was; and the log bytes that it covers.
     flushing: Option<FlushJob>,
     bytes_flushing: u64,
+    /// A snapshot up to here is on disk, and not all of the log before it is dropped yet.
+    pub cut_to: Option<Position>,
     /// Other nodes with entries among those applied in this turn: they wait to hear that these are decided.
     waiting: Vec<NodeId>,
     /// How many commands were applied since the start, for INFO.
@@ -129,6 +131,7 @@ impl Partition {
             snapshot_wanted: false,
             flushing: None,
             bytes_flushing: 0,
+            cut_to: None,
             waiting: Vec::new(),
             commands_applied: 0,
             proposed_time: WallTime(0),
@@ -428,6 +431,7 @@ impl Partition {
             wishes.completed.push(Completed { sequence: *sequence, position, reply: reply.clone() });
         }
         self.step(now, Input::SnapshotInstalled { position, ballot }, batch, wishes);
+        wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));
     }
 
     /// The lowest journal payload that is still needed, given that a snapshot covers the log's base.

@@ -66,6 +66,8 @@ pub struct Replica {
     pub(crate) incarnation: u64,
     pub(crate) incarnations: Vec<u64>,
     pub(crate) recovering: bool,
+    /// The log that an installed snapshot has taken the place of.
+    pub(crate) log_before: Option<Log>,
     /// The owner can take no more entries now.
     pub(crate) held_back: bool,
     /// The token of the latest Persist.
@@ -130,6 +132,7 @@ impl Replica {
             incarnation: state.incarnation,
             incarnations: state.incarnations,
             recovering: state.recovering || unprovable,
+            log_before: None,
             held_back: false,
             token: Token(0),
             unpersisted: VecDeque::new(),
@@ -332,6 +335,11 @@ impl Replica {
     #[must_use]
     pub fn leads(&self) -> Option<Ballot> {
         matches!(self.role, Role::Leader(_)).then_some(self.promised)
+    }
+
+    /// The log that an installed snapshot has taken the place of, to be dropped where it holds nobody up.
+    pub fn take_log_before(&mut self) -> Option<Log> {
+        self.log_before.take()
     }
 
     /// While `held`, nothing is added to the log: a leader takes no proposals, a follower no entries. Whoever applies the log does not

@@ -74,7 +74,7 @@ fn cut_before_stored() {
 fn installed_before_synced() {
     is_found(
         Planted::InstalledBeforeSynced,
-        120,
-        &[Fault::PowerCut, Fault::PowerCutAll, Fault::Wipe, Fault::JournalLost],
+        60,
+        &[Fault::PowerCut, Fault::PowerCutAll, Fault::Wipe, Fault::TransferCrash],
     );
 }

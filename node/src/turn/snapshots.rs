@@ -14,6 +14,8 @@ use crate::transfer::receiving::Came;
 
 /// How long after a failed snapshot the next is tried.
 const SNAPSHOT_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Entries of the log that are dropped in one turn: one or two milliseconds' work.
+const CUT_ENTRIES_MAX: u64 = 10_000;
 
 fn in_file(position: Position, image: Image) -> SnapshotContent {
     SnapshotContent::File { header: Bytes::copy_from_slice(&position.0.to_le_bytes()), image: Box::new(image) }
@@ -23,6 +25,7 @@ impl Node {
     /// What the owner is to do for snapshots, at the end of a turn.
     pub(super) fn consider_snapshot(&mut self, out: &mut Outbox) {
         self.run_transfers(out);
+        self.cut_log(out);
         self.hold_back_if_too_far_ahead();
         if out.save_snapshot.is_some() {
             return;
@@ -91,10 +94,26 @@ impl Node {
             Some(state) => self.install(*state),
             None => {
                 self.partition.end_flush();
-                let keep = self.config.log_entries_kept;
-                self.step_replica(Step::SnapshotTaken { position, keep });
+                self.partition.cut_to = Some(position);
+                return self.cut_log(out);
             }
         }
+        self.discard_journal(out);
+    }
+
+    /// Drops a part of the log before a snapshot that is on disk; freeing all of it would hold everything up.
+    fn cut_log(&mut self, out: &mut Outbox) {
+        let Some(position) = self.partition.cut_to else { return };
+        let keep = self.config.log_entries_kept;
+        let part = Position(self.partition.replica.log().base().0.saturating_add(CUT_ENTRIES_MAX));
+        if part.0.saturating_add(keep) < position.0 {
+            self.step_replica(Step::SnapshotTaken { position: part, keep: 0 });
+            if self.partition.replica.log().base() == part {
+                return;
+            }
+        }
+        self.partition.cut_to = None;
+        self.step_replica(Step::SnapshotTaken { position, keep });
         self.discard_journal(out);
     }
 
@@ -104,6 +123,7 @@ impl Node {
             self.probe("node: snapshot installed");
             self.event(Level::Info, format!("has the state of position {} from a peer's snapshot", state.position));
         }
+        self.partition.cut_to = None;
         let before = self.wishes.completed.len();
         self.partition.install(self.now.time, state, &mut self.batch, &mut self.wishes);
         if self.wishes.completed.len() > before {
