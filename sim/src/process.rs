@@ -249,16 +249,21 @@ impl<N: Door> Running<N> {
         self.inbox.push(Happening::BlockMade(Box::new(made)));
     }
 
-    /// Does the next part of what the blocks need that are taken first. True if there is more to do.
+    /// Does the next part of what the blocks need that are taken first. True if there is more to do. If it `fails`, it is done
+    /// all the same (`true`) or not.
     ///
     /// # Errors
     /// When the process dies of it.
-    pub fn take_blocks(&mut self, disk: &SimDisk) -> Result<bool, Death> {
+    pub fn take_blocks(&mut self, disk: &SimDisk, fails: Option<bool>) -> Result<bool, Death> {
         let Some(job) = self.receptions.front_mut() else { return Ok(false) };
+        let carry_out = |work: &dyn Fn() -> io::Result<()>| {
+            let done = if fails == Some(false) { Ok(()) } else { work() };
+            if fails.is_some() { done.and(Err(io::Error::other("the store fails (simulated)"))) } else { done }
+        };
         let written = if std::mem::take(&mut self.reception_is_applied) {
-            disk.sync_store()
+            carry_out(&|| disk.sync_store())
         } else {
-            let applied = job.batch().map_or(Ok(()), |batch| disk.apply_to_store(&batch));
+            let applied = job.batch().map_or(Ok(()), |batch| carry_out(&|| disk.apply_to_store(&batch)));
             if applied.is_ok() && job.needs_sync() {
                 self.reception_is_applied = true;
                 return Ok(true);
@@ -400,7 +405,7 @@ impl<N: Door> Running<N> {
             }
         }
         for _ in 0..4 {
-            if !matches!(self.take_blocks(disk), Ok(true)) {
+            if !matches!(self.take_blocks(disk, None), Ok(true)) {
                 break;
             }
         }

@@ -332,9 +332,10 @@ impl<N: Door> Cluster<N> {
         if self.crashes_in_transfer(node, life) {
             return;
         }
+        let fails = if self.rng.chance(1, 100) && !self.healed { Some(self.rng.chance(1, 2)) } else { None };
         let disk = self.machine(node).disk.clone();
         let Some(running) = self.process(node, life) else { return };
-        let result = running.take_blocks(&disk);
+        let result = running.take_blocks(&disk, fails);
         self.trace.event(now, [17, u64::from(node.0), life, u64::from(result == Ok(true))], || {
             format!("{} takes blocks: {result:?}", name_of(node))
         });
