@@ -75,6 +75,18 @@ pub const SNAPSHOT_BLOCK_BYTES_TARGET: usize = 256 * 1024;
 pub const SNAPSHOT_BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
 /// Bytes of log after which a snapshot is taken and the log before it is dropped.
 pub const LOG_BYTES_PER_SNAPSHOT: u64 = 256 * 1024 * 1024;
+/// Bytes of log, or of changed records in memory, after which changes go to the store below, where there is one.
+pub const FLUSH_BYTES: u64 = 32 * 1024 * 1024;
+/// Most bytes of log, or of changed records in memory, that the store below does not have yet. Beyond, the node takes no more
+/// entries until the store has caught up.
+pub const UNFLUSHED_BYTES_MAX: u64 = 8 * FLUSH_BYTES;
+/// Bytes per second that a node spends on sending snapshots, all of them together, unless configured otherwise.
+pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 64 * 1024 * 1024;
+/// How long the sender of a snapshot keeps its view for a receiver that says nothing, and a receiver what it has for a sender that
+/// sends nothing.
+pub const SNAPSHOT_HELD_FOR: Duration = Duration::from_secs(30);
+/// Blocks of a snapshot from a peer that go to the store in one batch, unless one block is larger than all of them should be.
+pub const SNAPSHOT_BATCH_BLOCKS: usize = 16;
 /// Entries of log kept behind a snapshot for followers that are only a little behind.
 pub const LOG_ENTRIES_KEPT: u64 = 10_000;
 /// Most bytes of log kept behind a snapshot for them.
@@ -87,7 +99,8 @@ pub const ONCE_OUTCOMES_MAX: usize = 100_000;
 /// Most keys that one entry of expiry removes.
 pub const EXPIRE_BATCH_MAX: usize = 1000;
 
-const _: () = assert!(KEY_BYTES_MAX + 16 <= ORDERED_KEY_BYTES_MAX, "a key with its deadline and its place fits the store");
+const _: () =
+    assert!(KEY_BYTES_MAX + 16 <= ORDERED_KEY_BYTES_MAX, "a key with its deadline and its place fits the store");
 const _: () = assert!(VALUE_BYTES_DEFAULT <= VALUE_BYTES_MAX);
 const _: () = assert!(ENTRY_BYTES_MAX > VALUE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX > ENTRY_BYTES_MAX);
@@ -96,4 +109,6 @@ const _: () = assert!(PEER_OUTPUT_BYTES_MAX > PEER_MESSAGE_BYTES_MAX);
 const _: () = assert!(ACCEPT_BYTES_TARGET < FOLLOWER_WINDOW_BYTES_MAX);
 const _: () = assert!(FOLLOWER_WINDOW_BYTES_MAX <= UNDECIDED_BYTES_MAX);
 const _: () = assert!((FRAME_BYTES_TARGET as u64) < SEGMENT_BYTES);
+const _: () = assert!(UNFLUSHED_BYTES_MAX >= 2 * FLUSH_BYTES, "changes go on while a flush is under way");
+const _: () = assert!(SNAPSHOT_BYTES_PER_SECOND >= SNAPSHOT_BLOCK_BYTES_TARGET as u64);
 const _: () = assert!(HASH_SLOTS.is_power_of_two());

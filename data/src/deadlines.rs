@@ -126,20 +126,17 @@ impl Deadlines {
         }
     }
 
+    /// How many deadlines came or went that the base has not heard of: since the last flush began, and with the one under way.
+    pub(crate) fn changes(&self) -> (usize, usize) {
+        self.base.as_ref().map_or((0, 0), |base| (base.active.len(), base.frozen.len()))
+    }
+
     /// Freezes what has changed, to be written to `space`. Only when nothing is frozen.
     pub(crate) fn freeze(&mut self, new_space: impl FnOnce() -> Space) -> Option<(DueLayer, Space)> {
         let base = self.base.as_mut()?;
         let space = *base.space.get_or_insert_with(new_space);
         base.frozen = std::mem::take(&mut base.active);
         Some((base.frozen.clone(), space))
-    }
-
-    /// What was frozen is to be frozen again with what has changed since.
-    pub(crate) fn unfreeze(&mut self) {
-        if let Some(base) = &mut self.base {
-            let frozen = std::mem::take(&mut base.frozen);
-            base.active = std::mem::take(&mut base.active).union(frozen);
-        }
     }
 
     /// The base has what was frozen. Returns that, to be freed a little at a time.

@@ -22,11 +22,12 @@ use crate::removals::{CLASSES, Removals};
 use crate::tree::{Trash, Tree};
 use base::ordered::{OrderedBatch, OrderedError, OrderedRead, Space};
 use base::{Revision, WallTime};
-use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 const VERSION: u8 = 1;
+/// Approximate bytes of a deadline in a layer: its key's bytes are shared with the record.
+const DUE_BYTES: u64 = 96;
 
 /// What a tree over a store remembers of it.
 #[derive(Clone, Debug)]
@@ -45,7 +46,9 @@ pub(crate) struct Below {
 }
 
 /// Changes on their way to a store. May be sent to another thread, which must drop it before the owner is told that it is done.
-#[derive(Debug)]
+///
+/// If it fails, or nobody knows whether it did, the same flush is to be brought to the store again: a copy of it costs little.
+#[derive(Clone, Debug)]
 pub struct Flush {
     head: Vec<u8>,
     records: (Layer, Space),
@@ -105,7 +108,11 @@ impl Tree {
             tree.once = OnceTable::starting_at(counts.outcomes.start);
             for pair in read.range(space, Bound::Included(&first)) {
                 let (_, value) = pair?;
-                tree.once.insert(Reader::new(&value).outcome(true).map_err(malformed)?);
+                let outcome = Reader::new(&value).outcome(true).map_err(malformed)?;
+                if tree.once.get(&outcome.id).is_some() {
+                    return Err(malformed(Malformed("two outcomes have one identifier")));
+                }
+                tree.once.insert(outcome);
             }
             if tree.once.numbers() != counts.outcomes {
                 return Err(malformed(Malformed("outcomes are missing")));
@@ -130,7 +137,7 @@ impl Tree {
     #[must_use]
     pub fn over(mut self, read: Arc<dyn OrderedRead>) -> Tree {
         let trouble = Trouble::default();
-        self.store.attach(Base { read: Arc::clone(&read), space: None, trouble: trouble.clone() });
+        self.store.attach(Base { read: Arc::clone(&read), space: None, trouble: trouble.clone() }, self.bytes);
         self.deadlines.attach(Arc::clone(&read), trouble.clone());
         let start = self.once.numbers().start;
         self.below = Some(Below {
@@ -178,10 +185,19 @@ impl Tree {
         }
     }
 
-    /// Changed records that the store below does not have.
+    /// Whether there are spaces for the next flush to give up.
     #[must_use]
-    pub fn unflushed(&self) -> usize {
-        if self.store.has_base() { self.store.changes() } else { 0 }
+    pub fn gives_up_spaces(&self) -> bool {
+        self.below.as_ref().is_some_and(|below| !below.dropped.is_empty())
+    }
+
+    /// Bytes of memory that hold what the store below does not have (approximately): what has changed since the last flush began,
+    /// and what the flush under way holds. Nothing without a store.
+    #[must_use]
+    pub fn unflushed_bytes(&self) -> (u64, u64) {
+        let (active, frozen) = self.store.changed_bytes();
+        let dues = self.deadlines.changes();
+        (active + dues.0 as u64 * DUE_BYTES, frozen + dues.1 as u64 * DUE_BYTES)
     }
 
     /// What has changed since the last flush, to be written. None without a store, or while a flush is under way.
@@ -199,8 +215,9 @@ impl Tree {
         below.dropping.clone_from(&dropped);
         below.under_way = Some(now.clone());
         let spaces = [records.1, dues.1, outcomes_space];
+        let counts = Counts { records: self.store.len(), deadlines: self.deadlines.len(), outcomes: now };
         Some(Flush {
-            head: encode_head(self, spaces, now),
+            head: encode_head(self, spaces, &counts),
             records,
             dues,
             outcomes: (self.once.clone(), outcomes_space),
@@ -210,45 +227,36 @@ impl Tree {
         })
     }
 
-    /// The flush did not come to be, or nobody knows whether it did: what it held goes with the next one.
-    pub fn abort_flush(&mut self) {
-        let Some(below) = &mut self.below else { return };
-        let Some(dropped) = below.under_way.take().map(|_| std::mem::take(&mut below.dropping)) else { return };
-        below.dropped.extend(dropped);
-        self.store.unfreeze();
-        self.deadlines.unfreeze();
-    }
-
     /// The flush is in the store, durably.
     pub fn end_flush(&mut self) {
         let Some(below) = &mut self.below else { return };
         let Some(outcomes) = below.under_way.take() else { return };
         below.outcomes = outcomes;
         below.dropping.clear();
-        self.trash.push_back(Trash::Records(self.store.thaw()));
-        self.trash.push_back(Trash::Dues(self.deadlines.thaw()));
+        let (records, dues) = (self.store.thaw(), self.deadlines.thaw());
+        self.throw_away(Trash { records: vec![records], dues: vec![dues], ..Trash::default() });
     }
 }
 
 /// What a head says of sizes.
-struct Counts {
-    records: u64,
-    deadlines: u64,
-    outcomes: Range<u64>,
+pub(crate) struct Counts {
+    pub records: u64,
+    pub deadlines: u64,
+    pub outcomes: Range<u64>,
 }
 
 /// | version: 1 byte | time | revision | expired | bytes | records | deadlines | outcomes: first, end | 3 spaces, + 1 or 0 | removals: 1024 revisions |
-fn encode_head(tree: &Tree, spaces: [Space; 3], outcomes: Range<u64>) -> Vec<u8> {
+pub(crate) fn encode_head(tree: &Tree, spaces: [Space; 3], counts: &Counts) -> Vec<u8> {
     let mut head = vec![VERSION];
     let numbers = [
         tree.time.0,
         tree.revision.0,
         tree.expired,
         tree.bytes,
-        tree.store.len(),
-        tree.deadlines.len(),
-        outcomes.start,
-        outcomes.end,
+        counts.records,
+        counts.deadlines,
+        counts.outcomes.start,
+        counts.outcomes.end,
     ];
     let spaces = spaces.into_iter().map(|space| space.0 + 1);
     let removals = tree.removals.classes().iter().map(|revision| revision.0);
@@ -275,28 +283,6 @@ fn decode_head(reader: &mut Reader<'_>) -> Result<(Tree, [Option<Space>; 3], Cou
     }
     tree.removals = removals;
     if reader.is_at_end() { Ok((tree, spaces, counts)) } else { Err(Malformed("bytes follow it")) }
-}
-
-/// Frees up to `limit` items of what nobody can see any more; whether there are more.
-pub(crate) fn sweep(trash: &mut VecDeque<Trash>, limit: usize) -> bool {
-    for _ in 0..limit {
-        let Some(oldest) = trash.front_mut() else { return false };
-        let more = match oldest {
-            Trash::Records(layer) => {
-                let first = layer.get_min().map(|(key, _)| key.clone());
-                first.is_some_and(|key| layer.remove(&key).is_some())
-            }
-            Trash::Dues(layer) => {
-                let first = layer.get_min().map(|(due, _)| due.clone());
-                first.is_some_and(|due| layer.remove(&due).is_some())
-            }
-            Trash::Near(dues) => dues.pop_first().is_some(),
-        };
-        if !more {
-            trash.pop_front();
-        }
-    }
-    !trash.is_empty()
 }
 
 #[cfg(test)]

@@ -14,13 +14,17 @@
 //! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
 
 use crate::codec::{Reader, put_number, put_outcome, put_record};
-use crate::layers::Layers;
-use crate::once::OnceTable;
+use crate::deadlines::due_key;
+use crate::flush::{Counts, encode_head};
+use crate::layers::{Layers, base_key, encode_value};
+use crate::once::{OnceTable, Outcome};
 use crate::removals::{CLASSES, Removals};
 use crate::store::StoreKey;
 use crate::tree::Tree;
+use crate::value::Record;
 use base::checksum::xxh3;
 use base::limits::SNAPSHOT_BLOCK_BYTES_TARGET;
+use base::ordered::{OrderedBatch, OrderedError, Space};
 use base::{Revision, WallTime};
 use std::fmt;
 use std::ops::Bound;
@@ -111,6 +115,18 @@ impl Image {
         self.store.is_empty()
     }
 
+    /// What went wrong with the store that it is read from. The blocks that were given out since mean nothing.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&OrderedError> {
+        self.store.trouble()
+    }
+
+    /// Whether there is no further block.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        matches!(self.at, Place::End)
+    }
+
     /// The same image in blocks of about so many bytes. Sender and receiver of a resumed image must agree on it.
     #[must_use]
     pub fn with_block_bytes(mut self, block_bytes: usize) -> Image {
@@ -190,14 +206,92 @@ impl Image {
     }
 }
 
+/// What block 0 says, and what it lets the blocks after it be held against.
+#[derive(Debug)]
+struct Promises {
+    records: u64,
+    outcomes: u64,
+    revision: Revision,
+    last_key: Option<StoreKey>,
+    without_digests: bool,
+}
+
+/// One item of the blocks after the first.
+enum Item {
+    Record(StoreKey, Record),
+    Outcome(Outcome),
+}
+
+impl Promises {
+    /// Reads block 0: a tree without records and outcomes, and what is to come.
+    fn read(block: &[u8]) -> Result<(Tree, Promises), Malformed> {
+        let mut reader = Reader::new(block);
+        let kind = reader.byte()?;
+        if kind != VERSION && kind != VERSION_WITHOUT_DIGESTS {
+            return Err(Malformed("its version is unknown"));
+        }
+        let mut tree = Tree::new();
+        tree.time = WallTime(reader.number()?);
+        tree.revision = Revision(reader.number()?);
+        tree.expired = reader.number()?;
+        if tree.revision.0.max(tree.expired) > COUNT_MAX {
+            return Err(Malformed("a count is out of range"));
+        }
+        let promises = Promises {
+            records: reader.number()?,
+            outcomes: reader.number()?,
+            revision: tree.revision,
+            last_key: None,
+            without_digests: kind == VERSION_WITHOUT_DIGESTS,
+        };
+        for class in 0..CLASSES {
+            let revision = Revision(reader.number()?);
+            if revision > tree.revision {
+                return Err(Malformed("a removal is newer than the state"));
+            }
+            tree.removals.restore(class, revision);
+        }
+        if reader.is_at_end() { Ok((tree, promises)) } else { Err(Malformed("its first block is too long")) }
+    }
+
+    /// Reads a later block.
+    fn read_items(
+        &mut self,
+        block: &[u8],
+        mut take: impl FnMut(Item) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        let mut reader = Reader::new(block);
+        let kind = reader.byte()?;
+        while !reader.is_at_end() {
+            match kind {
+                RECORDS => {
+                    let (key, record) = reader.record()?;
+                    if self.last_key.as_ref().is_some_and(|last| *last >= key) {
+                        return Err(Malformed("its records are out of order"));
+                    }
+                    if record.revision > self.revision {
+                        return Err(Malformed("a record is newer than the state"));
+                    }
+                    self.last_key = Some(key.clone());
+                    take(Item::Record(key, record))?;
+                }
+                OUTCOMES => take(Item::Outcome(reader.outcome(!self.without_digests)?))?,
+                _ => return Err(Malformed("a block is of unknown kind")),
+            }
+        }
+        Ok(())
+    }
+
+    fn are_kept(&self, records: u64, outcomes: u64) -> Result<(), Malformed> {
+        if (records, outcomes) == (self.records, self.outcomes) { Ok(()) } else { Err(Malformed("blocks are missing")) }
+    }
+}
+
 /// Builds a tree from the blocks of an image, in their order.
 #[derive(Debug, Default)]
 pub struct Restorer {
     tree: Tree,
-    /// What block 0 promised: records and outcomes.
-    promised: Option<(u64, u64)>,
-    last_key: Option<StoreKey>,
-    without_digests: bool,
+    promises: Option<Promises>,
 }
 
 impl Restorer {
@@ -209,64 +303,110 @@ impl Restorer {
 
     /// Takes the next block. After an error the restorer is of no use any more.
     pub fn push_block(&mut self, block: &[u8]) -> Result<(), Malformed> {
-        let mut reader = Reader::new(block);
-        let kind = reader.byte()?;
-        if self.promised.is_none() {
-            if kind != VERSION && kind != VERSION_WITHOUT_DIGESTS {
-                return Err(Malformed("its version is unknown"));
-            }
-            self.without_digests = kind == VERSION_WITHOUT_DIGESTS;
-            self.tree.time = WallTime(reader.number()?);
-            self.tree.revision = Revision(reader.number()?);
-            self.tree.expired = reader.number()?;
-            if self.tree.revision.0.max(self.tree.expired) > COUNT_MAX {
-                return Err(Malformed("a count is out of range"));
-            }
-            self.promised = Some((reader.number()?, reader.number()?));
-            for class in 0..CLASSES {
-                let revision = Revision(reader.number()?);
-                if revision > self.tree.revision {
-                    return Err(Malformed("a removal is newer than the state"));
+        let Some(promises) = &mut self.promises else {
+            let (tree, promises) = Promises::read(block)?;
+            (self.tree, self.promises) = (tree, Some(promises));
+            return Ok(());
+        };
+        let tree = &mut self.tree;
+        promises.read_items(block, |item| {
+            match item {
+                Item::Record(key, record) => {
+                    tree.insert(key, record);
                 }
-                self.tree.removals.restore(class, revision);
-            }
-            return if reader.is_at_end() { Ok(()) } else { Err(Malformed("its first block is too long")) };
-        }
-        while !reader.is_at_end() {
-            match kind {
-                RECORDS => self.push_record(&mut reader)?,
-                OUTCOMES => {
-                    let outcome = reader.outcome(!self.without_digests)?;
-                    if self.tree.once.get(&outcome.id).is_some() {
-                        return Err(Malformed("two outcomes have one identifier"));
-                    }
-                    self.tree.once.insert(outcome);
+                Item::Outcome(outcome) if tree.once.get(&outcome.id).is_some() => {
+                    return Err(Malformed("two outcomes have one identifier"));
                 }
-                _ => return Err(Malformed("a block is of unknown kind")),
+                Item::Outcome(outcome) => tree.once.insert(outcome),
             }
-        }
-        Ok(())
+            Ok(())
+        })
+    }
+
+    /// Records taken so far.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.tree.len()
     }
 
     /// After the last block: the tree.
     pub fn finish(self) -> Result<Tree, Malformed> {
-        let Some((records, outcomes)) = self.promised else { return Err(Malformed("it is empty")) };
-        if self.tree.len() != records || self.tree.once.len() as u64 != outcomes {
-            return Err(Malformed("blocks are missing"));
-        }
+        let promises = self.promises.ok_or(Malformed("it is empty"))?;
+        promises.are_kept(self.tree.len(), self.tree.once.len() as u64)?;
         Ok(self.tree)
     }
+}
 
-    fn push_record(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
-        let (key, record) = reader.record()?;
-        if self.last_key.as_ref().is_some_and(|last| *last >= key) {
-            return Err(Malformed("its records are out of order"));
-        }
-        if record.revision > self.tree.revision {
-            return Err(Malformed("a record is newer than the state"));
-        }
-        self.last_key = Some(key.clone());
-        self.tree.insert(key, record);
-        Ok(())
+/// Writes the blocks of an image, in their order, into new spaces of a store. What it remembers does not grow with the image.
+#[derive(Debug)]
+pub struct StoreRestorer {
+    spaces: [Space; 3],
+    /// What the state is beside its records and outcomes.
+    tree: Tree,
+    promises: Option<Promises>,
+    records: u64,
+    deadlines: u64,
+    outcomes: u64,
+}
+
+impl StoreRestorer {
+    /// Before the first block. The spaces (of records, deadlines and outcomes) were never used.
+    #[must_use]
+    pub fn new(spaces: [Space; 3]) -> StoreRestorer {
+        StoreRestorer { spaces, tree: Tree::new(), promises: None, records: 0, deadlines: 0, outcomes: 0 }
+    }
+
+    /// Adds what the next block holds to `batch`. After an error the restorer is of no use any more.
+    pub fn push_block(&mut self, block: &[u8], batch: &mut OrderedBatch) -> Result<(), Malformed> {
+        let Some(promises) = &mut self.promises else {
+            let (tree, promises) = Promises::read(block)?;
+            (self.tree, self.promises) = (tree, Some(promises));
+            return Ok(());
+        };
+        let [records, deadlines, outcomes] = self.spaces;
+        let StoreRestorer { tree, records: count, deadlines: due_count, outcomes: outcome_count, .. } = self;
+        promises.read_items(block, |item| {
+            match item {
+                Item::Record(key, record) => {
+                    *count += 1;
+                    tree.bytes += record.bytes(&key.key);
+                    batch.changes.push((records, base_key(key.as_ref()), Some(encode_value(&record))));
+                    if let Some(deadline) = record.deadline() {
+                        *due_count += 1;
+                        batch.changes.push((deadlines, due_key(&(deadline, key)), Some(Vec::new())));
+                    }
+                }
+                Item::Outcome(outcome) => {
+                    let mut value = Vec::new();
+                    put_outcome(&mut value, &outcome);
+                    batch.changes.push((outcomes, outcome_count.to_be_bytes().to_vec(), Some(value)));
+                    *outcome_count += 1;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Records taken so far.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The spaces that are written to.
+    #[must_use]
+    pub fn spaces(&self) -> [Space; 3] {
+        self.spaces
+    }
+
+    /// After the last block: the head by which [`Tree::open`] finds the state, once the batches are in the store.
+    pub fn finish(&self) -> Result<Vec<u8>, Malformed> {
+        let promises = self.promises.as_ref().ok_or(Malformed("it is empty"))?;
+        promises.are_kept(self.records, self.outcomes)?;
+        let counts = Counts { records: self.records, deadlines: self.deadlines, outcomes: 0..self.outcomes };
+        Ok(encode_head(&self.tree, self.spaces, &counts))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use crate::codec::{Reader, put_value};
 use crate::image::Malformed;
 use crate::merge::{Merge, Said, Sorted};
 use crate::store::{KeyRef, StoreKey};
-use crate::value::Record;
+use crate::value::{RECORD_BYTES, Record};
 use base::ordered::{OrderedError, OrderedRead, Space};
 use imbl::OrdMap;
 use std::ops::Bound;
@@ -30,6 +30,9 @@ pub(crate) struct Layers {
     base: Option<Base>,
     /// Keys that exist in all of it.
     len: u64,
+    /// Approximate bytes of `active` and of `frozen`. Counted only over a base.
+    active_bytes: u64,
+    frozen_bytes: u64,
 }
 
 /// The store below, as far as it is ours.
@@ -58,7 +61,7 @@ impl Trouble {
 impl Layers {
     /// Over what a store holds already: `len` records.
     pub(crate) fn over(base: Base, len: u64) -> Layers {
-        Layers { active: Layer::new(), frozen: Layer::new(), base: Some(base), len }
+        Layers { base: Some(base), len, ..Layers::default() }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -91,8 +94,14 @@ impl Layers {
             self.active.insert(key, Some(record)).flatten()
         } else {
             // Not `entry`: a key that is here already needs no look below.
+            let key_bytes = key.key.heap_bytes();
+            self.active_bytes += slot_bytes(key_bytes, Some(&record));
             match self.active.get(&key.as_ref()) {
-                Some(_) => self.active.insert(key, Some(record)).flatten(),
+                Some(_) => {
+                    let old = self.active.insert(key, Some(record)).flatten();
+                    self.active_bytes -= slot_bytes(key_bytes, old.as_ref());
+                    old
+                }
                 None => {
                     let old = self.below(key.as_ref());
                     self.active.insert(key, Some(record));
@@ -111,7 +120,12 @@ impl Layers {
         } else {
             let old = self.get(key);
             if old.is_some() {
-                self.active.insert(key.to_store_key(), None);
+                let key = key.to_store_key();
+                let key_bytes = key.key.heap_bytes();
+                self.active_bytes += slot_bytes(key_bytes, None);
+                if let Some(slot) = self.active.insert(key, None) {
+                    self.active_bytes -= slot_bytes(key_bytes, slot.as_ref());
+                }
             }
             old
         };
@@ -122,12 +136,20 @@ impl Layers {
     /// Changes a record where it stands; `None` if there is none. What `edit` returns is handed back.
     pub(crate) fn update<R>(&mut self, key: KeyRef<'_>, edit: impl FnOnce(&mut Record) -> R) -> Option<R> {
         if let Some(slot) = self.active.get_mut(&key) {
-            return slot.as_mut().map(edit);
+            let record = slot.as_mut()?;
+            let before = record.value.heap_bytes() as u64;
+            let result = edit(record);
+            if self.base.is_some() {
+                self.active_bytes = self.active_bytes + record.value.heap_bytes() as u64 - before;
+            }
+            return Some(result);
         }
         self.base.as_ref()?;
         let mut record = self.below(key)?;
         let result = edit(&mut record);
-        self.active.insert(key.to_store_key(), Some(record));
+        let key = key.to_store_key();
+        self.active_bytes += slot_bytes(key.key.heap_bytes(), Some(&record));
+        self.active.insert(key, Some(record));
         Some(result)
     }
 
@@ -146,8 +168,14 @@ impl Layers {
     }
 
     /// From now on what is not in memory is in `base`, which has nothing of ours yet.
-    pub(crate) fn attach(&mut self, base: Base) {
+    pub(crate) fn attach(&mut self, base: Base, bytes: u64) {
         self.base = Some(base);
+        self.active_bytes = bytes;
+    }
+
+    /// What went wrong with the base, if there is one.
+    pub(crate) fn trouble(&self) -> Option<&OrderedError> {
+        self.base.as_ref()?.trouble.first()
     }
 
     /// Where the records below are.
@@ -155,14 +183,16 @@ impl Layers {
         self.base.as_ref()?.space
     }
 
-    /// Whether records may leave memory.
-    pub(crate) fn has_base(&self) -> bool {
-        self.base.is_some()
+    /// Approximate bytes of what the base does not have: what is active, and what is frozen.
+    pub(crate) fn changed_bytes(&self) -> (u64, u64) {
+        (self.active_bytes, self.frozen_bytes)
     }
 
-    /// Records and removals that the base does not have.
-    pub(crate) fn changes(&self) -> usize {
-        self.active.len() + self.frozen.len()
+    /// What [`Layers::changed_bytes`] must be.
+    #[cfg(test)]
+    pub(crate) fn counted_bytes(&self) -> (u64, u64) {
+        let of = |layer: &Layer| layer.iter().map(|(key, slot)| slot_bytes(key.key.heap_bytes(), slot.as_ref())).sum();
+        (of(&self.active), of(&self.frozen))
     }
 
     /// Freezes what has changed, to be written to `space`. Only when nothing is frozen.
@@ -171,24 +201,19 @@ impl Layers {
         debug_assert!(self.frozen.is_empty(), "one flush at a time");
         let space = *base.space.get_or_insert_with(new_space);
         self.frozen = std::mem::take(&mut self.active);
+        self.frozen_bytes = std::mem::take(&mut self.active_bytes);
         Some((self.frozen.clone(), space))
-    }
-
-    /// What was frozen is to be frozen again with what has changed since.
-    pub(crate) fn unfreeze(&mut self) {
-        let frozen = std::mem::take(&mut self.frozen);
-        // Of two words for a key that of `self` counts.
-        self.active = std::mem::take(&mut self.active).union(frozen);
     }
 
     /// The base has what was frozen. Returns that, to be freed a little at a time.
     pub(crate) fn thaw(&mut self) -> Layer {
+        self.frozen_bytes = 0;
         std::mem::take(&mut self.frozen)
     }
 
     /// Takes everything out, and returns the layers, to be freed a little at a time, and the space that nobody needs any more.
     pub(crate) fn clear(&mut self) -> (Vec<Layer>, Option<Space>) {
-        self.len = 0;
+        (self.len, self.active_bytes, self.frozen_bytes) = (0, 0, 0);
         let layers = vec![std::mem::take(&mut self.active), std::mem::take(&mut self.frozen)];
         (layers, self.base.as_mut().and_then(|base| base.space.take()))
     }
@@ -230,6 +255,11 @@ impl Base {
         };
         Box::new(self.read.range(space, start).map(move |pair| pair.and_then(decode)))
     }
+}
+
+/// Approximate bytes of a key and what a layer says of it.
+fn slot_bytes(key_bytes: usize, slot: Option<&Record>) -> u64 {
+    slot.map_or(RECORD_BYTES + key_bytes as u64, |record| record.bytes_with_key(key_bytes))
 }
 
 /// Where a record stands in its space: the order, big-endian, then the key.

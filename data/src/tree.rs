@@ -2,14 +2,14 @@
 
 use crate::blob::Blob;
 use crate::deadlines::{Deadlines, Due, DueLayer};
-use crate::flush::{self, Below};
+use crate::flush::Below;
 use crate::layers::{Layer, Layers};
 use crate::once::OnceTable;
 use crate::removals::Removals;
 use crate::store::{KeyRef, StoreKey};
 use crate::value::Record;
 use base::{Revision, WallTime};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// The state of one partition. Equal logs yield equal trees.
@@ -34,19 +34,34 @@ pub struct Tree {
     /// The store below, if there is one: see [`crate::flush`].
     pub(crate) below: Option<Below>,
     /// What nobody can see any more and is not freed yet. No part of the state.
-    pub(crate) trash: VecDeque<Trash>,
+    pub(crate) trash: Vec<Trash>,
 }
 
-/// What nobody can see any more. Freeing much of it at once would hold up everything else.
-#[derive(Clone, Debug)]
-pub(crate) enum Trash {
-    Records(Layer),
-    Dues(DueLayer),
-    Near(BTreeSet<Due>),
+/// What nobody can see any more. Freeing much of it at once would hold up everything else: it is to be dropped elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Trash {
+    pub(crate) records: Vec<Layer>,
+    pub(crate) dues: Vec<DueLayer>,
+    pub(crate) near: BTreeSet<Due>,
 }
 
-/// Up to so many records, a flush frees them at once.
-const FREED_AT_ONCE_MAX: u64 = 1000;
+/// Up to so many records are freed at once.
+const FREED_AT_ONCE_MAX: usize = 1000;
+
+impl Trash {
+    /// How many items there are to free.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let records: usize = self.records.iter().map(Layer::len).sum();
+        records + self.dues.iter().map(DueLayer::len).sum::<usize>() + self.near.len()
+    }
+
+    /// Whether there is nothing to free.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
 
 impl Tree {
     /// An empty state, before the first entry.
@@ -166,28 +181,27 @@ impl Tree {
         Some(result)
     }
 
-    /// Takes everything out. Freeing many records takes long, so that is left to [`Tree::sweep`].
+    /// Takes everything out. Freeing many records takes long, so that is left to whoever takes the trash.
     pub(crate) fn clear(&mut self) {
-        let few = self.store.changes() as u64 <= FREED_AT_ONCE_MAX;
         let (layers, records) = self.store.clear();
         let (near, dues, deadlines) = self.deadlines.clear();
         self.bytes = 0;
         if let Some(below) = &mut self.below {
             below.dropped.extend([records, deadlines].into_iter().flatten());
         }
-        if !few {
-            self.trash.extend(layers.into_iter().map(Trash::Records));
-            self.trash.extend(dues.into_iter().map(Trash::Dues));
-            self.trash.push_back(Trash::Near(near));
+        self.throw_away(Trash { records: layers, dues, near });
+    }
+
+    pub(crate) fn throw_away(&mut self, trash: Trash) {
+        if trash.len() > FREED_AT_ONCE_MAX {
+            self.trash.push(trash);
         }
     }
 
-    /// Frees up to `limit` records that a clearing or a flush left behind (some 0.3 µs each); whether there are more.
-    ///
-    /// To be called once a turn: freeing ten million at once would hold up everything else for seconds. It has no
-    /// effect on the state.
-    pub fn sweep(&mut self, limit: usize) -> bool {
-        flush::sweep(&mut self.trash, limit)
+    /// What a clearing or a flush has left behind, to be dropped on another thread: freeing ten million records takes seconds. It
+    /// has no effect on the state.
+    pub fn take_trash(&mut self) -> Vec<Trash> {
+        std::mem::take(&mut self.trash)
     }
 
     fn move_deadline(&mut self, key: StoreKey, before: Option<WallTime>, after: Option<WallTime>) {

@@ -26,7 +26,7 @@ pub struct Record {
 const NEVER: WallTime = WallTime(u64::MAX);
 
 /// Bytes of one record in the store beside what key and value allocate: record, store key, share of the tree's nodes.
-const RECORD_BYTES: u64 = (size_of::<Record>() + size_of::<crate::store::StoreKey>()) as u64 * 3 / 2;
+pub(crate) const RECORD_BYTES: u64 = (size_of::<Record>() + size_of::<crate::store::StoreKey>()) as u64 * 3 / 2;
 
 const _: () = assert!(size_of::<Record>() == 40, "records are counted in millions");
 

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::ordered::{OrderedBatch, OrderedRead, Space};
 use base::{Ballot, BucketId, PartitionId, Position};
-use data::{Flush, Tree};
+use data::{Flush, StoreRestorer, Tree};
 use wire::{Malformed, Reader, Writer};
 
-use crate::image::RestoredState;
+use crate::image::{RestoredState, decode_first};
 use crate::origins::Origins;
 
 /// The space of the node's own.
@@ -52,14 +52,15 @@ impl Below {
     }
 }
 
-/// Changes of a state, to be applied to the store and synced.
-#[derive(Debug)]
+/// Changes of a state, to be applied to the store and synced. A copy costs little.
+#[derive(Clone, Debug)]
 pub struct FlushJob {
+    pub(crate) position: Position,
     key: Vec<u8>,
     content: Content,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Content {
     State {
         head: Vec<u8>,
@@ -71,19 +72,13 @@ enum Content {
 
 impl FlushJob {
     pub(crate) fn new(partition: PartitionId, place: (Position, Ballot), origins: &Origins, flush: Flush) -> FlushJob {
-        let mut head = Vec::new();
-        let mut w = Writer::new(&mut head);
-        w.u8(VERSION);
-        w.position(place.0);
-        w.ballot(place.1);
-        origins.encode(&mut head);
-        Writer::new(&mut head).bytes(flush.head());
-        FlushJob { key: head_key(partition), content: Content::State { head, flush } }
+        let head = encode(place, origins, flush.head());
+        FlushJob { position: place.0, key: head_key(partition), content: Content::State { head, flush } }
     }
 
     /// The removal of all that a partition had.
     pub(crate) fn retire(partition: PartitionId, spaces: Vec<Space>) -> FlushJob {
-        FlushJob { key: head_key(partition), content: Content::Nothing(spaces) }
+        FlushJob { position: Position(0), key: head_key(partition), content: Content::Nothing(spaces) }
     }
 
     /// The batch: to be applied as a whole, then synced. Takes as long as encoding everything that has changed does.
@@ -105,7 +100,71 @@ impl FlushJob {
     }
 }
 
-fn head_key(partition: PartitionId) -> Vec<u8> {
+/// A state that comes in blocks and goes into new spaces of the store, beside the one that is there.
+#[derive(Debug)]
+pub(crate) struct StoredRestorer {
+    partition: PartitionId,
+    read: Arc<dyn OrderedRead>,
+    first: Option<(Position, Ballot, Origins)>,
+    rest: StoreRestorer,
+    /// What the last batch wrote to find it by.
+    head: Vec<u8>,
+}
+
+impl StoredRestorer {
+    pub(crate) fn new(partition: PartitionId, below: &Below) -> StoredRestorer {
+        let spaces = [below.new_space(), below.new_space(), below.new_space()];
+        let read = Arc::clone(&below.read);
+        StoredRestorer { partition, read, first: None, rest: StoreRestorer::new(spaces), head: Vec::new() }
+    }
+
+    pub(crate) fn spaces(&self) -> Vec<Space> {
+        self.rest.spaces().to_vec()
+    }
+
+    pub(crate) fn records(&self) -> u64 {
+        self.rest.records()
+    }
+
+    pub(crate) fn push_block(&mut self, block: &[u8], batch: &mut OrderedBatch) -> Result<(), String> {
+        if self.first.is_some() {
+            return self.rest.push_block(block, batch).map_err(|malformed| malformed.0.to_owned());
+        }
+        let first = decode_first(block).map_err(|_| "the first block of the state is malformed".to_owned())?;
+        self.first = Some(first);
+        Ok(())
+    }
+
+    /// After the last block: adds the head to the last batch, and says where in the log the state stands. From the moment that this
+    /// batch is in the store, the state is that of the partition.
+    pub(crate) fn finish(&mut self, batch: &mut OrderedBatch) -> Result<(Position, Ballot), String> {
+        let (position, ballot, origins) = self.first.as_ref().ok_or("the state has no blocks")?;
+        self.head = self.rest.finish().map_err(|malformed| malformed.0.to_owned())?;
+        let head = encode((*position, *ballot), origins, &self.head);
+        batch.changes.push((OWN, head_key(self.partition), Some(head)));
+        Ok((*position, *ballot))
+    }
+
+    /// The state, once the last batch is in the store. Reads it.
+    pub(crate) fn open(self) -> Result<RestoredState, String> {
+        let (position, ballot, origins) = self.first.ok_or("the state has no blocks")?;
+        let tree = Tree::open(self.read, &self.head).map_err(|error| error.text)?;
+        Ok(RestoredState { position, ballot, origins, tree })
+    }
+}
+
+fn encode((position, ballot): (Position, Ballot), origins: &Origins, rest: &[u8]) -> Vec<u8> {
+    let mut head = Vec::new();
+    let mut w = Writer::new(&mut head);
+    w.u8(VERSION);
+    w.position(position);
+    w.ballot(ballot);
+    origins.encode(&mut head);
+    Writer::new(&mut head).bytes(rest);
+    head
+}
+
+pub(crate) fn head_key(partition: PartitionId) -> Vec<u8> {
     let mut key = HEAD_PREFIX.to_vec();
     key.extend_from_slice(&partition.bucket.0.to_be_bytes());
     key.extend_from_slice(&partition.index.to_be_bytes());

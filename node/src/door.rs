@@ -10,11 +10,15 @@
 //! - [`Outbox::peers`] bytes may be sent at once: whatever had to wait for the disk was held back by the node.
 //! - Everything given to the node about one connection is in order: opened, received …, closed.
 
+use std::any::Any;
+use std::fmt;
+
 use base::{NodeId, PartitionId, Position, Time};
 use bytes::Bytes;
 
 use crate::below::{Below, FlushJob};
 use crate::image::Image;
+use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 
 /// A client connection, numbered by the owner; never reused while the process lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -84,6 +88,10 @@ pub enum Input<'a> {
         /// What the disk said.
         reason: String,
     },
+    /// What came of one of [`Outbox::make_blocks`].
+    BlockMade(Box<MadeBlock>),
+    /// What came of one of [`Outbox::take_blocks`].
+    BlocksTaken(Box<TakenBlocks>),
     /// The node shall stop: it hands over its leadership and then sets [`Outbox::stopped`].
     Stop,
     /// The owner has nothing more for this turn: commit, send, reply.
@@ -158,6 +166,12 @@ pub struct Outbox {
     pub discard_journal_before: Option<u64>,
     /// A snapshot to write. At most one is under way at a time.
     pub save_snapshot: Option<SnapshotJob>,
+    /// Blocks of snapshots for peers, to be made in any order and answered by [`Input::BlockMade`]. At most one per peer is under way.
+    pub make_blocks: Vec<BlockJob>,
+    /// Blocks of snapshots from peers, to be written in this order and answered by [`Input::BlocksTaken`].
+    pub take_blocks: Vec<ReceiveJob>,
+    /// To be dropped, on another thread: freeing it may take long.
+    pub rubbish: Vec<Rubbish>,
     /// What an operator may want to read, in order.
     pub events: Vec<(Level, String)>,
     /// When [`Input::EndTurn`] shall be given next even if nothing happens.
@@ -166,6 +180,48 @@ pub struct Outbox {
     pub stopped: bool,
     /// Set when the node must not go on (a broken invariant, a proof of corruption). The process ends with this text.
     pub fatal: Option<String>,
+}
+
+/// Memory that nobody needs any more, much of it perhaps: whoever drops it is held up.
+pub struct Rubbish(#[expect(dead_code, reason = "it is there to be dropped")] Box<dyn Any + Send>);
+
+impl Rubbish {
+    pub(crate) fn new(rubbish: impl Send + 'static) -> Rubbish {
+        Rubbish(Box::new(rubbish))
+    }
+}
+
+impl fmt::Debug for Rubbish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rubbish")
+    }
+}
+
+/// How states get to disk and to peers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotSettings {
+    /// With a store below: bytes of log, or of changed records in memory, after which the changes go to it.
+    pub flush_bytes: u64,
+    /// Most bytes of either that the store does not have yet. Beyond, the node takes no more entries.
+    pub unflushed_bytes_max: u64,
+    /// Bytes per second that are spent on sending snapshots to peers.
+    pub bytes_per_second: u64,
+    /// Bytes of a block that is sent to a peer, unless one record is larger.
+    pub block_bytes: usize,
+    /// How long the sender of a snapshot keeps its view for a receiver that says nothing, and a receiver what it has.
+    pub held_for: std::time::Duration,
+}
+
+impl Default for SnapshotSettings {
+    fn default() -> SnapshotSettings {
+        SnapshotSettings {
+            flush_bytes: base::limits::FLUSH_BYTES,
+            unflushed_bytes_max: base::limits::UNFLUSHED_BYTES_MAX,
+            bytes_per_second: base::limits::SNAPSHOT_BYTES_PER_SECOND,
+            block_bytes: base::limits::SNAPSHOT_BLOCK_BYTES_TARGET,
+            held_for: base::limits::SNAPSHOT_HELD_FOR,
+        }
+    }
 }
 
 /// A member of the cluster, as configured.
@@ -198,8 +254,10 @@ pub struct Config {
     pub request_timeout: std::time::Duration,
     /// Password for `AUTH`, if any.
     pub password: Option<String>,
-    /// Bytes of log after which a snapshot is taken.
+    /// Bytes of log after which a snapshot is taken, where the state is in memory.
     pub log_bytes_per_snapshot: u64,
+    /// How states get to the store and to peers.
+    pub snapshots: SnapshotSettings,
     /// Entries of log kept behind a snapshot.
     pub log_entries_kept: u64,
     /// Chance for elections' jitter and commands that draw; different for each start.
@@ -233,6 +291,8 @@ pub enum Planted {
     CutBeforeStored,
     /// A replica that is in memory only votes after a restart as if it remembered what it promised.
     VoteWithAmnesia,
+    /// A state that a peer has sent is installed before the store has synced it.
+    InstalledBeforeSynced,
 }
 
 /// What the disk remembered, given to a node at its start.

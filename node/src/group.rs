@@ -2,6 +2,7 @@
 //! from it, transfers of its snapshots. What all partitions share (journal, links, connections, clocks) is the node's.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use base::{Ballot, BucketId, NodeId, PartitionId, Position, Time};
 use paxos::Input as Step;
@@ -62,12 +63,18 @@ pub(crate) struct Group {
 
 impl Group {
     /// A group of which nothing has been asked yet; `peers` others have replicas.
-    pub(crate) fn new(partition: Partition, bucket: Bucket, peers: usize, now: Time) -> Group {
+    pub(crate) fn new(
+        partition: Partition,
+        bucket: Bucket,
+        peers: usize,
+        (boot, held_for): (u64, Duration),
+        now: Time,
+    ) -> Group {
         Group {
             router: Router::new(partition.life, now),
             partition,
             bucket,
-            transfers: Transfers::default(),
+            transfers: Transfers::new(boot, held_for),
             wishes: Wishes::default(),
             life_is_settled: false,
             told: vec![(false, None); peers],

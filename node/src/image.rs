@@ -3,6 +3,8 @@
 //! The first block is this crate's: a version, the position and ballot of the last entry, the origins. All others are
 //! those of `data`.
 
+use base::checksum::xxh3;
+use base::ordered::OrderedError;
 use base::{Ballot, Position};
 use bytes::Bytes;
 use data::Tree;
@@ -12,11 +14,37 @@ use crate::origins::Origins;
 
 const VERSION: u8 = 1;
 
-/// A frozen view of the state. Cheap to take, and it may be sent to another thread.
+/// A frozen view of the state. Cheap to take, and it may be sent to another thread, which should be the one that drops it: it may be
+/// the last that holds much memory.
 #[derive(Debug)]
 pub struct Image {
     first: Option<Bytes>,
-    tree: data::image::Image,
+    tree: data::Image,
+    records: u64,
+    digest: Digest,
+}
+
+/// A digest of blocks in their order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Digest(u64);
+
+impl Digest {
+    pub(crate) fn add(&mut self, block: &[u8]) {
+        self.0 = xxh3([self.0, xxh3(block)].map(u64::to_le_bytes).as_flattened());
+    }
+}
+
+/// What the receiver of an image must have after the last block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ending {
+    pub records: u64,
+    pub digest: u64,
+}
+
+impl Ending {
+    pub(crate) fn new(records: u64, digest: Digest) -> Ending {
+        Ending { records, digest: digest.0 }
+    }
 }
 
 impl Image {
@@ -27,19 +55,40 @@ impl Image {
         w.position(position);
         w.ballot(ballot);
         origins.encode(&mut first);
-        Image { first: Some(Bytes::from(first)), tree: tree.image() }
+        Image { first: Some(Bytes::from(first)), tree: tree.image(), records: tree.len(), digest: Digest::default() }
     }
 
-    /// Writes the next block into `block` (emptied first). False when there is none left.
+    /// The same in blocks of about so many bytes.
+    pub(crate) fn with_block_bytes(mut self, block_bytes: usize) -> Image {
+        self.tree = self.tree.with_block_bytes(block_bytes);
+        self
+    }
+
+    /// Writes the next block into `block` (emptied first). False when there is none left. Reads the store that the state is in, if it
+    /// is in one, and takes as long as that does.
     pub fn next_block(&mut self, block: &mut Vec<u8>) -> bool {
         block.clear();
-        match self.first.take() {
+        let more = match self.first.take() {
             Some(first) => {
                 block.extend_from_slice(&first);
                 true
             }
             None => self.tree.next_block(block),
+        };
+        if more {
+            self.digest.add(block);
         }
+        more
+    }
+
+    /// What went wrong with the store that it is read from: no block since means anything.
+    pub(crate) fn trouble(&self) -> Option<&OrderedError> {
+        self.tree.trouble()
+    }
+
+    /// What the receiver must have come to; none while there are further blocks.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        (self.first.is_none() && self.tree.is_at_end()).then(|| Ending::new(self.records, self.digest))
     }
 }
 
@@ -73,6 +122,15 @@ impl Restorer {
         Ok(())
     }
 
+    pub(crate) fn records(&self) -> u64 {
+        self.tree.records()
+    }
+
+    /// Where in the log the state stands, once the first block is there.
+    pub(crate) fn place(&self) -> Option<(Position, Ballot)> {
+        self.first.as_ref().map(|(position, ballot, _)| (*position, *ballot))
+    }
+
     pub(crate) fn finish(self) -> Result<RestoredState, String> {
         let (position, ballot, origins) = self.first.ok_or("the state has no blocks")?;
         let tree = self.tree.finish().map_err(|malformed| malformed.0.to_owned())?;
@@ -80,7 +138,7 @@ impl Restorer {
     }
 }
 
-fn decode_first(block: &[u8]) -> Result<(Position, Ballot, Origins), Malformed> {
+pub(crate) fn decode_first(block: &[u8]) -> Result<(Position, Ballot, Origins), Malformed> {
     let mut r = Reader::from_slice(block);
     if r.u8()? != VERSION {
         return Err(Malformed);

@@ -343,7 +343,7 @@ fn join(log: &mut Log, snapshot: Option<(Position, Ballot)>) {
     // What the log holds there was never decided, if the snapshot has another entry; nor was anything behind it.
     let differs = applied > log.base() && log.ballot_at(applied) != Some(ballot);
     if applied > log.last() || covers_hole || differs {
-        log.reset(applied, ballot);
+        let _ = log.reset(applied, ballot);
     } else if applied < log.base() {
         // The snapshot that the log stands on cannot be read: what lies between is lost, and decided.
         *log = behind_hole(log, applied, ballot);

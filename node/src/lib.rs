@@ -37,11 +37,12 @@ use base::Position;
 
 pub use below::{Below, FlushJob};
 pub use door::{
-    Config, ConnectionId, Input, JournalWrite, Level, Member, Outbox, Planted, Recovered, RecoveredSnapshot,
-    SnapshotContent, SnapshotJob,
+    Config, ConnectionId, Input, JournalWrite, Level, Member, Outbox, Planted, Recovered, RecoveredSnapshot, Rubbish,
+    SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use image::{Image, Restorer};
 pub use node::{Node, PROBES};
+pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 
 /// Why a node cannot start from what its folder holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

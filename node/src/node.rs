@@ -18,13 +18,14 @@ use crate::Progress;
 use crate::below::{Below, FlushJob};
 use crate::council::Buckets;
 use crate::detector::Detector;
-use crate::door::{Config, ConnectionId, Input, Level, Outbox};
+use crate::door::{Config, ConnectionId, Input, Level, Outbox, Rubbish};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::journal::Batch;
 use crate::peer::{PartitionNews, Ping};
 use crate::session::Session;
 use crate::slow::Slow;
 use crate::stats::Stats;
+use crate::transfer::Throttle;
 
 /// How often a node says that it lives.
 pub(crate) const PING_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
@@ -58,6 +59,7 @@ pub struct Node {
     pub(crate) started: Now,
     /// By the partitions' numbers. A place in here is good for one turn: groups come and go.
     pub(crate) groups: Vec<Group>,
+    pub(crate) throttle: Throttle,
     pub(crate) detectors: Vec<Detector>,
     /// What each member last said of itself.
     pub(crate) news: BTreeMap<NodeId, Ping>,
@@ -81,6 +83,8 @@ pub struct Node {
     pub(crate) slow: Slow,
     pub(crate) next_tick: Time,
     pub(crate) next_ping: Time,
+    /// The last attempt to bring a state to disk has failed.
+    pub(crate) snapshot_fails: bool,
     pub(crate) pauses: Vec<(ConnectionId, bool)>,
     pub(crate) to_close: Vec<ConnectionId>,
     pub(crate) probes: BTreeMap<&'static str, u64>,
@@ -94,6 +98,8 @@ pub struct Node {
     pub(crate) next_order: Time,
     /// Up to here the council's log may have made replicas that the journal has lost.
     pub(crate) doubtful_until: Position,
+    /// To be freed elsewhere.
+    pub(crate) rubbish: Vec<Rubbish>,
     /// What dropped buckets leave in the store, to be removed.
     pub(crate) retired: Vec<(PartitionId, FlushJob)>,
     /// The store that states are in, if they are in one.
@@ -127,6 +133,8 @@ impl Node {
             Input::SnapshotFailed { partition, position, reason } => {
                 self.on_snapshot_failed(partition, position, &reason);
             }
+            Input::BlockMade(made) => self.on_block_made(*made),
+            Input::BlocksTaken(taken) => self.on_blocks_taken(*taken, out),
             Input::Stop => self.stop(),
             Input::EndTurn => self.end_turn(out),
         }
@@ -279,6 +287,15 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: snapshot installed",
     "node: snapshot sent",
     "node: snapshot failed",
+    "node: snapshot resumed",
+    "node: snapshot throttled",
+    "node: snapshot given up",
+    "node: snapshot overtaken by the log",
+    "node: snapshot broken off and begun again",
+    "node: sent snapshot begun again",
+    "node: reception not written",
+    "node: flush repeated",
+    "node: store too far behind",
     "node: disk full",
     "node: write outcome unknown",
     "node: write refused without a leader",

@@ -9,13 +9,14 @@ use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
 use data::{EntryContext, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
-use crate::below::{Below, FlushJob};
+use crate::below::{Below, FlushJob, StoredRestorer};
 use crate::council;
-use crate::door::{Level, Planted};
+use crate::door::{Level, Planted, Rubbish, SnapshotSettings};
 use crate::entry::{HEADER_BYTES, Header, Kind, Life, Origin};
 use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
 use crate::origins::{Origins, Verdict};
+use crate::transfer::jobs::Incoming;
 use crate::words::{self, Terms, Words};
 
 /// A write of this node's own that has been applied.
@@ -47,6 +48,8 @@ pub(crate) struct Wishes {
     pub completed: Vec<Completed>,
     pub events: Vec<(Level, String)>,
     pub fatal: Option<String>,
+    /// To be freed elsewhere.
+    pub rubbish: Vec<Rubbish>,
 }
 
 /// See the file's head. Invariant: `applied <= decided`.
@@ -84,6 +87,11 @@ pub(crate) struct Partition {
     /// Log bytes applied since the last snapshot, and whether one is wanted whatever their number.
     pub bytes_since_snapshot: u64,
     pub snapshot_wanted: bool,
+    /// The flush under way, or one that has failed and has to be repeated as it was; and the log bytes that it covers.
+    flushing: Option<FlushJob>,
+    bytes_flushing: u64,
+    /// A snapshot up to here is on disk, and not all of the log before it is dropped yet.
+    pub cut_to: Option<Position>,
     /// Other nodes with entries among those applied in this turn: they wait to hear that these are decided.
     waiting: Vec<NodeId>,
     /// How many commands were applied since the start, for INFO.
@@ -131,6 +139,9 @@ impl Partition {
             outputs,
             bytes_since_snapshot: 0,
             snapshot_wanted: false,
+            flushing: None,
+            bytes_flushing: 0,
+            cut_to: None,
             waiting: Vec::new(),
             commands_applied: 0,
             proposed_time: WallTime(0),
@@ -148,23 +159,58 @@ impl Partition {
         self.below = Some(below);
     }
 
-    /// What has changed since the last flush, to be brought to the store; none if the state is not in one.
-    pub(crate) fn begin_flush(&mut self) -> Option<FlushJob> {
-        let below = self.below.as_ref()?;
-        let flush = self.tree.begin_flush(|| below.new_space())?;
-        let ahead = self.planted == Some(Planted::PositionAheadOfData);
-        let position = if ahead { self.applied.next() } else { self.applied };
-        Some(FlushJob::new(self.id, (position, self.applied_ballot), &self.origins, flush))
+    /// Whether the state is to be brought to disk.
+    pub(crate) fn snapshot_is_due(&self, log_bytes_per_snapshot: u64, settings: &SnapshotSettings) -> bool {
+        if self.below.is_none() {
+            return self.applied > Position(0)
+                && (self.snapshot_wanted || self.bytes_since_snapshot >= log_bytes_per_snapshot);
+        }
+        let changed = self.bytes_since_snapshot.max(self.tree.unflushed_bytes().0);
+        // Spaces to be given up are reason enough to flush a state that is empty.
+        self.flushing.is_some()
+            || self.tree.gives_up_spaces()
+            || (self.applied > Position(0) && (self.snapshot_wanted || changed >= settings.flush_bytes))
     }
 
-    /// The same for a state that a peer has sent, which is to take the place of this one.
-    pub(crate) fn begin_flush_of(&mut self, state: &mut RestoredState) -> Option<FlushJob> {
+    /// Whether the store below is so far behind that nothing more may be put before it.
+    pub(crate) fn is_too_far_ahead(&self, settings: &SnapshotSettings) -> bool {
+        let (active, frozen) = self.tree.unflushed_bytes();
+        let bytes = (self.bytes_since_snapshot + self.bytes_flushing).max(active + frozen);
+        self.below.is_some() && bytes >= settings.unflushed_bytes_max
+    }
+
+    /// What has changed since the last flush, to be brought to the store; none if the state is not in one. If a flush has failed it
+    /// is that one again: what became of it is not known, and so nothing else may take its place.
+    pub(crate) fn begin_flush(&mut self) -> Option<FlushJob> {
         let below = self.below.as_ref()?;
-        if !state.tree.has_store() {
-            state.tree = std::mem::take(&mut state.tree).over(Arc::clone(&below.read));
+        if self.flushing.is_none() {
+            let flush = self.tree.begin_flush(|| below.new_space())?;
+            let ahead = self.planted == Some(Planted::PositionAheadOfData);
+            let position = if ahead { self.applied.next() } else { self.applied };
+            self.flushing = Some(FlushJob::new(self.id, (position, self.applied_ballot), &self.origins, flush));
+            self.bytes_flushing = std::mem::take(&mut self.bytes_since_snapshot);
         }
-        let flush = state.tree.begin_flush(|| below.new_space())?;
-        Some(FlushJob::new(self.id, (state.position, state.ballot), &state.origins, flush))
+        self.flushing.clone()
+    }
+
+    /// A flush is under way, or has failed.
+    pub(crate) fn has_flush(&self) -> bool {
+        self.flushing.is_some()
+    }
+
+    /// The store has the flush under way, synced.
+    pub(crate) fn end_flush(&mut self) {
+        self.flushing = None;
+        self.bytes_flushing = 0;
+        self.tree.end_flush();
+    }
+
+    /// Where a state goes that a peer sends.
+    pub(crate) fn new_incoming(&mut self) -> Incoming {
+        match &self.below {
+            Some(below) => Incoming::in_store(StoredRestorer::new(self.id, below)),
+            None => Incoming::in_memory(),
+        }
     }
 
     /// Steps the replica and carries out what it says, as far as the disk allows.
@@ -402,23 +448,24 @@ impl Partition {
     /// that this node's own writes had go to `wishes`, as far as they are kept.
     pub(crate) fn install(&mut self, now: Time, state: RestoredState, batch: &mut Batch, wishes: &mut Wishes) {
         let (position, ballot) = (state.position, state.ballot);
-        let mut tree = state.tree;
-        tree.end_flush();
+        let tree = state.tree;
         if position <= self.applied {
             // Overtaken by the log. The store has it all the same, and is to forget it.
-            return self.tree.give_up(tree.spaces());
+            self.tree.give_up(tree.spaces());
+            return wishes.rubbish.push(Rubbish::new(tree));
         }
         let given_up = self.tree.spaces();
-        self.tree = tree;
+        wishes.rubbish.push(Rubbish::new((std::mem::replace(&mut self.tree, tree), self.flushing.take())));
         self.tree.give_up(given_up);
         self.origins = state.origins;
         self.applied = position;
         self.applied_ballot = ballot;
-        self.bytes_since_snapshot = 0;
+        (self.bytes_since_snapshot, self.bytes_flushing) = (0, 0);
         for (sequence, reply) in self.origins.replies(self.me, self.life) {
             wishes.completed.push(Completed { sequence: *sequence, position, reply: reply.clone() });
         }
         self.step(now, Input::SnapshotInstalled { position, ballot }, batch, wishes);
+        wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));
     }
 
     /// The lowest journal payload with an entry that is still needed, given that a snapshot covers the log's base.

@@ -6,6 +6,7 @@ use paxos::{Entry, Knowledge, Message, Tail};
 use wire::{Malformed, Reader, Writer};
 
 use crate::entry::{Kind, Life};
+use crate::image::Ending;
 
 /// A write on its way to the leader.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,22 +75,39 @@ pub(crate) enum PeerMessage {
         clock: WallTime,
         ballot: Ballot,
     },
-    /// One block of a snapshot.
-    SnapshotBlock {
+    /// "I hold a snapshot of this position for you." `transfer` grows with each of a sender's transfers.
+    SnapshotOffer {
         partition: PartitionId,
+        transfer: u64,
         position: Position,
         ballot: Ballot,
+    },
+    /// One block of a snapshot; the last one with what the receiver must have come to.
+    SnapshotBlock {
+        partition: PartitionId,
+        transfer: u64,
         index: u64,
-        last: bool,
+        ending: Option<Ending>,
         block: Bytes,
     },
-    /// "Send block `index` next"; the end of the transfer when `done`.
+    /// What the receiver of a snapshot wants: it has all blocks before `index`.
     SnapshotWant {
         partition: PartitionId,
-        position: Position,
+        transfer: u64,
         index: u64,
-        done: bool,
+        wish: Wish,
     },
+}
+
+/// What the receiver of a snapshot says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wish {
+    /// Send the block.
+    Next,
+    /// Nothing now: it is still writing. The view is to be kept.
+    Wait,
+    /// Nothing more.
+    Done,
 }
 
 const PING: u8 = 1;
@@ -97,8 +115,10 @@ const PAXOS: u8 = 2;
 const FORWARD: u8 = 3;
 const READ_INDEX: u8 = 4;
 const READ_INDEX_REPLY: u8 = 5;
-const SNAPSHOT_BLOCK: u8 = 6;
-const SNAPSHOT_WANT: u8 = 7;
+// 6 and 7 were blocks and wishes before transfers had numbers.
+const SNAPSHOT_OFFER: u8 = 8;
+const SNAPSHOT_BLOCK: u8 = 9;
+const SNAPSHOT_WANT: u8 = 10;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
@@ -109,6 +129,7 @@ impl PeerMessage {
             | PeerMessage::Forward { partition, .. }
             | PeerMessage::ReadIndex { partition, .. }
             | PeerMessage::ReadIndexReply { partition, .. }
+            | PeerMessage::SnapshotOffer { partition, .. }
             | PeerMessage::SnapshotBlock { partition, .. }
             | PeerMessage::SnapshotWant { partition, .. } => Some(*partition),
         }
@@ -152,21 +173,34 @@ impl PeerMessage {
                 w.u64(clock.0);
                 w.ballot(*ballot);
             }
-            PeerMessage::SnapshotBlock { partition, position, ballot, index, last, block } => {
-                w.u8(SNAPSHOT_BLOCK);
+            PeerMessage::SnapshotOffer { partition, transfer, position, ballot } => {
+                w.u8(SNAPSHOT_OFFER);
                 w.partition(*partition);
+                w.u64(*transfer);
                 w.position(*position);
                 w.ballot(*ballot);
+            }
+            PeerMessage::SnapshotBlock { partition, transfer, index, ending, block } => {
+                w.u8(SNAPSHOT_BLOCK);
+                w.partition(*partition);
+                w.u64(*transfer);
                 w.u64(*index);
-                w.bool(*last);
+                w.option(*ending, |w, ending| {
+                    w.u64(ending.records);
+                    w.u64(ending.digest);
+                });
                 w.bytes(block);
             }
-            PeerMessage::SnapshotWant { partition, position, index, done } => {
+            PeerMessage::SnapshotWant { partition, transfer, index, wish } => {
                 w.u8(SNAPSHOT_WANT);
                 w.partition(*partition);
-                w.position(*position);
+                w.u64(*transfer);
                 w.u64(*index);
-                w.bool(*done);
+                w.u8(match wish {
+                    Wish::Next => 1,
+                    Wish::Wait => 2,
+                    Wish::Done => 3,
+                });
             }
         }
     }
@@ -196,19 +230,29 @@ impl PeerMessage {
                 clock: WallTime(r.u64()?),
                 ballot: r.ballot()?,
             },
-            SNAPSHOT_BLOCK => PeerMessage::SnapshotBlock {
+            SNAPSHOT_OFFER => PeerMessage::SnapshotOffer {
                 partition: r.partition()?,
+                transfer: r.u64()?,
                 position: r.position()?,
                 ballot: r.ballot()?,
+            },
+            SNAPSHOT_BLOCK => PeerMessage::SnapshotBlock {
+                partition: r.partition()?,
+                transfer: r.u64()?,
                 index: r.u64()?,
-                last: r.bool()?,
+                ending: r.option(|r| Ok(Ending { records: r.u64()?, digest: r.u64()? }))?,
                 block: r.bytes()?,
             },
             SNAPSHOT_WANT => PeerMessage::SnapshotWant {
                 partition: r.partition()?,
-                position: r.position()?,
+                transfer: r.u64()?,
                 index: r.u64()?,
-                done: r.bool()?,
+                wish: match r.u8()? {
+                    1 => Wish::Next,
+                    2 => Wish::Wait,
+                    3 => Wish::Done,
+                    _ => return Err(Malformed),
+                },
             },
             _ => return Err(Malformed),
         };

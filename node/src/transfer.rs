@@ -1,215 +1,104 @@
-//! Snapshots from node to node: one block at a time, the next only when the receiver asks for it.
+//! Snapshots from node to node: one block in flight, the next only when the receiver asks for it.
 //!
 //! ```text
-//!   sender:   SnapshotBlock 0 ──►            SnapshotBlock 1 ──►   …   SnapshotBlock n, last ──►
-//!   receiver:                ◄── SnapshotWant 1             ◄── SnapshotWant 2  …       ◄── done
+//!   sender:    Offer ──►           Block 0 ──►           Block 1 ──►   …   Block n, ending ──►
+//!   receiver:         ◄── Want 0            ◄── Want 1             …                     ◄── wait … done
 //! ```
-//! A lost message is asked for again by the receiver's silence: the sender repeats its block. The receiver writes
-//! the state to its disk before it counts; until then its log stays what it was.
+//! **The receiver drives.** It asks again for what does not come; the sender repeats only its offer, as long as it hears nothing. So
+//! a lost message, a link that breaks or a pause cost some hundred milliseconds, and the transfer goes on where it was: the
+//! sender keeps its view for `SNAPSHOT_HELD_FOR` without a word. A receiver that starts again has nothing, asks for block 0, and
+//! the sender, which cannot go back, begins anew.
 //!
-//! The two may come to mean different transfers (one of them has begun anew, or the receiver hears two senders). Then
-//! neither gets on; whatever they say to each other, only progress counts as life, and both give up.
+//! **Nothing of it happens in a turn.** Blocks are made, decoded and written by the owner's jobs ([`jobs`]): reading and writing a
+//! store may take as long as a disk does. In memory are, of each transfer: on the sender's side the block under way and the one
+//! after it; on the receiver's a batch that is being written and one that is gathered.
+//!
+//! **Nothing counts before it is whole.** With a store below, blocks go into new spaces, which nobody knows of until the last batch
+//! names them together with the position: it is written after the number of records and the digest of all blocks have been
+//! compared, and synced before the state is installed. Without one the state is built in memory and written to a file.
+
+pub(crate) mod jobs;
+pub(crate) mod receiving;
+pub(crate) mod sending;
 
 use std::time::Duration;
 
-use base::{Ballot, NodeId, PartitionId, Position, Time};
-use bytes::Bytes;
+use base::Time;
+use base::ordered::Space;
 
-use crate::image::{Image, RestoredState, Restorer};
-use crate::peer::PeerMessage;
-
-/// After this silence a block is sent again.
-const REPEAT_AFTER: Duration = Duration::from_millis(300);
-/// A sender that gets no further for so long gives the transfer up.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
-/// A receiver that gets no further for so long begins anew with the next first block of anybody.
-const STALE_AFTER: Duration = Duration::from_millis(1200);
-/// After a transfer has ended, the receiver is given this long to install it before another begins.
-const REST: Duration = Duration::from_secs(2);
-
-/// A snapshot on its way to a peer.
-#[derive(Debug)]
-struct Sending {
-    to: NodeId,
-    position: Position,
-    ballot: Ballot,
-    image: Image,
-    /// The block that was sent last, and the one after it: known early, to know which is the last.
-    index: u64,
-    block: Bytes,
-    next: Option<Bytes>,
-    sent_at: Time,
-    heard_at: Time,
-    done: bool,
-}
-
-/// A snapshot coming from a peer.
-#[derive(Debug)]
-struct Receiving {
-    from: NodeId,
-    position: Position,
-    ballot: Ballot,
-    next_index: u64,
-    restorer: Restorer,
-    heard_at: Time,
-}
+use crate::door::Rubbish;
+use receiving::Reception;
+use sending::Sending;
 
 /// All transfers of one partition on this node.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
     sending: Vec<Sending>,
-    receiving: Option<Receiving>,
-}
-
-/// What a received block led to.
-#[derive(Debug)]
-pub(crate) enum Received {
-    /// The transfer goes on, or was not wanted: this is the answer.
-    Answer(PeerMessage),
-    /// The state is complete.
-    Complete(Box<RestoredState>, PeerMessage),
-    /// The blocks make no sense.
-    Broken(String),
-    /// Nothing to say.
-    Ignored,
+    receiving: Option<Reception>,
+    /// Blocks of this sender's transfer were of no use, or could not be written: its offers are answered by "done".
+    refused: Option<(base::NodeId, u64)>,
+    /// The number of the last transfer that was begun here.
+    last_transfer: u64,
+    /// How long a silent receiver, or sender, is waited for.
+    held_for: Duration,
+    probes: Vec<&'static str>,
+    /// What is to be freed elsewhere.
+    rubbish: Vec<Rubbish>,
+    /// Spaces of receptions that were given up.
+    given_up: Vec<Space>,
 }
 
 impl Transfers {
-    /// Begins a transfer to `to`, unless one is under way or has just ended.
-    pub(crate) fn start(
-        &mut self,
-        now: Time,
-        partition: PartitionId,
-        to: NodeId,
-        image: impl FnOnce() -> (Position, Ballot, Image),
-    ) -> Option<PeerMessage> {
-        self.sending.retain(|sending| {
-            let limit = if sending.done { REST } else { GIVE_UP_AFTER };
-            now.since(sending.heard_at) < limit
-        });
-        if self.sending.iter().any(|sending| sending.to == to) {
-            return None;
-        }
-        let (position, ballot, mut image) = image();
-        let block = next(&mut image)?;
-        let next = next(&mut image);
-        let sending =
-            Sending { to, position, ballot, image, index: 0, block, next, sent_at: now, heard_at: now, done: false };
-        let message = sending.message(partition);
-        self.sending.push(sending);
-        Some(message)
+    /// For a life whose transfers have numbers above those of the lives before it.
+    pub(crate) fn new(boot: u64, held_for: Duration) -> Transfers {
+        Transfers { last_transfer: boot.saturating_mul(1 << 20), held_for, ..Transfers::default() }
     }
 
-    /// The receiver asks for a block, or is done.
-    pub(crate) fn on_want(
-        &mut self,
-        now: Time,
-        partition: PartitionId,
-        from: NodeId,
-        position: Position,
-        index: u64,
-        done: bool,
-    ) -> Option<PeerMessage> {
-        let sending = self.sending.iter_mut().find(|sending| sending.to == from && sending.position == position)?;
-        if done {
-            sending.heard_at = now;
-            sending.done = true;
-            sending.next = None;
-            return None;
-        }
-        if index == sending.index + 1 && !sending.done {
-            sending.heard_at = now;
-            sending.block = sending.next.take()?;
-            sending.index = index;
-            sending.next = next(&mut sending.image);
-        } else if index != sending.index {
-            return None;
-        }
-        sending.sent_at = now;
-        Some(sending.message(partition))
+    /// Rare branches reached since the last call.
+    pub(crate) fn take_probes(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.probes)
     }
 
-    /// Repeats what was not answered.
-    pub(crate) fn tick(&mut self, now: Time, partition: PartitionId) -> Vec<(NodeId, PeerMessage)> {
-        let mut messages = Vec::new();
-        for sending in &mut self.sending {
-            let silent = now.since(sending.heard_at);
-            if !sending.done && silent < GIVE_UP_AFTER && now.since(sending.sent_at) >= REPEAT_AFTER {
-                sending.sent_at = now;
-                messages.push((sending.to, sending.message(partition)));
-            }
-        }
-        messages
+    /// What is to be freed elsewhere, since the last call.
+    pub(crate) fn take_rubbish(&mut self) -> Vec<Rubbish> {
+        std::mem::take(&mut self.rubbish)
     }
 
-    /// The peer's link is gone: what it was sent, it may not have.
-    pub(crate) fn forget(&mut self, peer: NodeId) {
-        self.sending.retain(|sending| sending.to != peer);
-    }
-
-    /// Takes a block. `applied` is what this node has: older snapshots are not wanted.
-    pub(crate) fn on_block(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        applied: Position,
-        busy: bool,
-        message: PeerMessage,
-    ) -> Received {
-        let PeerMessage::SnapshotBlock { partition, position, ballot, index, last, block } = message else {
-            return Received::Ignored;
-        };
-        let answer = |index, done| PeerMessage::SnapshotWant { partition, position, index, done };
-        if position <= applied || busy {
-            return Received::Answer(answer(index, true));
-        }
-        let stale = self.receiving.as_ref().is_none_or(|receiving| now.since(receiving.heard_at) > STALE_AFTER);
-        if stale && index == 0 {
-            let restorer = Restorer::default();
-            self.receiving = Some(Receiving { from, position, ballot, next_index: 0, restorer, heard_at: now });
-        }
-        let Some(receiving) = &mut self.receiving else { return Received::Ignored };
-        if (receiving.from, receiving.position, receiving.ballot) != (from, position, ballot) {
-            return Received::Ignored;
-        }
-        if index != receiving.next_index {
-            return Received::Answer(answer(receiving.next_index, false));
-        }
-        if let Err(text) = receiving.restorer.push_block(&block) {
-            self.receiving = None;
-            return Received::Broken(text);
-        }
-        receiving.heard_at = now;
-        receiving.next_index += 1;
-        if !last {
-            return Received::Answer(answer(receiving.next_index, false));
-        }
-        match self.receiving.take().map(|receiving| receiving.restorer.finish()) {
-            Some(Ok(state)) if state.position == position && state.ballot == ballot => {
-                Received::Complete(Box::new(state), answer(index, true))
-            }
-            Some(Err(text)) => Received::Broken(text),
-            _ => Received::Broken("a snapshot is not of the position that its blocks were sent for".to_owned()),
-        }
+    /// Spaces of receptions that were given up since the last call.
+    pub(crate) fn take_given_up(&mut self) -> Vec<Space> {
+        std::mem::take(&mut self.given_up)
     }
 }
 
-impl Sending {
-    fn message(&self, partition: PartitionId) -> PeerMessage {
-        PeerMessage::SnapshotBlock {
-            partition,
-            position: self.position,
-            ballot: self.ballot,
-            index: self.index,
-            last: self.next.is_none(),
-            block: self.block.clone(),
-        }
-    }
+/// So many bytes per second, for all transfers of a node together.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    bytes_per_second: u64,
+    /// What may be sent at `at`; below zero after a block that was larger than what was left.
+    balance: i64,
+    at: Time,
 }
 
-fn next(image: &mut Image) -> Option<Bytes> {
-    let mut block = Vec::new();
-    image.next_block(&mut block).then(|| Bytes::from(block))
+impl Throttle {
+    pub(crate) fn new(bytes_per_second: u64, now: Time) -> Throttle {
+        Throttle { bytes_per_second: bytes_per_second.max(1), balance: 0, at: now }
+    }
+
+    /// Whether `bytes` may be sent now. If so they are taken.
+    fn takes(&mut self, now: Time, bytes: usize) -> bool {
+        // What was not used for more than a tenth of a second is forfeited: no bursts.
+        let most = i64::try_from(self.bytes_per_second / 10).unwrap_or(i64::MAX).max(1);
+        let earned = now.since(self.at).as_nanos().saturating_mul(u128::from(self.bytes_per_second)) / 1_000_000_000;
+        if earned > 0 {
+            self.at = now;
+            self.balance = self.balance.saturating_add(i64::try_from(earned).unwrap_or(i64::MAX)).min(most);
+        }
+        if self.balance <= 0 {
+            return false;
+        }
+        self.balance = self.balance.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
+        true
+    }
 }
 
 #[cfg(test)]

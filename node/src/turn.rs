@@ -10,7 +10,7 @@ use data::{Failure, Reply};
 use paxos::Input as Step;
 use std::time::Duration;
 
-use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted};
+use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
 use crate::group::Group;
 use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
 use crate::peer::PeerMessage;
@@ -19,8 +19,6 @@ use crate::router::{ASK_AGAIN_AFTER, Asked, SEND_AGAIN_AFTER, Waiter};
 
 /// How often a leader with a full disk tries to give its leadership away.
 const ESCAPE_EVERY: Duration = Duration::from_secs(1);
-/// Records of a flushed store that are freed at each tick: some hundred microseconds' work.
-const SWEEP_MAX: usize = 1000;
 /// A turn settles within a few passes: each pass answers what the one before it made answerable.
 const PASSES_MAX: usize = 8;
 
@@ -61,7 +59,7 @@ impl Node {
             group.partition.announce(&mut self.batch, &mut group.wishes);
             self.send_wishes(g);
         }
-        self.consider_snapshot(out);
+        self.consider_snapshots(out);
         for group in &mut self.groups {
             if let Some(trouble) = group.partition.tree.trouble() {
                 // What was read or applied since may be wrong: nothing of it leaves this node.
@@ -113,15 +111,13 @@ impl Node {
         for g in 0..self.groups.len() {
             self.tell_replica(g);
             self.step_replica(g, Step::Tick);
-            let group = &mut self.groups[g];
-            for (to, message) in group.transfers.tick(time, group.partition.id) {
-                self.send(to, &message);
-            }
+            self.tick_transfers(g);
             self.expire(g);
             self.refuse_overdue(g);
             let group = &mut self.groups[g];
-            group.partition.tree.sweep(SWEEP_MAX);
-            if self.disk_full && group.partition.replica.leads().is_some() && time >= group.next_escape {
+            let replica = &group.partition.replica;
+            let stuck = self.disk_full || (replica.is_held_back() && self.snapshot_fails);
+            if stuck && replica.leads().is_some() && time >= group.next_escape {
                 group.next_escape = time + ESCAPE_EVERY;
                 self.step_replica(g, Step::HandOver);
             }
@@ -237,8 +233,9 @@ impl Node {
         self.groups[g].wishes.send = send;
         for to in std::mem::take(&mut self.groups[g].wishes.send_snapshot) {
             let time = self.now.time;
+            let block_bytes = self.config.snapshots.block_bytes;
             let Group { partition: held, transfers, .. } = &mut self.groups[g];
-            let start = || (held.applied, held.applied_ballot, held.image());
+            let start = || (held.applied, held.applied_ballot, held.image().with_block_bytes(block_bytes));
             if let Some(message) = transfers.start(time, partition, to, start) {
                 let name = self.name_of(to);
                 self.probe("node: snapshot sent");
@@ -288,6 +285,11 @@ impl Node {
         out.close.append(&mut self.to_close);
         out.pause.append(&mut self.pauses);
         out.events.append(&mut self.events);
+        out.rubbish.append(&mut self.rubbish);
+        for group in &mut self.groups {
+            out.rubbish.append(&mut group.wishes.rubbish);
+            out.rubbish.extend(group.partition.tree.take_trash().into_iter().map(Rubbish::new));
+        }
         if self.fatal.is_some() {
             out.fatal = self.fatal.take();
         }

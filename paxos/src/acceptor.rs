@@ -75,6 +75,10 @@ impl Replica {
             // The disk does not keep up. Saying nothing makes the leader wait and ask again; memory stays bounded.
             return self.probe("paxos: follower's disk too slow to take more");
         }
+        if self.held_back && !entries.is_empty() {
+            // The same for the state: it lags, and gets a snapshot if it lags behind what the leader keeps.
+            return self.probe("paxos: follower's state too far behind to take more");
+        }
         let agrees = previous <= self.decided || self.log.ballot_at(previous) == Some(previous_ballot);
         if !agrees || previous > self.log.last() {
             self.probe("paxos: follower misses entries");
@@ -152,7 +156,7 @@ impl Replica {
             self.disk_at = (persisted, now);
         }
         let behind = self.matched.0 == self.promised && persisted < self.matched.1;
-        let takes_more = self.unpersisted_bytes <= UNPERSISTED_BYTES_MAX;
+        let takes_more = self.unpersisted_bytes <= UNPERSISTED_BYTES_MAX && !self.held_back;
         if !behind || !takes_more || now.since(self.disk_at.1) < self.config.heartbeat {
             return;
         }

@@ -149,7 +149,7 @@ impl Replica {
         if position <= self.decided && self.log.hole().is_none_or(|(from, _)| from > position) {
             return;
         }
-        self.log.reset(position, ballot);
+        self.log_before = self.log.reset(position, ballot).or(self.log_before.take());
         self.decided = self.decided.max(position);
         let last = self.log.last();
         self.persist(Record::Reset { position, ballot, last }, position, out);

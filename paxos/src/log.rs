@@ -142,13 +142,15 @@ impl Log {
         self.base_ballot = ballot;
     }
 
-    /// Begins anew after `position`, which a snapshot covers. What follows stays if it follows that very entry.
-    pub fn reset(&mut self, position: Position, ballot: Ballot) {
+    /// Begins anew after `position`, which a snapshot covers. What follows stays if it follows that very entry; else the log as it was
+    /// is returned: freeing it may take long.
+    pub fn reset(&mut self, position: Position, ballot: Ballot) -> Option<Log> {
         let lost = self.hole.is_some_and(|(from, until)| from <= position && position <= until);
         if lost || self.ballot_at(position) == Some(ballot) {
             self.drop_until(position, ballot);
+            None
         } else {
-            *self = Log::new(position, ballot);
+            Some(std::mem::replace(self, Log::new(position, ballot)))
         }
     }
 

@@ -59,6 +59,7 @@ impl Leader {
     pub(crate) fn takes_proposals(&self, replica: &Replica) -> bool {
         let undecided = replica.log.last().0 - replica.decided.0;
         self.hand_over.is_none()
+            && !replica.held_back
             && self.undecided_bytes < replica.config.undecided_bytes_max
             && undecided < UNDECIDED_ENTRIES_MAX
     }

@@ -66,6 +66,10 @@ pub struct Replica {
     pub(crate) incarnation: u64,
     pub(crate) incarnations: Vec<u64>,
     pub(crate) recovering: bool,
+    /// The log that an installed snapshot has taken the place of.
+    pub(crate) log_before: Option<Log>,
+    /// The owner can take no more entries now.
+    pub(crate) held_back: bool,
     /// The token of the latest Persist.
     pub(crate) token: Token,
     /// Tokens on their way to the disk, with the last position each one covers and its weight in bytes.
@@ -99,6 +103,7 @@ pub const PROBES: &[&str] = &[
     "paxos: group founded",
     "paxos: follower's disk too slow to take more",
     "paxos: follower's disk stands still",
+    "paxos: follower's state too far behind to take more",
 ];
 
 impl Replica {
@@ -127,6 +132,8 @@ impl Replica {
             incarnation: state.incarnation,
             incarnations: state.incarnations,
             recovering: state.recovering || unprovable,
+            log_before: None,
+            held_back: false,
             token: Token(0),
             unpersisted: VecDeque::new(),
             unpersisted_bytes: 0,
@@ -328,6 +335,23 @@ impl Replica {
     #[must_use]
     pub fn leads(&self) -> Option<Ballot> {
         matches!(self.role, Role::Leader(_)).then_some(self.promised)
+    }
+
+    /// The log that an installed snapshot has taken the place of, to be dropped where it holds nobody up.
+    pub fn take_log_before(&mut self) -> Option<Log> {
+        self.log_before.take()
+    }
+
+    /// While `held`, nothing is added to the log: a leader takes no proposals, a follower no entries. Whoever applies the log does not
+    /// keep up, and what it has not brought to disk must be held in memory.
+    pub fn hold_back(&mut self, held: bool) {
+        self.held_back = held;
+    }
+
+    /// See [`Replica::hold_back`].
+    #[must_use]
+    pub fn is_held_back(&self) -> bool {
+        self.held_back
     }
 
     /// Whether [`Input::Propose`] would be taken now.

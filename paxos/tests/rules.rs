@@ -131,6 +131,30 @@ fn what_is_held_in_memory_keeps_the_flow_going_and_counts_for_nothing() {
 }
 
 #[test]
+fn who_is_held_back_adds_nothing_to_its_log_and_goes_on_otherwise() {
+    let mut world = led();
+    let hold = |world: &mut World, index: usize, held| {
+        world.nodes[index].replica.as_mut().expect("it is up").hold_back(held);
+    };
+    hold(&mut world, 1, true);
+    tell(&mut world, 0, 1, accept(ballot(1, 0), "x"));
+    assert_eq!((said(&mut world, 1), world.replica(1).log().last()), (vec![], Position(1)));
+    // Signs of life, and questions that have nothing to do with entries, are answered.
+    tell(&mut world, 0, 1, Message::Confirm { ballot: ballot(1, 0), round: 7 });
+    assert_eq!(said(&mut world, 1), [Message::Confirmed { ballot: ballot(1, 0), round: 7 }]);
+    hold(&mut world, 1, false);
+    tell(&mut world, 0, 1, accept(ballot(1, 0), "x"));
+    assert_eq!(said(&mut world, 1), [Message::Accepted { ballot: ballot(1, 0), last: Position(2) }]);
+    // A leader takes no proposals; what it has proposed goes on.
+    hold(&mut world, 0, true);
+    assert!(!world.replica(0).can_propose());
+    world.turn(0, vec![Input::Propose { payload: Bytes::from_static(b"y") }]);
+    assert_eq!(world.replica(0).log().last(), Position(1));
+    hold(&mut world, 0, false);
+    assert!(world.replica(0).can_propose());
+}
+
+#[test]
 fn what_comes_under_a_lower_ballot_is_refused() {
     let mut world = led();
     tell(&mut world, 2, 1, Message::Prepare { ballot: ballot(4, 2) });

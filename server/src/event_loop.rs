@@ -29,13 +29,14 @@ use std::time::Duration;
 use base::{NodeId, Now, PartitionId, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use node::{Input, Member, Node, Outbox};
+use node::{Input, MadeBlock, Member, Node, Outbox, TakenBlocks};
 use storage::{Files, LsmStore};
 
 use crate::alarm::Alarm;
 use crate::bridge::{ReplyLine, Request, Requests};
 use crate::clock::Clock;
 use crate::journal::{JournalEvents, JournalHandle};
+use crate::transfers::{self, Transfers};
 use clients::Clients;
 use peers::{Ourselves, Peers};
 
@@ -67,6 +68,10 @@ pub(crate) enum Control {
     DiskFull(bool),
     /// As [`Input::SnapshotSaved`] or [`Input::SnapshotFailed`].
     Snapshot(PartitionId, Position, io::Result<()>),
+    /// As [`Input::BlockMade`].
+    BlockMade(Box<MadeBlock>),
+    /// As [`Input::BlocksTaken`].
+    BlocksTaken(Box<TakenBlocks>),
     /// A peer's address was looked up.
     Resolved(NodeId, io::Result<SocketAddr>),
 }
@@ -169,6 +174,7 @@ struct EventLoop {
     journal: JournalHandle<Files>,
     disk: Files,
     store: Option<LsmStore>,
+    transfers: Transfers,
     clients_max: usize,
     commit_here: bool,
 
@@ -217,7 +223,6 @@ impl EventLoop {
             peers: Peers::new(ourselves, FIRST_LINK, parts.seed, messenger.clone(), now.time),
             poll,
             alarm,
-            messenger,
             controls,
             connections,
             clock: parts.clock,
@@ -229,6 +234,7 @@ impl EventLoop {
             http_address: parts.http_address,
             journal: parts.journal,
             disk: parts.disk,
+            transfers: transfers::start(parts.store.clone(), messenger.clone())?,
             store: parts.store,
             clients_max: parts.clients_max,
             commit_here: parts.commit_here,
@@ -243,6 +249,7 @@ impl EventLoop {
             wake_at: None,
             accept_at: None,
             stop_at: None,
+            messenger,
         })
     }
 

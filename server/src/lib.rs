@@ -5,6 +5,7 @@
 //! - the **loop** (`event_loop`) owns the node, all client sockets and all links to peers;
 //! - the **journal thread** (`journal`) commits and syncs what the node wants on disk;
 //! - the **snapshot thread** (`snapshots`) writes snapshots while the node goes on;
+//! - the **transfer thread** (`transfers`) makes and takes blocks of snapshots that go from node to node;
 //! - the **HTTP thread** (`http`) speaks to the node through a [`bridge::Bridge`];
 //! - the **signal thread** turns SIGTERM and SIGINT into an orderly stop.
 
@@ -30,3 +31,4 @@ mod event_loop;
 mod journal;
 mod parent;
 mod snapshots;
+mod transfers;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use node::{Below, Config, Node, Outbox, Recovered};
+use node::{Below, Config, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -132,6 +132,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         request_timeout: options.request_timeout,
         password: options.password.clone(),
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
+        snapshots: SnapshotSettings::default(),
         log_entries_kept: options.log_entries_kept,
         seed,
         planted: None,

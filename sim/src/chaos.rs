@@ -70,10 +70,12 @@ pub enum Fault {
     IdentityRot,
     /// No misfortune: the server's loop now and then commits a single payload itself, before its turn goes on.
     CommitHere,
+    /// A process is killed, or loses power, while blocks of a snapshot are made or taken.
+    TransferCrash,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 26] = [
+pub const FAULTS: [Fault; 27] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -100,6 +102,7 @@ pub const FAULTS: [Fault; 26] = [
     Fault::ReadError,
     Fault::IdentityRot,
     Fault::CommitHere,
+    Fault::TransferCrash,
 ];
 
 impl Fault {
@@ -133,6 +136,7 @@ impl Fault {
             Fault::ReadError => "read-error",
             Fault::IdentityRot => "identity-rot",
             Fault::CommitHere => "commit-here",
+            Fault::TransferCrash => "transfer-crash",
         }
     }
 
@@ -211,6 +215,14 @@ pub struct Chaos {
     /// The state is in a store below, which is brought up to date after so many bytes of log; else in memory, with snapshots of all
     /// of it in files.
     pub uses_store: bool,
+    /// Bytes of the blocks of snapshots that go to peers, and how many of them per second.
+    pub snapshot_block_bytes: usize,
+    /// Bytes of snapshots that a node sends per second.
+    pub snapshot_bytes_per_second: u64,
+    /// How long a silent peer is waited for in the middle of a snapshot, in nanoseconds.
+    pub snapshot_held_for: u64,
+    /// Chance of a crash at each step of taking or making blocks, in millionths.
+    pub transfer_crash: u64,
     /// Entries of log kept behind a snapshot, for the nodes' configuration.
     pub log_entries_kept: u64,
     /// Bytes of a journal segment.
@@ -236,6 +248,7 @@ impl Chaos {
         let (mut disk, mut plan_rng) = (rng.fork(), rng.fork());
         let (workload_seed, cluster_seed) = (rng.next_u64(), rng.next_u64());
         let mut later_rng = rng.fork();
+        let mut transfers = rng.fork();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -297,6 +310,10 @@ impl Chaos {
             sync_slow,
             commit_here,
             uses_store: later_rng.chance(2, 3),
+            snapshot_block_bytes: *transfers.pick(&[256, 1 << 10, 4 << 10, 16 << 10]),
+            snapshot_bytes_per_second: *transfers.pick(&[256 << 10, 1 << 20, 64 << 20]),
+            snapshot_held_for: *transfers.pick(&[SECOND, 4 * SECOND, 30 * SECOND]),
+            transfer_crash: zero_unless(Fault::TransferCrash, *transfers.pick(&[5_000, 30_000, 200_000])),
             // Small on purpose: snapshots, truncation and catch-up beyond the log have to happen in seconds.
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),
@@ -390,6 +407,7 @@ mod tests {
                 (Fault::SlowNetwork, chaos.delay_min >= 2 * MS),
                 (Fault::ClientReset, chaos.client_reset > 0),
                 (Fault::CommitHere, chaos.commit_here > 0),
+                (Fault::TransferCrash, chaos.transfer_crash > 0),
                 (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
                 (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
             ] {

@@ -187,6 +187,8 @@ impl<N: Door> Cluster<N> {
             Event::Wake(node, life) => self.on_wake(node, life),
             Event::Commit(node, life) => self.on_commit(node, life),
             Event::SnapshotPart(node, life) => self.on_snapshot_part(node, life),
+            Event::BlockMade(node, life) => self.on_block_made(node, life),
+            Event::ReceptionPart(node, life) => self.on_reception_part(node, life),
             Event::Start(node) => self.on_start(node),
             Event::Resume(node) => self.poke(node),
             Event::TryLink(one, other) => self.on_try_link(one, other),

@@ -18,6 +18,10 @@ pub enum Event {
     Commit(NodeId, u64),
     /// The next part of a snapshot is written.
     SnapshotPart(NodeId, u64),
+    /// A block of a snapshot for a peer is made.
+    BlockMade(NodeId, u64),
+    /// The next part of what blocks from a peer need is done.
+    ReceptionPart(NodeId, u64),
     /// A process is started.
     Start(NodeId),
     /// A process that stood still goes on.

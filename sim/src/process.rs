@@ -8,7 +8,10 @@ use std::io;
 
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
-use node::{ConnectionId, FlushJob, Image, Input, JournalWrite, Outbox, SnapshotContent, SnapshotJob};
+use node::{
+    BlockJob, ConnectionId, FlushJob, Image, Input, JournalWrite, MadeBlock, Outbox, ReceiveJob, SnapshotContent,
+    SnapshotJob, TakenBlocks,
+};
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
 };
@@ -25,7 +28,7 @@ const COMMIT_HERE_BYTES_MAX: usize = 16 * 1024;
 const SNAPSHOTS_KEPT: usize = 2;
 
 /// An input that waits for the next turn.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Happening {
     /// See [`Input::Opened`].
     Opened(u64),
@@ -47,6 +50,10 @@ pub enum Happening {
     SnapshotSaved(PartitionId, Position),
     /// See [`Input::SnapshotFailed`].
     SnapshotFailed(PartitionId, Position, String),
+    /// See [`Input::BlockMade`].
+    BlockMade(Box<MadeBlock>),
+    /// See [`Input::BlocksTaken`].
+    BlocksTaken(Box<TakenBlocks>),
     /// See [`Input::Stop`].
     Stop,
 }
@@ -85,6 +92,8 @@ pub struct Running<N> {
     pub held: BTreeMap<u64, Vec<Bytes>>,
     /// Whether it was asked to stop.
     pub stopping: bool,
+    /// How many spaces of its store nobody knew of at the start.
+    pub spaces_dropped: usize,
     /// What its folder held at the start, for people.
     pub found: String,
     journal: Journal<SimDisk>,
@@ -94,6 +103,23 @@ pub struct Running<N> {
     full: bool,
     discard_before: Option<u64>,
     snapshot: Option<SnapshotTask>,
+    /// Blocks to be made.
+    blocks: VecDeque<BlockJob>,
+    /// Blocks to be taken, in order; whether those at the front are only to be synced any more.
+    receptions: VecDeque<ReceiveJob>,
+    reception_is_applied: bool,
+    reception_is_due: bool,
+}
+
+/// What a turn wants besides commits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DiskWork {
+    /// A snapshot has to be written.
+    pub snapshot: bool,
+    /// So many blocks have to be made.
+    pub blocks: usize,
+    /// Blocks have to be taken, and nobody is about to.
+    pub reception: bool,
 }
 
 /// A state on its way to disk.
@@ -194,23 +220,68 @@ impl<N: Door> Running<N> {
                 Happening::SnapshotFailed(partition, position, reason) => {
                     node.step(now, Input::SnapshotFailed { partition, position, reason }, out);
                 }
+                Happening::BlockMade(made) => node.step(now, Input::BlockMade(made), out),
+                Happening::BlocksTaken(taken) => node.step(now, Input::BlocksTaken(taken), out),
                 Happening::Stop => node.step(now, Input::Stop, out),
             }
         }
         self.node.step(now, Input::EndTurn, &mut self.outbox);
     }
 
-    /// Takes what the turn wants from the disk. True if a snapshot has to be written.
-    pub fn take_disk_work(&mut self) -> bool {
+    /// Takes what the turn wants from the disk.
+    pub fn take_disk_work(&mut self) -> DiskWork {
         self.waiting.extend(self.outbox.journal.drain(..));
         self.discard_before = self.discard_before.max(self.outbox.discard_journal_before.take());
-        match self.outbox.save_snapshot.take() {
-            Some(job) => {
-                self.snapshot = Some(SnapshotTask::new(job));
-                true
-            }
-            None => false,
+        self.outbox.rubbish.clear();
+        let mut work = DiskWork { blocks: self.outbox.make_blocks.len(), ..DiskWork::default() };
+        self.blocks.extend(self.outbox.make_blocks.drain(..));
+        self.receptions.extend(self.outbox.take_blocks.drain(..));
+        work.reception = !self.receptions.is_empty() && !std::mem::replace(&mut self.reception_is_due, true);
+        self.reception_is_due = !self.receptions.is_empty();
+        if let Some(job) = self.outbox.save_snapshot.take() {
+            self.snapshot = Some(SnapshotTask::new(job));
+            work.snapshot = true;
         }
+        work
+    }
+
+    /// Makes the block that was asked for first; or says that it cannot be made.
+    pub fn make_block(&mut self, fails: bool) {
+        let Some(job) = self.blocks.pop_front() else { return };
+        let made = if fails { job.fail("no thread can be started (simulated)".to_owned()) } else { job.make() };
+        self.inbox.push(Happening::BlockMade(Box::new(made)));
+    }
+
+    /// Does the next part of what the blocks need that are taken first. True if there is more to do. If it `fails`, it is done
+    /// all the same (`true`) or not.
+    ///
+    /// # Errors
+    /// When the process dies of it.
+    pub fn take_blocks(&mut self, disk: &SimDisk, fails: Option<bool>) -> Result<bool, Death> {
+        let Some(job) = self.receptions.front_mut() else { return Ok(false) };
+        let carry_out = |work: &dyn Fn() -> io::Result<()>| {
+            let done = if fails == Some(false) { Ok(()) } else { work() };
+            if fails.is_some() { done.and(Err(io::Error::other("the store fails (simulated)"))) } else { done }
+        };
+        let written = if std::mem::take(&mut self.reception_is_applied) {
+            carry_out(&|| disk.sync_store())
+        } else {
+            let applied = job.batch().map_or(Ok(()), |batch| carry_out(&|| disk.apply_to_store(&batch)));
+            if applied.is_ok() && job.needs_sync() {
+                self.reception_is_applied = true;
+                return Ok(true);
+            }
+            applied
+        };
+        if disk.is_blown() {
+            return Err(Death::Arranged("taking blocks".to_string()));
+        }
+        if let Some(job) = self.receptions.pop_front() {
+            let taken = job.done(written.map_err(|error| error.to_string()));
+            self.inbox.push(Happening::BlocksTaken(Box::new(taken)));
+        }
+        self.reception_is_due = !self.receptions.is_empty();
+        Ok(self.reception_is_due)
     }
 
     /// Begins a commit of everything that waits. False if there is nothing to commit, or one is under way.
@@ -324,7 +395,7 @@ impl<N: Door> Running<N> {
     /// Whether something is being written at this moment.
     #[must_use]
     pub fn is_writing(&self) -> bool {
-        self.is_committing || self.snapshot.is_some()
+        self.is_committing || self.snapshot.is_some() || !self.receptions.is_empty()
     }
 
     /// Lets what is being written get as far as the disk's fuse allows, before the process dies.
@@ -333,6 +404,11 @@ impl<N: Door> Running<N> {
         let _ = self.commit(disk);
         for _ in 0..4 {
             if !matches!(self.write_snapshot(disk), Ok(true)) {
+                break;
+            }
+        }
+        for _ in 0..4 {
+            if !matches!(self.take_blocks(disk, None), Ok(true)) {
                 break;
             }
         }

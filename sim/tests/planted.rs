@@ -74,3 +74,12 @@ fn cut_before_stored() {
 fn vote_with_amnesia() {
     is_found(Planted::VoteWithAmnesia, 60, &[Fault::Kill, Fault::Partition]);
 }
+
+#[test]
+fn installed_before_synced() {
+    is_found(
+        Planted::InstalledBeforeSynced,
+        60,
+        &[Fault::PowerCut, Fault::PowerCutAll, Fault::Wipe, Fault::TransferCrash],
+    );
+}

@@ -1,6 +1,6 @@
 //! A state over a store is the same as one in memory, whatever is flushed when, and after every crash.
 
-use crate::{Blob, EntryContext, KeyRef, Restorer, Tree, apply, apply_once, expire_due};
+use crate::{Blob, EntryContext, Flush, KeyRef, Restorer, StoreRestorer, Tree, apply, apply_once, expire_due};
 use base::ordered::{OrderedBatch, OrderedError, Space};
 use base::{Rng, WallTime};
 use proptest::prelude::*;
@@ -15,14 +15,16 @@ enum Step {
     Apply(Entry),
     /// Begins a flush if none is under way, and gives its batch to the store.
     Begin,
-    /// The store says that there is no room, or that it has no room for what it has applied already.
-    Abort(bool),
+    /// The store has applied it or not, and says that there is no room: the same flush again.
+    Retry(bool),
     /// The store has synced it.
     End,
     /// The process ends, and the store loses what it may lose.
     Crash,
     /// The state goes to another replica as an image, and on from there.
     Move,
+    /// The same, straight into the store, so many blocks at a time.
+    Stream(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -71,8 +73,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Begin),
         3 => Just(Step::End),
         1 => Just(Step::Crash),
-        1 => any::<bool>().prop_map(Step::Abort),
+        1 => any::<bool>().prop_map(Step::Retry),
         1 => Just(Step::Move),
+        1 => (1..8usize).prop_map(Step::Stream),
     ]
 }
 
@@ -94,7 +97,7 @@ struct Replica {
     next_space: u64,
     /// Entries applied, and those that the flush under way contains.
     applied: usize,
-    flushing: Option<usize>,
+    flushing: Option<(usize, Flush)>,
 }
 
 impl Replica {
@@ -104,26 +107,34 @@ impl Replica {
         Replica { store, tree, next_space: 1, applied: 0, flushing: None }
     }
 
+    fn new_spaces(&mut self) -> [Space; 3] {
+        self.next_space += 3;
+        [self.next_space - 2, self.next_space - 1, self.next_space].map(Space)
+    }
+
     fn begin(&mut self, applies: bool) {
         let next = &mut self.next_space;
         let flush = self.tree.begin_flush(|| {
             *next += 1;
             Space(*next)
         });
-        let Some(flush) = flush else { return assert!(self.flushing.is_some(), "one at a time") };
-        let mut batch = OrderedBatch::default();
-        let mut head = (self.applied as u64).to_be_bytes().to_vec();
-        head.extend_from_slice(flush.head());
-        batch.changes.push((OWN, b"head".to_vec(), Some(head)));
-        flush.write(&mut batch);
+        match flush {
+            Some(flush) => self.flushing = Some((self.applied, flush)),
+            None => assert!(self.flushing.is_some(), "one at a time"),
+        }
+        let Some((applied, flush)) = self.flushing.clone() else { return };
         if applies {
+            let mut batch = OrderedBatch::default();
+            batch.changes.push((OWN, b"head".to_vec(), Some(head(applied, flush.head()))));
+            flush.write(&mut batch);
             self.store.apply(&batch).unwrap();
         }
-        self.flushing = Some(self.applied);
     }
 
     fn end(&mut self) {
-        if self.flushing.take().is_some() {
+        if self.flushing.is_some() {
+            self.begin(true);
+            self.flushing = None;
             self.store.sync().unwrap();
             self.tree.end_flush();
         }
@@ -165,6 +176,37 @@ impl Replica {
         self.tree = restorer.finish().unwrap().over(Arc::new(self.store.clone()));
         self.tree.give_up(given_up);
     }
+
+    /// The same by blocks that are written to the store as they come.
+    fn stream(&mut self, blocks: usize) {
+        let mut image = self.tree.image().with_block_bytes(100);
+        let mut restorer = StoreRestorer::new(self.new_spaces());
+        let mut batch = OrderedBatch::default();
+        let (mut block, mut count) = (Vec::new(), 0);
+        while image.next_block(&mut block) {
+            restorer.push_block(&block, &mut batch).unwrap();
+            block.clear();
+            count += 1;
+            if count % blocks == 0 {
+                self.store.apply(&std::mem::take(&mut batch)).unwrap();
+            }
+        }
+        assert!(image.is_at_end() && image.trouble().is_none());
+        self.end();
+        let own = restorer.finish().unwrap();
+        batch.changes.push((OWN, b"head".to_vec(), Some(head(self.applied, &own))));
+        self.store.apply(&batch).unwrap();
+        self.store.sync().unwrap();
+        let given_up = self.tree.spaces();
+        self.tree = Tree::open(Arc::new(self.store.clone()), &own).unwrap();
+        self.tree.give_up(given_up);
+    }
+}
+
+fn head(applied: usize, rest: &[u8]) -> Vec<u8> {
+    let mut head = (applied as u64).to_be_bytes().to_vec();
+    head.extend_from_slice(rest);
+    head
 }
 
 /// The same records, totals and digest, by every way to ask.
@@ -201,21 +243,18 @@ proptest! {
                     prop_assert_eq!(run(&mut replica.tree, time, entry), run(&mut memory, time, entry));
                 }
                 Step::Begin => replica.begin(true),
-                Step::Abort(applied) => {
-                    replica.end();
-                    replica.begin(*applied);
-                    replica.flushing = None;
-                    replica.tree.abort_flush();
-                }
+                Step::Retry(applied) => replica.begin(*applied),
                 Step::End => replica.end(),
                 Step::Crash => replica.crash(seed ^ at as u64, &log),
                 Step::Move => replica.install(),
+                Step::Stream(blocks) => replica.stream(*blocks),
             }
             compare(&replica.tree, &memory);
             if at % 16 == 7 {
                 frozen.push((replica.tree.image(), memory.digest()));
             }
-            replica.tree.sweep(3);
+            prop_assert_eq!(replica.tree.store.changed_bytes(), replica.tree.store.counted_bytes());
+            drop(replica.tree.take_trash());
         }
         for (image, digest) in frozen {
             prop_assert_eq!(image.digest(), digest);

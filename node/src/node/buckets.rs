@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{BucketId, PartitionId};
+use base::{BucketId, PartitionId, Position};
 use bytes::Bytes;
 use data::{Failure, Reply};
 use paxos::{HardState, Restored, RoleName};
@@ -11,7 +11,7 @@ use super::{Node, place_of};
 use crate::below::FlushJob;
 use crate::bucket::{Bucket, BucketKind};
 use crate::council::{Buckets, COUNCIL, Order};
-use crate::door::{Level, Planted};
+use crate::door::{Level, Planted, Rubbish};
 use crate::entry::Kind;
 use crate::journal::Rebuilt;
 use crate::router::Waiter;
@@ -190,10 +190,12 @@ impl Node {
             }
         }
         if group.partition.durable && self.below.is_some() {
+            group.transfers.drop_overtaken(Position(u64::MAX));
             let mut spaces = group.partition.tree.spaces();
-            spaces.extend(group.saving.and_then(|it| it.install).into_iter().flat_map(|state| state.tree.spaces()));
+            spaces.extend(group.transfers.take_given_up());
             self.retired.push((id, FlushJob::retire(id, spaces)));
         }
+        self.rubbish.push(Rubbish::new(group));
     }
 
     /// Which memory each voter has that this node knows of, for a new bucket of this kind; an error if these are too few to serve it.

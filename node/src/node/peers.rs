@@ -8,9 +8,8 @@ use wire::FrameWriter;
 use super::{Node, news_of, place_of, role_number};
 use crate::door::Level;
 use crate::entry::{Life, Origin};
-use crate::group::{Group, Query, Saving};
+use crate::group::{Group, Query};
 use crate::peer::{Forwarded, PartitionNews, PeerMessage, Ping};
-use crate::transfer::Received;
 
 impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId) {
@@ -30,7 +29,7 @@ impl Node {
             detector.on_cut();
         }
         for group in &mut self.groups {
-            group.transfers.forget(peer);
+            group.transfers.on_cut(peer);
         }
         if let Some(out) = self.peers_out.get_mut(usize::from(peer.0)) {
             out.clear();
@@ -95,12 +94,17 @@ impl Node {
             PeerMessage::ReadIndexReply { ticket, position, clock, .. } => {
                 self.on_read_index_reply(g, ticket, position, clock);
             }
-            PeerMessage::SnapshotBlock { .. } => self.on_snapshot_block(g, from, message),
-            PeerMessage::SnapshotWant { partition, position, index, done } => {
-                let time = self.now.time;
-                if let Some(answer) = self.groups[g].transfers.on_want(time, partition, from, position, index, done) {
-                    self.send(from, &answer);
+            PeerMessage::SnapshotOffer { transfer, position, ballot, .. } => {
+                self.on_snapshot_offer(g, (from, transfer), (position, ballot));
+            }
+            PeerMessage::SnapshotBlock { partition, transfer, index, ending, block } => {
+                let (time, transfers) = (self.now.time, &mut self.groups[g].transfers);
+                if let Some(want) = transfers.on_block(time, partition, (from, transfer), index, ending, block) {
+                    self.send(from, &want);
                 }
+            }
+            PeerMessage::SnapshotWant { transfer, index, wish, .. } => {
+                self.groups[g].transfers.on_want(self.now.time, from, transfer, index, wish);
             }
         }
     }
@@ -187,29 +191,6 @@ impl Node {
         );
         if let Some((_, _, batch)) = place.and_then(|place| router.asked.remove(place)) {
             router.ready.push_back((position, clock, batch));
-        }
-    }
-
-    fn on_snapshot_block(&mut self, g: usize, from: NodeId, message: PeerMessage) {
-        let time = self.now.time;
-        let group = &mut self.groups[g];
-        let (applied, busy) = (group.partition.applied, group.saving.is_some());
-        match group.transfers.on_block(time, from, applied, busy, message) {
-            Received::Answer(answer) => self.send(from, &answer),
-            Received::Complete(state, answer) => {
-                self.probe("node: snapshot received");
-                if self.groups[g].partition.durable {
-                    self.groups[g].saving = Some(Saving { position: state.position, install: Some(state) });
-                } else {
-                    self.install(g, *state);
-                }
-                self.send(from, &answer);
-            }
-            Received::Broken(text) => {
-                let name = self.name_of(from);
-                self.event(Level::Error, format!("the snapshot that {name} sends is of no use: {text}"));
-            }
-            Received::Ignored => {}
         }
     }
 }

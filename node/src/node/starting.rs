@@ -19,6 +19,7 @@ use crate::journal::{self, Batch, Rebuilt};
 use crate::partition::Partition;
 use crate::slow::Slow;
 use crate::stats::Stats;
+use crate::transfer::Throttle;
 
 /// How long a candidate waits for its majority.
 const CANDIDACY: Duration = Duration::from_millis(300);
@@ -113,12 +114,15 @@ impl Node {
             pauses: Vec::new(),
             to_close: Vec::new(),
             probes: BTreeMap::new(),
+            snapshot_fails: false,
+            throttle: Throttle::new(config.snapshots.bytes_per_second, now.time),
             buckets,
             council_followed: Position(0),
             buckets_wait: true,
             identity: None,
             doubtful_until: Position(0),
             next_order: now.time,
+            rubbish: Vec::new(),
             retired: Vec::new(),
             below: recovered.store,
             config,
@@ -184,7 +188,8 @@ impl Node {
         if let Some(below) = self.below.as_ref().filter(|_| durable) {
             partition.put_over(below.clone(), given_up);
         }
-        let mut group = Group::new(partition, bucket, self.detectors.len(), time);
+        let mut group =
+            Group::new(partition, bucket, self.detectors.len(), (self.boot, self.config.snapshots.held_for), time);
         group.partition.store_state();
         group.partition.settle(&mut self.batch, &mut group.wishes);
         self.groups.push(group);

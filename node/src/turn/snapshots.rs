@@ -1,29 +1,45 @@
-//! Snapshots of the state: when one is written, and what follows once it is on disk.
+//! Snapshots of the states: when one is written or sent, and what follows once it is on disk.
 
-use base::{PartitionId, Position};
+use base::{Ballot, NodeId, PartitionId, Position};
 use bytes::Bytes;
 use paxos::Input as Step;
 use std::time::Duration;
 
 use crate::Image;
-use crate::door::{Level, Outbox, Planted, SnapshotContent, SnapshotJob};
+use crate::door::{Level, Outbox, Planted, Rubbish, SnapshotContent, SnapshotJob};
 use crate::group::{Group, Saving};
 use crate::image::RestoredState;
 use crate::node::{Node, place_of};
+use crate::transfer::jobs::{MadeBlock, TakenBlocks};
+use crate::transfer::receiving::Came;
 
 /// How long after a failed snapshot the next is tried.
 const SNAPSHOT_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Entries of the log that are dropped in one turn: one or two milliseconds' work.
+const CUT_ENTRIES_MAX: u64 = 10_000;
 
 fn in_file(position: Position, image: Image) -> SnapshotContent {
     SnapshotContent::File { header: Bytes::copy_from_slice(&position.0.to_le_bytes()), image: Box::new(image) }
 }
 
 impl Node {
-    /// Begins the next snapshot that is due, if none is being written. The groups take turns.
-    pub(super) fn consider_snapshot(&mut self, out: &mut Outbox) {
-        if out.save_snapshot.is_some() || self.stats.snapshot_running {
-            return;
+    /// What the owner is to do for snapshots, at the end of a turn.
+    pub(super) fn consider_snapshots(&mut self, out: &mut Outbox) {
+        for g in 0..self.groups.len() {
+            self.run_transfers(g, out);
+            self.cut_log(g, out);
+            self.hold_back_if_too_far_ahead(g);
+            if !self.groups[g].partition.durable {
+                self.cut_in_memory(g);
+            }
         }
+        if out.save_snapshot.is_none() && !self.stats.snapshot_running {
+            self.save_next(out);
+        }
+    }
+
+    /// Begins the next snapshot that is due. The groups take turns.
+    fn save_next(&mut self, out: &mut Outbox) {
         if let Some((partition, job)) = self.retired.pop() {
             let content = SnapshotContent::Store(Box::new(job));
             self.stats.snapshot_running = true;
@@ -33,10 +49,6 @@ impl Node {
         let count = self.groups.len();
         let from = self.saved_last + 1;
         for g in (from..from + count).map(|place| place % count) {
-            if !self.groups[g].partition.durable {
-                self.cut_in_memory(g);
-                continue;
-            }
             let job = match self.groups[g].saving {
                 Some(_) => self.save_received(g),
                 None => self.save_own(g),
@@ -60,58 +72,107 @@ impl Node {
     /// A received state is saved as soon as no other snapshot is being written.
     fn save_received(&mut self, g: usize) -> Option<SnapshotJob> {
         let Group { partition, saving, .. } = &mut self.groups[g];
-        let state = saving.as_mut()?.install.as_mut()?;
-        let content = match partition.begin_flush_of(state) {
-            Some(flush) => SnapshotContent::Store(Box::new(flush)),
-            None => in_file(state.position, Image::new(state.position, state.ballot, &state.origins, &state.tree)),
-        };
-        Some(SnapshotJob { partition: partition.id, position: state.position, content })
+        let state = saving.as_ref()?.install.as_ref()?;
+        let image = Image::new(state.position, state.ballot, &state.origins, &state.tree);
+        Some(SnapshotJob { partition: partition.id, position: state.position, content: in_file(state.position, image) })
     }
 
     fn save_own(&mut self, g: usize) -> Option<SnapshotJob> {
         let Group { partition, saving, next_snapshot, .. } = &mut self.groups[g];
-        let due = partition.bytes_since_snapshot >= self.config.log_bytes_per_snapshot || partition.snapshot_wanted;
-        if !due || self.now.time < *next_snapshot || partition.applied == Position(0) || self.disk_full {
+        let due = partition.snapshot_is_due(self.config.log_bytes_per_snapshot, &self.config.snapshots);
+        if !due || self.now.time < *next_snapshot || self.disk_full || !partition.durable {
             return None;
         }
-        let position = partition.applied;
-        let content = match partition.begin_flush() {
-            Some(flush) => SnapshotContent::Store(Box::new(flush)),
-            None => in_file(position, partition.image()),
+        let repeats = partition.has_flush();
+        let (position, content) = match partition.begin_flush() {
+            Some(flush) => (flush.position, SnapshotContent::Store(Box::new(flush))),
+            None => {
+                partition.bytes_since_snapshot = 0;
+                (partition.applied, in_file(partition.applied, partition.image()))
+            }
         };
         *saving = Some(Saving { position, install: None });
-        partition.bytes_since_snapshot = 0;
         partition.snapshot_wanted = false;
-        Some(SnapshotJob { partition: partition.id, position, content })
+        let job = SnapshotJob { partition: partition.id, position, content };
+        if repeats {
+            self.probe("node: flush repeated");
+        }
+        Some(job)
+    }
+
+    /// The store below bounds how far the state may be ahead of it.
+    fn hold_back_if_too_far_ahead(&mut self, g: usize) {
+        let partition = &mut self.groups[g].partition;
+        let held = partition.is_too_far_ahead(&self.config.snapshots);
+        if held != partition.replica.is_held_back() {
+            partition.replica.hold_back(held);
+            if held {
+                self.probe("node: store too far behind");
+                let about = self.groups[g].about();
+                let text = "the store does not keep up with what is written: no more is taken until it has";
+                self.event(Level::Warning, format!("{about}{text}"));
+            }
+        }
     }
 
     pub(crate) fn on_snapshot_saved(&mut self, id: PartitionId, position: Position, out: &mut Outbox) {
         self.stats.snapshot_running = false;
         self.stats.last_snapshot = Some(self.now.wall);
+        self.snapshot_fails = false;
         let Some(g) = place_of(&self.groups, id) else { return };
         let group = &mut self.groups[g];
         let Some(saving) = group.saving.take_if(|saving| saving.position == position) else { return };
         match saving.install {
-            Some(state) => self.install(g, *state),
+            Some(state) => {
+                self.install(g, *state);
+                self.discard_journal(out);
+            }
             None => {
-                group.partition.tree.end_flush();
-                let keep =
-                    if std::mem::take(&mut group.partition.cut_wanted) { 0 } else { self.config.log_entries_kept };
-                self.step_replica(g, Step::SnapshotTaken { position, keep });
+                group.partition.end_flush();
+                group.partition.cut_to = Some(position);
+                self.cut_log(g, out);
             }
         }
+    }
+
+    /// Drops a part of the log before a snapshot that is on disk; freeing all of it would hold everything up.
+    fn cut_log(&mut self, g: usize, out: &mut Outbox) {
+        let partition = &mut self.groups[g].partition;
+        let Some(position) = partition.cut_to else { return };
+        let keep = if partition.cut_wanted { 0 } else { self.config.log_entries_kept };
+        let part = Position(partition.replica.log().base().0.saturating_add(CUT_ENTRIES_MAX));
+        if part.0.saturating_add(keep) < position.0 {
+            self.step_replica(g, Step::SnapshotTaken { position: part, keep: 0 });
+            if self.groups[g].partition.replica.log().base() == part {
+                return;
+            }
+        }
+        self.groups[g].partition.cut_to = None;
+        self.groups[g].partition.cut_wanted = false;
+        self.step_replica(g, Step::SnapshotTaken { position, keep });
         self.release_journal(g);
         self.discard_journal(out);
     }
 
-    /// A peer's state becomes this one's: it is where it has to be.
-    pub(crate) fn install(&mut self, g: usize, state: RestoredState) {
+    /// The log of a group that is in memory only: its state is there, and old entries are of use only to those that are a little behind.
+    fn cut_in_memory(&mut self, g: usize) {
+        let partition = &mut self.groups[g].partition;
+        if partition.bytes_since_snapshot >= self.config.snapshots.flush_bytes {
+            partition.bytes_since_snapshot = 0;
+            partition.cut_to = Some(partition.applied);
+        }
+    }
+
+    /// A peer's state is where it has to be, and becomes that of this node.
+    fn install(&mut self, g: usize, state: RestoredState) {
         let (time, position) = (self.now.time, state.position);
+        let about = self.groups[g].about();
         if position > self.groups[g].partition.applied {
             self.probe("node: snapshot installed");
-            self.event(Level::Info, format!("has the state of position {position} from a peer's snapshot"));
+            self.event(Level::Info, format!("{about}has the state of position {position} from a peer's snapshot"));
         }
         let group = &mut self.groups[g];
+        group.partition.cut_to = None;
         let before = group.wishes.completed.len();
         group.partition.install(time, state, &mut self.batch, &mut group.wishes);
         if group.wishes.completed.len() > before {
@@ -144,30 +205,119 @@ impl Node {
             let partition = &mut group.partition;
             [partition.entries_needed_from(), partition.state_needed_from()].into_iter().flatten().min()
         };
-        let needed = self.groups.iter_mut().filter_map(needs).min();
+        let needed = self.groups.iter_mut().filter(|group| group.partition.durable).filter_map(needs).min();
         out.discard_journal_before = Some(needed.unwrap_or(newest).min(newest));
-    }
-
-    /// The log of a group that is in memory only: its state is there, and old entries are of use only to those that are a little behind.
-    fn cut_in_memory(&mut self, g: usize) {
-        let partition = &mut self.groups[g].partition;
-        if partition.bytes_since_snapshot >= self.config.log_bytes_per_snapshot {
-            partition.bytes_since_snapshot = 0;
-            let (position, keep) = (partition.applied, self.config.log_entries_kept);
-            self.step_replica(g, Step::SnapshotTaken { position, keep });
-        }
     }
 
     pub(crate) fn on_snapshot_failed(&mut self, id: PartitionId, position: Position, reason: &str) {
         self.stats.snapshot_running = false;
+        self.snapshot_fails = true;
         self.probe("node: snapshot failed");
         self.event(Level::Warning, format!("a snapshot of position {position} could not be written: {reason}"));
         let Some(g) = place_of(&self.groups, id) else { return };
         let group = &mut self.groups[g];
-        if group.saving.take_if(|saving| saving.position == position).is_some() {
-            group.partition.tree.abort_flush();
+        if let Some(saving) = group.saving.take_if(|saving| saving.position == position) {
+            // A state that a peer has sent may be large.
+            group.wishes.rubbish.extend(saving.install.map(Rubbish::new));
             group.partition.snapshot_wanted = true;
             group.next_snapshot = self.now.time + SNAPSHOT_AGAIN_AFTER;
+        }
+    }
+
+    /// A peer offers a snapshot.
+    pub(crate) fn on_snapshot_offer(&mut self, g: usize, transfer: (NodeId, u64), place: (Position, Ballot)) {
+        let time = self.now.time;
+        let Group { partition, transfers, saving, .. } = &mut self.groups[g];
+        // What has come before is being written to a file.
+        let busy = saving.as_ref().is_some_and(|saving| saving.install.is_some());
+        let refuses = busy || self.disk_full && partition.durable;
+        let (id, applied) = (partition.id, partition.applied);
+        let answer = transfers.on_offer(time, id, transfer, place, (applied, refuses), || partition.new_incoming());
+        if let Some(answer) = answer {
+            self.send(transfer.0, &answer);
+        }
+    }
+
+    /// Offers and asks again for what was not answered.
+    pub(super) fn tick_transfers(&mut self, g: usize) {
+        let (time, group) = (self.now.time, &mut self.groups[g]);
+        let id = group.partition.id;
+        let mut messages = group.transfers.offers(time, id);
+        messages.extend(group.transfers.asks(time, id));
+        for (to, message) in messages {
+            self.send(to, &message);
+        }
+    }
+
+    /// Sends blocks that are due, and gives the owner the making and the taking of others.
+    fn run_transfers(&mut self, g: usize, out: &mut Outbox) {
+        let time = self.now.time;
+        let group = &mut self.groups[g];
+        let id = group.partition.id;
+        for (to, message) in group.transfers.due(time, id, &mut self.throttle) {
+            self.send(to, &message);
+        }
+        let Group { partition, transfers, saving, wishes, .. } = &mut self.groups[g];
+        out.make_blocks.extend(transfers.block_jobs(id));
+        transfers.drop_overtaken(partition.applied);
+        // The last blocks name the state that the store has. So does a flush: one after the other.
+        let may_complete = saving.is_none() && !self.stats.snapshot_running;
+        if let Some(mut job) = transfers.receive_job(id, may_complete) {
+            if let Some(position) = transfers.completing() {
+                *saving = Some(Saving { position, install: None });
+                job.unsynced = self.config.planted == Some(Planted::InstalledBeforeSynced);
+            }
+            out.take_blocks.push(job);
+        }
+        partition.tree.give_up(transfers.take_given_up());
+        wishes.rubbish.extend(transfers.take_rubbish());
+        for name in transfers.take_probes() {
+            self.probe(name);
+        }
+    }
+
+    pub(crate) fn on_block_made(&mut self, made: MadeBlock) {
+        let Some(g) = place_of(&self.groups, made.partition) else { return };
+        if let Some(text) = self.groups[g].transfers.on_made(made) {
+            self.event(Level::Warning, format!("a snapshot for a peer cannot be read: {text}"));
+        }
+    }
+
+    pub(crate) fn on_blocks_taken(&mut self, taken: TakenBlocks, out: &mut Outbox) {
+        let Some(g) = place_of(&self.groups, taken.partition) else { return };
+        let Group { partition, transfers, saving, .. } = &mut self.groups[g];
+        let durable = partition.durable;
+        let completed = transfers.completing().is_some();
+        let (came, answer) = transfers.on_taken(self.now.time, taken);
+        if completed && transfers.completing().is_none() {
+            *saving = None;
+        }
+        match came {
+            Came::Whole { state, stored } if stored || !durable => {
+                self.probe("node: snapshot received");
+                if stored {
+                    self.stats.last_snapshot = Some(self.now.wall);
+                }
+                self.install(g, *state);
+                self.discard_journal(out);
+            }
+            Came::Whole { state, .. } => {
+                self.probe("node: snapshot received");
+                self.groups[g].saving = Some(Saving { position: state.position, install: Some(state) });
+            }
+            Came::Useless(from, text) => {
+                let name = self.name_of(from);
+                self.event(Level::Error, format!("the snapshot that {name} sends is of no use: {text}"));
+            }
+            Came::Unwritten(from, text) => {
+                self.probe("node: reception not written");
+                let name = self.name_of(from);
+                self.event(Level::Warning, format!("the snapshot that {name} sends cannot be written: {text}"));
+            }
+            Came::Nothing => {}
+        }
+        if let Some((to, message)) = answer {
+            self.send(to, &message);
         }
     }
 }

@@ -24,6 +24,7 @@ fn config(count: usize, me: u16) -> Config {
         request_timeout: Duration::from_secs(5),
         password: None,
         log_bytes_per_snapshot: u64::MAX,
+        snapshots: node::SnapshotSettings::default(),
         log_entries_kept: 1000,
         seed: u64::from(me) + 1,
         planted: None,

@@ -53,6 +53,7 @@ impl EventLoop {
         if let Some(job) = self.outbox.save_snapshot.take() {
             self.save_snapshot(job);
         }
+        self.transfers.give(&mut self.outbox);
         self.write_replies(now);
         self.pause_and_close(now);
         if commit_here {

@@ -92,6 +92,8 @@ impl EventLoop {
                 let failed = Input::SnapshotFailed { partition, position, reason: error.to_string() };
                 self.node.step(now, failed, &mut self.outbox);
             }
+            Control::BlockMade(made) => self.node.step(now, Input::BlockMade(made), &mut self.outbox),
+            Control::BlocksTaken(taken) => self.node.step(now, Input::BlocksTaken(taken), &mut self.outbox),
             Control::Resolved(peer, address) => {
                 self.peers.dial_address(peer, address, self.poll.registry(), now.time);
             }

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 11] = [
+pub const PLANTED: [(&str, Planted); 12] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -14,6 +14,7 @@ pub const PLANTED: [(&str, Planted); 11] = [
     ("position-ahead-of-data", Planted::PositionAheadOfData),
     ("cut-before-stored", Planted::CutBeforeStored),
     ("vote-with-amnesia", Planted::VoteWithAmnesia),
+    ("installed-before-synced", Planted::InstalledBeforeSynced),
     ("apply-retry-twice", Planted::ApplyRetryTwice),
     ("truncate-decided", Planted::TruncateDecided),
     ("expire-by-own-clock", Planted::ExpireByOwnClock),

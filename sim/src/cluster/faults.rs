@@ -166,7 +166,8 @@ impl<N: Door> Cluster<N> {
             | Fault::ClientReset
             | Fault::ClockOffset
             | Fault::ClockRate
-            | Fault::CommitHere => false,
+            | Fault::CommitHere
+            | Fault::TransferCrash => false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Processes: their starts, their turns, what their turns want done, and their deaths.
 
 use base::NodeId;
-use node::{Config, Level, Member};
+use node::{Config, Level, Member, SnapshotSettings};
 use storage::JournalOptions;
 
 use super::Cluster;
@@ -29,6 +29,13 @@ impl<N: Door> Cluster<N> {
             request_timeout: std::time::Duration::from_millis(self.chaos.request_timeout_ms),
             password: None,
             log_bytes_per_snapshot: self.chaos.log_bytes_per_snapshot,
+            snapshots: SnapshotSettings {
+                flush_bytes: self.chaos.log_bytes_per_snapshot,
+                unflushed_bytes_max: 8 * self.chaos.log_bytes_per_snapshot,
+                bytes_per_second: self.chaos.snapshot_bytes_per_second,
+                block_bytes: self.chaos.snapshot_block_bytes,
+                held_for: std::time::Duration::from_nanos(self.chaos.snapshot_held_for),
+            },
             log_entries_kept: self.chaos.log_entries_kept,
             seed: self.rng.next_u64(),
             planted: self.planted,
@@ -70,6 +77,9 @@ impl<N: Door> Cluster<N> {
         });
         match started {
             Ok(running) => {
+                if running.spaces_dropped > 0 {
+                    *self.probes.entry("sim: spaces that nobody knew dropped at a start").or_default() += 1;
+                }
                 self.machine(node).running = Some(running);
                 self.carry_out(node);
                 self.watch(node);
@@ -156,7 +166,7 @@ impl<N: Door> Cluster<N> {
         let stopped = std::mem::take(&mut running.outbox.stopped);
         let fatal = running.outbox.fatal.take();
         let wake = running.outbox.wake_at.take().map(|time| running.clock.when(time).max(now));
-        let snapshot = running.take_disk_work();
+        let work = running.take_disk_work();
         if let Some(at) = wake
             && running.wake_at.is_none_or(|known| known > at || known < now)
         {
@@ -184,9 +194,17 @@ impl<N: Door> Cluster<N> {
         }
         self.serve_clients(node, clients, close, pause);
         self.begin_commit(node, true);
-        if snapshot {
+        if work.snapshot {
             let at = now + self.rng.between(100_000, 5 * MS);
             self.queue.push(at, Event::SnapshotPart(node, life));
+        }
+        for _ in 0..work.blocks {
+            let at = self.after_reading();
+            self.queue.push(at, Event::BlockMade(node, life));
+        }
+        if work.reception {
+            let at = self.after_reading();
+            self.queue.push(at, Event::ReceptionPart(node, life));
         }
         if stopped {
             self.die(node, false, "it stopped as asked");
@@ -261,6 +279,74 @@ impl<N: Door> Cluster<N> {
                 self.queue.push(at, Event::SnapshotPart(node, life));
             }
             Ok(false) => self.poke(node),
+            Err(death) => self.on_death(node, death),
+        }
+    }
+
+    /// When something is done that reads or writes the store: soon, or when the disk gets round to it.
+    fn after_reading(&mut self) -> u64 {
+        let longest = if self.rng.chance(1, 32) && !self.healed { 800 * MS } else { 5 * MS };
+        self.now + self.rng.between(50_000, longest)
+    }
+
+    /// Now and then a process does not survive a step of a transfer.
+    fn crashes_in_transfer(&mut self, node: NodeId, life: u64) -> bool {
+        let chance = if self.healed { 0 } else { self.chaos.transfer_crash };
+        if chance == 0 || self.rng.below(1_000_000) >= chance || self.process(node, life).is_none() {
+            return false;
+        }
+        *self.injected.entry(Fault::TransferCrash).or_default() += 1;
+        let (power, delay) = (self.rng.chance(1, 2), self.rng.between(10 * MS, 2 * SECOND));
+        self.die(node, power, "killed in a transfer");
+        self.start_in(delay, node);
+        true
+    }
+
+    pub(super) fn on_block_made(&mut self, node: NodeId, life: u64) {
+        let fails = self.rng.chance(1, 200) && !self.healed;
+        if self.put_off(node, Event::BlockMade(node, life)) {
+            return;
+        }
+        if self.crashes_in_transfer(node, life) {
+            return;
+        }
+        let now = self.now;
+        if let Some(running) = self.process(node, life) {
+            running.make_block(fails);
+            self.trace.event(now, [16, u64::from(node.0), life, u64::from(fails)], || {
+                format!("{} has {}made a block", name_of(node), if fails { "not " } else { "" })
+            });
+            self.poke(node);
+        }
+    }
+
+    pub(super) fn on_reception_part(&mut self, node: NodeId, life: u64) {
+        if self.put_off(node, Event::ReceptionPart(node, life)) {
+            return;
+        }
+        let now = self.now;
+        if self.machine(node).stalled_until > now {
+            let at = self.machine(node).stalled_until;
+            return self.queue.push(at, Event::ReceptionPart(node, life));
+        }
+        if self.crashes_in_transfer(node, life) {
+            return;
+        }
+        let fails = if self.rng.chance(1, 100) && !self.healed { Some(self.rng.chance(1, 2)) } else { None };
+        let disk = self.machine(node).disk.clone();
+        let Some(running) = self.process(node, life) else { return };
+        let result = running.take_blocks(&disk, fails);
+        self.trace.event(now, [17, u64::from(node.0), life, u64::from(result == Ok(true))], || {
+            format!("{} takes blocks: {result:?}", name_of(node))
+        });
+        match result {
+            Ok(more) => {
+                self.poke(node);
+                if more {
+                    let at = self.after_reading();
+                    self.queue.push(at, Event::ReceptionPart(node, life));
+                }
+            }
             Err(death) => self.on_death(node, death),
         }
     }

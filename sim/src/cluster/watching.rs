@@ -96,11 +96,7 @@ impl<N: Door> Cluster<N> {
         if progress.votes {
             machine.voted.insert(partition);
         }
-        if progress.lost
-            && progress.durable
-            && machine.damaged_until.is_none()
-            && machine.voted.contains(&partition)
-        {
+        if progress.lost && progress.durable && machine.damaged_until.is_none() && machine.voted.contains(&partition) {
             // Crashes and power cuts take nothing from a node that has synced before it spoke.
             let text = format!("{} has lost memory of {partition}, and nothing has harmed its disk", name_of(node));
             self.violations.push(("memory is kept", text));

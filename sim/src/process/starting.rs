@@ -86,8 +86,11 @@ pub fn start<N: Door>(
     let recovered = Recovered { incarnation, journal: recovered, snapshots, snapshot_damaged, store };
     let mut outbox = Outbox::default();
     let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
+    let mut spaces_dropped = 0;
     if uses_store {
+        let before = disk.store().spaces().len();
         disk.store().retain_spaces(&node.spaces());
+        spaces_dropped = before - disk.store().spaces().len();
     }
     Ok(Running {
         node,
@@ -108,6 +111,11 @@ pub fn start<N: Door>(
         full: false,
         discard_before: None,
         snapshot: None,
+        blocks: VecDeque::new(),
+        receptions: VecDeque::new(),
+        reception_is_applied: false,
+        reception_is_due: false,
+        spaces_dropped,
     })
 }
 
