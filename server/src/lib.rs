@@ -28,5 +28,6 @@ mod alarm;
 mod clock;
 mod event_loop;
 mod journal;
+mod low_disk;
 mod parent;
 mod snapshots;

@@ -2,12 +2,13 @@
 
 use std::io;
 
+use base::ordered::OrderedWrite;
 use base::{PartitionId, Position};
 use bytes::Bytes;
 use node::{Image, RecoveredSnapshot, Restorer, SnapshotContent, SnapshotJob};
 use storage::{
-    Disk, LsmStore, SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,
-    remove_unfinished_snapshots,
+    CachedStore, Disk, LsmStore, SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots,
+    remove_snapshot, remove_unfinished_snapshots,
 };
 
 use crate::log;
@@ -19,7 +20,7 @@ const KEPT: usize = 2;
 ///
 /// # Errors
 /// Whatever the disk says.
-pub(crate) fn save<D: Disk>(disk: &D, store: Option<&LsmStore>, job: SnapshotJob) -> io::Result<()> {
+pub(crate) fn save<D: Disk>(disk: &D, store: Option<&CachedStore<LsmStore>>, job: SnapshotJob) -> io::Result<()> {
     match (job.content, store) {
         (SnapshotContent::File { header, image }, _) => write(disk, job.position, &header, *image),
         (SnapshotContent::Store(flush), Some(store)) => {

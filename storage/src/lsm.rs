@@ -42,6 +42,8 @@ pub struct LsmOptions {
     pub cache_bytes: u64,
     /// A space's changes are sealed and written as a table when they take so many bytes of memory.
     pub memtable_bytes: u64,
+    /// Tables have about this size on disk; the first sorted level has up to four times as much. A space keeps what it was created with.
+    pub table_bytes: u64,
     /// Each time so many bytes were applied all spaces are written as tables, so that fjall can remove files of its journal. This
     /// bounds the memory of all spaces' changes together, and how much is read again at open: about twice as much, and 64 MiB.
     pub journal_bytes_max: u64,
@@ -59,6 +61,7 @@ impl Default for LsmOptions {
         LsmOptions {
             cache_bytes: 64 << 20,
             memtable_bytes: 32 << 20,
+            table_bytes: 16 << 20,
             journal_bytes_max: 64 << 20,
             separate_from_bytes: 64 << 10,
             open_files_max: 900,
