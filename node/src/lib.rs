@@ -14,6 +14,7 @@ pub mod door;
 mod entry;
 pub mod fuzzing;
 mod image;
+pub mod inspect;
 mod journal;
 mod node;
 mod origins;

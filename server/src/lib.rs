@@ -15,6 +15,7 @@
 )]
 
 pub mod bridge;
+pub mod check;
 pub mod cli;
 pub mod dev;
 pub mod http;

@@ -19,6 +19,7 @@ mod keys;
 mod opening;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod view;
 
 use std::collections::BTreeSet;
@@ -31,6 +32,7 @@ use base::ordered::{OrderedBatch, OrderedError, OrderedWrite, Space};
 
 use self::failures::disk_failure;
 use self::inner::{Inner, Writer, check};
+pub use self::verify::{StoreProblem, StoreReport, StoreView, verify_store};
 
 /// Longest value, in bytes. fjall takes less than 4 GiB and asserts it.
 pub const ORDERED_VALUE_BYTES_MAX: usize = 1 << 30;
@@ -52,7 +54,7 @@ pub struct LsmOptions {
     pub separate_from_bytes: u32,
     /// Files that are kept open, at least 10.
     pub open_files_max: usize,
-    /// Threads that write tables and compact them, at least 1; from 2 on one of them prefers writing tables.
+    /// Threads that write tables and compact them; from 2 on one of them prefers writing tables. Without any the store is only to be read.
     pub threads: usize,
 }
 

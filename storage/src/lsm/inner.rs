@@ -88,7 +88,7 @@ impl Inner {
             .cache_size(options.cache_bytes)
             .max_journaling_size(u64::MAX)
             .max_cached_files(Some(options.open_files_max.max(10)))
-            .worker_threads(options.threads.max(1))
+            .worker_threads_unchecked(options.threads)
             .open()
             .map_err(opening)?;
         let remover = Remover::new().map_err(|error| disk_failure("be opened", &error))?;
