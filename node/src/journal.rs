@@ -11,6 +11,7 @@ use bytes::Bytes;
 use paxos::{HardState, Log, Record, Restored};
 use wire::{Malformed, Reader, Writer};
 
+use crate::council::COUNCIL;
 use crate::peer::{decode_entries, encode_entries};
 
 const APPEND: u8 = 1;
@@ -220,7 +221,10 @@ pub(crate) fn rebuild(
     // A folder that was used and has nothing to show for it.
     let used = !(recovered.fresh || recovered.damage.is_empty() && recovered.next_number == 1);
     let finish = |(id, replay): (PartitionId, Replay)| {
-        let unprovable = ends_in_doubt || used && replay.state.is_none();
+        // A journal without a hole has the newest state of every partition that ever had one. Only that of the council is younger than
+        // the first folders: they have none, and it is founded when they start.
+        let never_was = id == COUNCIL && !any_hole;
+        let unprovable = ends_in_doubt || used && replay.state.is_none() && !never_was;
         let mut rebuilt = if ended { replay.finish_early() } else { replay.finish(unprovable) };
         rebuilt.restored.unprovable &= !damage_is_the_end;
         rebuilt.restored.incarnation = incarnation;

@@ -17,6 +17,7 @@ mod entry;
 pub mod fuzzing;
 mod group;
 mod image;
+pub mod inspect;
 mod journal;
 mod node;
 mod origins;

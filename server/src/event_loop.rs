@@ -30,12 +30,13 @@ use base::{NodeId, Now, PartitionId, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::{Input, MadeBlock, Member, Node, Outbox, TakenBlocks};
-use storage::{Files, LsmStore};
+use storage::{CachedStore, Files, LsmStore};
 
 use crate::alarm::Alarm;
 use crate::bridge::{ReplyLine, Request, Requests};
 use crate::clock::Clock;
 use crate::journal::{JournalEvents, JournalHandle};
+use crate::low_disk::{Passed, Refusals};
 use crate::transfers::{self, Transfers};
 use clients::Clients;
 use peers::{Ourselves, Peers};
@@ -64,8 +65,10 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) enum Control {
     /// The process shall stop.
     Stop,
-    /// As [`Input::DiskFull`].
-    DiskFull(bool),
+    /// The journal finds no room (`true`), or does again.
+    JournalFull(bool),
+    /// The disk has passed the low-disk mark.
+    DiskRoom(Passed),
     /// As [`Input::SnapshotSaved`] or [`Input::SnapshotFailed`].
     Snapshot(PartitionId, Position, io::Result<()>),
     /// As [`Input::BlockMade`].
@@ -99,7 +102,7 @@ impl JournalEvents for Messenger {
     }
 
     fn disk_full(&self, full: bool) {
-        self.tell(Control::DiskFull(full));
+        self.tell(Control::JournalFull(full));
     }
 }
 
@@ -137,7 +140,7 @@ pub(crate) struct Parts {
     pub(crate) journal: JournalHandle<Files>,
     pub(crate) disk: Files,
     /// Where the state is, if not in memory alone.
-    pub(crate) store: Option<LsmStore>,
+    pub(crate) store: Option<CachedStore<LsmStore>>,
     pub(crate) clients_max: usize,
     pub(crate) commit_here: bool,
     pub(crate) members: Vec<Member>,
@@ -173,10 +176,12 @@ struct EventLoop {
     http_address: String,
     journal: JournalHandle<Files>,
     disk: Files,
-    store: Option<LsmStore>,
+    store: Option<CachedStore<LsmStore>>,
     transfers: Transfers,
     clients_max: usize,
     commit_here: bool,
+    /// Why the node was told that its disk is full, if it was.
+    refusals: Refusals,
 
     buffer: Vec<u8>,
     clients: Clients,
@@ -238,6 +243,7 @@ impl EventLoop {
             store: parts.store,
             clients_max: parts.clients_max,
             commit_here: parts.commit_here,
+            refusals: Refusals::default(),
             buffer: vec![0; READ_BYTES],
             clients: Clients::default(),
             unread: Vec::new(),

@@ -16,6 +16,7 @@
 )]
 
 pub mod bridge;
+pub mod check;
 pub mod cli;
 pub mod dev;
 pub mod http;
@@ -29,6 +30,7 @@ mod alarm;
 mod clock;
 mod event_loop;
 mod journal;
+mod low_disk;
 mod parent;
 mod snapshots;
 mod transfers;

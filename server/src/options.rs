@@ -15,11 +15,14 @@ use base::limits::{
 use clap::Args;
 use node::{Level, Member};
 use serde::Deserialize;
+use storage::{CachePolicy, CacheSettings};
 
 /// The address for RESP clients unless told otherwise.
 const RESP_DEFAULT: &str = "127.0.0.1:7001";
 /// The address for HTTP unless told otherwise.
 const HTTP_DEFAULT: &str = "127.0.0.1:8001";
+/// Memory for values of the store unless told otherwise.
+const MEMORY_QUOTA_DEFAULT: u64 = 1 << 30;
 /// Names longer than this do not fit the peers' greeting.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -80,10 +83,20 @@ pub struct StartArguments {
     /// Entries of log kept behind a snapshot for nodes that are a little behind [default: 10000]
     #[arg(long, env = "DICTUM_LOG_ENTRIES_KEPT", value_name = "COUNT")]
     pub log_entries_kept: Option<u64>,
+    /// With less free room than this on its disk the node refuses writes and goes on reading; 0 for never [default: 512MiB,
+    /// or a twentieth of the disk if that is less]
+    #[arg(long, env = "DICTUM_DISK_LOW_MARK", value_name = "SIZE")]
+    pub disk_low_mark: Option<Size>,
+    /// Memory for values of the store [default: 1GiB]
+    #[arg(long, env = "DICTUM_MEMORY_QUOTA", value_name = "SIZE", hide = true)]
+    pub memory_quota: Option<Size>,
+    /// Which values go first when that memory is used up: fifo, lru, lfu or s3-fifo [default: s3-fifo]
+    #[arg(long, env = "DICTUM_CACHE_POLICY", value_name = "POLICY", hide = true)]
+    pub cache_policy: Option<CachePolicy>,
     /// What to log: debug, info, warning or error [default: info]
     #[arg(long, env = "DICTUM_LOG_LEVEL", value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
-    /// Where the state is: in memory with snapshots of all of it, or in a store on disk that may be larger (not finished)
+    /// Where the state is: in a store on disk that may be larger than memory, or in memory with snapshots of all of it (for comparison)
     #[arg(long, env = "DICTUM_STATE", value_name = "WHERE", hide = true)]
     pub state: Option<StateIn>,
     /// Whether the loop may wait for the disk itself when it has nothing else to do
@@ -119,6 +132,9 @@ struct File {
     maxclients: Option<usize>,
     log_bytes_per_snapshot: Option<Text>,
     log_entries_kept: Option<u64>,
+    disk_low_mark: Option<Text>,
+    memory_quota: Option<Text>,
+    cache_policy: Option<String>,
     log_level: Option<String>,
 }
 
@@ -227,6 +243,10 @@ pub struct Options {
     pub log_bytes_per_snapshot: u64,
     /// Entries of log kept behind a snapshot.
     pub log_entries_kept: u64,
+    /// With less free room on the disk, in bytes, the node refuses writes; `None` for the usual mark, 0 for none.
+    pub disk_low_mark: Option<u64>,
+    /// Memory for values of the store.
+    pub cache: CacheSettings,
     /// What to log.
     pub log_level: Level,
     /// Whether the loop may commit a lone small payload itself.
@@ -299,6 +319,18 @@ impl Options {
             "log-bytes-per-snapshot",
             LOG_BYTES_PER_SNAPSHOT,
         )?;
+        let disk_low_mark = match (arguments.disk_low_mark, file.disk_low_mark) {
+            (None, None) => None,
+            (flag, text) => Some(size(flag, text, "disk-low-mark", 0)?),
+        };
+        let cache = CacheSettings {
+            quota_bytes: size(arguments.memory_quota, file.memory_quota, "memory-quota", MEMORY_QUOTA_DEFAULT)?,
+            policy: match (arguments.cache_policy, file.cache_policy) {
+                (Some(policy), _) => policy,
+                (None, Some(text)) => text.parse().map_err(|error| format!("cache-policy: {error}"))?,
+                (None, None) => CachePolicy::default(),
+            },
+        };
         let log_level = match (arguments.log_level, file.log_level) {
             (Some(level), _) => level.0,
             (None, Some(text)) => text.parse::<LogLevel>()?.0,
@@ -323,9 +355,11 @@ impl Options {
             clients_max,
             log_bytes_per_snapshot,
             log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
+            disk_low_mark,
+            cache,
             log_level,
             commit_here: arguments.commit_here.unwrap_or(true),
-            state: arguments.state.unwrap_or(StateIn::Memory),
+            state: arguments.state.unwrap_or(StateIn::Store),
             direct_writes: arguments.direct_writes.unwrap_or(true),
         })
     }

@@ -2,11 +2,13 @@
 
 use std::io;
 
+use base::PartitionId;
+use base::ordered::OrderedWrite;
 use bytes::Bytes;
 use node::{Image, RecoveredSnapshot, Restorer, SnapshotContent, SnapshotJob};
 use storage::{
-    Disk, LsmStore, SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,
-    remove_unfinished_snapshots,
+    CachedStore, Disk, LsmStore, SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots,
+    remove_snapshot, remove_unfinished_snapshots,
 };
 
 use crate::log;
@@ -18,7 +20,7 @@ const KEPT: usize = 2;
 ///
 /// # Errors
 /// Whatever the disk says.
-pub(crate) fn save<D: Disk>(disk: &D, store: Option<&LsmStore>, job: SnapshotJob) -> io::Result<()> {
+pub(crate) fn save<D: Disk>(disk: &D, store: Option<&CachedStore<LsmStore>>, job: SnapshotJob) -> io::Result<()> {
     match (job.content, store) {
         (SnapshotContent::File { header, image }, _) => {
             write(disk, SnapshotId { partition: job.partition, position: job.position }, &header, *image)
@@ -28,7 +30,9 @@ pub(crate) fn save<D: Disk>(disk: &D, store: Option<&LsmStore>, job: SnapshotJob
             applied.map_err(|error| match error.full {
                 true => io::Error::new(io::ErrorKind::StorageFull, error),
                 false => io::Error::other(error),
-            })
+            })?;
+            remove_all(disk, job.partition);
+            Ok(())
         }
         (SnapshotContent::Store(_), None) => Err(io::Error::other("this node was started without a store")),
     }
@@ -50,6 +54,16 @@ fn write<D: Disk>(disk: &D, id: SnapshotId, header: &[u8], mut image: Image) -> 
     writer.finish()?;
     remove_old(disk);
     Ok(())
+}
+
+/// A state that is in the store now was in snapshots before, in a folder that is older than the store.
+fn remove_all<D: Disk>(disk: &D, partition: PartitionId) {
+    let removed = list_snapshots(disk).and_then(|found| {
+        found.into_iter().filter(|id| id.partition == partition).try_for_each(|id| remove_snapshot(disk, id))
+    });
+    if let Err(error) = removed {
+        log::warning(&format!("a snapshot that is not needed any more cannot be removed: {error}"));
+    }
 }
 
 /// Keeps the newest finished snapshots. What cannot be removed now is tried again after the next one.

@@ -3,17 +3,18 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use base::ordered::OrderedWrite;
 use node::{Below, Config, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use storage::{Files, Identity, Journal, JournalOptions, LoadedIdentity, LsmOptions, LsmStore};
+use storage::cache::GROUP_DEFAULT;
+use storage::{CachedStore, Files, Identity, Journal, JournalOptions, LoadedIdentity, LsmOptions, LsmStore};
 
 use crate::bridge::bridge;
 use crate::clock::Clock;
@@ -21,7 +22,7 @@ use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
-use crate::{journal, log, snapshots};
+use crate::{journal, log, low_disk, snapshots};
 
 /// Exit code when the settings are wrong: that of the argument parser.
 const EXIT_USAGE: u8 = 2;
@@ -109,7 +110,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
     ));
 
     let persisted = recovered_journal.next_number.saturating_sub(1);
-    let store = if options.state == StateIn::Store { Some(open_store(&options.dir)?) } else { None };
+    let store = if options.state == StateIn::Store { Some(open_store(options)?) } else { None };
     let has_state =
         !snapshots.is_empty() || snapshot_damaged || store.as_ref().is_some_and(|it| !it.spaces().is_empty());
     if lost && has_state {
@@ -149,6 +150,11 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let frame = Frame::new().map_err(|error| format!("the event poll cannot be made: {error}"))?;
     let thread_failed = |error: io::Error| format!("a thread cannot be started: {error}; raise the process limit");
     let journal = journal::start(opened, persisted, frame.messenger.clone()).map_err(thread_failed)?;
+    let messenger = frame.messenger.clone();
+    low_disk::watch(options.dir.clone(), options.disk_low_mark, move |passed| {
+        messenger.tell(Control::DiskRoom(passed));
+    })
+    .map_err(|error| in_folder("how much room there is cannot be asked", error))?;
     let alarm = Arc::clone(&frame.alarm);
     let (bridge, requests) = bridge(Arc::clone(&frame.connections), Arc::new(move || alarm.ring()));
     let http_options = HttpOptions {
@@ -207,15 +213,18 @@ fn serve(options: &Options) -> Result<Ending, String> {
 }
 
 /// The store that the state is in.
-fn open_store(folder: &Path) -> Result<LsmStore, String> {
-    let path = folder.join("store");
-    LsmStore::open(&path, LsmOptions::default()).map_err(|error| {
+fn open_store(options: &Options) -> Result<CachedStore<LsmStore>, String> {
+    let path = options.dir.join("store");
+    let opened = LsmStore::open(&path, LsmOptions::default()).map_err(|error| {
         format!(
             "the store in {} cannot be opened: {error}. If it is damaged and the other nodes are well, move it away and start \
              again: the state comes from them",
             path.display()
         )
-    })
+    })?;
+    let store = CachedStore::new(opened, chance());
+    store.set_group(GROUP_DEFAULT, options.cache);
+    Ok(store)
 }
 
 /// The stored identity, if there is one, and that it is ours.

@@ -5,9 +5,9 @@ use std::io;
 use std::sync::mpsc;
 use std::thread;
 
-use base::ordered::OrderedError;
+use base::ordered::{OrderedError, OrderedWrite};
 use node::{BlockJob, Outbox, ReceiveJob, Rubbish};
-use storage::LsmStore;
+use storage::{CachedStore, LsmStore};
 
 use crate::event_loop::{Control, Messenger};
 
@@ -24,7 +24,7 @@ pub(crate) struct Transfers {
 }
 
 /// Starts the thread. `store` is the one that the node was started with.
-pub(crate) fn start(store: Option<LsmStore>, messenger: Messenger) -> io::Result<Transfers> {
+pub(crate) fn start(store: Option<CachedStore<LsmStore>>, messenger: Messenger) -> io::Result<Transfers> {
     let (sender, receiver) = mpsc::channel();
     let of_thread = messenger.clone();
     thread::Builder::new().name("transfers".to_owned()).spawn(move || run(&receiver, store.as_ref(), &of_thread))?;
@@ -60,7 +60,7 @@ impl Transfers {
     }
 }
 
-fn run(work: &mpsc::Receiver<Work>, store: Option<&LsmStore>, messenger: &Messenger) {
+fn run(work: &mpsc::Receiver<Work>, store: Option<&CachedStore<LsmStore>>, messenger: &Messenger) {
     while let Ok(work) = work.recv() {
         match work {
             Work::Make(job) => messenger.tell(Control::BlockMade(Box::new(job.make()))),
@@ -73,7 +73,7 @@ fn run(work: &mpsc::Receiver<Work>, store: Option<&LsmStore>, messenger: &Messen
     }
 }
 
-fn write(job: &mut ReceiveJob, store: Option<&LsmStore>) -> Result<(), OrderedError> {
+fn write(job: &mut ReceiveJob, store: Option<&CachedStore<LsmStore>>) -> Result<(), OrderedError> {
     let Some(batch) = job.batch() else { return Ok(()) };
     let none = || OrderedError { text: "this node was started without a store".to_owned(), full: false };
     let store = store.ok_or_else(none)?;

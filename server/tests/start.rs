@@ -67,6 +67,27 @@ fn what_was_acknowledged_is_there_after_a_stop_and_after_a_kill() {
 }
 
 #[test]
+fn below_the_low_disk_mark_a_node_reads_and_takes_no_writes() {
+    let folder = tempdir().expect("a temporary folder");
+    let node = Alone::start(folder.path(), &["--disk-low-mark", "0"]);
+    eventually(&node.resp, &["SET", "key", "value"]);
+    node.stop();
+    // No disk has so much room.
+    let node = Alone::start(folder.path(), &["--disk-low-mark", "1000000G"]);
+    assert_eq!(eventually(&node.resp, &["GET", "key"]), Value::bulk("value"));
+    wait_for("a refusal", || {
+        let reply = Client::connect(&node.resp).ok()?.call(&["SET", "key", "other"]).ok()?;
+        matches!(&reply, Value::Error(text) if text.starts_with("MISCONF")).then_some(())
+    });
+    assert_eq!(eventually(&node.resp, &["GET", "key"]), Value::bulk("value"));
+    node.stop();
+    let node = Alone::start(folder.path(), &[]);
+    eventually(&node.resp, &["SET", "key", "other"]);
+    assert_eq!(eventually(&node.resp, &["GET", "key"]), Value::bulk("other"));
+    node.stop();
+}
+
+#[test]
 fn a_snapshot_replaces_the_log_and_is_found_again() {
     let folder = tempdir().expect("a temporary folder");
     let more = ["--log-bytes-per-snapshot", "64KiB", "--log-entries-kept", "10"];

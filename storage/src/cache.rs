@@ -36,9 +36,9 @@ use base::ordered::{OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair,
 
 use self::group::{Group, Key, Seeded};
 
-/// What an entry weighs beside the bytes of its key and its value: the record, its slot in a hash table, what the allocator rounds up, and
-/// the ghosts of S3-FIFO.
-pub const ENTRY_BYTES: usize = 136;
+/// What an entry weighs beside the bytes of its key and its value: the record (96), its slot in a hash table, what the allocator loses, and the
+/// ghosts of S3-FIFO. Measured by the example `cache_hits` with a million entries after as many evictions: 147 with LRU, 177 with S3-FIFO.
+pub const ENTRY_BYTES: usize = 176;
 /// The group of spaces that were assigned to none: so no new space goes without a cache because somebody forgot. If it is not set, they are not
 /// cached.
 pub const GROUP_DEFAULT: u32 = 0;

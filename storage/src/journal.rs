@@ -16,8 +16,8 @@
 //! The journal has one owner, on whatever thread. Only the zero-filling of a blank segment may run on another one:
 //! [`Journal::preparation`] → [`Preparation::run`] → [`Journal::install`].
 
-mod block;
-mod opening;
+pub(crate) mod block;
+pub(crate) mod opening;
 mod recovery;
 
 use std::collections::VecDeque;
@@ -50,7 +50,7 @@ const SEGMENT_BLOCKS_MAX: u32 = (NUMBERS_PER_SEGMENT_MAX / NUMBERS_PER_BLOCK_MAX
 const _: () = assert!(FRAME_BYTES_MAX / BLOCK_BYTES as u64 * 2 < SEGMENT_BLOCKS_MAX as u64);
 
 const PREFIX: &str = "journal-";
-const BLANK_PREFIX: &str = "journal-blank-";
+pub(crate) const BLANK_PREFIX: &str = "journal-blank-";
 
 /// How large segments are and how many are kept for reuse.
 #[derive(Clone, Copy, Debug)]

@@ -22,15 +22,19 @@ pub mod journal;
 pub mod lsm;
 pub mod memory;
 pub mod snapshot;
+pub mod verify;
 
 pub use cache::{CachePolicy, CacheSettings, CacheStats, CachedStore};
 pub use disk::{Disk, DiskFile};
 pub use files::{Files, FolderError};
 pub use identity::{Identity, LoadedIdentity};
 pub use journal::{CommitError, Damage, Journal, JournalOptions, Preparation, Prepared, Recovered, Tail};
-pub use lsm::{LsmOptions, LsmStats, LsmStore, ORDERED_VALUE_BYTES_MAX};
+pub use lsm::{
+    LsmOptions, LsmStats, LsmStore, ORDERED_VALUE_BYTES_MAX, StoreProblem, StoreReport, StoreView, verify_store,
+};
 pub use memory::MemoryStore;
 pub use snapshot::{
     SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,
     remove_unfinished_snapshots,
 };
+pub use verify::{DamagedBlocks, DamagedPlace, JournalReport, ReadOnlyFolder, verify_journal};

@@ -19,6 +19,7 @@ mod keys;
 mod opening;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod view;
 
 use std::collections::BTreeSet;
@@ -31,6 +32,7 @@ use base::ordered::{OrderedBatch, OrderedError, OrderedWrite, Space};
 
 use self::failures::disk_failure;
 use self::inner::{Inner, Writer, check};
+pub use self::verify::{StoreProblem, StoreReport, StoreView, verify_store};
 
 /// Longest value, in bytes. fjall takes less than 4 GiB and asserts it.
 pub const ORDERED_VALUE_BYTES_MAX: usize = 1 << 30;
@@ -42,6 +44,8 @@ pub struct LsmOptions {
     pub cache_bytes: u64,
     /// A space's changes are sealed and written as a table when they take so many bytes of memory.
     pub memtable_bytes: u64,
+    /// Tables have about this size on disk; the first sorted level has up to four times as much. A space keeps what it was created with.
+    pub table_bytes: u64,
     /// Each time so many bytes were applied all spaces are written as tables, so that fjall can remove files of its journal. This
     /// bounds the memory of all spaces' changes together, and how much is read again at open: about twice as much, and 64 MiB.
     pub journal_bytes_max: u64,
@@ -50,7 +54,7 @@ pub struct LsmOptions {
     pub separate_from_bytes: u32,
     /// Files that are kept open, at least 10.
     pub open_files_max: usize,
-    /// Threads that write tables and compact them, at least 1; from 2 on one of them prefers writing tables.
+    /// Threads that write tables and compact them; from 2 on one of them prefers writing tables. Without any the store is only to be read.
     pub threads: usize,
 }
 
@@ -59,6 +63,7 @@ impl Default for LsmOptions {
         LsmOptions {
             cache_bytes: 64 << 20,
             memtable_bytes: 32 << 20,
+            table_bytes: 16 << 20,
             journal_bytes_max: 64 << 20,
             separate_from_bytes: 64 << 10,
             open_files_max: 900,

@@ -1,6 +1,7 @@
 //! From what the disk remembered to a running node.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use base::{Ballot, NodeId, Now, PartitionId, Position, Rng};
@@ -49,16 +50,19 @@ fn settings(config: &Config, partition: PartitionId, seed: u64) -> paxos::Config
     }
 }
 
-/// The states that the store has, or the snapshots.
+/// The states that the store has, and those that are in snapshots still.
 fn states(recovered: &mut Recovered) -> Result<BTreeMap<PartitionId, RestoredState>, String> {
-    if let Some(below) = &recovered.store {
-        let stored = crate::below::recover(below)?;
-        if !stored.is_empty() {
-            return Ok(stored);
+    let mut states = match &recovered.store {
+        Some(below) => crate::below::recover(below)?,
+        None => BTreeMap::new(),
+    };
+    // A folder from before there was a store has them in files, until each has gone to the store.
+    for snapshot in std::mem::take(&mut recovered.snapshots) {
+        if let Entry::Vacant(place) = states.entry(snapshot.partition) {
+            place.insert(snapshot.restored.finish()?);
         }
     }
-    let snapshots = std::mem::take(&mut recovered.snapshots);
-    snapshots.into_iter().map(|snapshot| Ok((snapshot.partition, snapshot.restored.finish()?))).collect()
+    Ok(states)
 }
 
 impl Node {

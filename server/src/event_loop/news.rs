@@ -8,6 +8,7 @@ use node::{ConnectionId, Input};
 use super::{Control, EventLoop, STOP_TIMEOUT};
 use crate::bridge::Request;
 use crate::log;
+use crate::low_disk::{Passed, Refusals};
 
 impl EventLoop {
     /// Step 3 of a turn. True if there was anything but progress of the disk.
@@ -67,6 +68,14 @@ impl EventLoop {
         }
     }
 
+    /// Tells the node that its disk is full, or no longer, if that changes.
+    fn refuse(&mut self, now: Now, refusals: Refusals) {
+        let before = std::mem::replace(&mut self.refusals, refusals);
+        if refusals.any() != before.any() {
+            self.node.step(now, Input::DiskFull(refusals.any()), &mut self.outbox);
+        }
+    }
+
     fn on_control(&mut self, control: Control, now: Now) {
         match control {
             Control::Stop => {
@@ -74,7 +83,7 @@ impl EventLoop {
                 self.stop_at.get_or_insert(now.time + STOP_TIMEOUT);
                 self.node.step(now, Input::Stop, &mut self.outbox);
             }
-            Control::DiskFull(full) => {
+            Control::JournalFull(full) => {
                 if full {
                     log::error(&format!(
                         "no room left on the disk of {}: this node takes no writes until there is room again; \
@@ -82,7 +91,20 @@ impl EventLoop {
                         self.disk.path().display()
                     ));
                 }
-                self.node.step(now, Input::DiskFull(full), &mut self.outbox);
+                self.refuse(now, Refusals { journal_full: full, ..self.refusals });
+            }
+            Control::DiskRoom(Passed { low, free, mark }) => {
+                let (folder, free, mark) = (self.disk.path().display(), free >> 20, mark >> 20);
+                if low {
+                    log::error(&format!(
+                        "only {free} MiB are left on the disk of {folder}, less than the mark of {mark} MiB: this node takes no \
+                         writes until there are more; reads go on. Free some space, enlarge the disk, or lower the mark \
+                         (--disk-low-mark or DICTUM_DISK_LOW_MARK; 0 for none)"
+                    ));
+                } else {
+                    log::info(&format!("{free} MiB are left on the disk of {folder}: enough for writes"));
+                }
+                self.refuse(now, Refusals { low, ..self.refusals });
             }
             Control::Snapshot(partition, position, Ok(())) => {
                 self.node.step(now, Input::SnapshotSaved { partition, position }, &mut self.outbox);

@@ -38,6 +38,28 @@ fn a_flag_beats_the_file() {
 }
 
 #[test]
+fn the_disk_and_the_cache_have_settings() {
+    let options = Options::check(arguments(), File::default()).expect("it is complete");
+    let cache = CacheSettings { quota_bytes: 1 << 30, policy: CachePolicy::S3Fifo };
+    assert_eq!((options.disk_low_mark, options.cache), (None, cache));
+    let text = "disk-low-mark = '1GiB'\nmemory-quota = '64MiB'\ncache-policy = 'lru'";
+    let options = Options::check(arguments(), file(text)).expect("it is complete");
+    let cache = CacheSettings { quota_bytes: 64 << 20, policy: CachePolicy::Lru };
+    assert_eq!((options.disk_low_mark, options.cache), (Some(1 << 30), cache));
+    let flags = StartArguments {
+        disk_low_mark: Some(Size(0)),
+        memory_quota: Some(Size(5)),
+        cache_policy: Some(CachePolicy::Lfu),
+        ..arguments()
+    };
+    let options = Options::check(flags, file(text)).expect("it is complete");
+    let cache = CacheSettings { quota_bytes: 5, policy: CachePolicy::Lfu };
+    assert_eq!((options.disk_low_mark, options.cache), (Some(0), cache));
+    let wrong = Options::check(arguments(), file("cache-policy = 'random'")).expect_err("there is none");
+    assert!(wrong.contains("fifo, lru, lfu or s3-fifo"), "{wrong}");
+}
+
+#[test]
 fn the_fingerprint_is_of_the_names_only() {
     let one = Options::check(arguments(), File::default()).expect("it is complete");
     let moved = "n1=a:1,n2=b:2,n3=c:3".to_owned();

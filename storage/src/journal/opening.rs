@@ -23,7 +23,7 @@ const NUMBER_MAX: u64 = 1 << 62;
 const READ_BYTES: usize = 1024 * 1024;
 
 /// The sequence number and the length in blocks that a name stands for.
-fn parse_segment_name(name: &str) -> Option<(u64, u32)> {
+pub(crate) fn parse_segment_name(name: &str) -> Option<(u64, u32)> {
     let (sequence, blocks) = name.strip_prefix(PREFIX)?.split_once('-')?;
     let parsed = (u64::from_str_radix(sequence, 16).ok()?, u32::from_str_radix(blocks, 16).ok()?);
     (segment_name(parsed.0, parsed.1) == name && parsed.0 > 0).then_some(parsed)
@@ -31,7 +31,7 @@ fn parse_segment_name(name: &str) -> Option<(u64, u32)> {
 
 /// All of a file, as far as `blocks` and its length go. Blocks that the disk refuses to read come as `0xff`, which is
 /// never valid.
-fn read_segment<F: DiskFile>(file: &F, blocks: u32, buffer: &mut Vec<u8>) -> io::Result<()> {
+pub(crate) fn read_segment<F: DiskFile>(file: &F, blocks: u32, buffer: &mut Vec<u8>) -> io::Result<()> {
     let length = file.length()?.min(u64::from(blocks) * BLOCK_BYTES as u64);
     let length = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)? / BLOCK_BYTES * BLOCK_BYTES;
     buffer.resize(length, 0);

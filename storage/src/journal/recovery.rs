@@ -119,6 +119,8 @@ pub struct Findings {
     pub floor: u64,
     /// The version of frames that this program cannot read, if there are any; nothing else is then to be believed.
     pub unknown_version: Option<u16>,
+    /// Whole frames, those included whose payloads were given up since.
+    pub frames: u64,
     pub(crate) next_frame: u64,
     pub(crate) write_sequence: Option<u64>,
     pub(crate) write_position: u32,
@@ -178,6 +180,7 @@ pub struct Scan {
     last_frame: Option<LastFrame>,
     segments: Vec<SegmentSummary>,
     unknown_version: Option<u16>,
+    frames: u64,
 }
 
 impl Default for Scan {
@@ -205,6 +208,7 @@ impl Scan {
             last_frame: None,
             segments: Vec::new(),
             unknown_version: None,
+            frames: 0,
         }
     }
 
@@ -284,6 +288,7 @@ impl Scan {
         if let Some((blocks, payloads)) =
             whole_frame(self.segments[segment].sequence, frame, position, present, bytes, header)
         {
+            self.frames += 1;
             self.new_from_frame = frame.saturating_add(1);
             self.tail_position = position + blocks;
             self.expected = header.first_number + u64::from(header.count);
@@ -341,6 +346,7 @@ impl Scan {
             next_number: doubts.next_number,
             floor,
             unknown_version: self.unknown_version,
+            frames: self.frames,
             next_frame: self.frame_max.saturating_add(1),
             write_sequence: self.segments.get(write_segment).map(|segment| segment.sequence),
             write_position,

@@ -14,6 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use base::ordered::{OrderedBatch, OrderedError, Space};
+use fjall::compaction::Leveled;
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Snapshot};
 
 use super::failures::{damaged, disk_failure, failure};
@@ -87,7 +88,7 @@ impl Inner {
             .cache_size(options.cache_bytes)
             .max_journaling_size(u64::MAX)
             .max_cached_files(Some(options.open_files_max.max(10)))
-            .worker_threads(options.threads.max(1))
+            .worker_threads_unchecked(options.threads)
             .open()
             .map_err(opening)?;
         let remover = Remover::new().map_err(|error| disk_failure("be opened", &error))?;
@@ -326,7 +327,11 @@ impl Inner {
 
 pub(super) fn keyspace_options(options: &LsmOptions) -> KeyspaceCreateOptions {
     let separation = KvSeparationOptions::default().separation_threshold(options.separate_from_bytes);
-    KeyspaceCreateOptions::default().max_memtable_size(u64::MAX).with_kv_separation(Some(separation))
+    let levels = Leveled::default().with_table_target_size(options.table_bytes);
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(u64::MAX)
+        .compaction_strategy(Arc::new(levels))
+        .with_kv_separation(Some(separation))
 }
 
 /// A space, a key of it, and its new value if it has one.

@@ -39,19 +39,59 @@ pub(super) struct Checked {
     pub last_number: Option<u64>,
 }
 
-/// Checks all journals in fjall's folder.
+/// Checks all journals in fjall's folder, and cuts the torn end of the last one off.
 ///
 /// The inner `Err` says what is damaged.
 ///
 /// # Errors
 /// Whatever the disk says.
 pub(super) fn check(folder: &Path) -> io::Result<Result<Checked, String>> {
+    let scanned = match scan(folder)? {
+        Ok(scanned) => scanned,
+        Err(damage) => return Ok(Err(damage)),
+    };
+    for journal in scanned.journals.iter().filter(|journal| !journal.clean) {
+        let file = OpenOptions::new().write(true).open(&journal.path)?;
+        file.set_len(journal.good)?;
+        file.sync_all()?;
+    }
+    Ok(Ok(Checked { last_number: scanned.last_number }))
+}
+
+/// One file of fjall's journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ScannedJournal {
+    pub path: PathBuf,
+    /// The file's length.
+    pub bytes: u64,
+    /// Where its last whole batch ends.
+    pub good: u64,
+    /// Whole batches.
+    pub batches: u64,
+    /// Nothing but zeros follows them. Else the last file is to be cut there.
+    pub clean: bool,
+}
+
+/// What the journals hold, in their order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Scanned {
+    pub journals: Vec<ScannedJournal>,
+    /// Our number of the last whole batch.
+    pub last_number: Option<u64>,
+}
+
+/// As [`check`], and changes nothing.
+///
+/// # Errors
+/// Whatever the disk says.
+pub(super) fn scan(folder: &Path) -> io::Result<Result<Scanned, String>> {
     let mut last: Option<Batch> = None;
+    let mut scanned = Scanned::default();
     let files = journals(folder)?;
     for (index, (name, path)) in files.iter().enumerate() {
         let bytes = fs::metadata(path)?.len();
         let mut reader = Reader { file: BufReader::with_capacity(CHUNK_BYTES, File::open(path)?), at: 0, bytes };
-        let mut good = 0;
+        let (mut good, mut batches) = (0, 0);
         let clean = loop {
             match reader.batch()? {
                 Step::Batch(batch) => {
@@ -63,22 +103,19 @@ pub(super) fn check(folder: &Path) -> io::Result<Result<Checked, String>> {
                     }
                     last = Some(batch);
                     good = reader.at;
+                    batches += 1;
                 }
                 Step::End => break true,
                 Step::Broken => break false,
             }
         };
-        if clean {
-            continue;
-        }
-        if index + 1 < files.len() {
+        if !clean && index + 1 < files.len() {
             return Ok(Err(format!("its journal {name} is damaged behind byte {good}, and later journals follow")));
         }
-        let file = OpenOptions::new().write(true).open(path)?;
-        file.set_len(good)?;
-        file.sync_all()?;
+        scanned.journals.push(ScannedJournal { path: path.clone(), bytes, good, batches, clean });
     }
-    Ok(Ok(Checked { last_number: last.map(|last| last.number) }))
+    scanned.last_number = last.map(|last| last.number);
+    Ok(Ok(scanned))
 }
 
 /// The journals in their order.

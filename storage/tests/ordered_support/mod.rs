@@ -37,6 +37,7 @@ impl Drop for Folder {
 pub const SMALL: LsmOptions = LsmOptions {
     cache_bytes: 1 << 20,
     memtable_bytes: 64 << 10,
+    table_bytes: 64 << 20,
     journal_bytes_max: 64 << 20,
     separate_from_bytes: 16 << 10,
     open_files_max: 64,

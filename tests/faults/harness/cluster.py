@@ -87,8 +87,8 @@ class Cluster:
 class DictumCluster(Cluster):
     """Three nodes of Dictum."""
 
-    def __init__(self, program, work, folders=None, hosts=None, prefixes=None):
-        """`folders`, `hosts` and `prefixes` by node where they are not the ordinary ones."""
+    def __init__(self, program, work, folders=None, hosts=None, prefixes=None, options=()):
+        """`folders`, `hosts` and `prefixes` by node where they are not the ordinary ones; `options` are those of every node."""
         self.program = program
         names = ["n1", "n2", "n3"]
         ports = free_ports(9) if hosts is None else [7001, 7001, 7001, 8001, 8001, 8001, 9001, 9001, 9001]
@@ -99,7 +99,7 @@ class DictumCluster(Cluster):
             folder = Path(folders[i]) if folders else work / name
             resp = f"{hosts[i]}:{ports[i]}"
             command = [program, "start", "--node", name, "--cluster", members, "--resp", resp, "--http",
-                       f"{hosts[i]}:{ports[3 + i]}", "--dir", folder]
+                       f"{hosts[i]}:{ports[3 + i]}", "--dir", folder, *options]
             nodes.append(Node(name, resp, folder, command, work / f"{name}.log", prefixes[i] if prefixes else []))
         super().__init__(nodes)
 

@@ -1,6 +1,7 @@
 """Faults of disks: full, failing to sync, power cut. All need root: for mounts, and to trace a process."""
 
 import contextlib
+import os
 import socket
 import time
 
@@ -26,7 +27,8 @@ def full_disk(context):
     point = context.work / "small"
     with mounted(point, "-t", "tmpfs", "-o", "size=1500m", "none"):
         folders = [point / "n1", context.work / "n2", context.work / "n3"]
-        with DictumCluster(context.program, context.work, folders) as cluster:
+        # Without a mark: the disk shall become really full.
+        with DictumCluster(context.program, context.work, folders, options=["--disk-low-mark", "0"]) as cluster:
             victim = cluster.nodes[0]
             with context.load(cluster.addresses) as load:
                 for fill_while_running in (True, False):
@@ -57,10 +59,45 @@ def full_disk(context):
     return load
 
 
-def fill(ballast):
-    """Takes all room that is left on the file system of `ballast`."""
+def low_disk(context):
+    """The leader's disk passes its low-disk mark: it refuses writes, goes on reading and hands over; with room again it takes writes."""
+    require("mount", root=True)
+    point = context.work / "small"
+    with mounted(point, "-t", "tmpfs", "-o", "size=1500m", "none"):
+        folders = [point / "n1", context.work / "n2", context.work / "n3"]
+        with DictumCluster(context.program, context.work, folders, options=["--disk-low-mark", "256MiB"]) as cluster:
+            victim = cluster.nodes[0]
+            push_data(cluster.nodes, 20)
+            with context.load(cluster.addresses) as load:
+                for _ in range(2):
+                    ballast = point / "ballast"
+                    load.mark("disk low")
+                    fill(ballast, leave=128 << 20)
+                    wait_until(lambda: (cluster.reply(victim, "set", "low", "disk") or "").startswith("MISCONF"),
+                               f"{victim.name} to refuse writes (see {victim.log})", 20)
+                    wait_until(lambda: cluster.leader() is not victim, f"{victim.name} to hand over", 20)
+                    load.run_for(3)
+                    if not (cluster.reply(victim, "get", "large:0") or "").startswith("xxx"):
+                        raise Failure(f"{victim.name} must go on reading below the low-disk mark")
+                    say(f"  below the mark {victim.name} is {describe(cluster, victim)}")
+                    load.mark("room again")
+                    ballast.unlink()
+                    cluster.wait_ready([victim], 20)
+                    cluster.wait_caught_up(victim)
+                    load.run_for(1)
+            expect_short_gaps(load, "disk low")
+    return load
+
+
+def fill(ballast, leave=0):
+    """Takes all room that is left on the file system of `ballast`, but for `leave` bytes."""
     block = b"\0" * (1 << 20)
     with open(ballast, "wb", buffering=0) as file:
+        if leave:
+            room = os.statvfs(ballast.parent)
+            for _ in range((room.f_bavail * room.f_frsize - leave) // len(block)):
+                file.write(block)
+            return
         for size in (1 << 20, 4096):
             with contextlib.suppress(OSError):
                 while file.write(block[:size]):
@@ -214,4 +251,4 @@ def power_cut_all(context):
     return load
 
 
-SCENARIOS = [full_disk, failing_sync, power_cut_one, power_cut_all]
+SCENARIOS = [full_disk, low_disk, failing_sync, power_cut_one, power_cut_all]

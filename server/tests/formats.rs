@@ -1,0 +1,276 @@
+//! Folders that earlier versions have written are read as ever: `tests/formats/README.md` says what they are and how to add to them.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests of files use files")]
+
+mod common;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::{TempDir, tempdir};
+use wire::Value;
+
+use common::process::Process;
+use common::{Client, dictum, eventually, free_port, output, wait_for};
+
+const BLOCK: usize = 4096;
+const FOLDERS: [&str; 2] = ["memory", "store"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/formats")
+}
+
+/// The versions there are.
+fn versions() -> Vec<PathBuf> {
+    let folders = fs::read_dir(root()).expect("the fixtures are there").map(|entry| entry.expect("an entry").path());
+    let mut found: Vec<PathBuf> = folders.filter(|path| path.is_dir()).collect();
+    found.sort();
+    found
+}
+
+fn rewrites() -> bool {
+    std::env::var_os("DICTUM_REWRITE").is_some()
+}
+
+fn copy(from: &Path) -> TempDir {
+    let folder = tempdir().expect("a temporary folder");
+    let copied = Command::new("cp").arg("-r").arg(from.join(".")).arg(folder.path()).status();
+    assert!(copied.expect("cp runs").success());
+    folder
+}
+
+fn start(folder: &Path, state: &str) -> (Process, String) {
+    wait_for("a node", || {
+        let [resp, http, peer] = [free_port(), free_port(), free_port()];
+        let mut command = dictum(&["start", "--node", "n1", "--cluster", &format!("n1=127.0.0.1:{peer}")]);
+        command.args([
+            "--resp",
+            &format!("127.0.0.1:{resp}"),
+            "--http",
+            &format!("127.0.0.1:{http}"),
+            "--state",
+            state,
+        ]);
+        command.args(["--log-bytes-per-snapshot", "2KiB", "--log-entries-kept", "4", "--dir"]);
+        command.arg(folder).stdout(Stdio::null());
+        match Process::start(command) {
+            Ok(process) => Some((process, format!("127.0.0.1:{resp}"))),
+            Err(reason) if reason.contains("is in use by another process; stop") => None,
+            Err(reason) => panic!("it has ended: {reason}"),
+        }
+    })
+}
+
+fn check(folder: &Path) -> (i32, String) {
+    let mut command = dictum(&["check"]);
+    command.arg(folder);
+    let said = output(command);
+    let text = String::from_utf8(said.stdout).expect("text") + &String::from_utf8(said.stderr).expect("text");
+    (said.status.code().expect("an exit code"), text)
+}
+
+/// What the check says, and what a node answers that is started on a copy.
+fn dump(folder: &Path, state: &str) -> String {
+    let (code, mut text) = check(folder);
+    writeln!(text, "(exit code {code})\n").expect("a string takes all text");
+    let folder = copy(folder);
+    let (process, resp) = start(folder.path(), state);
+    let mut client = Client::connect(&resp).expect("it listens");
+    let mut ask = |words: &[&str]| eventually_on(&mut client, words);
+    let Value::Array(mut keys) = ask(&["KEYS", "*"]) else { panic!("a list of keys") };
+    keys.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
+    for key in keys {
+        let key = String::from_utf8(key.as_bytes().expect("a key").to_vec()).expect("keys are text here");
+        let value = ask(&["GET", &key]);
+        let value = value.as_bytes().expect("a string");
+        let value = match value.len() {
+            101.. => format!("{} bytes of XXH3 {:016x}", value.len(), base::checksum::xxh3(value)),
+            _ => wire::quote(value),
+        };
+        let deadline = ask(&["PEXPIRETIME", &key]);
+        let revision = ask(&["DICTUM.GET", &key]);
+        let revision = &revision.as_array().expect("value and revision")[1];
+        let key = wire::quote(key.as_bytes());
+        writeln!(text, "{key} = {value}, deadline {}, revision {}", deadline.pretty().trim(), revision.pretty().trim())
+            .expect("as above");
+    }
+    for id in ["order-1", "order-2", "unknown"] {
+        writeln!(text, "outcome of {id}: {}", ask(&["DICTUM.OUTCOME", id]).pretty().trim()).expect("as above");
+    }
+    assert!(process.stop(), "it ends well");
+    text
+}
+
+fn eventually_on(client: &mut Client, words: &[&str]) -> Value {
+    wait_for(&format!("an answer to {words:?}"), || {
+        client.call(words).ok().filter(|reply| reply.as_error().is_none_or(|error| !error.starts_with("CLUSTERDOWN")))
+    })
+}
+
+#[test]
+fn folders_of_all_versions_are_read_as_ever() {
+    assert!(!versions().is_empty());
+    for version in versions() {
+        for state in FOLDERS {
+            let golden = version.join(format!("{state}.txt"));
+            let said = dump(&version.join(state), state);
+            if rewrites() {
+                fs::write(&golden, &said).expect("writable");
+            }
+            let expected = fs::read_to_string(&golden).expect("it is committed");
+            assert!(said == expected, "{} says\n{expected}\nbut now it is\n{said}", golden.display());
+        }
+    }
+}
+
+#[test]
+fn damage_is_told_as_listed() {
+    for version in versions() {
+        let list = version.join("damaged.txt");
+        let text = fs::read_to_string(&list).expect("it is committed");
+        let mut told = String::new();
+        for line in text.lines() {
+            let case = line.split(" =>").next().unwrap_or_default();
+            let words: Vec<&str> = case.split_whitespace().collect();
+            let [folder, file, change @ ..] = &words[..] else {
+                told += &format!("{line}\n");
+                continue;
+            };
+            let folder = copy(&version.join(folder));
+            damage(&folder.path().join(file), change);
+            let (code, said) = check(folder.path());
+            told += &format!("{case} => {code}, {}\n", said.lines().last().unwrap_or_default());
+        }
+        if rewrites() {
+            fs::write(&list, &told).expect("writable");
+        } else {
+            for (expected, found) in text.lines().zip(told.lines()) {
+                assert_eq!(found, expected, "{}", list.display());
+            }
+        }
+        assert!(told.lines().count() >= 20);
+    }
+}
+
+fn damage(path: &Path, change: &[&str]) {
+    let mut bytes = if change[0] == "remove" { Vec::new() } else { fs::read(path).expect("readable") };
+    let number = |at: usize| change[at].parse::<usize>().expect("a number");
+    match change[0] {
+        "remove" if path.is_dir() => return fs::remove_dir_all(path).expect("removable"),
+        "remove" => return fs::remove_file(path).expect("removable"),
+        "flip" => bytes[number(1)] ^= 1,
+        "zero" => bytes[number(1)..number(2)].fill(0),
+        "cut" => bytes.truncate(number(1)),
+        "append" => {
+            let pair = |at: usize| u8::from_str_radix(&change[1][at..at + 2], 16).expect("hexadecimal");
+            bytes.extend((0..change[1].len()).step_by(2).map(pair));
+        }
+        other => panic!("{other} is no change"),
+    }
+    fs::write(path, bytes).expect("writable");
+}
+
+/// Makes the folders of a new version. Only when asked for.
+#[test]
+#[ignore = "makes fixtures: see tests/formats/README.md"]
+fn make_a_new_version() {
+    let version = std::env::var("DICTUM_FORMAT").expect("DICTUM_FORMAT says which version");
+    let version = root().join(version);
+    assert!(!version.exists(), "{} is there, and is never changed", version.display());
+    for state in FOLDERS {
+        let made = tempdir().expect("a temporary folder");
+        let (process, resp) = start(made.path(), state);
+        fill(&resp, made.path(), state);
+        assert!(process.stop(), "it ends well");
+        shrink(made.path());
+        let folder = version.join(state);
+        fs::create_dir_all(&folder).expect("writable");
+        let copied = Command::new("cp").arg("-r").arg(made.path().join(".")).arg(&folder).status();
+        assert!(copied.expect("cp runs").success());
+        fs::write(version.join(format!("{state}.txt")), dump(&folder, state)).expect("writable");
+    }
+}
+
+/// All kinds of entries and records, and states of which the log has been cut.
+fn fill(resp: &str, folder: &Path, state: &str) {
+    eventually(resp, &["PING"]);
+    let mut client = Client::connect(resp).expect("it listens");
+    let mut tell = |words: &[&str]| {
+        let reply = eventually_on(&mut client, words);
+        assert_eq!(reply.as_error(), None, "{words:?}");
+    };
+    let long = "v".repeat(400);
+    for round in 0..2 {
+        tell(&["SET", "greeting", "hello\r\n\u{1}"]);
+        tell(&["SET", &format!("long:{round}"), &long]);
+        tell(&["SET", &format!("{{slot}}:{round}"), "", "PXAT", "4102444800000"]);
+        tell(&["MSET", "", "the empty key", "\u{1}low", "a key that is escaped"]);
+        tell(&["INCRBY", "counter", "7"]);
+        tell(&["SET", "gone", "x"]);
+        tell(&["DEL", "gone"]);
+    }
+    tell(&["DICTUM.ONCE", "order-1", "SET", "order", "1"]);
+    let saved = || match state {
+        "memory" => fs::read_dir(folder).expect("a folder").any(|entry| {
+            let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
+            name.starts_with("snapshot-") && !name.ends_with(".tmp")
+        }),
+        // The state is saved in the store when its journal has grown.
+        _ => check_copy_has_state(folder),
+    };
+    wait_for("a saved state", || {
+        tell(&["SET", "padding", &long]);
+        saved().then_some(())
+    });
+    // What the log alone has.
+    tell(&["MULTI"]);
+    tell(&["APPEND", "greeting", " again"]);
+    tell(&["PEXPIREAT", "long:1", "4102444800001"]);
+    tell(&["EXEC"]);
+    tell(&["DICTUM.ONCE", "order-2", "INCR", "order"]);
+    tell(&["SET", "short-lived", "x", "PX", "1"]);
+    tell(&["SET", "last", "one"]);
+}
+
+/// Whether the store of a running node has a state: looked for in its journal, where the head's key stands as it is.
+fn check_copy_has_state(folder: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(folder.join("store/lsm")) else { return false };
+    entries.filter_map(Result::ok).map(|entry| entry.path()).any(|path| {
+        path.extension().is_some_and(|end| end == "jnl")
+            && fs::read(path).is_ok_and(|bytes| bytes.windows(11).any(|key| key == b"state\0\0\0\0\0\0"))
+    })
+}
+
+/// Cuts all that is preallocated off. A segment's name says how long it must be, so it gets another name.
+fn shrink(folder: &Path) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if name == "LOCK" || name.starts_with("journal-blank") {
+            fs::remove_file(&path).expect("removable");
+        } else if let Some(sequence) = name.strip_prefix("journal-").and_then(|rest| rest.split('-').next()) {
+            let bytes = fs::read(&path).expect("readable");
+            let written = bytes.chunks(BLOCK).rposition(|block| block.iter().any(|byte| *byte != 0));
+            match written {
+                Some(last) => {
+                    // One unwritten block, and the one that is kept back.
+                    let blocks = last + 3;
+                    let renamed = folder.join(format!("journal-{sequence}-{blocks:08x}"));
+                    fs::remove_file(&path).expect("removable");
+                    fs::write(renamed, &bytes[..blocks * BLOCK]).expect("writable");
+                }
+                None => fs::remove_file(&path).expect("removable"),
+            }
+        }
+    }
+    let Ok(entries) = fs::read_dir(folder.join("store/lsm")) else { return };
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
+        if path.extension().is_some_and(|end| end == "jnl") {
+            let bytes = fs::read(&path).expect("readable");
+            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            fs::write(&path, &bytes[..end]).expect("writable");
+        }
+    }
+}
