@@ -10,15 +10,42 @@ from pathlib import Path
 from .machine import WORK, BenchError, require_free_ports, run, start, stop, wait_until
 
 
-class Cluster:
-    """Some nodes on an empty folder below WORK/data. `settings` are `DICTUM_…` variables for all nodes."""
+class ControlGroup:
+    """A control group with a limit of memory, of version 2 or 1. Needs root."""
 
-    def __init__(self, program, base_port, name="dictum", nodes=3, settings=None):
+    def __init__(self, name, limit):
+        root = Path("/sys/fs/cgroup")
+        first = not (root / "cgroup.controllers").exists()
+        self.folder = root / ("memory" if first else "") / name
+        try:
+            self.folder.mkdir(exist_ok=True)
+            (self.folder / ("memory.limit_in_bytes" if first else "memory.max")).write_text(f"{limit}\n")
+        except OSError as error:
+            raise BenchError(f"no control group with a limit of memory can be made: {error}. It needs root") from None
+
+    def enter(self):
+        """What to put before a command's words so that it runs in the group, with all that it starts."""
+        return ["/bin/sh", "-c", f'echo $$ >{self.folder}/cgroup.procs && exec "$@"', "sh"]
+
+    def remove(self):
+        """Removes the group; its processes must have ended."""
+        try:
+            self.folder.rmdir()
+        except OSError:
+            return
+
+
+class Cluster:
+    """Some nodes on an empty folder below WORK/data. `settings` are `DICTUM_…` variables for all nodes; `memory_limit` is
+    what all nodes together may have, in bytes, with the page cache of their files."""
+
+    def __init__(self, program, base_port, name="dictum", nodes=3, settings=None, memory_limit=None):
         self.program = program
         self.base_port = base_port
         self.folder = WORK / "data" / name
         self.count = nodes
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("DICTUM_")} | (settings or {})
+        self.group = ControlGroup(f"dictum-bench-{base_port}", memory_limit) if memory_limit else None
         self.process = None
         self.nodes = []
         self.restarted = {}
@@ -32,7 +59,8 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "wb") as output:
-            self.process = start([self.program, "dev", "--json", "--nodes", self.count, "--base-port", self.base_port,
+            enter = self.group.enter() if self.group else []
+            self.process = start([*enter, self.program, "dev", "--json", "--nodes", self.count, "--base-port", self.base_port,
                                   "--dir", self.folder], "dictum-dev.log", stdout=output, env=self.environment)
 
         def ready():
@@ -54,6 +82,8 @@ class Cluster:
         if self.process is not None:
             stop(self.process)
             self.process = None
+        if self.group:
+            self.group.remove()
         # What the nodes have said outlives their data: whoever looks into a failed run needs it.
         for log in self.folder.glob("*.log"):
             shutil.copy(log, WORK / "logs" / f"{self.folder.name}-{log.name}")
@@ -68,14 +98,24 @@ class Cluster:
         text = run(["redis-cli", "-p", port_of(node), "info"], 10)
         return dict(line.strip().split(":", 1) for line in text.splitlines() if ":" in line)
 
-    def leader(self):
-        """The node that a majority of the nodes take for the leader."""
+    def leader(self, bucket=None):
+        """The node that a majority of the nodes take for the leader: of the bucket of that name where the status tells of
+        it, else of the group."""
+        number = None
+        if bucket is not None:
+            shown = run([self.program, "bucket", "show", bucket, "--json", "--at", self.nodes[0]["resp"]], 10)
+            number = json.loads(shown).get("id")
+
+        def led_by(status):
+            found = [part["leader"] for part in status.get("partitions", [])
+                     if bucket is not None and part.get("bucket") == number]
+            return found[0] if found else status["leader"]
 
         def agreed():
             votes = {}
             for node in self.nodes:
                 try:
-                    name = self.status(node)["leader"]
+                    name = led_by(self.status(node))
                 except BenchError:
                     continue
                 votes[name] = votes.get(name, 0) + 1
@@ -105,7 +145,8 @@ class Cluster:
         earlier = self.restarted.pop(node["name"], None)
         if earlier is not None:
             stop(earlier)
-        process = start(node["start"], f"dictum-{node['name']}.log", env=self.environment)
+        enter = self.group.enter() if self.group else []
+        process = start([*enter, *node["start"]], f"dictum-{node['name']}.log", env=self.environment)
         self.restarted[node["name"]] = process
         node["pid"] = process.pid
 
@@ -173,11 +214,13 @@ def written_by_thread(pid):
     return found
 
 
-def folder_bytes(path):
-    """What a folder takes on the disk, with all below it."""
+def folder_bytes(path, ending=""):
+    """What the files of a folder and of all below it take on the disk, those whose name ends so."""
     total = 0
     for root, _, files in os.walk(path):
         for file in files:
+            if not file.endswith(ending):
+                continue
             try:
                 total += os.lstat(os.path.join(root, file)).st_blocks * 512
             except OSError:

@@ -42,6 +42,8 @@ def parse(arguments):
     parser.add_argument("--repeat", type=int, default=3, help="repeats of what is measured in turns (default 3)")
     parser.add_argument("--minutes", type=float, help="of each side of compaction (default 10 × scale)")
     parser.add_argument("--policy", help="cache policy of the store: fifo, lru, lfu, s3-fifo (default: the server's)")
+    parser.add_argument("--memory-limit", type=int, metavar="BYTES",
+                        help="memory of the store's three nodes together, page cache included (control groups; root)")
     parser.add_argument("--dictum", metavar="FILE", help="a built dictum; default: cargo builds it")
     parser.add_argument("--base-port", type=int, default=26001, help="first port of the nodes (default 26001)")
     parser.add_argument("--require", action="store_true", help="exit with 1 unless every target is reached")
@@ -68,7 +70,7 @@ def measure(options):
         install.drive(say)
         install.redis(say)
         bench = Bench(install.dictum(say, options.dictum), options.base_port, options.scale, options.repeat,
-                      options.minutes, options.policy, say)
+                      options.minutes, options.policy, options.memory_limit, say)
         idle, stolen = machine.quietness(2.0)
         say(f"{about['processors']} processors, kernel {about['kernel']}; idle {idle:.0f} %, stolen {stolen:.0f} %; "
             f"scale {options.scale:g}")

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ordered::OrderedWrite;
 use node::{Below, Config, Node, Outbox, Recovered, SnapshotSettings};
@@ -30,6 +30,8 @@ const EXIT_USAGE: u8 = 2;
 const EXIT_FATAL: u8 = 70;
 /// Exit code after a second SIGINT, as shells count it.
 const EXIT_INTERRUPTED: i32 = 130;
+/// Between two looks whether the store is at rest.
+const TIDY_PAUSE: Duration = Duration::from_secs(1);
 /// File descriptors that are not for clients.
 const RESERVED_FILES: u64 = 128;
 
@@ -145,6 +147,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
     if let Some(store) = &store {
         let retained = store.retain_spaces(&node.spaces());
         retained.map_err(|error| format!("the store in {} cannot be written: {error}", options.dir.display()))?;
+        keep_tidy(store.clone()).map_err(|error| format!("a thread cannot be started: {error}"))?;
     }
 
     let frame = Frame::new().map_err(|error| format!("the event poll cannot be made: {error}"))?;
@@ -225,6 +228,20 @@ fn open_store(options: &Options) -> Result<CachedStore<LsmStore>, String> {
     let store = CachedStore::new(opened, chance());
     store.set_group(GROUP_DEFAULT, options.cache);
     Ok(store)
+}
+
+/// Lets the store give disk space back while it has nothing else to do.
+fn keep_tidy(store: CachedStore<LsmStore>) -> io::Result<()> {
+    let tidy = move || {
+        loop {
+            thread::sleep(TIDY_PAUSE);
+            // Whoever applies the next batch meets the same failure, and deals with it.
+            if let Err(error) = store.store().tidy() {
+                log::debug(&format!("the store could not be tidied: {error}"));
+            }
+        }
+    };
+    thread::Builder::new().name("store-tidy".to_owned()).spawn(tidy).map(|_| ())
 }
 
 /// The stored identity, if there is one, and that it is ours.

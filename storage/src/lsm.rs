@@ -136,6 +136,11 @@ struct Writing {
     failed: Option<OrderedError>,
     /// That opening it again may help.
     curable: bool,
+    /// Spaces that were changed since [`LsmStore::tidy`] last did something, and the bytes of the changes.
+    untidy: BTreeSet<Space>,
+    untidy_bytes: u64,
+    /// When `tidy` looked last: the number of the last batch, and the compactions done.
+    seen: (u64, usize),
     /// It was opened again, and what its journal held then is not known to be durable.
     doubtful: bool,
 }
@@ -156,8 +161,15 @@ impl LsmStore {
     pub fn open(folder: impl AsRef<Path>, options: LsmOptions) -> Result<LsmStore, OrderedError> {
         let folder = folder.as_ref().to_path_buf();
         let (inner, number) = Inner::open(&folder, options)?;
-        let writer =
-            Writing { writer: Writer { number, bytes_since_relief: 0 }, failed: None, curable: false, doubtful: false };
+        let writer = Writing {
+            writer: Writer { number, bytes_since_relief: 0 },
+            failed: None,
+            curable: false,
+            untidy: BTreeSet::new(),
+            untidy_bytes: 0,
+            seen: (0, 0),
+            doubtful: false,
+        };
         let current = RwLock::new(Current::Open(Arc::new(inner)));
         Ok(LsmStore { shared: Arc::new(Shared { current, writer: Mutex::new(writer), folder, options }) })
     }
@@ -178,7 +190,10 @@ impl LsmStore {
                 inner.flush()?;
                 writing.doubtful = false;
             }
-            inner.apply(&mut writing.writer, batch)
+            inner.apply(&mut writing.writer, batch)?;
+            writing.untidy.extend(batch.changes.iter().map(|(space, _, _)| *space));
+            writing.untidy_bytes += batch.bytes() as u64;
+            Ok(())
         })
     }
 
@@ -206,6 +221,35 @@ impl LsmStore {
             writing.doubtful = false;
             Ok(())
         })
+    }
+
+    /// Gives back disk space while nothing is to be done; to be called about once a second, by a thread that may wait. True if it did something.
+    ///
+    /// fjall keeps the tables that a compaction has replaced until a later table of the same space is entered: a store that came to rest
+    /// holds up to twice the bytes that it needs. If nothing was applied and compacted since the last call, and a memtable's worth of bytes since
+    /// `tidy` last did something, a small table is entered in every space that was changed.
+    ///
+    /// # Errors
+    /// The disk fails or is full (see [`LsmStore`]).
+    pub fn tidy(&self) -> Result<bool, OrderedError> {
+        // Whoever writes is not at rest.
+        let Ok(mut writing) = self.shared.writer.try_lock() else { return Ok(false) };
+        if writing.failed.is_some() || writing.untidy_bytes < self.shared.options.memtable_bytes {
+            return Ok(false);
+        }
+        let stats = self.stats();
+        let seen = (writing.writer.number, stats.compactions_done);
+        let quiet = std::mem::replace(&mut writing.seen, seen) == seen;
+        if !quiet || stats.compactions_running > 0 || stats.sealed_memtables > 0 {
+            return Ok(false);
+        }
+        drop(writing);
+        self.shared.write(|inner, writing| {
+            let spaces = std::mem::take(&mut writing.untidy);
+            writing.untidy_bytes = 0;
+            inner.touch(&mut writing.writer, &spaces)
+        })?;
+        Ok(true)
     }
 
     /// The spaces that exist: written at least once, and not dropped. Ascending.

@@ -155,6 +155,44 @@ fn folder_of_space_bytes(store: &LsmStore) -> u64 {
     files(&Path::new(path).join("lsm/keyspaces")).iter().map(|path| fs::metadata(path).map_or(0, |m| m.len())).sum()
 }
 
+/// fjall keeps what compactions have replaced until another table is entered.
+#[test]
+fn a_store_at_rest_gives_back_what_was_overwritten() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    let mut model = Model::new();
+    for round in 0..6u8 {
+        for part in 0..20u64 {
+            let record = |key: u64| (Space(1), key.to_be_bytes().to_vec(), Some(vec![round; 1000]));
+            let changes = (part * 100..(part + 1) * 100).map(record).collect();
+            let batch = OrderedBatch { dropped: Vec::new(), changes };
+            store.apply(&batch).unwrap();
+            apply_to_model(&mut model, &batch);
+            assert_eq!(store.tidy(), Ok(false), "batches come");
+        }
+    }
+    while store.stats().compactions_running > 0 || store.stats().sealed_memtables > 0 {
+        thread::yield_now();
+    }
+    let before = folder_of_space_bytes(&store);
+    let mut calls = 0;
+    while !store.tidy().unwrap() {
+        calls += 1;
+        thread::yield_now();
+    }
+    assert!(calls > 0, "the first call only looks");
+    let view = store.freeze();
+    // Some of it goes when the table that was entered has been taken up.
+    while folder_of_space_bytes(&store) > before.min(5 << 20) {
+        thread::yield_now();
+    }
+    assert_eq!(store.tidy(), Ok(false), "once is enough");
+    assert_eq!(difference(&store, &model, &[]).unwrap(), None);
+    assert_eq!(difference(&*view, &model, &[]).unwrap(), None);
+    drop((view, store));
+    assert_eq!(difference(&open(&folder), &model, &[]).unwrap(), None);
+}
+
 #[test]
 fn large_values_are_kept() {
     let folder = Folder::new();

@@ -165,7 +165,23 @@ impl Inner {
         }
         self.hold_back(&handles)?;
         self.relieve_journal(writer, batch.bytes() as u64)?;
+        self.commit(writer, changes, &handles, &dropped)?;
+        self.seal_full_memtables(&handles)?;
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        self.database.persist(PersistMode::SyncAll).map_err(|error| self.write_failure("be synced", &error))?;
+        self.drop_spaces(&dropped)
+    }
 
+    /// Writes a batch with its marks.
+    fn commit(
+        &self,
+        writer: &mut Writer,
+        changes: Vec<Change<'_>>,
+        handles: &BTreeMap<Space, Arc<Handle>>,
+        dropped: &BTreeSet<Space>,
+    ) -> Result<(), OrderedError> {
         let number = writer.number + 1;
         let mark = number.to_le_bytes();
         let mut writes = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), changes.len() + 8)
@@ -177,22 +193,25 @@ impl Inner {
                 None => writes.remove(&handle.keyspace, &*keys::encode(key)),
             }
         }
-        for (space, handle) in &handles {
+        for (space, handle) in handles {
             writes.insert(&handle.keyspace, keys::SPACE_MARK, mark);
             writes.insert(&self.marks, keys::mark_of(*space), mark);
         }
-        for space in &dropped {
+        for space in dropped {
             writes.remove(&self.marks, keys::mark_of(*space));
         }
         writes.insert(&self.marks, keys::LAST_MARK, mark);
         writes.commit().map_err(|error| self.write_failure("be written", &error))?;
         writer.number = number;
-        self.seal_full_memtables(&handles)?;
-        if dropped.is_empty() {
-            return Ok(());
-        }
-        self.database.persist(PersistMode::SyncAll).map_err(|error| self.write_failure("be synced", &error))?;
-        self.drop_spaces(&dropped)
+        Ok(())
+    }
+
+    /// Enters a table in each of these spaces, with nothing but its mark if need be: with it fjall lets go of what compactions have replaced.
+    pub fn touch(&self, writer: &mut Writer, spaces: &BTreeSet<Space>) -> Result<(), OrderedError> {
+        let handles: BTreeMap<Space, Arc<Handle>> =
+            spaces.iter().filter_map(|space| Some((*space, self.space(*space)?))).collect();
+        self.commit(writer, Vec::new(), &handles, &BTreeSet::new())?;
+        self.flush_keyspaces(handles.values().map(|handle| handle.keyspace.clone()).collect())
     }
 
     /// See [`super::LsmStore::sync`].
@@ -202,7 +221,10 @@ impl Inner {
 
     /// See [`super::LsmStore::flush`].
     pub fn flush(&self) -> Result<(), OrderedError> {
-        let mut keyspaces: Vec<Keyspace> = self.spaces().values().map(|handle| handle.keyspace.clone()).collect();
+        self.flush_keyspaces(self.spaces().values().map(|handle| handle.keyspace.clone()).collect())
+    }
+
+    fn flush_keyspaces(&self, mut keyspaces: Vec<Keyspace>) -> Result<(), OrderedError> {
         keyspaces.push(self.marks.clone());
         for keyspace in &keyspaces {
             keyspace.rotate_memtable().map_err(|error| self.write_failure("be flushed", &error))?;

@@ -60,7 +60,7 @@ def full_disk(context):
 
 
 def low_disk(context):
-    """The leader's disk passes its low-disk mark: it refuses writes, goes on reading and hands over; with room again it takes writes."""
+    """One node's disk passes its low-disk mark: it refuses writes, goes on reading, leads no more; with room again it takes writes."""
     require("mount", root=True)
     point = context.work / "small"
     with mounted(point, "-t", "tmpfs", "-o", "size=1500m", "none"):
