@@ -15,6 +15,7 @@
 )]
 
 pub mod bridge;
+pub mod bucket;
 pub mod cli;
 pub mod dev;
 pub mod http;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
-use server::{cli, dev, sim_command, start, status};
+use server::{bucket, cli, dev, sim_command, start, status};
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
 #[global_allocator]
@@ -34,6 +34,8 @@ enum Command {
     Start(Box<StartArguments>),
     /// Shows the nodes of a cluster, who leads, and how far each one is.
     Status(status::StatusArguments),
+    /// Creates, lists, changes and drops buckets.
+    Bucket(bucket::BucketArguments),
     /// An interactive client.
     Cli(cli::CliArguments),
     /// Runs whole clusters in one thread under drawn faults, and checks that they keep their promises.
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Dev(arguments) => dev::run(arguments),
         Command::Start(arguments) => start::run(*arguments),
         Command::Status(arguments) => status::run(arguments),
+        Command::Bucket(arguments) => bucket::run(arguments),
         Command::Cli(arguments) => cli::run(arguments),
         Command::Sim(arguments) => sim_command::run(*arguments),
     }
