@@ -16,6 +16,7 @@
 )]
 
 pub mod bridge;
+pub mod bucket;
 pub mod check;
 pub mod cli;
 pub mod dev;

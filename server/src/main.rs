@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
-use server::{check, cli, dev, sim_command, start, status};
+use server::{bucket, check, cli, dev, sim_command, start, status};
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
 #[global_allocator]
@@ -36,6 +36,8 @@ enum Command {
     Status(status::StatusArguments),
     /// Verifies the folder of a stopped node and says what is wrong with it; changes nothing.
     Check(check::CheckArguments),
+    /// Creates, lists, changes and drops buckets.
+    Bucket(bucket::BucketArguments),
     /// An interactive client.
     Cli(cli::CliArguments),
     /// Runs whole clusters in one thread under drawn faults, and checks that they keep their promises.
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Start(arguments) => start::run(*arguments),
         Command::Status(arguments) => status::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Bucket(arguments) => bucket::run(arguments),
         Command::Cli(arguments) => cli::run(arguments),
         Command::Sim(arguments) => sim_command::run(*arguments),
     }

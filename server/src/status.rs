@@ -139,19 +139,7 @@ pub fn run(arguments: StatusArguments) -> ExitCode {
 }
 
 fn ask(arguments: &StatusArguments) -> Result<ClusterStatus, String> {
-    let endpoint = Endpoint::parse(&arguments.at)?;
-    let mut connection = Connection::open(&endpoint, Some(Duration::from_secs(10))).map_err(|error| {
-        format!(
-            "nothing answers at {endpoint}: {error}\n  Is the node running? `dictum dev` starts three of them on this \
-             machine, the first at 127.0.0.1:7001.\n  Ask another node of the cluster with --at HOST:PORT (its RESP address)."
-        )
-    })?;
-    if let Some(password) = &arguments.password {
-        let reply = connection.call(&[b"AUTH", password.as_bytes()]).map_err(|error| error.to_string())?;
-        if let Some(error) = reply.as_error() {
-            return Err(format!("the node at {endpoint} refuses the password: {error}"));
-        }
-    }
+    let (endpoint, mut connection) = open(&arguments.at, arguments.password.as_deref())?;
     let reply = connection.call(&[b"DICTUM.STATUS"]).map_err(|error| {
         format!(
             "the node at {endpoint} does not answer: {error}\n  Is that its RESP address, and not HTTP's or the peers'?"
@@ -168,6 +156,24 @@ fn ask(arguments: &StatusArguments) -> Result<ClusterStatus, String> {
         .as_bytes()
         .and_then(|json| ClusterStatus::parse(json).ok())
         .ok_or_else(|| format!("the server at {endpoint} answered something that this version cannot read"))
+}
+
+/// Connects to the node at `at` and shows it the password, if there is one. An error says what to do.
+pub(crate) fn open(at: &str, password: Option<&str>) -> Result<(Endpoint, Connection), String> {
+    let endpoint = Endpoint::parse(at)?;
+    let mut connection = Connection::open(&endpoint, Some(Duration::from_secs(10))).map_err(|error| {
+        format!(
+            "nothing answers at {endpoint}: {error}\n  Is the node running? `dictum dev` starts three of them on this \
+             machine, the first at 127.0.0.1:7001.\n  Ask another node of the cluster with --at HOST:PORT (its RESP address)."
+        )
+    })?;
+    if let Some(password) = password {
+        let reply = connection.call(&[b"AUTH", password.as_bytes()]).map_err(|error| error.to_string())?;
+        if let Some(error) = reply.as_error() {
+            return Err(format!("the node at {endpoint} refuses the password: {error}"));
+        }
+    }
+    Ok((endpoint, connection))
 }
 
 /// The status for people.
@@ -234,7 +240,7 @@ fn row(node: &NodeStatus) -> Vec<String> {
 }
 
 /// Lines up columns; those listed in `numbers` on the right.
-fn aligned(rows: &[Vec<String>], numbers: &[usize]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>], numbers: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0))

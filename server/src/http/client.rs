@@ -1,4 +1,5 @@
 //! HTTP as a client of the node: a bounded pool of virtual connections, one command or one short conversation at a time on each.
+//! Each remembers which bucket it has selected, and selects another one only when it has to.
 //!
 //! A connection goes back to the pool only when every command sent on it has been answered; one that is given up
 //! (the HTTP client went away, the time was over) is closed, so that no answer can reach the wrong request.
@@ -11,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use wire::{ReplyParser, Value};
 
+use super::place::BucketName;
 use crate::bridge::{Bridge, VirtualConnection};
 
 /// Most virtual connections of one node's HTTP: so many commands are under way at most, and others wait.
@@ -18,6 +20,9 @@ const CONNECTIONS_MAX: usize = 256;
 
 /// How much longer than the node HTTP waits: the node gives up first and says more about it.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// What the node says when the bucket that a connection has selected was dropped, or has no replica on it yet. Nothing was done then.
+const BUCKET_GONE: &str = "ERR the selected bucket is not there any more";
 
 /// Why a command has no reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,6 +50,8 @@ pub(super) struct Pool {
 struct Line {
     connection: VirtualConnection,
     parser: ReplyParser,
+    /// The bucket that it has selected, if that is known.
+    selected: Option<BucketName>,
 }
 
 /// A connection for one conversation.
@@ -53,6 +60,8 @@ pub(super) struct Lease<'a> {
     /// Taken out when the lease ends, or when the line is of no more use.
     line: Option<Line>,
     unanswered: usize,
+    /// What the conversation is about; `None` if that is no bucket's business.
+    bucket: Option<BucketName>,
     deadline: Instant,
     _permit: OwnedSemaphorePermit,
 }
@@ -74,48 +83,57 @@ impl Pool {
         self.patience
     }
 
-    /// One command, one reply; an error reply is [`Failure::Refused`].
-    pub(super) async fn call(&self, words: &[&[u8]]) -> Result<Value, Failure> {
-        self.call_within(self.patience, words).await
-    }
-
-    /// As [`Pool::call`], but not longer than `patience`.
-    pub(super) async fn call_within(&self, patience: Duration, words: &[&[u8]]) -> Result<Value, Failure> {
-        let mut lease = self.lease_until(Instant::now() + patience).await?;
+    /// One command, one reply; an error reply is [`Failure::Refused`]. Without a bucket for what concerns none.
+    pub(super) async fn call(&self, bucket: Option<&BucketName>, words: &[&[u8]]) -> Result<Value, Failure> {
+        let mut lease = self.lease_until(Instant::now() + self.patience, bucket).await?;
         lease.call(words).await
     }
 
-    /// A connection for a conversation of several commands.
-    pub(super) async fn lease(&self) -> Result<Lease<'_>, Failure> {
-        self.lease_until(Instant::now() + self.patience).await
+    /// As [`Pool::call`], but not longer than `patience`, and about no bucket.
+    pub(super) async fn call_within(&self, patience: Duration, words: &[&[u8]]) -> Result<Value, Failure> {
+        let mut lease = self.lease_until(Instant::now() + patience, None).await?;
+        lease.call(words).await
     }
 
-    async fn lease_until(&self, deadline: Instant) -> Result<Lease<'_>, Failure> {
+    /// A connection for a conversation of several commands about a bucket. That there is none such is [`Failure::Refused`].
+    pub(super) async fn lease(&self, bucket: &BucketName) -> Result<Lease<'_>, Failure> {
+        self.lease_until(Instant::now() + self.patience, Some(bucket)).await
+    }
+
+    async fn lease_until(&self, deadline: Instant, bucket: Option<&BucketName>) -> Result<Lease<'_>, Failure> {
         let permit = timeout_at(deadline, Arc::clone(&self.free).acquire_owned())
             .await
             .map_err(|_| Failure::Busy)?
             .map_err(|_| Failure::Busy)?;
-        let mut lease = Lease { pool: self, line: None, unanswered: 0, deadline, _permit: permit };
+        let line = self.take_idle(bucket);
+        let is_new = line.is_none();
+        let mut lease = Lease { pool: self, line, unanswered: 0, bucket: bucket.cloned(), deadline, _permit: permit };
+        let mut ready = if is_new { lease.greet().await } else { Ok(()) };
+        if ready.is_ok() {
+            ready = lease.select().await;
+        }
+        match ready {
+            Ok(()) => Ok(lease),
+            // Nothing was sent of what the caller wants done.
+            Err(Failure::Unanswered) => Err(Failure::Busy),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// A connection that waits, rather one that has selected the bucket.
+    fn take_idle(&self, bucket: Option<&BucketName>) -> Option<Line> {
         loop {
-            let Some(mut line) = self.lock().pop() else { break };
+            let mut idle = self.lock();
+            let fitting =
+                bucket.and_then(|bucket| idle.iter().rposition(|line| line.selected.as_ref() == Some(bucket)));
+            let mut line = match fitting {
+                Some(at) => idle.swap_remove(at),
+                None => idle.pop()?,
+            };
+            drop(idle);
             // A connection that the node has closed in the meantime says so at once.
             if line.connection.receive().now_or_never().is_none() {
-                lease.line = Some(line);
-                return Ok(lease);
-            }
-        }
-        lease.line = Some(Line { connection: self.bridge.open("http"), parser: ReplyParser::default() });
-        let password = self.password.as_deref().unwrap_or_default().as_bytes();
-        let hello: &[&[u8]] = match self.password {
-            Some(_) => &[b"HELLO", b"3", b"AUTH", b"default", password, b"SETNAME", b"http"],
-            None => &[b"HELLO", b"3", b"SETNAME", b"http"],
-        };
-        match lease.call(hello).await {
-            Ok(_) => Ok(lease),
-            Err(failure) => {
-                // Not to be used again; and nothing was sent of what the caller wants done.
-                lease.line = None;
-                Err(if failure == Failure::Unanswered { Failure::Busy } else { failure })
+                return Some(line);
             }
         }
     }
@@ -129,8 +147,57 @@ impl Pool {
 impl Lease<'_> {
     /// One command, one reply.
     pub(super) async fn call(&mut self, words: &[&[u8]]) -> Result<Value, Failure> {
+        let reply = self.exchange(words).await;
+        let is_gone = matches!(&reply, Err(Failure::Refused(text)) if text.starts_with(BUCKET_GONE));
+        if self.bucket.is_none() || !is_gone {
+            return reply;
+        }
+        // Another bucket may have its name by now; or there is none, which SELECT says.
+        if let Some(line) = &mut self.line {
+            line.selected = None;
+        }
+        self.select().await.map_err(|failure| if failure == Failure::Unanswered { Failure::Busy } else { failure })?;
+        match self.exchange(words).await {
+            Err(Failure::Refused(text)) if text.starts_with(BUCKET_GONE) => Err(Failure::Refused(
+                "CLUSTERDOWN This node has no replica of the bucket yet. Nothing was done; try again.".to_owned(),
+            )),
+            reply => reply,
+        }
+    }
+
+    async fn exchange(&mut self, words: &[&[u8]]) -> Result<Value, Failure> {
         self.send(words).await?;
         self.receive().await
+    }
+
+    /// Opens the line.
+    async fn greet(&mut self) -> Result<(), Failure> {
+        let selected = Some(BucketName::default_bucket().clone());
+        let connection = self.pool.bridge.open("http");
+        self.line = Some(Line { connection, parser: ReplyParser::default(), selected });
+        let password = self.pool.password.as_deref().unwrap_or_default().as_bytes();
+        let hello: &[&[u8]] = match self.pool.password {
+            Some(_) => &[b"HELLO", b"3", b"AUTH", b"default", password, b"SETNAME", b"http"],
+            None => &[b"HELLO", b"3", b"SETNAME", b"http"],
+        };
+        let greeted = self.exchange(hello).await;
+        if greeted.is_err() {
+            // Not to be used again.
+            self.line = None;
+        }
+        greeted.map(drop)
+    }
+
+    /// Turns to the conversation's bucket.
+    async fn select(&mut self) -> Result<(), Failure> {
+        let Some(bucket) = self.bucket.clone() else { return Ok(()) };
+        if self.line.as_ref().is_some_and(|line| line.selected.as_ref() != Some(&bucket)) {
+            self.exchange(&[b"SELECT", bucket.as_bytes()]).await?;
+            if let Some(line) = &mut self.line {
+                line.selected = Some(bucket);
+            }
+        }
+        Ok(())
     }
 
     /// Sends a command. Its reply is to be fetched by [`Lease::receive`], in order.

@@ -17,6 +17,7 @@ use super::Api;
 use super::body::{InsertBody, parse_insert};
 use super::client::strange;
 use super::keys::{fetch, no_such_key};
+use super::place::{BucketName, OwnBucket};
 use super::problem::{Access, Problem};
 use super::request::{Query, idempotency_key, read_body};
 use super::text::{JsonBytes, shown, write_json, write_name};
@@ -62,10 +63,14 @@ pub(super) struct Stored {
         (status = 409, description = "The key holds something else than a string.", body = Problem),
     )
 )]
-pub(super) async fn get_value(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Found>, Problem> {
+pub(super) async fn get_value(
+    State(api): State<Arc<Api>>,
+    OwnBucket(bucket): OwnBucket,
+    uri: Uri,
+) -> Result<Json<Found>, Problem> {
     let query = Query::parse(&uri, &["key"])?;
     let key = query.required("key")?;
-    let (value, revision) = fetch(&api, key).await?.ok_or_else(|| no_such_key(key))?;
+    let (value, revision) = fetch(&api, &bucket, key).await?.ok_or_else(|| no_such_key(key))?;
     let message = format!("{} was found.", shown(key));
     Ok(Json(Found { key: JsonBytes(key.to_vec()), value: JsonBytes(value), revision, message }))
 }
@@ -83,14 +88,18 @@ pub(super) async fn get_value(State(api): State<Arc<Api>>, uri: Uri) -> Result<J
     ),
     request_body(content = InsertBody, content_type = "application/json"),
     responses(
-        (status = 200, description = "Stored: decided by a majority and on its disks.", body = Stored),
+        (status = 200, description = "Stored: decided by a majority and on its disks; in its memory, if the bucket is ephemeral.", body = Stored),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 413, description = "The value, or the key, is longer than the server stores.", body = Problem),
         (status = 422, description = "The Idempotency-Key was used for another request. Nothing was done.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
 )]
-pub(super) async fn insert_or_update(State(api): State<Arc<Api>>, request: Request) -> Result<Json<Stored>, Problem> {
+pub(super) async fn insert_or_update(
+    State(api): State<Arc<Api>>,
+    OwnBucket(bucket): OwnBucket,
+    request: Request,
+) -> Result<Json<Stored>, Problem> {
     let (parts, body) = request.into_parts();
     Query::parse(&parts.uri, &[])?;
     let once = idempotency_key(&parts.headers)?;
@@ -103,7 +112,7 @@ pub(super) async fn insert_or_update(State(api): State<Arc<Api>>, request: Reque
         return Err(Problem::too_large(limit));
     }
     drop(body);
-    let reply = api.write(once, &[b"DICTUM.SET", &insert.key, &insert.value]).await;
+    let reply = api.write(&bucket, once, &[b"DICTUM.SET", &insert.key, &insert.value]).await;
     match reply.map_err(|failure| Problem::from_failure(failure, Access::Write))? {
         Value::Integer(revision @ 1..) => {
             let message = format!("{} is stored: decided by a majority and on its disks.", shown(&insert.key));
@@ -127,9 +136,13 @@ pub(super) async fn insert_or_update(State(api): State<Arc<Api>>, request: Reque
             body = std::collections::BTreeMap<String, JsonBytes>),
     )
 )]
-pub(super) async fn get_dictionary(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn get_dictionary(
+    State(api): State<Arc<Api>>,
+    OwnBucket(bucket): OwnBucket,
+    uri: Uri,
+) -> Result<Response, Problem> {
     Query::parse(&uri, &[])?;
-    let mut dump = Dump { api, cursor: Some(b"0".to_vec()), waiting: VecDeque::new(), begun: false };
+    let mut dump = Dump { api, bucket, cursor: Some(b"0".to_vec()), waiting: VecDeque::new(), begun: false };
     // What fails at once still has a status of its own.
     let first = dump.next_chunk().await?;
     let chunks = futures_util::stream::unfold((Some(first), Some(dump)), async |(first, dump)| {
@@ -148,6 +161,7 @@ pub(super) async fn get_dictionary(State(api): State<Arc<Api>>, uri: Uri) -> Res
 /// `getDictionary` under way.
 struct Dump {
     api: Arc<Api>,
+    bucket: BucketName,
     /// Where the next page begins; `None` behind the last one.
     cursor: Option<Vec<u8>>,
     /// Keys whose values are still to be fetched, and the values' lengths.
@@ -182,7 +196,7 @@ impl Dump {
     /// Reads one page of keys, and the lengths of their values.
     async fn fetch_page(&mut self, cursor: Vec<u8>) -> Result<(), Problem> {
         let failed = |failure| Problem::from_failure(failure, Access::Read);
-        let mut lease = self.api.pool.lease().await.map_err(failed)?;
+        let mut lease = self.api.pool.lease(&self.bucket).await.map_err(failed)?;
         let reply = lease.call(&[b"SCAN", &cursor, b"COUNT", PAGE_KEYS, b"TYPE", b"string"]).await.map_err(failed)?;
         let page = match reply {
             Value::Array(parts) => <[Value; 2]>::try_from(parts).ok(),
@@ -224,7 +238,7 @@ impl Dump {
             return Ok(());
         }
         let borrowed: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let Value::Array(values) = self.api.read(&borrowed).await? else {
+        let Value::Array(values) = self.api.read(Some(&self.bucket), &borrowed).await? else {
             return Err(Problem::internal("The node answered MGET with something else than a list."));
         };
         for (key, value) in words.iter().skip(1).zip(values) {

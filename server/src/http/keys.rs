@@ -1,4 +1,4 @@
-//! `/v1/keys/{key}`: values as they are, with their revision as entity tag.
+//! `/v1/keys/{key}` and `/v1/buckets/{name}/keys/{key}`: values as they are, with their revision as entity tag.
 
 use std::sync::Arc;
 
@@ -13,12 +13,10 @@ use wire::Value;
 use super::Api;
 use super::client::strange;
 use super::conditions::{Conditions, Plan, Verdict, etag};
+use super::place::{BucketName, Place};
 use super::problem::{Access, Problem};
 use super::request::{HeldBody, Query, idempotency_key, read_body};
-use super::text::{RawBytes, percent_decode, shown};
-
-/// Where the keys are.
-pub(super) const PREFIX: &str = "/v1/keys/";
+use super::text::{RawBytes, shown};
 
 /// How often a condition that needs a look at the key is tried, if others keep changing the key in between.
 const ATTEMPTS_MAX: usize = 16;
@@ -45,18 +43,22 @@ const ATTEMPTS_MAX: usize = 16;
         (status = 412, description = "The revision is none of those in If-Match.", body = Problem),
     )
 )]
-pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn get_key(
+    State(api): State<Arc<Api>>,
+    place: Place,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let deadline = Instant::now() + api.pool.patience();
-    let key = key_of(&uri)?;
     Query::parse(&uri, &[])?;
     let conditions = Conditions::parse(&headers)?;
-    let found = fetch(&api, &key).await?;
+    let found = fetch(&api, &place.bucket, &place.key).await?;
     match (conditions.judge(found.as_ref().map(|(_, revision)| *revision)), found) {
         (Verdict::Mismatch, _) => Err(Problem::precondition_failed()),
         (Verdict::NotModified, Some((_, revision))) => {
             Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag(revision))]).into_response())
         }
-        (_, None) => Err(no_such_key(&key)),
+        (_, None) => Err(no_such_key(&place.key)),
         (_, Some((value, revision))) => {
             let share = api.budget.take(value.len(), deadline).await?;
             let body = Body::new(HeldBody::new(Bytes::from(value), share));
@@ -89,7 +91,7 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: Head
     ),
     request_body(content = RawBytes, content_type = "application/octet-stream", description = "The value."),
     responses(
-        (status = 204, description = "Stored: decided by a majority and on its disks.",
+        (status = 204, description = "Stored: decided by a majority and on its disks; in its memory, if the bucket is ephemeral.",
             headers(("ETag" = String, description = "The new revision, in quotes."))),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
@@ -98,9 +100,8 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, uri: Uri, headers: Head
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
 )]
-pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put_key(State(api): State<Arc<Api>>, place: Place, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let key = key_of(&parts.uri)?;
     let query = Query::parse(&parts.uri, &["ttl_ms"])?;
     let ttl_ms = query.get("ttl_ms").map(parse_ttl).transpose()?;
     let conditions = Conditions::parse(&parts.headers)?;
@@ -108,11 +109,11 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Re
     let limit = api.options.value_bytes_max;
     let (value, _share) = read_body(&api.budget, &parts.headers, body, limit, limit).await?;
     let ttl_ms = ttl_ms.map(|ttl_ms| ttl_ms.to_string());
-    let mut words: Vec<&[u8]> = vec![b"DICTUM.SET", &key, &value];
+    let mut words: Vec<&[u8]> = vec![b"DICTUM.SET", &place.key, &value];
     if let Some(ttl_ms) = &ttl_ms {
         words.extend([&b"PX"[..], ttl_ms.as_bytes()]);
     }
-    match conditional(&api, &key, &conditions, once, &words).await? {
+    match conditional(&api, &place, &conditions, once, &words).await? {
         Value::Integer(revision @ 1..) => {
             Ok((StatusCode::NO_CONTENT, [(header::ETAG, etag(revision.unsigned_abs()))]).into_response())
         }
@@ -136,21 +137,25 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, request: Request) -> Re
             With it, a condition may be only `If-Match` with one tag."),
     ),
     responses(
-        (status = 204, description = "Removed: decided by a majority and on its disks."),
+        (status = 204, description = "Removed: decided by a majority and on its disks; in its memory, if the bucket is ephemeral."),
         (status = 404, description = "There is no such key.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
         (status = 422, description = "The Idempotency-Key was used for another request, or the condition is too complex to go with one. Nothing was done.", body = Problem),
     )
 )]
-pub(super) async fn delete_key(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
-    let key = key_of(&uri)?;
+pub(super) async fn delete_key(
+    State(api): State<Arc<Api>>,
+    place: Place,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     Query::parse(&uri, &[])?;
     let conditions = Conditions::parse(&headers)?;
     let once = once_of(&headers, &conditions)?;
-    match conditional(&api, &key, &conditions, once, &[b"DICTUM.DEL", &key]).await? {
+    match conditional(&api, &place, &conditions, once, &[b"DICTUM.DEL", &place.key]).await? {
         Value::Integer(1) => Ok(StatusCode::NO_CONTENT.into_response()),
         Value::Integer(0) if conditions.judge(None) == Verdict::Mismatch => Err(Problem::precondition_failed()),
-        Value::Integer(0) => Err(no_such_key(&key)),
+        Value::Integer(0) => Err(no_such_key(&place.key)),
         other => Err(Problem::from_failure(strange("DICTUM.DEL", &other), Access::Write)),
     }
 }
@@ -161,7 +166,7 @@ pub(super) async fn delete_key(State(api): State<Arc<Api>>, uri: Uri, headers: H
 /// insists on that revision; if somebody else was faster, the judgement is repeated.
 async fn conditional(
     api: &Api,
-    key: &[u8],
+    place: &Place,
     conditions: &Conditions,
     once: Option<&[u8]>,
     words: &[&[u8]],
@@ -171,11 +176,11 @@ async fn conditional(
         Plan::Exactly(revision) => Some(revision),
         Plan::LookFirst => {
             for _ in 0..ATTEMPTS_MAX {
-                let present = fetch(api, key).await?.map(|(_, revision)| revision);
+                let present = fetch(api, &place.bucket, &place.key).await?.map(|(_, revision)| revision);
                 if conditions.judge(present) != Verdict::Go {
                     return Err(Problem::precondition_failed());
                 }
-                if let Some(reply) = write_if(api, once, words, Some(present.unwrap_or(0))).await? {
+                if let Some(reply) = write_if(api, &place.bucket, once, words, Some(present.unwrap_or(0))).await? {
                     return Ok(reply);
                 }
             }
@@ -186,12 +191,13 @@ async fn conditional(
             ));
         }
     };
-    write_if(api, once, words, exact).await?.ok_or_else(Problem::precondition_failed)
+    write_if(api, &place.bucket, once, words, exact).await?.ok_or_else(Problem::precondition_failed)
 }
 
 /// A write that insists on a revision; `None` if the key has another.
 async fn write_if(
     api: &Api,
+    bucket: &BucketName,
     once: Option<&[u8]>,
     words: &[&[u8]],
     revision: Option<u64>,
@@ -201,13 +207,14 @@ async fn write_if(
     if let Some(text) = &text {
         words.extend([&b"IFREVISION"[..], text.as_bytes()]);
     }
-    let reply = api.write(once, &words).await.map_err(|failure| Problem::from_failure(failure, Access::Write))?;
+    let reply =
+        api.write(bucket, once, &words).await.map_err(|failure| Problem::from_failure(failure, Access::Write))?;
     Ok((!reply.is_null()).then_some(reply))
 }
 
 /// A key's value and revision.
-pub(super) async fn fetch(api: &Api, key: &[u8]) -> Result<Option<(Vec<u8>, u64)>, Problem> {
-    let reply = api.read(&[b"DICTUM.GET", key]).await?;
+pub(super) async fn fetch(api: &Api, bucket: &BucketName, key: &[u8]) -> Result<Option<(Vec<u8>, u64)>, Problem> {
+    let reply = api.read(Some(bucket), &[b"DICTUM.GET", key]).await?;
     match reply {
         Value::Null | Value::NullArray => Ok(None),
         Value::Array(mut parts) => match (parts.pop(), parts.pop(), parts.is_empty()) {
@@ -223,12 +230,6 @@ pub(super) async fn fetch(api: &Api, key: &[u8]) -> Result<Option<(Vec<u8>, u64)
 /// The answer for a key that is not there.
 pub(super) fn no_such_key(key: &[u8]) -> Problem {
     Problem::not_found(format!("There is no key {}.", shown(key)))
-}
-
-/// The key in the path, any bytes.
-fn key_of(uri: &Uri) -> Result<Vec<u8>, Problem> {
-    percent_decode(uri.path().strip_prefix(PREFIX).unwrap_or_default(), false)
-        .ok_or_else(|| Problem::bad_request("The key has a % that is not followed by two hexadecimal digits."))
 }
 
 fn parse_ttl(text: &[u8]) -> Result<u64, Problem> {

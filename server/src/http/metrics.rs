@@ -103,6 +103,7 @@ pub(super) async fn count(State(api): State<Arc<Api>>, request: Request, next: N
         "HEAD" => "HEAD",
         "PUT" => "PUT",
         "POST" => "POST",
+        "PATCH" => "PATCH",
         "DELETE" => "DELETE",
         _ => "other",
     };

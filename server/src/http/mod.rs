@@ -2,9 +2,11 @@
 //!
 //! - [`request`] reads what several routes take, [`problem`] is every answer that is no success, [`text`] carries
 //!   bytes through URLs and JSON, [`client`] keeps the connections to the node.
-//! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`health`], [`metrics`]; [`openapi`] describes them.
+//! - [`place`] tells which bucket and key a request is about.
+//! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`buckets`], [`health`], [`metrics`]; [`openapi`] describes them.
 
 mod body;
+mod buckets;
 mod client;
 mod conditions;
 mod dictionary;
@@ -12,6 +14,7 @@ mod health;
 mod keys;
 mod metrics;
 mod openapi;
+mod place;
 mod problem;
 mod request;
 mod text;
@@ -23,11 +26,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::Semaphore;
@@ -38,6 +39,7 @@ use wire::Value;
 use crate::bridge::Bridge;
 use client::{Failure, Pool};
 use metrics::HttpCounts;
+use place::{BucketName, Credentials, OwnBucket};
 use problem::{Access, Problem};
 use request::Budget;
 
@@ -77,20 +79,20 @@ struct Api {
 
 impl Api {
     /// A command that only looks.
-    async fn read(&self, words: &[&[u8]]) -> Result<Value, Problem> {
-        self.pool.call(words).await.map_err(|failure| Problem::from_failure(failure, Access::Read))
+    async fn read(&self, bucket: Option<&BucketName>, words: &[&[u8]]) -> Result<Value, Problem> {
+        self.pool.call(bucket, words).await.map_err(|failure| Problem::from_failure(failure, Access::Read))
     }
 
     /// A command that may change something; carried out once, however often it is sent under the same `once`.
     ///
     /// The key itself is the identifier, so `DICTUM.OUTCOME` knows it; the node refuses it with another command.
-    async fn write(&self, once: Option<&[u8]>, words: &[&[u8]]) -> Result<Value, Failure> {
+    async fn write(&self, bucket: &BucketName, once: Option<&[u8]>, words: &[&[u8]]) -> Result<Value, Failure> {
         match once {
-            None => self.pool.call(words).await,
+            None => self.pool.call(Some(bucket), words).await,
             Some(id) => {
                 let mut wrapped: Vec<&[u8]> = vec![b"DICTUM.ONCE", id];
                 wrapped.extend_from_slice(words);
-                self.pool.call(&wrapped).await
+                self.pool.call(Some(bucket), &wrapped).await
             }
         }
     }
@@ -158,6 +160,8 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .routes(routes!(dictionary::get_dictionary))
         .routes(routes!(dictionary::insert_or_update))
         .routes(routes!(keys::get_key, keys::put_key, keys::delete_key))
+        .routes(routes!(buckets::list_buckets))
+        .routes(routes!(buckets::get_bucket, buckets::put_bucket, buckets::patch_bucket, buckets::delete_bucket))
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))
         .routes(routes!(health::status))
@@ -167,9 +171,12 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
     let description = serde_json::to_string(&description).expect("a description is plain data");
     let description = bytes::Bytes::from(description);
     let describe = async move || ([(header::CONTENT_TYPE, "application/json")], description.clone());
+    let keys = axum::routing::get(keys::get_key).put(keys::put_key).delete(keys::delete_key);
     router
-        // The empty key, which the pattern does not match.
-        .route(keys::PREFIX, axum::routing::get(keys::get_key).put(keys::put_key).delete(keys::delete_key))
+        .route(openapi::BUCKET_KEY, keys.clone())
+        // The empty key, which the patterns do not match.
+        .route("/v1/buckets/{name}/keys/", keys.clone())
+        .route(place::KEYS, keys)
         .route("/openapi.json", axum::routing::get(describe))
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
@@ -193,34 +200,54 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
 }
 
-/// Lets a request pass if it shows the password, or if none is set.
-async fn authenticate(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+/// Lets a request pass if it shows the password, or if none is set; and remembers which bucket its user means.
+async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
+    if OPEN_PATHS.contains(&request.uri().path()) {
+        return next.run(request).await;
+    }
+    let shown = Credentials::read(request.headers());
+    let own = shown.as_ref().and_then(Credentials::bucket);
     if let Some(password) = &api.options.password
-        && !OPEN_PATHS.contains(&request.uri().path())
-        && !shows_password(request.headers(), password)
+        && let Err(problem) = check(&api, password, shown.as_ref(), own.as_ref()).await
     {
-        let message = "Show the cluster's password: Authorization: Bearer PASSWORD, or Basic with the user default.";
-        return Problem::new(StatusCode::UNAUTHORIZED, "NOAUTH", message).into_response();
+        return problem.into_response();
+    }
+    match own {
+        Some(own) => {
+            request.extensions_mut().insert(OwnBucket(own));
+        }
+        None if shown.is_some() => {
+            let message = "The user in Authorization must be default, or the name of a bucket.";
+            return Problem::bad_request(message).into_response();
+        }
+        None => {}
     }
     next.run(request).await
 }
 
-/// Whether the `Authorization` header shows `password`, as a bearer token or as Basic's (any of the names that `AUTH` takes).
-fn shows_password(headers: &HeaderMap, password: &str) -> bool {
-    let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|text| {
-        let (scheme, rest) = text.split_once(' ')?;
-        if scheme.eq_ignore_ascii_case("bearer") {
-            return Some(rest.trim().as_bytes().to_vec());
-        }
-        if !scheme.eq_ignore_ascii_case("basic") {
-            return None;
-        }
-        let pair = STANDARD.decode(rest.trim()).ok()?;
-        let colon = pair.iter().position(|&byte| byte == b':')?;
-        let (name, rest) = pair.split_at(colon);
-        matches!(name, b"" | b"default").then(|| rest[1..].to_vec())
-    });
-    shown.is_some_and(|shown| equal_in_constant_time(&shown, password.as_bytes()))
+/// Checks the password, and that the user is one of those that `AUTH` takes: `default`, and the name of every bucket.
+async fn check(
+    api: &Api,
+    password: &str,
+    shown: Option<&Credentials>,
+    own: Option<&BucketName>,
+) -> Result<(), Problem> {
+    let unauthorized = |message| Problem::new(StatusCode::UNAUTHORIZED, "NOAUTH", message);
+    if !shown.is_some_and(|shown| equal_in_constant_time(&shown.password, password.as_bytes())) {
+        return Err(unauthorized(
+            "Show the cluster's password: Authorization: Bearer PASSWORD, or Basic with the user default.",
+        ));
+    }
+    let unknown = || unauthorized("The user must be default, or the name of a bucket.");
+    let own = own.ok_or_else(unknown)?;
+    if own == BucketName::default_bucket() {
+        return Ok(());
+    }
+    match api.pool.lease(own).await {
+        Ok(_) => Ok(()),
+        Err(Failure::Refused(text)) if text.starts_with(problem::NO_SUCH_BUCKET) => Err(unknown()),
+        Err(failure) => Err(Problem::from_failure(failure, Access::Read)),
+    }
 }
 
 /// Compares without telling by the time taken where the first difference is. The length may show.

@@ -2,16 +2,22 @@
 //!
 //! The routes describe what is their own; what any of them may answer is added here, so that it cannot be forgotten.
 
-use super::{conditions, request};
+use super::{conditions, place, request};
 use utoipa::openapi::header::Header;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
     Components, ContentBuilder, InfoBuilder, LicenseBuilder, Object, ObjectBuilder, OpenApi, OpenApiBuilder, Ref,
-    RefOr, Response, ResponseBuilder, Schema, Type,
+    RefOr, Required, Response, ResponseBuilder, Schema, Type,
 };
+
+/// Where the keys of the default bucket, or of the user's, are.
+const KEY: &str = "/v1/keys/{key}";
+
+/// Where the keys of a bucket are: the same handlers.
+pub(super) const BUCKET_KEY: &str = "/v1/buckets/{name}/keys/{key}";
 
 /// What any route may answer beside its own.
 const COMMON: &[(&str, &str)] = &[
@@ -31,7 +37,9 @@ pub(super) fn head() -> OpenApi {
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
             "Dictum over HTTP. A success of a write means: decided by a majority of the nodes and on their disks. \
-             A read is linearizable. Everything that is no success answers `{\"code\": …, \"message\": …}`.",
+             A read is linearizable. Both hold unless the bucket's settings say otherwise. Routes without a bucket \
+             in their path are for the default bucket, or for the one that the user of Basic authentication is \
+             called after. Everything that is no success answers `{\"code\": …, \"message\": …}`.",
         ))
         .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
         .build();
@@ -41,6 +49,7 @@ pub(super) fn head() -> OpenApi {
         .tags(Some([
             tag("dictionary", "The replicated dictionary: JSON in, JSON out."),
             tag("keys", "Values as raw bytes, with revisions as entity tags."),
+            tag("buckets", "Key spaces of their own, each with its kind, quota and defaults."),
             tag("operation", "Health, figures and the state of the cluster."),
         ]))
         .build()
@@ -53,8 +62,9 @@ pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) ->
         components.add_security_scheme("basic", SecurityScheme::Http(Http::new(HttpAuthScheme::Basic)));
         components.add_security_scheme("bearer", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     }
+    describe_keys_of_buckets(&mut api);
     for (path, item) in &mut api.paths.paths {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             for parameter in operation.parameters.iter_mut().flatten() {
                 let RefOr::T(parameter) = parameter else { continue };
@@ -63,6 +73,10 @@ pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) ->
                 match parameter.name.as_str() {
                     "If-Match" | "If-None-Match" => {
                         schema.pattern = Some(conditions::PATTERN.to_owned());
+                    }
+                    "name" => {
+                        schema.pattern = Some(place::NAME_PATTERN.to_owned());
+                        schema.examples = vec![serde_json::json!("users")];
                     }
                     "Idempotency-Key" => {
                         schema.pattern = Some(request::IDEMPOTENCY_KEY_PATTERN.to_owned());
@@ -81,6 +95,26 @@ pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) ->
         }
     }
     api
+}
+
+/// `/v1/buckets/{name}/keys/{key}` takes and answers what `/v1/keys/{key}` does.
+fn describe_keys_of_buckets(api: &mut OpenApi) {
+    let Some(mut item) = api.paths.paths.get(KEY).cloned() else { return };
+    for operation in [&mut item.get, &mut item.put, &mut item.delete].into_iter().flatten() {
+        operation.operation_id = operation.operation_id.take().map(|id| format!("{id}_of_bucket"));
+        operation.tags = Some(vec!["keys".to_owned(), "buckets".to_owned()]);
+        let name = ParameterBuilder::new()
+            .name("name")
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(Some("The bucket's name."))
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+            .build();
+        operation.parameters.get_or_insert_default().insert(0, RefOr::T(name));
+        let none = problem("There is no such key, or no such bucket.");
+        operation.responses.responses.insert("404".to_owned(), RefOr::T(none));
+    }
+    api.paths.paths.insert(BUCKET_KEY.to_owned(), item);
 }
 
 /// A parameter that may be left out is not one that may be null, of which text knows nothing.

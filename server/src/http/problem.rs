@@ -7,6 +7,12 @@ use utoipa::ToSchema;
 
 use super::client::Failure;
 
+/// How the node begins to say that there is no bucket of a name.
+pub(super) const NO_SUCH_BUCKET: &str = "ERR there is no bucket";
+
+/// How it begins to say so where there was one.
+const DROPPED: &[&str] = &["ERR the selected bucket is not there", "ERR the bucket was dropped"];
+
 /// What went wrong.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(super) struct Problem {
@@ -95,6 +101,9 @@ impl Problem {
     /// An error of the node: its code decides the status, its words stay.
     fn from_error(text: &str) -> Problem {
         let (code, message) = text.split_once(' ').unwrap_or((text, ""));
+        if text.starts_with(NO_SUCH_BUCKET) || DROPPED.iter().any(|start| text.starts_with(start)) {
+            return Problem::not_found(message);
+        }
         let status = match code {
             "CLUSTERDOWN" | "LOADING" | "TRYAGAIN" | "BUSY" | "MASTERDOWN" => StatusCode::SERVICE_UNAVAILABLE,
             "UNKNOWN" => StatusCode::GATEWAY_TIMEOUT,

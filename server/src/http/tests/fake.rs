@@ -29,7 +29,14 @@ pub(super) enum Mood {
 /// What the tests see of it.
 #[derive(Default)]
 pub(super) struct State {
+    /// Of the bucket that the command under way is for.
     pub(super) records: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
+    /// The words of each bucket's settings.
+    pub(super) buckets: BTreeMap<Vec<u8>, Bucket>,
+    /// Counts what was created: another bucket of the same name is another one.
+    pub(super) created: usize,
+    /// No bucket but the default one has a replica here yet.
+    pub(super) no_replicas: bool,
     pub(super) revision: u64,
     /// Name and words of each command, in order.
     pub(super) commands: Vec<Vec<Vec<u8>>>,
@@ -44,6 +51,14 @@ pub(super) struct State {
     pub(super) scans_left: Option<usize>,
 }
 
+/// One bucket beside the default one.
+#[derive(Clone, Default)]
+pub(super) struct Bucket {
+    number: usize,
+    pub(super) settings: Vec<Vec<u8>>,
+    records: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
+}
+
 #[derive(Clone)]
 pub(super) struct FakeNode {
     pub(super) state: Arc<Mutex<State>>,
@@ -53,6 +68,8 @@ struct Session {
     line: ReplyLine,
     parser: RequestParser,
     authenticated: bool,
+    /// Name and number of the bucket, unless it is the default one.
+    selected: Option<(Vec<u8>, usize)>,
 }
 
 impl FakeNode {
@@ -91,7 +108,7 @@ impl FakeNode {
                 let authenticated = password.is_none();
                 sessions.insert(
                     connection,
-                    Session { line, parser: RequestParser::new(Default::default()), authenticated },
+                    Session { line, parser: RequestParser::new(Default::default()), authenticated, selected: None },
                 );
             }
             Request::Close { connection } => {
@@ -124,7 +141,7 @@ impl FakeNode {
                         _ => {
                             // A pushed message may come before any reply.
                             Value::Push(vec![Value::bulk("message")]).encode(&mut out, Protocol::Resp3);
-                            state.answer(&words).encode(&mut out, Protocol::Resp3);
+                            state.answer_in(&mut session.selected, &words).encode(&mut out, Protocol::Resp3);
                         }
                     }
                 }
@@ -142,9 +159,75 @@ impl FakeNode {
 }
 
 impl State {
+    /// Answers for a connection that has selected a bucket.
+    fn answer_in(&mut self, selected: &mut Option<(Vec<u8>, usize)>, words: &[&[u8]]) -> Value {
+        let error = |text: &str| Value::Error(text.to_owned());
+        match words {
+            [b"SELECT", b"default"] => *selected = None,
+            [b"SELECT", name] => match self.buckets.get(*name) {
+                Some(bucket) => *selected = Some((name.to_vec(), bucket.number)),
+                None => return error(&format!("ERR there is no bucket '{}'", String::from_utf8_lossy(name))),
+            },
+            [b"PING" | b"INFO" | b"DICTUM.STATUS" | b"DICTUM.BUCKET", ..] => return self.answer(words),
+            _ => {
+                let Some((name, number)) = selected else { return self.answer(words) };
+                let known = self.buckets.get_mut(name).filter(|bucket| bucket.number == *number);
+                let Some(bucket) = known.filter(|_| !self.no_replicas) else {
+                    return error("ERR the selected bucket is not there any more; SELECT another one");
+                };
+                std::mem::swap(&mut self.records, &mut bucket.records);
+                let answer = self.answer(words);
+                if let Some(bucket) = self.buckets.get_mut(name) {
+                    std::mem::swap(&mut self.records, &mut bucket.records);
+                }
+                return answer;
+            }
+        }
+        Value::ok()
+    }
+
+    fn bucket(&mut self, words: &[&[u8]]) -> Value {
+        let error = |text: &str, name: &[u8]| Value::Error(text.replace('@', &String::from_utf8_lossy(name)));
+        let describe = |(name, bucket): (&Vec<u8>, &Bucket)| {
+            let number = Value::Integer(bucket.number as i64);
+            Value::Map(vec![(Value::bulk("name"), Value::bulk(name)), (Value::bulk("number"), number)])
+        };
+        match words {
+            [b"LIST"] => Value::Array(self.buckets.iter().map(describe).collect()),
+            [b"DROP", b"default", ..] => error("ERR the default bucket cannot be dropped", b""),
+            [b"SHOW", b"default"] => describe((&b"default".to_vec(), &Bucket::default())),
+            [b"CREATE", name, ..] if self.buckets.contains_key(*name) => {
+                error("ERR there is a bucket '@' already", name)
+            }
+            [b"CREATE", _, settings @ ..] if settings == [&b"KIND"[..], b"cache"] => {
+                error("ERR a cache needs a quota", b"")
+            }
+            [b"CREATE", name, settings @ ..] => {
+                self.created += 1;
+                let settings = settings.iter().map(|word| word.to_vec()).collect();
+                let bucket = Bucket { number: self.created, settings, ..Bucket::default() };
+                self.buckets.insert(name.to_vec(), bucket);
+                Value::ok()
+            }
+            [_, name, ..] if !self.buckets.contains_key(*name) => error("ERR there is no bucket '@'", name),
+            [b"SHOW", name] => describe((&name.to_vec(), &self.buckets[*name])),
+            [b"SET", name, settings @ ..] => {
+                let bucket = self.buckets.get_mut(*name).expect("looked at above");
+                bucket.settings = settings.iter().map(|word| word.to_vec()).collect();
+                Value::ok()
+            }
+            [b"DROP", name, b"CONFIRM"] => {
+                self.buckets.remove(*name);
+                Value::ok()
+            }
+            _ => error("ERR unknown subcommand", b""),
+        }
+    }
+
     fn answer(&mut self, words: &[&[u8]]) -> Value {
         let error = |text: &str| Value::Error(text.to_owned());
-        let is_write = matches!(words[0], b"DICTUM.SET" | b"DICTUM.DEL" | b"DICTUM.ONCE");
+        let is_write = matches!(words[0], b"DICTUM.SET" | b"DICTUM.DEL" | b"DICTUM.ONCE")
+            || matches!(words, [b"DICTUM.BUCKET", b"CREATE" | b"SET" | b"DROP", ..]);
         match self.mood {
             Some(Mood::Leaderless) if !matches!(words[0], b"PING" | b"DICTUM.STATUS" | b"INFO") => {
                 return error("CLUSTERDOWN No leader can be reached");
@@ -217,6 +300,7 @@ impl State {
                     b"# Server\r\nredis_version:7.4.0\r\nuptime_in_seconds:5\r\n# Keyspace\r\ndb0:keys=2,expires=1\r\n"
                         .to_vec(),
             },
+            [b"DICTUM.BUCKET", rest @ ..] => self.bucket(rest),
             [b"DICTUM.STATUS"] => {
                 let leader = if self.mood == Some(Mood::Leaderless) { "null" } else { "\"n1\"" };
                 Value::bulk(format!(

@@ -1,5 +1,6 @@
 //! The routes against a node of one thread.
 
+mod buckets;
 mod fake;
 
 use std::time::Duration;
@@ -415,6 +416,14 @@ fn the_description_names_every_route_and_status() {
         ("/v1/keys/{key}", "get", &["200", "304", "404", "409", "412"]),
         ("/v1/keys/{key}", "put", &["204", "408", "412", "422", "507"]),
         ("/v1/keys/{key}", "delete", &["204", "404", "412", "422"]),
+        ("/v1/buckets/{name}/keys/{key}", "get", &["200", "304", "404", "409", "412"]),
+        ("/v1/buckets/{name}/keys/{key}", "put", &["204", "408", "412", "422", "507"]),
+        ("/v1/buckets/{name}/keys/{key}", "delete", &["204", "404", "412", "422"]),
+        ("/v1/buckets", "get", &["200"]),
+        ("/v1/buckets/{name}", "get", &["200", "404"]),
+        ("/v1/buckets/{name}", "put", &["201", "408", "409", "422"]),
+        ("/v1/buckets/{name}", "patch", &["204", "404", "408", "422"]),
+        ("/v1/buckets/{name}", "delete", &["204", "404", "409", "428"]),
         ("/v1/status", "get", &["200"]),
         ("/metrics", "get", &["200"]),
         ("/livez", "get", &["200"]),
@@ -426,7 +435,7 @@ fn the_description_names_every_route_and_status() {
         }
         assert!(responses["401"].is_null(), "no password, no 401");
     }
-    assert_eq!(description["paths"].as_object().map(serde_json::Map::len), Some(8));
+    assert_eq!(description["paths"].as_object().map(serde_json::Map::len), Some(11));
     assert!(description["components"]["schemas"]["Problem"].is_object());
     let guarded = Server::with(Some("secret"), 1000, Duration::from_secs(5)).ask("GET /openapi.json").json();
     assert!(guarded["paths"]["/getValue"]["get"]["responses"]["401"].is_object());

@@ -1,0 +1,504 @@
+//! `dictum bucket`, and the shape of what `DICTUM.BUCKET` answers.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use utoipa::ToSchema;
+use wire::Value;
+
+use crate::cli::connection::{Connection, Endpoint};
+use crate::status::{aligned, open};
+
+/// What a bucket's kind may be.
+pub const KINDS: [&str; 3] = ["persistent", "ephemeral", "cache"];
+/// By what a cache may choose what it gives up.
+pub const POLICIES: [&str; 4] = ["fifo", "lru", "lfu", "s3-fifo"];
+/// What may have to be true before a write is answered.
+pub const DURABILITIES: [&str; 3] = ["majority", "persist-majority", "all"];
+/// What a read may see.
+pub const CONSISTENCIES: [&str; 3] = ["linearizable", "session", "local"];
+
+/// A bucket and its settings: the JSON of `GET /v1/buckets/{name}` and of `dictum bucket show --json`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, ToSchema)]
+pub struct BucketInfo {
+    /// Its name.
+    pub name: String,
+    /// What `SELECT` calls it beside its name; another bucket may have it once this one is dropped.
+    pub number: u64,
+    /// Its own for ever; an ephemeral bucket that begins anew gets another one.
+    pub id: u64,
+    /// `persistent`, `ephemeral` or `cache`.
+    pub kind: String,
+    /// Bytes of memory on each node; 0: as the node's `--memory-quota` says, or without a limit if the bucket is ephemeral.
+    pub quota: u64,
+    /// What a cache gives up first: `fifo`, `lru`, `lfu` or `s3-fifo`.
+    pub policy: String,
+    /// What is true before a write is answered: `majority`, `persist-majority` or `all`.
+    pub durability: String,
+    /// What a read sees: `linearizable`, `session` or `local`.
+    pub consistency: String,
+    /// Seconds after which keys expire that are made without a deadline; 0: never.
+    pub ttl: u64,
+    /// Longest value in bytes; 0: as the node's `--value-bytes-max` says.
+    pub value_bytes_max: u64,
+}
+
+impl BucketInfo {
+    /// Reads what `DICTUM.BUCKET SHOW` answers, in RESP3 (a map) or RESP2 (names and values in turn). What a node of another version
+    /// leaves out has its empty value; `None` if there is not even a name.
+    #[must_use]
+    pub fn read(reply: &Value) -> Option<BucketInfo> {
+        let pairs: Vec<(&Value, &Value)> = match reply {
+            Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
+            Value::Array(flat) => flat.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
+            _ => return None,
+        };
+        let mut bucket = BucketInfo::default();
+        for (name, value) in pairs {
+            let text = || value.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
+            let number = || value.as_integer().and_then(|number| u64::try_from(number).ok()).unwrap_or_default();
+            match name.as_bytes()? {
+                b"name" => bucket.name = text(),
+                b"number" => bucket.number = number(),
+                b"id" => bucket.id = number(),
+                b"kind" => bucket.kind = text(),
+                b"quota" => bucket.quota = number(),
+                b"policy" => bucket.policy = text(),
+                b"durability" => bucket.durability = text(),
+                b"consistency" => bucket.consistency = text(),
+                b"ttl" => bucket.ttl = number(),
+                b"value-bytes-max" => bucket.value_bytes_max = number(),
+                _ => {}
+            }
+        }
+        (!bucket.name.is_empty()).then_some(bucket)
+    }
+
+    /// Reads what `DICTUM.BUCKET LIST` answers.
+    #[must_use]
+    pub fn read_list(reply: &Value) -> Option<Vec<BucketInfo>> {
+        reply.as_array()?.iter().map(BucketInfo::read).collect()
+    }
+}
+
+/// Arguments of `dictum bucket`.
+#[derive(Args, Debug)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+    dictum bucket create users\n  \
+    dictum bucket create sessions --kind ephemeral --quota 64MiB --ttl 30m\n  \
+    dictum bucket create pages --kind cache --quota 1GiB --policy s3-fifo --at 10.0.0.2:7001\n  \
+    dictum bucket set users --durability all\n  \
+    dictum bucket list --json\n  \
+    dictum bucket drop pages\n\n\
+    Clients choose a bucket by SELECT name, by its name as the user in AUTH, or in the URL: /v1/buckets/users/keys/KEY.\n\n\
+    Exit code: 0 if it was done, 1 if not, or if no node answers."
+)]
+pub struct BucketArguments {
+    #[command(subcommand)]
+    action: Action,
+    /// RESP address of any node of the cluster.
+    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:7001", env = "DICTUM_AT")]
+    at: String,
+    /// Print one line of JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Password, where the cluster asks for one.
+    #[arg(long, global = true, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
+    password: Option<String>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Creates a bucket.
+    Create {
+        /// A letter, then letters, digits, '-', '_' and '.'; 64 bytes at most.
+        name: String,
+        /// On disk; in the memory of all replicas only; or on disk and giving up values at its quota.
+        #[arg(long, value_parser = PossibleValuesParser::new(KINDS))]
+        kind: Option<String>,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Lists all buckets.
+    List,
+    /// Shows the settings of a bucket.
+    Show {
+        /// Its name.
+        name: String,
+    },
+    /// Changes settings of a bucket; what is not said stays. Its kind cannot be changed.
+    Set {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Removes a bucket with all its keys, for ever. Asks for its name at a terminal.
+    Drop {
+        /// Its name.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Settings {
+    /// Bytes of memory on each node, as 64MiB; 0: as the node's --memory-quota says, or no limit for an ephemeral bucket. A cache
+    /// needs one.
+    #[arg(long, value_name = "BYTES")]
+    quota: Option<String>,
+    /// What a cache gives up first.
+    #[arg(long, value_parser = PossibleValuesParser::new(POLICIES))]
+    policy: Option<String>,
+    /// What must be true before a write is answered, unless the request says otherwise: a majority has it; has it on disk; every
+    /// replica has it.
+    #[arg(long, value_parser = PossibleValuesParser::new(DURABILITIES))]
+    durability: Option<String>,
+    /// What a read sees, unless the request says otherwise: every answered write; those of a token; what the node has.
+    #[arg(long, value_parser = PossibleValuesParser::new(CONSISTENCIES))]
+    consistency: Option<String>,
+    /// Keys that are made without a deadline expire so much later: 300, 90s, 5m, 12h, 7d; 0: never.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    ttl: Option<u64>,
+    /// Longest value, as 1MiB; 0: as the node's --value-bytes-max says.
+    #[arg(long, value_name = "BYTES")]
+    value_bytes_max: Option<String>,
+}
+
+impl Settings {
+    /// As `DICTUM.BUCKET` takes them: names and values in turn.
+    fn words(self) -> Vec<String> {
+        let named = [
+            ("QUOTA", self.quota),
+            ("POLICY", self.policy),
+            ("DURABILITY", self.durability),
+            ("CONSISTENCY", self.consistency),
+            ("TTL", self.ttl.map(|seconds| seconds.to_string())),
+            ("VALUE-BYTES-MAX", self.value_bytes_max),
+        ];
+        named.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
+    }
+}
+
+/// Carries out `dictum bucket …`.
+#[must_use]
+pub fn run(arguments: BucketArguments) -> ExitCode {
+    match carry_out(arguments) {
+        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
+            // Whoever reads the output may have had enough of it.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        },
+        Err(message) => {
+            eprintln!("dictum bucket: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What to print, or why it was not done.
+fn carry_out(arguments: BucketArguments) -> Result<String, String> {
+    let BucketArguments { action, at, json, password } = arguments;
+    let (endpoint, connection) = open(&at, password.as_deref())?;
+    let mut node = Conversation { endpoint, connection };
+    let shown = |bucket: &BucketInfo| if json { line_of_json(bucket) } else { details(bucket) };
+    match action {
+        Action::List => {
+            let reply = node.ask(&["DICTUM.BUCKET", "LIST"])?;
+            let buckets = BucketInfo::read_list(&reply).ok_or_else(|| node.strange())?;
+            Ok(if json { line_of_json(&buckets) } else { table(&buckets) })
+        }
+        Action::Show { name } => node.show(&name).map(|bucket| shown(&bucket)),
+        Action::Create { name, kind, settings } => {
+            let mut words = vec!["DICTUM.BUCKET".to_owned(), "CREATE".to_owned(), name.clone()];
+            words.extend(kind.into_iter().flat_map(|kind| ["KIND".to_owned(), kind]));
+            words.extend(settings.words());
+            node.ask(&words)?;
+            node.show(&name).map(|bucket| shown(&bucket))
+        }
+        Action::Set { name, settings } => {
+            let settings = settings.words();
+            if settings.is_empty() {
+                return Err("say what to change: --quota, --policy, --durability, --consistency, --ttl or \
+                            --value-bytes-max (`dictum bucket set --help`)"
+                    .to_owned());
+            }
+            let words = ["DICTUM.BUCKET".to_owned(), "SET".to_owned(), name.clone()];
+            node.ask(&[&words[..], &settings].concat())?;
+            node.show(&name).map(|bucket| shown(&bucket))
+        }
+        Action::Drop { name, yes } => {
+            let bucket = node.show(&name)?;
+            if !yes {
+                if !io::stdin().is_terminal() {
+                    return Err(format!(
+                        "dropping {name} removes all its keys for ever, and there is no terminal to ask at: if that is \
+                         meant, say so with --yes. Nothing was done."
+                    ));
+                }
+                let keys = node.keys(&name);
+                if !confirmed(&bucket, keys, &mut io::stdin().lock(), &mut io::stderr()) {
+                    return Err("that is not its name. Nothing was done.".to_owned());
+                }
+            }
+            node.ask(&["DICTUM.BUCKET", "DROP", &name, "CONFIRM"])?;
+            let dropped = serde_json::json!({ "dropped": name });
+            Ok(if json { line_of_json(&dropped) } else { format!("{name} is dropped\n") })
+        }
+    }
+}
+
+/// A connection to a node, and where it is.
+struct Conversation {
+    endpoint: Endpoint,
+    connection: Connection,
+}
+
+impl Conversation {
+    /// One command; what is said if it is refused tells what to do next.
+    fn ask<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<Value, String> {
+        let endpoint = &self.endpoint;
+        let reply = self.connection.call(words).map_err(|error| {
+            format!(
+                "the node at {endpoint} does not answer: {error}\n  If something was to be changed, `dictum bucket list` \
+                 tells whether it is. Is that the node's RESP address, and not HTTP's or the peers'?"
+            )
+        })?;
+        match reply.as_error() {
+            Some(error) => Err(advised(error, endpoint)),
+            None => Ok(reply),
+        }
+    }
+
+    fn show(&mut self, name: &str) -> Result<BucketInfo, String> {
+        let reply = self.ask(&["DICTUM.BUCKET", "SHOW", name])?;
+        BucketInfo::read(&reply).ok_or_else(|| self.strange())
+    }
+
+    /// How many keys a bucket has, if that can be told.
+    fn keys(&mut self, name: &str) -> Option<i64> {
+        self.ask(&["SELECT", name]).ok()?;
+        self.ask(&["DBSIZE"]).ok()?.as_integer()
+    }
+
+    fn strange(&self) -> String {
+        format!("the server at {} answered something that this version cannot read", self.endpoint)
+    }
+}
+
+/// A node's error, and what to do about it.
+fn advised(error: &str, endpoint: &Endpoint) -> String {
+    let (code, text) = error.split_once(' ').unwrap_or((error, ""));
+    let advice = match code {
+        "NOAUTH" => "Give the password by --password or DICTUM_PASSWORD.",
+        "CLUSTERDOWN" => "Try again, or ask another node with --at HOST:PORT. `dictum status` tells who is up.",
+        "UNKNOWN" => "It may or may not have been done: `dictum bucket list` tells.",
+        _ if text.starts_with("there is no bucket") => "`dictum bucket list` shows those that there are.",
+        _ if text.starts_with("there is a bucket") => "`dictum bucket set` changes it.",
+        _ if text.starts_with("unknown command") => {
+            return format!("the server at {endpoint} is no Dictum node, or of another version: {error}");
+        }
+        "ERR" => return text.to_owned(),
+        _ => return error.to_owned(),
+    };
+    format!("{}\n  {advice}", if code == "ERR" { text } else { error })
+}
+
+/// Asks a person to type the bucket's name. Whether that was done.
+fn confirmed(bucket: &BucketInfo, keys: Option<i64>, input: &mut dyn BufRead, out: &mut dyn Write) -> bool {
+    let keys = match keys {
+        Some(1) => "its one key".to_owned(),
+        Some(keys) => format!("its {keys} keys"),
+        None => "all its keys".to_owned(),
+    };
+    let BucketInfo { name, kind, .. } = bucket;
+    let mut line = String::new();
+    write!(out, "This removes the {kind} bucket {name} and {keys} from all nodes, for ever.\nType its name to go on: ")
+        .and_then(|()| out.flush())
+        .and_then(|()| input.read_line(&mut line))
+        .is_ok_and(|_| line.trim() == name)
+}
+
+/// All buckets for people.
+#[must_use]
+pub fn table(buckets: &[BucketInfo]) -> String {
+    let head = ["name", "number", "kind", "quota", "policy", "durability", "consistency", "ttl", "value-bytes-max"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(buckets.iter().map(|it| {
+        vec![
+            it.name.clone(),
+            it.number.to_string(),
+            it.kind.clone(),
+            bytes(it.quota),
+            it.policy.clone(),
+            it.durability.clone(),
+            it.consistency.clone(),
+            seconds(it.ttl),
+            bytes(it.value_bytes_max),
+        ]
+    }));
+    aligned(&rows, &[1, 3, 7, 8])
+}
+
+/// One bucket for people.
+#[must_use]
+pub fn details(it: &BucketInfo) -> String {
+    let rows = [
+        ("name", it.name.clone()),
+        ("number", it.number.to_string()),
+        ("id", it.id.to_string()),
+        ("kind", it.kind.clone()),
+        ("quota", bytes(it.quota)),
+        ("policy", it.policy.clone()),
+        ("durability", it.durability.clone()),
+        ("consistency", it.consistency.clone()),
+        ("ttl", seconds(it.ttl)),
+        ("value-bytes-max", bytes(it.value_bytes_max)),
+    ];
+    aligned(&rows.map(|(name, value)| vec![name.to_owned(), value]), &[])
+}
+
+fn line_of_json<T: Serialize>(value: &T) -> String {
+    let mut text = serde_json::to_string(value).expect("plain fields become JSON");
+    writeln!(text).expect("a string takes all text");
+    text
+}
+
+/// A number of bytes as `--quota` takes it: in the largest unit that divides it.
+fn bytes(number: u64) -> String {
+    in_units(number, &[(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")], "B")
+}
+
+/// A number of seconds as `--ttl` takes it.
+fn seconds(number: u64) -> String {
+    in_units(number, &[(86_400, "d"), (3600, "h"), (60, "m")], "s")
+}
+
+fn in_units(number: u64, units: &[(u64, &str)], smallest: &str) -> String {
+    let fitting = units.iter().find(|(size, _)| number.is_multiple_of(*size));
+    let (size, unit) = fitting.copied().unwrap_or((1, smallest));
+    if number == 0 { "-".to_owned() } else { format!("{}{unit}", number / size) }
+}
+
+/// `300`, `90s`, `5m`, `12h`, `7d`.
+fn parse_seconds(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match &text[digits..] {
+        "" | "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3600),
+        "d" => Some(86_400),
+        _ => None,
+    };
+    let number: Option<u64> = text[..digits].parse().ok();
+    number
+        .zip(unit)
+        .and_then(|(number, unit)| number.checked_mul(unit))
+        .ok_or_else(|| "write a number of seconds, or for example 90s, 5m, 12h, 7d; 0 for none".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> BucketInfo {
+        BucketInfo {
+            name: "users".to_owned(),
+            number: 1,
+            id: 4,
+            kind: "persistent".to_owned(),
+            quota: 64 << 20,
+            policy: "s3-fifo".to_owned(),
+            durability: "persist-majority".to_owned(),
+            consistency: "linearizable".to_owned(),
+            ttl: 300,
+            value_bytes_max: 1_000_000,
+        }
+    }
+
+    #[test]
+    fn both_dialects_are_read() {
+        let text = |text: &str| Value::bulk(text);
+        let pairs = vec![
+            (text("name"), text("users")),
+            (text("number"), Value::Integer(1)),
+            (text("id"), Value::Integer(4)),
+            (text("kind"), text("persistent")),
+            (text("quota"), Value::Integer(64 << 20)),
+            (text("policy"), text("s3-fifo")),
+            (text("durability"), text("persist-majority")),
+            (text("consistency"), text("linearizable")),
+            (text("ttl"), Value::Integer(300)),
+            (text("value-bytes-max"), Value::Integer(1_000_000)),
+            (text("of-tomorrow"), Value::Null),
+        ];
+        let flat = Value::Array(pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]).collect());
+        assert_eq!(BucketInfo::read(&Value::Map(pairs)), Some(example()));
+        assert_eq!(BucketInfo::read(&flat), Some(example()));
+        assert_eq!(BucketInfo::read_list(&Value::Array(vec![flat.clone(), flat])).map(|list| list.len()), Some(2));
+        for strange in [Value::Null, Value::ok(), Value::Array(vec![]), Value::Array(vec![Value::Null, Value::Null])] {
+            assert_eq!(BucketInfo::read(&strange), None, "{strange:?}");
+        }
+        assert_eq!(BucketInfo::read_list(&Value::ok()), None);
+    }
+
+    #[test]
+    fn the_tables_are_aligned() {
+        let small = BucketInfo { name: "s".to_owned(), number: 12, quota: 0, ttl: 61, value_bytes_max: 0, ..example() };
+        assert_eq!(
+            table(&[example(), small]),
+            "name   number  kind        quota  policy   durability        consistency   ttl  value-bytes-max\n\
+             users       1  persistent  64MiB  s3-fifo  persist-majority  linearizable   5m         1000000B\n\
+             s          12  persistent      -  s3-fifo  persist-majority  linearizable  61s                -\n"
+        );
+        assert!(details(&example()).starts_with("name             users\nnumber           1\nid               4\n"));
+    }
+
+    #[test]
+    fn only_the_name_confirms() {
+        let ask = |typed: &str, keys| {
+            let mut out = Vec::new();
+            let confirmed = confirmed(&example(), keys, &mut typed.as_bytes(), &mut out);
+            (confirmed, String::from_utf8(out).expect("text"))
+        };
+        let (yes, question) = ask("users\n", Some(7));
+        assert!(yes && question.contains("the persistent bucket users and its 7 keys"), "{question}");
+        for typed in ["", "\n", "y\n", "yes\n", "user\n", "USERS\n"] {
+            assert!(!ask(typed, None).0, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn times_to_live_in_units() {
+        for (text, expected) in [("0", 0), ("300", 300), ("90s", 90), ("5m", 300), ("12h", 43_200), ("7d", 604_800)] {
+            assert_eq!(parse_seconds(text), Ok(expected), "{text}");
+        }
+        for wrong in ["", "m", "-1", "5x", "5 m", "1.5h", "99999999999999999999", "999999999999999999d"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_to_do_next() {
+        let endpoint = Endpoint::parse("127.0.0.1:7001").expect("an address");
+        for (error, expected) in [
+            ("ERR there is no bucket 'x'", "there is no bucket 'x'\n  `dictum bucket list`"),
+            ("ERR there is a bucket 'x' already", "there is a bucket 'x' already\n  `dictum bucket set`"),
+            ("ERR a cache needs a quota", "a cache needs a quota"),
+            ("CLUSTERDOWN no leader", "CLUSTERDOWN no leader\n  Try again"),
+            ("UNKNOWN timeout", "UNKNOWN timeout\n  It may or may not"),
+            ("ERR unknown command 'DICTUM.BUCKET'", "the server at 127.0.0.1:7001 is no Dictum node"),
+        ] {
+            let advised = advised(error, &endpoint);
+            assert!(advised.starts_with(expected), "{advised}");
+        }
+    }
+}
