@@ -177,6 +177,7 @@ impl Node {
         let ballot = leader.map(|(_, ballot)| ballot);
         if ballot.is_some() && ballot != self.router.leader {
             self.router.leader = ballot;
+            self.router.ask_again_confirmed();
             self.router.send_again();
             self.router.progress_at = time;
         }
