@@ -229,11 +229,23 @@ impl Router {
             std::mem::take(&mut self.asked).into_iter().partition(|(asked, at, _)| overdue(asked, *at));
         self.asked = keep;
         for (_, _, batch) in again {
-            self.gathering.items.extend_from_slice(&batch.items);
-            let deadlines = [self.gathering.deadline, batch.deadline];
-            self.gathering.deadline = deadlines.into_iter().flatten().min();
-            self.recycle(batch);
+            self.gather_again(batch);
         }
+    }
+
+    /// Asks anew for confirmed reads whose position has not been reached. It was named by a leadership that is gone, and may be
+    /// that of an entry which went with it: a log that nobody writes to would never come so far.
+    pub(crate) fn ask_again_confirmed(&mut self) {
+        for (_, _, batch) in std::mem::take(&mut self.ready) {
+            self.gather_again(batch);
+        }
+    }
+
+    fn gather_again(&mut self, batch: ReadBatch) {
+        self.gathering.items.extend_from_slice(&batch.items);
+        let deadlines = [self.gathering.deadline, batch.deadline];
+        self.gathering.deadline = deadlines.into_iter().flatten().min();
+        self.recycle(batch);
     }
 
     /// Connections with reads in batches of which some may be overdue.
@@ -250,3 +262,22 @@ impl Router {
 pub(crate) const SEND_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// After this time without an answer reads are asked for again.
 pub(crate) const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confirmed_reads_are_asked_for_again_under_another_leadership() {
+        let mut router = Router::new(Life::default(), Time(0));
+        let deadline = Time(7);
+        router.gather(ConnectionId(1), deadline);
+        let batch = router.take_gathered();
+        router.ready.push_back((Position(486), WallTime(0), batch));
+        router.gather(ConnectionId(2), Time(9));
+        router.ask_again_confirmed();
+        assert!(router.ready.is_empty());
+        assert_eq!(router.gathering.items, [(ConnectionId(2), 0), (ConnectionId(1), 0)]);
+        assert_eq!(router.gathering.deadline, Some(deadline));
+    }
+}

@@ -187,6 +187,7 @@ impl Node {
         let ballot = leader.map(|(_, ballot)| ballot);
         if ballot.is_some() && ballot != router.leader {
             router.leader = ballot;
+            router.ask_again_confirmed();
             router.send_again();
             router.progress_at = time;
         }
