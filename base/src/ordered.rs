@@ -36,6 +36,23 @@ impl std::error::Error for OrderedError {}
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
+/// What of a bucket's spaces is resident in memory above a store, and how that was used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Residence {
+    /// Bytes that it may use.
+    pub quota_bytes: u64,
+    /// Bytes that it uses.
+    pub bytes: u64,
+    /// Resident records.
+    pub entries: u64,
+    /// Reads that found their key resident, since the policy was set.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Records that had to go for others.
+    pub evictions: u64,
+}
+
 /// Reading a store, or a frozen view of one.
 ///
 /// A space that was never written, or was dropped, reads as empty.
@@ -59,6 +76,12 @@ pub trait OrderedRead: Send + Sync + fmt::Debug {
     /// A frozen view: later batches do not reach it. Cheap; it may be read by another thread, and it keeps the space of what was
     /// overwritten since from being freed until it is dropped.
     fn freeze(&self) -> Arc<dyn OrderedRead>;
+
+    /// What is resident of the spaces of a bucket (by its number); none where nothing is cached above the store.
+    fn residence(&self, bucket: u32) -> Option<Residence> {
+        let _ = bucket;
+        None
+    }
 }
 
 /// A store that takes batches: what its owner has beside reading.

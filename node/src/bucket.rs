@@ -18,14 +18,25 @@ pub(crate) enum BucketKind {
     Cache,
 }
 
+impl BucketKind {
+    pub(crate) fn text(self) -> &'static str {
+        self.name()
+    }
+}
+
 /// What is given up first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Policy {
     Fifo,
     Lru,
     Lfu,
-    #[default]
     S3Fifo,
+}
+
+impl Policy {
+    pub(crate) fn text(self) -> &'static str {
+        self.name()
+    }
 }
 
 /// What must be true before a write is answered.
@@ -119,7 +130,8 @@ pub(crate) struct Settings {
     pub kind: BucketKind,
     /// Bytes of memory on each node; 0: as the node's `--memory-quota` says, or no limit for an ephemeral bucket.
     pub quota_bytes: u64,
-    pub policy: Policy,
+    /// None: as the node's `--cache-policy` says.
+    pub policy: Option<Policy>,
     pub durability: Durability,
     pub consistency: Consistency,
     /// Keys that are made without a deadline get one so much later, in milliseconds; 0: none.
@@ -137,7 +149,7 @@ impl Settings {
         Settings {
             kind,
             quota_bytes: 0,
-            policy: Policy::default(),
+            policy: None,
             durability,
             consistency: Consistency::default(),
             ttl_ms: 0,
@@ -167,8 +179,8 @@ impl Settings {
                 b"kind" => {}
                 b"quota" => self.quota_bytes = bytes(value)?,
                 b"policy" => {
-                    self.policy =
-                        Policy::from_name(value).ok_or(Failure::Text("ERR a policy is fifo, lru, lfu or s3-fifo"))?;
+                    let policy = Policy::from_name(value);
+                    self.policy = Some(policy.ok_or(Failure::Text("ERR a policy is fifo, lru, lfu or s3-fifo"))?);
                 }
                 b"durability" => self.durability = Durability::parse(value).ok_or(NO_DURABILITY)?,
                 b"consistency" => self.consistency = Consistency::parse(value).ok_or(NO_CONSISTENCY)?,
@@ -193,8 +205,15 @@ impl Settings {
         if self.kind == BucketKind::Ephemeral && self.durability == Durability::PersistMajority {
             return Err(NOT_PERSISTENT);
         }
-        if self.kind == BucketKind::Cache && self.quota_bytes == 0 {
-            return Err(Failure::Text("ERR a cache needs a quota"));
+        // Names that the format has room for and that no node can keep yet.
+        if self.kind == BucketKind::Cache {
+            return Err(Failure::Text("ERR buckets of the kind cache are not there yet; use persistent or ephemeral"));
+        }
+        let usual = Settings::of_kind(self.kind);
+        if (self.durability, self.consistency) != (usual.durability, usual.consistency) {
+            return Err(Failure::Text(
+                "ERR other levels of durability and consistency than a bucket's usual ones are not there yet",
+            ));
         }
         Ok(())
     }
@@ -202,7 +221,7 @@ impl Settings {
     fn encode(&self, w: &mut Writer<'_>) {
         self.kind.write(w);
         w.u64(self.quota_bytes);
-        self.policy.write(w);
+        w.option(self.policy, |w, policy| policy.write(w));
         self.durability.write(w);
         self.consistency.write(w);
         w.u64(self.ttl_ms);
@@ -213,7 +232,7 @@ impl Settings {
         Ok(Settings {
             kind: BucketKind::read(r)?,
             quota_bytes: r.u64()?,
-            policy: Policy::read(r)?,
+            policy: r.option(Policy::read)?,
             durability: Durability::read(r)?,
             consistency: Consistency::read(r)?,
             ttl_ms: r.u64()?,
@@ -341,7 +360,7 @@ impl Bucket {
             number("id", u64::from(self.id.0)),
             text("kind", it.kind.name()),
             number("quota", it.quota_bytes),
-            text("policy", it.policy.name()),
+            text("policy", it.policy.map_or("", Policy::name)),
             text("durability", it.durability.name()),
             text("consistency", it.consistency.name()),
             number("ttl", it.ttl_ms / 1000),
@@ -394,20 +413,7 @@ mod tests {
     #[test]
     fn a_bucket_survives_encoding() {
         let mut settings = Settings::of_kind(BucketKind::Persistent);
-        let words: [&[u8]; 12] = [
-            b"KIND",
-            b"cache",
-            b"quota",
-            b"1mb",
-            b"policy",
-            b"lru",
-            b"durability",
-            b"all",
-            b"ttl",
-            b"60",
-            b"consistency",
-            b"local",
-        ];
+        let words: [&[u8]; 8] = [b"KIND", b"ephemeral", b"quota", b"1mb", b"policy", b"lru", b"ttl", b"60"];
         settings.change(&words, true).unwrap();
         let bucket = Bucket {
             id: BucketId(7),
@@ -429,9 +435,11 @@ mod tests {
         let change = |words: &[&[u8]]| Settings::of_kind(BucketKind::Persistent).change(words, true);
         assert!(change(&[b"kind"]).is_err());
         assert!(change(&[b"kind", b"odd"]).is_err());
-        assert!(change(&[b"kind", b"cache"]).is_err(), "without a quota");
+        assert!(change(&[b"kind", b"cache", b"quota", b"1mb"]).is_err(), "not there yet");
+        assert!(change(&[b"durability", b"all"]).is_err(), "not there yet");
+        assert!(change(&[b"consistency", b"local"]).is_err(), "not there yet");
         assert!(change(&[b"kind", b"ephemeral", b"durability", b"persist-majority"]).is_err());
-        assert!(change(&[b"durability", b"all", b"kind", b"ephemeral"]).is_ok(), "in any order");
+        assert!(change(&[b"durability", b"majority", b"kind", b"ephemeral"]).is_ok(), "in any order");
         assert!(change(&[b"color", b"red"]).is_err());
         assert!(Settings::of_kind(BucketKind::Persistent).change(&[b"kind", b"ephemeral"], false).is_err());
     }

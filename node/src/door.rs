@@ -13,7 +13,7 @@
 use std::any::Any;
 use std::fmt;
 
-use base::{NodeId, PartitionId, Position, Time};
+use base::{BucketId, NodeId, PartitionId, Position, Time};
 use bytes::Bytes;
 
 use crate::below::{Below, FlushJob};
@@ -172,6 +172,8 @@ pub struct Outbox {
     pub take_blocks: Vec<ReceiveJob>,
     /// To be dropped, on another thread: freeing it may take long.
     pub rubbish: Vec<Rubbish>,
+    /// What buckets may keep in memory of what is in the store; given when it has changed, and then all of them.
+    pub caches: Option<Vec<CacheWish>>,
     /// What an operator may want to read, in order.
     pub events: Vec<(Level, String)>,
     /// When [`Input::EndTurn`] shall be given next even if nothing happens.
@@ -180,6 +182,17 @@ pub struct Outbox {
     pub stopped: bool,
     /// Set when the node must not go on (a broken invariant, a proof of corruption). The process ends with this text.
     pub fatal: Option<String>,
+}
+
+/// What a bucket may keep in memory of its values in the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CacheWish {
+    /// The bucket.
+    pub bucket: BucketId,
+    /// Bytes; none: as the owner thinks fit.
+    pub quota_bytes: Option<u64>,
+    /// `fifo`, `lru`, `lfu` or `s3-fifo`; none: as the owner thinks fit.
+    pub policy: Option<&'static str>,
 }
 
 /// Memory that nobody needs any more, much of it perhaps: whoever drops it is held up.

@@ -38,8 +38,8 @@ use base::Position;
 
 pub use below::{Below, FlushJob};
 pub use door::{
-    Config, ConnectionId, Input, JournalWrite, Level, Member, Outbox, Planted, Recovered, RecoveredSnapshot, Rubbish,
-    SnapshotContent, SnapshotJob, SnapshotSettings,
+    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, Member, Outbox, Planted, Recovered, RecoveredSnapshot,
+    Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use image::{Image, Restorer};
 pub use node::{Node, PROBES};

@@ -91,6 +91,8 @@ pub struct Node {
     /// The council's list as this node has applied it, and up to where.
     pub(crate) buckets: Buckets,
     pub(crate) council_followed: Position,
+    /// The owner has been told of the buckets' caches.
+    pub(crate) caches_told: bool,
     /// A bucket of the list has no replica here yet.
     pub(crate) buckets_wait: bool,
     /// What names this process's memory: see `node/buckets.rs`.
@@ -218,6 +220,16 @@ impl Node {
     pub fn spaces(&self) -> Vec<Space> {
         let of_groups = self.groups.iter().flat_map(|group| group.partition.tree.spaces());
         std::iter::once(crate::below::OWN).chain(of_groups).collect()
+    }
+
+    /// The spaces of the store below, with the partitions that they belong to.
+    #[must_use]
+    pub fn spaces_of_partitions(&self) -> Vec<(PartitionId, Space)> {
+        let of = |group: &Group| {
+            let id = group.id();
+            group.partition.tree.spaces().into_iter().map(move |space| (id, space))
+        };
+        self.groups.iter().flat_map(of).collect()
     }
 
     /// A digest of a partition's whole state at [`Progress::applied`]: equal on all replicas.

@@ -285,6 +285,7 @@ impl Node {
         }
         out.close.append(&mut self.to_close);
         out.pause.append(&mut self.pauses);
+        out.caches = self.tell_caches().or(out.caches.take());
         out.events.append(&mut self.events);
         out.rubbish.append(&mut self.rubbish);
         for group in &mut self.groups {

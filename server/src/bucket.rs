@@ -92,8 +92,8 @@ impl BucketInfo {
     after_help = "Examples:\n  \
     dictum bucket create users\n  \
     dictum bucket create sessions --kind ephemeral --quota 64MiB --ttl 30m\n  \
-    dictum bucket create pages --kind cache --quota 1GiB --policy s3-fifo --at 10.0.0.2:7001\n  \
-    dictum bucket set users --durability all\n  \
+    dictum bucket create pages --quota 1GiB --policy lru --at 10.0.0.2:7001\n  \
+    dictum bucket set users --ttl 0\n  \
     dictum bucket list --json\n  \
     dictum bucket drop pages\n\n\
     Clients choose a bucket by SELECT name, by its name as the user in AUTH, or in the URL: /v1/buckets/users/keys/KEY.\n\n\

@@ -30,7 +30,7 @@ use base::{NodeId, Now, PartitionId, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::{Input, MadeBlock, Member, Node, Outbox, TakenBlocks};
-use storage::{CachedStore, Files, LsmStore};
+use storage::{CacheSettings, CachedStore, Files, LsmStore};
 
 use crate::alarm::Alarm;
 use crate::bridge::{ReplyLine, Request, Requests};
@@ -141,6 +141,8 @@ pub(crate) struct Parts {
     pub(crate) disk: Files,
     /// Where the state is, if not in memory alone.
     pub(crate) store: Option<CachedStore<LsmStore>>,
+    /// What a bucket may keep in memory of it that has no settings of its own.
+    pub(crate) cache: CacheSettings,
     pub(crate) clients_max: usize,
     pub(crate) commit_here: bool,
     pub(crate) members: Vec<Member>,
@@ -177,6 +179,7 @@ struct EventLoop {
     journal: JournalHandle<Files>,
     disk: Files,
     store: Option<CachedStore<LsmStore>>,
+    cache: CacheSettings,
     transfers: Transfers,
     clients_max: usize,
     commit_here: bool,
@@ -241,6 +244,7 @@ impl EventLoop {
             disk: parts.disk,
             transfers: transfers::start(parts.store.clone(), messenger.clone())?,
             store: parts.store,
+            cache: parts.cache,
             clients_max: parts.clients_max,
             commit_here: parts.commit_here,
             refusals: Refusals::default(),

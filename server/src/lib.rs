@@ -17,6 +17,7 @@
 
 pub mod bridge;
 pub mod bucket;
+mod caches;
 pub mod check;
 pub mod cli;
 pub mod dev;

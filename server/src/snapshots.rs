@@ -11,7 +11,7 @@ use storage::{
     remove_snapshot, remove_unfinished_snapshots,
 };
 
-use crate::log;
+use crate::{caches, log};
 
 /// Finished snapshots that stay: the newest, and the one before in case the newest turns out to be damaged.
 const KEPT: usize = 2;
@@ -26,7 +26,9 @@ pub(crate) fn save<D: Disk>(disk: &D, store: Option<&CachedStore<LsmStore>>, job
             write(disk, SnapshotId { partition: job.partition, position: job.position }, &header, *image)
         }
         (SnapshotContent::Store(flush), Some(store)) => {
-            let applied = store.apply(&flush.into_batch()).and_then(|()| store.sync());
+            let batch = flush.into_batch();
+            caches::assign(store, job.partition, &batch);
+            let applied = store.apply(&batch).and_then(|()| store.sync());
             applied.map_err(|error| match error.full {
                 true => io::Error::new(io::ErrorKind::StorageFull, error),
                 false => io::Error::other(error),

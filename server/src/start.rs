@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base::limits::FLUSH_BYTES;
 use base::ordered::OrderedWrite;
 use node::{Below, Config, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use storage::cache::GROUP_DEFAULT;
 use storage::{CachedStore, Files, Identity, Journal, JournalOptions, LoadedIdentity, LsmOptions, LsmStore};
 
 use crate::bridge::bridge;
@@ -135,7 +135,10 @@ fn serve(options: &Options) -> Result<Ending, String> {
         request_timeout: options.request_timeout,
         password: options.password.clone(),
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
-        snapshots: SnapshotSettings::default(),
+        snapshots: SnapshotSettings {
+            flush_bytes: FLUSH_BYTES.min(options.log_bytes_per_snapshot),
+            ..SnapshotSettings::default()
+        },
         log_entries_kept: options.log_entries_kept,
         seed,
         planted: None,
@@ -147,6 +150,9 @@ fn serve(options: &Options) -> Result<Ending, String> {
     if let Some(store) = &store {
         let retained = store.retain_spaces(&node.spaces());
         retained.map_err(|error| format!("the store in {} cannot be written: {error}", options.dir.display()))?;
+        for (partition, space) in node.spaces_of_partitions() {
+            store.assign(space, partition.bucket.0);
+        }
         keep_tidy(store.clone()).map_err(|error| format!("a thread cannot be started: {error}"))?;
     }
 
@@ -204,6 +210,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         journal,
         disk,
         store,
+        cache: options.cache,
         clients_max: options.clients_max,
         commit_here: options.commit_here,
         members: options.members.clone(),
@@ -226,7 +233,6 @@ fn open_store(options: &Options) -> Result<CachedStore<LsmStore>, String> {
         )
     })?;
     let store = CachedStore::new(opened, chance());
-    store.set_group(GROUP_DEFAULT, options.cache);
     Ok(store)
 }
 

@@ -9,6 +9,7 @@ use base::ordered::{OrderedError, OrderedWrite};
 use node::{BlockJob, Outbox, ReceiveJob, Rubbish};
 use storage::{CachedStore, LsmStore};
 
+use crate::caches;
 use crate::event_loop::{Control, Messenger};
 
 enum Work {
@@ -77,6 +78,7 @@ fn write(job: &mut ReceiveJob, store: Option<&CachedStore<LsmStore>>) -> Result<
     let Some(batch) = job.batch() else { return Ok(()) };
     let none = || OrderedError { text: "this node was started without a store".to_owned(), full: false };
     let store = store.ok_or_else(none)?;
+    caches::assign(store, job.partition(), &batch);
     store.apply(&batch)?;
     if job.needs_sync() { store.sync() } else { Ok(()) }
 }

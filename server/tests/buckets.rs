@@ -39,11 +39,11 @@ fn in_bucket(dev: &Dev, node: usize, name: &str) -> Client {
 fn what_is_created_at_one_node_is_a_bucket_at_all() {
     let folder = tempdir().expect("a temporary folder");
     let dev = Dev::start(folder.path(), &[]);
-    let words = ["create", "users", "--quota", "64MiB", "--ttl", "5m", "--durability", "all", "--json"];
+    let words = ["create", "users", "--quota", "64MiB", "--ttl", "5m", "--policy", "lru", "--json"];
     let created: Json = serde_json::from_str(&bucket(&dev, 0, &words)).expect("JSON");
     let expected = json!({
         "name": "users", "number": 1, "id": created["id"], "kind": "persistent", "quota": 67_108_864,
-        "policy": "s3-fifo", "durability": "all", "consistency": "linearizable", "ttl": 300, "value_bytes_max": 0,
+        "policy": "lru", "durability": "persist-majority", "consistency": "linearizable", "ttl": 300, "value_bytes_max": 0,
     });
     assert_eq!(created, expected);
     for node in 0..3 {
@@ -119,7 +119,8 @@ fn what_cannot_be_done_is_told_with_what_to_do() {
     for (words, expected) in [
         (&["create", "users"][..], "there is a bucket 'users' already\n  `dictum bucket set`"),
         (&["create", "7up"], "a bucket's name is a letter"),
-        (&["create", "pages", "--kind", "cache"], "a cache needs a quota"),
+        (&["create", "pages", "--kind", "cache"], "buckets of the kind cache are not there yet"),
+        (&["set", "users", "--durability", "all"], "are not there yet"),
         (&["create", "pages", "--quota", "much"], "a size is a number of bytes"),
         (&["create", "pages", "--kind", "odd"], "[possible values: persistent, ephemeral, cache]"),
         (&["create", "pages", "--ttl", "soon"], "write a number of seconds"),
@@ -139,8 +140,8 @@ fn what_cannot_be_done_is_told_with_what_to_do() {
     // Every word that is described is one that the node knows.
     for (field, words) in [
         ("policy", &server::bucket::POLICIES[..]),
-        ("durability", &server::bucket::DURABILITIES),
-        ("consistency", &server::bucket::CONSISTENCIES),
+        ("durability", &["persist-majority"]),
+        ("consistency", &["linearizable"]),
     ] {
         for word in words {
             let body = json!({ field: word }).to_string();

@@ -188,7 +188,7 @@ fn written(segment: &[u8]) -> Vec<(usize, u32)> {
 
 #[test]
 fn a_journal_is_judged_as_the_next_start_does() {
-    let made = node_folder(&[], |resp, _| write_all(resp, 60, 5000));
+    let made = node_folder(&["--state", "memory"], |resp, _| write_all(resp, 60, 5000));
     let folder = made.path();
     let sound = check(folder);
     sound.is_sound();
@@ -283,7 +283,7 @@ impl Said {
 
 #[test]
 fn snapshots_are_read_and_decoded() {
-    let settings = ["--log-bytes-per-snapshot", "64KiB", "--log-entries-kept", "5"];
+    let settings = ["--state", "memory", "--log-bytes-per-snapshot", "64KiB", "--log-entries-kept", "5"];
     let made = node_folder(&settings, |resp, folder| {
         wait_for("two snapshots", || {
             write_all(resp, 100, 1000);

@@ -90,7 +90,7 @@ fn below_the_low_disk_mark_a_node_reads_and_takes_no_writes() {
 #[test]
 fn a_snapshot_replaces_the_log_and_is_found_again() {
     let folder = tempdir().expect("a temporary folder");
-    let more = ["--log-bytes-per-snapshot", "64KiB", "--log-entries-kept", "10"];
+    let more = ["--state", "memory", "--log-bytes-per-snapshot", "64KiB", "--log-entries-kept", "10"];
     let node = Alone::start(folder.path(), &more);
     let value = "v".repeat(1000);
     let mut client = Client::connect(&node.resp).expect("it listens");

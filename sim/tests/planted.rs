@@ -79,7 +79,7 @@ fn vote_with_amnesia() {
 fn installed_before_synced() {
     is_found(
         Planted::InstalledBeforeSynced,
-        60,
+        200,
         &[Fault::PowerCut, Fault::PowerCutAll, Fault::Wipe, Fault::TransferCrash],
     );
 }

@@ -32,7 +32,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 
-use base::ordered::{OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Space};
+use base::ordered::{OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Residence, Space};
 
 use self::group::{Group, Key, Seeded};
 
@@ -336,6 +336,12 @@ impl<S: OrderedWrite> OrderedRead for CachedStore<S> {
 
     fn freeze(&self) -> Arc<dyn OrderedRead> {
         self.inner.store.freeze()
+    }
+
+    /// Each bucket is the group of its number.
+    fn residence(&self, bucket: u32) -> Option<Residence> {
+        let CacheStats { quota_bytes, bytes, entries, hits, misses, evictions, .. } = self.cache_stats(bucket)?;
+        Some(Residence { quota_bytes, bytes, entries, hits, misses, evictions })
     }
 }
 

@@ -5,11 +5,13 @@
 
 use std::fmt::Write;
 
+use base::PartitionId;
 use data::spec::Group;
 use data::{Failure, Reply};
 
 use super::server::{COMPATIBLE_VERSION, last_save_seconds, replicas};
 use super::{ALWAYS, Context, Entry, answers, config, spec};
+use crate::bucket::{Bucket, BucketKind};
 use crate::node::{Node, role_number, role_text};
 use crate::session::Session;
 use crate::status;
@@ -44,6 +46,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("Modules", true, |_, _| ()),
     ("Cluster", true, |_, fields| fields.put("cluster_enabled", 0)),
     ("Keyspace", true, keyspace),
+    ("Buckets", true, buckets),
     ("Dictum", true, dictum),
 ];
 
@@ -249,9 +252,50 @@ fn replication(context: &Context<'_>, fields: &mut Fields) {
 }
 
 fn keyspace(context: &Context<'_>, fields: &mut Fields) {
-    let tree = &context.node.default_group().partition.tree;
-    if !tree.is_empty() {
-        fields.put("db0", format_args!("keys={},expires={},avg_ttl=0", tree.len(), tree.volatile_len()));
+    for (bucket, tree) in buckets_here(context.node) {
+        if !tree.is_empty() {
+            let value = format_args!("keys={},expires={},avg_ttl=0", tree.len(), tree.volatile_len()).to_string();
+            fields.put(format_args!("db{}", bucket.number), value);
+        }
+    }
+}
+
+/// The buckets of which this node has a replica, by their numbers for `SELECT`.
+fn buckets_here(node: &Node) -> Vec<(&Bucket, &data::Tree)> {
+    let of_bucket = |bucket: &'_ Bucket| {
+        let id = PartitionId { bucket: bucket.id, index: 0 };
+        node.groups.iter().find(|group| group.id() == id).map(|group| &group.partition.tree)
+    };
+    node.buckets.list.iter().filter_map(|bucket| Some((bucket, of_bucket(bucket)?))).collect()
+}
+
+/// What of each bucket is in memory. Where nothing is cached above a store, that is everything.
+fn buckets(context: &Context<'_>, fields: &mut Fields) {
+    let node = &*context.node;
+    for (bucket, tree) in buckets_here(node) {
+        let below = node.below.as_ref().filter(|_| bucket.settings.kind != BucketKind::Ephemeral);
+        let residence = below.and_then(|below| below.read.residence(bucket.id.0));
+        let (keys, bytes) = (tree.len(), tree.bytes());
+        let kind = bucket.settings.kind.text();
+        let mut line = format!("id={},number={},kind={kind},keys={keys},bytes={bytes}", bucket.id.0, bucket.number);
+        if let Some(it) = residence {
+            let part = |part: u64, whole: u64| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
+            let _ = write!(
+                line,
+                ",quota={},resident={},resident_bytes={},resident_ratio={:.4},hits={},misses={},hit_ratio={:.4},evictions={}",
+                it.quota_bytes,
+                it.entries,
+                it.bytes,
+                part(it.entries.min(keys), keys),
+                it.hits,
+                it.misses,
+                part(it.hits, it.hits + it.misses),
+                it.evictions,
+            );
+        } else if bucket.settings.quota_bytes > 0 {
+            let _ = write!(line, ",quota={}", bucket.settings.quota_bytes);
+        }
+        fields.put(format_args!("bucket_{}", bucket.name), line);
     }
 }
 

@@ -9,9 +9,9 @@ use paxos::{HardState, Restored, RoleName};
 
 use super::{Node, place_of};
 use crate::below::FlushJob;
-use crate::bucket::{Bucket, BucketKind};
+use crate::bucket::{Bucket, BucketKind, Policy};
 use crate::council::{Buckets, COUNCIL, Order};
-use crate::door::{Level, Planted, Rubbish};
+use crate::door::{CacheWish, Level, Planted, Rubbish};
 use crate::entry::Kind;
 use crate::journal::Rebuilt;
 use crate::router::Waiter;
@@ -60,6 +60,7 @@ impl Node {
                 session.bucket = bucket.id;
             }
         }
+        self.caches_told &= self.buckets == buckets;
         self.buckets = buckets;
         self.buckets_wait = false;
         let gone: Vec<usize> = (0..self.groups.len())
@@ -236,6 +237,18 @@ impl Node {
             ttl_ms: it.ttl_ms,
             full_at_bytes: if it.kind == BucketKind::Ephemeral { it.quota_bytes } else { 0 },
         }
+    }
+
+    /// What buckets may keep in memory of what is in the store, if the owner does not know it.
+    pub(crate) fn tell_caches(&mut self) -> Option<Vec<CacheWish>> {
+        let in_store = |bucket: &&Bucket| bucket.settings.kind != BucketKind::Ephemeral;
+        let wish = |bucket: &Bucket| CacheWish {
+            bucket: bucket.id,
+            quota_bytes: Some(bucket.settings.quota_bytes).filter(|bytes| *bytes > 0),
+            policy: bucket.settings.policy.map(Policy::text),
+        };
+        let tells = !std::mem::replace(&mut self.caches_told, true);
+        tells.then(|| self.buckets.list.iter().filter(in_store).map(wish).collect())
     }
 
     /// The bucket that `SELECT` means by a number or a name, as far as this node knows.

@@ -123,6 +123,7 @@ impl Node {
             buckets,
             council_followed: Position(0),
             buckets_wait: true,
+            caches_told: false,
             identity: None,
             doubtful_until: Position(0),
             next_order: now.time,

@@ -152,6 +152,12 @@ pub(crate) enum Taken {
 }
 
 impl ReceiveJob {
+    /// Whose state it is.
+    #[must_use]
+    pub fn partition(&self) -> PartitionId {
+        self.partition
+    }
+
     /// Decodes the blocks. What comes out is to be applied as a whole; nothing if the state is in memory, or the blocks are of no use.
     #[must_use]
     pub fn batch(&mut self) -> Option<OrderedBatch> {

@@ -8,7 +8,7 @@ use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
 use node::{ConnectionId, SnapshotJob};
 
 use super::{Control, EventLoop};
-use crate::{log, snapshots};
+use crate::{caches, log, snapshots};
 
 /// A client that has ended its side gets replies no later than this after the last one.
 const LEAVE_AFTER_REPLY: Duration = Duration::from_millis(100);
@@ -49,6 +49,9 @@ impl EventLoop {
             && self.outbox.discard_journal_before.is_none();
         if !commit_here {
             self.journal.submit(&mut self.outbox.journal, self.outbox.discard_journal_before.take());
+        }
+        if let (Some(caches), Some(store)) = (self.outbox.caches.take(), &self.store) {
+            caches::set(store, &caches, self.cache);
         }
         if let Some(job) = self.outbox.save_snapshot.take() {
             self.save_snapshot(job);
