@@ -417,8 +417,9 @@ def ephemeral(bench):
         for repeat in range(bench.repeat):
             for kind in ("persistent", "ephemeral") if repeat % 2 == 0 else ("ephemeral", "persistent"):
                 idle, _ = quietness()
-                figures = load(leaders[kind], cluster, command="set", choose="uniform", keys=keys, size=size, clients=clients,
-                               warm="2s", time=f"{max(3.0, 10 * bench.scale):.0f}s", select=f"bench-{kind}")
+                figures = load(leaders[kind], cluster, command="set", choose="uniform", keys=keys, size=size,
+                               clients=clients, warm="2s", time=f"{max(3.0, 10 * bench.scale):.0f}s",
+                               select=f"bench-{kind}")
                 rates[kind].append(figures["rate"])
                 bench.say(f"  [idle {idle:3.0f} %] {kind:10} {latency_text(figures)}")
                 bench.say(f"      {figures['bounds_text']}")
