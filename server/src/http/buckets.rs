@@ -207,7 +207,7 @@ struct Settings {
     #[serde(deserialize_with = "present")]
     kind: Option<String>,
     #[serde(deserialize_with = "present")]
-    quota: Option<u64>,
+    quota: Option<Whole>,
     #[serde(deserialize_with = "present")]
     policy: Option<String>,
     #[serde(deserialize_with = "present")]
@@ -215,9 +215,24 @@ struct Settings {
     #[serde(deserialize_with = "present")]
     consistency: Option<String>,
     #[serde(deserialize_with = "present")]
-    ttl: Option<u64>,
+    ttl: Option<Whole>,
     #[serde(deserialize_with = "present")]
-    value_bytes_max: Option<u64>,
+    value_bytes_max: Option<Whole>,
+}
+
+/// A whole number, also when written `3600.0`: to JSON Schema that is an integer.
+#[derive(Clone, Copy)]
+struct Whole(u64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Whole, D::Error> {
+        // Up to here, floating-point numbers count one by one.
+        const EXACT_MAX: f64 = (1_u64 << 53) as f64;
+        let number = serde_json::Number::deserialize(from)?;
+        let whole = |number: &f64| number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(number);
+        let found = number.as_u64().or_else(|| number.as_f64().filter(whole).map(|number| number as u64));
+        found.map(Whole).ok_or_else(|| serde::de::Error::custom("a whole number from 0 is expected"))
+    }
 }
 
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
@@ -242,8 +257,8 @@ impl Settings {
         one_of("policy", &settings.policy, &POLICIES)?;
         one_of("durability", &settings.durability, &DURABILITIES)?;
         one_of("consistency", &settings.consistency, &CONSISTENCIES)?;
-        let at_most = |field: &str, value: Option<u64>, most: u64| match value {
-            Some(value) if value > most => Err(format!("The field \"{field}\" must be at most {most}.")),
+        let at_most = |field: &str, value: Option<Whole>, most: u64| match value {
+            Some(Whole(value)) if value > most => Err(format!("The field \"{field}\" must be at most {most}.")),
             _ => Ok(()),
         };
         at_most("quota", settings.quota, QUOTA_MAX)?;
@@ -256,12 +271,12 @@ impl Settings {
     fn words(self) -> Vec<Vec<u8>> {
         let named = [
             ("KIND", self.kind),
-            ("QUOTA", self.quota.map(|number| number.to_string())),
+            ("QUOTA", self.quota.map(|Whole(number)| number.to_string())),
             ("POLICY", self.policy),
             ("DURABILITY", self.durability),
             ("CONSISTENCY", self.consistency),
-            ("TTL", self.ttl.map(|number| number.to_string())),
-            ("VALUE-BYTES-MAX", self.value_bytes_max.map(|number| number.to_string())),
+            ("TTL", self.ttl.map(|Whole(number)| number.to_string())),
+            ("VALUE-BYTES-MAX", self.value_bytes_max.map(|Whole(number)| number.to_string())),
         ];
         named.into_iter().filter_map(|(name, value)| Some([name.into(), value?.into_bytes()])).flatten().collect()
     }
@@ -334,10 +349,13 @@ mod tests {
                 .as_deref(),
             Some("KIND cache QUOTA 1024 POLICY lru DURABILITY all TTL 60 VALUE-BYTES-MAX 0")
         );
+        assert_eq!(words(r#"{"quota":-0.0,"ttl":36e2}"#).as_deref(), Some("QUOTA 0 TTL 3600"));
         for wrong in [
             "",
             "[]",
             "{",
+            r#"{"ttl":1e300}"#,
+            r#"{"ttl":true}"#,
             r#"{"kind":"odd"}"#,
             r#"{"kind":null}"#,
             r#"{"policy":"LRU"}"#,
