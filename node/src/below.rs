@@ -64,7 +64,7 @@ pub struct FlushJob {
 enum Content {
     State {
         head: Vec<u8>,
-        flush: Flush,
+        flush: Box<Flush>,
     },
     /// The partition is gone, and these are its spaces.
     Nothing(Vec<Space>),
@@ -73,7 +73,11 @@ enum Content {
 impl FlushJob {
     pub(crate) fn new(partition: PartitionId, place: (Position, Ballot), origins: &Origins, flush: Flush) -> FlushJob {
         let head = encode(place, origins, flush.head());
-        FlushJob { position: place.0, key: head_key(partition), content: Content::State { head, flush } }
+        FlushJob {
+            position: place.0,
+            key: head_key(partition),
+            content: Content::State { head, flush: Box::new(flush) },
+        }
     }
 
     /// The removal of all that a partition had.

@@ -180,7 +180,7 @@ impl Buckets {
                 if self.named(&name).is_some() {
                     return Err(Failure::built(format!("ERR there is a bucket '{name}' already").as_bytes()));
                 }
-                if self.list.len() >= BUCKETS_MAX || self.next_id >= COUNCIL.bucket.0 {
+                if self.list.len() >= BUCKETS_MAX || self.next_id == COUNCIL.bucket.0 {
                     let text = format!("ERR there are {BUCKETS_MAX} buckets, and no more are possible");
                     return Err(Failure::built(text.as_bytes()));
                 }
