@@ -33,7 +33,7 @@ pub struct BucketInfo {
     pub id: u64,
     /// `persistent`, `ephemeral` or `cache`.
     pub kind: String,
-    /// Bytes of memory on each node; 0: as the node's `--memory-quota` says, or without a limit if the bucket is ephemeral.
+    /// Bytes of memory on each node; 0: no limit of its own.
     pub quota: u64,
     /// What a cache gives up first: `fifo`, `lru`, `lfu` or `s3-fifo`.
     pub policy: String,
@@ -103,13 +103,27 @@ pub struct BucketArguments {
     #[command(subcommand)]
     action: Action,
     /// RESP address of any node of the cluster.
-    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:7001", env = "DICTUM_AT")]
+    #[arg(
+        long,
+        global = true,
+        display_order = 100,
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:7001",
+        env = "DICTUM_AT"
+    )]
     at: String,
     /// Print one line of JSON.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 101)]
     json: bool,
     /// Password, where the cluster asks for one.
-    #[arg(long, global = true, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        display_order = 102,
+        value_name = "PASSWORD",
+        env = "DICTUM_PASSWORD",
+        hide_env_values = true
+    )]
     password: Option<String>,
 }
 
@@ -151,8 +165,7 @@ enum Action {
 
 #[derive(Args, Debug)]
 struct Settings {
-    /// Bytes of memory on each node, as 64MiB; 0: as the node's --memory-quota says, or no limit for an ephemeral bucket. A cache
-    /// needs one.
+    /// Bytes of memory on each node, as 64MiB; 0: no limit of its own. A cache needs one.
     #[arg(long, value_name = "BYTES")]
     quota: Option<String>,
     /// What a cache gives up first.

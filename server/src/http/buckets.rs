@@ -320,7 +320,10 @@ fn settings_schema() -> ObjectBuilder {
     };
     ObjectBuilder::new()
         .schema_type(Type::Object)
-        .property("quota", number("Bytes of memory on each node; 0: as the node says, or no limit.", QUOTA_MAX))
+        .property(
+            "quota",
+            number("Bytes of memory on each node; 0: no limit of its own. A cache needs one.", QUOTA_MAX),
+        )
         .property("policy", choice("What a cache gives up first.", &POLICIES))
         .property("durability", choice("What must be true before a write is answered.", &DURABILITIES))
         .property("consistency", choice("What a read sees.", &CONSISTENCIES))
