@@ -37,7 +37,8 @@ impl Node {
     pub(crate) fn queue(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>, words: &[&[u8]]) {
         let name = words[0];
         let known = match data::lookup(name) {
-            Some(entry) if entry.spec.arity_fits(words.len()) => data::check_keys(entry.spec, words),
+            Some(entry) if entry.spec.arity_fits(words.len()) => data::check_keys(entry.spec, words)
+                .and_then(|()| self.check_values(session.selected(), entry.spec, words)),
             Some(entry) => Err(entry.spec.wrong_arity()),
             None => commands::check_queued(words),
         };

@@ -146,6 +146,29 @@ fn keys_get_the_time_to_live_of_their_bucket() {
 }
 
 #[test]
+fn values_are_as_long_as_their_bucket_takes() {
+    let mut cluster = with_bucket("small VALUE-BYTES-MAX 8");
+    let refused = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    transcript(
+        &mut cluster,
+        &[
+            ("SELECT small", "+OK"),
+            ("SET a-key-of-many-letters 12345678", "+OK"),
+            ("SET k 123456789", refused),
+            ("MSET k 1 l 123456789", refused),
+            ("DICTUM.ONCE id SET k 123456789", refused),
+            ("APPEND a-key-of-many-letters 9", refused),
+            ("MULTI", "+OK"),
+            ("SET k 123456789", refused),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+            ("EXISTS k l", ":0"),
+            ("SELECT 0", "+OK"),
+            ("SET k 123456789", "+OK"),
+        ],
+    );
+}
+
+#[test]
 fn an_ephemeral_bucket_serves_and_is_bounded() {
     let mut cluster = with_bucket("scratch KIND ephemeral QUOTA 4kib");
     let connection = ConnectionId(7);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use base::{BucketId, PartitionId, Position};
 use bytes::Bytes;
-use data::{Failure, Reply};
+use data::spec::Flags;
+use data::{Failure, Reply, Spec};
 use paxos::{HardState, Restored, RoleName};
 
 use super::{Node, place_of};
@@ -249,6 +250,18 @@ impl Node {
         };
         let tells = !std::mem::replace(&mut self.caches_told, true);
         tells.then(|| self.buckets.list.iter().filter(in_store).map(wish).collect())
+    }
+
+    /// Refuses values that are longer than a bucket takes. (The node's own limit the parser knows; what makes values grow looks again when
+    /// it is applied.)
+    pub(crate) fn check_values(&self, partition: PartitionId, spec: &Spec, words: &[&[u8]]) -> Result<(), Failure> {
+        let limit = self.terms(partition).value_bytes_max;
+        if !spec.flags.has(Flags::DENYOOM) || words.iter().all(|word| word.len() <= limit) {
+            return Ok(());
+        }
+        let keys = spec.keys_of(words);
+        let is_key = |word: &&[u8]| keys.iter().any(|key| std::ptr::eq(*key, *word));
+        if words.iter().all(|word| word.len() <= limit || is_key(word)) { Ok(()) } else { Err(Failure::ValueTooLong) }
     }
 
     /// The bucket that `SELECT` means by a number or a name, as far as this node knows.
