@@ -31,7 +31,8 @@ impl<N: Door> Cluster<N> {
             log_bytes_per_snapshot: self.chaos.log_bytes_per_snapshot,
             snapshots: SnapshotSettings {
                 flush_bytes: self.chaos.log_bytes_per_snapshot,
-                unflushed_bytes_max: 8 * self.chaos.log_bytes_per_snapshot,
+                // Less than the largest entries would hold everybody back for ever.
+                unflushed_bytes_max: (8 * self.chaos.log_bytes_per_snapshot).max(256 << 10),
                 bytes_per_second: self.chaos.snapshot_bytes_per_second,
                 block_bytes: self.chaos.snapshot_block_bytes,
                 held_for: std::time::Duration::from_nanos(self.chaos.snapshot_held_for),
