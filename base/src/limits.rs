@@ -76,10 +76,10 @@ pub const SNAPSHOT_BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
 /// Bytes of log after which a snapshot is taken and the log before it is dropped.
 pub const LOG_BYTES_PER_SNAPSHOT: u64 = 256 * 1024 * 1024;
 /// Bytes of log, or of changed records in memory, after which changes go to the store below, where there is one.
-pub const FLUSH_BYTES: u64 = 32 * 1024 * 1024;
+pub const FLUSH_BYTES: u64 = 128 * 1024 * 1024;
 /// Most bytes of log, or of changed records in memory, that the store below does not have yet. Beyond, the node takes no more
 /// entries until the store has caught up.
-pub const UNFLUSHED_BYTES_MAX: u64 = 8 * FLUSH_BYTES;
+pub const UNFLUSHED_BYTES_MAX: u64 = 3 * FLUSH_BYTES;
 /// Bytes per second that a node spends on sending snapshots, all of them together, unless configured otherwise.
 pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 64 * 1024 * 1024;
 /// How long the sender of a snapshot keeps its view for a receiver that says nothing, and a receiver what it has for a sender that

@@ -92,6 +92,11 @@ impl Group {
         self.partition.id
     }
 
+    /// The name of its bucket; the council is in none.
+    pub(crate) fn name(&self) -> &str {
+        if self.id() == COUNCIL { "council" } else { &self.bucket.name }
+    }
+
     /// What stands before events about it: of the default bucket nothing.
     pub(crate) fn about(&self) -> String {
         match self.id() {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::group::DEFAULT_PARTITION;
-use crate::node::{Node, news_of, role_text};
+use crate::node::{Node, news_of, role_number, role_text};
 use crate::peer::{PartitionNews, Ping};
 
 /// A JSON object; its form is in docs/status.md.
@@ -17,14 +17,28 @@ pub(crate) fn json(node: &Node) -> String {
     let me = node.config.me;
     let _ = write!(
         out,
-        "{{\"version\":{},\"node\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\
-         \"partitions\":[{{\"bucket\":{},\"index\":{},\"leader\":{leader_name},\"ballot\":{ballot}}}],\"nodes\":[",
+        "{{\"version\":{},\"node\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
         text(env!("CARGO_PKG_VERSION")),
         text(&node.name_of(me)),
         names.join(","),
-        partition.bucket.0,
-        partition.index,
     );
+    for (place, group) in node.groups.iter().enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        let leader = group.partition.replica.leader();
+        let name = leader.map_or("null".to_owned(), |(id, _)| text(&node.name_of(id)));
+        let ballot = leader.map_or("null".to_owned(), |(_, ballot)| text(&ballot.to_string()));
+        let _ = write!(
+            out,
+            "{{\"bucket\":{},\"index\":{},\"name\":{},\"role\":\"{}\",\"leader\":{name},\"ballot\":{ballot}}}",
+            group.id().bucket.0,
+            group.id().index,
+            text(group.name()),
+            role_text(role_number(group.partition.replica.role())),
+        );
+    }
+    out.push_str("],\"nodes\":[");
     let own = node.ping();
     let decided = decided_anywhere(node);
     for (place, member) in node.config.members.iter().enumerate() {

@@ -87,11 +87,11 @@ pub struct StartArguments {
     /// or a twentieth of the disk if that is less]
     #[arg(long, env = "DICTUM_DISK_LOW_MARK", value_name = "SIZE")]
     pub disk_low_mark: Option<Size>,
-    /// Memory for values of the store [default: 1GiB]
-    #[arg(long, env = "DICTUM_MEMORY_QUOTA", value_name = "SIZE", hide = true)]
+    /// Memory for values of each bucket that has no quota of its own; all of them are on disk [default: 1GiB]
+    #[arg(long, env = "DICTUM_MEMORY_QUOTA", value_name = "SIZE")]
     pub memory_quota: Option<Size>,
     /// Which values go first when that memory is used up: fifo, lru, lfu or s3-fifo [default: s3-fifo]
-    #[arg(long, env = "DICTUM_CACHE_POLICY", value_name = "POLICY", hide = true)]
+    #[arg(long, env = "DICTUM_CACHE_POLICY", value_name = "POLICY")]
     pub cache_policy: Option<CachePolicy>,
     /// What to log: debug, info, warning or error [default: info]
     #[arg(long, env = "DICTUM_LOG_LEVEL", value_name = "LEVEL")]

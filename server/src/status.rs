@@ -39,6 +39,10 @@ pub struct PartitionStatus {
     pub bucket: u32,
     /// Its number within the bucket.
     pub index: u32,
+    /// Its bucket's name; `council` for the group that holds the list of buckets.
+    pub name: String,
+    /// The answering node's role in it, as [`NodeStatus::role`].
+    pub role: String,
     /// Who leads it.
     pub leader: Option<String>,
     /// The leadership's ballot, `round.node`.

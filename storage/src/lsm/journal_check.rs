@@ -31,6 +31,8 @@ use super::keys;
 const SEQUENCE_MAX: u64 = 1 << 56;
 /// Values are read in pieces of this size.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// The same for a single item.
+const ITEM_CHUNK_BYTES: usize = 4096;
 
 /// What the journal's check found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -217,9 +219,10 @@ impl Reader {
         if self.bytes - self.at < left {
             return Ok(false);
         }
-        let mut chunk = [0; CHUNK_BYTES];
+        // Small: there are millions of items, and it is filled with zeros for each.
+        let mut chunk = [0; ITEM_CHUNK_BYTES];
         while left > 0 {
-            let length = usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+            let length = usize::try_from(left).unwrap_or(ITEM_CHUNK_BYTES).min(ITEM_CHUNK_BYTES);
             let part = &mut chunk[..length];
             self.file.read_exact(part)?;
             hasher.update(part);
