@@ -73,13 +73,13 @@ pub const FRAME_BYTES_TARGET: usize = 16 * 1024 * 1024;
 pub const SNAPSHOT_BLOCK_BYTES_TARGET: usize = 256 * 1024;
 /// Largest snapshot block, in bytes.
 pub const SNAPSHOT_BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
-/// Bytes of log after which a snapshot is taken and the log before it is dropped.
+/// Bytes of log after which changes go to the store (or all of the state to a file, where it is in memory), and the log before is dropped.
 pub const LOG_BYTES_PER_SNAPSHOT: u64 = 256 * 1024 * 1024;
-/// Bytes of log, or of changed records in memory, after which changes go to the store below, where there is one.
-pub const FLUSH_BYTES: u64 = 128 * 1024 * 1024;
+/// Bytes of changed records in memory after which they go to the store, whatever the log.
+pub const FLUSH_BYTES: u64 = 64 * 1024 * 1024;
 /// Most bytes of log, or of changed records in memory, that the store below does not have yet. Beyond, the node takes no more
 /// entries until the store has caught up.
-pub const UNFLUSHED_BYTES_MAX: u64 = 3 * FLUSH_BYTES;
+pub const UNFLUSHED_BYTES_MAX: u64 = 2 * LOG_BYTES_PER_SNAPSHOT;
 /// Bytes per second that a node spends on sending snapshots, all of them together, unless configured otherwise.
 pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 64 * 1024 * 1024;
 /// How long the sender of a snapshot keeps its view for a receiver that says nothing, and a receiver what it has for a sender that
@@ -110,5 +110,6 @@ const _: () = assert!(ACCEPT_BYTES_TARGET < FOLLOWER_WINDOW_BYTES_MAX);
 const _: () = assert!(FOLLOWER_WINDOW_BYTES_MAX <= UNDECIDED_BYTES_MAX);
 const _: () = assert!((FRAME_BYTES_TARGET as u64) < SEGMENT_BYTES);
 const _: () = assert!(UNFLUSHED_BYTES_MAX >= 2 * FLUSH_BYTES, "changes go on while a flush is under way");
+const _: () = assert!(UNFLUSHED_BYTES_MAX >= 2 * LOG_BYTES_PER_SNAPSHOT, "and so does the log");
 const _: () = assert!(SNAPSHOT_BYTES_PER_SECOND >= SNAPSHOT_BLOCK_BYTES_TARGET as u64);
 const _: () = assert!(HASH_SLOTS.is_power_of_two());

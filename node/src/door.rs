@@ -213,9 +213,9 @@ impl fmt::Debug for Rubbish {
 /// How states get to disk and to peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SnapshotSettings {
-    /// With a store below: bytes of log, or of changed records in memory, after which the changes go to it.
+    /// With a store below: bytes of changed records in memory after which they go to it.
     pub flush_bytes: u64,
-    /// Most bytes of either that the store does not have yet. Beyond, the node takes no more entries.
+    /// Most bytes of these, or of log, that the store does not have yet. Beyond, the node takes no more entries.
     pub unflushed_bytes_max: u64,
     /// Bytes per second that are spent on sending snapshots to peers.
     pub bytes_per_second: u64,
@@ -267,7 +267,7 @@ pub struct Config {
     pub request_timeout: std::time::Duration,
     /// Password for `AUTH`, if any.
     pub password: Option<String>,
-    /// Bytes of log after which a snapshot is taken, where the state is in memory.
+    /// Bytes of log after which the state is brought to disk: what has changed to the store, or all of it to a file.
     pub log_bytes_per_snapshot: u64,
     /// How states get to the store and to peers.
     pub snapshots: SnapshotSettings,

@@ -165,11 +165,12 @@ impl Partition {
             return self.applied > Position(0)
                 && (self.snapshot_wanted || self.bytes_since_snapshot >= log_bytes_per_snapshot);
         }
-        let changed = self.bytes_since_snapshot.max(self.tree.unflushed_bytes().0);
+        let changed = self.tree.unflushed_bytes().0;
+        let due = self.bytes_since_snapshot >= log_bytes_per_snapshot || changed >= settings.flush_bytes;
         // Spaces to be given up are reason enough to flush a state that is empty.
         self.flushing.is_some()
             || self.tree.gives_up_spaces()
-            || (self.applied > Position(0) && (self.snapshot_wanted || changed >= settings.flush_bytes))
+            || (self.applied > Position(0) && (self.snapshot_wanted || due))
     }
 
     /// Whether the store below is so far behind that nothing more may be put before it.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base::limits::FLUSH_BYTES;
 use base::ordered::OrderedWrite;
 use node::{Below, Config, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -135,10 +134,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         request_timeout: options.request_timeout,
         password: options.password.clone(),
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
-        snapshots: SnapshotSettings {
-            flush_bytes: FLUSH_BYTES.min(options.log_bytes_per_snapshot),
-            ..SnapshotSettings::default()
-        },
+        snapshots: SnapshotSettings::default(),
         log_entries_kept: options.log_entries_kept,
         seed,
         planted: None,

@@ -157,7 +157,7 @@ impl Node {
     /// The log of a group that is in memory only: its state is there, and old entries are of use only to those that are a little behind.
     fn cut_in_memory(&mut self, g: usize) {
         let partition = &mut self.groups[g].partition;
-        if partition.bytes_since_snapshot >= self.config.snapshots.flush_bytes {
+        if partition.bytes_since_snapshot >= self.config.log_bytes_per_snapshot {
             partition.bytes_since_snapshot = 0;
             partition.cut_to = Some(partition.applied);
         }
