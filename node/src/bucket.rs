@@ -310,6 +310,11 @@ impl Bucket {
         }
     }
 
+    /// One that the council's log tells of, further on than it is applied.
+    pub(crate) fn unknown(id: BucketId) -> Bucket {
+        Bucket { id, born: id, name: format!("number {}", id.0), ..Bucket::default_bucket() }
+    }
+
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.id.0);
         w.u16(self.number);

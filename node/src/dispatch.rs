@@ -150,7 +150,7 @@ impl Node {
             if !session.aim_at(session.selected(), arguments) {
                 return;
             }
-            if let Err(failure) = self.check_values(session.aim, &entry.spec, words) {
+            if let Err(failure) = self.check_values(session.aim, entry.spec, words) {
                 return self.refuse(session, &failure);
             }
             if entry.spec.flags.has(Flags::WRITE) {
@@ -271,7 +271,7 @@ impl Node {
             Ok(entry) if !entry.spec.flags.has(Flags::WRITE) => {
                 Some(Failure::Text("ERR DICTUM.ONCE is for commands that write"))
             }
-            Ok(entry) if self.check_values(session.aim, &entry.spec, command).is_err() => Some(Failure::ValueTooLong),
+            Ok(entry) if self.check_values(session.aim, entry.spec, command).is_err() => Some(Failure::ValueTooLong),
             Ok(_) if id.is_empty() || id.len() > 256 => Some(Failure::Text("ERR an identifier has 1 to 256 bytes")),
             Ok(_) => None,
         };

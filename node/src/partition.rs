@@ -254,6 +254,11 @@ impl Partition {
         self.replica.store_state(&mut self.outputs);
     }
 
+    /// Stores that its log begins here, so that no hole in the journal before is a hole in it.
+    pub(crate) fn store_beginning(&mut self) {
+        self.replica.store_end(&mut self.outputs);
+    }
+
     /// Carries out what an earlier direct call of the replica left.
     pub(crate) fn settle(&mut self, batch: &mut Batch, wishes: &mut Wishes) {
         self.carry_out(batch, wishes);

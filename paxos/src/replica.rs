@@ -272,6 +272,12 @@ impl Replica {
         self.persist_state(out);
     }
 
+    /// Stores where the log ends, unchanged: what the disk may have lost before this does not concern it.
+    pub fn store_end(&mut self, out: &mut Vec<Output>) {
+        let previous = self.log.last();
+        self.persist(Record::Append { previous, entries: Vec::new() }, previous, out);
+    }
+
     pub(crate) fn send(&self, to: NodeId, message: Message, out: &mut Vec<Output>) {
         out.push(Output::Send { to, message });
     }

@@ -10,7 +10,7 @@ use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
 use crate::history::{Command, Op, Operation, Outcome, raw_key};
-use crate::workload::{Mix, Task};
+use crate::workload::{DROPPED, Mix, Task};
 
 /// What all clients together have written down.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ struct Connection {
     parser: ReplyParser,
     /// Replies that are awaited and belong to nothing.
     ignored: usize,
-    /// Replies that are awaited before the connection is in its bucket: to CREATE, and to SELECT.
+    /// Replies that are awaited before the connection is in its bucket: perhaps to DROP, to CREATE, and to SELECT.
     preparing: usize,
 }
 
@@ -113,6 +113,8 @@ pub struct Client {
     values: u64,
     /// Its bucket, and the settings by which that is created; none for the default bucket.
     bucket: Option<(&'static str, &'static str)>,
+    /// Its bucket was dropped: it has to select the new one.
+    selects_again: bool,
     /// By raw key.
     seen: BTreeMap<String, String>,
     final_keys: Vec<String>,
@@ -130,6 +132,7 @@ impl Client {
             rng,
             mix: if bucket.is_some() { mix.without_scans() } else { mix },
             bucket,
+            selects_again: false,
             nodes,
             node,
             mode: Mode::Working,
@@ -215,10 +218,14 @@ impl Client {
             connection.ignored = 1;
         }
         if let Some((name, settings)) = self.bucket {
+            connection.preparing = 2;
+            if name == DROPPED && self.mode == Mode::Working && self.rng.chance(1, 2) {
+                encode_command(&mut wishes.send, ["DICTUM.BUCKET", "DROP", name, "CONFIRM"]);
+                connection.preparing += 1;
+            }
             let create = ["DICTUM.BUCKET", "CREATE", name].into_iter().chain(settings.split_whitespace());
             encode_command(&mut wishes.send, create.collect::<Vec<_>>());
             encode_command(&mut wishes.send, ["SELECT", name]);
-            connection.preparing = 2;
         }
         let is_ready = connection.preparing == 0;
         self.connection = Some(connection);

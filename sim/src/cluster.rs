@@ -88,6 +88,8 @@ pub struct Cluster<N> {
     planted: Option<Planted>,
     /// Faults are over.
     healed: bool,
+    /// Partitions that some node has given up because their bucket is gone. Another may find what its journal still has of one.
+    dropped: BTreeSet<PartitionId>,
     /// Of partitions that are in memory only: who has voted, and in which life (when that began).
     memories: BTreeMap<PartitionId, BTreeMap<NodeId, u64>>,
     /// A bucket that is in memory only was lost with the memories of a majority, and has begun anew.
@@ -147,6 +149,7 @@ impl<N: Door> Cluster<N> {
             next_connection: 1,
             planted,
             healed: false,
+            dropped: BTreeSet::new(),
             memories: BTreeMap::new(),
             begun_anew: false,
             founded: false,

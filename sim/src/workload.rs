@@ -9,7 +9,7 @@
 //! | `v0` … | SET PX, PEXPIRE, PERSIST, PTTL, GET, SET | expiry |
 //! | `b0` … | SET GET of 5 to 200 kB | frames and messages of many blocks |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
-//! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises |
+//! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again |
 //!
 //! Every written value is unique, so that a read tells which write it saw.
 
@@ -39,6 +39,9 @@ pub enum Task {
 
 /// The bucket that is in the memories of the nodes only.
 pub const IN_MEMORY: &str = "e";
+
+/// The bucket that clients drop now and then: nothing is promised of what is in it, except that everybody agrees.
+pub const DROPPED: &str = "d";
 
 /// A run's mix.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,7 +85,10 @@ impl Mix {
         ];
         Mix {
             clients: rng.between(3, 8),
-            buckets: [("p", ""), (IN_MEMORY, "KIND ephemeral")].into_iter().filter(|_| rng.chance(1, 3)).collect(),
+            buckets: [("p", ""), (IN_MEMORY, "KIND ephemeral"), (DROPPED, "")]
+                .into_iter()
+                .filter(|_| rng.chance(1, 3))
+                .collect(),
             pause_max: *rng.pick(&[60_000_000, 150_000_000, 400_000_000]),
             once: rng.below(9),
             pipelined: rng.below(4),

@@ -160,6 +160,11 @@ impl Node {
         let restored = Restored { state, unprovable, incarnation: identity, ..Restored::default() };
         let rebuilt = Rebuilt { restored, ..Rebuilt::default() };
         self.bring_back(partition_of(bucket.id), bucket.clone(), durable, rebuilt, None);
+        if let Some(g) = place_of(&self.groups, partition_of(bucket.id)).filter(|_| durable && is_whole) {
+            let group = &mut self.groups[g];
+            group.partition.store_beginning();
+            group.partition.settle(&mut self.batch, &mut group.wishes);
+        }
         self.tell_all();
     }
 

@@ -149,11 +149,7 @@ impl Node {
         }
         for (id, rebuilt) in rebuilt {
             if id == COUNCIL || !node.buckets.has_dropped(id.bucket) {
-                let bucket = node
-                    .buckets
-                    .of(id.bucket)
-                    .cloned()
-                    .unwrap_or_else(|| Bucket { id: id.bucket, ..Bucket::default_bucket() });
+                let bucket = node.buckets.of(id.bucket).cloned().unwrap_or_else(|| Bucket::unknown(id.bucket));
                 node.bring_back(id, bucket, true, rebuilt, states.remove(&id));
             }
         }

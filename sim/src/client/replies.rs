@@ -8,6 +8,7 @@ use super::{Client, Mode, Record, Running, Wishes};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
 use crate::history::{Command, Op, Outcome, Reply, Watched, raw_key, text_of};
+use crate::workload::DROPPED;
 
 /// What an error reply means for the command it answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +28,13 @@ fn meaning_of(error: &str) -> Meaning {
     }
 }
 
+/// What is said to those whose bucket was dropped under them.
+fn is_dropped(error: &str) -> bool {
+    ["ERR the bucket was dropped", "ERR the selected bucket", "ERR there is no bucket"]
+        .iter()
+        .any(|start| error.starts_with(start))
+}
+
 impl Client {
     /// An answer to CREATE or SELECT. Whether the connection goes on.
     pub(super) fn on_prepared(&mut self, value: &Value, now: u64, record: &mut Record, wishes: &mut Wishes) -> bool {
@@ -35,8 +43,8 @@ impl Client {
         let selected = connection.preparing == 0;
         match value {
             Value::Simple(text) if text == "OK" => {}
-            // Another client was first.
-            Value::Error(text) if !selected && text.ends_with("already") => {}
+            // Another client was first, or will be.
+            Value::Error(text) if !selected && (text.ends_with("already") || is_dropped(text)) => {}
             // SELECT's answer decides.
             Value::Error(text) if !selected && meaning_of(text) != Meaning::Surprise => {}
             Value::Error(text) => {
@@ -117,6 +125,11 @@ impl Client {
             }
             Running::Scanning { started, found } => self.on_scan_reply(started, found, value, now, record, wishes),
         };
+        let between = finished || matches!(self.running, Running::Once { .. });
+        if between && std::mem::take(&mut self.selects_again) {
+            wishes.close = true;
+            self.connection = None;
+        }
         if finished {
             let pause = if self.mode == Mode::Working { self.rng.below(self.mix.pause_max) } else { 0 };
             // Sometimes to another node, so that every node sees every kind of request.
@@ -273,7 +286,11 @@ impl Client {
         false
     }
 
-    fn note_error(&self, what: &str, text: &str, now: u64, record: &mut Record) -> Meaning {
+    fn note_error(&mut self, what: &str, text: &str, now: u64, record: &mut Record) -> Meaning {
+        if is_dropped(text) && self.bucket() == DROPPED {
+            self.selects_again = true;
+            return Meaning::NotDone;
+        }
         record.last_failure = now;
         record.last_failure_reason = format!("client {} at node {}: {what}: {text}", self.id, self.node);
         let meaning = meaning_of(text);

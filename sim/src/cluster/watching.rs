@@ -30,6 +30,7 @@ impl<N: Door> Cluster<N> {
     pub(super) fn watch(&mut self, node: NodeId) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
         let partitions = running.node.partitions();
+        self.dropped.extend(running.seen.keys().filter(|partition| !partitions.contains(partition)));
         for partition in &partitions {
             self.watch_partition(node, *partition);
         }
@@ -96,7 +97,12 @@ impl<N: Door> Cluster<N> {
         if progress.votes {
             machine.voted.insert(partition);
         }
-        if progress.lost && progress.durable && machine.damaged_until.is_none() && machine.voted.contains(&partition) {
+        if progress.lost
+            && progress.durable
+            && machine.damaged_until.is_none()
+            && machine.voted.contains(&partition)
+            && !self.dropped.contains(&partition)
+        {
             // Crashes and power cuts take nothing from a node that has synced before it spoke.
             let text = format!("{} has lost memory of {partition}, and nothing has harmed its disk", name_of(node));
             self.violations.push(("memory is kept", text));
