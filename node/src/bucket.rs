@@ -179,8 +179,12 @@ impl Settings {
                 b"kind" => {}
                 b"quota" => self.quota_bytes = bytes(value)?,
                 b"policy" => {
-                    let policy = Policy::from_name(value);
-                    self.policy = Some(policy.ok_or(Failure::Text("ERR a policy is fifo, lru, lfu or s3-fifo"))?);
+                    const NO_POLICY: Failure =
+                        Failure::Text("ERR a policy is fifo, lru, lfu, s3-fifo, or node for the node's own");
+                    self.policy = match Policy::from_name(value) {
+                        None if value.eq_ignore_ascii_case(OF_NODE.as_bytes()) => None,
+                        policy => Some(policy.ok_or(NO_POLICY)?),
+                    };
                 }
                 b"durability" => self.durability = Durability::parse(value).ok_or(NO_DURABILITY)?,
                 b"consistency" => self.consistency = Consistency::parse(value).ok_or(NO_CONSISTENCY)?,
@@ -241,6 +245,8 @@ impl Settings {
     }
 }
 
+/// Stands for the policy that the node's `--cache-policy` names.
+const OF_NODE: &str = "node";
 /// A thousand years: far from where times overflow.
 const TTL_MS_MAX: u64 = 1000 * 366 * 24 * 3600 * 1000;
 pub(crate) const NO_DURABILITY: Failure = Failure::Text("ERR a durability is majority, persist-majority or all");
@@ -365,7 +371,7 @@ impl Bucket {
             number("id", u64::from(self.id.0)),
             text("kind", it.kind.name()),
             number("quota", it.quota_bytes),
-            text("policy", it.policy.map_or("", Policy::name)),
+            text("policy", it.policy.map_or(OF_NODE, Policy::name)),
             text("durability", it.durability.name()),
             text("consistency", it.consistency.name()),
             number("ttl", it.ttl_ms / 1000),

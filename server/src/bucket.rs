@@ -15,8 +15,8 @@ use crate::status::{aligned, open};
 
 /// What a bucket's kind may be.
 pub const KINDS: [&str; 3] = ["persistent", "ephemeral", "cache"];
-/// By what a cache may choose what it gives up.
-pub const POLICIES: [&str; 4] = ["fifo", "lru", "lfu", "s3-fifo"];
+/// Which values leave the memory first; `node`: as the node says.
+pub const POLICIES: [&str; 5] = ["fifo", "lru", "lfu", "s3-fifo", "node"];
 /// What may have to be true before a write is answered.
 pub const DURABILITIES: [&str; 3] = ["majority", "persist-majority", "all"];
 /// What a read may see.

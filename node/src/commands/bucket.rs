@@ -14,7 +14,7 @@ use crate::router::ReadKind;
 use crate::session::Session;
 
 const GROUP: Group = Group::Dictum;
-const SETTINGS: &str = "name [KIND persistent|ephemeral|cache] [QUOTA bytes] [POLICY fifo|lru|lfu|s3-fifo] \
+const SETTINGS: &str = "name [KIND persistent|ephemeral|cache] [QUOTA bytes] [POLICY fifo|lru|lfu|s3-fifo|node] \
                         [DURABILITY majority|persist-majority|all] [CONSISTENCY linearizable|session|local] [TTL seconds] \
                         [VALUE-BYTES-MAX bytes]";
 
