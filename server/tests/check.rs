@@ -288,7 +288,7 @@ fn snapshots_are_read_and_decoded() {
         wait_for("two snapshots", || {
             write_all(resp, 100, 1000);
             let whole = |path: &PathBuf| path.extension().is_none();
-            (named(folder, "snapshot-").iter().filter(|path| whole(path)).count() >= 2).then_some(())
+            (named(folder, "snapshot-00000000-").iter().filter(|path| whole(path)).count() >= 2).then_some(())
         });
         // By now it has heard of the last one, and cut its log.
         write_all(resp, 20, 10);
@@ -298,7 +298,7 @@ fn snapshots_are_read_and_decoded() {
     sound.is_sound();
     assert!(sound.text.contains("100 keys, ok"), "{}", sound.text);
 
-    let mut snapshots = named(folder, "snapshot-");
+    let mut snapshots = named(folder, "snapshot-00000000-");
     snapshots.retain(|path| path.extension().is_none());
     let newest = snapshots.last().expect("there are two");
     let older = sound.json["snapshots"][0]["position"].as_u64().expect("a number");

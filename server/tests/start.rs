@@ -100,7 +100,7 @@ fn a_snapshot_replaces_the_log_and_is_found_again() {
     let snapshots = || {
         let names = std::fs::read_dir(folder.path()).expect("a folder");
         let names = names.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.starts_with("snapshot-") && !name.ends_with(".tmp")).count()
+        names.filter(|name| name.starts_with("snapshot-00000000-") && !name.ends_with(".tmp")).count()
     };
     // Written beside other work, so there has to be some.
     wait_for("a snapshot", || {
