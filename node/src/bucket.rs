@@ -18,12 +18,6 @@ pub(crate) enum BucketKind {
     Cache,
 }
 
-impl BucketKind {
-    pub(crate) fn text(self) -> &'static str {
-        self.name()
-    }
-}
-
 /// What is given up first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Policy {
@@ -31,12 +25,6 @@ pub(crate) enum Policy {
     Lru,
     Lfu,
     S3Fifo,
-}
-
-impl Policy {
-    pub(crate) fn text(self) -> &'static str {
-        self.name()
-    }
 }
 
 /// What must be true before a write is answered.
@@ -63,7 +51,7 @@ pub(crate) enum Consistency {
 }
 
 /// A word for each variant, as clients write it and the log stores it.
-trait Named: Copy + PartialEq + Sized + 'static {
+pub(crate) trait Named: Copy + PartialEq + Sized + 'static {
     const NAMES: &'static [(Self, &'static str)];
 
     fn name(self) -> &'static str {
@@ -108,20 +96,6 @@ impl Named for Consistency {
         (Consistency::Session, "session"),
         (Consistency::Local, "local"),
     ];
-}
-
-impl Durability {
-    /// The level that a client names.
-    pub(crate) fn parse(word: &[u8]) -> Option<Durability> {
-        Durability::from_name(word)
-    }
-}
-
-impl Consistency {
-    /// The level that a client names.
-    pub(crate) fn parse(word: &[u8]) -> Option<Consistency> {
-        Consistency::from_name(word)
-    }
 }
 
 /// What may be set of a bucket.
@@ -186,8 +160,8 @@ impl Settings {
                         policy => Some(policy.ok_or(NO_POLICY)?),
                     };
                 }
-                b"durability" => self.durability = Durability::parse(value).ok_or(NO_DURABILITY)?,
-                b"consistency" => self.consistency = Consistency::parse(value).ok_or(NO_CONSISTENCY)?,
+                b"durability" => self.durability = Durability::from_name(value).ok_or(NO_DURABILITY)?,
+                b"consistency" => self.consistency = Consistency::from_name(value).ok_or(NO_CONSISTENCY)?,
                 b"ttl" => {
                     let seconds = data::args::parse_integer(value).and_then(|it| u64::try_from(it).ok());
                     let ttl = seconds.and_then(|seconds| seconds.checked_mul(1000)).filter(|it| *it <= TTL_MS_MAX);
@@ -249,10 +223,10 @@ impl Settings {
 const OF_NODE: &str = "node";
 /// A thousand years: far from where times overflow.
 const TTL_MS_MAX: u64 = 1000 * 366 * 24 * 3600 * 1000;
-pub(crate) const NO_DURABILITY: Failure = Failure::Text("ERR a durability is majority, persist-majority or all");
-pub(crate) const NO_CONSISTENCY: Failure = Failure::Text("ERR a consistency is linearizable, session or local");
+const NO_DURABILITY: Failure = Failure::Text("ERR a durability is majority, persist-majority or all");
+const NO_CONSISTENCY: Failure = Failure::Text("ERR a consistency is linearizable, session or local");
 /// What an ephemeral bucket says to `persist-majority`.
-pub(crate) const NOT_PERSISTENT: Failure =
+const NOT_PERSISTENT: Failure =
     Failure::Text("ERR an ephemeral bucket is in memory only: its durability is majority or all");
 
 /// A number of bytes with an optional unit: `1048576`, `64mb`, `64MiB`.

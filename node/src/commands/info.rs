@@ -11,7 +11,7 @@ use data::{Failure, Reply};
 
 use super::server::{COMPATIBLE_VERSION, last_save_seconds, replicas};
 use super::{ALWAYS, Context, Entry, answers, config, spec};
-use crate::bucket::{Bucket, BucketKind};
+use crate::bucket::{Bucket, BucketKind, Named};
 use crate::node::{Node, role_number, role_text};
 use crate::session::Session;
 use crate::status;
@@ -276,7 +276,7 @@ fn buckets(context: &Context<'_>, fields: &mut Fields) {
         let below = node.below.as_ref().filter(|_| bucket.settings.kind != BucketKind::Ephemeral);
         let residence = below.and_then(|below| below.read.residence(bucket.id.0));
         let (keys, bytes) = (tree.len(), tree.bytes());
-        let kind = bucket.settings.kind.text();
+        let kind = bucket.settings.kind.name();
         let mut line = format!("id={},number={},kind={kind},keys={keys},bytes={bytes}", bucket.id.0, bucket.number);
         if let Some(it) = residence {
             let part = |part: u64, whole: u64| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };

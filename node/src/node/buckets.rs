@@ -10,7 +10,7 @@ use paxos::{HardState, Restored, RoleName};
 
 use super::{Node, place_of};
 use crate::below::FlushJob;
-use crate::bucket::{Bucket, BucketKind, Policy};
+use crate::bucket::{Bucket, BucketKind, Named, Policy};
 use crate::council::{Buckets, COUNCIL, Order};
 use crate::door::{CacheWish, Level, Planted, Rubbish};
 use crate::entry::Kind;
@@ -251,7 +251,7 @@ impl Node {
         let wish = |bucket: &Bucket| CacheWish {
             bucket: bucket.id,
             quota_bytes: Some(bucket.settings.quota_bytes).filter(|bytes| *bytes > 0),
-            policy: bucket.settings.policy.map(Policy::text),
+            policy: bucket.settings.policy.map(Policy::name),
         };
         let tells = !std::mem::replace(&mut self.caches_told, true);
         tells.then(|| self.buckets.list.iter().filter(in_store).map(wish).collect())
