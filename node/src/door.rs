@@ -273,6 +273,8 @@ pub struct Config {
     pub snapshots: SnapshotSettings,
     /// Entries of log kept behind a snapshot.
     pub log_entries_kept: u64,
+    /// The policy of buckets that evict and have none of their own: `fifo`, `lru`, `lfu` or `s3-fifo`.
+    pub cache_policy: &'static str,
     /// Chance for elections' jitter and commands that draw; different for each start.
     pub seed: u64,
     /// A planted bug to prove that the simulator's alarm works; never set outside the simulator.
@@ -306,6 +308,8 @@ pub enum Planted {
     VoteWithAmnesia,
     /// A state that a peer has sent is installed before the store has synced it.
     InstalledBeforeSynced,
+    /// The leader of a bucket that evicts removes keys from its own state, and says nothing of it in the log.
+    EvictionOutsideTheLog,
 }
 
 /// What the disk remembered, given to a node at its start.

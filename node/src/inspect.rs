@@ -168,6 +168,7 @@ fn kind_of(payload: &[u8]) -> Option<&'static str> {
         Kind::Once => "once",
         Kind::Expire => "expiry",
         Kind::Council => "order to the council",
+        Kind::Evict => "eviction",
     })
 }
 

@@ -14,7 +14,6 @@ use base::{Ballot, NodeId, Now, PartitionId, Position, Rng, Time};
 use paxos::{Input as Step, RoleName};
 use wire::RequestLimits;
 
-use crate::Progress;
 use crate::below::{Below, FlushJob};
 use crate::council::Buckets;
 use crate::detector::Detector;
@@ -26,6 +25,7 @@ use crate::session::Session;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::transfer::Throttle;
+use crate::{CacheNews, Progress};
 
 /// How often a node says that it lives.
 pub(crate) const PING_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
@@ -232,6 +232,23 @@ impl Node {
         self.groups.iter().flat_map(of).collect()
     }
 
+    /// Of each bucket that evicts what checkers want to know of it. What was evicted is that of the last turn.
+    #[must_use]
+    pub fn caches(&self) -> Vec<CacheNews> {
+        let news = |group: &Group| {
+            let evicting = group.partition.evicting.as_ref()?;
+            Some(CacheNews {
+                partition: group.id(),
+                last: group.partition.replica.log().last(),
+                applied: group.partition.applied,
+                bytes: group.partition.tree.bytes(),
+                bytes_most: evicting.bytes_most,
+                evicted: group.wishes.evicted.iter().map(|(position, key)| (*position, key.to_vec())).collect(),
+            })
+        };
+        self.groups.iter().filter_map(news).collect()
+    }
+
     /// A digest of a partition's whole state at [`Progress::applied`]: equal on all replicas.
     #[must_use]
     pub fn state_digest(&self, partition: PartitionId) -> Option<u64> {
@@ -321,6 +338,11 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: replica made without its memory",
     "node: replica of a dropped bucket removed",
     "node: ephemeral bucket begins anew",
+    "node: key evicted by fifo",
+    "node: key evicted by lru",
+    "node: key evicted by lfu",
+    "node: key evicted by s3-fifo",
+    "node: told what a follower has read",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

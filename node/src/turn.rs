@@ -1,5 +1,6 @@
 //! The end of a turn: what arrived in it is applied, answered, proposed, stored and sent, each once for all.
 
+mod evictions;
 mod reads;
 mod snapshots;
 mod stop;
@@ -30,6 +31,7 @@ impl Node {
         if self.now.time >= self.next_tick {
             self.tick();
         }
+        self.groups.iter_mut().for_each(|group| group.wishes.evicted.clear());
         for _ in 0..PASSES_MAX {
             for g in 0..self.groups.len() {
                 self.apply_decided(g);
@@ -113,6 +115,7 @@ impl Node {
             self.step_replica(g, Step::Tick);
             self.tick_transfers(g);
             self.expire(g);
+            self.tell_read(g);
             self.refuse_overdue(g);
             let group = &mut self.groups[g];
             let replica = &group.partition.replica;
@@ -213,6 +216,7 @@ impl Node {
         let Some((leader, ballot)) = leader else { return };
         self.settle_life(g);
         if leader == self.config.me {
+            self.evict(g);
             self.propose_own(g);
             self.ask_own(g, ballot);
         } else {
