@@ -308,6 +308,10 @@ pub enum Planted {
     VoteWithAmnesia,
     /// A state that a peer has sent is installed before the store has synced it.
     InstalledBeforeSynced,
+    /// A write of the durability `all` is answered once a majority has it.
+    AllIsAMajority,
+    /// A read with a token is answered whether or not the state has come so far.
+    StaleSession,
     /// The leader of a bucket that evicts removes keys from its own state, and says nothing of it in the log.
     EvictionOutsideTheLog,
 }
