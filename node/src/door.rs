@@ -306,6 +306,8 @@ pub enum Planted {
     VoteWithAmnesia,
     /// A state that a peer has sent is installed before the store has synced it.
     InstalledBeforeSynced,
+    /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
+    CacheNotWrittenThrough,
 }
 
 /// What the disk remembered, given to a node at its start.

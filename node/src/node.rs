@@ -241,6 +241,13 @@ impl Node {
         Some(held.tree.digest() ^ base::checksum::xxh3(&bytes))
     }
 
+    /// The name of a partition's bucket, and the bytes that its state counts: for checkers.
+    #[must_use]
+    pub fn holding(&self, partition: PartitionId) -> Option<(&str, u64)> {
+        let group = self.replica_of(partition)?;
+        Some((&group.bucket.name, group.partition.tree.bytes()))
+    }
+
     /// The checksum of the decided entry at `position`, if this node still holds it and knows it decided: for checkers.
     #[must_use]
     pub fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64> {

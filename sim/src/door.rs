@@ -24,6 +24,11 @@ pub trait Door: Sized {
     fn progress(&self, partition: PartitionId) -> Option<Progress>;
     /// A digest of a whole state.
     fn state_digest(&self, partition: PartitionId) -> Option<u64>;
+    /// The bucket of a partition, and how many bytes its state counts.
+    fn holding(&self, partition: PartitionId) -> Option<(&str, u64)> {
+        let _ = partition;
+        None
+    }
     /// The checksum of a decided entry.
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64>;
     /// The spaces of the store below that it needs.
@@ -55,6 +60,10 @@ impl Door for node::Node {
 
     fn state_digest(&self, partition: PartitionId) -> Option<u64> {
         node::Node::state_digest(self, partition)
+    }
+
+    fn holding(&self, partition: PartitionId) -> Option<(&str, u64)> {
+        node::Node::holding(self, partition)
     }
 
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64> {

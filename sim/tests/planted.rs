@@ -83,3 +83,8 @@ fn installed_before_synced() {
         &[Fault::PowerCut, Fault::PowerCutAll, Fault::Wipe, Fault::TransferCrash],
     );
 }
+
+#[test]
+fn cache_not_written_through() {
+    is_found(Planted::CacheNotWrittenThrough, 20, &[Fault::ValueCache]);
+}

@@ -8,5 +8,7 @@ pub mod linearizability;
 pub mod liveness;
 pub mod model;
 pub mod once;
+pub mod quota;
 pub mod replicas;
 pub mod scan;
+pub mod terms;
