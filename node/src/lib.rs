@@ -69,6 +69,10 @@ pub struct CacheNews {
     pub last: Position,
     /// Entries up to here are in the state.
     pub applied: Position,
+    /// The bucket's name.
+    pub bucket: String,
+    /// Its quota.
+    pub quota_bytes: u64,
     /// Bytes of all keys and values.
     pub bytes: u64,
     /// The most that this has been after any entry since the process started.

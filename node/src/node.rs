@@ -241,6 +241,8 @@ impl Node {
             let evicting = group.partition.evicting.as_ref()?;
             Some(CacheNews {
                 partition: group.id(),
+                bucket: group.bucket.name.clone(),
+                quota_bytes: group.bucket.settings.quota_bytes,
                 last: group.partition.replica.log().last(),
                 applied: group.partition.applied,
                 bytes: group.partition.tree.bytes(),
@@ -258,6 +260,13 @@ impl Node {
         let mut bytes = Vec::new();
         held.origins.encode(&mut bytes);
         Some(held.tree.digest() ^ base::checksum::xxh3(&bytes))
+    }
+
+    /// The name of a partition's bucket, and the bytes that its state counts: for checkers.
+    #[must_use]
+    pub fn holding(&self, partition: PartitionId) -> Option<(&str, u64)> {
+        let group = self.replica_of(partition)?;
+        Some((&group.bucket.name, group.partition.tree.bytes()))
     }
 
     /// The checksum of the decided entry at `position`, if this node still holds it and knows it decided: for checkers.

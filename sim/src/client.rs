@@ -1,16 +1,24 @@
 //! A client: speaks RESP bytes to one node at a time, keeps the history, goes elsewhere when a node fails it.
 
+mod administering;
 mod replies;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::Rng;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
-use crate::history::{Command, Op, Operation, Outcome, raw_key};
+use crate::checkers::terms::Refusal;
+use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
+use crate::settings::Settings;
 use crate::workload::{DROPPED, Mix, Task};
+
+pub use administering::Order;
+
+/// Names of what clients count.
+pub(crate) const PROBES: [&[&str]; 2] = [&administering::PROBES, &replies::PROBES];
 
 /// What all clients together have written down.
 #[derive(Debug, Default)]
@@ -25,6 +33,18 @@ pub struct Record {
     pub last_failure: u64,
     /// Why it did.
     pub last_failure_reason: String,
+    /// What was asked of buckets' settings.
+    pub settings: Settings,
+    /// Commands that their buckets' terms did not allow.
+    pub refusals: Vec<Refusal>,
+    /// By bucket: the most bytes that a key and its value had together in a command.
+    pub longest: BTreeMap<String, u64>,
+    /// What was reached, by name.
+    pub probes: BTreeMap<&'static str, u64>,
+}
+
+fn count(record: &mut Record, probe: &'static str) {
+    *record.probes.entry(probe).or_default() += 1;
 }
 
 /// What a client wants from the world after something happened to it.
@@ -84,6 +104,11 @@ enum Running {
         started: u64,
         found: BTreeSet<String>,
     },
+    /// `operation`: in the history of settings.
+    Administering {
+        order: Order,
+        operation: Option<usize>,
+    },
 }
 
 #[derive(Debug)]
@@ -118,6 +143,8 @@ pub struct Client {
     /// By raw key.
     seen: BTreeMap<String, String>,
     final_keys: Vec<String>,
+    /// What it is to do before its next task.
+    orders: VecDeque<Order>,
 }
 
 impl Client {
@@ -145,6 +172,7 @@ impl Client {
             values: 0,
             seen: BTreeMap::new(),
             final_keys: Vec::new(),
+            orders: VecDeque::new(),
         }
     }
 
@@ -170,7 +198,9 @@ impl Client {
     /// Whether it has finished everything that it was told to do.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        matches!(self.mode, Mode::Draining | Mode::Done) && matches!(self.running, Running::Nothing)
+        matches!(self.mode, Mode::Draining | Mode::Done)
+            && matches!(self.running, Running::Nothing)
+            && self.orders.is_empty()
     }
 
     /// Lets it read these keys, once each.
@@ -308,7 +338,8 @@ impl Client {
         self.connecting = false;
         match std::mem::replace(&mut self.running, Running::Nothing) {
             Running::Once { operation, id, .. } => self.running = Running::Once { operation, id, sent: false },
-            Running::Nothing | Running::Scanning { .. } => {}
+            // Of what was asked no more is known than that it may happen, which is how it was written down.
+            Running::Nothing | Running::Scanning { .. } | Running::Administering { .. } => {}
             Running::Plain { operations, answered } => {
                 for &index in &operations[answered..] {
                     record.operations[index].finish = None;
@@ -320,6 +351,11 @@ impl Client {
     }
 
     fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
+        for command in &commands {
+            let value = command.argument.as_ref().map_or(0, String::len);
+            let longest = record.longest.entry(bucket_of(&command.key).to_owned()).or_default();
+            *longest = (*longest).max((command.key.len() + value) as u64);
+        }
         // Until an answer says otherwise, all that is known is that it may happen.
         record.operations.push(Operation {
             client: self.id,
@@ -342,6 +378,8 @@ impl Client {
             let mut words = vec![b"DICTUM.ONCE".to_vec(), id.clone().into_bytes()];
             words.extend(record.operations[*operation].commands[0].words());
             encode_command(&mut send, words);
+        } else if let Some(order) = self.orders.pop_front() {
+            self.send_order(order, now, record, &mut send);
         } else {
             let task = match self.mode {
                 Mode::Working => {

@@ -83,3 +83,13 @@ fn installed_before_synced() {
         &[Fault::PowerCut, Fault::PowerCutAll, Fault::Wipe, Fault::TransferCrash],
     );
 }
+
+#[test]
+fn cache_not_written_through() {
+    is_found(Planted::CacheNotWrittenThrough, 20, &[Fault::ValueCache]);
+}
+
+#[test]
+fn eviction_outside_the_log() {
+    is_found(Planted::EvictionOutsideTheLog, 20, &[Fault::BucketTerms]);
+}

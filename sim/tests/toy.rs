@@ -221,6 +221,7 @@ impl Door for Toy {
             lost: false,
             votes: true,
             durable: true,
+            on_all: at,
         })
     }
 

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 12] = [
+pub const PLANTED: [(&str, Planted); 14] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -15,9 +15,11 @@ pub const PLANTED: [(&str, Planted); 12] = [
     ("cut-before-stored", Planted::CutBeforeStored),
     ("vote-with-amnesia", Planted::VoteWithAmnesia),
     ("installed-before-synced", Planted::InstalledBeforeSynced),
+    ("cache-not-written-through", Planted::CacheNotWrittenThrough),
     ("apply-retry-twice", Planted::ApplyRetryTwice),
     ("truncate-decided", Planted::TruncateDecided),
     ("expire-by-own-clock", Planted::ExpireByOwnClock),
+    ("eviction-outside-the-log", Planted::EvictionOutsideTheLog),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

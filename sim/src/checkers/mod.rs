@@ -2,11 +2,14 @@
 
 pub mod agreement;
 pub mod durability;
+pub mod eviction;
 pub mod expiry;
 mod first_seen;
 pub mod linearizability;
 pub mod liveness;
 pub mod model;
 pub mod once;
+pub mod quota;
 pub mod replicas;
 pub mod scan;
+pub mod terms;
