@@ -91,5 +91,5 @@ fn cache_not_written_through() {
 
 #[test]
 fn eviction_outside_the_log() {
-    is_found(Planted::EvictionOutsideTheLog, 20, &[Fault::BucketTerms]);
+    is_found(Planted::EvictionOutsideTheLog, 60, &[Fault::BucketTerms]);
 }
