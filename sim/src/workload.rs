@@ -73,7 +73,7 @@ pub fn draw_change(rng: &mut Rng, buckets: &[(&str, &str)]) -> (String, Vec<(&'s
             ("ttl", &["0", "2"]),
             ("value-bytes-max", &["64", "512", "0"]),
         ],
-        CACHED => vec![("quota", &["900", "1500", "3000", "20000"]), ("policy", &POLICIES)],
+        CACHED => vec![("quota", &["400", "600", "900", "1500"]), ("policy", &POLICIES)],
         DROPPED => vec![("quota", cached), ("policy", &POLICIES), ("ttl", &["0", "1"])],
         _ => vec![("quota", cached), ("policy", &POLICIES)],
     };
@@ -162,15 +162,17 @@ impl Mix {
             _ => self.buckets.extend([timed, bounded]),
         }
         let evicting = [
-            "KIND cache QUOTA 900 POLICY lru",
-            "KIND cache QUOTA 900 POLICY lfu",
-            "KIND cache QUOTA 1200",
-            "KIND cache QUOTA 1200 POLICY fifo",
-            "KIND cache QUOTA 2500 POLICY s3-fifo",
+            "KIND cache QUOTA 450 POLICY lru",
+            "KIND cache QUOTA 600 POLICY lfu",
+            "KIND cache QUOTA 600",
+            "KIND cache QUOTA 800 POLICY fifo",
+            "KIND cache QUOTA 1000 POLICY s3-fifo",
             "KIND cache QUOTA 150000 POLICY lru",
         ];
         if rng.chance(2, 3) {
-            self.buckets.push((CACHED, *rng.pick(&evicting)));
+            // Two clients at least, for it needs many keys.
+            self.buckets.insert(0, (CACHED, *rng.pick(&evicting)));
+            self.clients = self.clients.max(self.buckets.len() as u64 + 3);
         }
         self.clients = self.clients.max(self.buckets.len() as u64 + 1);
     }
