@@ -306,6 +306,8 @@ pub enum Planted {
     VoteWithAmnesia,
     /// A state that a peer has sent is installed before the store has synced it.
     InstalledBeforeSynced,
+    /// A bucket goes on growing at its quota.
+    FullBucketGrows,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
     CacheNotWrittenThrough,
 }

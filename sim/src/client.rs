@@ -143,6 +143,8 @@ pub struct Client {
     /// By raw key.
     seen: BTreeMap<String, String>,
     final_keys: Vec<String>,
+    /// Commands to be sent at once, at the end.
+    final_commands: Vec<Command>,
     /// What it is to do before its next task.
     orders: VecDeque<Order>,
 }
@@ -172,6 +174,7 @@ impl Client {
             values: 0,
             seen: BTreeMap::new(),
             final_keys: Vec::new(),
+            final_commands: Vec::new(),
             orders: VecDeque::new(),
         }
     }
@@ -208,6 +211,18 @@ impl Client {
         self.final_keys = keys;
         self.mode = Mode::Reading;
         self.wake_in(0, now, wishes);
+    }
+
+    /// Lets it write keys of its own and look how long they live, in a bucket whose terms are to be seen: short values, and long ones.
+    pub fn try_terms(&mut self, now: u64, wishes: &mut Wishes) {
+        for length in [1, 60, 300, 5_000] {
+            let key = format!("{}/z{}-{length}", self.bucket(), self.id);
+            let value = format!("z{}{}", self.id, "z".repeat(length));
+            self.final_commands.push(Command::new(Op::Set, key.clone()).with_argument(value));
+            self.final_commands.push(Command::new(Op::Pttl, key.clone()));
+            self.final_commands.push(Command::new(Op::Get, key));
+        }
+        self.read_at_the_end(Vec::new(), now, wishes);
     }
 
     /// Its timer is due.
@@ -394,6 +409,9 @@ impl Client {
                 Mode::Reading if !self.final_keys.is_empty() => {
                     let keys = self.final_keys.split_off(self.final_keys.len().saturating_sub(16));
                     Task::Plain(keys.into_iter().map(|key| Command::new(Op::Get, key)).collect())
+                }
+                Mode::Reading if !self.final_commands.is_empty() => {
+                    Task::Plain(std::mem::take(&mut self.final_commands))
                 }
                 Mode::Reading | Mode::Draining | Mode::Done => {
                     if self.mode == Mode::Reading {

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 13] = [
+pub const PLANTED: [(&str, Planted); 14] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -15,6 +15,7 @@ pub const PLANTED: [(&str, Planted); 13] = [
     ("cut-before-stored", Planted::CutBeforeStored),
     ("vote-with-amnesia", Planted::VoteWithAmnesia),
     ("installed-before-synced", Planted::InstalledBeforeSynced),
+    ("full-bucket-grows", Planted::FullBucketGrows),
     ("cache-not-written-through", Planted::CacheNotWrittenThrough),
     ("apply-retry-twice", Planted::ApplyRetryTwice),
     ("truncate-decided", Planted::TruncateDecided),

@@ -108,7 +108,7 @@ impl<N: Door> Cluster<N> {
         let Some((bucket, bytes)) = running.node.holding(partition).filter(|(name, _)| *name == BOUNDED) else {
             return;
         };
-        let (least, greatest) = self.record.settings.quota(bucket, self.now);
+        let (least, greatest) = self.record.settings.quota(bucket, (0, self.now));
         let longest = self.record.longest.get(bucket).copied().unwrap_or_default();
         let bound = greatest.map_or(u64::MAX, |quota| with_one_command(quota, longest));
         if least.is_some_and(|quota| bytes >= quota) {
