@@ -74,9 +74,12 @@ fn longest_word(command: &Command) -> u64 {
     words.map(|word| word.chars().count() as u64).max().unwrap_or(0)
 }
 
+/// A command with its operation, and its reply if there is one.
+type Use<'a> = (&'a Operation, &'a Command, Option<&'a Reply>);
+
 /// Values that were read when their time was certainly over. Looked at are keys whose time to live nothing changes but writing them.
 fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec<String> {
-    let mut keys: BTreeMap<&str, Vec<(&Operation, &Command, Option<&Reply>)>> = BTreeMap::new();
+    let mut keys: BTreeMap<&str, Vec<Use<'_>>> = BTreeMap::new();
     for operation in history.iter().filter(|operation| operation.outcome != Outcome::Failed) {
         for (place, command) in operation.commands.iter().enumerate() {
             keys.entry(&command.key).or_default().push((operation, command, operation.replies.get(place)));
@@ -84,7 +87,7 @@ fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec
     }
     let mut violations = Vec::new();
     for (key, uses) in keys {
-        let given = |(operation, command, _): &(&Operation, &Command, Option<&Reply>)| {
+        let given = |(operation, command, _): &Use<'_>| {
             let said = command.number.filter(|_| matches!(command.op, Op::SetPx | Op::Pexpire));
             let usual = settings.lifetime_of(command, operation).map_or(0, |it| it.most_ms);
             usual.max(said.and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
