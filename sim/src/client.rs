@@ -1,6 +1,7 @@
 //! A client: speaks RESP bytes to one node at a time, keeps the history, goes elsewhere when a node fails it.
 
 mod administering;
+mod levels;
 mod replies;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,6 +10,7 @@ use base::Rng;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::chaos::MS;
+use crate::checkers::levels::Levels;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::Refusal;
 use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
@@ -27,6 +29,8 @@ pub struct Record {
     pub operations: Vec<Operation>,
     /// Every finished SCAN.
     pub scans: Vec<Scan>,
+    /// What was seen of the counters that are for the levels.
+    pub levels: Levels,
     /// Answers that no server should ever give.
     pub unexpected: Vec<String>,
     /// When a request last failed or remained without an answer, in nanoseconds.
@@ -109,6 +113,7 @@ enum Running {
         order: Order,
         operation: Option<usize>,
     },
+    Level(Box<levels::LevelTask>),
 }
 
 #[derive(Debug)]
@@ -136,6 +141,9 @@ pub struct Client {
     timeout: u64,
     timer: u64,
     values: u64,
+    /// How many connections it has had.
+    connections: u64,
+    levels_rng: Rng,
     /// Its bucket, and the settings by which that is created; none for the default bucket.
     bucket: Option<(&'static str, &'static str)>,
     /// Its bucket was dropped: it has to select the new one.
@@ -154,6 +162,7 @@ impl Client {
     #[must_use]
     pub fn new(id: u64, mut rng: Rng, mix: Mix, nodes: u16, timeout: u64) -> Client {
         let node = rng.below(u64::from(nodes)) as u16;
+        let levels_rng = Rng::new(mix.levels_seed ^ id);
         let turn = id as usize % (mix.buckets.len() + 1);
         let bucket = turn.checked_sub(1).and_then(|place| mix.buckets.get(place).copied());
         Client {
@@ -172,6 +181,8 @@ impl Client {
             timeout,
             timer: 0,
             values: 0,
+            connections: 0,
+            levels_rng,
             seen: BTreeMap::new(),
             final_keys: Vec::new(),
             final_commands: Vec::new(),
@@ -257,6 +268,7 @@ impl Client {
     /// The connection that it asked for stands.
     pub fn on_connected(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
         self.connecting = false;
+        self.connections += 1;
         let mut connection = Connection { parser: ReplyParser::new(ReplyLimits::default()), ignored: 0, preparing: 0 };
         if self.rng.chance(1, 4) {
             encode_command(&mut wishes.send, ["HELLO", "3"]);
@@ -360,7 +372,7 @@ impl Client {
                     record.operations[index].finish = None;
                 }
             }
-            Running::Watching { .. } | Running::Executing { .. } => {}
+            Running::Watching { .. } | Running::Executing { .. } | Running::Level(_) => {}
         }
         self.go_elsewhere(now, wishes);
     }
@@ -395,6 +407,8 @@ impl Client {
             encode_command(&mut send, words);
         } else if let Some(order) = self.orders.pop_front() {
             self.send_order(order, now, record, &mut send);
+        } else if self.mode == Mode::Working && self.turns_to_levels() {
+            self.begin_level_task(now, record, &mut send);
         } else {
             let task = match self.mode {
                 Mode::Working => {

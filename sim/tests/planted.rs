@@ -105,3 +105,13 @@ fn settings_shown_without_confirmation() {
     let with = [Fault::Partition, Fault::Pause, Fault::SettingsChange];
     is_found_by(Planted::ReadWithoutConfirmation, 200, &with, "settings");
 }
+
+#[test]
+fn all_is_a_majority() {
+    is_found(Planted::AllIsAMajority, 40, &[Fault::Partition, Fault::Pause, Fault::SlowSync]);
+}
+
+#[test]
+fn stale_session() {
+    is_found(Planted::StaleSession, 200, &[Fault::Partition, Fault::SlowNetwork, Fault::Loss]);
+}

@@ -35,7 +35,7 @@ pub(super) fn meaning_of(error: &str) -> Meaning {
         // A bucket that was never created, because the node could not.
         "ERR" if error.starts_with("ERR there is no bucket") => Meaning::NotDone,
         "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "EXECABORT" => Meaning::NotDone,
-        "UNKNOWN" => Meaning::Unknown,
+        "UNKNOWN" | "NOTALL" => Meaning::Unknown,
         _ => Meaning::Surprise,
     }
 }
@@ -139,6 +139,7 @@ impl Client {
                     true
                 }
             }
+            Running::Level(task) => self.on_level_reply(task, value, now, record),
             Running::Scanning { started, found } => self.on_scan_reply(started, found, value, now, record, wishes),
         };
         let between = finished || matches!(self.running, Running::Once { .. });
