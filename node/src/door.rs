@@ -314,6 +314,8 @@ pub enum Planted {
     StaleSession,
     /// The leader of a bucket that evicts removes keys from its own state, and says nothing of it in the log.
     EvictionOutsideTheLog,
+    /// A bucket goes on growing at its quota.
+    FullBucketGrows,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
     CacheNotWrittenThrough,
 }

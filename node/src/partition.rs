@@ -411,7 +411,7 @@ impl Partition {
             seed: header.seed,
             value_bytes_max: terms.value_bytes_max,
             ttl_ms: terms.ttl_ms,
-            full_at_bytes: terms.full_at_bytes,
+            full_at_bytes: if self.planted == Some(Planted::FullBucketGrows) { 0 } else { terms.full_at_bytes },
         };
         let applied = match header.kind {
             Kind::Command => {

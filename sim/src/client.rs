@@ -1,6 +1,7 @@
 //! A client: speaks RESP bytes to one node at a time, keeps the history, goes elsewhere when a node fails it.
 
 mod administering;
+mod levels;
 mod replies;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,6 +10,7 @@ use base::Rng;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::chaos::MS;
+use crate::checkers::levels::Levels;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::Refusal;
 use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
@@ -27,6 +29,8 @@ pub struct Record {
     pub operations: Vec<Operation>,
     /// Every finished SCAN.
     pub scans: Vec<Scan>,
+    /// What was seen of the counters that are for the levels.
+    pub levels: Levels,
     /// Answers that no server should ever give.
     pub unexpected: Vec<String>,
     /// When a request last failed or remained without an answer, in nanoseconds.
@@ -109,6 +113,7 @@ enum Running {
         order: Order,
         operation: Option<usize>,
     },
+    Level(Box<levels::LevelTask>),
 }
 
 #[derive(Debug)]
@@ -136,6 +141,9 @@ pub struct Client {
     timeout: u64,
     timer: u64,
     values: u64,
+    /// How many connections it has had.
+    connections: u64,
+    levels_rng: Rng,
     /// Its bucket, and the settings by which that is created; none for the default bucket.
     bucket: Option<(&'static str, &'static str)>,
     /// Its bucket was dropped: it has to select the new one.
@@ -143,6 +151,8 @@ pub struct Client {
     /// By raw key.
     seen: BTreeMap<String, String>,
     final_keys: Vec<String>,
+    /// Commands to be sent at once, at the end.
+    final_commands: Vec<Command>,
     /// What it is to do before its next task.
     orders: VecDeque<Order>,
 }
@@ -152,6 +162,7 @@ impl Client {
     #[must_use]
     pub fn new(id: u64, mut rng: Rng, mix: Mix, nodes: u16, timeout: u64) -> Client {
         let node = rng.below(u64::from(nodes)) as u16;
+        let levels_rng = Rng::new(mix.levels_seed ^ id);
         let turn = id as usize % (mix.buckets.len() + 1);
         let bucket = turn.checked_sub(1).and_then(|place| mix.buckets.get(place).copied());
         Client {
@@ -170,8 +181,11 @@ impl Client {
             timeout,
             timer: 0,
             values: 0,
+            connections: 0,
+            levels_rng,
             seen: BTreeMap::new(),
             final_keys: Vec::new(),
+            final_commands: Vec::new(),
             orders: VecDeque::new(),
         }
     }
@@ -210,6 +224,18 @@ impl Client {
         self.wake_in(0, now, wishes);
     }
 
+    /// Lets it write keys of its own and look how long they live, in a bucket whose terms are to be seen: short values, and long ones.
+    pub fn try_terms(&mut self, now: u64, wishes: &mut Wishes) {
+        for length in [1, 60, 300, 5_000] {
+            let key = format!("{}/z{}-{length}", self.bucket(), self.id);
+            let value = format!("z{}{}", self.id, "z".repeat(length));
+            self.final_commands.push(Command::new(Op::Set, key.clone()).with_argument(value));
+            self.final_commands.push(Command::new(Op::Pttl, key.clone()));
+            self.final_commands.push(Command::new(Op::Get, key));
+        }
+        self.read_at_the_end(Vec::new(), now, wishes);
+    }
+
     /// Its timer is due.
     pub fn on_wake(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
         if self.connection.is_none() {
@@ -242,6 +268,7 @@ impl Client {
     /// The connection that it asked for stands.
     pub fn on_connected(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
         self.connecting = false;
+        self.connections += 1;
         let mut connection = Connection { parser: ReplyParser::new(ReplyLimits::default()), ignored: 0, preparing: 0 };
         if self.rng.chance(1, 4) {
             encode_command(&mut wishes.send, ["HELLO", "3"]);
@@ -345,7 +372,7 @@ impl Client {
                     record.operations[index].finish = None;
                 }
             }
-            Running::Watching { .. } | Running::Executing { .. } => {}
+            Running::Watching { .. } | Running::Executing { .. } | Running::Level(_) => {}
         }
         self.go_elsewhere(now, wishes);
     }
@@ -380,6 +407,8 @@ impl Client {
             encode_command(&mut send, words);
         } else if let Some(order) = self.orders.pop_front() {
             self.send_order(order, now, record, &mut send);
+        } else if self.mode == Mode::Working && self.turns_to_levels() {
+            self.begin_level_task(now, record, &mut send);
         } else {
             let task = match self.mode {
                 Mode::Working => {
@@ -394,6 +423,9 @@ impl Client {
                 Mode::Reading if !self.final_keys.is_empty() => {
                     let keys = self.final_keys.split_off(self.final_keys.len().saturating_sub(16));
                     Task::Plain(keys.into_iter().map(|key| Command::new(Op::Get, key)).collect())
+                }
+                Mode::Reading if !self.final_commands.is_empty() => {
+                    Task::Plain(std::mem::take(&mut self.final_commands))
                 }
                 Mode::Reading | Mode::Draining | Mode::Done => {
                     if self.mode == Mode::Reading {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::chaos::{Chaos, Fault, MS, Options, SECOND};
-use crate::checkers::{durability, expiry, linearizability, liveness, once, scan, terms};
+use crate::checkers::{durability, expiry, levels, linearizability, liveness, once, scan, terms};
 use crate::cluster::Cluster;
 use crate::door::Door;
 use crate::history::{DefaultLifetime, Operation, bucket_of};
-use crate::settings::Settings;
+use crate::settings::{Settings, span_of};
 use crate::trace::Trace;
 use crate::workload::DROPPED;
 
@@ -116,6 +116,9 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     judge("durability", durability::check(&history));
     judge("exactly once", once::check(&history));
     judge("expiry", expiry::check(&history));
+    let slowest = cluster.chaos.clock_rates.iter().copied().min().unwrap_or(1_000_000);
+    cluster.record.levels.sights.retain(|sight| !excused(bucket_of(&sight.key)));
+    judge("levels", levels::check(&cluster.record.levels, slowest));
     judge("scan", scan::check(&history, &cluster.record.scans));
     judge("terms", terms::check(&history, &cluster.record.refusals, &settings, clock_error));
     let limits =
@@ -151,11 +154,11 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
 /// Writes into a history what its buckets' terms may do to each command, so that it says all that its judges need.
 fn say_terms(history: &mut [Operation], settings: &Settings) {
     for operation in history {
-        let until = operation.finish.unwrap_or(u64::MAX);
+        let span = span_of(operation);
         for place in 0..operation.commands.len() {
             let command = &operation.commands[place];
             let lifetime = settings.lifetime_of(command, operation).filter(|_| command.op.may_grow());
-            let is_bounded = settings.quota(bucket_of(&command.key), until).0.is_some();
+            let is_bounded = settings.quota(bucket_of(&command.key), span).0.is_some();
             let refusable = is_bounded && command.op.may_grow() && operation.commands.len() > 1;
             let command = &mut operation.commands[place];
             command.lifetime = lifetime.map(|it| DefaultLifetime { least: it.least_ms, certain: it.certain });
@@ -180,6 +183,11 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
         if served && cluster.record.last_failure < begun {
             break;
         }
+    }
+    // From here on everybody goes by the settings that are shown, and it is seen whether the entries do.
+    if served && wait_for(cluster, deadline, |cluster| liveness::converged(&cluster.endings())) {
+        cluster.try_terms();
+        served = wait_for(cluster, deadline, Cluster::clients_are_idle);
     }
     let late = cluster.record.last_failure > healed_at + FAILURES_ALLOWED;
     let converged =

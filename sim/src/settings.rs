@@ -22,6 +22,9 @@ const VALUE_BYTES_MAX: &str = "value-bytes-max";
 /// Stands for whoever made the buckets.
 const MAKER: u64 = u64::MAX;
 
+/// The earliest and the latest that something happened, in nanoseconds.
+pub type Span = (u64, u64);
+
 /// What keys that a command makes without a deadline live for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lifetime {
@@ -42,6 +45,8 @@ pub struct Settings {
     bounded: BTreeSet<String>,
     /// Buckets that evict at their quota, and refuse somewhat above it.
     evicting: BTreeSet<String>,
+    /// Buckets with settings that every node has heard of: since when, and what they are.
+    settled: BTreeMap<String, (u64, Vec<u64>)>,
     /// Changing and showing, as operations on registers.
     pub history: Vec<Operation>,
 }
@@ -113,8 +118,33 @@ impl Settings {
         self.asked.entry((bucket.to_owned(), setting)).or_default().push((at, value));
     }
 
-    /// Everything that a setting may have been up to `until`; it is 0 where nobody has said anything.
-    fn possible(&self, bucket: &str, setting: &'static str, until: u64) -> Vec<u64> {
+    /// All nodes have heard of all changes. Settings of which it is not known what became of them stay as doubtful as they were.
+    pub fn settle(&mut self, now: u64) {
+        let mut buckets: BTreeMap<String, (Vec<u64>, bool)> = BTreeMap::new();
+        for operation in &self.history {
+            let Some((bucket, _)) = operation.commands[0].key.split_once('#') else { continue };
+            let bucket = if bucket == DEFAULT { "" } else { bucket };
+            let (shown, is_certain) = buckets.entry(bucket.to_owned()).or_insert_with(|| (Vec::new(), true));
+            if operation.commands[0].op == Op::Set {
+                *is_certain &= operation.outcome != Outcome::Maybe;
+                shown.clear();
+            } else if operation.outcome == Outcome::Done {
+                *shown = operation.replies.iter().map(number_of).collect();
+            }
+        }
+        for (bucket, (shown, _)) in
+            buckets.into_iter().filter(|(_, (shown, is_certain))| *is_certain && !shown.is_empty())
+        {
+            self.settled.insert(bucket, (now, shown));
+        }
+    }
+
+    /// Everything that a setting may have been for what was asked at `from` and was over by `until`; it is 0 where nobody has said anything.
+    fn possible(&self, bucket: &str, setting: &'static str, (from, until): Span) -> Vec<u64> {
+        if let Some((_, shown)) = self.settled.get(bucket).filter(|(since, _)| *since <= from) {
+            let place = SETTINGS.iter().position(|(name, _)| *name == setting);
+            return place.and_then(|place| shown.get(place)).into_iter().copied().collect();
+        }
         let asked = self.asked.get(&(bucket.to_owned(), setting)).map_or(&[][..], Vec::as_slice);
         let mut values: Vec<u64> = asked.iter().filter(|(at, _)| *at <= until).map(|(_, value)| *value).collect();
         if values.is_empty() {
@@ -125,8 +155,8 @@ impl Settings {
 
     /// What keys get that are made in a bucket without a deadline; none if they certainly get none.
     #[must_use]
-    pub fn lifetime(&self, bucket: &str, until: u64) -> Option<Lifetime> {
-        let all = self.possible(bucket, TTL, until);
+    pub fn lifetime(&self, bucket: &str, span: Span) -> Option<Lifetime> {
+        let all = self.possible(bucket, TTL, span);
         let seconds = || all.iter().copied().filter(|seconds| *seconds > 0);
         let (least, most) = (seconds().min()?, seconds().max()?);
         let certain = all.iter().all(|seconds| *seconds > 0);
@@ -135,31 +165,45 @@ impl Settings {
 
     /// The longest values that a bucket takes: the least and the greatest that this may be; none if it may be without a limit.
     #[must_use]
-    pub fn value_bytes_max(&self, bucket: &str, until: u64) -> (Option<u64>, Option<u64>) {
-        let own = bounds(&self.possible(bucket, VALUE_BYTES_MAX, until));
+    pub fn value_bytes_max(&self, bucket: &str, span: Span) -> (Option<u64>, Option<u64>) {
+        let own = bounds(&self.possible(bucket, VALUE_BYTES_MAX, span));
         if !self.evicting.contains(bucket) {
             return own;
         }
         // No value may be longer than all that there may be.
-        let quota = bounds(&self.possible(bucket, QUOTA, until));
+        let quota = bounds(&self.possible(bucket, QUOTA, span));
         let less = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
         (less(own.0, quota.0), less(own.1, quota.1))
     }
 
     /// The quota at which a bucket refuses, or evicts: the least and the greatest that it may be; none if there may be none.
     #[must_use]
-    pub fn quota(&self, bucket: &str, until: u64) -> (Option<u64>, Option<u64>) {
+    pub fn quota(&self, bucket: &str, span: Span) -> (Option<u64>, Option<u64>) {
         if !self.bounded.contains(bucket) && !self.evicting.contains(bucket) {
             return (None, None);
         }
-        bounds(&self.possible(bucket, QUOTA, until))
+        bounds(&self.possible(bucket, QUOTA, span))
     }
 
     /// The lifetime that a command gives to what it makes.
     #[must_use]
     pub fn lifetime_of(&self, command: &Command, operation: &Operation) -> Option<Lifetime> {
-        let until = operation.finish.filter(|_| operation.outcome == Outcome::Done);
-        self.lifetime(bucket_of(&command.key), until.unwrap_or(u64::MAX))
+        self.lifetime(bucket_of(&command.key), span_of(operation))
+    }
+}
+
+/// When an operation may have happened.
+#[must_use]
+pub fn span_of(operation: &Operation) -> Span {
+    let end = operation.finish.filter(|_| operation.outcome == Outcome::Done);
+    (operation.invoke, end.unwrap_or(u64::MAX))
+}
+
+fn number_of(reply: &Reply) -> u64 {
+    match reply {
+        // What is no number nobody asks for as one.
+        Reply::Text(text) => text.parse().unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -183,19 +227,33 @@ mod tests {
         let mut settings = Settings::default();
         settings.made("t", "KIND ephemeral TTL 2 QUOTA 700");
         settings.begin_change(1, "t", &[("ttl", "5".to_owned()), ("value-bytes-max", "64".to_owned())], 100);
-        let lifetime = |until| settings.lifetime("t", until);
+        let lifetime = |until| settings.lifetime("t", (0, until));
         assert_eq!(lifetime(99), Some(Lifetime { least_ms: 2000, most_ms: 2000, certain: true }));
         assert_eq!(lifetime(100), Some(Lifetime { least_ms: 2000, most_ms: 5000, certain: true }));
-        assert_eq!(settings.value_bytes_max("t", 99), (None, None));
-        assert_eq!(settings.value_bytes_max("t", 100), (Some(64), None), "somebody may not have heard of it");
-        assert_eq!(settings.quota("t", 100), (Some(700), Some(700)));
-        assert_eq!(settings.lifetime("elsewhere", 100), None);
+        assert_eq!(settings.value_bytes_max("t", (0, 99)), (None, None));
+        assert_eq!(settings.value_bytes_max("t", (0, 100)), (Some(64), None), "somebody may not have heard of it");
+        assert_eq!(settings.quota("t", (0, 100)), (Some(700), Some(700)));
+        settings.settle(200);
+        assert_eq!(settings.value_bytes_max("t", (200, 300)), (Some(64), None), "the change may still be made");
+        settings.end(1, Outcome::Done, vec![Reply::Text("OK".into()); 2], 210);
+        let shown = settings.begin_show(1, "t", 220);
+        let replies = ["700", "node", "5", "64"].map(|text| Reply::Text(text.into())).to_vec();
+        settings.end(shown, Outcome::Done, replies, 230);
+        settings.settle(300);
+        assert_eq!(settings.value_bytes_max("t", (299, 310)), (Some(64), None));
+        assert_eq!(settings.value_bytes_max("t", (300, 310)), (Some(64), Some(64)));
+        assert_eq!(settings.lifetime("t", (300, 310)), Some(Lifetime { least_ms: 5000, most_ms: 5000, certain: true }));
+        assert_eq!(settings.lifetime("elsewhere", (0, 100)), None);
         settings.made("c", "KIND cache QUOTA 700");
         settings.begin_change(1, "c", &[("quota", "900".to_owned())], 100);
         assert_eq!(
-            (settings.quota("c", 99), settings.quota("c", 100)),
+            (settings.quota("c", (0, 99)), settings.quota("c", (0, 100))),
             ((Some(700), Some(700)), (Some(700), Some(900)))
         );
-        assert_eq!(settings.value_bytes_max("c", 100), (Some(700), Some(900)), "no value is longer than the quota");
+        assert_eq!(
+            settings.value_bytes_max("c", (0, 100)),
+            (Some(700), Some(900)),
+            "no value is longer than the quota"
+        );
     }
 }

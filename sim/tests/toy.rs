@@ -220,8 +220,8 @@ impl Door for Toy {
             first: Position(1),
             lost: false,
             votes: true,
+            on_all: Default::default(),
             durable: true,
-            on_all: at,
         })
     }
 

@@ -5,6 +5,7 @@ pub mod durability;
 pub mod eviction;
 pub mod expiry;
 mod first_seen;
+pub mod levels;
 pub mod linearizability;
 pub mod liveness;
 pub mod model;

@@ -4,8 +4,6 @@
 //! beyond it by one command at most, which was let in before; one that evicts is beyond its quota by an eighth and one command at most,
 //! and in the calm at the end not at all.
 
-use std::collections::BTreeMap;
-
 use base::{NodeId, PartitionId, Position};
 
 /// Differences that are told.
@@ -16,30 +14,17 @@ pub const RECORD_BYTES_MAX: u64 = 256;
 /// Every replica that was looked at.
 #[derive(Debug, Default)]
 pub struct Quota {
-    /// By partition: the most bytes that any replica had.
-    most: BTreeMap<PartitionId, u64>,
     violations: Vec<String>,
 }
 
 impl Quota {
-    /// A node that has applied everything up to `applied` holds so many bytes of a partition, which may be `bound` at most. Answers whether
-    /// no replica of it has had so many before.
-    pub fn observe(
-        &mut self,
-        node: NodeId,
-        (partition, applied): (PartitionId, Position),
-        bytes: u64,
-        bound: u64,
-    ) -> bool {
-        let most = self.most.entry(partition).or_default();
-        let is_more = bytes > *most;
-        *most = (*most).max(bytes);
-        if is_more && bytes > bound && self.violations.len() < TOLD_MAX {
+    /// A node that has applied everything up to `applied` holds so many bytes of a partition, which may be `bound` at most.
+    pub fn observe(&mut self, node: NodeId, (partition, applied): (PartitionId, Position), bytes: u64, bound: u64) {
+        if bytes > bound && self.violations.len() < TOLD_MAX {
             self.violations.push(format!(
                 "{partition}, applied up to {applied}: node {node} holds {bytes} bytes, not {bound} at most"
             ));
         }
-        is_more
     }
 
     /// What was found wrong.
@@ -71,9 +56,8 @@ mod tests {
         let partition = PartitionId { bucket: base::BucketId(3), index: 0 };
         let mut quota = Quota::default();
         let bound = with_one_command(1000, 30);
-        assert!(quota.observe(NodeId(0), (partition, Position(1)), 900, bound));
-        assert!(!quota.observe(NodeId(1), (partition, Position(1)), 900, bound));
-        assert!(quota.observe(NodeId(1), (partition, Position(2)), bound, bound));
+        quota.observe(NodeId(0), (partition, Position(1)), 900, bound);
+        quota.observe(NodeId(1), (partition, Position(2)), bound, bound);
         assert!(quota.violations().is_empty());
         quota.observe(NodeId(1), (partition, Position(3)), bound + 1, bound);
         assert_eq!(quota.violations().len(), 1);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::history::{Command, Op, Operation, Outcome, Reply, bucket_of};
-use crate::settings::Settings;
+use crate::settings::{Settings, Span, span_of};
 
 /// What a bucket with a quota says when it is full, to the letter.
 pub const NO_ROOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -19,8 +19,8 @@ pub const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-b
 pub struct Refusal {
     /// What was asked.
     pub command: Command,
-    /// When the refusal arrived, in nanoseconds.
-    pub at: u64,
+    /// When it was asked, and when the refusal arrived, in nanoseconds.
+    pub span: Span,
     /// Its text.
     pub text: String,
 }
@@ -35,22 +35,22 @@ pub fn is_refusal(text: &str) -> bool {
 #[must_use]
 pub fn check(history: &[Operation], refusals: &[Refusal], settings: &Settings, clock_error: u64) -> Vec<String> {
     let mut violations = Vec::new();
-    for Refusal { command, at, text } in refusals {
+    for Refusal { command, span, text } in refusals {
         let (bucket, op) = (bucket_of(&command.key), command.op);
         let excuse = if text == NO_ROOM {
-            op.may_grow() && settings.quota(bucket, *at).0.is_some()
+            op.may_grow() && settings.quota(bucket, *span).0.is_some()
         } else {
-            let limit = settings.value_bytes_max(bucket, *at).0;
+            let limit = settings.value_bytes_max(bucket, *span).0;
             limit.is_some_and(|limit| op == Op::Append || op.may_grow() && longest_word(command) > limit)
         };
         if !excuse {
-            violations.push(format!("{op:?} {} was refused at {at} for no reason: {text}", command.key));
+            violations.push(format!("{op:?} {} was refused at {} for no reason: {text}", command.key, span.1));
         }
     }
     for operation in history.iter().filter(|operation| operation.outcome == Outcome::Done) {
         for (command, reply) in operation.commands.iter().zip(&operation.replies) {
             let until = operation.finish.unwrap_or(u64::MAX);
-            let limit = settings.value_bytes_max(bucket_of(&command.key), until).1;
+            let limit = settings.value_bytes_max(bucket_of(&command.key), span_of(operation)).1;
             let length = match (command.op, reply) {
                 (_, Reply::Refused { .. }) => 0,
                 (Op::Append, Reply::Integer(length)) => u64::try_from(*length).unwrap_or(0),
@@ -74,9 +74,12 @@ fn longest_word(command: &Command) -> u64 {
     words.map(|word| word.chars().count() as u64).max().unwrap_or(0)
 }
 
+/// A command with its operation, and its reply if there is one.
+type Use<'a> = (&'a Operation, &'a Command, Option<&'a Reply>);
+
 /// Values that were read when their time was certainly over. Looked at are keys whose time to live nothing changes but writing them.
 fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec<String> {
-    let mut keys: BTreeMap<&str, Vec<(&Operation, &Command, Option<&Reply>)>> = BTreeMap::new();
+    let mut keys: BTreeMap<&str, Vec<Use<'_>>> = BTreeMap::new();
     for operation in history.iter().filter(|operation| operation.outcome != Outcome::Failed) {
         for (place, command) in operation.commands.iter().enumerate() {
             keys.entry(&command.key).or_default().push((operation, command, operation.replies.get(place)));
@@ -84,6 +87,20 @@ fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec
     }
     let mut violations = Vec::new();
     for (key, uses) in keys {
+        let given = |(operation, command, _): &Use<'_>| {
+            let said = command.number.filter(|_| matches!(command.op, Op::SetPx | Op::Pexpire));
+            let usual = settings.lifetime_of(command, operation).map_or(0, |it| it.most_ms);
+            usual.max(said.and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
+        };
+        let longest = uses.iter().map(given).max().unwrap_or(0);
+        for (operation, command, reply) in &uses {
+            if let (Op::Pttl, Some(Reply::Integer(left))) = (command.op, reply)
+                && i64::try_from(longest).is_ok_and(|longest| *left > longest)
+            {
+                violations
+                    .push(format!("{key} was to live for {left} ms at {}, not {longest} at most", operation.invoke));
+            }
+        }
         if uses.iter().any(|(_, command, _)| matches!(command.op, Op::Persist | Op::Pexpire | Op::Append | Op::Incr)) {
             continue;
         }
@@ -145,7 +162,7 @@ mod tests {
         let appended = |length| done(append.clone(), 0, Reply::Integer(length));
         assert_eq!((made(appended(4)), made(appended(5))), (0, 1));
         let refused = |command: Command, text: &str| {
-            check(&[], &[Refusal { command, at: 10, text: text.to_owned() }], &settings, 0).len()
+            check(&[], &[Refusal { command, span: (5, 10), text: text.to_owned() }], &settings, 0).len()
         };
         assert_eq!((refused(set("abcd"), TOO_LONG), refused(set("abcde"), TOO_LONG)), (1, 0));
         assert_eq!(refused(append.clone(), TOO_LONG), 0, "nobody knows how long it would be");
@@ -153,7 +170,7 @@ mod tests {
         settings.made("q", "KIND ephemeral QUOTA 100");
         let refused = |op: Op| {
             let command = Command::new(op, "q/k").with_argument("v");
-            check(&[], &[Refusal { command, at: 10, text: NO_ROOM.to_owned() }], &settings, 0).len()
+            check(&[], &[Refusal { command, span: (5, 10), text: NO_ROOM.to_owned() }], &settings, 0).len()
         };
         assert_eq!((refused(Op::Set), refused(Op::Del)), (0, 1));
     }
@@ -170,6 +187,8 @@ mod tests {
             check(&history, &[], &settings, SECOND).len()
         };
         assert_eq!((check(read(2 * SECOND), None), check(read(2 * SECOND + 6), None)), (0, 1));
+        let left = |left: i64| done(Command::new(Op::Pttl, "t/k"), 10, Reply::Integer(left));
+        assert_eq!((check(left(1000), None), check(left(1001), None)), (0, 1));
         let persist = done(Command::new(Op::Persist, "t/k"), 10, Reply::Integer(1));
         assert_eq!(check(read(3 * SECOND), Some(persist)), 0);
     }

@@ -8,7 +8,7 @@ use super::{Client, Mode, Record, Running, Wishes, count};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
-use crate::history::{Command, Op, Outcome, Reply, Watched, raw_key, text_of};
+use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
 use crate::workload::DROPPED;
 
 /// Names of what is counted here.
@@ -35,7 +35,7 @@ pub(super) fn meaning_of(error: &str) -> Meaning {
         // A bucket that was never created, because the node could not.
         "ERR" if error.starts_with("ERR there is no bucket") => Meaning::NotDone,
         "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "EXECABORT" => Meaning::NotDone,
-        "UNKNOWN" => Meaning::Unknown,
+        "UNKNOWN" | "NOTALL" => Meaning::Unknown,
         _ => Meaning::Surprise,
     }
 }
@@ -139,6 +139,7 @@ impl Client {
                     true
                 }
             }
+            Running::Level(task) => self.on_level_reply(task, value, now, record),
             Running::Scanning { started, found } => self.on_scan_reply(started, found, value, now, record, wishes),
         };
         let between = finished || matches!(self.running, Running::Once { .. });
@@ -187,10 +188,10 @@ impl Client {
     /// The answer to a single command.
     fn answer(&mut self, index: usize, value: Value, now: u64, record: &mut Record) {
         if let Value::Error(text) = &value {
-            let command = record.operations[index].commands[0].clone();
-            let meaning = self.note_error(&format!("{:?}", command.op), text, now, record);
+            let what = format!("{:?}", record.operations[index].commands[0].op);
+            let meaning = self.note_error(&what, text, now, record);
             if meaning == Meaning::Refused {
-                note_refusal(command, text, now, record);
+                note_refusal((index, 0), text, now, record);
             }
             let operation = &mut record.operations[index];
             operation.finish = Some(now);
@@ -256,8 +257,7 @@ impl Client {
                 for (place, value) in values.into_iter().enumerate() {
                     let reply = match value {
                         Value::Error(text) if text == NO_ROOM => {
-                            let command = record.operations[operation].commands[place].clone();
-                            note_refusal(command, &text, now, record);
+                            note_refusal((operation, place), &text, now, record);
                             count(record, PART_REFUSED);
                             Some(Reply::Refused { refused: text })
                         }
@@ -339,9 +339,11 @@ impl Client {
 }
 
 /// A bucket's terms do not allow a command.
-fn note_refusal(command: Command, text: &str, at: u64, record: &mut Record) {
+fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record: &mut Record) {
     count(record, if text == NO_ROOM { FULL_REFUSED } else { TOO_LONG_REFUSED });
-    record.refusals.push(Refusal { command, at, text: text.to_owned() });
+    let Operation { commands, invoke, .. } = &record.operations[operation];
+    let (command, span) = (commands[place].clone(), (*invoke, at));
+    record.refusals.push(Refusal { command, span, text: text.to_owned() });
 }
 
 fn reply_of(value: Value) -> Option<Reply> {

@@ -20,7 +20,7 @@ impl<N: Door> Cluster<N> {
             *self.probes.entry(EVICTED).or_default() += operations.len() as u64;
             *self.probes.entry(ABOVE_QUOTA).or_default() += u64::from(news.bytes > news.quota_bytes);
             self.record.operations.extend(operations);
-            let greatest = self.record.settings.quota(&news.bucket, self.now).1;
+            let greatest = self.record.settings.quota(&news.bucket, (0, self.now)).1;
             let longest = self.record.longest.get(&news.bucket).copied().unwrap_or_default();
             let bound = greatest.map_or(u64::MAX, |quota| with_evictions(quota, longest));
             self.quota.observe(node, (news.partition, news.applied), news.bytes_most, bound);

@@ -13,7 +13,7 @@ use crate::history::bucket_of;
 use crate::process::{Happening, name_of};
 use crate::settings::DEFAULT;
 use crate::trace::digest_of;
-use crate::workload::{DROPPED, draw_change};
+use crate::workload::{BOUNDED, DROPPED, TIMED, draw_change};
 
 /// One connection of a client to a process.
 #[derive(Clone, Debug)]
@@ -338,6 +338,16 @@ impl<N: Door> Cluster<N> {
     #[must_use]
     pub fn clients_are_idle(&self) -> bool {
         self.clients.iter().all(crate::client::Client::is_idle)
+    }
+
+    /// Has those who use buckets with terms try what these are now.
+    pub fn try_terms(&mut self) {
+        self.record.settings.settle(self.now);
+        for client in 0..self.clients.len() {
+            if [TIMED, BOUNDED].contains(&self.clients[client].bucket()) {
+                self.with_client(client, |world, wishes| world.clients[client].try_terms(world.now, wishes));
+            }
+        }
     }
 
     /// Has every key read a last time, each by one client.

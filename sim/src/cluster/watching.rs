@@ -40,6 +40,7 @@ impl<N: Door> Cluster<N> {
         for partition in &partitions {
             self.watch_partition(node, *partition);
             self.watch_quota(node, *partition);
+            self.watch_all(node, *partition);
         }
         self.watch_memories(node, &partitions);
         let machine = &mut self.machines[usize::from(node.0)];
@@ -63,6 +64,22 @@ impl<N: Door> Cluster<N> {
             self.violate("quota", text);
         } else if let Some(text) = over_quota {
             self.violate("cache quota", format!("{}: {text}", name_of(node)));
+        }
+    }
+
+    /// What was answered as being on all disks is there, or was until the disk was harmed.
+    fn watch_all(&mut self, node: NodeId, partition: PartitionId) {
+        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+        let Some(progress) = running.node.progress(partition) else { return };
+        let most = |machine: &Machine<N>| machine.most_persisted.get(&partition).copied().unwrap_or_default();
+        if let Some(lacking) = self.machines.iter().position(|machine| most(machine) < progress.on_all) {
+            let lacks = name_of(NodeId(lacking as u16));
+            let text = format!(
+                "{}: a write at {} of {partition} was answered as being on all disks, and {lacks} has never had it",
+                name_of(node),
+                progress.on_all
+            );
+            self.violations.push(("on all disks", text));
         }
     }
 
@@ -108,7 +125,7 @@ impl<N: Door> Cluster<N> {
         let Some((bucket, bytes)) = running.node.holding(partition).filter(|(name, _)| *name == BOUNDED) else {
             return;
         };
-        let (least, greatest) = self.record.settings.quota(bucket, self.now);
+        let (least, greatest) = self.record.settings.quota(bucket, (0, self.now));
         let longest = self.record.longest.get(bucket).copied().unwrap_or_default();
         let bound = greatest.map_or(u64::MAX, |quota| with_one_command(quota, longest));
         if least.is_some_and(|quota| bytes >= quota) {
@@ -127,6 +144,8 @@ impl<N: Door> Cluster<N> {
             let text = format!("{name}: applied {applied} of {partition} beyond decided {decided}");
             self.violations.push(("agreement", text));
         }
+        let most = machine.most_persisted.entry(partition).or_default();
+        *most = progress.persisted.max(*most);
         self.founded |= progress.votes;
         if progress.votes {
             machine.voted.insert(partition);

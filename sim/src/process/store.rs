@@ -1,6 +1,7 @@
 //! The store of a process, and what it keeps in memory of that: what the server has in `caches.rs`, around the same
 //! [`CachedStore`]. Whatever is in memory ends with the process.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,11 +13,12 @@ use storage::{CachePolicy, CacheSettings, CacheStats, CachedStore};
 use crate::disk::{SimDisk, SimStore};
 
 /// Names of what is counted here.
-pub(crate) const PROBES: [&str; 5] = [READ, EVICTED, QUOTA_CHANGED, POLICY_CHANGED, LOST];
+pub(crate) const PROBES: [&str; 6] = [READ, EVICTED, QUOTA_CHANGED, POLICY_CHANGED, FAILED, LOST];
 const READ: &str = "sim: value read from memory above the store";
 const EVICTED: &str = "sim: value evicted from memory above the store";
 const QUOTA_CHANGED: &str = "sim: quota of a cache changed";
 const POLICY_CHANGED: &str = "sim: policy of a cache changed";
+const FAILED: &str = "sim: batch failed below a cache";
 const LOST: &str = "sim: cache with values lost with its process";
 
 /// A process's own handle.
@@ -25,6 +27,8 @@ pub(super) struct ProcessStore {
     store: SimStore,
     cache: Option<(CachedStore<SimStore>, CacheSettings)>,
     planted: Option<Planted>,
+    /// Batches that failed below the cache.
+    failed: Cell<u64>,
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -33,7 +37,7 @@ impl ProcessStore {
     pub fn open(disk: &SimDisk, usual: Option<CacheSettings>, seed: u64, planted: Option<Planted>) -> ProcessStore {
         let store = disk.store();
         let cache = usual.map(|usual| (CachedStore::new(store.clone(), seed), usual));
-        ProcessStore { store, cache, planted, counts: BTreeMap::new() }
+        ProcessStore { store, cache, planted, failed: Cell::new(0), counts: BTreeMap::new() }
     }
 
     /// What the node reads.
@@ -55,7 +59,9 @@ impl ProcessStore {
             }
         }
         let bypasses = self.planted == Some(Planted::CacheNotWrittenThrough);
-        if bypasses { self.store.apply(batch) } else { cache.apply(batch) }
+        let applied = if bypasses { self.store.apply(batch) } else { cache.apply(batch) };
+        self.failed.set(self.failed.get() + u64::from(applied.is_err()));
+        applied
     }
 
     /// Makes what was applied durable.
@@ -98,6 +104,7 @@ impl ProcessStore {
 
     /// What was counted since the start. The process is over.
     pub fn close(mut self) -> BTreeMap<&'static str, u64> {
+        self.note(FAILED, self.failed.get());
         if let Some((cache, _)) = self.cache.take() {
             for stats in cache.groups().into_iter().filter_map(|group| cache.cache_stats(group)) {
                 self.note_use(stats);

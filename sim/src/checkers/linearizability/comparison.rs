@@ -22,10 +22,10 @@ fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply
         *key = Key::default();
     }
     let before = key.value.clone();
-    if command.refusable && at / MS % 3 == 0 {
+    if command.refusable && (at / MS).is_multiple_of(3) {
         return Reply::Refused { refused: "OOM".into() };
     }
-    let usual = command.lifetime.filter(|it| it.certain || at / MS % 2 == 0).map(|it| at + it.least * MS);
+    let usual = command.lifetime.filter(|it| it.certain || (at / MS).is_multiple_of(2)).map(|it| at + it.least * MS);
     let old = || before.clone().map_or(Reply::Nil, Reply::Text);
     let flag = |yes: bool| Reply::Integer(i64::from(yes));
     let argument = command.argument.clone();
