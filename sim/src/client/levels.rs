@@ -7,7 +7,7 @@ use super::replies::Meaning;
 use super::{Client, Record, Running};
 use crate::checkers::levels::{Kind, Sight};
 use crate::history::raw_key;
-use crate::workload::{BOUNDED, DROPPED, IN_MEMORY, TIMED};
+use crate::workload::{BOUNDED, CACHED, DROPPED, IN_MEMORY, TIMED};
 
 /// Tokens of a bucket that are kept to be shown to other nodes.
 const TOKENS_KEPT: usize = 8;
@@ -36,9 +36,9 @@ pub(super) struct LevelTask {
 impl Client {
     /// Whether the next task is one of these.
     pub(super) fn turns_to_levels(&mut self) -> bool {
-        // Counters do not only grow where they expire, or have no room.
+        // Counters do not only grow where they expire, are evicted, or have no room.
         self.mix.levels > 0
-            && ![DROPPED, TIMED, BOUNDED].contains(&self.bucket())
+            && ![DROPPED, TIMED, BOUNDED, CACHED].contains(&self.bucket())
             && self.levels_rng.chance(self.mix.levels, 8)
     }
 
