@@ -218,8 +218,7 @@ pub fn state_in_store(
     partition: PartitionId,
     progress: &mut dyn FnMut(u64),
 ) -> Result<StateSummary, String> {
-    let state =
-        below::recover(below)?.remove(&partition).ok_or_else(|| format!("partition {partition} has no head"))?;
+    let state = below::recover_one(below, partition)?;
     let tree = &state.tree;
     // What records and index say of deadlines must be the same set: sums of hashes do not care for the order.
     let (mut keys, mut bytes, mut with_deadline, mut said) = (0, 0, 0, 0_u64);
