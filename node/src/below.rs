@@ -287,6 +287,7 @@ mod tests {
         let kept: Vec<Space> = store.spaces().into_iter().filter(|space| !spaces.contains(space)).collect();
         OrderedWrite::retain_spaces(&store, &kept).unwrap();
         let Stored { states, dropped } = recover(&below).unwrap();
+        assert_eq!(crate::inspect::partitions_of_store(&below), Ok(vec![COUNCIL]), "dictum check goes by the same");
         assert_eq!((states.keys().copied().collect::<Vec<_>>(), dropped), (vec![COUNCIL], vec![bucket]));
         store.apply(&FlushJob::retire(bucket, Vec::new()).into_batch()).unwrap();
         assert_eq!(recover(&below).unwrap().dropped, []);

@@ -13,6 +13,7 @@ use data::Tree;
 use wire::{Malformed, Reader};
 
 use crate::below::{self, Below};
+use crate::council::{Buckets, COUNCIL};
 use crate::entry::{Header, Kind};
 use crate::image::Restorer;
 use crate::journal;
@@ -187,7 +188,8 @@ pub fn snapshot(restorer: Restorer) -> Result<StateSummary, String> {
     })
 }
 
-/// The partitions whose heads are in a store's space 0.
+/// The partitions whose heads are in a store's space 0; those of buckets that the council there knows to be dropped are left out, as at a start,
+/// which removes what is left of them.
 ///
 /// # Errors
 /// The store cannot be read, or there is something else in that space.
@@ -204,6 +206,11 @@ pub fn partitions_of_store(below: &Below) -> Result<Vec<PartitionId>, String> {
             Some(partition) => partitions.push(partition),
             None => return Err(format!("space 0 has a key that is no head: {:?}", String::from_utf8_lossy(&key))),
         }
+    }
+    // One that cannot be read is told of by whoever looks at it.
+    let council = below::recover_one(below, COUNCIL).ok().filter(|_| partitions.contains(&COUNCIL));
+    if let Some(buckets) = council.and_then(|council| Buckets::read(&council.tree).ok()) {
+        partitions.retain(|partition| *partition == COUNCIL || !buckets.has_dropped(partition.bucket));
     }
     Ok(partitions)
 }
