@@ -13,6 +13,7 @@ use data::Tree;
 use wire::{Malformed, Reader};
 
 use crate::below::{self, Below};
+use crate::council::{Buckets, COUNCIL};
 use crate::entry::{Header, Kind};
 use crate::image::Restorer;
 use crate::journal;
@@ -188,7 +189,8 @@ pub fn snapshot(restorer: Restorer) -> Result<StateSummary, String> {
     })
 }
 
-/// The partitions whose heads are in a store's space 0.
+/// The partitions whose heads are in a store's space 0; those of buckets that the council there knows to be dropped are left out, as at a start,
+/// which removes what is left of them.
 ///
 /// # Errors
 /// The store cannot be read, or there is something else in that space.
@@ -206,6 +208,11 @@ pub fn partitions_of_store(below: &Below) -> Result<Vec<PartitionId>, String> {
             None => return Err(format!("space 0 has a key that is no head: {:?}", String::from_utf8_lossy(&key))),
         }
     }
+    // One that cannot be read is told of by whoever looks at it.
+    let council = below::recover_one(below, COUNCIL).ok().filter(|_| partitions.contains(&COUNCIL));
+    if let Some(buckets) = council.and_then(|council| Buckets::read(&council.tree).ok()) {
+        partitions.retain(|partition| *partition == COUNCIL || !buckets.has_dropped(partition.bucket));
+    }
     Ok(partitions)
 }
 
@@ -219,8 +226,7 @@ pub fn state_in_store(
     partition: PartitionId,
     progress: &mut dyn FnMut(u64),
 ) -> Result<StateSummary, String> {
-    let state =
-        below::recover(below)?.remove(&partition).ok_or_else(|| format!("partition {partition} has no head"))?;
+    let state = below::recover_one(below, partition)?;
     let tree = &state.tree;
     // What records and index say of deadlines must be the same set: sums of hashes do not care for the order.
     let (mut keys, mut bytes, mut with_deadline, mut said) = (0, 0, 0, 0_u64);

@@ -37,6 +37,10 @@ pub trait Door: Sized {
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64>;
     /// The spaces of the store below that it needs.
     fn spaces(&self) -> Vec<Space>;
+    /// The same with the partitions that they belong to.
+    fn spaces_of_partitions(&self) -> Vec<(PartitionId, Space)> {
+        Vec::new()
+    }
     /// Rare branches reached since the last call.
     fn take_probes(&mut self) -> Vec<(&'static str, u64)>;
 }
@@ -80,6 +84,10 @@ impl Door for node::Node {
 
     fn spaces(&self) -> Vec<Space> {
         node::Node::spaces(self)
+    }
+
+    fn spaces_of_partitions(&self) -> Vec<(PartitionId, Space)> {
+        node::Node::spaces_of_partitions(self)
     }
 
     fn take_probes(&mut self) -> Vec<(&'static str, u64)> {

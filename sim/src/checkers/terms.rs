@@ -4,7 +4,7 @@
 //! That a refused command changed nothing is for the search for an order to say, as is the shortest that such keys live. (Settings are known to
 //! nodes late: whatever was asked for before may be what a node goes by.)
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Command, Op, Operation, Outcome, Reply, bucket_of};
 use crate::settings::{Settings, Span, span_of};
@@ -77,7 +77,9 @@ fn longest_word(command: &Command) -> u64 {
 /// A command with its operation, and its reply if there is one.
 type Use<'a> = (&'a Operation, &'a Command, Option<&'a Reply>);
 
-/// Values that were read when their time was certainly over. Looked at are keys whose time to live nothing changes but writing them.
+/// Values that were read when their time was certainly over. Looked at are keys whose time to live nothing changes but writing them, and
+/// reads that were not sent together with writes: one that stands before a write of its connection is answered before that is applied, and a key that
+/// no entry has expired by then is there for everybody.
 fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec<String> {
     let mut keys: BTreeMap<&str, Vec<Use<'_>>> = BTreeMap::new();
     for operation in history.iter().filter(|operation| operation.outcome != Outcome::Failed) {
@@ -85,6 +87,9 @@ fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec
             keys.entry(&command.key).or_default().push((operation, command, operation.replies.get(place)));
         }
     }
+    let reads = |command: &Command| matches!(command.op, Op::Get | Op::Exists | Op::Pttl);
+    let writes = history.iter().filter(|operation| !operation.commands.iter().all(reads));
+    let written_at: BTreeSet<(u64, u64)> = writes.map(|write| (write.client, write.invoke)).collect();
     let mut violations = Vec::new();
     for (key, uses) in keys {
         let given = |(operation, command, _): &Use<'_>| {
@@ -123,6 +128,7 @@ fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec
             if let (Op::Get, Some(Reply::Text(value))) = (command.op, reply)
                 && let Some(end) = over.get(value.as_str())
                 && *end < operation.invoke
+                && !written_at.contains(&(operation.client, operation.invoke))
             {
                 violations.push(format!("{key} had {value} at {}, though it was over by {end}", operation.invoke));
             }

@@ -99,7 +99,8 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
     let mut outbox = Outbox::default();
     let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
     let mut spaces_dropped = 0;
-    if uses_store {
+    if let Some(store) = &store {
+        store.assign(&node.spaces_of_partitions());
         let before = disk.store().spaces().len();
         disk.store().retain_spaces(&node.spaces()).map_err(|error| Death::Violation(error.text))?;
         spaces_dropped = before - disk.store().spaces().len();

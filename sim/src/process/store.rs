@@ -48,6 +48,14 @@ impl ProcessStore {
         }
     }
 
+    /// Spaces that were there at the start belong to their buckets.
+    pub fn assign(&self, spaces: &[(PartitionId, Space)]) {
+        let Some((cache, _)) = &self.cache else { return };
+        for (partition, space) in spaces {
+            cache.assign(*space, partition.bucket.0);
+        }
+    }
+
     /// Applies a batch with the state of a partition.
     pub fn apply(&self, partition: PartitionId, batch: &OrderedBatch) -> Result<(), OrderedError> {
         let Some((cache, _)) = &self.cache else { return self.store.apply(batch) };
