@@ -280,11 +280,12 @@ impl Lease<'_> {
         let has_seen = set.is_ok() && has_seen_the_state(&reply);
         if let Some(line) = &mut self.line
             && sets
-            && set.is_ok()
         {
-            line.consistency = asked;
-            // Served at this level, the read has shown that the token's state has been.
-            line.believes &= !has_seen;
+            if set.is_ok() {
+                line.consistency = asked;
+            }
+            // A token that was refused is not believed. One that was not is true once the read was served: it waits for that state.
+            line.believes = levels.token.is_some() && set.is_ok() && !has_seen;
         }
         let name_of = |value: Value| names.iter().copied().find(|name| value.as_bytes() == Some(name.as_bytes()));
         Told {

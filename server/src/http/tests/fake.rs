@@ -200,9 +200,9 @@ impl State {
             [b"DICTUM.CONSISTENCY"] => {
                 Value::bulk(levels.consistency.as_deref().or(self.consistency).unwrap_or("linearizable"))
             }
-            [b"DICTUM.DURABILITY", b"persist-majority"] if bucket > 0 => Value::Error(
-                "ERR an ephemeral bucket is in memory only: its durability is majority or all".to_owned(),
-            ),
+            [b"DICTUM.DURABILITY", b"persist-majority"] if bucket > 0 => {
+                Value::Error("ERR an ephemeral bucket is in memory only: its durability is majority or all".to_owned())
+            }
             [b"DICTUM.DURABILITY", word] => {
                 levels.durability = set(word);
                 Value::ok()
@@ -230,7 +230,8 @@ impl State {
         selected: &mut Option<(Vec<u8>, usize)>,
         words: &[&[u8]],
     ) -> Value {
-        if words[0] == b"DICTUM.GET" && levels.consistency.as_deref() == Some("session") && levels.seen > self.revision {
+        if words[0] == b"DICTUM.GET" && levels.consistency.as_deref() == Some("session") && levels.seen > self.revision
+        {
             return Value::Error("ERR the token stands for a state that has never been".to_owned());
         }
         let answer = self.answer_in(selected, words);

@@ -25,8 +25,7 @@ impl Answer {
 impl Server {
     /// What its connection had set when the last command was given.
     fn last_levels(&self) -> (Option<String>, Option<String>) {
-        let SessionLevels { durability, consistency, .. } =
-            self.node.lock().levels.last().cloned().expect("a command");
+        let SessionLevels { durability, consistency, .. } = self.node.lock().levels.last().cloned().expect("a command");
         (durability, consistency)
     }
 }
