@@ -252,6 +252,7 @@ impl Lease<'_> {
         let asks_level = wants_level && asked.is_none();
         let asks_age = access == Access::Read && asked != Some(LINEARIZABLE);
 
+        let believed = line.believes;
         let mut bytes = Vec::new();
         if sets {
             let mut setting = vec![question, asked.unwrap_or(DEFAULT).as_bytes()];
@@ -285,7 +286,7 @@ impl Lease<'_> {
                 line.consistency = asked;
             }
             // A token that was refused is not believed. One that was not is true once the read was served: it waits for that state.
-            line.believes = levels.token.is_some() && set.is_ok() && !has_seen;
+            line.believes = believed || (levels.token.is_some() && set.is_ok() && !has_seen);
         }
         let name_of = |value: Value| names.iter().copied().find(|name| value.as_bytes() == Some(name.as_bytes()));
         Told {
