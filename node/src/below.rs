@@ -86,6 +86,14 @@ impl FlushJob {
         FlushJob { position: Position(0), key: head_key(partition), content: Content::Nothing(spaces) }
     }
 
+    /// The spaces that the removal of a partition gives up.
+    pub(crate) fn spaces_retired(&self) -> &[Space] {
+        match &self.content {
+            Content::Nothing(spaces) => spaces,
+            Content::State { .. } => &[],
+        }
+    }
+
     /// The batch: to be applied as a whole, then synced. Takes as long as encoding everything that has changed does.
     #[must_use]
     pub fn into_batch(self) -> OrderedBatch {

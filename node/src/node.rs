@@ -102,6 +102,8 @@ pub struct Node {
     pub(crate) doubtful_until: Position,
     /// To be freed elsewhere.
     pub(crate) rubbish: Vec<Rubbish>,
+    /// When the removal of what dropped buckets leave is tried again, if it has failed.
+    pub(crate) next_retirement: Time,
     /// What dropped buckets leave in the store, to be removed.
     pub(crate) retired: Vec<(PartitionId, FlushJob)>,
     /// The store that states are in, if they are in one.
@@ -221,7 +223,9 @@ impl Node {
     #[must_use]
     pub fn spaces(&self) -> Vec<Space> {
         let of_groups = self.groups.iter().flat_map(|group| group.partition.tree.spaces());
-        std::iter::once(crate::below::OWN).chain(of_groups).collect()
+        // What is to be removed goes together with its head, or the head would tell of what is not there.
+        let retired = self.retired.iter().flat_map(|(_, job)| job.spaces_retired().iter().copied());
+        std::iter::once(crate::below::OWN).chain(of_groups).chain(retired).collect()
     }
 
     /// The spaces of the store below, with the partitions that they belong to.

@@ -38,7 +38,7 @@ fn count_unsynced_self() {
 
 #[test]
 fn read_without_confirmation() {
-    is_found(Planted::ReadWithoutConfirmation, 80, &[Fault::Partition, Fault::Pause]);
+    is_found(Planted::ReadWithoutConfirmation, 300, &[Fault::Partition, Fault::Pause]);
 }
 
 #[test]

@@ -129,6 +129,7 @@ impl Node {
             doubtful_until: Position(0),
             next_order: now.time,
             rubbish: Vec::new(),
+            next_retirement: now.time,
             // Their spaces are given back by the owner, who is told which ones are needed.
             retired: dropped.into_iter().map(|id| (id, FlushJob::retire(id, Vec::new()))).collect(),
             below: recovered.store,
