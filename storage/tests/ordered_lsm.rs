@@ -174,19 +174,21 @@ fn a_store_at_rest_gives_back_what_was_overwritten() {
     while store.stats().compactions_running > 0 || store.stats().sealed_memtables > 0 {
         thread::yield_now();
     }
-    let before = folder_of_space_bytes(&store);
     let mut calls = 0;
     while !store.tidy().unwrap() {
         calls += 1;
         thread::yield_now();
     }
     assert!(calls > 0, "the first call only looks");
-    let view = store.freeze();
-    // Some of it goes when the table that was entered has been taken up.
-    while folder_of_space_bytes(&store) > before.min(5 << 20) {
+    // Some of it goes when the tables that were entered have been taken up.
+    let live: usize = model.values().flat_map(|space| space.iter()).map(|(key, value)| key.len() + value.len()).sum();
+    while store.tidy().unwrap() || folder_of_space_bytes(&store) > live as u64 * 13 / 10 {
         thread::yield_now();
     }
-    assert_eq!(store.tidy(), Ok(false), "once is enough");
+    for _ in 0..10 {
+        assert_eq!(store.tidy(), Ok(false), "once is enough");
+    }
+    let view = store.freeze();
     assert_eq!(difference(&store, &model, &[]).unwrap(), None);
     assert_eq!(difference(&*view, &model, &[]).unwrap(), None);
     drop((view, store));

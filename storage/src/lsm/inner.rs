@@ -39,9 +39,9 @@ pub(super) struct Inner {
     spaces: RwLock<Spaces>,
     marks: Keyspace,
     remover: Remover,
-    database: Database,
+    pub(super) database: Database,
     folder: PathBuf,
-    options: LsmOptions,
+    pub(super) options: LsmOptions,
     /// A write in the background failed, and fjall does not say why.
     failed_unseen: AtomicBool,
 }
@@ -349,11 +349,15 @@ impl Inner {
 
 pub(super) fn keyspace_options(options: &LsmOptions) -> KeyspaceCreateOptions {
     let separation = KvSeparationOptions::default().separation_threshold(options.separate_from_bytes);
-    let levels = Leveled::default().with_table_target_size(options.table_bytes);
     KeyspaceCreateOptions::default()
         .max_memtable_size(u64::MAX)
-        .compaction_strategy(Arc::new(levels))
+        .compaction_strategy(Arc::new(levels(options)))
         .with_kv_separation(Some(separation))
+}
+
+/// How tables are sorted into levels.
+pub(super) fn levels(options: &LsmOptions) -> Leveled {
+    Leveled::default().with_table_target_size(options.table_bytes)
 }
 
 /// A space, a key of it, and its new value if it has one.
