@@ -360,16 +360,16 @@ impl<S: OrderedWrite> OrderedWrite for CachedStore<S> {
             if !std::mem::replace(&mut failed, true) {
                 self.change_stripes(true);
             }
-            for (space, key, _) in &batch.changes {
-                self.replace(*space, key, None);
+            for (space, key, _) in batch.changes.iter() {
+                self.replace(space, key, None);
             }
             return Err(error);
         }
         if std::mem::take(&mut failed) {
             self.change_stripes(false);
         }
-        for (space, key, value) in &batch.changes {
-            self.replace(*space, key, value.as_deref());
+        for (space, key, value) in batch.changes.iter() {
+            self.replace(space, key, value);
         }
         if !batch.dropped.is_empty() {
             self.give_up_spaces(&batch.dropped);
@@ -390,6 +390,6 @@ impl<S: OrderedWrite> OrderedWrite for CachedStore<S> {
         if dropped.is_empty() {
             return Ok(());
         }
-        self.apply(&OrderedBatch { dropped, changes: Vec::new() })
+        self.apply(&OrderedBatch { dropped, ..OrderedBatch::default() })
     }
 }

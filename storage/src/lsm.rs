@@ -197,7 +197,12 @@ impl LsmStore {
                 writing.doubtful = false;
             }
             inner.apply(&mut writing.writer, batch)?;
-            writing.untidy.extend(batch.changes.iter().map(|(space, _, _)| *space));
+            let mut last = None;
+            for (space, _, _) in batch.changes.iter() {
+                if last.replace(space) != Some(space) {
+                    writing.untidy.insert(space);
+                }
+            }
             writing.untidy_bytes += batch.bytes() as u64;
             Ok(())
         })
@@ -301,7 +306,7 @@ impl LsmStore {
         if dropped.is_empty() {
             return Ok(());
         }
-        self.apply(&OrderedBatch { dropped, changes: Vec::new() })
+        self.apply(&OrderedBatch { dropped, ..OrderedBatch::default() })
     }
 
     /// Bytes that the folder takes on the disk, with what is about to be removed.
