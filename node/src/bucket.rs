@@ -187,12 +187,6 @@ impl Settings {
         if self.kind == BucketKind::Cache {
             return Err(Failure::Text("ERR buckets of the kind cache are not there yet; use persistent or ephemeral"));
         }
-        let usual = Settings::of_kind(self.kind);
-        if (self.durability, self.consistency) != (usual.durability, usual.consistency) {
-            return Err(Failure::Text(
-                "ERR other levels of durability and consistency than a bucket's usual ones are not there yet",
-            ));
-        }
         Ok(())
     }
 
@@ -223,10 +217,10 @@ impl Settings {
 const OF_NODE: &str = "node";
 /// A thousand years: far from where times overflow.
 const TTL_MS_MAX: u64 = 1000 * 366 * 24 * 3600 * 1000;
-const NO_DURABILITY: Failure = Failure::Text("ERR a durability is majority, persist-majority or all");
-const NO_CONSISTENCY: Failure = Failure::Text("ERR a consistency is linearizable, session or local");
+pub(crate) const NO_DURABILITY: Failure = Failure::Text("ERR a durability is majority, persist-majority or all");
+pub(crate) const NO_CONSISTENCY: Failure = Failure::Text("ERR a consistency is linearizable, session or local");
 /// What an ephemeral bucket says to `persist-majority`.
-const NOT_PERSISTENT: Failure =
+pub(crate) const NOT_PERSISTENT: Failure =
     Failure::Text("ERR an ephemeral bucket is in memory only: its durability is majority or all");
 
 /// A number of bytes with an optional unit: `1048576`, `64mb`, `64MiB`.
@@ -421,8 +415,9 @@ mod tests {
         assert!(change(&[b"kind"]).is_err());
         assert!(change(&[b"kind", b"odd"]).is_err());
         assert!(change(&[b"kind", b"cache", b"quota", b"1mb"]).is_err(), "not there yet");
-        assert!(change(&[b"durability", b"all"]).is_err(), "not there yet");
-        assert!(change(&[b"consistency", b"local"]).is_err(), "not there yet");
+        assert!(change(&[b"durability", b"some"]).is_err());
+        assert!(change(&[b"consistency", b"eventual"]).is_err());
+        assert!(change(&[b"durability", b"all", b"consistency", b"local"]).is_ok());
         assert!(change(&[b"kind", b"ephemeral", b"durability", b"persist-majority"]).is_err());
         assert!(change(&[b"durability", b"majority", b"kind", b"ephemeral"]).is_ok(), "in any order");
         assert!(change(&[b"color", b"red"]).is_err());

@@ -12,6 +12,7 @@ mod dictum;
 mod docs;
 mod info;
 mod known;
+pub(crate) mod levels;
 mod monitoring;
 mod scripts;
 mod server;
@@ -72,6 +73,10 @@ pub(crate) enum Local {
     Outcome,
     Select,
     Bucket(bucket::Wanted),
+    Durability,
+    Consistency,
+    Token,
+    Age,
 }
 
 /// Marks of commands that tell or change how the server runs.
@@ -140,6 +145,7 @@ pub(crate) static TABLES: &[&[Entry]] = &[
     config::ENTRIES,
     dictum::ENTRIES,
     bucket::ENTRIES,
+    levels::ENTRIES,
     scripts::ENTRIES,
     monitoring::ENTRIES,
     access::ENTRIES,

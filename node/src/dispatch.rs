@@ -180,14 +180,22 @@ impl Node {
                     }
                     commands::Run::Special(special) => {
                         let aim = match special {
-                            Local::Exec | Local::Watch | Local::Once | Local::Outcome => session.selected(),
+                            Local::Exec | Local::Watch | Local::Once | Local::Outcome | Local::Token | Local::Age => {
+                                session.selected()
+                            }
                             Local::Bucket(_) => COUNCIL,
                             // What is not known here may have been created a moment ago.
                             Local::Select if self.find_bucket(words[1]).is_err() => COUNCIL,
                             _ => session.aim,
                         };
+                        // What they tell is what the commands before them have seen.
+                        let is_last = matches!(special, Local::Token | Local::Age);
                         if session.aim_at(aim, arguments) {
-                            self.special(session, special, words);
+                            if is_last && session.pending() > 0 {
+                                session.drain(arguments);
+                            } else {
+                                self.special(session, special, words);
+                            }
                         }
                     }
                 }
@@ -228,6 +236,10 @@ impl Node {
             Local::Once => self.once(session, words),
             Local::Select => self.select(session, words[1]),
             Local::Bucket(wanted) => commands::bucket::run(self, session, wanted, words),
+            Local::Durability => commands::levels::durability(self, session, words),
+            Local::Consistency => commands::levels::consistency(self, session, words),
+            Local::Token => commands::levels::token(self, session),
+            Local::Age => commands::levels::age(self, session),
             Local::Outcome => {
                 let id = words[1].to_vec();
                 self.submit_read(session, ReadKind::Outcome, |out| out.extend_from_slice(&id));
@@ -300,15 +312,16 @@ impl Node {
     }
 
     /// This node has no replica of the partition that a command is for.
-    fn refuse_without_group(&mut self, session: &mut Session) {
+    pub(crate) fn refuse_without_group(&mut self, session: &mut Session) {
         let comes = self.buckets.of(session.aim.bucket).is_some();
         self.refuse(session, &Failure::Text(if comes { NO_REPLICA_YET } else { NO_BUCKET }));
     }
 
     /// Why no write can be taken at all, if so.
     fn refusal(&self, g: usize) -> Option<&'static str> {
-        let Group { partition, router, .. } = &self.groups[g];
-        if router.writes.len() >= OUTSTANDING_REQUESTS_MAX || router.bytes >= UNDECIDED_BYTES_MAX {
+        let Group { partition, router, copies, .. } = &self.groups[g];
+        let (waiting, bytes) = (router.writes.len() + copies.held.len(), router.bytes + copies.held_bytes);
+        if waiting >= OUTSTANDING_REQUESTS_MAX || bytes >= UNDECIDED_BYTES_MAX {
             return Some(OVERLOADED);
         }
         let (leader, _) = partition.replica.leader()?;
@@ -334,15 +347,23 @@ impl Node {
             self.refuse(session, &Failure::Text(text));
             return None;
         }
+        let on_all = match self.is_for_all(session, g) {
+            Ok(on_all) => on_all,
+            Err(failure) => {
+                self.refuse(session, &failure);
+                return None;
+            }
+        };
         let slot = session.open_slot(body.len());
         let deadline = self.now.time + self.config.request_timeout;
         let waiter = Waiter::Client { connection: session.id, slot };
         let router = &mut self.groups[g].router;
         session.last_write = router.write(kind, body, waiter, self.now.time, deadline);
-        if !session.reads.is_empty()
+        if (on_all || !session.reads.is_empty())
             && let Some(write) = router.get_mut(session.last_write)
         {
-            write.reads_before = true;
+            write.reads_before = !session.reads.is_empty();
+            write.on_all = on_all;
         }
         Some(slot)
     }
@@ -368,8 +389,14 @@ impl Node {
         encode(&mut session.read_bytes);
         let end = session.read_bytes.len();
         let arrived = self.now.time;
-        session.reads.push_back(Read { slot, kind, start, end, after: session.last_write, arrived, deadline });
-        if !session.gathered {
+        let floor = self.floor(session, g, kind);
+        session.reads.push_back(Read { slot, kind, start, end, after: session.last_write, floor, arrived, deadline });
+        if floor.is_some() {
+            if !session.weak {
+                session.weak = true;
+                self.groups[g].router.weak.push(session.id);
+            }
+        } else if !session.gathered {
             session.gathered = true;
             self.groups[g].router.gather(session.id, deadline);
         }

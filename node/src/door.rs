@@ -306,6 +306,10 @@ pub enum Planted {
     VoteWithAmnesia,
     /// A state that a peer has sent is installed before the store has synced it.
     InstalledBeforeSynced,
+    /// A write of the durability `all` is answered once a majority has it.
+    AllIsAMajority,
+    /// A read with a token is answered whether or not the state has come so far.
+    StaleSession,
 }
 
 /// What the disk remembered, given to a node at its start.

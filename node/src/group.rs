@@ -8,6 +8,7 @@ use base::{Ballot, BucketId, NodeId, PartitionId, Position, Time};
 use paxos::Input as Step;
 
 use crate::bucket::Bucket;
+use crate::copies::Copies;
 use crate::council::COUNCIL;
 use crate::entry::Life;
 use crate::image::RestoredState;
@@ -46,6 +47,8 @@ pub(crate) struct Group {
     pub bucket: Bucket,
     pub router: Router,
     pub transfers: Transfers,
+    /// Which replicas have how much, and who waits for that.
+    pub copies: Copies,
     pub wishes: Wishes,
     /// The life under which writes are numbered is known for certain.
     pub life_is_settled: bool,
@@ -75,6 +78,7 @@ impl Group {
             partition,
             bucket,
             transfers: Transfers::new(boot, held_for),
+            copies: Copies::default(),
             wishes: Wishes::default(),
             life_is_settled: false,
             told: vec![(false, None); peers],

@@ -9,6 +9,7 @@
 mod below;
 mod bucket;
 mod commands;
+mod copies;
 mod council;
 mod detector;
 mod dispatch;
@@ -19,6 +20,7 @@ mod group;
 mod image;
 pub mod inspect;
 mod journal;
+mod levels;
 mod node;
 mod origins;
 mod partition;
@@ -70,6 +72,8 @@ pub struct Progress {
     pub first: Position,
     /// Something that it knew is lost: it does not vote until it has recovered, or has a hole in its log.
     pub lost: bool,
+    /// The last write that was answered here as being on the disks of all replicas.
+    pub on_all: Position,
     /// The replica votes: it is founded, and has its memory or has recovered it; and that is on disk, with all else that it knows.
     pub votes: bool,
     /// It is on disk. One that is in memory only loses it with its process, and recovers from others.

@@ -202,7 +202,8 @@ impl Node {
     /// How far a partition's log is decided, applied: for checkers. None if this node has no replica of it.
     #[must_use]
     pub fn progress(&self, partition: PartitionId) -> Option<Progress> {
-        let held = &self.replica_of(partition)?.partition;
+        let group = self.replica_of(partition)?;
+        let held = &group.partition;
         let replica = &held.replica;
         Some(Progress {
             decided: replica.decided(),
@@ -212,6 +213,7 @@ impl Node {
             lost: replica.hard_state().recovering || replica.log().hole().is_some(),
             votes: replica.role() != RoleName::Recovering && replica.is_on_disk(),
             durable: held.durable,
+            on_all: group.copies.answered,
         })
     }
 
@@ -321,6 +323,9 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: replica made without its memory",
     "node: replica of a dropped bucket removed",
     "node: ephemeral bucket begins anew",
+    "node: reply waited for all replicas",
+    "node: write not on all replicas in time",
+    "node: read waited for its token",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

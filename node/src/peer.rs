@@ -79,6 +79,17 @@ pub(crate) enum PeerMessage {
         clock: WallTime,
         ballot: Ballot,
     },
+    /// "Tell me which nodes have the log on their disks, until all have it up to `position`."
+    CopiesQuestion {
+        partition: PartitionId,
+        position: Position,
+    },
+    /// The leader's answer, and again whenever it changes: up to where each node's disk has the log.
+    Copies {
+        partition: PartitionId,
+        ballot: Ballot,
+        copies: Vec<(NodeId, Position)>,
+    },
     /// "I hold a snapshot of this position for you." `transfer` grows with each of a sender's transfers.
     SnapshotOffer {
         partition: PartitionId,
@@ -123,6 +134,8 @@ const READ_INDEX_REPLY: u8 = 5;
 const SNAPSHOT_OFFER: u8 = 8;
 const SNAPSHOT_BLOCK: u8 = 9;
 const SNAPSHOT_WANT: u8 = 10;
+const COPIES_QUESTION: u8 = 11;
+const COPIES: u8 = 12;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
@@ -133,6 +146,8 @@ impl PeerMessage {
             | PeerMessage::Forward { partition, .. }
             | PeerMessage::ReadIndex { partition, .. }
             | PeerMessage::ReadIndexReply { partition, .. }
+            | PeerMessage::CopiesQuestion { partition, .. }
+            | PeerMessage::Copies { partition, .. }
             | PeerMessage::SnapshotOffer { partition, .. }
             | PeerMessage::SnapshotBlock { partition, .. }
             | PeerMessage::SnapshotWant { partition, .. } => Some(*partition),
@@ -176,6 +191,17 @@ impl PeerMessage {
                 w.position(*position);
                 w.u64(clock.0);
                 w.ballot(*ballot);
+            }
+            PeerMessage::CopiesQuestion { partition, position } => {
+                w.u8(COPIES_QUESTION);
+                w.partition(*partition);
+                w.position(*position);
+            }
+            PeerMessage::Copies { partition, ballot, copies } => {
+                w.u8(COPIES);
+                w.partition(*partition);
+                w.ballot(*ballot);
+                encode_copies(&mut w, copies);
             }
             PeerMessage::SnapshotOffer { partition, transfer, position, ballot } => {
                 w.u8(SNAPSHOT_OFFER);
@@ -234,6 +260,10 @@ impl PeerMessage {
                 clock: WallTime(r.u64()?),
                 ballot: r.ballot()?,
             },
+            COPIES_QUESTION => PeerMessage::CopiesQuestion { partition: r.partition()?, position: r.position()? },
+            COPIES => {
+                PeerMessage::Copies { partition: r.partition()?, ballot: r.ballot()?, copies: decode_copies(&mut r)? }
+            }
             SNAPSHOT_OFFER => PeerMessage::SnapshotOffer {
                 partition: r.partition()?,
                 transfer: r.u64()?,
@@ -265,6 +295,18 @@ impl PeerMessage {
     }
 }
 
+fn encode_copies(w: &mut Writer<'_>, copies: &[(NodeId, Position)]) {
+    w.count(copies.len());
+    for (node, position) in copies {
+        w.node(*node);
+        w.position(*position);
+    }
+}
+
+fn decode_copies(r: &mut Reader<'_>) -> Result<Vec<(NodeId, Position)>, Malformed> {
+    (0..r.count(2)?).map(|_| Ok((r.node()?, r.position()?))).collect()
+}
+
 fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     w.u64(ping.hears);
     w.bool(ping.disk_full);
@@ -281,11 +323,7 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
         w.position(news.decided);
         w.position(news.persisted);
         w.position(news.applied);
-        w.count(news.copies.len());
-        for (node, position) in &news.copies {
-            w.node(*node);
-            w.position(*position);
-        }
+        encode_copies(w, &news.copies);
         w.bool(news.refuses);
     }
 }
@@ -311,9 +349,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
             applied: r.position()?,
             ..PartitionNews::default()
         };
-        for _ in 0..r.count(2)? {
-            news.copies.push((r.node()?, r.position()?));
-        }
+        news.copies = decode_copies(r)?;
         news.refuses = r.bool()?;
         ping.partitions.push(news);
     }

@@ -8,6 +8,9 @@
 //! every write that was acknowledged before the reads arrived; they are then served here. A read that still waits when a
 //! later write of its connection is applied is served just before it: that write entered the log after the read arrived,
 //! so the log itself proves the state fresh, and the connection sees its commands carried out in order.
+//!
+//! Reads of the levels `session` and `local` ask nobody: they are served in the turn in which they arrive, if the state has come as far as
+//! they ask.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -41,6 +44,8 @@ pub(crate) struct Write {
     pub sent: bool,
     /// Reads of the same connection may wait that must not see it.
     pub reads_before: bool,
+    /// Answered only when every replica has it.
+    pub on_all: bool,
     /// Applied, or given up: only waits for those before it.
     pub done: bool,
 }
@@ -52,6 +57,8 @@ pub(crate) struct Finished {
     pub kind: Kind,
     pub body: Bytes,
     pub arrived: Time,
+    pub deadline: Time,
+    pub on_all: bool,
 }
 
 /// What a read asks for; its words are in the batch's bytes.
@@ -90,6 +97,16 @@ pub(crate) enum Asked {
     Ticket { ballot: Ballot, ticket: u64 },
 }
 
+/// A confirmed batch: whoever serves it from a state of this position, or a later one, serves what is true now.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub position: Position,
+    /// The leader's clock.
+    pub clock: WallTime,
+    pub asked_at: Time,
+    pub batch: ReadBatch,
+}
+
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Router {
@@ -106,9 +123,18 @@ pub(crate) struct Router {
     pub gathering: ReadBatch,
     pub asked: VecDeque<(Asked, Time, ReadBatch)>,
     /// Confirmed, waiting for the state to reach the position.
-    pub ready: VecDeque<(Position, WallTime, ReadBatch)>,
+    pub ready: VecDeque<Ready>,
     /// Connections with a confirmed read that waits for a write of this node.
     pub parked: Vec<ConnectionId>,
+    /// Connections with a read that needs no confirmation, not looked at yet.
+    pub weak: Vec<ConnectionId>,
+    /// Those whose read waits for more than the state had when it was last looked at; and how far that was.
+    pub behind: Vec<ConnectionId>,
+    pub behind_at: Position,
+    /// When a position was asked for that the state has come to since: it was not older than that.
+    pub fresh_at: Option<Time>,
+    /// A position is to be asked for although nobody waits for it: somebody may want to know how old the state is.
+    pub age_wanted: bool,
     next_ticket: u64,
     spare: Vec<ReadBatch>,
     /// The number of an expiry entry under way.
@@ -129,6 +155,11 @@ impl Router {
             asked: VecDeque::new(),
             ready: VecDeque::new(),
             parked: Vec::new(),
+            weak: Vec::new(),
+            behind: Vec::new(),
+            behind_at: Position(0),
+            fresh_at: None,
+            age_wanted: false,
             next_ticket: 1,
             spare: Vec::new(),
             expiring: None,
@@ -154,6 +185,7 @@ impl Router {
             deadline,
             sent: false,
             reads_before: false,
+            on_all: false,
             done: false,
         });
         sequence
@@ -171,7 +203,8 @@ impl Router {
         write.done = true;
         let waiter = std::mem::replace(&mut write.waiter, Waiter::Nobody);
         let body = std::mem::take(&mut write.body);
-        let finished = Finished { waiter, kind: write.kind, body, arrived: write.arrived };
+        let (arrived, deadline) = (write.arrived, write.deadline);
+        let finished = Finished { waiter, kind: write.kind, body, arrived, deadline, on_all: write.on_all };
         self.bytes -= finished.body.len();
         while self.writes.front().is_some_and(|write| write.done) {
             self.writes.pop_front();
@@ -236,8 +269,8 @@ impl Router {
     /// Asks anew for confirmed reads whose position has not been reached. It was named by a leadership that is gone, and may be
     /// that of an entry which went with it: a log that nobody writes to would never come so far.
     pub(crate) fn ask_again_confirmed(&mut self) {
-        for (_, _, batch) in std::mem::take(&mut self.ready) {
-            self.gather_again(batch);
+        for ready in std::mem::take(&mut self.ready) {
+            self.gather_again(ready.batch);
         }
     }
 
@@ -251,7 +284,7 @@ impl Router {
     /// Connections with reads in batches of which some may be overdue.
     pub(crate) fn overdue(&self, now: Time) -> Vec<ConnectionId> {
         let asked = self.asked.iter().map(|(_, _, batch)| batch);
-        let ready = self.ready.iter().map(|(_, _, batch)| batch);
+        let ready = self.ready.iter().map(|ready| &ready.batch);
         let all = asked.chain(ready).chain([&self.gathering]);
         let due = all.filter(|batch| batch.deadline.is_some_and(|deadline| deadline <= now));
         due.flat_map(|batch| batch.items.iter().map(|(connection, _)| *connection)).collect()
@@ -273,7 +306,7 @@ mod tests {
         let deadline = Time(7);
         router.gather(ConnectionId(1), deadline);
         let batch = router.take_gathered();
-        router.ready.push_back((Position(486), WallTime(0), batch));
+        router.ready.push_back(Ready { position: Position(486), clock: WallTime(0), asked_at: Time(0), batch });
         router.gather(ConnectionId(2), Time(9));
         router.ask_again_confirmed();
         assert!(router.ready.is_empty());

@@ -12,6 +12,7 @@ use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, Reques
 
 use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
+use crate::levels::Levels;
 use crate::router::ReadKind;
 
 /// Bytes of read commands that a session keeps room for.
@@ -49,6 +50,8 @@ pub(crate) struct Read {
     pub end: usize,
     /// It must see this write of this node (0: none).
     pub after: u64,
+    /// Not linearizable: served by this replica without asking anybody, once its state has come to this revision.
+    pub floor: Option<Revision>,
     /// When its command was taken.
     pub arrived: Time,
     pub deadline: Time,
@@ -81,7 +84,7 @@ pub(crate) enum Block {
     /// `WAIT`: until so many replicas have the connection's writes on disk, or the time (in milliseconds; 0: none) is up.
     /// It runs from when the writes are answered, as their positions are known then.
     Copies { slot: u64, wanted: i64, timeout: u64, until: Option<Time> },
-    /// Until everything is answered: the next command is for another partition.
+    /// Until everything is answered: the next command is for another partition, or about what the connection has seen.
     Drain,
 }
 
@@ -134,6 +137,10 @@ pub(crate) struct Session {
     pub clock: WallTime,
     /// The connection is in the router's list of those that wait for a write.
     pub parked: bool,
+    /// The connection is in the router's list of those with reads that need no confirmation.
+    pub weak: bool,
+    /// What it asks of its writes and reads.
+    pub levels: Levels,
     slots: VecDeque<Slot>,
     first_slot: u64,
     pending_bytes: usize,
@@ -186,6 +193,8 @@ impl Session {
             confirmed: 0,
             clock: WallTime(0),
             parked: false,
+            weak: false,
+            levels: Levels::default(),
             slots: VecDeque::new(),
             first_slot: 0,
             pending_bytes: 0,
@@ -302,6 +311,7 @@ impl Session {
             return true;
         }
         if self.slots.is_empty() {
+            self.levels.turn(self.aim, partition);
             self.aim = partition;
             self.last_write = 0;
             self.last_position = base::Position(0);
@@ -309,11 +319,17 @@ impl Session {
             // The routers may still have it in their lists; what they find there is not of their partition.
             self.gathered = false;
             self.parked = false;
+            self.weak = false;
             return true;
         }
+        self.drain(arguments);
+        false
+    }
+
+    /// Keeps a command until everything before it is answered.
+    pub(crate) fn drain(&mut self, arguments: ArgumentsRef<'_>) {
         self.deferred = Some(arguments.to_owned());
         self.block = Some(Block::Drain);
-        false
     }
 
     /// Takes out the first read, if it is such a one.

@@ -1,5 +1,6 @@
 //! The end of a turn: what arrived in it is applied, answered, proposed, stored and sent, each once for all.
 
+mod copies;
 mod reads;
 mod snapshots;
 mod stop;
@@ -23,6 +24,7 @@ const ESCAPE_EVERY: Duration = Duration::from_secs(1);
 const PASSES_MAX: usize = 8;
 
 const NO_LEADER: &str = "CLUSTERDOWN no leader with a majority was found in time; the command was not done";
+const NOT_SO_FAR: &str = "CLUSTERDOWN this node has not come as far as the token in time; the command was not done, ask again or another node";
 const UNKNOWN: &str = "UNKNOWN the outcome was not known in time; the command may or may not have been done";
 
 impl Node {
@@ -37,6 +39,7 @@ impl Node {
             self.follow_council();
             for g in 0..self.groups.len() {
                 self.settle_writes(g);
+                self.settle_copies(g);
                 self.settle_reads(g);
             }
             self.look_at_waits();
@@ -114,6 +117,7 @@ impl Node {
             self.tick_transfers(g);
             self.expire(g);
             self.refuse_overdue(g);
+            self.refuse_held(g);
             let group = &mut self.groups[g];
             let replica = &group.partition.replica;
             let stuck = self.disk_full || (replica.is_held_back() && self.snapshot_fails);
@@ -139,10 +143,10 @@ impl Node {
                 self.deliver_error(connection, slot, if sent { UNKNOWN } else { NO_LEADER });
             }
         }
-        // A read that waits for a write of this node is in no batch any more.
+        // A read that waits for a write of this node is in no batch any more, and one that needs no confirmation never was.
         let router = &self.groups[g].router;
         let waiting: Vec<ConnectionId> =
-            router.overdue(time).into_iter().chain(router.parked.iter().copied()).collect();
+            router.overdue(time).into_iter().chain(router.parked.iter().chain(&router.behind).copied()).collect();
         for connection in waiting {
             while let Some(Some(session)) = self.sessions.get_mut(&connection)
                 && let Some(read) = session.reads.front().copied()
@@ -151,7 +155,8 @@ impl Node {
                 reads::note_read(&mut self.slow, self.now, session, &read);
                 session.pop_read_if(|_| true);
                 self.probe("node: read refused without a leader");
-                self.deliver_error(connection, read.slot, NO_LEADER);
+                let text = if read.floor.is_some() { NOT_SO_FAR } else { NO_LEADER };
+                self.deliver_error(connection, read.slot, text);
             }
         }
         self.run_parked(g);
@@ -215,9 +220,11 @@ impl Node {
         if leader == self.config.me {
             self.propose_own(g);
             self.ask_own(g, ballot);
+            self.tell_copies(g, ballot);
         } else {
             self.forward(g, leader);
             self.ask_leader(g, leader, ballot);
+            self.ask_for_copies(g, leader, ballot);
         }
     }
 

@@ -1,5 +1,6 @@
 //! A client: speaks RESP bytes to one node at a time, keeps the history, goes elsewhere when a node fails it.
 
+mod levels;
 mod replies;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,6 +9,7 @@ use base::Rng;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::chaos::MS;
+use crate::checkers::levels::Levels;
 use crate::checkers::scan::Scan;
 use crate::history::{Command, Op, Operation, Outcome, raw_key};
 use crate::workload::{DROPPED, Mix, Task};
@@ -19,6 +21,8 @@ pub struct Record {
     pub operations: Vec<Operation>,
     /// Every finished SCAN.
     pub scans: Vec<Scan>,
+    /// What was seen of the counters that are for the levels.
+    pub levels: Levels,
     /// Answers that no server should ever give.
     pub unexpected: Vec<String>,
     /// When a request last failed or remained without an answer, in nanoseconds.
@@ -84,6 +88,7 @@ enum Running {
         started: u64,
         found: BTreeSet<String>,
     },
+    Level(Box<levels::LevelTask>),
 }
 
 #[derive(Debug)]
@@ -111,6 +116,9 @@ pub struct Client {
     timeout: u64,
     timer: u64,
     values: u64,
+    /// How many connections it has had.
+    connections: u64,
+    levels_rng: Rng,
     /// Its bucket, and the settings by which that is created; none for the default bucket.
     bucket: Option<(&'static str, &'static str)>,
     /// Its bucket was dropped: it has to select the new one.
@@ -125,6 +133,7 @@ impl Client {
     #[must_use]
     pub fn new(id: u64, mut rng: Rng, mix: Mix, nodes: u16, timeout: u64) -> Client {
         let node = rng.below(u64::from(nodes)) as u16;
+        let levels_rng = Rng::new(mix.levels_seed ^ id);
         let turn = id as usize % (mix.buckets.len() + 1);
         let bucket = turn.checked_sub(1).and_then(|place| mix.buckets.get(place).copied());
         Client {
@@ -143,6 +152,8 @@ impl Client {
             timeout,
             timer: 0,
             values: 0,
+            connections: 0,
+            levels_rng,
             seen: BTreeMap::new(),
             final_keys: Vec::new(),
         }
@@ -212,6 +223,7 @@ impl Client {
     /// The connection that it asked for stands.
     pub fn on_connected(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
         self.connecting = false;
+        self.connections += 1;
         let mut connection = Connection { parser: ReplyParser::new(ReplyLimits::default()), ignored: 0, preparing: 0 };
         if self.rng.chance(1, 4) {
             encode_command(&mut wishes.send, ["HELLO", "3"]);
@@ -314,7 +326,7 @@ impl Client {
                     record.operations[index].finish = None;
                 }
             }
-            Running::Watching { .. } | Running::Executing { .. } => {}
+            Running::Watching { .. } | Running::Executing { .. } | Running::Level(_) => {}
         }
         self.go_elsewhere(now, wishes);
     }
@@ -342,6 +354,8 @@ impl Client {
             let mut words = vec![b"DICTUM.ONCE".to_vec(), id.clone().into_bytes()];
             words.extend(record.operations[*operation].commands[0].words());
             encode_command(&mut send, words);
+        } else if self.mode == Mode::Working && self.turns_to_levels() {
+            self.begin_level_task(now, record, &mut send);
         } else {
             let task = match self.mode {
                 Mode::Working => {

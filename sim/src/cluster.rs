@@ -26,6 +26,9 @@ use crate::process::Running;
 use crate::trace::{Trace, digest_of};
 use connections::{ClientEnd, Connection};
 
+/// Tells the drawing of the levels from that of all else.
+const LEVELS: u64 = 0x1e7e_1500;
+
 /// One machine: its disk, and the process on it if there is one.
 #[derive(Debug)]
 struct Machine<N> {
@@ -45,6 +48,8 @@ struct Machine<N> {
     clock_rate: u64,
     /// It has lost synced data and does not count as whole before it has got back to this position.
     damaged_until: Option<BTreeMap<PartitionId, Position>>,
+    /// Up to where its disk has ever had each partition's log.
+    most_persisted: BTreeMap<PartitionId, Position>,
     /// Partitions in which it has voted since its disk was last damaged.
     voted: BTreeSet<PartitionId>,
     /// Its next start is broken off after so many operations of its disk.
@@ -107,6 +112,11 @@ impl<N: Door> Cluster<N> {
         let mut clients_rng = Rng::new(chaos.workload_seed);
         let mut mix = crate::workload::Mix::draw(&mut clients_rng);
         mix.buckets.retain(|_| N::HAS_BUCKETS);
+        // Drawn apart, so that the rest of a run is what it was without.
+        let mut levels_rng = Rng::new(chaos.workload_seed ^ LEVELS);
+        if N::HAS_BUCKETS {
+            (mix.levels, mix.levels_seed) = (*levels_rng.pick(&[0, 2, 6]), levels_rng.next_u64());
+        }
         let machines = (0..usize::from(chaos.nodes))
             .map(|node| Machine {
                 disk: SimDisk::new(rng.next_u64()),
@@ -119,6 +129,7 @@ impl<N: Door> Cluster<N> {
                 clock_offset: chaos.clock_offsets[node],
                 clock_rate: chaos.clock_rates[node],
                 damaged_until: None,
+                most_persisted: BTreeMap::new(),
                 voted: BTreeSet::new(),
                 fuse_at_start: None,
                 reads_again: false,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::chaos::{Chaos, Fault, MS, Options, SECOND};
-use crate::checkers::{durability, expiry, linearizability, liveness, once, scan};
+use crate::checkers::{durability, expiry, levels, linearizability, liveness, once, scan};
 use crate::cluster::Cluster;
 use crate::door::Door;
 use crate::history::{Operation, bucket_of};
@@ -113,6 +113,9 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     judge("durability", durability::check(&history));
     judge("exactly once", once::check(&history));
     judge("expiry", expiry::check(&history));
+    let slowest = cluster.chaos.clock_rates.iter().copied().min().unwrap_or(1_000_000);
+    cluster.record.levels.sights.retain(|sight| !excused(bucket_of(&sight.key)));
+    judge("levels", levels::check(&cluster.record.levels, slowest));
     judge("scan", scan::check(&history, &cluster.record.scans));
     let limits =
         linearizability::Limits { clock_error, configurations_max: CONFIGURATIONS_MAX, clients_in_order: true };

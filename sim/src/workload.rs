@@ -8,6 +8,7 @@
 //! | `{g0}x` … | MULTI EXEC over two or three keys, with and without WATCH; single commands | atomicity |
 //! | `v0` … | SET PX, PEXPIRE, PERSIST, PTTL, GET, SET | expiry |
 //! | `b0` … | SET GET of 5 to 200 kB | frames and messages of many blocks |
+//! | `l0` … | INCR and GET at all levels of durability and consistency (`client/levels.rs`) | what each level promises |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
 //! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again |
 //!
@@ -67,6 +68,10 @@ pub struct Mix {
     /// Weights of register, append, counter, group, volatile, big, scan.
     weights: [u64; 7],
     lifetime_ms_max: u64,
+    /// Out of 8: how often a client turns to the counters that are for the levels of durability and consistency.
+    pub levels: u64,
+    /// What is drawn for these is drawn from this.
+    pub levels_seed: u64,
 }
 
 impl Mix {
@@ -101,6 +106,8 @@ impl Mix {
             big: rng.between(1, 2),
             weights,
             lifetime_ms_max: *rng.pick(&[100, 1_000, 4_000]),
+            levels: 0,
+            levels_seed: 0,
         }
     }
 

@@ -83,3 +83,13 @@ fn installed_before_synced() {
         &[Fault::PowerCut, Fault::PowerCutAll, Fault::Wipe, Fault::TransferCrash],
     );
 }
+
+#[test]
+fn all_is_a_majority() {
+    is_found(Planted::AllIsAMajority, 40, &[Fault::Partition, Fault::Pause, Fault::SlowSync]);
+}
+
+#[test]
+fn stale_session() {
+    is_found(Planted::StaleSession, 200, &[Fault::Partition, Fault::SlowNetwork, Fault::Loss]);
+}

@@ -220,6 +220,7 @@ impl Door for Toy {
             first: Position(1),
             lost: false,
             votes: true,
+            on_all: Default::default(),
             durable: true,
         })
     }

@@ -191,6 +191,7 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let session = &mut *context.session;
     session.queue = None;
     session.watches.clear();
+    session.levels.reset();
     session.bucket = crate::group::DEFAULT_PARTITION.bucket;
     session.name.clear();
     session.protocol = Protocol::Resp2;

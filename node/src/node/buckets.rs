@@ -187,6 +187,14 @@ impl Node {
                 self.deliver(connection, slot, &Reply::Error(told.clone()));
             }
         }
+        for held in std::mem::take(&mut group.copies.held) {
+            if let Waiter::Client { connection, slot } = held.waiter {
+                self.deliver(connection, slot, &Reply::Error(told.clone()));
+            }
+        }
+        for session in self.sessions.values_mut().flatten() {
+            session.levels.forget(id);
+        }
         let aiming = self.sessions.values().flatten().filter(|session| session.aim == id);
         let reading: Vec<_> = aiming.filter(|session| !session.reads.is_empty()).map(|session| session.id).collect();
         for connection in reading {

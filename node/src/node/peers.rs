@@ -10,6 +10,7 @@ use crate::door::Level;
 use crate::entry::{Life, Origin};
 use crate::group::{Group, Query};
 use crate::peer::{Forwarded, PartitionNews, PeerMessage, Ping};
+use crate::router::Ready;
 
 impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId) {
@@ -91,6 +92,8 @@ impl Node {
             PeerMessage::Paxos { message, .. } => self.step_replica(g, Step::Message { from, message }),
             PeerMessage::Forward { life, floor, writes, .. } => self.on_forward(g, from, life, floor, writes),
             PeerMessage::ReadIndex { ticket, .. } => self.on_read_index(g, from, ticket),
+            PeerMessage::CopiesQuestion { position, .. } => self.groups[g].copies.ask(from, position),
+            PeerMessage::Copies { ballot, copies, .. } => self.groups[g].copies.hear(ballot, copies),
             PeerMessage::ReadIndexReply { ticket, position, clock, .. } => {
                 self.on_read_index_reply(g, ticket, position, clock);
             }
@@ -114,6 +117,11 @@ impl Node {
         let time = self.now.time;
         if let Some(detector) = self.detectors.iter_mut().find(|detector| detector.peer == from) {
             detector.on_heard(time, hears_me);
+        }
+        for news in &ping.partitions {
+            if let (Some(ballot), Some(g)) = (news.leads, place_of(&self.groups, news.partition)) {
+                self.groups[g].copies.hear(ballot, news.copies.clone());
+            }
         }
         self.news.insert(from, ping);
         self.tell_replicas();
@@ -189,8 +197,8 @@ impl Node {
         let place = router.asked.iter().position(
             |(asked, _, _)| matches!(asked, crate::router::Asked::Ticket { ticket: wanted, .. } if *wanted == ticket),
         );
-        if let Some((_, _, batch)) = place.and_then(|place| router.asked.remove(place)) {
-            router.ready.push_back((position, clock, batch));
+        if let Some((_, asked_at, batch)) = place.and_then(|place| router.asked.remove(place)) {
+            router.ready.push_back(Ready { position, clock, asked_at, batch });
         }
     }
 }

@@ -1,19 +1,28 @@
 //! Reads: their batches are confirmed, and each is served from this node's own state once that has come far enough.
 //! How they stand between the writes of their connection: [`crate::router`].
 
-use base::{NodeId, Now, WallTime};
+use std::time::Duration;
+
+use base::{NodeId, Now, Position, WallTime};
 use data::{Failure, Reply, View};
+use paxos::RoleName;
 
 use crate::council;
 use crate::door::{ConnectionId, Planted};
 use crate::group::Group;
 use crate::node::{Node, place_of};
 use crate::peer::PeerMessage;
-use crate::router::{Asked, ReadBatch, ReadKind, Waiter};
+use crate::router::{Asked, ReadBatch, ReadKind, Ready, Waiter};
 use crate::session::{Read, Session};
 use crate::slow::Slow;
 use crate::words::{self, Words};
 
+/// How old a state may be said to be before it is asked for anew.
+const AGE_EVERY: Duration = Duration::from_millis(100);
+
+const FALSE_TOKEN: &str = "ERR the token stands for a state that has never been";
+const RECOVERING: &str =
+    "CLUSTERDOWN this node's replica has lost its memory and is recovering; the command was not done, ask another node";
 const PASSED: &str =
     "CLUSTERDOWN this node has caught up past the moment of this read; the command was not done, ask again";
 
@@ -30,13 +39,15 @@ impl Node {
             while let Some((Asked::Round { ballot, .. }, _, _)) = router.asked.front()
                 && Some(*ballot) == leads
             {
-                let Some((_, _, batch)) = router.asked.pop_front() else { break };
-                router.ready.push_back((applied, clock, batch));
+                let Some((_, asked_at, batch)) = router.asked.pop_front() else { break };
+                router.ready.push_back(Ready { position: applied, clock, asked_at, batch });
             }
         }
         let (id, applied) = (self.groups[g].id(), self.groups[g].partition.applied);
-        while self.groups[g].router.ready.front().is_some_and(|(position, _, _)| *position <= applied) {
-            let Some((_, clock, batch)) = self.groups[g].router.ready.pop_front() else { break };
+        while self.groups[g].router.ready.front().is_some_and(|ready| ready.position <= applied) {
+            let router = &mut self.groups[g].router;
+            let Some(Ready { clock, asked_at, batch, .. }) = router.ready.pop_front() else { break };
+            router.fresh_at = router.fresh_at.max(Some(asked_at));
             for (connection, upto) in &batch.items {
                 if let Some(Some(session)) = self.sessions.get_mut(connection)
                     && session.aim == id
@@ -48,6 +59,44 @@ impl Node {
             }
             self.groups[g].router.recycle(batch);
         }
+        self.settle_weak_reads(g);
+    }
+
+    /// Serves reads that need no confirmation: new ones, and those that wait until the state has come far enough.
+    fn settle_weak_reads(&mut self, g: usize) {
+        let Group { partition, router, .. } = &mut self.groups[g];
+        if router.behind_at != partition.applied {
+            router.weak.append(&mut router.behind);
+            router.behind_at = partition.applied;
+        }
+        if router.weak.is_empty() {
+            return;
+        }
+        let is_stale = router.fresh_at.is_none_or(|at| self.now.time.since(at) >= AGE_EVERY);
+        router.age_wanted = is_stale && router.asked.is_empty() && router.ready.is_empty();
+        let has_nothing = partition.replica.role() == RoleName::Recovering || partition.applied == Position(0);
+        for connection in std::mem::take(&mut router.weak) {
+            let Some(Some(session)) = self.sessions.get_mut(&connection) else { continue };
+            session.weak = false;
+            let refused = session.reads.front().copied().filter(|read| has_nothing && read.floor.is_some());
+            if let Some(read) = refused {
+                session.pop_read_if(|_| true);
+                self.deliver_error(connection, read.slot, RECOVERING);
+                self.look_weakly(g, connection);
+            } else {
+                self.run_reads(connection);
+            }
+        }
+    }
+
+    /// If the connection's next read needs no confirmation, it is looked at in the next pass.
+    fn look_weakly(&mut self, g: usize, connection: ConnectionId) {
+        if let Some(Some(session)) = self.sessions.get_mut(&connection)
+            && session.reads.front().is_some_and(|read| read.floor.is_some())
+        {
+            session.weak = true;
+            self.groups[g].router.weak.push(connection);
+        }
     }
 
     fn on_reads_confirmed(&mut self, g: usize, confirmed: u64) {
@@ -58,8 +107,8 @@ impl Node {
         while place < router.asked.len() {
             match router.asked[place].0 {
                 Asked::Round { ballot, round, position } if round <= confirmed && Some(ballot) == leads => {
-                    if let Some((_, _, batch)) = router.asked.remove(place) {
-                        router.ready.push_back((position, clock, batch));
+                    if let Some((_, asked_at, batch)) = router.asked.remove(place) {
+                        router.ready.push_back(Ready { position, clock, asked_at, batch });
                     }
                 }
                 _ => place += 1,
@@ -85,8 +134,17 @@ impl Node {
             let Some(read) = session.reads.front().copied() else { return };
             let Some(g) = place_of(&self.groups, session.aim) else { return };
             let floor = self.groups[g].router.floor();
-            if read.slot >= session.confirmed || session.has_said_enough() {
+            let waits_for_leader = read.floor.is_none() && read.slot >= session.confirmed;
+            if waits_for_leader || session.has_said_enough() {
                 return;
+            }
+            if let Some(floor) = read.floor
+                && self.groups[g].partition.tree.revision() < floor
+                && self.config.planted != Some(Planted::StaleSession)
+            {
+                session.weak = true;
+                self.groups[g].router.behind.push(connection);
+                return self.probe("node: read waited for its token");
             }
             let clock = session.clock;
             let waits_for = if read.after >= floor && self.groups[g].router.get_mut(read.after).is_some() {
@@ -105,6 +163,16 @@ impl Node {
         loop {
             let session = self.sessions.get(&connection).and_then(Option::as_ref);
             let Some(read) = session.and_then(|session| session.reads.front().copied()) else { return };
+            if let Some(floor) = read.floor.filter(|_| read.slot < slot)
+                && self.groups[g].partition.tree.revision() < floor
+            {
+                // The write entered the log after this read had arrived with a token, and is past everything that a token can stand for.
+                if let Some(Some(session)) = self.sessions.get_mut(&connection) {
+                    session.pop_read_if(|_| true);
+                }
+                self.deliver_error(connection, read.slot, FALSE_TOKEN);
+                continue;
+            }
             // The state's own time: a key that no entry has expired is there for everybody.
             if read.slot >= slot || self.run_read(g, connection, &read, WallTime(0)).is_some() {
                 return;
@@ -158,13 +226,29 @@ impl Node {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return None };
         let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
         let clock = if own_clock { self.now.wall } else { clock };
-        let view = View::new(&self.groups[g].partition.tree, clock, self.rng.next_u64());
+        let tree = &self.groups[g].partition.tree;
+        // Nobody was asked for the leader's clock: this node's is near enough, but hides nothing that no entry has expired.
+        let asked_nobody = read.floor.is_some();
+        let clock = if asked_nobody { self.now.wall } else { clock };
+        let mut view = View::new(tree, clock, self.rng.next_u64());
         let bytes = &session.read_bytes[read.start..read.end];
         let mut revisions = Vec::new();
         let answer = match read.kind {
-            ReadKind::Command => Words::decode(bytes).map(|words| data::read(&view, words.as_slice())),
+            ReadKind::Command => Words::decode(bytes).map(|words| {
+                let answer = data::read(&view, words.as_slice());
+                if !asked_nobody || !view.met_expired() {
+                    return answer;
+                }
+                view = View::new(tree, WallTime(0), self.rng.next_u64());
+                data::read(&view, words.as_slice())
+            }),
             ReadKind::Transaction => words::decode_transaction(bytes).map(|(watches, commands)| {
                 let commands: Vec<&[&[u8]]> = commands.iter().map(Words::as_slice).collect();
+                let answer = data::read_transaction(&view, &watches, &commands);
+                if !asked_nobody || !view.met_expired() {
+                    return answer;
+                }
+                view = View::new(tree, WallTime(0), self.rng.next_u64());
                 data::read_transaction(&view, &watches, &commands)
             }),
             ReadKind::Outcome => Ok(match data::outcome(&view, bytes) {
@@ -183,7 +267,7 @@ impl Node {
                 Reply::Ok
             }),
         };
-        if view.met_expired() && !own_clock {
+        if view.met_expired() && !own_clock && !asked_nobody {
             // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
             self.probe("node: read met an expired key");
             return Some(self.propose_expiry(g, clock));
@@ -194,6 +278,8 @@ impl Node {
             self.stats.keyspace_hits += hits;
             self.stats.keyspace_misses += misses;
         }
+        session.levels.see(tree.revision());
+        session.levels.read_from(self.groups[g].router.fresh_at);
         note_read(&mut self.slow, self.now, session, read);
         session.watches.append(&mut revisions);
         session.pop_read_if(|_| true);
@@ -219,12 +305,13 @@ impl Node {
 
     pub(super) fn ask_own(&mut self, g: usize, ballot: base::Ballot) {
         let group = &mut self.groups[g];
-        if group.router.gathering.items.is_empty() {
+        if group.router.gathering.items.is_empty() && !group.router.age_wanted {
             return;
         }
         let replica = &mut group.partition.replica;
         let (Some(opening), decided) = (replica.opening(), replica.decided()) else { return };
         let Some(round) = replica.request_confirmation() else { return };
+        group.router.age_wanted = false;
         let batch = self.take_gathered(g);
         let position = decided.max(opening);
         self.groups[g].router.asked.push_back((Asked::Round { ballot, round, position }, self.now.time, batch));
@@ -233,9 +320,10 @@ impl Node {
     pub(super) fn ask_leader(&mut self, g: usize, leader: NodeId, ballot: base::Ballot) {
         // One question at a time: while it is under way the next batch gathers.
         let router = &mut self.groups[g].router;
-        if router.gathering.items.is_empty() || !router.asked.is_empty() {
+        if (router.gathering.items.is_empty() && !router.age_wanted) || !router.asked.is_empty() {
             return;
         }
+        router.age_wanted = false;
         let ticket = router.ticket();
         let batch = self.take_gathered(g);
         let group = &mut self.groups[g];

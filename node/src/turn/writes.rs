@@ -2,19 +2,19 @@
 //! the removals of keys whose time is up.
 
 use base::limits::{ACCEPT_BYTES_TARGET, EXPIRE_BATCH_MAX};
-use base::{NodeId, PartitionId, Position, Time, WallTime};
+use base::{NodeId, WallTime};
 use bytes::Bytes;
 use data::Reply;
 use paxos::RoleName;
 use std::time::Duration;
 
+use crate::copies::Held;
 use crate::door::ConnectionId;
 use crate::entry::{Kind, Origin};
 use crate::group::Group;
-use crate::node::{Node, news_of, place_of};
+use crate::node::Node;
 use crate::peer::{Forwarded, PeerMessage};
 use crate::router::{Finished, Waiter};
-use crate::session::Block;
 use crate::words;
 
 /// How often the leader looks for keys whose time is up.
@@ -29,14 +29,22 @@ impl Node {
         }
         group.router.progress_at = self.now.time;
         let mut completed = std::mem::take(&mut group.wishes.completed);
+        let revision = group.partition.tree.revision();
         for done in completed.drain(..) {
             let Some(finished) = self.groups[g].router.finish(done.sequence) else { continue };
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
                 if let Some(Some(session)) = self.sessions.get_mut(&connection) {
                     session.last_position = done.position;
+                    session.levels.see(revision);
                 }
-                self.deliver(connection, slot, &done.reply);
+                if finished.on_all && !matches!(done.reply, Reply::Error(_)) {
+                    let Finished { waiter, deadline, body, .. } = finished;
+                    let (position, reply, bytes) = (done.position, done.reply, body.len());
+                    self.groups[g].copies.hold(Held { position, waiter, reply, bytes, deadline });
+                } else {
+                    self.deliver(connection, slot, &done.reply);
+                }
             }
         }
         if self.groups[g].wishes.completed.is_empty() {
@@ -143,44 +151,5 @@ impl Node {
         let number = router.write(Kind::Expire, body, Waiter::Nobody, self.now.time, deadline);
         router.expiring = Some(number);
         number
-    }
-
-    /// Answers `WAIT`s that have what they want, or whose time is up.
-    pub(super) fn look_at_waits(&mut self) {
-        let time = self.now.time;
-        for connection in std::mem::take(&mut self.waits) {
-            let Some(Some(session)) = self.sessions.get_mut(&connection) else { continue };
-            let Some(Block::Copies { slot, wanted, timeout, mut until }) = session.block else { continue };
-            if until.is_none() && session.pending_before(slot) == 0 {
-                let forever = Time(u64::MAX);
-                until = Some(if timeout == 0 { forever } else { time + Duration::from_millis(timeout) });
-                session.block = Some(Block::Copies { slot, wanted, timeout, until });
-            }
-            let over = until.is_some_and(|until| until <= time);
-            let (aim, position) = (session.aim, session.last_position);
-            let copies = self.replicas_with(aim, position);
-            if until.is_some() && (copies >= wanted || over) {
-                self.deliver(connection, slot, &Reply::Integer(copies));
-            } else {
-                self.waits.push(connection);
-            }
-        }
-    }
-
-    /// How many replicas beside the leader are known to have the log up to `position` on their disks.
-    pub(crate) fn replicas_with(&self, partition: PartitionId, position: Position) -> i64 {
-        let Some(g) = place_of(&self.groups, partition) else { return 0 };
-        let group = &self.groups[g];
-        let replica = &group.partition.replica;
-        let copies = match replica.leader() {
-            Some((leader, _)) if leader == self.config.me => replica.copies(),
-            Some((leader, _)) => {
-                let news = self.news.get(&leader).and_then(|ping| news_of(ping, group.id()));
-                news.map(|news| news.copies.clone()).unwrap_or_default()
-            }
-            None => Vec::new(),
-        };
-        let leader = replica.leader().map(|(leader, _)| leader);
-        copies.iter().filter(|(node, last)| Some(*node) != leader && *last >= position).count() as i64
     }
 }

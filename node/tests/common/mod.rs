@@ -59,6 +59,10 @@ pub struct Cluster {
     snapshots: Vec<(u16, PartitionId, Position)>,
     pub mail: Vec<(NodeId, NodeId, Bytes)>,
     persisted: BTreeMap<u16, u64>,
+    /// Nodes whose messages are lost, and those to them.
+    pub isolated: Vec<u16>,
+    /// Nodes whose disks do nothing for now.
+    pub stalled: Vec<u16>,
 }
 
 impl Cluster {
@@ -80,6 +84,8 @@ impl Cluster {
             snapshots: Vec::new(),
             mail: Vec::new(),
             persisted: BTreeMap::new(),
+            isolated: Vec::new(),
+            stalled: Vec::new(),
         };
         for me in 0..count as u16 {
             let mut out = Outbox::default();
@@ -140,12 +146,19 @@ impl Cluster {
         self.now.wall = WallTime(self.now.wall.0 + 5);
         for _ in 0..20 {
             for (me, number) in std::mem::take(&mut self.persisted) {
-                self.give(me, Input::Persisted { number });
+                if self.stalled.contains(&me) {
+                    self.persisted.entry(me).or_insert(number);
+                } else {
+                    self.give(me, Input::Persisted { number });
+                }
             }
             for (me, partition, position) in std::mem::take(&mut self.snapshots) {
                 self.give(me, Input::SnapshotSaved { partition, position });
             }
             for (from, to, bytes) in std::mem::take(&mut self.mail) {
+                if self.isolated.contains(&from.0) || self.isolated.contains(&to.0) {
+                    continue;
+                }
                 self.give(to.0, Input::PeerMessage { peer: from, bytes });
             }
         }

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 12] = [
+pub const PLANTED: [(&str, Planted); 14] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -18,6 +18,8 @@ pub const PLANTED: [(&str, Planted); 12] = [
     ("apply-retry-twice", Planted::ApplyRetryTwice),
     ("truncate-decided", Planted::TruncateDecided),
     ("expire-by-own-clock", Planted::ExpireByOwnClock),
+    ("all-is-a-majority", Planted::AllIsAMajority),
+    ("stale-session", Planted::StaleSession),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

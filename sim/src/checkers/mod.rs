@@ -4,6 +4,7 @@ pub mod agreement;
 pub mod durability;
 pub mod expiry;
 mod first_seen;
+pub mod levels;
 pub mod linearizability;
 pub mod liveness;
 pub mod model;

@@ -12,7 +12,7 @@ use crate::workload::DROPPED;
 
 /// What an error reply means for the command it answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Meaning {
+pub(super) enum Meaning {
     NotDone,
     Unknown,
     Surprise,
@@ -23,7 +23,7 @@ fn meaning_of(error: &str) -> Meaning {
         // A bucket that was never created, because the node could not.
         "ERR" if error.starts_with("ERR there is no bucket") => Meaning::NotDone,
         "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "OOM" | "EXECABORT" => Meaning::NotDone,
-        "UNKNOWN" => Meaning::Unknown,
+        "UNKNOWN" | "NOTALL" => Meaning::Unknown,
         _ => Meaning::Surprise,
     }
 }
@@ -123,6 +123,7 @@ impl Client {
                     true
                 }
             }
+            Running::Level(task) => self.on_level_reply(task, value, now, record),
             Running::Scanning { started, found } => self.on_scan_reply(started, found, value, now, record, wishes),
         };
         let between = finished || matches!(self.running, Running::Once { .. });
@@ -286,7 +287,7 @@ impl Client {
         false
     }
 
-    fn note_error(&mut self, what: &str, text: &str, now: u64, record: &mut Record) -> Meaning {
+    pub(super) fn note_error(&mut self, what: &str, text: &str, now: u64, record: &mut Record) -> Meaning {
         if is_dropped(text) && self.bucket() == DROPPED {
             self.selects_again = true;
             return Meaning::NotDone;

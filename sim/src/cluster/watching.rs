@@ -33,6 +33,7 @@ impl<N: Door> Cluster<N> {
         self.dropped.extend(running.seen.keys().filter(|partition| !partitions.contains(partition)));
         for partition in &partitions {
             self.watch_partition(node, *partition);
+            self.watch_all(node, *partition);
         }
         self.watch_memories(node, &partitions);
         let machine = &mut self.machines[usize::from(node.0)];
@@ -51,6 +52,22 @@ impl<N: Door> Cluster<N> {
             self.violate("agreement", text);
         } else if let Some(text) = self.replicas.violations().first().cloned() {
             self.violate("replicas agree", text);
+        }
+    }
+
+    /// What was answered as being on all disks is there, or was until the disk was harmed.
+    fn watch_all(&mut self, node: NodeId, partition: PartitionId) {
+        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+        let Some(progress) = running.node.progress(partition) else { return };
+        let most = |machine: &Machine<N>| machine.most_persisted.get(&partition).copied().unwrap_or_default();
+        if let Some(lacking) = self.machines.iter().position(|machine| most(machine) < progress.on_all) {
+            let lacks = name_of(NodeId(lacking as u16));
+            let text = format!(
+                "{}: a write at {} of {partition} was answered as being on all disks, and {lacks} has never had it",
+                name_of(node),
+                progress.on_all
+            );
+            self.violations.push(("on all disks", text));
         }
     }
 
@@ -93,6 +110,8 @@ impl<N: Door> Cluster<N> {
             let text = format!("{name}: applied {applied} of {partition} beyond decided {decided}");
             self.violations.push(("agreement", text));
         }
+        let most = machine.most_persisted.entry(partition).or_default();
+        *most = progress.persisted.max(*most);
         self.founded |= progress.votes;
         if progress.votes {
             machine.voted.insert(partition);

@@ -1,0 +1,127 @@
+//! What waits for more replicas than a majority: replies to writes of the durability `all`, and `WAIT`.
+
+use std::time::Duration;
+
+use base::{Ballot, NodeId, PartitionId, Position, Time};
+use data::Reply;
+
+use crate::door::Planted;
+use crate::group::Group;
+use crate::node::{Node, place_of};
+use crate::peer::PeerMessage;
+use crate::router::Waiter;
+use crate::session::Block;
+
+const NOT_ON_ALL: &str = "NOTALL the command was done and a majority has it, but not every replica had it in time";
+
+impl Node {
+    /// Answers writes that every replica has by now.
+    pub(super) fn settle_copies(&mut self, g: usize) {
+        if self.groups[g].copies.held.is_empty() {
+            return;
+        }
+        let mut copies = self.copies_of(g);
+        if self.config.planted == Some(Planted::AllIsAMajority) {
+            copies.sort_unstable_by_key(|(_, last)| std::cmp::Reverse(*last));
+            copies.truncate(copies.len() / 2 + 1);
+        }
+        while let Some(held) = self.groups[g].copies.release(&copies) {
+            if let Waiter::Client { connection, slot } = held.waiter {
+                self.probe("node: reply waited for all replicas");
+                self.deliver(connection, slot, &held.reply);
+            }
+        }
+    }
+
+    /// Tells clients whose writes some replica has not got in time.
+    pub(super) fn refuse_held(&mut self, g: usize) {
+        let time = self.now.time;
+        while let Some(held) = self.groups[g].copies.give_up(time) {
+            if let Waiter::Client { connection, slot } = held.waiter {
+                self.probe("node: write not on all replicas in time");
+                self.deliver_error(connection, slot, NOT_ON_ALL);
+            }
+        }
+    }
+
+    /// As the leader: tells those who have asked.
+    pub(super) fn tell_copies(&mut self, g: usize, ballot: Ballot) {
+        let group = &mut self.groups[g];
+        if !group.copies.has_askers() {
+            return;
+        }
+        let copies = group.partition.replica.copies();
+        let partition = group.id();
+        for node in group.copies.take_news(&copies) {
+            self.send(node, &PeerMessage::Copies { partition, ballot, copies: copies.clone() });
+        }
+    }
+
+    /// Asks the leader, if somebody here waits for more than it has said.
+    pub(super) fn ask_for_copies(&mut self, g: usize, leader: NodeId, ballot: Ballot) {
+        let time = self.now.time;
+        let group = &mut self.groups[g];
+        group.copies.forget_askers();
+        let partition = group.id();
+        if let Some(position) = group.copies.question(time, ballot) {
+            self.send(leader, &PeerMessage::CopiesQuestion { partition, position });
+        }
+    }
+
+    /// Up to where each replica's disk has the log, as far as the leader is known to know it.
+    fn copies_of(&self, g: usize) -> Vec<(NodeId, Position)> {
+        let Group { partition, copies, .. } = &self.groups[g];
+        match partition.replica.leader() {
+            Some((leader, _)) if leader == self.config.me => partition.replica.copies(),
+            Some((_, ballot)) => copies.heard(ballot).to_vec(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Whether a write could reach every replica now, as far as this node can tell.
+    pub(crate) fn reaches_all(&self, g: usize) -> bool {
+        let time = self.now.time;
+        match self.groups[g].partition.replica.leader() {
+            Some((leader, _)) if leader == self.config.me => self.detectors.iter().all(|detector| detector.is_up(time)),
+            Some((leader, _)) => {
+                let members = self.config.members.len();
+                self.news.get(&leader).is_some_and(|ping| ping.hears.count_ones() as usize == members)
+            }
+            // The write waits for one.
+            None => true,
+        }
+    }
+
+    /// Answers `WAIT`s that have what they want, or whose time is up.
+    pub(super) fn look_at_waits(&mut self) {
+        let time = self.now.time;
+        for connection in std::mem::take(&mut self.waits) {
+            let Some(Some(session)) = self.sessions.get_mut(&connection) else { continue };
+            let Some(Block::Copies { slot, wanted, timeout, mut until }) = session.block else { continue };
+            if until.is_none() && session.pending_before(slot) == 0 {
+                let forever = Time(u64::MAX);
+                until = Some(if timeout == 0 { forever } else { time + Duration::from_millis(timeout) });
+                session.block = Some(Block::Copies { slot, wanted, timeout, until });
+            }
+            let over = until.is_some_and(|until| until <= time);
+            let (aim, position) = (session.aim, session.last_position);
+            let copies = self.replicas_with(aim, position);
+            if until.is_some() && (copies >= wanted || over) {
+                self.deliver(connection, slot, &Reply::Integer(copies));
+            } else {
+                if let Some(g) = place_of(&self.groups, aim) {
+                    self.groups[g].copies.want(position);
+                }
+                self.waits.push(connection);
+            }
+        }
+    }
+
+    /// How many replicas beside the leader are known to have the log up to `position` on their disks.
+    pub(crate) fn replicas_with(&self, partition: PartitionId, position: Position) -> i64 {
+        let Some(g) = place_of(&self.groups, partition) else { return 0 };
+        let leader = self.groups[g].partition.replica.leader().map(|(leader, _)| leader);
+        let copies = self.copies_of(g);
+        copies.iter().filter(|(node, last)| Some(*node) != leader && *last >= position).count() as i64
+    }
+}
