@@ -251,7 +251,7 @@ impl<S: OrderedWrite> CachedStore<S> {
             group.set_quota(&settings);
             return;
         }
-        let group = Arc::new(Group::new(settings, self.inner.seeded));
+        let group = Arc::new(Group::new(settings));
         give_up(self.change_directory(|directory| directory.groups.insert(id, group)));
     }
 

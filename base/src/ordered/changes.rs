@@ -191,11 +191,9 @@ mod tests {
             }
         }
         let packed: Changes = given.iter().cloned().collect();
-        let same = |(change, given): (Change<'_>, &(Space, Vec<u8>, Option<Vec<u8>>))| {
-            change == (given.0, given.1.as_slice(), given.2.as_deref())
-        };
         assert_eq!((packed.len(), packed.is_empty()), (given.len(), false));
-        assert!(packed.iter().zip(&given).all(same));
+        let given_parts = given.iter().map(|(space, key, value)| (*space, key.as_slice(), value.as_deref()));
+        assert!(packed.iter().eq(given_parts));
         let bytes: usize = given.iter().map(|(_, key, value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
         assert_eq!((packed.bytes(), packed.chunks().map(<[u8]>::len).sum::<usize>()), (bytes, bytes));
         assert!(packed.chunks().count() >= 4);

@@ -9,14 +9,14 @@ use base::ordered::{ORDERED_KEY_BYTES_MAX, Space};
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::policy::Policy;
+use super::policy::{Policy, spread};
 use super::slots::{Place, Slots};
 use super::{CachePolicy, CacheSettings, CacheStats, ENTRY_BYTES};
 
-/// One shard for each so many bytes of quota …
+/// One shard for each so many bytes of quota, so that a table's growth (15 ms for 200,000 entries) holds nobody up for long …
 const SHARD_BYTES: usize = 64 << 20;
 /// … up to this many.
-const SHARDS_MAX: usize = 16;
+const SHARDS_MAX: usize = 256;
 /// An entry that is heavier than this part of a shard is not kept: one value must not push out a good part of all others.
 const ENTRY_PART_MAX: usize = 8;
 /// A shard's quota gets smaller in steps of this size, so that no reader waits for the eviction of gigabytes.
@@ -85,20 +85,18 @@ struct Shard {
     slots: Slots,
     policy: Policy,
     capacity: usize,
-    seeded: Seeded,
     hits: u64,
     misses: u64,
     evictions: u64,
 }
 
 impl Shard {
-    fn new(policy: CachePolicy, capacity: usize, seeded: Seeded) -> Shard {
+    fn new(policy: CachePolicy, capacity: usize) -> Shard {
         Shard {
             table: HashTable::new(),
             slots: Slots::new(),
             policy: Policy::new(policy, capacity),
             capacity,
-            seeded,
             hits: 0,
             misses: 0,
             evictions: 0,
@@ -108,9 +106,9 @@ impl Shard {
     fn find(&self, hash: u64, key: &Key<'_>) -> Option<u32> {
         let same = |number: &u32| {
             let slot = self.slots.get(*number);
-            slot.place == key.place && slot.parts().0 == key.bytes
+            slot.hash == hash as u32 && slot.place == key.place && slot.parts().0 == key.bytes
         };
-        self.table.find(hash, same).copied()
+        self.table.find(spread(hash as u32), same).copied()
     }
 
     fn get(&mut self, hash: u64, key: &Key<'_>) -> Option<Vec<u8>> {
@@ -119,7 +117,7 @@ impl Shard {
             return None;
         };
         self.hits += 1;
-        self.policy.read(&mut self.slots, number, hash);
+        self.policy.read(&mut self.slots, number);
         Some(self.slots.get(number).parts().1.to_vec())
     }
 
@@ -137,37 +135,36 @@ impl Shard {
             } else {
                 slot.bytes = [key.bytes, value].concat().into_boxed_slice();
             }
-            self.policy.rewritten(&mut self.slots, number, hash, weight(before), weight(bytes));
+            self.policy.rewritten(&mut self.slots, number, weight(before), weight(bytes));
             self.shrink(self.capacity);
             return;
         }
         self.shrink(self.capacity - weight(bytes));
-        let Some(number) = self.slots.insert(key.place, [key.bytes, value].concat().into_boxed_slice()) else { return };
-        let Shard { table, slots, seeded, .. } = self;
-        table.insert_unique(hash, number, |number| hash_of(slots, *seeded, *number));
-        self.policy.push(&mut self.slots, number, hash, weight(bytes));
+        let both = [key.bytes, value].concat().into_boxed_slice();
+        let Some(number) = self.slots.insert(key.place, hash as u32, both) else { return };
+        let Shard { table, slots, .. } = self;
+        table.insert_unique(spread(hash as u32), number, |number| spread(slots.get(*number).hash));
+        self.policy.push(&mut self.slots, number);
     }
 
     fn remove(&mut self, hash: u64, key: &Key<'_>) {
         if let Some(number) = self.find(hash, key) {
             self.policy.remove(&mut self.slots, number);
-            self.forget(hash, number);
+            self.forget(number);
         }
     }
 
     /// Evicts until the entries weigh no more than this.
     fn shrink(&mut self, capacity: usize) {
         while self.policy.weight() > capacity {
-            let seeded = self.seeded;
-            let evicted = self.policy.evict(&mut self.slots, |slots, number| hash_of(slots, seeded, number));
-            let Some(number) = evicted else { return };
+            let Some(number) = self.policy.evict(&mut self.slots) else { return };
             self.evictions += 1;
-            self.forget(hash_of(&self.slots, seeded, number), number);
+            self.forget(number);
         }
     }
 
-    fn forget(&mut self, hash: u64, number: u32) {
-        if let Ok(found) = self.table.find_entry(hash, |other| *other == number) {
+    fn forget(&mut self, number: u32) {
+        if let Ok(found) = self.table.find_entry(spread(self.slots.get(number).hash), |other| *other == number) {
             found.remove();
         }
         drop(self.slots.remove(number));
@@ -180,16 +177,10 @@ impl Shard {
             if slot.is_free() || spaces.binary_search(&Space(slot.place >> 16)).is_err() {
                 continue;
             }
-            let hash = hash_of(&self.slots, self.seeded, number);
             self.policy.remove(&mut self.slots, number);
-            self.forget(hash, number);
+            self.forget(number);
         }
     }
-}
-
-fn hash_of(slots: &Slots, seeded: Seeded, number: u32) -> u64 {
-    let slot = slots.get(number);
-    seeded.hash_one(Key { place: slot.place, bytes: slot.parts().0 })
 }
 
 /// A cache with its quota and what is counted about it.
@@ -200,10 +191,10 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub fn new(settings: CacheSettings, seeded: Seeded) -> Group {
+    pub fn new(settings: CacheSettings) -> Group {
         let quota = quota(&settings);
         let shards = (quota / SHARD_BYTES).clamp(1, SHARDS_MAX);
-        let shard = || Mutex::new(Shard::new(settings.policy, quota / shards, seeded));
+        let shard = || Mutex::new(Shard::new(settings.policy, quota / shards));
         Group {
             shards: (0..shards).map(|_| shard()).collect(),
             policy: settings.policy,
@@ -217,7 +208,7 @@ impl Group {
 
     /// Other bits of the hash than those that stripes, and the shards' tables, take.
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[(hash >> 16) as usize % self.shards.len()])
+        lock(&self.shards[(hash >> 40) as usize % self.shards.len()])
     }
 
     /// The value, if it is resident. Counts.

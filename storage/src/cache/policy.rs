@@ -56,7 +56,8 @@ impl Policy {
     }
 
     /// A new entry, which is in no queue yet.
-    pub fn push(&mut self, slots: &mut Slots, number: u32, hash: u64, weight: usize) {
+    pub fn push(&mut self, slots: &mut Slots, number: u32) {
+        let (hash, weight) = (slots.get(number).hash, weight_of(slots, number));
         let known = self.kind == CachePolicy::S3Fifo && self.ghosts.contains(hash);
         self.queue(if known { MAIN } else { NEW }).push(slots, number, weight);
         if self.kind == CachePolicy::Lfu {
@@ -70,7 +71,7 @@ impl Policy {
     }
 
     /// An entry was read.
-    pub fn read(&mut self, slots: &mut Slots, number: u32, hash: u64) {
+    pub fn read(&mut self, slots: &mut Slots, number: u32) {
         match self.kind {
             CachePolicy::Fifo => {}
             CachePolicy::Lru => self.shift(slots, number, NEW),
@@ -79,7 +80,7 @@ impl Policy {
                 slot.frequency = FREQUENCY_MAX.min(slot.frequency + 1);
             }
             CachePolicy::Lfu => {
-                self.sketch.count(hash);
+                self.sketch.count(slots.get(number).hash);
                 let queue = slots.get(number).queue;
                 self.shift(slots, number, if queue == NEW { NEW } else { PROTECTED });
                 while self.queues[usize::from(PROTECTED)].weight > self.capacity / 10 * PROTECTED_TENTHS
@@ -93,12 +94,12 @@ impl Policy {
 
     /// An entry has got another value in its place, of another weight. FIFO, LRU and LFU take it for a use. S3-FIFO lets it stand where it stands: overwriting all
     /// keys tells nothing of what is read.
-    pub fn rewritten(&mut self, slots: &mut Slots, number: u32, hash: u64, before: usize, now: usize) {
+    pub fn rewritten(&mut self, slots: &mut Slots, number: u32, before: usize, now: usize) {
         let queue = self.queue(slots.get(number).queue);
         queue.weight = queue.weight - before + now;
         match self.kind {
             CachePolicy::Fifo => self.shift(slots, number, NEW),
-            CachePolicy::Lru | CachePolicy::Lfu => self.read(slots, number, hash),
+            CachePolicy::Lru | CachePolicy::Lfu => self.read(slots, number),
             CachePolicy::S3Fifo => {}
         }
     }
@@ -109,27 +110,27 @@ impl Policy {
         self.queue(slots.get(number).queue).remove(slots, number, weight);
     }
 
-    /// Takes the entry that has to go out of its queue. `hash` tells that of a slot.
-    pub fn evict(&mut self, slots: &mut Slots, hash: impl Fn(&Slots, u32) -> u64) -> Option<u32> {
+    /// Takes the entry that has to go out of its queue.
+    pub fn evict(&mut self, slots: &mut Slots) -> Option<u32> {
         let number = match self.kind {
             CachePolicy::Fifo | CachePolicy::Lru => self.queues[usize::from(NEW)].first()?,
             CachePolicy::Lfu => {
                 let [new, main, protected] = &self.queues;
                 match (new.first(), main.first()) {
                     (Some(new), Some(main)) => {
-                        let seen = |number| self.sketch.estimate(hash(slots, number));
+                        let seen = |number| self.sketch.estimate(slots.get(number).hash);
                         if seen(new) < seen(main) { new } else { main }
                     }
                     (new, main) => new.or(main).or(protected.first())?,
                 }
             }
-            CachePolicy::S3Fifo => return self.evict_s3(slots, hash),
+            CachePolicy::S3Fifo => return self.evict_s3(slots),
         };
         self.remove(slots, number);
         Some(number)
     }
 
-    fn evict_s3(&mut self, slots: &mut Slots, hash: impl Fn(&Slots, u32) -> u64) -> Option<u32> {
+    fn evict_s3(&mut self, slots: &mut Slots) -> Option<u32> {
         while self.queues[usize::from(NEW)].weight > self.capacity / NEW_PART {
             let Some(oldest) = self.queues[usize::from(NEW)].first() else { break };
             if slots.get(oldest).frequency > 0 {
@@ -138,7 +139,7 @@ impl Policy {
             }
             let weight = weight_of(slots, oldest);
             self.remove(slots, oldest);
-            self.ghosts.push(hash(slots, oldest), weight, self.capacity);
+            self.ghosts.push(slots.get(oldest).hash, weight, self.capacity);
             return Some(oldest);
         }
         while let Some(oldest) = self.queues[usize::from(MAIN)].first() {
@@ -175,24 +176,24 @@ fn weight_of(slots: &Slots, number: u32) -> usize {
 /// Hashes of what was evicted lately, as many as the cache could hold.
 #[derive(Debug, Default)]
 struct Ghosts {
-    /// The hash's lower half, and the weight that the entry had.
+    /// The hash, and the weight that the entry had.
     queue: VecDeque<(u32, u32)>,
     hashes: HashTable<u32>,
     weight: usize,
 }
 
 impl Ghosts {
-    fn contains(&self, hash: u64) -> bool {
-        self.hashes.find(spread(hash as u32), |ghost| *ghost == hash as u32).is_some()
+    fn contains(&self, hash: u32) -> bool {
+        self.hashes.find(spread(hash), |ghost| *ghost == hash).is_some()
     }
 
-    fn push(&mut self, hash: u64, weight: usize, capacity: usize) {
+    fn push(&mut self, hash: u32, weight: usize, capacity: usize) {
         let weight = weight.min(u32::MAX as usize);
         self.shrink(capacity.saturating_sub(weight));
-        self.queue.push_back((hash as u32, weight as u32));
+        self.queue.push_back((hash, weight as u32));
         self.weight += weight;
         if !self.contains(hash) {
-            self.hashes.insert_unique(spread(hash as u32), hash as u32, |ghost| spread(*ghost));
+            self.hashes.insert_unique(spread(hash), hash, |ghost| spread(*ghost));
         }
     }
 
@@ -209,7 +210,7 @@ impl Ghosts {
 }
 
 /// All bits of a hash that has 32, for a table that looks at the highest and the lowest.
-fn spread(hash: u32) -> u64 {
+pub(super) fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -229,7 +230,8 @@ impl Sketch {
         Sketch { counters: vec![0; SKETCH_ROWS * SKETCH_COUNTERS], counted: 0 }
     }
 
-    fn places(hash: u64) -> [usize; SKETCH_ROWS] {
+    fn places(hash: u32) -> [usize; SKETCH_ROWS] {
+        let hash = spread(hash);
         let step = (hash >> 32) | 1;
         std::array::from_fn(|row| {
             let mixed = hash.wrapping_add(step.wrapping_mul(row as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -237,7 +239,7 @@ impl Sketch {
         })
     }
 
-    fn count(&mut self, hash: u64) {
+    fn count(&mut self, hash: u32) {
         for place in Sketch::places(hash) {
             self.counters[place] = self.counters[place].saturating_add(1);
         }
@@ -248,7 +250,7 @@ impl Sketch {
         }
     }
 
-    fn estimate(&self, hash: u64) -> u16 {
+    fn estimate(&self, hash: u32) -> u16 {
         Sketch::places(hash).into_iter().map(|place| self.counters[place]).min().unwrap_or(0)
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Slot {
     /// Neighbours in the queue; `next` also leads from one free slot to another.
     previous: u32,
     next: u32,
+    /// The lower half of the key's hash: a table that grows need not work it out again.
+    pub hash: u32,
     /// Which queue it is in, or [`FREE`].
     pub queue: u8,
     /// Reads since it came, up to a small number; for the policies that want it.
@@ -67,8 +69,8 @@ impl Slots {
     }
 
     /// Puts an entry into a free slot. `None` if there are no numbers left (after four thousand million entries).
-    pub fn insert(&mut self, place: Place, bytes: Box<[u8]>) -> Option<u32> {
-        let slot = Slot { place, bytes, previous: NONE, next: NONE, queue: 0, frequency: 0 };
+    pub fn insert(&mut self, place: Place, hash: u32, bytes: Box<[u8]>) -> Option<u32> {
+        let slot = Slot { place, bytes, previous: NONE, next: NONE, hash, queue: 0, frequency: 0 };
         if self.free != NONE {
             let number = self.free;
             self.free = self.get(number).next;
@@ -79,7 +81,7 @@ impl Slots {
         if number == NONE - 1 {
             return None;
         }
-        if number as usize % CHUNK == 0 {
+        if (number as usize).is_multiple_of(CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
         }
         self.chunks.last_mut().expect("there is one with room").push(slot);
