@@ -76,7 +76,7 @@ pub const SNAPSHOT_BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
 /// Bytes of log after which changes go to the store (or all of the state to a file, where it is in memory), and the log before is dropped.
 pub const LOG_BYTES_PER_SNAPSHOT: u64 = 256 * 1024 * 1024;
 /// Bytes of changed records in memory after which they go to the store, whatever the log.
-pub const FLUSH_BYTES: u64 = 48 * 1024 * 1024;
+pub const FLUSH_BYTES: u64 = 64 * 1024 * 1024;
 /// Most bytes of log, or of changed records in memory, that the store below does not have yet. Beyond, the node takes no more
 /// entries until the store has caught up.
 pub const UNFLUSHED_BYTES_MAX: u64 = 2 * LOG_BYTES_PER_SNAPSHOT;
