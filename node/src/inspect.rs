@@ -9,14 +9,16 @@ use std::sync::Arc;
 use base::checksum::xxh3;
 use base::ordered::Space;
 use base::{Ballot, PartitionId, Position};
-use data::Tree;
+use data::{EntryContext, Tree};
 use wire::{Malformed, Reader};
 
 use crate::below::{self, Below};
+use crate::council::{self, Buckets, COUNCIL};
 use crate::entry::{Header, Kind};
 use crate::image::Restorer;
 use crate::journal;
 use crate::peer::decode_entries;
+use crate::words::Terms;
 
 /// What a journal says of one partition, put behind the state that is there.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -155,6 +157,39 @@ pub fn log(
         *summary.entries.entry(kind).or_default() += 1;
     }
     Ok(summary)
+}
+
+/// The partitions that the journal speaks of and whose buckets were dropped, as the council in the store and the orders behind that
+/// say: what the journal still has of these concerns nobody. That the last order was decided is often not in the journal; but it is cut
+/// in the middle of a partition only where that was so.
+///
+/// # Errors
+/// The store cannot be read, or a payload of the journal is not of this format; the text says which.
+pub fn dropped_partitions(below: &Below, recovered: &storage::Recovered) -> Result<BTreeSet<PartitionId>, String> {
+    let state = below::recover(below)?.remove(&COUNCIL);
+    let place = state.as_ref().map(|state| (state.position, state.ballot));
+    let mut tree = state.map(|state| state.tree).unwrap_or_default();
+    let mut rebuilt = journal::rebuild(&[COUNCIL], recovered, |id| place.filter(|_| id == COUNCIL), 1, false)?;
+    let restored = rebuilt.remove(&COUNCIL).unwrap_or_default().restored;
+    let mut at = restored.log.base();
+    while at < restored.log.last() {
+        at = at.next();
+        // Behind a hole nothing is certain, and one that is no order changes nothing.
+        let Some(entry) = restored.log.get(at) else { break };
+        let Ok((header, body)) = Header::decode(&entry.payload) else { continue };
+        if header.kind != Kind::Council {
+            continue;
+        }
+        if let Ok((_, order)) = Terms::split(body) {
+            let context = EntryContext { time: header.time, seed: header.seed, ..EntryContext::default() };
+            // The next start finds out about a malformed one.
+            let _ = council::apply(&mut tree, &context, at, order);
+        }
+    }
+    let buckets = Buckets::read(&tree).map_err(|_| "the council's list of buckets is not one of this version")?;
+    let mut partitions = partitions_of_journal(recovered)?;
+    partitions.retain(|id| *id != COUNCIL && buckets.has_dropped(id.bucket));
+    Ok(partitions)
 }
 
 /// What kind of entry a payload is, for people; none if it is no entry.

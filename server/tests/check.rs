@@ -449,3 +449,38 @@ fn what_cannot_be_checked_is_said_so() {
     assert!(run(&[empty.path().to_str().expect("text")]).contains("is not a node's folder"));
     check(folder.path()).is_sound();
 }
+
+/// The journal still has a part of what was in the bucket, and nobody will ever ask for the rest.
+#[test]
+fn what_a_dropped_bucket_leaves_is_no_damage() {
+    let fill = |resp: &str, _: &Path| {
+        write_all(resp, 1, 10);
+        let mut client = Client::connect(resp).expect("it listens");
+        let value = "v".repeat(4000);
+        let mut ok = |words: &[&str]| {
+            let reply = client.call(words).expect("a reply");
+            assert_eq!(reply.as_error(), None, "{:?}", &words[..2]);
+        };
+        ok(&["DICTUM.BUCKET", "CREATE", "passing"]);
+        for round in 0..40 {
+            ok(&["SELECT", "passing"]);
+            for number in 0..5 {
+                ok(&["SET", &format!("{round}-{number}"), &value]);
+            }
+            ok(&["SELECT", "0"]);
+            ok(&["SET", &format!("{round}"), &value]);
+        }
+        ok(&["DICTUM.BUCKET", "DROP", "passing", "CONFIRM"]);
+        for number in 0..10 {
+            ok(&["SET", &format!("{number}"), &value]);
+        }
+    };
+    let folder = node_folder(&["--log-bytes-per-snapshot", "64KiB", "--log-entries-kept", "15"], fill);
+    let said = check(folder.path());
+    said.is_sound();
+    assert!(
+        said.text.contains("the journal still has something of 1 partitions whose buckets were dropped"),
+        "{}",
+        said.text
+    );
+}

@@ -25,6 +25,14 @@ const MOVE_STORE: &str = "if the other nodes are well, move the folder `store` a
 /// Where a state stands in the log.
 type Place = (Position, Ballot);
 
+/// The states that are in the folder.
+#[derive(Default)]
+struct States {
+    places: BTreeMap<PartitionId, Place>,
+    /// Partitions of dropped buckets: whatever else is left of them concerns nobody.
+    dropped: BTreeSet<PartitionId>,
+}
+
 /// Checks every part and judges them together.
 ///
 /// # Errors
@@ -47,10 +55,11 @@ pub(super) fn check(folder: &ReadOnlyFolder, scratch: &Path, progress: &mut Prog
     check_identity(&mut report, identity, &names);
     check_journal(&mut report, &journal);
     check_names(&mut report, &names, journal.blanks);
-    let mut states = BTreeMap::new();
-    check_snapshots(&mut report, folder, &mut states, progress)?;
+    let mut states = States::default();
+    check_snapshots(&mut report, folder, &mut states.places, progress)?;
     if names.iter().any(|name| name == "store") {
-        check_store(&mut report, &folder.path().join("store"), scratch, &mut states, progress)?;
+        let store = folder.path().join("store");
+        check_store(&mut report, &store, scratch, &journal.recovered, &mut states, progress)?;
     }
     if journal.unknown_version.is_none() {
         let unread = report
@@ -266,7 +275,8 @@ fn check_store(
     report: &mut Report,
     folder: &Path,
     scratch: &Path,
-    states: &mut BTreeMap<PartitionId, Place>,
+    journal: &Recovered,
+    states: &mut States,
     progress: &mut Progress,
 ) -> Result<(), String> {
     progress.begin("store, checksums");
@@ -315,7 +325,7 @@ fn check_store(
     }
     if found.problems.is_empty() && found.keyspaces > 0 {
         progress.begin("store, records");
-        read_store(report, &mut line, folder, scratch, states, progress);
+        read_store(report, &mut line, folder, scratch, journal, states, progress);
     }
     report.store = Some(line);
     Ok(())
@@ -327,7 +337,8 @@ fn read_store(
     line: &mut report::Store,
     folder: &Path,
     scratch: &Path,
-    states: &mut BTreeMap<PartitionId, Place>,
+    journal: &Recovered,
+    states: &mut States,
     progress: &mut Progress,
 ) {
     if scratch.exists() {
@@ -367,7 +378,7 @@ fn read_store(
         match inspect::state_in_store(&below, partition, &mut |records| progress.decoded(records)) {
             Ok(state) => {
                 used.extend(state.spaces);
-                states.insert(partition, (state.position, state.ballot));
+                states.places.insert(partition, (state.position, state.ballot));
                 line.states.push(report::StoredState {
                     partition: partition.to_string(),
                     position: state.position.0,
@@ -379,6 +390,10 @@ fn read_store(
             Err(reason) => damage(report, format!("the state of partition {partition} in the store: {reason}")),
         }
     }
+    match inspect::dropped_partitions(&below, journal) {
+        Ok(found) => states.dropped = found,
+        Err(reason) => damage(report, reason),
+    }
     let unused = spaces.iter().filter(|space| !used.contains(space)).count();
     if unused > 0 {
         let text = format!("{unused} spaces of the store belong to no state");
@@ -387,7 +402,7 @@ fn read_store(
 }
 
 /// Every partition's log behind its state. `unread`: there is a store whose states could not be read.
-fn check_logs(report: &mut Report, recovered: &Recovered, states: &BTreeMap<PartitionId, Place>, unread: bool) {
+fn check_logs(report: &mut Report, recovered: &Recovered, states: &States, unread: bool) {
     let refused = |report: &mut Report, reason: String| {
         let finding = report.find(Severity::Damage, "log", reason).then("refused, with the same words");
         finding.advise("if the other nodes are well, start with an empty folder; it gets everything from them");
@@ -396,9 +411,14 @@ fn check_logs(report: &mut Report, recovered: &Recovered, states: &BTreeMap<Part
         Ok(partitions) => partitions,
         Err(reason) => return refused(report, reason),
     };
-    partitions.extend(states.keys());
-    for partition in partitions {
-        let state = states.get(&partition).copied();
+    partitions.extend(states.places.keys());
+    if !states.dropped.is_empty() {
+        let count = states.dropped.len();
+        let text = format!("the journal still has something of {count} partitions whose buckets were dropped");
+        report.find(Severity::Note, "log", text).then("it is not looked at, and goes as the journal is discarded");
+    }
+    for partition in partitions.into_iter().filter(|partition| !states.dropped.contains(partition)) {
+        let state = states.places.get(&partition).copied();
         match inspect::log(partition, recovered, state) {
             Ok(mut log) => {
                 if unread && state.is_none() && log.hole.is_some_and(|(from, _)| from == Position(1)) {

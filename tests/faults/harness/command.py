@@ -9,17 +9,17 @@ import sys
 import time
 import traceback
 
-from . import disk_faults, network_faults, process_faults
+from . import disk_faults, network_faults, process_faults, store_faults
 from .load import BIN, Load, judge_with_dictum, judge_with_porcupine
 from .processes import FAULTS, ROOT, WORK, Failure, Missing, run, say
 
 SCENARIOS = {one.__name__.replace("_", "-"): one
-             for module in (process_faults, disk_faults, network_faults) for one in module.SCENARIOS}
+             for module in (process_faults, disk_faults, store_faults, network_faults) for one in module.SCENARIOS}
 PACKAGES = ["redis-server", "redis-tools", "strace", "xfsprogs", "iptables", "iproute2"]
 
 EPILOG = """\
 Examples:
-  tests/faults/run                          every scenario (about 8 minutes, as root)
+  tests/faults/run                          every scenario (about 12 minutes, as root)
   tests/faults/run kill-leader restart-all  two of them
   tests/faults/run --list                   what there is
   tests/faults/run --install                gets the Debian packages that scenarios need, then stops
