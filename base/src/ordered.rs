@@ -5,9 +5,13 @@
 //! thread, the simulator) as a whole or not at all. A crash may lose batches that were not synced: a suffix of them, never
 //! one out of the middle.
 
+mod changes;
+
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
+
+pub use changes::{Change, Changes, PackedChange};
 
 /// Names one ordered map of a store. Space 0 is the owner's own, for what it must know to read the others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -116,13 +120,13 @@ pub struct OrderedBatch {
     /// comes back some time later; the numbers are not used again.
     pub dropped: Vec<Space>,
     /// New values; `None` removes the key. Of several for one key the last one counts.
-    pub changes: Vec<(Space, Vec<u8>, Option<Vec<u8>>)>,
+    pub changes: Changes,
 }
 
 impl OrderedBatch {
     /// Bytes of all keys and values.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.changes.iter().map(|(_, key, value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum()
+        self.changes.bytes()
     }
 }

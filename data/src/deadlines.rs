@@ -184,12 +184,17 @@ impl DueBase {
 }
 
 /// Where a deadline stands in its space: the time and the key's order, big-endian, then the key.
-pub(crate) fn due_key((deadline, key): &Due) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(16 + key.key.len());
+fn due_key(due: &Due) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(16 + due.1.key.len());
+    put_due_key(&mut bytes, due);
+    bytes
+}
+
+/// As it is in the store, behind what is there.
+pub(crate) fn put_due_key(bytes: &mut Vec<u8>, (deadline, key): &Due) {
     bytes.extend_from_slice(&deadline.0.to_be_bytes());
     bytes.extend_from_slice(&key.order.to_be_bytes());
     bytes.extend_from_slice(&key.key);
-    bytes
 }
 
 fn decode_due(bytes: &[u8]) -> Result<Due, Malformed> {

@@ -13,10 +13,10 @@
 //! | deadlines | deadline, order (8 bytes each, big-endian), key | nothing |
 //! | outcomes | number (8 bytes, big-endian) | identifier, digest of the command, reply |
 
-use crate::codec::{Reader, put_number, put_outcome};
-use crate::deadlines::{Deadlines, DueLayer, due_key};
+use crate::codec::{Reader, put_number, put_outcome, put_value};
+use crate::deadlines::{Deadlines, DueLayer, put_due_key};
 use crate::image::Malformed;
-use crate::layers::{Base, Layer, Layers, Trouble, base_key, encode_value};
+use crate::layers::{Base, Layer, Layers, Trouble, put_base_key};
 use crate::once::OnceTable;
 use crate::removals::{CLASSES, Removals};
 use crate::tree::{Trash, Tree};
@@ -69,19 +69,21 @@ impl Flush {
     /// Adds everything but the head to `batch`. Takes as long as encoding all of it does.
     pub fn write(self, batch: &mut OrderedBatch) {
         let (records, space) = self.records;
-        let records =
-            records.iter().map(|(key, slot)| (space, base_key(key.as_ref()), slot.as_ref().map(encode_value)));
-        batch.changes.extend(records);
+        batch.changes.reserve(records.len() + self.dues.0.len() + 1);
+        for (key, slot) in &records {
+            let value = slot.as_ref().map(|record| |bytes: &mut Vec<u8>| put_value(bytes, record));
+            batch.changes.write(space, |bytes| put_base_key(bytes, key.as_ref()), value);
+        }
         let (dues, space) = self.dues;
-        batch.changes.extend(dues.iter().map(|(due, said)| (space, due_key(due), said.map(|()| Vec::new()))));
+        for (due, said) in &dues {
+            batch.changes.write(space, |bytes| put_due_key(bytes, due), said.map(|()| |_: &mut Vec<u8>| ()));
+        }
         let (outcomes, space) = self.outcomes;
-        batch.changes.extend(self.outcomes_gone.map(|number| (space, number.to_be_bytes().to_vec(), None)));
-        let fresh = outcomes.numbered_from(self.outcomes_new.start).map(|(number, outcome)| {
-            let mut value = Vec::new();
-            put_outcome(&mut value, outcome);
-            (space, number.to_be_bytes().to_vec(), Some(value))
-        });
-        batch.changes.extend(fresh);
+        batch.changes.extend(self.outcomes_gone.map(|number| (space, number.to_be_bytes(), None::<[u8; 0]>)));
+        for (number, outcome) in outcomes.numbered_from(self.outcomes_new.start) {
+            let value = |bytes: &mut Vec<u8>| put_outcome(bytes, outcome);
+            batch.changes.write(space, |bytes| bytes.extend_from_slice(&number.to_be_bytes()), Some(value));
+        }
         batch.dropped.extend(self.dropped);
     }
 }

@@ -13,10 +13,10 @@
 //! Numbers are variable-length (see `codec.rs`). A block closes at the first item that brings it to
 //! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
 
-use crate::codec::{Reader, put_number, put_outcome, put_record};
-use crate::deadlines::due_key;
+use crate::codec::{Reader, put_number, put_outcome, put_record, put_value};
+use crate::deadlines::put_due_key;
 use crate::flush::{Counts, encode_head};
-use crate::layers::{Layers, base_key, encode_value};
+use crate::layers::{Layers, put_base_key};
 use crate::once::{OnceTable, Outcome};
 use crate::removals::{CLASSES, Removals};
 use crate::store::StoreKey;
@@ -370,16 +370,18 @@ impl StoreRestorer {
                 Item::Record(key, record) => {
                     *count += 1;
                     tree.bytes += record.bytes(&key.key);
-                    batch.changes.push((records, base_key(key.as_ref()), Some(encode_value(&record))));
+                    let value = |bytes: &mut Vec<u8>| put_value(bytes, &record);
+                    batch.changes.write(records, |bytes| put_base_key(bytes, key.as_ref()), Some(value));
                     if let Some(deadline) = record.deadline() {
                         *due_count += 1;
-                        batch.changes.push((deadlines, due_key(&(deadline, key)), Some(Vec::new())));
+                        let due = (deadline, key);
+                        batch.changes.write(deadlines, |bytes| put_due_key(bytes, &due), Some(|_: &mut Vec<u8>| ()));
                     }
                 }
                 Item::Outcome(outcome) => {
-                    let mut value = Vec::new();
-                    put_outcome(&mut value, &outcome);
-                    batch.changes.push((outcomes, outcome_count.to_be_bytes().to_vec(), Some(value)));
+                    let value = |bytes: &mut Vec<u8>| put_outcome(bytes, &outcome);
+                    let number = outcome_count.to_be_bytes();
+                    batch.changes.write(outcomes, |bytes| bytes.extend_from_slice(&number), Some(value));
                     *outcome_count += 1;
                 }
             }

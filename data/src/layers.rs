@@ -7,7 +7,7 @@
 //! Without a base everything stays in `active`, for ever. A layer holds `None` for a key that was removed and may be in an
 //! older one. The base is only read here; whoever owns the state carries batches to it (`crate::flush`).
 
-use crate::codec::{Reader, put_value};
+use crate::codec::Reader;
 use crate::image::Malformed;
 use crate::merge::{Merge, Said, Sorted};
 use crate::store::{KeyRef, StoreKey};
@@ -265,9 +265,14 @@ fn slot_bytes(key_bytes: usize, slot: Option<&Record>) -> u64 {
 /// Where a record stands in its space: the order, big-endian, then the key.
 pub(crate) fn base_key(key: KeyRef<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(8 + key.key.len());
+    put_base_key(&mut bytes, key);
+    bytes
+}
+
+/// As [`base_key`], behind what is there.
+pub(crate) fn put_base_key(bytes: &mut Vec<u8>, key: KeyRef<'_>) {
     bytes.extend_from_slice(&key.order.to_be_bytes());
     bytes.extend_from_slice(key.key);
-    bytes
 }
 
 fn decode_key(bytes: &[u8]) -> Result<StoreKey, Malformed> {
@@ -276,13 +281,7 @@ fn decode_key(bytes: &[u8]) -> Result<StoreKey, Malformed> {
     if key.order == u64::from_be_bytes(*order) { Ok(key) } else { Err(Malformed("a key stands in a wrong place")) }
 }
 
-/// A record's bytes in its space.
-pub(crate) fn encode_value(record: &Record) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(record.value.heap_bytes() + 40);
-    put_value(&mut bytes, record);
-    bytes
-}
-
+/// A record from its bytes in its space.
 fn decode_value(bytes: &[u8]) -> Result<Record, Malformed> {
     let mut reader = Reader::new(bytes);
     let record = reader.value()?;

@@ -25,11 +25,11 @@ pub(crate) fn set<S: OrderedWrite>(store: &CachedStore<S>, wishes: &[CacheWish],
 /// Spaces of a partition that is about to be written belong to its bucket.
 pub(crate) fn assign<S: OrderedWrite>(store: &CachedStore<S>, partition: PartitionId, batch: &OrderedBatch) {
     let mut last = Space(0);
-    for (space, _, _) in &batch.changes {
+    for (space, _, _) in batch.changes.iter() {
         // A batch goes space by space.
-        if *space != last && *space != Space(0) {
-            last = *space;
-            store.assign(*space, partition.bucket.0);
+        if space != last && space != Space(0) {
+            last = space;
+            store.assign(space, partition.bucket.0);
         }
     }
 }

@@ -186,7 +186,7 @@ fn memory(policy: CachePolicy) {
         let changes = (start..start + 1000).map(|number| (SPACE, key(number).to_vec(), Some(vec![1; VALUE_BYTES])));
         cached.apply(&OrderedBatch { dropped: Vec::new(), changes: changes.collect() }).expect("it has room");
         // What is below must not be counted.
-        let gone = (start..start + 1000).map(|number| (SPACE, key(number).to_vec(), None));
+        let gone = (start..start + 1000).map(|number| (SPACE, key(number), None::<Vec<u8>>));
         let gone = OrderedBatch { dropped: Vec::new(), changes: gone.collect() };
         cached.store().apply(&gone).expect("it has room");
         cached.store().sync().expect("it has room");

@@ -42,7 +42,7 @@ fn main() {
         let mut longest = Duration::ZERO;
         for start in (0..records).step_by(BATCH as usize) {
             let numbers = (start..records.min(start + BATCH)).map(|n| if round == 0 { n } else { rng.below(records) });
-            let changes: Vec<_> = numbers.map(|number| (SPACE, key(number), Some(value(number, round)))).collect();
+            let changes = numbers.map(|number| (SPACE, key(number), Some(value(number, round)))).collect();
             let batch = OrderedBatch { dropped: Vec::new(), changes };
             logical += batch.bytes() as u64;
             put += batch.changes.len() as u64;
@@ -71,7 +71,7 @@ fn main() {
     let rate = put as f64 / started.elapsed().as_secs_f64();
     line("rest", rate, cpu_seconds() - cpu, Duration::ZERO, written() - begin, logical, &store, live);
     // fjall keeps what a compaction has replaced until a later table of the space is entered.
-    let last = OrderedBatch { dropped: Vec::new(), changes: vec![(SPACE, key(0), Some(value(0, 9)))] };
+    let last = OrderedBatch { dropped: Vec::new(), changes: vec![(SPACE, key(0), Some(value(0, 9)))].into() };
     store.apply(&last).and_then(|()| store.flush()).expect("the disk works");
     line("one more table", 0.0, 0.0, Duration::ZERO, written() - begin, logical, &store, live);
     println!("{:?}", store.stats());

@@ -17,6 +17,7 @@ mod inner;
 mod journal_check;
 mod keys;
 mod opening;
+mod rest;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -32,6 +33,7 @@ use base::ordered::{OrderedBatch, OrderedError, OrderedWrite, Space};
 
 use self::failures::disk_failure;
 use self::inner::{Inner, Writer, check};
+pub use self::rest::SQUEEZE_BYTES_MAX;
 pub use self::verify::{StoreProblem, StoreReport, StoreView, verify_store};
 
 /// Longest value, in bytes. fjall takes less than 4 GiB and asserts it.
@@ -54,7 +56,8 @@ pub struct LsmOptions {
     pub separate_from_bytes: u32,
     /// Files that are kept open, at least 10.
     pub open_files_max: usize,
-    /// Threads that write tables and compact them; from 2 on one of them prefers writing tables. Without any the store is only to be read.
+    /// Threads that write tables and compact them. Without any the store is only to be read. From 2 on fjall keeps one of them for writing tables,
+    /// and as long as a compaction runs that one hands the order for another one on to itself, at full speed: a processor is lost meanwhile.
     pub threads: usize,
 }
 
@@ -67,7 +70,7 @@ impl Default for LsmOptions {
             journal_bytes_max: 64 << 20,
             separate_from_bytes: 64 << 10,
             open_files_max: 900,
-            threads: 2,
+            threads: 1,
         }
     }
 }
@@ -139,6 +142,8 @@ struct Writing {
     /// Spaces that were changed since [`LsmStore::tidy`] last did something, and the bytes of the changes.
     untidy: BTreeSet<Space>,
     untidy_bytes: u64,
+    /// Spaces that `tidy` has to look at once more, when nothing is done any more.
+    tidied: BTreeSet<Space>,
     /// When `tidy` looked last: the number of the last batch, and the compactions done.
     seen: (u64, usize),
     /// It was opened again, and what its journal held then is not known to be durable.
@@ -167,6 +172,7 @@ impl LsmStore {
             curable: false,
             untidy: BTreeSet::new(),
             untidy_bytes: 0,
+            tidied: BTreeSet::new(),
             seen: (0, 0),
             doubtful: false,
         };
@@ -191,7 +197,12 @@ impl LsmStore {
                 writing.doubtful = false;
             }
             inner.apply(&mut writing.writer, batch)?;
-            writing.untidy.extend(batch.changes.iter().map(|(space, _, _)| *space));
+            let mut last = None;
+            for (space, _, _) in batch.changes.iter() {
+                if last.replace(space) != Some(space) {
+                    writing.untidy.insert(space);
+                }
+            }
             writing.untidy_bytes += batch.bytes() as u64;
             Ok(())
         })
@@ -223,18 +234,29 @@ impl LsmStore {
         })
     }
 
-    /// Gives back disk space while nothing is to be done; to be called about once a second, by a thread that may wait. True if it did something.
+    /// Compacts what is due, and gives back disk space while nothing is to be done; to be called about once a second, by a thread that may wait.
+    /// True if it did something for the store at rest.
     ///
-    /// fjall keeps the tables that a compaction has replaced until a later table of the same space is entered: a store that came to rest
-    /// holds up to twice the bytes that it needs. If nothing was applied and compacted since the last call, and a memtable's worth of bytes since
-    /// `tidy` last did something, a small table is entered in every space that was changed.
+    /// fjall looks for one thing to compact each time that it has written a table, and for nothing in between: what it leaves is done here, beside
+    /// whoever applies batches. The store is at rest if nothing was applied and compacted since the last call. Then, if a memtable's worth of bytes was
+    /// applied since it was last done,
+    /// - what is overwritten and removed but still there goes, where it may be a fifth of a space or more (in spaces of up to [`SQUEEZE_BYTES_MAX`]), and
+    /// - a small table is entered in every space that was changed: fjall keeps the tables that a compaction has replaced until then.
     ///
     /// # Errors
-    /// The disk fails or is full (see [`LsmStore`]).
+    /// The disk fails or is full (see [`LsmStore`]). A compaction that fails changes nothing, and the store goes on taking batches.
     pub fn tidy(&self) -> Result<bool, OrderedError> {
+        // A store whose background has failed is left to whoever applies the next batch.
+        if self.shared.writer.try_lock().is_ok_and(|writing| writing.failed.is_some()) {
+            return Ok(false);
+        }
+        let inner = self.shared.read(|inner| Ok(Arc::clone(inner)))?;
+        inner.compact_what_is_due()?;
+        drop(inner);
         // Whoever writes is not at rest.
         let Ok(mut writing) = self.shared.writer.try_lock() else { return Ok(false) };
-        if writing.failed.is_some() || writing.untidy_bytes < self.shared.options.memtable_bytes {
+        let due = writing.untidy_bytes >= self.shared.options.memtable_bytes;
+        if writing.failed.is_some() || !due && writing.tidied.is_empty() {
             return Ok(false);
         }
         let stats = self.stats();
@@ -243,13 +265,29 @@ impl LsmStore {
         if !quiet || stats.compactions_running > 0 || stats.sealed_memtables > 0 {
             return Ok(false);
         }
+        if !due {
+            // fjall's own thread may have compacted once more after the last time.
+            let spaces = std::mem::take(&mut writing.tidied);
+            drop(writing);
+            return self.touch(&spaces).map(|()| true);
+        }
+        let spaces = std::mem::take(&mut writing.untidy);
+        writing.untidy_bytes = 0;
         drop(writing);
+        self.touch(&spaces)?;
+        // Without the writer's lock: a batch that comes now does not wait.
+        self.shared.read(|inner| Ok(Arc::clone(inner)))?.squeeze(&spaces)?;
         self.shared.write(|inner, writing| {
-            let spaces = std::mem::take(&mut writing.untidy);
-            writing.untidy_bytes = 0;
-            inner.touch(&mut writing.writer, &spaces)
+            inner.touch(&mut writing.writer, &spaces)?;
+            writing.tidied = spaces;
+            writing.seen = (writing.writer.number, inner.stats().compactions_done);
+            Ok(())
         })?;
         Ok(true)
+    }
+
+    fn touch(&self, spaces: &BTreeSet<Space>) -> Result<(), OrderedError> {
+        self.shared.write(|inner, writing| inner.touch(&mut writing.writer, spaces))
     }
 
     /// The spaces that exist: written at least once, and not dropped. Ascending.
@@ -268,7 +306,7 @@ impl LsmStore {
         if dropped.is_empty() {
             return Ok(());
         }
-        self.apply(&OrderedBatch { dropped, changes: Vec::new() })
+        self.apply(&OrderedBatch { dropped, ..OrderedBatch::default() })
     }
 
     /// Bytes that the folder takes on the disk, with what is about to be removed.

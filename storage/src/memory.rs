@@ -68,14 +68,14 @@ impl MemoryStore {
         inner.refuse_if_full()?;
         check_keys(batch)?;
         let mut state = inner.current().clone();
-        for (space, key, value) in &batch.changes {
+        for (space, key, value) in batch.changes.iter() {
             match value {
                 Some(value) => {
-                    state.entry(*space).or_default().insert(key.as_slice().into(), value.as_slice().into());
+                    state.entry(space).or_default().insert(key.into(), value.into());
                 }
                 None => {
-                    if let Some(map) = state.get_mut(space) {
-                        map.remove(key.as_slice());
+                    if let Some(map) = state.get_mut(&space) {
+                        map.remove(key);
                     }
                 }
             }

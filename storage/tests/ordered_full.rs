@@ -169,7 +169,7 @@ fn room_that_comes_back_at_once_is_enough() {
         store.apply(&batch(number)).unwrap_or_else(|error| panic!("round {round}: {error}"));
         apply_to_model(&mut model, &batch(number));
         // Dropping makes all before it durable.
-        let dropped = OrderedBatch { dropped: vec![Space(2)], changes: Vec::new() };
+        let dropped = OrderedBatch { dropped: vec![Space(2)], ..OrderedBatch::default() };
         store.apply(&dropped).unwrap();
         apply_to_model(&mut model, &dropped);
         assert_eq!(difference(&store, &model, &[Space(2)]).unwrap(), None, "round {round}");

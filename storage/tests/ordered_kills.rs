@@ -37,7 +37,7 @@ fn batch(number: u64) -> OrderedBatch {
         changes.push((space, key, value));
     }
     let dropped = if number.is_multiple_of(GENERATION) { vec![Space(passing.0 - 1)] } else { Vec::new() };
-    OrderedBatch { dropped, changes }
+    OrderedBatch { dropped, changes: changes.into() }
 }
 
 fn number(store: &LsmStore) -> u64 {

@@ -51,7 +51,7 @@ fn space() -> impl Strategy<Value = Space> {
 fn batch() -> impl Strategy<Value = OrderedBatch> {
     let dropped = prop_oneof![9 => Just(Vec::new()), 1 => space().prop_map(|space| vec![space])];
     (dropped, prop::collection::vec((space(), key(), value()), 0..12))
-        .prop_map(|(dropped, changes)| OrderedBatch { dropped, changes })
+        .prop_map(|(dropped, changes)| OrderedBatch { dropped, changes: changes.into() })
 }
 
 fn action() -> impl Strategy<Value = Action> {

@@ -294,8 +294,10 @@ fn what_is_damaged_below_is_trouble() {
     let space = replica.tree.store.space().unwrap();
     let key = crate::layers::base_key(KeyRef::new(b"a"));
     for damaged in [&b""[..], &[0xff; 40], &[0, 1, 1, 200]] {
-        let batch =
-            OrderedBatch { changes: vec![(space, key.clone(), Some(damaged.to_vec()))], ..OrderedBatch::default() };
+        let batch = OrderedBatch {
+            changes: vec![(space, key.clone(), Some(damaged.to_vec()))].into(),
+            ..OrderedBatch::default()
+        };
         replica.store.apply(&batch).unwrap();
         let head = base::ordered::OrderedRead::get(&replica.store, OWN, b"head").unwrap().unwrap();
         let tree = Tree::open(Arc::new(replica.store.clone()), &head[8..]).unwrap();

@@ -1,65 +1,30 @@
-//! One cache of values with a quota and a policy, on `foyer-memory`.
+//! One cache of values with a quota and a policy.
 
-use std::future::Future;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Waker};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::ordered::{ORDERED_KEY_BYTES_MAX, Space};
-use equivalent::Equivalent;
-use foyer_common::event::{Event, EventListener};
-use foyer_common::properties::{Age, Hint, Location, Properties};
-use foyer_memory::{Cache, CacheBuilder, EvictionConfig, FifoConfig, LfuConfig, LruConfig, S3FifoConfig};
+use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::policy::{Policy, spread};
+use super::slots::{Place, Slots};
 use super::{CachePolicy, CacheSettings, CacheStats, ENTRY_BYTES};
 
-/// One shard for each so many bytes of quota …
+/// One shard for each so many bytes of quota, so that a table's growth (15 ms for 200,000 entries) holds nobody up for long …
 const SHARD_BYTES: usize = 64 << 20;
 /// … up to this many.
-const SHARDS_MAX: usize = 16;
+const SHARDS_MAX: usize = 256;
 /// An entry that is heavier than this part of a shard is not kept: one value must not push out a good part of all others.
 const ENTRY_PART_MAX: usize = 8;
 /// A shard's quota gets smaller in steps of this size, so that no reader waits for the eviction of gigabytes.
 const SHRINK_BYTES: usize = 1 << 20;
-
-/// A key with its value in one allocation.
-pub(super) struct Entry {
-    place: Place,
-    /// The key, then the value.
-    bytes: Box<[u8]>,
-}
-
-/// `space << 16 | bytes of the key`: that is what an entry of a million has room for.
-type Place = u64;
+/// So many slots are searched for entries of dropped spaces while a reader may have to wait.
+const SEARCHED_AT_ONCE: u32 = 4096;
 
 const _: () = assert!(ORDERED_KEY_BYTES_MAX <= u16::MAX as usize, "a key's length has 16 bits");
-
-impl Entry {
-    fn key(&self) -> Key<'_> {
-        Key { place: self.place, bytes: self.parts().0 }
-    }
-
-    fn parts(&self) -> (&[u8], &[u8]) {
-        self.bytes.split_at((self.place & 0xffff) as usize)
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Entry {}
-
-impl Hash for Entry {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.key().hash(state);
-    }
-}
 
 /// A key as it is looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,12 +45,6 @@ impl Hash for Key<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.place);
         state.write(self.bytes);
-    }
-}
-
-impl Equivalent<Entry> for Key<'_> {
-    fn equivalent(&self, entry: &Entry) -> bool {
-        entry.key() == *self
     }
 }
 
@@ -118,91 +77,128 @@ impl Hasher for SeededHasher {
     }
 }
 
-/// Entries have no properties: they cost eight bytes each, and none of them is used here.
-#[derive(Clone, Copy, Debug, Default)]
-struct Plain;
-
-impl Properties for Plain {
-    fn with_phantom(self, _: bool) -> Plain {
-        self
-    }
-
-    fn phantom(&self) -> Option<bool> {
-        None
-    }
-
-    fn with_hint(self, _: Hint) -> Plain {
-        self
-    }
-
-    fn hint(&self) -> Option<Hint> {
-        None
-    }
-
-    fn with_location(self, _: Location) -> Plain {
-        self
-    }
-
-    fn location(&self) -> Option<Location> {
-        None
-    }
-
-    fn with_age(self, _: Age) -> Plain {
-        self
-    }
-
-    fn age(&self) -> Option<Age> {
-        None
-    }
+/// A part of a cache, under a lock of its own.
+#[derive(Debug)]
+struct Shard {
+    /// Numbers of slots, by the hash of their key.
+    table: HashTable<u32>,
+    slots: Slots,
+    policy: Policy,
+    capacity: usize,
+    hits: u64,
+    misses: u64,
+    evictions: u64,
 }
 
-/// Counts what had to go for others.
-#[derive(Default)]
-struct Evictions(AtomicU64);
+impl Shard {
+    fn new(policy: CachePolicy, capacity: usize) -> Shard {
+        Shard {
+            table: HashTable::new(),
+            slots: Slots::new(),
+            policy: Policy::new(policy, capacity),
+            capacity,
+            hits: 0,
+            misses: 0,
+            evictions: 0,
+        }
+    }
 
-impl EventListener for Evictions {
-    type Key = Entry;
-    type Value = ();
+    fn find(&self, hash: u64, key: &Key<'_>) -> Option<u32> {
+        let same = |number: &u32| {
+            let slot = self.slots.get(*number);
+            slot.hash == hash as u32 && slot.place == key.place && slot.parts().0 == key.bytes
+        };
+        self.table.find(spread(hash as u32), same).copied()
+    }
 
-    fn on_leave(&self, reason: Event, _: &Entry, (): &()) {
-        if reason == Event::Evict {
-            self.0.fetch_add(1, Ordering::Relaxed);
+    fn get(&mut self, hash: u64, key: &Key<'_>) -> Option<Vec<u8>> {
+        let Some(number) = self.find(hash, key) else {
+            self.misses += 1;
+            return None;
+        };
+        self.hits += 1;
+        self.policy.read(&mut self.slots, number);
+        Some(self.slots.get(number).parts().1.to_vec())
+    }
+
+    fn put(&mut self, hash: u64, key: &Key<'_>, value: &[u8]) {
+        let bytes = key.bytes.len() + value.len();
+        if weight(bytes) > self.capacity / ENTRY_PART_MAX {
+            self.remove(hash, key);
+            return;
+        }
+        if let Some(number) = self.find(hash, key) {
+            let slot = self.slots.get_mut(number);
+            let before = slot.bytes.len();
+            if before == bytes {
+                slot.bytes[key.bytes.len()..].copy_from_slice(value);
+            } else {
+                slot.bytes = [key.bytes, value].concat().into_boxed_slice();
+            }
+            self.policy.rewritten(&mut self.slots, number, weight(before), weight(bytes));
+            self.shrink(self.capacity);
+            return;
+        }
+        self.shrink(self.capacity - weight(bytes));
+        let both = [key.bytes, value].concat().into_boxed_slice();
+        let Some(number) = self.slots.insert(key.place, hash as u32, both) else { return };
+        let Shard { table, slots, .. } = self;
+        table.insert_unique(spread(hash as u32), number, |number| spread(slots.get(*number).hash));
+        self.policy.push(&mut self.slots, number);
+    }
+
+    fn remove(&mut self, hash: u64, key: &Key<'_>) {
+        if let Some(number) = self.find(hash, key) {
+            self.policy.remove(&mut self.slots, number);
+            self.forget(number);
+        }
+    }
+
+    /// Evicts until the entries weigh no more than this.
+    fn shrink(&mut self, capacity: usize) {
+        while self.policy.weight() > capacity {
+            let Some(number) = self.policy.evict(&mut self.slots) else { return };
+            self.evictions += 1;
+            self.forget(number);
+        }
+    }
+
+    fn forget(&mut self, number: u32) {
+        if let Ok(found) = self.table.find_entry(spread(self.slots.get(number).hash), |other| *other == number) {
+            found.remove();
+        }
+        drop(self.slots.remove(number));
+    }
+
+    /// Nothing is resident of these spaces in the slots of these numbers any more.
+    fn remove_spaces(&mut self, spaces: &[Space], numbers: Range<u32>) {
+        for number in numbers {
+            let slot = self.slots.get(number);
+            if slot.is_free() || spaces.binary_search(&Space(slot.place >> 16)).is_err() {
+                continue;
+            }
+            self.policy.remove(&mut self.slots, number);
+            self.forget(number);
         }
     }
 }
 
 /// A cache with its quota and what is counted about it.
-///
-/// What is stated about foyer-memory 0.22.6 was read in its source: an entry heavier than a shard's quota pushes out everything and stays; `clear`
-/// forgets to set the bytes in use to zero. So no such entry is handed on here, and nothing is cleared.
 pub(super) struct Group {
-    cache: Cache<Entry, (), Seeded, Plain>,
+    shards: Vec<Mutex<Shard>>,
     policy: CachePolicy,
     quota: AtomicUsize,
-    evictions: Arc<Evictions>,
-    hits: AtomicU64,
-    misses: AtomicU64,
 }
 
 impl Group {
-    pub fn new(settings: CacheSettings, seeded: Seeded) -> Group {
+    pub fn new(settings: CacheSettings) -> Group {
         let quota = quota(&settings);
-        let evictions = Arc::new(Evictions::default());
-        let listener: Arc<dyn EventListener<Key = Entry, Value = ()>> = Arc::clone(&evictions) as _;
-        let cache = CacheBuilder::<Entry, (), _>::new(quota)
-            .with_shards((quota / SHARD_BYTES).clamp(1, SHARDS_MAX))
-            .with_hash_builder(seeded)
-            .with_weighter(|entry: &Entry, (): &()| weight(entry.bytes.len()))
-            .with_event_listener(listener)
-            .with_eviction_config(eviction(settings.policy))
-            .build();
+        let shards = (quota / SHARD_BYTES).clamp(1, SHARDS_MAX);
+        let shard = || Mutex::new(Shard::new(settings.policy, quota / shards));
         Group {
-            cache,
+            shards: (0..shards).map(|_| shard()).collect(),
             policy: settings.policy,
             quota: AtomicUsize::new(quota),
-            evictions,
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
         }
     }
 
@@ -210,92 +206,92 @@ impl Group {
         self.policy
     }
 
+    /// Other bits of the hash than those that stripes, and the shards' tables, take.
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[(hash >> 40) as usize % self.shards.len()])
+    }
+
     /// The value, if it is resident. Counts.
-    pub fn get(&self, key: &Key<'_>) -> Option<Vec<u8>> {
-        let found = self.cache.get(key).map(|entry| entry.key().parts().1.to_vec());
-        let counter = if found.is_some() { &self.hits } else { &self.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
-        found
+    pub fn get(&self, hash: u64, key: &Key<'_>) -> Option<Vec<u8>> {
+        self.shard(hash).get(hash, key)
     }
 
     /// Makes `value` resident, unless it is too large: then nothing is resident under the key.
-    pub fn put(&self, key: &Key<'_>, value: &[u8]) {
-        let bytes = key.bytes.len() + value.len();
-        let shard = self.quota.load(Ordering::Relaxed) / self.cache.shards();
-        if weight(bytes) > shard / ENTRY_PART_MAX {
-            self.remove(key);
-            return;
-        }
-        let mut both = Vec::with_capacity(bytes);
-        both.extend_from_slice(key.bytes);
-        both.extend_from_slice(value);
-        self.cache.insert(Entry { place: key.place, bytes: both.into_boxed_slice() }, ());
+    pub fn put(&self, hash: u64, key: &Key<'_>, value: &[u8]) {
+        self.shard(hash).put(hash, key, value);
     }
 
     /// Nothing is resident under `key` any more.
-    pub fn remove(&self, key: &Key<'_>) {
-        self.cache.remove(key);
+    pub fn remove(&self, hash: u64, key: &Key<'_>) {
+        self.shard(hash).remove(hash, key);
     }
 
-    /// Nothing is resident of these spaces any more, which are ascending. A reader may wait while one of the shards is searched.
+    /// Nothing is resident of these spaces any more, which are ascending, and of which nothing is made resident meanwhile.
     pub fn remove_spaces(&self, spaces: &[Space]) {
-        let mut removed = 0;
-        let searched = self.cache.flush_if(|entry: &Entry, (): &()| {
-            let gone = spaces.binary_search(&Space(entry.place >> 16)).is_ok();
-            removed += u64::from(gone);
-            gone
-        });
-        // There is no disk cache behind this one, so there is nothing to wait for.
-        let ready = pin!(searched).poll(&mut Context::from_waker(Waker::noop())).is_ready();
-        debug_assert!(ready, "nothing is waited for");
-        self.evictions.0.fetch_sub(removed, Ordering::Relaxed);
+        for shard in &self.shards {
+            let mut from = 0;
+            loop {
+                // A few at a time: readers of other spaces come in between.
+                let mut shard = lock(shard);
+                let end = shard.slots.end().min(from + SEARCHED_AT_ONCE);
+                if from >= end {
+                    break;
+                }
+                shard.remove_spaces(spaces, from..end);
+                from = end;
+            }
+        }
     }
 
     /// One caller at a time.
     pub fn set_quota(&self, settings: &CacheSettings) {
-        let wanted = quota(settings);
-        // Before anything is evicted, so that what is no longer wanted does not come in.
-        let before = self.quota.swap(wanted, Ordering::Relaxed);
-        let mut now = before.min(self.cache.usage());
-        loop {
-            now = wanted.max(now.saturating_sub(SHRINK_BYTES * self.cache.shards()));
-            self.cache.resize(now).expect("no policy refuses a size");
-            if now == wanted {
-                return;
+        let quota = quota(settings);
+        self.quota.store(quota, Ordering::Relaxed);
+        let wanted = quota / self.shards.len();
+        for shard in &self.shards {
+            loop {
+                let mut shard = lock(shard);
+                // Before anything is evicted, so that what is no longer wanted does not come in.
+                shard.capacity = wanted;
+                shard.policy.set_capacity(wanted);
+                let step = shard.policy.weight().saturating_sub(SHRINK_BYTES).max(wanted);
+                shard.shrink(step);
+                if shard.policy.weight() <= wanted {
+                    break;
+                }
             }
         }
     }
 
     pub fn entries(&self) -> usize {
-        self.cache.entries()
+        self.shards.iter().map(|shard| lock(shard).table.len()).sum()
     }
 
     pub fn stats(&self) -> CacheStats {
-        CacheStats {
-            policy: self.policy,
-            quota_bytes: self.quota.load(Ordering::Relaxed) as u64,
-            bytes: self.cache.usage() as u64,
-            entries: self.cache.entries() as u64,
-            hits: self.hits.load(Ordering::Relaxed),
-            misses: self.misses.load(Ordering::Relaxed),
-            evictions: self.evictions.0.load(Ordering::Relaxed),
+        let quota_bytes = self.quota.load(Ordering::Relaxed) as u64;
+        let mut stats = CacheStats { policy: self.policy, quota_bytes, ..CacheStats::default() };
+        for shard in &self.shards {
+            let shard = lock(shard);
+            stats.bytes += shard.policy.weight() as u64;
+            stats.entries += shard.table.len() as u64;
+            stats.hits += shard.hits;
+            stats.misses += shard.misses;
+            stats.evictions += shard.evictions;
         }
+        stats
     }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    // Nothing in it panics half way: what it indexes by are numbers of its own.
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn quota(settings: &CacheSettings) -> usize {
     usize::try_from(settings.quota_bytes).unwrap_or(usize::MAX / 2)
 }
 
-fn weight(bytes: usize) -> usize {
+/// What an entry with so many bytes of key and value counts for.
+pub(super) fn weight(bytes: usize) -> usize {
     bytes + ENTRY_BYTES
-}
-
-fn eviction(policy: CachePolicy) -> EvictionConfig {
-    match policy {
-        CachePolicy::Fifo => FifoConfig::default().into(),
-        CachePolicy::Lru => LruConfig::default().into(),
-        CachePolicy::Lfu => LfuConfig::default().into(),
-        CachePolicy::S3Fifo => S3FifoConfig::default().into(),
-    }
 }

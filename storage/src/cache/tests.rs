@@ -124,7 +124,7 @@ fn groups_have_spaces() {
     store.set_group(5, settings(1 << 20, CachePolicy::Lfu));
     assert_eq!(entries(), [Some(1), Some(0)]);
     read_all();
-    store.apply(&OrderedBatch { dropped: vec![Space(3), Space(1)], changes: Vec::new() }).unwrap();
+    store.apply(&OrderedBatch { dropped: vec![Space(3), Space(1)], ..OrderedBatch::default() }).unwrap();
     assert_eq!(entries(), [Some(0), Some(1)]);
     assert_eq!(store.cache_stats(5).map(|stats| stats.evictions), Some(0));
     assert_eq!((get(&store, 3, "a"), get(&store, 2, "a").as_deref()), (None, Some("2")));
@@ -313,7 +313,7 @@ proptest! {
                     store.apply(&OrderedBatch { dropped: Vec::new(), changes: changes.collect() }).unwrap();
                 }
                 Action::Drop(space) => {
-                    store.apply(&OrderedBatch { dropped: vec![Space(space)], changes: Vec::new() }).unwrap();
+                    store.apply(&OrderedBatch { dropped: vec![Space(space)], ..OrderedBatch::default() }).unwrap();
                 }
                 Action::Get(space, key) => {
                     let expected = store.store().get(Space(space), &[key]).unwrap();

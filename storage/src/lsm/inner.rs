@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use base::ordered::{OrderedBatch, OrderedError, Space};
+use base::ordered::{Changes, OrderedBatch, OrderedError, PackedChange, Space};
+use byteview::ByteView;
 use fjall::compaction::Leveled;
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Snapshot};
 
@@ -39,9 +40,9 @@ pub(super) struct Inner {
     spaces: RwLock<Spaces>,
     marks: Keyspace,
     remover: Remover,
-    database: Database,
+    pub(super) database: Database,
     folder: PathBuf,
-    options: LsmOptions,
+    pub(super) options: LsmOptions,
     /// A write in the background failed, and fjall does not say why.
     failed_unseen: AtomicBool,
 }
@@ -152,20 +153,23 @@ impl Inner {
         let dropped: BTreeSet<Space> = batch.dropped.iter().copied().collect();
         let changes = effective_changes(batch, &dropped);
         let mut handles: BTreeMap<Space, Arc<Handle>> = BTreeMap::new();
-        for (space, _, value) in &changes {
-            if handles.contains_key(space) {
+        let mut last = None;
+        for number in &changes {
+            let PackedChange { space, end, .. } = batch.changes.packed(*number);
+            if last == Some(space) || handles.contains_key(&space) {
                 continue;
             }
-            match (self.space(*space), value) {
-                (Some(handle), _) => handles.insert(*space, handle),
-                (None, Some(_)) => handles.insert(*space, self.space_or_new(*space)?),
+            match (self.space(space), end) {
+                (Some(handle), _) => handles.insert(space, handle),
+                (None, Some(_)) => handles.insert(space, self.space_or_new(space)?),
                 // Nothing can be removed from what does not exist.
-                (None, None) => None,
+                (None, None) => continue,
             };
+            last = Some(space);
         }
         self.hold_back(&handles)?;
         self.relieve_journal(writer, batch.bytes() as u64)?;
-        self.commit(writer, changes, &handles, &dropped)?;
+        self.commit(writer, &batch.changes, &changes, &handles, &dropped)?;
         self.seal_full_memtables(&handles)?;
         if dropped.is_empty() {
             return Ok(());
@@ -178,19 +182,33 @@ impl Inner {
     fn commit(
         &self,
         writer: &mut Writer,
-        changes: Vec<Change<'_>>,
+        changes: &Changes,
+        order: &[usize],
         handles: &BTreeMap<Space, Arc<Handle>>,
         dropped: &BTreeSet<Space>,
     ) -> Result<(), OrderedError> {
         let number = writer.number + 1;
         let mark = number.to_le_bytes();
-        let mut writes = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), changes.len() + 8)
+        let mut writes = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), order.len() + 8)
             .durability(Some(PersistMode::Buffer));
-        for (space, key, value) in changes {
-            let Some(handle) = handles.get(&space) else { continue };
-            match value {
-                Some(value) => writes.insert(&handle.keyspace, &*keys::encode(key), value),
-                None => writes.remove(&handle.keyspace, &*keys::encode(key)),
+        // fjall's memtables take parts of these as they are: no allocation and no copy for each change. They go with the last memtable that has a part.
+        let chunks: Vec<ByteView> = changes.chunks().map(ByteView::from).collect();
+        let mut last: Option<(Space, &Handle)> = None;
+        for number in order {
+            let PackedChange { space, chunk, key, value, end } = changes.packed(*number);
+            let handle = match last {
+                Some((same, handle)) if same == space => handle,
+                _ => match handles.get(&space) {
+                    Some(handle) => handle.as_ref(),
+                    None => continue,
+                },
+            };
+            last = Some((space, handle));
+            let chunk = &chunks[chunk];
+            let key = keys::encode_part(chunk, key..value);
+            match end {
+                Some(end) => writes.insert(&handle.keyspace, key, chunk.slice(value..end)),
+                None => writes.remove(&handle.keyspace, key),
             }
         }
         for (space, handle) in handles {
@@ -210,7 +228,7 @@ impl Inner {
     pub fn touch(&self, writer: &mut Writer, spaces: &BTreeSet<Space>) -> Result<(), OrderedError> {
         let handles: BTreeMap<Space, Arc<Handle>> =
             spaces.iter().filter_map(|space| Some((*space, self.space(*space)?))).collect();
-        self.commit(writer, Vec::new(), &handles, &BTreeSet::new())?;
+        self.commit(writer, &Changes::default(), &[], &handles, &BTreeSet::new())?;
         self.flush_keyspaces(handles.values().map(|handle| handle.keyspace.clone()).collect())
     }
 
@@ -349,35 +367,40 @@ impl Inner {
 
 pub(super) fn keyspace_options(options: &LsmOptions) -> KeyspaceCreateOptions {
     let separation = KvSeparationOptions::default().separation_threshold(options.separate_from_bytes);
-    let levels = Leveled::default().with_table_target_size(options.table_bytes);
     KeyspaceCreateOptions::default()
         .max_memtable_size(u64::MAX)
-        .compaction_strategy(Arc::new(levels))
+        .compaction_strategy(Arc::new(levels(options)))
         .with_kv_separation(Some(separation))
 }
 
-/// A space, a key of it, and its new value if it has one.
-type Change<'a> = (Space, &'a [u8], Option<&'a [u8]>);
+/// How tables are sorted into levels.
+pub(super) fn levels(options: &LsmOptions) -> Leveled {
+    Leveled::default().with_table_target_size(options.table_bytes)
+}
 
-/// The changes that count: the last one for each key, none to spaces that are dropped with the batch; sorted, which fjall's
+/// The numbers of the changes that count: the last one for each key, none to spaces that are dropped with the batch; sorted, which fjall's
 /// memtables take faster. fjall numbers a batch's changes alike, so two for one key would have no order.
-fn effective_changes<'a>(batch: &'a OrderedBatch, dropped: &BTreeSet<Space>) -> Vec<Change<'a>> {
-    let mut changes: Vec<Change<'a>> = batch
-        .changes
-        .iter()
-        .rev()
-        .filter(|(space, _, _)| !dropped.contains(space))
-        .map(|(space, key, value)| (*space, key.as_slice(), value.as_deref()))
-        .collect();
-    changes.sort_by_key(|(space, key, _)| (*space, *key));
-    changes.dedup_by_key(|(space, key, _)| (*space, *key));
-    changes
+fn effective_changes(batch: &OrderedBatch, dropped: &BTreeSet<Space>) -> Vec<usize> {
+    let changes = &batch.changes;
+    let place = |number: &usize| {
+        let (space, key, _) = changes.get(*number);
+        (space, key)
+    };
+    let kept = |number: &usize| dropped.is_empty() || !dropped.contains(&changes.packed(*number).space);
+    let mut numbers: Vec<usize> = (0..changes.len()).filter(kept).collect();
+    // A flush comes sorted but for its last change.
+    numbers.sort_by(|left, right| place(left).cmp(&place(right)));
+    // Of several for one key, which stand in their order now, the last one stays.
+    numbers.reverse();
+    numbers.dedup_by(|later, kept| place(later) == place(kept));
+    numbers.reverse();
+    numbers
 }
 
 /// Refuses what fjall would not take.
 pub(super) fn check(batch: &OrderedBatch) -> Result<(), OrderedError> {
     check_keys(batch)?;
-    let lengths = batch.changes.iter().map(|(_, _, value)| value.as_ref().map_or(0, Vec::len));
+    let lengths = batch.changes.iter().map(|(_, _, value)| value.map_or(0, <[u8]>::len));
     let longest = lengths.max().unwrap_or(0);
     if longest <= ORDERED_VALUE_BYTES_MAX {
         return Ok(());

@@ -9,9 +9,10 @@
 //! That keeps the order of the owner's keys, and no key is empty (fjall asserts that).
 
 use std::borrow::Cow;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use base::ordered::Space;
+use byteview::ByteView;
 
 /// Under this key, in every space, the number of the last batch that changed it.
 pub(super) const SPACE_MARK: &[u8] = &[0];
@@ -32,6 +33,14 @@ pub(super) fn encode(key: &[u8]) -> Cow<'_, [u8]> {
             bytes.extend_from_slice(key);
             Cow::Owned(bytes)
         }
+    }
+}
+
+/// As [`encode`], for a key that is a part of what fjall can share.
+pub(super) fn encode_part(chunk: &ByteView, key: Range<usize>) -> ByteView {
+    match chunk[key.clone()].first() {
+        Some(first) if *first > ESCAPE => chunk.slice(key),
+        _ => ByteView::fused(&[ESCAPE], &chunk[key]),
     }
 }
 
@@ -108,6 +117,11 @@ mod tests {
         assert!(encoded.iter().all(|key| key.as_slice() > SPACE_MARK && key[0] > 0));
         let decoded: Vec<Vec<u8>> = encoded.iter().map(|key| decode(key)).collect();
         assert_eq!(decoded, keys);
+        let same = |key: &Vec<u8>| {
+            let chunk = ByteView::from([b"before", key.as_slice(), b"behind"].concat());
+            *encode_part(&chunk, 6..6 + key.len()) == *encode(key)
+        };
+        assert!(keys.iter().chain([&vec![0; 40], &vec![7; 40]]).all(same));
     }
 
     #[test]

@@ -16,7 +16,7 @@ impl Drop for Folder {
 }
 
 fn put(space: u64) -> OrderedBatch {
-    OrderedBatch { dropped: Vec::new(), changes: vec![(Space(space), b"key".to_vec(), Some(b"value".to_vec()))] }
+    OrderedBatch { dropped: Vec::new(), changes: vec![(Space(space), b"key".to_vec(), Some(b"value".to_vec()))].into() }
 }
 
 /// `kill -9` between the making of a space and its first batch. fjall gave the number of the deleted keyspace again, and removed

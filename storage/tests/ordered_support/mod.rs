@@ -48,13 +48,13 @@ pub const SMALL: LsmOptions = LsmOptions {
 pub type Model = BTreeMap<Space, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 pub fn apply_to_model(model: &mut Model, batch: &OrderedBatch) {
-    for (space, key, value) in &batch.changes {
+    for (space, key, value) in batch.changes.iter() {
         match value {
             Some(value) => {
-                model.entry(*space).or_default().insert(key.clone(), value.clone());
+                model.entry(space).or_default().insert(key.to_vec(), value.to_vec());
             }
             None => {
-                model.get_mut(space).map(|map| map.remove(key));
+                model.get_mut(&space).map(|map| map.remove(key));
             }
         }
     }
@@ -85,7 +85,7 @@ pub fn difference(store: &dyn OrderedRead, model: &Model, spaces: &[Space]) -> R
 
 /// A batch with one change.
 pub fn put(space: u64, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> OrderedBatch {
-    OrderedBatch { dropped: Vec::new(), changes: vec![(Space(space), key.into(), Some(value.into()))] }
+    OrderedBatch { dropped: Vec::new(), changes: vec![(Space(space), key.into(), Some(value.into()))].into() }
 }
 
 /// The value of an environment variable that asks for more cases than usual.

@@ -61,7 +61,7 @@ fn fill(folder: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     put(1, 5000..5020, 4, 10_000);
     store.flush().unwrap();
     put(3, 0..10, 5, 10);
-    store.apply(&OrderedBatch { dropped: vec![Space(2)], changes: Vec::new() }).unwrap();
+    store.apply(&OrderedBatch { dropped: vec![Space(2)], ..OrderedBatch::default() }).unwrap();
     store.flush().unwrap();
     let mut put = |keys: std::ops::Range<u64>, mark: u8| {
         let mut batch = OrderedBatch::default();
