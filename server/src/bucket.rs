@@ -37,9 +37,9 @@ pub struct BucketInfo {
     pub quota: u64,
     /// What a cache gives up first: `fifo`, `lru`, `lfu` or `s3-fifo`.
     pub policy: String,
-    /// What is true before a write is answered: `majority`, `persist-majority` or `all`.
+    /// What is true before a write is answered, unless the request says otherwise: `majority`, `persist-majority` or `all`.
     pub durability: String,
-    /// What a read sees: `linearizable`, `session` or `local`.
+    /// What a read sees, unless the request says otherwise: `linearizable`, `session` or `local`.
     pub consistency: String,
     /// Seconds after which keys expire that are made without a deadline; 0: never.
     pub ttl: u64,
@@ -93,6 +93,7 @@ impl BucketInfo {
     dictum bucket create users\n  \
     dictum bucket create sessions --kind ephemeral --quota 64MiB --ttl 30m\n  \
     dictum bucket create pages --quota 1GiB --policy lru --at 10.0.0.2:7001\n  \
+    dictum bucket create orders --durability all --consistency session\n  \
     dictum bucket set users --ttl 0\n  \
     dictum bucket list --json\n  \
     dictum bucket drop pages\n\n\
@@ -171,11 +172,12 @@ struct Settings {
     /// What a cache gives up first.
     #[arg(long, value_parser = PossibleValuesParser::new(POLICIES))]
     policy: Option<String>,
-    /// What must be true before a write is answered, unless the request says otherwise: a majority has it; has it on disk; every
-    /// replica has it.
+    /// What must be true before a write is answered, unless the request says otherwise: a majority of the replicas has it (on disk, if
+    /// the bucket is); has it on disk; every replica has it.
     #[arg(long, value_parser = PossibleValuesParser::new(DURABILITIES))]
     durability: Option<String>,
-    /// What a read sees, unless the request says otherwise: every answered write; those of a token; what the node has.
+    /// What a read sees, unless the request says otherwise: every write that was answered before; what its token stands for and its
+    /// connection has seen; what the node has.
     #[arg(long, value_parser = PossibleValuesParser::new(CONSISTENCIES))]
     consistency: Option<String>,
     /// Keys that are made without a deadline expire so much later: 300, 90s, 5m, 12h, 7d; 0: never.

@@ -124,7 +124,6 @@ fn what_cannot_be_done_is_told_with_what_to_do() {
         (&["create", "users"][..], "there is a bucket 'users' already\n  `dictum bucket set`"),
         (&["create", "7up"], "a bucket's name is a letter"),
         (&["create", "pages", "--kind", "cache"], "buckets of the kind cache are not there yet"),
-        (&["set", "users", "--durability", "all"], "are not there yet"),
         (&["create", "pages", "--quota", "much"], "a size is a number of bytes"),
         (&["create", "pages", "--kind", "odd"], "[possible values: persistent, ephemeral, cache]"),
         (&["create", "pages", "--ttl", "soon"], "write a number of seconds"),
@@ -144,8 +143,8 @@ fn what_cannot_be_done_is_told_with_what_to_do() {
     // Every word that is described is one that the node knows.
     for (field, words) in [
         ("policy", &server::bucket::POLICIES[..]),
-        ("durability", &["persist-majority"]),
-        ("consistency", &["linearizable"]),
+        ("durability", &server::bucket::DURABILITIES[..]),
+        ("consistency", &server::bucket::CONSISTENCIES[..]),
     ] {
         for word in words {
             let body = json!({ field: word }).to_string();

@@ -37,7 +37,7 @@ const TTL_SECONDS_MAX: u64 = 1000 * 366 * 24 * 3600;
 )]
 pub(super) async fn list_buckets(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Vec<BucketInfo>>, Problem> {
     Query::parse(&uri, &[])?;
-    let reply = api.read(None, &[b"DICTUM.BUCKET", b"LIST"]).await?;
+    let reply = api.read(&[b"DICTUM.BUCKET", b"LIST"]).await?;
     let buckets = BucketInfo::read_list(&reply);
     buckets.map(Json).ok_or_else(|| Problem::from_failure(strange("DICTUM.BUCKET LIST", &reply), Access::Read))
 }
@@ -56,7 +56,7 @@ pub(super) async fn list_buckets(State(api): State<Arc<Api>>, uri: Uri) -> Resul
 pub(super) async fn get_bucket(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<BucketInfo>, Problem> {
     let (name, _) = BucketName::in_path(&uri)?;
     Query::parse(&uri, &[])?;
-    let reply = api.read(None, &[b"DICTUM.BUCKET", b"SHOW", name.as_bytes()]).await?;
+    let reply = api.read(&[b"DICTUM.BUCKET", b"SHOW", name.as_bytes()]).await?;
     let bucket = BucketInfo::read(&reply);
     bucket.map(Json).ok_or_else(|| Problem::from_failure(strange("DICTUM.BUCKET SHOW", &reply), Access::Read))
 }
@@ -145,7 +145,7 @@ pub(super) async fn delete_bucket(State(api): State<Arc<Api>>, uri: Uri) -> Resu
         ));
     }
     // What was created at another node a moment ago is known here once this is answered.
-    api.read(None, &[b"DICTUM.BUCKET", b"SHOW", name.as_bytes()]).await?;
+    api.read(&[b"DICTUM.BUCKET", b"SHOW", name.as_bytes()]).await?;
     order(&api, b"DROP", &name, &[b"CONFIRM".to_vec()]).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -154,7 +154,7 @@ pub(super) async fn delete_bucket(State(api): State<Arc<Api>>, uri: Uri) -> Resu
 async fn order(api: &Api, action: &[u8], name: &BucketName, words: &[Vec<u8>]) -> Result<(), Problem> {
     let mut order: Vec<&[u8]> = vec![b"DICTUM.BUCKET", action, name.as_bytes()];
     order.extend(words.iter().map(Vec::as_slice));
-    api.pool.call(None, &order).await.map(drop).map_err(refused)
+    api.pool.call(&order).await.map(drop).map_err(refused)
 }
 
 /// What it means that an order was not carried out.

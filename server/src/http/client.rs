@@ -1,5 +1,6 @@
 //! HTTP as a client of the node: a bounded pool of virtual connections, one command or one short conversation at a time on each.
-//! Each remembers which bucket it has selected, and selects another one only when it has to.
+//! Each remembers which bucket it has selected and which levels it has set, and changes them only when it has to. What one request has
+//! asked for never holds for the next one: an order says all of its levels, and what the connection has otherwise is changed first.
 //!
 //! A connection goes back to the pool only when every command sent on it has been answered; one that is given up
 //! (the HTTP client went away, the time was over) is closed, so that no answer can reach the wrong request.
@@ -12,8 +13,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use wire::{ReplyParser, Value};
 
+use super::levels::{LINEARIZABLE, Levels};
 use super::place::BucketName;
+use super::problem::Access;
 use crate::bridge::{Bridge, VirtualConnection};
+use crate::bucket::{CONSISTENCIES, DURABILITIES};
 
 /// Most virtual connections of one node's HTTP: so many commands are under way at most, and others wait.
 const CONNECTIONS_MAX: usize = 256;
@@ -23,6 +27,12 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// What the node says when the bucket that a connection has selected was dropped, or has no replica on it yet. Nothing was done then.
 const BUCKET_GONE: &str = "ERR the selected bucket is not there any more";
+
+/// Takes back what a connection has set.
+const DEFAULT: &str = "default";
+
+/// Codes of errors that a command is answered only when it has seen the state, or changed it.
+const CODES_OF_A_STATE_SEEN: [&str; 3] = ["WRONGTYPE", "NOTALL", "REUSED"];
 
 /// Why a command has no reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +45,28 @@ pub(super) enum Failure {
     Refused(String),
     /// A reply of a kind that the command never gives.
     Strange(String),
+}
+
+/// A command about a bucket, and what it asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Order<'a> {
+    pub(super) words: &'a [&'a [u8]],
+    pub(super) levels: &'a Levels,
+    /// A write is of the durability that `levels` says, a read of the consistency.
+    pub(super) access: Access,
+    /// Whether the node is to tell the level, if `levels` leaves it to the bucket.
+    pub(super) wants_level: bool,
+}
+
+/// What an order was answered.
+pub(super) struct Told {
+    pub(super) reply: Result<Value, Failure>,
+    /// Stands for the state that the command has seen, or a newer one; `None` if it has seen none.
+    pub(super) token: Option<Vec<u8>>,
+    /// The bucket's own level, if it was asked for: of durability for a write, of consistency for a read.
+    pub(super) level: Option<&'static str>,
+    /// Of a read: how old the state was at most, in milliseconds, if that is known.
+    pub(super) age_ms: Option<u64>,
 }
 
 /// The connections to the node.
@@ -52,6 +84,23 @@ struct Line {
     parser: ReplyParser,
     /// The bucket that it has selected, if that is known.
     selected: Option<BucketName>,
+    /// The levels that it has set; `None`: as the bucket says.
+    durability: Option<&'static str>,
+    consistency: Option<&'static str>,
+    /// It was given a token of which nothing has shown yet that there was such a state. Such a line is not used again: the token
+    /// would be the next request's as well.
+    believes: bool,
+}
+
+impl Line {
+    /// Whether an order needs nothing changed.
+    fn suits(&self, bucket: &BucketName, levels: &Levels, access: Access) -> bool {
+        self.selected.as_ref() == Some(bucket)
+            && match access {
+                Access::Read => self.consistency == levels.consistency,
+                Access::Write => self.durability == levels.durability,
+            }
+    }
 }
 
 /// A connection for one conversation.
@@ -83,29 +132,48 @@ impl Pool {
         self.patience
     }
 
-    /// One command, one reply; an error reply is [`Failure::Refused`]. Without a bucket for what concerns none.
-    pub(super) async fn call(&self, bucket: Option<&BucketName>, words: &[&[u8]]) -> Result<Value, Failure> {
-        let mut lease = self.lease_until(Instant::now() + self.patience, bucket).await?;
-        lease.call(words).await
+    /// One command about no bucket, one reply; an error reply is [`Failure::Refused`].
+    pub(super) async fn call(&self, words: &[&[u8]]) -> Result<Value, Failure> {
+        self.call_within(self.patience, words).await
+    }
+
+    /// One command about a bucket.
+    pub(super) async fn ask(&self, bucket: &BucketName, order: &Order<'_>) -> Told {
+        match self.lease(bucket, order.levels, order.access).await {
+            Ok(mut lease) => lease.ask(order).await,
+            Err(failure) => Told::nothing(failure),
+        }
     }
 
     /// As [`Pool::call`], but not longer than `patience`, and about no bucket.
     pub(super) async fn call_within(&self, patience: Duration, words: &[&[u8]]) -> Result<Value, Failure> {
-        let mut lease = self.lease_until(Instant::now() + patience, None).await?;
-        lease.call(words).await
+        let mut lease = self.lease_until(Instant::now() + patience, None, |_| true).await?;
+        lease.exchange(words).await
     }
 
-    /// A connection for a conversation of several commands about a bucket. That there is none such is [`Failure::Refused`].
-    pub(super) async fn lease(&self, bucket: &BucketName) -> Result<Lease<'_>, Failure> {
-        self.lease_until(Instant::now() + self.patience, Some(bucket)).await
+    /// A connection for a conversation of several commands about a bucket, rather one that has its levels set for the first. That there
+    /// is no such bucket is [`Failure::Refused`].
+    pub(super) async fn lease(
+        &self,
+        bucket: &BucketName,
+        levels: &Levels,
+        access: Access,
+    ) -> Result<Lease<'_>, Failure> {
+        let suits = |line: &Line| line.suits(bucket, levels, access);
+        self.lease_until(Instant::now() + self.patience, Some(bucket), suits).await
     }
 
-    async fn lease_until(&self, deadline: Instant, bucket: Option<&BucketName>) -> Result<Lease<'_>, Failure> {
+    async fn lease_until(
+        &self,
+        deadline: Instant,
+        bucket: Option<&BucketName>,
+        suits: impl Fn(&Line) -> bool,
+    ) -> Result<Lease<'_>, Failure> {
         let permit = timeout_at(deadline, Arc::clone(&self.free).acquire_owned())
             .await
             .map_err(|_| Failure::Busy)?
             .map_err(|_| Failure::Busy)?;
-        let line = self.take_idle(bucket);
+        let line = self.take_idle(bucket, suits);
         let is_new = line.is_none();
         let mut lease = Lease { pool: self, line, unanswered: 0, bucket: bucket.cloned(), deadline, _permit: permit };
         let mut ready = if is_new { lease.greet().await } else { Ok(()) };
@@ -120,12 +188,12 @@ impl Pool {
         }
     }
 
-    /// A connection that waits, rather one that has selected the bucket.
-    fn take_idle(&self, bucket: Option<&BucketName>) -> Option<Line> {
+    /// A connection that waits: rather one that suits, then one that has selected the bucket.
+    fn take_idle(&self, bucket: Option<&BucketName>, suits: impl Fn(&Line) -> bool) -> Option<Line> {
         loop {
             let mut idle = self.lock();
-            let fitting =
-                bucket.and_then(|bucket| idle.iter().rposition(|line| line.selected.as_ref() == Some(bucket)));
+            let selected = |bucket| idle.iter().rposition(|line| line.selected.as_ref() == Some(bucket));
+            let fitting = idle.iter().rposition(&suits).or_else(|| bucket.and_then(selected));
             let mut line = match fitting {
                 Some(at) => idle.swap_remove(at),
                 None => idle.pop()?,
@@ -145,24 +213,103 @@ impl Pool {
 }
 
 impl Lease<'_> {
-    /// One command, one reply.
-    pub(super) async fn call(&mut self, words: &[&[u8]]) -> Result<Value, Failure> {
-        let reply = self.exchange(words).await;
-        let is_gone = matches!(&reply, Err(Failure::Refused(text)) if text.starts_with(BUCKET_GONE));
-        if self.bucket.is_none() || !is_gone {
-            return reply;
+    /// Carries out an order.
+    pub(super) async fn ask(&mut self, order: &Order<'_>) -> Told {
+        let told = self.attempt(order).await;
+        if !told.says_gone() {
+            return told;
         }
         // Another bucket may have its name by now; or there is none, which SELECT says.
         if let Some(line) = &mut self.line {
             line.selected = None;
         }
-        self.select().await.map_err(|failure| if failure == Failure::Unanswered { Failure::Busy } else { failure })?;
-        match self.exchange(words).await {
-            Err(Failure::Refused(text)) if text.starts_with(BUCKET_GONE) => Err(Failure::Refused(
-                "CLUSTERDOWN This node has no replica of the bucket yet. Nothing was done; try again.".to_owned(),
-            )),
-            reply => reply,
+        if let Err(failure) = self.select().await {
+            return Told::nothing(if failure == Failure::Unanswered { Failure::Busy } else { failure });
         }
+        let told = self.attempt(order).await;
+        if !told.says_gone() {
+            return told;
+        }
+        let text = "CLUSTERDOWN This node has no replica of the bucket yet. Nothing was done; try again.";
+        Told::nothing(Failure::Refused(text.to_owned()))
+    }
+
+    /// Sends the order with all that is asked beside it in one piece, so that this takes no longer than the order itself.
+    async fn attempt(&mut self, order: &Order<'_>) -> Told {
+        let Order { words, levels, access, wants_level } = *order;
+        // A write goes out only when its level is set for sure; a read that is of the wrong one is just not believed.
+        if access == Access::Write
+            && let Err(failure) = self.set_durability(levels.durability).await
+        {
+            return Told::nothing(if failure == Failure::Unanswered { Failure::Busy } else { failure });
+        }
+        let Some(line) = &mut self.line else { return Told::nothing(Failure::Unanswered) };
+        let (asked, names, question): (_, &[&'static str], &[u8]) = match access {
+            Access::Read => (levels.consistency, &CONSISTENCIES, b"DICTUM.CONSISTENCY"),
+            Access::Write => (levels.durability, &DURABILITIES, b"DICTUM.DURABILITY"),
+        };
+        let sets = access == Access::Read && (line.consistency != asked || levels.token.is_some());
+        let asks_level = wants_level && asked.is_none();
+        let asks_age = access == Access::Read && asked != Some(LINEARIZABLE);
+
+        let believed = line.believes;
+        let mut bytes = Vec::new();
+        if sets {
+            let mut setting = vec![question, asked.unwrap_or(DEFAULT).as_bytes()];
+            setting.extend(levels.token.as_ref().map(|token| token.as_bytes()));
+            line.believes |= levels.token.is_some();
+            wire::encode_command(&mut bytes, setting);
+        }
+        wire::encode_command(&mut bytes, words);
+        if asks_level {
+            wire::encode_command(&mut bytes, [question]);
+        }
+        wire::encode_command(&mut bytes, [b"DICTUM.TOKEN"]);
+        if asks_age {
+            wire::encode_command(&mut bytes, [b"DICTUM.AGE"]);
+        }
+        let count = 2 + [sets, asks_level, asks_age].into_iter().filter(|one| *one).count();
+        if let Err(failure) = self.send_encoded(bytes, count).await {
+            return Told::nothing(failure);
+        }
+
+        let set = if sets { self.receive().await.map(drop) } else { Ok(()) };
+        let reply = self.receive().await;
+        let level = if asks_level { self.receive().await.ok() } else { None };
+        let token = self.receive().await.ok();
+        let age = if asks_age { self.receive().await.ok() } else { None };
+        let has_seen = set.is_ok() && has_seen_the_state(&reply);
+        if let Some(line) = &mut self.line
+            && sets
+        {
+            if set.is_ok() {
+                line.consistency = asked;
+            }
+            // A token that was refused is not believed. One that was not is true once the read was served: it waits for that state.
+            line.believes = believed || (levels.token.is_some() && set.is_ok() && !has_seen);
+        }
+        let name_of = |value: Value| names.iter().copied().find(|name| value.as_bytes() == Some(name.as_bytes()));
+        Told {
+            reply: match (set, reply) {
+                // Before the level: a token may be of the bucket that has the name now.
+                (_, Err(gone)) if is_gone(&gone) => Err(gone),
+                (Err(failure), _) => Err(failure),
+                (Ok(()), reply) => reply,
+            },
+            token: token.filter(|_| has_seen).and_then(|token| token.as_bytes().map(<[u8]>::to_vec)),
+            level: level.and_then(name_of),
+            age_ms: age.filter(|_| has_seen).and_then(|age| u64::try_from(age.as_integer()?).ok()),
+        }
+    }
+
+    async fn set_durability(&mut self, durability: Option<&'static str>) -> Result<(), Failure> {
+        if self.line.as_ref().is_some_and(|line| line.durability != durability) {
+            self.exchange(&[b"DICTUM.DURABILITY", durability.unwrap_or(DEFAULT).as_bytes()]).await?;
+            if let Some(line) = &mut self.line {
+                line.durability = durability;
+            }
+        }
+        Ok(())
     }
 
     async fn exchange(&mut self, words: &[&[u8]]) -> Result<Value, Failure> {
@@ -174,7 +321,14 @@ impl Lease<'_> {
     async fn greet(&mut self) -> Result<(), Failure> {
         let selected = Some(BucketName::default_bucket().clone());
         let connection = self.pool.bridge.open("http");
-        self.line = Some(Line { connection, parser: ReplyParser::default(), selected });
+        self.line = Some(Line {
+            connection,
+            parser: ReplyParser::default(),
+            selected,
+            durability: None,
+            consistency: None,
+            believes: false,
+        });
         let password = self.pool.password.as_deref().unwrap_or_default().as_bytes();
         let hello: &[&[u8]] = match self.pool.password {
             Some(_) => &[b"HELLO", b"3", b"AUTH", b"default", password, b"SETNAME", b"http"],
@@ -202,12 +356,17 @@ impl Lease<'_> {
 
     /// Sends a command. Its reply is to be fetched by [`Lease::receive`], in order.
     pub(super) async fn send(&mut self, words: &[&[u8]]) -> Result<(), Failure> {
-        let line = self.line.as_ref().ok_or(Failure::Unanswered)?;
         let mut bytes = Vec::new();
         wire::encode_command(&mut bytes, words);
-        // Nothing of the command is with the node while this waits.
+        self.send_encoded(bytes, 1).await
+    }
+
+    /// Sends so many commands.
+    async fn send_encoded(&mut self, bytes: Vec<u8>, count: usize) -> Result<(), Failure> {
+        let line = self.line.as_ref().ok_or(Failure::Unanswered)?;
+        // Nothing of the commands is with the node while this waits.
         timeout_at(self.deadline, line.connection.send(bytes)).await.map_err(|_| Failure::Busy)?;
-        self.unanswered += 1;
+        self.unanswered += count;
         Ok(())
     }
 
@@ -245,9 +404,33 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if let Some(line) = self.line.take()
             && self.unanswered == 0
+            && !line.believes
         {
             self.pool.lock().push(line);
         }
+    }
+}
+
+impl Told {
+    fn nothing(failure: Failure) -> Told {
+        Told { reply: Err(failure), token: None, level: None, age_ms: None }
+    }
+
+    fn says_gone(&self) -> bool {
+        self.reply.as_ref().is_err_and(is_gone)
+    }
+}
+
+fn is_gone(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused(text) if text.starts_with(BUCKET_GONE))
+}
+
+/// Whether a reply was made from the state, so that the connection's token stands for it.
+fn has_seen_the_state(reply: &Result<Value, Failure>) -> bool {
+    match reply {
+        Ok(_) => true,
+        Err(Failure::Refused(text)) => text.split(' ').next().is_some_and(|code| CODES_OF_A_STATE_SEEN.contains(&code)),
+        Err(_) => false,
     }
 }
 

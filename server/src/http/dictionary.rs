@@ -15,8 +15,9 @@ use wire::Value;
 
 use super::Api;
 use super::body::{InsertBody, parse_insert};
-use super::client::strange;
+use super::client::{Order, strange};
 use super::keys::{fetch, no_such_key};
+use super::levels::{Levels, Seen, Talk, stored_where};
 use super::place::{BucketName, OwnBucket};
 use super::problem::{Access, Problem};
 use super::request::{Query, idempotency_key, read_body};
@@ -60,24 +61,31 @@ pub(super) struct Stored {
     responses(
         (status = 200, description = "The value.", body = Found),
         (status = 404, description = "There is no such key.", body = Problem),
-        (status = 409, description = "The key holds something else than a string.", body = Problem),
+        (status = 409, description = "The key holds something else than a string; or the token stands for no state of this bucket.", body = Problem),
     )
 )]
 pub(super) async fn get_value(
     State(api): State<Arc<Api>>,
     OwnBucket(bucket): OwnBucket,
+    levels: Levels,
     uri: Uri,
-) -> Result<Json<Found>, Problem> {
-    let query = Query::parse(&uri, &["key"])?;
+) -> Response {
+    let mut talk = Talk::new(&api, &bucket, levels);
+    let outcome = find(&mut talk, &uri).await;
+    talk.seal(outcome)
+}
+
+async fn find(talk: &mut Talk<'_>, uri: &Uri) -> Result<Json<Found>, Problem> {
+    let query = Query::parse(uri, &["key"])?;
     let key = query.required("key")?;
-    let (value, revision) = fetch(&api, &bucket, key).await?.ok_or_else(|| no_such_key(key))?;
+    let (value, revision) = fetch(talk, key).await?.ok_or_else(|| no_such_key(key))?;
     let message = format!("{} was found.", shown(key));
     Ok(Json(Found { key: JsonBytes(key.to_vec()), value: JsonBytes(value), revision, message }))
 }
 
 /// Inserts or updates one value
 ///
-/// Answers only when the write is decided: a majority of the nodes has it on disk.
+/// Answers only when the write is decided: a majority of the nodes has it, on disk unless the bucket is ephemeral.
 #[utoipa::path(
     post,
     path = "/insertOrUpdate",
@@ -88,18 +96,25 @@ pub(super) async fn get_value(
     ),
     request_body(content = InsertBody, content_type = "application/json"),
     responses(
-        (status = 200, description = "Stored: decided by a majority and on its disks; in its memory, if the bucket is ephemeral.", body = Stored),
+        (status = 200, description = "Stored, as safely as Dictum-Durability or the bucket says.", body = Stored),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 413, description = "The value, or the key, is longer than the server stores.", body = Problem),
-        (status = 422, description = "The Idempotency-Key was used for another request. Nothing was done.", body = Problem),
+        (status = 422, description = "The Idempotency-Key was used for another request, or the bucket is in memory only and cannot do what Dictum-Durability asks. Nothing was done.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
 )]
 pub(super) async fn insert_or_update(
     State(api): State<Arc<Api>>,
     OwnBucket(bucket): OwnBucket,
+    levels: Levels,
     request: Request,
-) -> Result<Json<Stored>, Problem> {
+) -> Response {
+    let mut talk = Talk::new(&api, &bucket, levels.of_a_write());
+    let outcome = insert(&api, &mut talk, request).await;
+    talk.seal(outcome)
+}
+
+async fn insert(api: &Api, talk: &mut Talk<'_>, request: Request) -> Result<Json<Stored>, Problem> {
     let (parts, body) = request.into_parts();
     Query::parse(&parts.uri, &[])?;
     let once = idempotency_key(&parts.headers)?;
@@ -112,13 +127,12 @@ pub(super) async fn insert_or_update(
         return Err(Problem::too_large(limit));
     }
     drop(body);
-    let reply = api.write(&bucket, once, &[b"DICTUM.SET", &insert.key, &insert.value]).await;
-    match reply.map_err(|failure| Problem::from_failure(failure, Access::Write))? {
-        Value::Integer(revision @ 1..) => {
-            let message = format!("{} is stored: decided by a majority and on its disks.", shown(&insert.key));
+    match talk.write_saying_level(once, &[b"DICTUM.SET", &insert.key, &insert.value]).await? {
+        (Value::Integer(revision @ 1..), durability) => {
+            let message = format!("{} is stored: {}.", shown(&insert.key), stored_where(durability));
             Ok(Json(Stored { key: JsonBytes(insert.key), revision: revision.unsigned_abs(), message }))
         }
-        other => Err(Problem::from_failure(strange("DICTUM.SET", &other), Access::Write)),
+        (other, _) => Err(Problem::from_failure(strange("DICTUM.SET", &other), Access::Write)),
     }
 }
 
@@ -126,7 +140,7 @@ pub(super) async fn insert_or_update(
 ///
 /// Streamed: the object is written while the keys are read, page by page. A key that changes meanwhile is given with one of the values that it
 /// had; one that was there throughout is never left out. If something fails on the way, the stream breaks off
-/// without the closing brace.
+/// without the closing brace. The token and the age in the head are those of the first page; what follows may be newer.
 #[utoipa::path(
     get,
     path = "/getDictionary",
@@ -134,17 +148,21 @@ pub(super) async fn insert_or_update(
     responses(
         (status = 200, description = "All keys and their values. A name that begins with `base64:` is a key in base64.",
             body = std::collections::BTreeMap<String, JsonBytes>),
+        (status = 409, description = "The token stands for no state of this bucket.", body = Problem),
     )
 )]
 pub(super) async fn get_dictionary(
     State(api): State<Arc<Api>>,
     OwnBucket(bucket): OwnBucket,
+    levels: Levels,
     uri: Uri,
 ) -> Result<Response, Problem> {
     Query::parse(&uri, &[])?;
-    let mut dump = Dump { api, bucket, cursor: Some(b"0".to_vec()), waiting: VecDeque::new(), begun: false };
+    let (cursor, seen) = (Some(b"0".to_vec()), Seen::default());
+    let mut dump = Dump { api, bucket, levels, cursor, waiting: VecDeque::new(), begun: false, seen };
     // What fails at once still has a status of its own.
     let first = dump.next_chunk().await?;
+    let seen = dump.seen.clone();
     let chunks = futures_util::stream::unfold((Some(first), Some(dump)), async |(first, dump)| {
         if let Some(first) = first {
             return Some((Ok(Bytes::from(first?)), (None, dump)));
@@ -155,19 +173,24 @@ pub(super) async fn get_dictionary(
             Err(problem) => Some((Err(std::io::Error::other(problem.message)), (None, None))),
         }
     });
-    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(chunks)).into_response())
+    let mut response = ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(chunks)).into_response();
+    seen.write(response.headers_mut());
+    Ok(response)
 }
 
 /// `getDictionary` under way.
 struct Dump {
     api: Arc<Api>,
     bucket: BucketName,
+    levels: Levels,
     /// Where the next page begins; `None` behind the last one.
     cursor: Option<Vec<u8>>,
     /// Keys whose values are still to be fetched, and the values' lengths.
     waiting: VecDeque<(Vec<u8>, u64)>,
     /// Whether the opening brace has been written; a comma belongs before each pair but the first.
     begun: bool,
+    /// What the last command has seen.
+    seen: Seen,
 }
 
 impl Dump {
@@ -196,8 +219,12 @@ impl Dump {
     /// Reads one page of keys, and the lengths of their values.
     async fn fetch_page(&mut self, cursor: Vec<u8>) -> Result<(), Problem> {
         let failed = |failure| Problem::from_failure(failure, Access::Read);
-        let mut lease = self.api.pool.lease(&self.bucket).await.map_err(failed)?;
-        let reply = lease.call(&[b"SCAN", &cursor, b"COUNT", PAGE_KEYS, b"TYPE", b"string"]).await.map_err(failed)?;
+        let mut lease = self.api.pool.lease(&self.bucket, &self.levels, Access::Read).await.map_err(failed)?;
+        let words: &[&[u8]] = &[b"SCAN", &cursor, b"COUNT", PAGE_KEYS, b"TYPE", b"string"];
+        let order = Order { words, levels: &self.levels, access: Access::Read, wants_level: true };
+        let told = lease.ask(&order).await;
+        self.seen = Seen::of(&told, self.levels.consistency).unwrap_or_default();
+        let reply = told.reply.map_err(failed)?;
         let page = match reply {
             Value::Array(parts) => <[Value; 2]>::try_from(parts).ok(),
             _ => None,
@@ -238,7 +265,11 @@ impl Dump {
             return Ok(());
         }
         let borrowed: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let Value::Array(values) = self.api.read(Some(&self.bucket), &borrowed).await? else {
+        let order = Order { words: &borrowed, levels: &self.levels, access: Access::Read, wants_level: true };
+        let told = self.api.pool.ask(&self.bucket, &order).await;
+        self.seen = Seen::of(&told, self.levels.consistency).unwrap_or_default();
+        let reply = told.reply.map_err(|failure| Problem::from_failure(failure, Access::Read))?;
+        let Value::Array(values) = reply else {
             return Err(Problem::internal("The node answered MGET with something else than a list."));
         };
         for (key, value) in words.iter().skip(1).zip(values) {

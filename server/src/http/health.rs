@@ -93,7 +93,7 @@ pub(super) async fn fetch_status(api: &Api, patience: Duration) -> Result<Cluste
 
 /// Asks the node for `INFO`.
 pub(super) async fn fetch_info(api: &Api) -> Result<String, Problem> {
-    let reply = api.read(None, &[b"INFO", b"everything"]).await?;
+    let reply = api.read(&[b"INFO", b"everything"]).await?;
     match &reply {
         Value::Bulk(text) | Value::Verbatim { text, .. } => Ok(String::from_utf8_lossy(text).into_owned()),
         other => Err(Problem::from_failure(strange("INFO", other), Access::Read)),

@@ -13,7 +13,8 @@ use wire::Value;
 use super::Api;
 use super::client::strange;
 use super::conditions::{Conditions, Plan, Verdict, etag};
-use super::place::{BucketName, Place};
+use super::levels::{Levels, Talk};
+use super::place::Place;
 use super::problem::{Access, Problem};
 use super::request::{HeldBody, Query, idempotency_key, read_body};
 use super::text::{RawBytes, shown};
@@ -39,26 +40,33 @@ const ATTEMPTS_MAX: usize = 16;
         (status = 304, description = "The revision is one of those in If-None-Match.",
             headers(("ETag" = String, description = "The revision of the key's last change, in quotes."))),
         (status = 404, description = "There is no such key.", body = Problem),
-        (status = 409, description = "The key holds something else than a string.", body = Problem),
+        (status = 409, description = "The key holds something else than a string; or the token stands for no state of this bucket.", body = Problem),
         (status = 412, description = "The revision is none of those in If-Match.", body = Problem),
     )
 )]
 pub(super) async fn get_key(
     State(api): State<Arc<Api>>,
     place: Place,
+    levels: Levels,
     uri: Uri,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Response {
+    let mut talk = Talk::new(&api, &place.bucket, levels);
+    let outcome = get(&api, &mut talk, &place.key, &uri, &headers).await;
+    talk.seal(outcome)
+}
+
+async fn get(api: &Api, talk: &mut Talk<'_>, key: &[u8], uri: &Uri, headers: &HeaderMap) -> Result<Response, Problem> {
     let deadline = Instant::now() + api.pool.patience();
-    Query::parse(&uri, &[])?;
-    let conditions = Conditions::parse(&headers)?;
-    let found = fetch(&api, &place.bucket, &place.key).await?;
+    Query::parse(uri, &[])?;
+    let conditions = Conditions::parse(headers)?;
+    let found = fetch(talk, key).await?;
     match (conditions.judge(found.as_ref().map(|(_, revision)| *revision)), found) {
         (Verdict::Mismatch, _) => Err(Problem::precondition_failed()),
         (Verdict::NotModified, Some((_, revision))) => {
             Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag(revision))]).into_response())
         }
-        (_, None) => Err(no_such_key(&place.key)),
+        (_, None) => Err(no_such_key(key)),
         (_, Some((value, revision))) => {
             let share = api.budget.take(value.len(), deadline).await?;
             let body = Body::new(HeldBody::new(Bytes::from(value), share));
@@ -74,7 +82,7 @@ pub(super) async fn get_key(
 
 /// Stores a value
 ///
-/// Answers only when the write is decided: a majority of the nodes has it on disk.
+/// Answers only when the write is decided: a majority of the nodes has it, on disk unless the bucket is ephemeral.
 #[utoipa::path(
     put,
     path = "/v1/keys/{key}",
@@ -91,16 +99,22 @@ pub(super) async fn get_key(
     ),
     request_body(content = RawBytes, content_type = "application/octet-stream", description = "The value."),
     responses(
-        (status = 204, description = "Stored: decided by a majority and on its disks; in its memory, if the bucket is ephemeral.",
+        (status = 204, description = "Stored, as safely as Dictum-Durability or the bucket says.",
             headers(("ETag" = String, description = "The new revision, in quotes."))),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
-        (status = 422, description = "The Idempotency-Key was used for another request, or the condition is too complex to go with one. Nothing was done.", body = Problem),
+        (status = 422, description = "The Idempotency-Key was used for another request, the condition is too complex to go with one, or the bucket is in memory only and cannot do what Dictum-Durability asks. Nothing was done.", body = Problem),
         (status = 413, description = "The value, or the key, is longer than the server stores.", body = Problem),
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
 )]
-pub(super) async fn put_key(State(api): State<Arc<Api>>, place: Place, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put_key(State(api): State<Arc<Api>>, place: Place, levels: Levels, request: Request) -> Response {
+    let mut talk = Talk::new(&api, &place.bucket, levels.of_a_write());
+    let outcome = put(&api, &mut talk, &place.key, request).await;
+    talk.seal(outcome)
+}
+
+async fn put(api: &Api, talk: &mut Talk<'_>, key: &[u8], request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let query = Query::parse(&parts.uri, &["ttl_ms"])?;
     let ttl_ms = query.get("ttl_ms").map(parse_ttl).transpose()?;
@@ -109,11 +123,11 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, place: Place, request: 
     let limit = api.options.value_bytes_max;
     let (value, _share) = read_body(&api.budget, &parts.headers, body, limit, limit).await?;
     let ttl_ms = ttl_ms.map(|ttl_ms| ttl_ms.to_string());
-    let mut words: Vec<&[u8]> = vec![b"DICTUM.SET", &place.key, &value];
+    let mut words: Vec<&[u8]> = vec![b"DICTUM.SET", key, &value];
     if let Some(ttl_ms) = &ttl_ms {
         words.extend([&b"PX"[..], ttl_ms.as_bytes()]);
     }
-    match conditional(&api, &place, &conditions, once, &words).await? {
+    match conditional(talk, key, &conditions, once, &words).await? {
         Value::Integer(revision @ 1..) => {
             Ok((StatusCode::NO_CONTENT, [(header::ETAG, etag(revision.unsigned_abs()))]).into_response())
         }
@@ -123,7 +137,7 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, place: Place, request: 
 
 /// Removes a key
 ///
-/// Answers only when the removal is decided: a majority of the nodes has it on disk.
+/// Answers only when the removal is decided: a majority of the nodes has it, on disk unless the bucket is ephemeral.
 #[utoipa::path(
     delete,
     path = "/v1/keys/{key}",
@@ -137,25 +151,32 @@ pub(super) async fn put_key(State(api): State<Arc<Api>>, place: Place, request: 
             With it, a condition may be only `If-Match` with one tag."),
     ),
     responses(
-        (status = 204, description = "Removed: decided by a majority and on its disks; in its memory, if the bucket is ephemeral."),
+        (status = 204, description = "Removed, as safely as Dictum-Durability or the bucket says."),
         (status = 404, description = "There is no such key.", body = Problem),
         (status = 412, description = "The condition is not met. Nothing was changed.", body = Problem),
-        (status = 422, description = "The Idempotency-Key was used for another request, or the condition is too complex to go with one. Nothing was done.", body = Problem),
+        (status = 422, description = "The Idempotency-Key was used for another request, the condition is too complex to go with one, or the bucket is in memory only and cannot do what Dictum-Durability asks. Nothing was done.", body = Problem),
     )
 )]
 pub(super) async fn delete_key(
     State(api): State<Arc<Api>>,
     place: Place,
+    levels: Levels,
     uri: Uri,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    Query::parse(&uri, &[])?;
-    let conditions = Conditions::parse(&headers)?;
-    let once = once_of(&headers, &conditions)?;
-    match conditional(&api, &place, &conditions, once, &[b"DICTUM.DEL", &place.key]).await? {
-        Value::Integer(1) => Ok(StatusCode::NO_CONTENT.into_response()),
+) -> Response {
+    let mut talk = Talk::new(&api, &place.bucket, levels.of_a_write());
+    let outcome = delete(&mut talk, &place.key, &uri, &headers).await;
+    talk.seal(outcome)
+}
+
+async fn delete(talk: &mut Talk<'_>, key: &[u8], uri: &Uri, headers: &HeaderMap) -> Result<StatusCode, Problem> {
+    Query::parse(uri, &[])?;
+    let conditions = Conditions::parse(headers)?;
+    let once = once_of(headers, &conditions)?;
+    match conditional(talk, key, &conditions, once, &[b"DICTUM.DEL", key]).await? {
+        Value::Integer(1) => Ok(StatusCode::NO_CONTENT),
         Value::Integer(0) if conditions.judge(None) == Verdict::Mismatch => Err(Problem::precondition_failed()),
-        Value::Integer(0) => Err(no_such_key(&place.key)),
+        Value::Integer(0) => Err(no_such_key(key)),
         other => Err(Problem::from_failure(strange("DICTUM.DEL", &other), Access::Write)),
     }
 }
@@ -165,8 +186,8 @@ pub(super) async fn delete_key(
 /// Where the conditions are more than `IFREVISION` can say, the present revision is judged first, and the write
 /// insists on that revision; if somebody else was faster, the judgement is repeated.
 async fn conditional(
-    api: &Api,
-    place: &Place,
+    talk: &mut Talk<'_>,
+    key: &[u8],
     conditions: &Conditions,
     once: Option<&[u8]>,
     words: &[&[u8]],
@@ -176,11 +197,11 @@ async fn conditional(
         Plan::Exactly(revision) => Some(revision),
         Plan::LookFirst => {
             for _ in 0..ATTEMPTS_MAX {
-                let present = fetch(api, &place.bucket, &place.key).await?.map(|(_, revision)| revision);
+                let present = fetch(talk, key).await?.map(|(_, revision)| revision);
                 if conditions.judge(present) != Verdict::Go {
                     return Err(Problem::precondition_failed());
                 }
-                if let Some(reply) = write_if(api, &place.bucket, once, words, Some(present.unwrap_or(0))).await? {
+                if let Some(reply) = write_if(talk, once, words, Some(present.unwrap_or(0))).await? {
                     return Ok(reply);
                 }
             }
@@ -191,13 +212,12 @@ async fn conditional(
             ));
         }
     };
-    write_if(api, &place.bucket, once, words, exact).await?.ok_or_else(Problem::precondition_failed)
+    write_if(talk, once, words, exact).await?.ok_or_else(Problem::precondition_failed)
 }
 
 /// A write that insists on a revision; `None` if the key has another.
 async fn write_if(
-    api: &Api,
-    bucket: &BucketName,
+    talk: &mut Talk<'_>,
     once: Option<&[u8]>,
     words: &[&[u8]],
     revision: Option<u64>,
@@ -207,14 +227,13 @@ async fn write_if(
     if let Some(text) = &text {
         words.extend([&b"IFREVISION"[..], text.as_bytes()]);
     }
-    let reply =
-        api.write(bucket, once, &words).await.map_err(|failure| Problem::from_failure(failure, Access::Write))?;
+    let reply = talk.write(once, &words).await?;
     Ok((!reply.is_null()).then_some(reply))
 }
 
 /// A key's value and revision.
-pub(super) async fn fetch(api: &Api, bucket: &BucketName, key: &[u8]) -> Result<Option<(Vec<u8>, u64)>, Problem> {
-    let reply = api.read(Some(bucket), &[b"DICTUM.GET", key]).await?;
+pub(super) async fn fetch(talk: &mut Talk<'_>, key: &[u8]) -> Result<Option<(Vec<u8>, u64)>, Problem> {
+    let reply = talk.read(&[b"DICTUM.GET", key]).await?;
     match reply {
         Value::Null | Value::NullArray => Ok(None),
         Value::Array(mut parts) => match (parts.pop(), parts.pop(), parts.is_empty()) {

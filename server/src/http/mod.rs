@@ -2,7 +2,7 @@
 //!
 //! - [`request`] reads what several routes take, [`problem`] is every answer that is no success, [`text`] carries
 //!   bytes through URLs and JSON, [`client`] keeps the connections to the node.
-//! - [`place`] tells which bucket and key a request is about.
+//! - [`place`] tells which bucket and key a request is about, [`levels`] how safe and how new it wants them.
 //! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`buckets`], [`health`], [`metrics`]; [`openapi`] describes them.
 
 mod body;
@@ -12,6 +12,7 @@ mod conditions;
 mod dictionary;
 mod health;
 mod keys;
+mod levels;
 mod metrics;
 mod openapi;
 mod place;
@@ -38,6 +39,7 @@ use wire::Value;
 
 use crate::bridge::Bridge;
 use client::{Failure, Pool};
+use levels::Levels;
 use metrics::HttpCounts;
 use place::{BucketName, Credentials, OwnBucket};
 use problem::{Access, Problem};
@@ -78,23 +80,9 @@ struct Api {
 }
 
 impl Api {
-    /// A command that only looks.
-    async fn read(&self, bucket: Option<&BucketName>, words: &[&[u8]]) -> Result<Value, Problem> {
-        self.pool.call(bucket, words).await.map_err(|failure| Problem::from_failure(failure, Access::Read))
-    }
-
-    /// A command that may change something; carried out once, however often it is sent under the same `once`.
-    ///
-    /// The key itself is the identifier, so `DICTUM.OUTCOME` knows it; the node refuses it with another command.
-    async fn write(&self, bucket: &BucketName, once: Option<&[u8]>, words: &[&[u8]]) -> Result<Value, Failure> {
-        match once {
-            None => self.pool.call(Some(bucket), words).await,
-            Some(id) => {
-                let mut wrapped: Vec<&[u8]> = vec![b"DICTUM.ONCE", id];
-                wrapped.extend_from_slice(words);
-                self.pool.call(Some(bucket), &wrapped).await
-            }
-        }
+    /// A command that only looks, and concerns no bucket.
+    async fn read(&self, words: &[&[u8]]) -> Result<Value, Problem> {
+        self.pool.call(words).await.map_err(|failure| Problem::from_failure(failure, Access::Read))
     }
 }
 
@@ -243,7 +231,7 @@ async fn check(
     if own == BucketName::default_bucket() {
         return Ok(());
     }
-    match api.pool.lease(own).await {
+    match api.pool.lease(own, &Levels::default(), Access::Read).await {
         Ok(_) => Ok(()),
         Err(Failure::Refused(text)) if text.starts_with(problem::NO_SUCH_BUCKET) => Err(unknown()),
         Err(failure) => Err(Problem::from_failure(failure, Access::Read)),

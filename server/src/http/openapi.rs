@@ -2,7 +2,8 @@
 //!
 //! The routes describe what is their own; what any of them may answer is added here, so that it cannot be forgotten.
 
-use super::{conditions, place, request};
+use super::{conditions, levels, place, request};
+use crate::bucket::{CONSISTENCIES, DURABILITIES};
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::SchemaType;
@@ -27,8 +28,18 @@ const COMMON: &[(&str, &str)] = &[
     ("413", "The body, or the key, is larger than the server takes."),
     ("500", "The server is at fault."),
     ("503", "CLUSTERDOWN: no leader can be reached, or BUSY: too much is under way. Nothing was done; try again."),
-    ("504", "UNKNOWN: a write may or may not have been done. Repeat it with an Idempotency-Key, or read the key."),
+    (
+        "504",
+        "UNKNOWN: a write may or may not have been done; repeat it with an Idempotency-Key, or read the key. NOTALL: it was done, and a \
+         majority has it, but not every replica had it in time.",
+    ),
 ];
+
+/// The routes that give commands about a bucket's keys, without those of [`BUCKET_KEY`], which are [`KEY`]'s.
+const ABOUT_KEYS: &[&str] = &["/getValue", "/getDictionary", "/insertOrUpdate", KEY];
+
+/// The answers that tell what was seen.
+const WITH_TOKEN: &[&str] = &["200", "204", "304", "404", "409", "412"];
 
 /// The description's head: what does not belong to any route.
 pub(super) fn head() -> OpenApi {
@@ -36,8 +47,9 @@ pub(super) fn head() -> OpenApi {
         .title("Dictum")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "Dictum over HTTP. A success of a write means: decided by a majority of the nodes and on their disks. \
-             A read is linearizable. Both hold unless the bucket's settings say otherwise. Routes without a bucket \
+            "Dictum over HTTP. A success of a write means: decided by a majority of the nodes and on their disks, or in \
+             their memory, if the bucket is ephemeral. A read is linearizable. The headers Dictum-Durability and \
+             Dictum-Consistency, or else the bucket's settings, may ask for something else. Routes without a bucket \
              in their path are for the default bucket, or for the one that the user of Basic authentication is \
              called after. Everything that is no success answers `{\"code\": …, \"message\": …}`.",
         ))
@@ -62,6 +74,7 @@ pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) ->
         components.add_security_scheme("basic", SecurityScheme::Http(Http::new(HttpAuthScheme::Basic)));
         components.add_security_scheme("bearer", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     }
+    describe_levels(&mut api);
     describe_keys_of_buckets(&mut api);
     for (path, item) in &mut api.paths.paths {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
@@ -97,6 +110,61 @@ pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) ->
     api
 }
 
+/// The headers about durability and consistency.
+fn describe_levels(api: &mut OpenApi) {
+    for path in ABOUT_KEYS {
+        let Some(item) = api.paths.paths.get_mut(*path) else { continue };
+        if let Some(read) = &mut item.get {
+            let text = "How new the state must be that is read: no older than any write that was answered before; than the token's; or \
+                        whatever this node has. Left out: as the bucket says, or session, if there is a token.";
+            take_header(read, "Dictum-Consistency", text, one_of(&CONSISTENCIES));
+            let text = "The Dictum-Token of an earlier answer: what is read is no older than what that one has seen.";
+            let token = ObjectBuilder::new().schema_type(Type::String).pattern(Some(levels::TOKEN_PATTERN));
+            take_header(read, "Dictum-Token", text, token.build());
+            let text = "How many milliseconds old the state that was read was at most. Not of a linearizable read, nor where this is not known.";
+            tell_header(read, "Dictum-Age-Ms", text, Type::Integer);
+        }
+        for operation in [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten() {
+            let text = "Stands for what the request has seen or written, or for something newer: for Dictum-Token of a later request, at any node.";
+            tell_header(operation, "Dictum-Token", text, Type::String);
+        }
+        for write in [&mut item.put, &mut item.post, &mut item.delete].into_iter().flatten() {
+            let text = "What must be true before the write is answered: a majority of the replicas has it; has it on disk; every replica has \
+                        it. Left out: as the bucket says.";
+            take_header(write, "Dictum-Durability", text, one_of(&DURABILITIES));
+        }
+    }
+}
+
+fn one_of(words: &[&str]) -> Object {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.iter().copied())).build()
+}
+
+/// Adds a header that a request may have.
+fn take_header(operation: &mut Operation, name: &str, text: &str, schema: Object) {
+    let header = ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(text))
+        .schema(Some(schema))
+        .build();
+    operation.parameters.get_or_insert_default().push(RefOr::T(header));
+}
+
+/// Adds a header that an answer may have.
+fn tell_header(operation: &mut Operation, name: &str, text: &str, kind: Type) {
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response
+            && WITH_TOKEN.contains(&status.as_str())
+        {
+            let mut header = Header::new(ObjectBuilder::new().schema_type(kind.clone()).build());
+            header.description = Some(text.to_owned());
+            response.headers.insert(name.to_owned(), header.into());
+        }
+    }
+}
+
 /// `/v1/buckets/{name}/keys/{key}` takes and answers what `/v1/keys/{key}` does.
 fn describe_keys_of_buckets(api: &mut OpenApi) {
     let Some(mut item) = api.paths.paths.get(KEY).cloned() else { return };
@@ -111,8 +179,9 @@ fn describe_keys_of_buckets(api: &mut OpenApi) {
             .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
             .build();
         operation.parameters.get_or_insert_default().insert(0, RefOr::T(name));
-        let none = problem("There is no such key, or no such bucket.");
-        operation.responses.responses.insert("404".to_owned(), RefOr::T(none));
+        if let Some(RefOr::T(none)) = operation.responses.responses.get_mut("404") {
+            none.description = "There is no such key, or no such bucket.".to_owned();
+        }
     }
     api.paths.paths.insert(BUCKET_KEY.to_owned(), item);
 }

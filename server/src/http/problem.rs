@@ -106,11 +106,17 @@ impl Problem {
         }
         let status = match code {
             "CLUSTERDOWN" | "LOADING" | "TRYAGAIN" | "BUSY" | "MASTERDOWN" => StatusCode::SERVICE_UNAVAILABLE,
-            "UNKNOWN" => StatusCode::GATEWAY_TIMEOUT,
+            "UNKNOWN" | "NOTALL" => StatusCode::GATEWAY_TIMEOUT,
             "OOM" | "MISCONF" => StatusCode::INSUFFICIENT_STORAGE,
             "WRONGTYPE" => StatusCode::CONFLICT,
             "NOAUTH" | "WRONGPASS" | "NOPERM" => StatusCode::UNAUTHORIZED,
             "REUSED" => StatusCode::UNPROCESSABLE_ENTITY,
+            "ERR" if message.starts_with("the token") || message.starts_with("that is no token") => {
+                return Problem::new(StatusCode::CONFLICT, "FALSE_TOKEN", message);
+            }
+            "ERR" if message.starts_with("an ephemeral bucket is in memory only") => {
+                return Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "CONTRADICTION", message);
+            }
             "ERR" if message.starts_with("key is longer than") => {
                 return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", message);
             }

@@ -38,8 +38,14 @@ pub(super) struct State {
     /// No bucket but the default one has a replica here yet.
     pub(super) no_replicas: bool,
     pub(super) revision: u64,
-    /// Name and words of each command, in order.
+    /// Name and words of each command, in order; but not of those about levels.
     pub(super) commands: Vec<Vec<Vec<u8>>>,
+    /// Of each of them: what its connection had set then.
+    pub(super) levels: Vec<SessionLevels>,
+    /// What every bucket says of reads; `linearizable` unless a test says otherwise.
+    pub(super) consistency: Option<&'static str>,
+    /// The command under way is answered that it was done, but not everywhere.
+    pub(super) not_on_all: bool,
     pub(super) opened: usize,
     pub(super) closed: usize,
     /// By identifier: the command that came with it, and what it was answered.
@@ -59,6 +65,15 @@ pub(super) struct Bucket {
     records: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
 }
 
+/// What a connection has set.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct SessionLevels {
+    pub(super) durability: Option<String>,
+    pub(super) consistency: Option<String>,
+    /// The greatest revision of a token, and of what it has seen.
+    pub(super) seen: u64,
+}
+
 #[derive(Clone)]
 pub(super) struct FakeNode {
     pub(super) state: Arc<Mutex<State>>,
@@ -70,6 +85,7 @@ struct Session {
     authenticated: bool,
     /// Name and number of the bucket, unless it is the default one.
     selected: Option<(Vec<u8>, usize)>,
+    levels: SessionLevels,
 }
 
 impl FakeNode {
@@ -108,7 +124,13 @@ impl FakeNode {
                 let authenticated = password.is_none();
                 sessions.insert(
                     connection,
-                    Session { line, parser: RequestParser::new(Default::default()), authenticated, selected: None },
+                    Session {
+                        line,
+                        parser: RequestParser::new(Default::default()),
+                        authenticated,
+                        selected: None,
+                        levels: SessionLevels::default(),
+                    },
                 );
             }
             Request::Close { connection } => {
@@ -124,7 +146,11 @@ impl FakeNode {
                 while let Some(Command::Command(words)) = session.parser.next(&mut input).expect("HTTP speaks RESP") {
                     let words: Vec<Vec<u8>> = words.iter().map(<[u8]>::to_vec).collect();
                     let mut state = self.lock();
-                    state.commands.push(words.clone());
+                    let is_about_levels = ABOUT_LEVELS.contains(&words[0].as_slice());
+                    if !is_about_levels {
+                        state.commands.push(words.clone());
+                        state.levels.push(session.levels.clone());
+                    }
                     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
                     if words[0] == b"HELLO" {
                         let shown = words.iter().position(|word| *word == b"AUTH").map(|at| words[at + 2]);
@@ -141,7 +167,13 @@ impl FakeNode {
                         _ => {
                             // A pushed message may come before any reply.
                             Value::Push(vec![Value::bulk("message")]).encode(&mut out, Protocol::Resp3);
-                            state.answer_in(&mut session.selected, &words).encode(&mut out, Protocol::Resp3);
+                            let answer = if is_about_levels {
+                                let bucket = session.selected.as_ref().map_or(0, |(_, number)| *number);
+                                state.answer_about_levels(&mut session.levels, bucket, &words)
+                            } else {
+                                state.answer_seen(&mut session.levels, &mut session.selected, &words)
+                            };
+                            answer.encode(&mut out, Protocol::Resp3);
                         }
                     }
                 }
@@ -158,7 +190,60 @@ impl FakeNode {
     }
 }
 
+const ABOUT_LEVELS: [&[u8]; 4] = [b"DICTUM.DURABILITY", b"DICTUM.CONSISTENCY", b"DICTUM.TOKEN", b"DICTUM.AGE"];
+
 impl State {
+    fn answer_about_levels(&mut self, levels: &mut SessionLevels, bucket: usize, words: &[&[u8]]) -> Value {
+        let set = |word: &[u8]| Some(String::from_utf8_lossy(word).into_owned()).filter(|word| word != "default");
+        match words {
+            [b"DICTUM.DURABILITY"] => Value::bulk(levels.durability.as_deref().unwrap_or("persist-majority")),
+            [b"DICTUM.CONSISTENCY"] => {
+                Value::bulk(levels.consistency.as_deref().or(self.consistency).unwrap_or("linearizable"))
+            }
+            [b"DICTUM.DURABILITY", b"persist-majority"] if bucket > 0 => {
+                Value::Error("ERR an ephemeral bucket is in memory only: its durability is majority or all".to_owned())
+            }
+            [b"DICTUM.DURABILITY", word] => {
+                levels.durability = set(word);
+                Value::ok()
+            }
+            [b"DICTUM.CONSISTENCY", word, token @ ..] => {
+                if let [token] = token {
+                    let text = std::str::from_utf8(token).expect("digits");
+                    let (number, revision) = text.split_once(':').expect("a colon");
+                    if number != bucket.to_string() {
+                        return Value::Error("ERR the token is of another bucket than the selected one".to_owned());
+                    }
+                    levels.seen = levels.seen.max(revision.parse().expect("digits"));
+                }
+                levels.consistency = set(word);
+                Value::ok()
+            }
+            [b"DICTUM.TOKEN"] => Value::bulk(format!("{bucket}:{}", levels.seen)),
+            _ => Value::Integer(7),
+        }
+    }
+
+    fn answer_seen(
+        &mut self,
+        levels: &mut SessionLevels,
+        selected: &mut Option<(Vec<u8>, usize)>,
+        words: &[&[u8]],
+    ) -> Value {
+        if words[0] == b"DICTUM.GET" && levels.consistency.as_deref() == Some("session") && levels.seen > self.revision
+        {
+            return Value::Error("ERR the token stands for a state that has never been".to_owned());
+        }
+        let answer = self.answer_in(selected, words);
+        if !matches!(answer, Value::Error(_)) {
+            levels.seen = levels.seen.max(self.revision);
+        }
+        if std::mem::take(&mut self.not_on_all) {
+            return Value::Error("NOTALL the command was done and a majority has it".to_owned());
+        }
+        answer
+    }
+
     /// Answers for a connection that has selected a bucket.
     fn answer_in(&mut self, selected: &mut Option<(Vec<u8>, usize)>, words: &[&[u8]]) -> Value {
         let error = |text: &str| Value::Error(text.to_owned());
