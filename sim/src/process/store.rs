@@ -60,10 +60,10 @@ impl ProcessStore {
     pub fn apply(&self, partition: PartitionId, batch: &OrderedBatch) -> Result<(), OrderedError> {
         let Some((cache, _)) = &self.cache else { return self.store.apply(batch) };
         let mut last = Space(0);
-        for (space, _, _) in &batch.changes {
-            if *space != last && *space != Space(0) {
-                last = *space;
-                cache.assign(*space, partition.bucket.0);
+        for (space, _, _) in batch.changes.iter() {
+            if space != last && space != Space(0) {
+                last = space;
+                cache.assign(space, partition.bucket.0);
             }
         }
         let bypasses = self.planted == Some(Planted::CacheNotWrittenThrough);
