@@ -98,6 +98,12 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 pub const ONCE_OUTCOMES_MAX: usize = 100_000;
 /// Most keys that one entry of expiry removes.
 pub const EXPIRE_BATCH_MAX: usize = 1000;
+/// Most keys that one entry of eviction removes.
+pub const EVICT_BATCH_MAX: usize = 4096;
+/// Most bytes of keys in one entry of eviction, unless the last one is longer.
+pub const EVICT_KEY_BYTES_MAX: usize = 256 * 1024;
+/// Most keys that a follower tells the leader of at once: what it has read of a bucket that evicts.
+pub const TOUCHED_MAX: usize = 1024;
 
 const _: () =
     assert!(KEY_BYTES_MAX + 16 <= ORDERED_KEY_BYTES_MAX, "a key with its deadline and its place fits the store");
@@ -106,6 +112,7 @@ const _: () = assert!(ENTRY_BYTES_MAX > VALUE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX > ENTRY_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX <= u32::MAX as usize, "lengths on the wire have 32 bits");
 const _: () = assert!(PEER_OUTPUT_BYTES_MAX > PEER_MESSAGE_BYTES_MAX);
+const _: () = assert!(EVICT_KEY_BYTES_MAX + KEY_BYTES_MAX + 16 * EVICT_BATCH_MAX < ACCEPT_BYTES_TARGET);
 const _: () = assert!(ACCEPT_BYTES_TARGET < FOLLOWER_WINDOW_BYTES_MAX);
 const _: () = assert!(FOLLOWER_WINDOW_BYTES_MAX <= UNDECIDED_BYTES_MAX);
 const _: () = assert!((FRAME_BYTES_TARGET as u64) < SEGMENT_BYTES);

@@ -34,8 +34,8 @@ pub struct EntryContext {
     pub full_at_bytes: u64,
 }
 
-/// Redis's text, to the letter: clients know it.
-const OUT_OF_MEMORY: Failure = Failure::Text("OOM command not allowed when used memory > 'maxmemory'.");
+/// What a full bucket says to what may grow it. Redis's text, to the letter: clients know it.
+pub const OUT_OF_MEMORY: Failure = Failure::Text("OOM command not allowed when used memory > 'maxmemory'.");
 
 impl Default for EntryContext {
     fn default() -> EntryContext {
@@ -99,6 +99,20 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
 pub fn expire_due(tree: &mut Tree, context: &EntryContext, limit: usize) -> Applied {
     let mut transaction = Transaction::new(tree, context);
     let count = transaction.expire_due(limit);
+    Applied { reply: Reply::count(count), changes: transaction.into_changes() }
+}
+
+/// Removes keys to make room: the leader's eviction entry. Each of `victims` goes if it still has the revision with which it was chosen, in
+/// their order, until the state has `down_to` bytes ([`Tree::bytes`]) or fewer. Answers how many went.
+pub fn evict(tree: &mut Tree, context: &EntryContext, victims: &[(&[u8], Revision)], down_to: u64) -> Applied {
+    let mut transaction = Transaction::new(tree, context);
+    let mut count = 0;
+    for (key, revision) in victims {
+        if transaction.tree().bytes() <= down_to {
+            break;
+        }
+        count += usize::from(transaction.evict(KeyRef::new(key), *revision));
+    }
     Applied { reply: Reply::count(count), changes: transaction.into_changes() }
 }
 

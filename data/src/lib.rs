@@ -41,8 +41,8 @@ pub mod value;
 pub mod view;
 
 pub use apply::{
-    Applied, EntryContext, apply, apply_once, apply_transaction, expire_due, outcome, read, read_transaction,
-    watch_revision,
+    Applied, EntryContext, OUT_OF_MEMORY, apply, apply_once, apply_transaction, evict, expire_due, outcome, read,
+    read_transaction, watch_revision,
 };
 pub use args::Args;
 pub use blob::Blob;

@@ -32,6 +32,8 @@ pub enum ChangeKind {
     Deleted,
     /// It reached its deadline.
     Expired,
+    /// It had to make room for others.
+    Evicted,
     /// Every key was removed; one change for all of them.
     Flushed,
 }
@@ -235,6 +237,16 @@ impl<'a> Transaction<'a> {
         limit
     }
 
+    /// Removes a key to make room, if it still has this revision; whether it did.
+    pub fn evict(&mut self, key: KeyRef<'_>, revision: Revision) -> bool {
+        let found = self.get(key).is_some_and(|record| record.revision == revision);
+        if found {
+            self.tree.remove(key);
+            self.record_change(Blob::new(key.key), ChangeKind::Evicted);
+        }
+        found
+    }
+
     /// Removes the key if it has reached its deadline. Free unless some key has.
     fn settle(&mut self, key: KeyRef<'_>) {
         if self.tree.first_due(self.tree.time).is_some() {
@@ -254,7 +266,7 @@ impl<'a> Transaction<'a> {
         let revision = self.tree.revision.next();
         self.tree.revision = revision;
         match kind {
-            ChangeKind::Deleted | ChangeKind::Expired => self.tree.removals.note(&key, revision),
+            ChangeKind::Deleted | ChangeKind::Expired | ChangeKind::Evicted => self.tree.removals.note(&key, revision),
             ChangeKind::Flushed => self.tree.removals.note_all(revision),
             ChangeKind::Set | ChangeKind::Deadline => {}
         }

@@ -9,7 +9,7 @@ use base::{Revision, WallTime};
 use data::spec::Flags;
 use data::{
     Applied, ChangeKind, EntryContext, Failure, Reply, Restorer, Tree, View, apply, apply_once, apply_transaction,
-    check, expire_due, outcome, read, read_transaction,
+    check, evict, expire_due, outcome, read, read_transaction,
 };
 
 fn at(milliseconds: u64) -> EntryContext {
@@ -59,6 +59,34 @@ fn a_limit_on_expiry_hides_the_rest_all_the_same() {
     assert_eq!(expire_due(&mut tree, &at(1100), 1).reply, Reply::Integer(1));
     assert_eq!((get(&tree, 1100, "a"), get(&tree, 1100, "b")), ((Reply::Nil, false), (Reply::Nil, false)));
     assert_eq!(tree.len(), 1);
+}
+
+#[test]
+fn evictions_take_what_is_as_it_was_until_there_is_room() {
+    let mut tree = Tree::new();
+    for key in ["a", "b", "c", "d"] {
+        apply(&mut tree, &at(1000), &args(&format!("SET {key} 1")));
+    }
+    let each = tree.bytes() / 4;
+    apply(&mut tree, &at(1000), &args("SET b 2"));
+    apply(&mut tree, &at(1000), &args("SET e 1 PX 100"));
+    let watched = tree.watch_revision(b"c");
+    let victims = [
+        (&b"a"[..], Revision(1)),
+        (&b"b"[..], Revision(2)),
+        (&b"e"[..], Revision(6)),
+        (&b"gone"[..], Revision(1)),
+        (&b"c"[..], Revision(3)),
+        (&b"d"[..], Revision(4)),
+    ];
+    let applied = evict(&mut tree, &at(1200), &victims, 2 * each);
+    let changes: Vec<_> = applied.changes.iter().map(|it| (&*it.key, it.kind, it.revision.0)).collect();
+    let expected =
+        [(&b"a"[..], ChangeKind::Evicted, 7), (&b"e"[..], ChangeKind::Expired, 8), (&b"c"[..], ChangeKind::Evicted, 9)];
+    assert_eq!(changes, expected, "b was written since, d has room");
+    assert_eq!((applied.reply, tree.len()), (Reply::Integer(2), 2));
+    assert_ne!(tree.watch_revision(b"c"), watched, "WATCH notices");
+    assert!(evict(&mut tree, &at(1200), &victims, 0).changes.iter().all(|it| &*it.key == b"d"));
 }
 
 #[test]

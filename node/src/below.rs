@@ -16,6 +16,7 @@ use base::{Ballot, BucketId, PartitionId, Position};
 use data::{Flush, StoreRestorer, Tree};
 use wire::{Malformed, Reader, Writer};
 
+use crate::council::{Buckets, COUNCIL};
 use crate::image::{RestoredState, decode_first};
 use crate::origins::Origins;
 
@@ -83,6 +84,14 @@ impl FlushJob {
     /// The removal of all that a partition had.
     pub(crate) fn retire(partition: PartitionId, spaces: Vec<Space>) -> FlushJob {
         FlushJob { position: Position(0), key: head_key(partition), content: Content::Nothing(spaces) }
+    }
+
+    /// The spaces that the removal of a partition gives up.
+    pub(crate) fn spaces_retired(&self) -> &[Space] {
+        match &self.content {
+            Content::Nothing(spaces) => spaces,
+            Content::State { .. } => &[],
+        }
     }
 
     /// The batch: to be applied as a whole, then synced. Takes as long as encoding everything that has changed does.
@@ -182,24 +191,58 @@ fn partition_of(key: &[u8]) -> Option<PartitionId> {
     Some(PartitionId { bucket: BucketId(u32::from_be_bytes(*bucket)), index: u16::from_be_bytes(index) })
 }
 
+/// What a store remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    /// The states that it has.
+    pub states: BTreeMap<PartitionId, RestoredState>,
+    /// Partitions of dropped buckets of which it has the head still: what that tells of may be gone, and nobody asks for it.
+    pub dropped: Vec<PartitionId>,
+}
+
 /// The states that the store has.
 ///
 /// # Errors
 /// When the store cannot be read or is damaged; the text says what is wrong.
-pub(crate) fn recover(below: &Below) -> Result<BTreeMap<PartitionId, RestoredState>, String> {
-    let mut states = BTreeMap::new();
+pub(crate) fn recover(below: &Below) -> Result<Stored, String> {
+    let mut heads = BTreeMap::new();
     for pair in below.read.range(OWN, Bound::Included(HEAD_PREFIX)) {
         let (key, head) = pair.map_err(|error| error.text)?;
         if !key.starts_with(HEAD_PREFIX) {
             break;
         }
-        let partition = partition_of(&key).ok_or("the store has a head under a key of no partition")?;
-        let (position, ballot, origins, head) =
-            decode(&head).map_err(|_| format!("the head of partition {partition} in the store is malformed"))?;
-        let tree = Tree::open(Arc::clone(&below.read), &head).map_err(|error| error.text)?;
-        states.insert(partition, RestoredState { position, ballot, origins, tree });
+        heads.insert(partition_of(&key).ok_or("the store has a head under a key of no partition")?, head);
     }
-    Ok(states)
+    let mut stored = Stored::default();
+    let council = heads.remove(&COUNCIL).map(|head| open(below, COUNCIL, &head)).transpose()?;
+    let buckets = council.as_ref().map(|council| Buckets::read(&council.tree)).transpose();
+    let buckets = buckets.map_err(|_| "the council's list is not of this version")?.unwrap_or_default();
+    stored.states.extend(council.map(|council| (COUNCIL, council)));
+    for (partition, head) in heads {
+        // A start that knows of its end gives its spaces back before the head is removed.
+        if buckets.has_dropped(partition.bucket) {
+            stored.dropped.push(partition);
+        } else {
+            stored.states.insert(partition, open(below, partition, &head)?);
+        }
+    }
+    Ok(stored)
+}
+
+/// One of the states that the store has.
+///
+/// # Errors
+/// As [`recover`]'s, and when there is none of this partition.
+pub(crate) fn recover_one(below: &Below, partition: PartitionId) -> Result<RestoredState, String> {
+    let head = below.read.get(OWN, &head_key(partition)).map_err(|error| error.text)?;
+    open(below, partition, &head.ok_or_else(|| format!("partition {partition} has no head"))?)
+}
+
+fn open(below: &Below, partition: PartitionId, head: &[u8]) -> Result<RestoredState, String> {
+    let (position, ballot, origins, head) =
+        decode(head).map_err(|_| format!("the head of partition {partition} in the store is malformed"))?;
+    let tree = Tree::open(Arc::clone(&below.read), &head).map_err(|error| error.text)?;
+    Ok(RestoredState { position, ballot, origins, tree })
 }
 
 fn decode(head: &[u8]) -> Result<(Position, Ballot, Origins, Vec<u8>), Malformed> {
@@ -212,4 +255,49 @@ fn decode(head: &[u8]) -> Result<(Position, Ballot, Origins, Vec<u8>), Malformed
     let rest = r.bytes()?.to_vec();
     r.finish()?;
     Ok((position, ballot, origins, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::ordered::OrderedWrite;
+    use data::EntryContext;
+    use storage::MemoryStore;
+
+    use crate::bucket::{BucketKind, Settings};
+    use crate::council::{Order, apply};
+
+    fn flush(store: &MemoryStore, below: &Below, partition: PartitionId, tree: Tree) -> Vec<Space> {
+        let mut tree = tree.over(Arc::clone(&below.read));
+        let flush = tree.begin_flush(|| below.new_space()).unwrap();
+        let job = FlushJob::new(partition, (Position(2), Ballot::default()), &Origins::default(), flush);
+        store.apply(&job.into_batch()).unwrap();
+        tree.spaces()
+    }
+
+    #[test]
+    fn what_is_left_of_a_dropped_bucket_keeps_no_node_from_starting() {
+        let store = MemoryStore::new();
+        let below = Below::new(Arc::new(store.clone()), 1);
+        let bucket = PartitionId { bucket: BucketId(1), index: 0 };
+        let mut tree = Tree::new();
+        data::apply_once(&mut tree, &EntryContext::default(), b"an outcome", &[b"SET", b"k", b"v"]);
+        let spaces = flush(&store, &below, bucket, tree);
+        let mut council = Tree::new();
+        let mut order = |order: Order, at: u64| {
+            apply(&mut council, &EntryContext::default(), Position(at), &order.encode()).unwrap();
+        };
+        let settings = Settings::of_kind(BucketKind::Persistent);
+        order(Order::Create { name: "b".to_owned(), settings, identities: vec![1] }, 1);
+        order(Order::Drop { name: "b".to_owned(), id: bucket.bucket }, 2);
+        flush(&store, &below, COUNCIL, council);
+        // A start has given its spaces back, and ended before the head was removed.
+        let kept: Vec<Space> = store.spaces().into_iter().filter(|space| !spaces.contains(space)).collect();
+        OrderedWrite::retain_spaces(&store, &kept).unwrap();
+        let Stored { states, dropped } = recover(&below).unwrap();
+        assert_eq!(crate::inspect::partitions_of_store(&below), Ok(vec![COUNCIL]), "dictum check goes by the same");
+        assert_eq!((states.keys().copied().collect::<Vec<_>>(), dropped), (vec![COUNCIL], vec![bucket]));
+        store.apply(&FlushJob::retire(bucket, Vec::new()).into_batch()).unwrap();
+        assert_eq!(recover(&below).unwrap().dropped, []);
+    }
 }

@@ -14,7 +14,7 @@ pub(crate) enum BucketKind {
     Persistent,
     /// In the memory of all replicas. At its quota it refuses what would grow it.
     Ephemeral,
-    /// On disk; at its quota it gives up values by its policy.
+    /// On disk; at its quota keys go by its policy, through the log.
     Cache,
 }
 
@@ -102,7 +102,7 @@ impl Named for Consistency {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
     pub kind: BucketKind,
-    /// Bytes of memory on each node; 0: as the node's `--memory-quota` says, or no limit for an ephemeral bucket.
+    /// Bytes of memory on each node, of a cache all of its bytes; 0: as the node's `--memory-quota` says, or no limit for an ephemeral bucket.
     pub quota_bytes: u64,
     /// None: as the node's `--cache-policy` says.
     pub policy: Option<Policy>,
@@ -183,9 +183,8 @@ impl Settings {
         if self.kind == BucketKind::Ephemeral && self.durability == Durability::PersistMajority {
             return Err(NOT_PERSISTENT);
         }
-        // Names that the format has room for and that no node can keep yet.
-        if self.kind == BucketKind::Cache {
-            return Err(Failure::Text("ERR buckets of the kind cache are not there yet; use persistent or ephemeral"));
+        if self.kind == BucketKind::Cache && self.quota_bytes == 0 {
+            return Err(Failure::Text("ERR a cache needs a quota: the most bytes that its keys and values may have"));
         }
         Ok(())
     }
@@ -414,7 +413,8 @@ mod tests {
         let change = |words: &[&[u8]]| Settings::of_kind(BucketKind::Persistent).change(words, true);
         assert!(change(&[b"kind"]).is_err());
         assert!(change(&[b"kind", b"odd"]).is_err());
-        assert!(change(&[b"kind", b"cache", b"quota", b"1mb"]).is_err(), "not there yet");
+        assert!(change(&[b"kind", b"cache", b"quota", b"1mb"]).is_ok());
+        assert!(change(&[b"kind", b"cache"]).is_err() && change(&[b"quota", b"0", b"kind", b"cache"]).is_err());
         assert!(change(&[b"durability", b"some"]).is_err());
         assert!(change(&[b"consistency", b"eventual"]).is_err());
         assert!(change(&[b"durability", b"all", b"consistency", b"local"]).is_ok());

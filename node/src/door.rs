@@ -273,6 +273,8 @@ pub struct Config {
     pub snapshots: SnapshotSettings,
     /// Entries of log kept behind a snapshot.
     pub log_entries_kept: u64,
+    /// The policy of buckets that evict and have none of their own: `fifo`, `lru`, `lfu` or `s3-fifo`.
+    pub cache_policy: &'static str,
     /// Chance for elections' jitter and commands that draw; different for each start.
     pub seed: u64,
     /// A planted bug to prove that the simulator's alarm works; never set outside the simulator.
@@ -310,6 +312,12 @@ pub enum Planted {
     AllIsAMajority,
     /// A read with a token is answered whether or not the state has come so far.
     StaleSession,
+    /// The leader of a bucket that evicts removes keys from its own state, and says nothing of it in the log.
+    EvictionOutsideTheLog,
+    /// A bucket goes on growing at its quota.
+    FullBucketGrows,
+    /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
+    CacheNotWrittenThrough,
 }
 
 /// What the disk remembered, given to a node at its start.

@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Expire,
     /// An order to the council: see [`crate::council`].
     Council,
+    /// Remove keys to make room: see [`crate::eviction`].
+    Evict,
 }
 
 impl Kind {
@@ -39,6 +41,7 @@ impl Kind {
             Kind::Once => 3,
             Kind::Expire => 4,
             Kind::Council => 5,
+            Kind::Evict => 6,
         }
     }
 
@@ -49,6 +52,7 @@ impl Kind {
             3 => Ok(Kind::Once),
             4 => Ok(Kind::Expire),
             5 => Ok(Kind::Council),
+            6 => Ok(Kind::Evict),
             _ => Err(Malformed),
         }
     }

@@ -166,7 +166,7 @@ pub fn log(
 /// # Errors
 /// The store cannot be read, or a payload of the journal is not of this format; the text says which.
 pub fn dropped_partitions(below: &Below, recovered: &storage::Recovered) -> Result<BTreeSet<PartitionId>, String> {
-    let state = below::recover(below)?.remove(&COUNCIL);
+    let state = below::recover(below)?.states.remove(&COUNCIL);
     let place = state.as_ref().map(|state| (state.position, state.ballot));
     let mut tree = state.map(|state| state.tree).unwrap_or_default();
     let mut rebuilt = journal::rebuild(&[COUNCIL], recovered, |id| place.filter(|_| id == COUNCIL), 1, false)?;
@@ -180,7 +180,7 @@ pub fn dropped_partitions(below: &Below, recovered: &storage::Recovered) -> Resu
         if header.kind != Kind::Council {
             continue;
         }
-        if let Ok((_, order)) = Terms::split(body) {
+        if let Ok((_, order)) = Terms::split(header.kind, body) {
             let context = EntryContext { time: header.time, seed: header.seed, ..EntryContext::default() };
             // The next start finds out about a malformed one.
             let _ = council::apply(&mut tree, &context, at, order);
@@ -203,6 +203,7 @@ fn kind_of(payload: &[u8]) -> Option<&'static str> {
         Kind::Once => "once",
         Kind::Expire => "expiry",
         Kind::Council => "order to the council",
+        Kind::Evict => "eviction",
     })
 }
 
@@ -222,7 +223,8 @@ pub fn snapshot(restorer: Restorer) -> Result<StateSummary, String> {
     })
 }
 
-/// The partitions whose heads are in a store's space 0.
+/// The partitions whose heads are in a store's space 0; those of buckets that the council there knows to be dropped are left out, as at a start,
+/// which removes what is left of them.
 ///
 /// # Errors
 /// The store cannot be read, or there is something else in that space.
@@ -240,6 +242,11 @@ pub fn partitions_of_store(below: &Below) -> Result<Vec<PartitionId>, String> {
             None => return Err(format!("space 0 has a key that is no head: {:?}", String::from_utf8_lossy(&key))),
         }
     }
+    // One that cannot be read is told of by whoever looks at it.
+    let council = below::recover_one(below, COUNCIL).ok().filter(|_| partitions.contains(&COUNCIL));
+    if let Some(buckets) = council.and_then(|council| Buckets::read(&council.tree).ok()) {
+        partitions.retain(|partition| *partition == COUNCIL || !buckets.has_dropped(partition.bucket));
+    }
     Ok(partitions)
 }
 
@@ -253,8 +260,7 @@ pub fn state_in_store(
     partition: PartitionId,
     progress: &mut dyn FnMut(u64),
 ) -> Result<StateSummary, String> {
-    let state =
-        below::recover(below)?.remove(&partition).ok_or_else(|| format!("partition {partition} has no head"))?;
+    let state = below::recover_one(below, partition)?;
     let tree = &state.tree;
     // What records and index say of deadlines must be the same set: sums of hashes do not care for the order.
     let (mut keys, mut bytes, mut with_deadline, mut said) = (0, 0, 0, 0_u64);

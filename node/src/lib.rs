@@ -15,6 +15,7 @@ mod detector;
 mod dispatch;
 pub mod door;
 mod entry;
+mod eviction;
 pub mod fuzzing;
 mod group;
 mod image;
@@ -58,6 +59,27 @@ impl std::fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+/// A replica of a bucket that evicts, as checkers see it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CacheNews {
+    /// Whose it is.
+    pub partition: base::PartitionId,
+    /// The last entry of its log, decided or not.
+    pub last: Position,
+    /// Entries up to here are in the state.
+    pub applied: Position,
+    /// The bucket's name.
+    pub bucket: String,
+    /// Its quota.
+    pub quota_bytes: u64,
+    /// Bytes of all keys and values.
+    pub bytes: u64,
+    /// The most that this has been after any entry since the process started.
+    pub bytes_most: u64,
+    /// What the last turn has evicted: by which entry, and the key.
+    pub evicted: Vec<(Position, Vec<u8>)>,
+}
 
 /// Positions of one replica: `applied <= decided`, `persisted` counts what its own disk has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

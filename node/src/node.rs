@@ -14,7 +14,6 @@ use base::{Ballot, NodeId, Now, PartitionId, Position, Rng, Time};
 use paxos::{Input as Step, RoleName};
 use wire::RequestLimits;
 
-use crate::Progress;
 use crate::below::{Below, FlushJob};
 use crate::council::Buckets;
 use crate::detector::Detector;
@@ -26,6 +25,7 @@ use crate::session::Session;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::transfer::Throttle;
+use crate::{CacheNews, Progress};
 
 /// How often a node says that it lives.
 pub(crate) const PING_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
@@ -102,6 +102,8 @@ pub struct Node {
     pub(crate) doubtful_until: Position,
     /// To be freed elsewhere.
     pub(crate) rubbish: Vec<Rubbish>,
+    /// When the removal of what dropped buckets leave is tried again, if it has failed.
+    pub(crate) next_retirement: Time,
     /// What dropped buckets leave in the store, to be removed.
     pub(crate) retired: Vec<(PartitionId, FlushJob)>,
     /// The store that states are in, if they are in one.
@@ -221,7 +223,9 @@ impl Node {
     #[must_use]
     pub fn spaces(&self) -> Vec<Space> {
         let of_groups = self.groups.iter().flat_map(|group| group.partition.tree.spaces());
-        std::iter::once(crate::below::OWN).chain(of_groups).collect()
+        // What is to be removed goes together with its head, or the head would tell of what is not there.
+        let retired = self.retired.iter().flat_map(|(_, job)| job.spaces_retired().iter().copied());
+        std::iter::once(crate::below::OWN).chain(of_groups).chain(retired).collect()
     }
 
     /// The spaces of the store below, with the partitions that they belong to.
@@ -234,6 +238,25 @@ impl Node {
         self.groups.iter().flat_map(of).collect()
     }
 
+    /// Of each bucket that evicts what checkers want to know of it. What was evicted is that of the last turn.
+    #[must_use]
+    pub fn caches(&self) -> Vec<CacheNews> {
+        let news = |group: &Group| {
+            let evicting = group.partition.evicting.as_ref()?;
+            Some(CacheNews {
+                partition: group.id(),
+                bucket: group.bucket.name.clone(),
+                quota_bytes: group.bucket.settings.quota_bytes,
+                last: group.partition.replica.log().last(),
+                applied: group.partition.applied,
+                bytes: group.partition.tree.bytes(),
+                bytes_most: evicting.bytes_most,
+                evicted: group.wishes.evicted.iter().map(|(position, key)| (*position, key.to_vec())).collect(),
+            })
+        };
+        self.groups.iter().filter_map(news).collect()
+    }
+
     /// A digest of a partition's whole state at [`Progress::applied`]: equal on all replicas.
     #[must_use]
     pub fn state_digest(&self, partition: PartitionId) -> Option<u64> {
@@ -241,6 +264,13 @@ impl Node {
         let mut bytes = Vec::new();
         held.origins.encode(&mut bytes);
         Some(held.tree.digest() ^ base::checksum::xxh3(&bytes))
+    }
+
+    /// The name of a partition's bucket, and the bytes that its state counts: for checkers.
+    #[must_use]
+    pub fn holding(&self, partition: PartitionId) -> Option<(&str, u64)> {
+        let group = self.replica_of(partition)?;
+        Some((&group.bucket.name, group.partition.tree.bytes()))
     }
 
     /// The checksum of the decided entry at `position`, if this node still holds it and knows it decided: for checkers.
@@ -326,6 +356,11 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: reply waited for all replicas",
     "node: write not on all replicas in time",
     "node: read waited for its token",
+    "node: key evicted by fifo",
+    "node: key evicted by lru",
+    "node: key evicted by lfu",
+    "node: key evicted by s3-fifo",
+    "node: told what a follower has read",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use base::limits::EXPIRE_BATCH_MAX;
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
-use data::{EntryContext, Reply, Tree};
+use data::{Applied, Blob, EntryContext, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
 use crate::council;
 use crate::door::{Level, Planted, Rubbish, SnapshotSettings};
 use crate::entry::{HEADER_BYTES, Header, Kind, Life, Origin};
+use crate::eviction::{Evicting, Eviction};
 use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
 use crate::origins::{Origins, Verdict};
@@ -50,6 +51,8 @@ pub(crate) struct Wishes {
     pub fatal: Option<String>,
     /// To be freed elsewhere.
     pub rubbish: Vec<Rubbish>,
+    /// Keys that were evicted in this turn: for checkers.
+    pub evicted: Vec<(Position, Blob)>,
 }
 
 /// See the file's head. Invariant: `applied <= decided`.
@@ -94,6 +97,8 @@ pub(crate) struct Partition {
     pub cut_to: Option<Position>,
     /// Other nodes with entries among those applied in this turn: they wait to hear that these are decided.
     waiting: Vec<NodeId>,
+    /// Of a bucket of the kind `cache`: what has to go first.
+    pub evicting: Option<Box<Evicting>>,
     /// How many commands were applied since the start, for INFO.
     pub commands_applied: u64,
     /// The highest time given to an entry: entries' times never go back.
@@ -143,6 +148,7 @@ impl Partition {
             bytes_flushing: 0,
             cut_to: None,
             waiting: Vec::new(),
+            evicting: None,
             commands_applied: 0,
             proposed_time: WallTime(0),
         }
@@ -399,32 +405,46 @@ impl Partition {
             Verdict::Repeat if self.planted == Some(Planted::ApplyRetryTwice) && origin.sequence > 0 => {}
             Verdict::Repeat | Verdict::Gap => return Ok(()),
         }
-        let (terms, body) = Terms::split(body).map_err(|_| "its terms are malformed")?;
+        let (terms, body) = Terms::split(header.kind, body).map_err(|_| "its terms are malformed")?;
         let context = EntryContext {
             time: header.time,
             seed: header.seed,
             value_bytes_max: terms.value_bytes_max,
             ttl_ms: terms.ttl_ms,
-            full_at_bytes: terms.full_at_bytes,
+            full_at_bytes: if self.planted == Some(Planted::FullBucketGrows) { 0 } else { terms.full_at_bytes },
         };
-        let reply = match header.kind {
+        let applied = match header.kind {
             Kind::Command => {
                 let words = Words::decode(body).map_err(|_| "its command is malformed")?;
-                data::apply(&mut self.tree, &context, words.as_slice()).reply
+                let applied = data::apply(&mut self.tree, &context, words.as_slice());
+                if let Some(evicting) = self.evicting.as_mut().filter(|_| applied.changes.is_empty()) {
+                    evicting.touch_keys(words.as_slice(), &self.tree, false);
+                }
+                applied
             }
             Kind::Transaction => {
                 let (watches, commands) =
                     words::decode_transaction(body).map_err(|_| "its transaction is malformed")?;
                 let commands: Vec<&[&[u8]]> = commands.iter().map(Words::as_slice).collect();
-                data::apply_transaction(&mut self.tree, &context, &watches, &commands).reply
+                data::apply_transaction(&mut self.tree, &context, &watches, &commands)
             }
             Kind::Once => {
                 let (id, words) = words::decode_once(body).map_err(|_| "its command is malformed")?;
-                data::apply_once(&mut self.tree, &context, id, words.as_slice()).reply
+                data::apply_once(&mut self.tree, &context, id, words.as_slice())
             }
-            Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX).reply,
-            Kind::Council => council::apply(&mut self.tree, &context, position, body)?,
+            Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX),
+            Kind::Council => {
+                let reply = council::apply(&mut self.tree, &context, position, body)?;
+                Applied { reply, changes: Vec::new() }
+            }
+            Kind::Evict => {
+                let Eviction { down_to, victims } =
+                    Eviction::decode(body).map_err(|_| "its list of keys is malformed")?;
+                data::evict(&mut self.tree, &context, &victims, down_to)
+            }
         };
+        self.watch_changes(position, &applied, wishes);
+        let reply = applied.reply;
         self.commands_applied += 1;
         self.origins.note(&origin, reply.clone());
         if origin.node == self.me {
@@ -463,6 +483,9 @@ impl Partition {
         let given_up = self.tree.spaces();
         wishes.rubbish.push(Rubbish::new((std::mem::replace(&mut self.tree, tree), self.flushing.take())));
         self.tree.give_up(given_up);
+        if let Some(evicting) = &mut self.evicting {
+            wishes.rubbish.push(evicting.forget());
+        }
         self.origins = state.origins;
         self.applied = position;
         self.applied_ballot = ballot;

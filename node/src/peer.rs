@@ -112,6 +112,11 @@ pub(crate) enum PeerMessage {
         index: u64,
         wish: Wish,
     },
+    /// Keys of a bucket that evicts, by their places in the store's order: clients have read them at the sender.
+    Touched {
+        partition: PartitionId,
+        orders: Vec<u64>,
+    },
 }
 
 /// What the receiver of a snapshot says.
@@ -136,6 +141,7 @@ const SNAPSHOT_BLOCK: u8 = 9;
 const SNAPSHOT_WANT: u8 = 10;
 const COPIES_QUESTION: u8 = 11;
 const COPIES: u8 = 12;
+const TOUCHED: u8 = 13;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
@@ -150,7 +156,8 @@ impl PeerMessage {
             | PeerMessage::Copies { partition, .. }
             | PeerMessage::SnapshotOffer { partition, .. }
             | PeerMessage::SnapshotBlock { partition, .. }
-            | PeerMessage::SnapshotWant { partition, .. } => Some(*partition),
+            | PeerMessage::SnapshotWant { partition, .. }
+            | PeerMessage::Touched { partition, .. } => Some(*partition),
         }
     }
 
@@ -232,6 +239,12 @@ impl PeerMessage {
                     Wish::Done => 3,
                 });
             }
+            PeerMessage::Touched { partition, orders } => {
+                w.u8(TOUCHED);
+                w.partition(*partition);
+                w.count(orders.len());
+                orders.iter().for_each(|order| w.u64(*order));
+            }
         }
     }
 
@@ -288,6 +301,11 @@ impl PeerMessage {
                     _ => return Err(Malformed),
                 },
             },
+            TOUCHED => {
+                let partition = r.partition()?;
+                let orders = (0..r.count(8)?).map(|_| r.u64()).collect::<Result<_, _>>()?;
+                PeerMessage::Touched { partition, orders }
+            }
             _ => return Err(Malformed),
         };
         r.finish()?;

@@ -139,6 +139,8 @@ pub(crate) struct Router {
     spare: Vec<ReadBatch>,
     /// The number of an expiry entry under way.
     pub expiring: Option<u64>,
+    /// The number of an eviction entry under way.
+    pub evicting: Option<u64>,
 }
 
 impl Router {
@@ -163,6 +165,7 @@ impl Router {
             next_ticket: 1,
             spare: Vec::new(),
             expiring: None,
+            evicting: None,
         }
     }
 
@@ -212,6 +215,9 @@ impl Router {
         self.send_from = self.send_from.max(self.floor());
         if self.expiring == Some(sequence) {
             self.expiring = None;
+        }
+        if self.evicting == Some(sequence) {
+            self.evicting = None;
         }
         Some(finished)
     }

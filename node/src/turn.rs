@@ -1,6 +1,7 @@
 //! The end of a turn: what arrived in it is applied, answered, proposed, stored and sent, each once for all.
 
 mod copies;
+mod evictions;
 mod reads;
 mod snapshots;
 mod stop;
@@ -32,6 +33,7 @@ impl Node {
         if self.now.time >= self.next_tick {
             self.tick();
         }
+        self.groups.iter_mut().for_each(|group| group.wishes.evicted.clear());
         for _ in 0..PASSES_MAX {
             for g in 0..self.groups.len() {
                 self.apply_decided(g);
@@ -116,6 +118,7 @@ impl Node {
             self.step_replica(g, Step::Tick);
             self.tick_transfers(g);
             self.expire(g);
+            self.tell_read(g);
             self.refuse_overdue(g);
             self.refuse_held(g);
             let group = &mut self.groups[g];
@@ -218,6 +221,7 @@ impl Node {
         let Some((leader, ballot)) = leader else { return };
         self.settle_life(g);
         if leader == self.config.me {
+            self.evict(g);
             self.propose_own(g);
             self.ask_own(g, ballot);
             self.tell_copies(g, ballot);

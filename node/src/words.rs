@@ -142,8 +142,11 @@ impl Terms {
         }
     }
 
-    /// The terms of a write, and its body without them.
-    pub(crate) fn split(body: &[u8]) -> Result<(Terms, &[u8]), Malformed> {
+    /// The terms of an entry, and its body without them. Only what clients ask for has any; in another body the marks would be numbers.
+    pub(crate) fn split(kind: Kind, body: &[u8]) -> Result<(Terms, &[u8]), Malformed> {
+        if !matches!(kind, Kind::Command | Kind::Transaction | Kind::Once) {
+            return Ok((Terms::NONE, body));
+        }
         let mut r = Reader::from_slice(body);
         let mark = r.raw(4).unwrap_or_default();
         let limit = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(VALUE_BYTES_MAX);
@@ -160,13 +163,13 @@ impl Terms {
 
 /// The words of a write as a client would say them, for people to read; none if it is malformed.
 pub(crate) fn of_write(kind: Kind, body: &[u8]) -> Vec<&[u8]> {
-    let Ok((_, body)) = Terms::split(body) else { return Vec::new() };
+    let Ok((_, body)) = Terms::split(kind, body) else { return Vec::new() };
     match kind {
         Kind::Command => Words::decode(body).map_or_else(|_| Vec::new(), |words| words.as_slice().to_vec()),
         Kind::Once => decode_once(body)
             .map_or_else(|_| Vec::new(), |(id, words)| [&[&b"dictum.once"[..], id], words.as_slice()].concat()),
         Kind::Transaction => vec![b"exec"],
-        Kind::Expire => Vec::new(),
+        Kind::Expire | Kind::Evict => Vec::new(),
         Kind::Council => vec![b"dictum.bucket"],
     }
 }
@@ -187,4 +190,19 @@ pub(crate) fn of_read(kind: ReadKind, bytes: &[u8]) -> Vec<&[u8]> {
 /// Keys whose revisions a WATCH wants.
 pub(crate) fn encode_keys<'a>(keys: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     wire::Arguments::from_words(keys).as_ref().encode_into(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_clients_ask_for_has_terms() {
+        // An expiry's time is a number that may begin like the marks: in two milliseconds of 49 days.
+        for time in [0x1a2_ffff_ffff_u64, 0x1a2_ffff_fffe] {
+            let body = time.to_le_bytes();
+            assert_eq!(Terms::split(Kind::Expire, &body), Ok((Terms::NONE, &body[..])));
+            assert_eq!(Terms::split(Kind::Command, &body), Err(Malformed), "a command's words do not begin so");
+        }
+    }
 }

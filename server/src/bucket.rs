@@ -166,7 +166,7 @@ enum Action {
 
 #[derive(Args, Debug)]
 struct Settings {
-    /// Bytes of memory on each node, as 64MiB; 0: no limit of its own. A cache needs one.
+    /// Bytes of memory on each node, as 64MiB; 0: no limit of its own. A cache needs one: at its quota keys go.
     #[arg(long, value_name = "BYTES")]
     quota: Option<String>,
     /// What a cache gives up first.

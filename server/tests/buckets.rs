@@ -123,7 +123,7 @@ fn what_cannot_be_done_is_told_with_what_to_do() {
     for (words, expected) in [
         (&["create", "users"][..], "there is a bucket 'users' already\n  `dictum bucket set`"),
         (&["create", "7up"], "a bucket's name is a letter"),
-        (&["create", "pages", "--kind", "cache"], "buckets of the kind cache are not there yet"),
+        (&["create", "pages", "--kind", "cache"], "a cache needs a quota"),
         (&["create", "pages", "--quota", "much"], "a size is a number of bytes"),
         (&["create", "pages", "--kind", "odd"], "[possible values: persistent, ephemeral, cache]"),
         (&["create", "pages", "--ttl", "soon"], "write a number of seconds"),
@@ -152,8 +152,7 @@ fn what_cannot_be_done_is_told_with_what_to_do() {
             assert_eq!(http(&dev, 0, "GET /v1/buckets/users", b"").json()[field], json!(word));
         }
     }
-    // All but `cache`, which is not there yet.
-    for (number, kind) in server::bucket::KINDS[..2].iter().enumerate() {
+    for (number, kind) in server::bucket::KINDS.iter().enumerate() {
         let body = json!({ "kind": kind, "quota": 1_u64 << 50, "ttl": 31_622_400_000_u64, "value_bytes_max": 1 << 29 });
         let answer = http(&dev, 0, &format!("PUT /v1/buckets/b{number}"), body.to_string().as_bytes());
         assert_eq!(answer.status, 201, "{body}");

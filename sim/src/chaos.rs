@@ -7,6 +7,7 @@
 mod options;
 
 use base::Rng;
+use storage::{CachePolicy, CacheSettings};
 
 pub use options::{Options, PLANTED, faults_from_names, planted_from_name};
 
@@ -72,10 +73,16 @@ pub enum Fault {
     CommitHere,
     /// A process is killed, or loses power, while blocks of a snapshot are made or taken.
     TransferCrash,
+    /// No misfortune: nodes keep values of their stores in memory above them, within small quotas. Counted: processes that do.
+    ValueCache,
+    /// No misfortune: clients use buckets whose entries have terms: default times to live, longest values, quotas. Counted: such buckets.
+    BucketTerms,
+    /// Settings of a bucket are changed by one client, and shown to others.
+    SettingsChange,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 27] = [
+pub const FAULTS: [Fault; 30] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -103,6 +110,9 @@ pub const FAULTS: [Fault; 27] = [
     Fault::IdentityRot,
     Fault::CommitHere,
     Fault::TransferCrash,
+    Fault::ValueCache,
+    Fault::BucketTerms,
+    Fault::SettingsChange,
 ];
 
 impl Fault {
@@ -137,6 +147,9 @@ impl Fault {
             Fault::IdentityRot => "identity-rot",
             Fault::CommitHere => "commit-here",
             Fault::TransferCrash => "transfer-crash",
+            Fault::ValueCache => "value-cache",
+            Fault::BucketTerms => "bucket-terms",
+            Fault::SettingsChange => "settings-change",
         }
     }
 
@@ -229,7 +242,11 @@ pub struct Chaos {
     pub segment_bytes: u64,
     /// How long a request may wait for its outcome, in milliseconds.
     pub request_timeout_ms: u64,
-    /// Single misfortunes, those of [`LATER_KINDS`] behind the others. Left-out ones are still here; see
+    /// What nodes keep in memory of a bucket's values in the store, where the bucket's settings say nothing; none if they keep nothing.
+    pub cache: Option<CacheSettings>,
+    /// From this the buckets are drawn whose entries have terms; none if there are none.
+    pub terms_seed: Option<u64>,
+    /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
     /// Seed of the clients' behaviour.
@@ -249,6 +266,7 @@ impl Chaos {
         let (workload_seed, cluster_seed) = (rng.next_u64(), rng.next_u64());
         let mut later_rng = rng.fork();
         let mut transfers = rng.fork();
+        let (mut cache, mut settings) = (rng.fork(), rng.fork());
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -293,6 +311,12 @@ impl Chaos {
         let mut plan = draw_plan(&mut plan_rng, count, &KINDS, nodes, ends_at, &options.with, &has);
         let count = later_rng.between(0, 8);
         plan.extend(draw_plan(&mut later_rng, count, &LATER_KINDS, nodes, ends_at, &options.with, &has));
+        let count = settings.between(2, 20);
+        plan.extend(draw_plan(&mut settings, count, &SETTINGS_KINDS, nodes, ends_at, &options.with, &has));
+        // Small on purpose: some values do not fit at all, and hardly any stays for long.
+        let quota_bytes = *cache.pick(&[1_500, 4_000, 20_000, 1 << 20]);
+        let drawn_cache = CacheSettings { quota_bytes, policy: *cache.pick(&CachePolicy::ALL) };
+        let terms_seed = settings.next_u64();
         Chaos {
             nodes,
             ends_at,
@@ -319,6 +343,8 @@ impl Chaos {
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),
             segment_bytes: *disk.pick(&[32 << 10, 128 << 10, 1 << 20]),
             request_timeout_ms: *shape.pick(&[1_000, 2_000, 5_000]),
+            cache: has(Fault::ValueCache).then_some(drawn_cache),
+            terms_seed: has(Fault::BucketTerms).then_some(terms_seed),
             plan,
             workload_seed,
             cluster_seed,
@@ -348,6 +374,9 @@ const KINDS: [(Fault, u64); 16] = [
 
 /// Kinds that came later. They have a plan of their own, so that seeds known before still mean the same without them.
 const LATER_KINDS: [(Fault, u64); 2] = [(Fault::ReadError, 3), (Fault::IdentityRot, 1)];
+
+/// Another plan of its own, for the same reason.
+const SETTINGS_KINDS: [(Fault, u64); 1] = [(Fault::SettingsChange, 1)];
 
 /// Draws `count` misfortunes. Those of kinds that are off are left out afterwards, so that the rest stays as it is.
 fn draw_plan(
@@ -408,6 +437,8 @@ mod tests {
                 (Fault::ClientReset, chaos.client_reset > 0),
                 (Fault::CommitHere, chaos.commit_here > 0),
                 (Fault::TransferCrash, chaos.transfer_crash > 0),
+                (Fault::ValueCache, chaos.cache.is_some()),
+                (Fault::BucketTerms, chaos.terms_seed.is_some()),
                 (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
                 (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
             ] {

@@ -1,9 +1,10 @@
 //! A client: speaks RESP bytes to one node at a time, keeps the history, goes elsewhere when a node fails it.
 
+mod administering;
 mod levels;
 mod replies;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::Rng;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
@@ -11,8 +12,15 @@ use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 use crate::chaos::MS;
 use crate::checkers::levels::Levels;
 use crate::checkers::scan::Scan;
-use crate::history::{Command, Op, Operation, Outcome, raw_key};
+use crate::checkers::terms::Refusal;
+use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
+use crate::settings::Settings;
 use crate::workload::{DROPPED, Mix, Task};
+
+pub use administering::Order;
+
+/// Names of what clients count.
+pub(crate) const PROBES: [&[&str]; 2] = [&administering::PROBES, &replies::PROBES];
 
 /// What all clients together have written down.
 #[derive(Debug, Default)]
@@ -29,6 +37,18 @@ pub struct Record {
     pub last_failure: u64,
     /// Why it did.
     pub last_failure_reason: String,
+    /// What was asked of buckets' settings.
+    pub settings: Settings,
+    /// Commands that their buckets' terms did not allow.
+    pub refusals: Vec<Refusal>,
+    /// By bucket: the most bytes that a key and its value had together in a command.
+    pub longest: BTreeMap<String, u64>,
+    /// What was reached, by name.
+    pub probes: BTreeMap<&'static str, u64>,
+}
+
+fn count(record: &mut Record, probe: &'static str) {
+    *record.probes.entry(probe).or_default() += 1;
 }
 
 /// What a client wants from the world after something happened to it.
@@ -88,6 +108,11 @@ enum Running {
         started: u64,
         found: BTreeSet<String>,
     },
+    /// `operation`: in the history of settings.
+    Administering {
+        order: Order,
+        operation: Option<usize>,
+    },
     Level(Box<levels::LevelTask>),
 }
 
@@ -126,6 +151,10 @@ pub struct Client {
     /// By raw key.
     seen: BTreeMap<String, String>,
     final_keys: Vec<String>,
+    /// Commands to be sent at once, at the end.
+    final_commands: Vec<Command>,
+    /// What it is to do before its next task.
+    orders: VecDeque<Order>,
 }
 
 impl Client {
@@ -156,6 +185,8 @@ impl Client {
             levels_rng,
             seen: BTreeMap::new(),
             final_keys: Vec::new(),
+            final_commands: Vec::new(),
+            orders: VecDeque::new(),
         }
     }
 
@@ -181,7 +212,9 @@ impl Client {
     /// Whether it has finished everything that it was told to do.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        matches!(self.mode, Mode::Draining | Mode::Done) && matches!(self.running, Running::Nothing)
+        matches!(self.mode, Mode::Draining | Mode::Done)
+            && matches!(self.running, Running::Nothing)
+            && self.orders.is_empty()
     }
 
     /// Lets it read these keys, once each.
@@ -189,6 +222,18 @@ impl Client {
         self.final_keys = keys;
         self.mode = Mode::Reading;
         self.wake_in(0, now, wishes);
+    }
+
+    /// Lets it write keys of its own and look how long they live, in a bucket whose terms are to be seen: short values, and long ones.
+    pub fn try_terms(&mut self, now: u64, wishes: &mut Wishes) {
+        for length in [1, 60, 300, 5_000] {
+            let key = format!("{}/z{}-{length}", self.bucket(), self.id);
+            let value = format!("z{}{}", self.id, "z".repeat(length));
+            self.final_commands.push(Command::new(Op::Set, key.clone()).with_argument(value));
+            self.final_commands.push(Command::new(Op::Pttl, key.clone()));
+            self.final_commands.push(Command::new(Op::Get, key));
+        }
+        self.read_at_the_end(Vec::new(), now, wishes);
     }
 
     /// Its timer is due.
@@ -320,7 +365,8 @@ impl Client {
         self.connecting = false;
         match std::mem::replace(&mut self.running, Running::Nothing) {
             Running::Once { operation, id, .. } => self.running = Running::Once { operation, id, sent: false },
-            Running::Nothing | Running::Scanning { .. } => {}
+            // Of what was asked no more is known than that it may happen, which is how it was written down.
+            Running::Nothing | Running::Scanning { .. } | Running::Administering { .. } => {}
             Running::Plain { operations, answered } => {
                 for &index in &operations[answered..] {
                     record.operations[index].finish = None;
@@ -332,6 +378,11 @@ impl Client {
     }
 
     fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
+        for command in &commands {
+            let value = command.argument.as_ref().map_or(0, String::len);
+            let longest = record.longest.entry(bucket_of(&command.key).to_owned()).or_default();
+            *longest = (*longest).max((command.key.len() + value) as u64);
+        }
         // Until an answer says otherwise, all that is known is that it may happen.
         record.operations.push(Operation {
             client: self.id,
@@ -354,6 +405,8 @@ impl Client {
             let mut words = vec![b"DICTUM.ONCE".to_vec(), id.clone().into_bytes()];
             words.extend(record.operations[*operation].commands[0].words());
             encode_command(&mut send, words);
+        } else if let Some(order) = self.orders.pop_front() {
+            self.send_order(order, now, record, &mut send);
         } else if self.mode == Mode::Working && self.turns_to_levels() {
             self.begin_level_task(now, record, &mut send);
         } else {
@@ -370,6 +423,9 @@ impl Client {
                 Mode::Reading if !self.final_keys.is_empty() => {
                     let keys = self.final_keys.split_off(self.final_keys.len().saturating_sub(16));
                     Task::Plain(keys.into_iter().map(|key| Command::new(Op::Get, key)).collect())
+                }
+                Mode::Reading if !self.final_commands.is_empty() => {
+                    Task::Plain(std::mem::take(&mut self.final_commands))
                 }
                 Mode::Reading | Mode::Draining | Mode::Done => {
                     if self.mode == Mode::Reading {

@@ -3,6 +3,7 @@
 //! One event at a time: take the earliest from the queue, let it happen, put its consequences into the queue.
 //! A node's turn takes everything that has arrived since its last one; when turns happen is drawn.
 
+mod caches;
 mod connections;
 mod faults;
 mod links;
@@ -16,6 +17,8 @@ use node::Planted;
 
 use crate::chaos::{Chaos, Fault, MS, SECOND};
 use crate::checkers::agreement::Agreement;
+use crate::checkers::eviction::Evictions;
+use crate::checkers::quota::Quota;
 use crate::checkers::replicas::Replicas;
 use crate::client::{Client, Record};
 use crate::disk::SimDisk;
@@ -23,8 +26,13 @@ use crate::door::Door;
 use crate::events::{Event, Queue};
 use crate::network::Network;
 use crate::process::Running;
+use crate::settings::DEFAULT;
 use crate::trace::{Trace, digest_of};
+use crate::workload::{BOUNDED, TIMED};
+pub(crate) use caches::PROBES;
 use connections::{ClientEnd, Connection};
+pub(crate) use processes::SPACES_DROPPED;
+pub(crate) use watching::QUOTA_REACHED;
 
 /// Tells the drawing of the levels from that of all else.
 const LEVELS: u64 = 0x1e7e_1500;
@@ -83,6 +91,12 @@ pub struct Cluster<N> {
     pub agreement: Agreement,
     /// Watches what is applied.
     pub replicas: Replicas,
+    /// Watches what is held.
+    pub quota: Quota,
+    /// Knows what was evicted.
+    evictions: Evictions,
+    /// Buckets beside the default one, with the settings they are made with.
+    buckets: Vec<(&'static str, &'static str)>,
     queue: Queue,
     machines: Vec<Machine<N>>,
     network: Network,
@@ -95,10 +109,10 @@ pub struct Cluster<N> {
     healed: bool,
     /// Partitions that some node has given up because their bucket is gone. Another may find what its journal still has of one.
     dropped: BTreeSet<PartitionId>,
-    /// Of partitions that are in memory only: who has voted, and in which life (when that began).
-    memories: BTreeMap<PartitionId, BTreeMap<NodeId, u64>>,
-    /// A bucket that is in memory only was lost with the memories of a majority, and has begun anew.
-    pub begun_anew: bool,
+    /// Of partitions that are in memory only, by their bucket: who has voted, and in which life (when that began).
+    memories: BTreeMap<String, BTreeMap<PartitionId, BTreeMap<NodeId, u64>>>,
+    /// Buckets in memory only that were lost with the memories of a majority, and have begun anew.
+    pub begun_anew: BTreeSet<String>,
     /// Some node has founded the group, or found it founded.
     founded: bool,
     rng: Rng,
@@ -111,7 +125,15 @@ impl<N: Door> Cluster<N> {
         let mut rng = Rng::new(chaos.cluster_seed);
         let mut clients_rng = Rng::new(chaos.workload_seed);
         let mut mix = crate::workload::Mix::draw(&mut clients_rng);
+        if let Some(seed) = chaos.terms_seed {
+            mix.add_terms(&mut Rng::new(seed));
+        }
         mix.buckets.retain(|_| N::HAS_BUCKETS);
+        let mut record = Record::default();
+        record.settings.made(DEFAULT, "");
+        for (name, settings) in &mix.buckets {
+            record.settings.made(name, settings);
+        }
         // Drawn apart, so that the rest of a run is what it was without.
         let mut levels_rng = Rng::new(chaos.workload_seed ^ LEVELS);
         if N::HAS_BUCKETS {
@@ -141,16 +163,21 @@ impl<N: Door> Cluster<N> {
         let timeout = chaos.request_timeout_ms * MS * 13 / 10 + 2 * SECOND;
         let clients =
             (0..mix.clients).map(|id| Client::new(id, clients_rng.fork(), mix.clone(), chaos.nodes, timeout)).collect();
+        let with_terms = mix.buckets.iter().filter(|(name, _)| [TIMED, BOUNDED].contains(name)).count();
+        let injected = BTreeMap::from([(Fault::BucketTerms, with_terms as u64)]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {
             now: 0,
-            record: Record::default(),
+            record,
             trace,
-            injected: BTreeMap::new(),
+            injected,
             probes: BTreeMap::new(),
             violations: Vec::new(),
             agreement: Agreement::default(),
             replicas: Replicas::default(),
+            quota: Quota::default(),
+            evictions: Evictions::default(),
+            buckets: mix.buckets.clone(),
             queue: Queue::default(),
             machines,
             network,
@@ -162,7 +189,7 @@ impl<N: Door> Cluster<N> {
             healed: false,
             dropped: BTreeSet::new(),
             memories: BTreeMap::new(),
-            begun_anew: false,
+            begun_anew: BTreeSet::new(),
             founded: false,
             rng,
             chaos,

@@ -86,7 +86,7 @@ pub fn run_seeds(options: &Options, amount: Amount, world: &mut World<'_>) -> bo
         }
         (world.progress)(&report.line((world.clock_ms)() - started));
     }
-    (world.print)(&report.text(node::PROBES, (world.clock_ms)() - started));
+    (world.print)(&report.text(&[node::PROBES, &crate::probes()].concat(), (world.clock_ms)() - started));
     report.failed == 0
 }
 

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::Rng;
 use storage::MemoryStore;
 
+pub use store::SimStore;
+
 /// The unit that is written whole or not at all.
 const BLOCK_BYTES: usize = 4096;
 
@@ -51,6 +53,8 @@ struct Folder {
     sync_fails: bool,
     full: bool,
     store: MemoryStore,
+    /// The store's next change fails, done or not.
+    store_fails: Option<bool>,
     rng: Rng,
     counts: Counts,
 }
@@ -111,6 +115,7 @@ impl SimDisk {
             sync_fails: false,
             full: false,
             store: MemoryStore::new(),
+            store_fails: None,
             rng: Rng::new(seed),
             counts: Counts::default(),
         };

@@ -3,7 +3,7 @@
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, Now, PartitionId, Position};
-use node::{Config, Input, Outbox, Progress, Recovered};
+use node::{CacheNews, Config, Input, Outbox, Progress, Recovered};
 
 /// See [`node::Node`], whose functions these are.
 pub trait Door: Sized {
@@ -24,10 +24,23 @@ pub trait Door: Sized {
     fn progress(&self, partition: PartitionId) -> Option<Progress>;
     /// A digest of a whole state.
     fn state_digest(&self, partition: PartitionId) -> Option<u64>;
+    /// The bucket of a partition, and how many bytes its state counts.
+    fn holding(&self, partition: PartitionId) -> Option<(&str, u64)> {
+        let _ = partition;
+        None
+    }
+    /// What there is to know of buckets that evict, and what the last turn has evicted.
+    fn caches(&self) -> Vec<CacheNews> {
+        Vec::new()
+    }
     /// The checksum of a decided entry.
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64>;
     /// The spaces of the store below that it needs.
     fn spaces(&self) -> Vec<Space>;
+    /// The same with the partitions that they belong to.
+    fn spaces_of_partitions(&self) -> Vec<(PartitionId, Space)> {
+        Vec::new()
+    }
     /// Rare branches reached since the last call.
     fn take_probes(&mut self) -> Vec<(&'static str, u64)>;
 }
@@ -57,12 +70,24 @@ impl Door for node::Node {
         node::Node::state_digest(self, partition)
     }
 
+    fn holding(&self, partition: PartitionId) -> Option<(&str, u64)> {
+        node::Node::holding(self, partition)
+    }
+
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64> {
         node::Node::decided_entry_digest(self, partition, position)
     }
 
+    fn caches(&self) -> Vec<CacheNews> {
+        node::Node::caches(self)
+    }
+
     fn spaces(&self) -> Vec<Space> {
         node::Node::spaces(self)
+    }
+
+    fn spaces_of_partitions(&self) -> Vec<(PartitionId, Space)> {
+        node::Node::spaces_of_partitions(self)
     }
 
     fn take_probes(&mut self) -> Vec<(&'static str, u64)> {

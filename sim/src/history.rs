@@ -10,7 +10,10 @@
 //! - `outcome`: `done` (as `replies` say), `failed` (it was not done), `maybe` (it may have been done, or may be later).
 //! - Several `commands` are one transaction (MULTI … EXEC); `replies` has one item for each command.
 //! - `watched`: what a transaction had read of the keys that it watched; executed means that they still had it.
-//! - A reply is null, a number or a text; in texts each byte is the character of the same number (Latin-1).
+//! - A reply is null, a number or a text; in texts each byte is the character of the same number (Latin-1). A command of a transaction
+//!   that was refused, though the others were not, has the reply `{"refused":"OOM …"}`.
+//! - `lifetime`: keys that the command makes without a deadline live for a while, because their bucket says so: at least `least` milliseconds;
+//!   for ever, perhaps, if `certain` is false. `refusable`: the command may have been refused, for want of room, where nobody knows its reply.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +51,15 @@ pub enum Op {
     Pttl,
 }
 
+impl Op {
+    /// Whether it may make its key's value longer, or the key: what is refused where there is no room.
+    #[must_use]
+    pub fn may_grow(self) -> bool {
+        use Op::{Append, GetSet, Incr, Set, SetIfEq, SetNx, SetPx};
+        matches!(self, Set | SetPx | SetNx | SetIfEq | GetSet | Append | Incr)
+    }
+}
+
 /// One command of an operation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Command {
@@ -64,6 +76,21 @@ pub struct Command {
     /// Milliseconds, or what `INCR` adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<i64>,
+    /// What keys live for that it makes without a deadline; absent: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<DefaultLifetime>,
+    /// It may be refused for want of room.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refusable: bool,
+}
+
+/// What keys live for that are made without a deadline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DefaultLifetime {
+    /// At least so many milliseconds.
+    pub least: u64,
+    /// Otherwise they may live for ever.
+    pub certain: bool,
 }
 
 /// What the server said to one command.
@@ -76,6 +103,11 @@ pub enum Reply {
     Text(String),
     /// Nothing there, or not done because of a condition.
     Nil,
+    /// This command of a transaction was refused and changed nothing.
+    Refused {
+        /// The error.
+        refused: String,
+    },
 }
 
 /// What is known of an operation's effect.
@@ -125,7 +157,8 @@ impl Command {
     /// A command with nothing but a key.
     #[must_use]
     pub fn new(op: Op, key: impl Into<String>) -> Command {
-        Command { op, key: key.into(), argument: None, expected: None, number: None }
+        let key = key.into();
+        Command { op, key, argument: None, expected: None, number: None, lifetime: None, refusable: false }
     }
 
     /// The same with a value.
@@ -273,11 +306,15 @@ mod tests {
                 invoke: 6,
                 finish: Some(10),
                 outcome: Outcome::Done,
-                replies: vec![Reply::Nil, Reply::Integer(-3)],
+                replies: vec![Reply::Refused { refused: "OOM".into() }, Reply::Integer(-3)],
             },
             Operation {
                 client: 3,
-                commands: vec![Command::new(Op::Pexpire, "k").with_number(20)],
+                commands: vec![Command {
+                    lifetime: Some(DefaultLifetime { least: 5, certain: false }),
+                    refusable: true,
+                    ..Command::new(Op::Pexpire, "k").with_number(20)
+                }],
                 watched: vec![],
                 invoke: 7,
                 finish: None,

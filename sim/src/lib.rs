@@ -14,6 +14,17 @@ pub mod network;
 pub mod process;
 pub mod report;
 pub mod run;
+pub mod settings;
 pub mod shrink;
 pub mod trace;
 pub mod workload;
+
+/// What this crate itself counts of what was reached, so that it can tell what never was.
+#[must_use]
+pub fn probes() -> Vec<&'static str> {
+    let mut probes = vec![cluster::SPACES_DROPPED, cluster::QUOTA_REACHED];
+    probes.extend(cluster::PROBES);
+    probes.extend(process::PROBES);
+    probes.extend(client::PROBES.concat());
+    probes
+}

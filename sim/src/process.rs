@@ -2,10 +2,12 @@
 //! the node, in the same order, but in steps that the cluster schedules and may break off anywhere.
 
 mod starting;
+mod store;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
+use base::ordered::OrderedError;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
@@ -20,7 +22,9 @@ use crate::clock::Clock;
 use crate::disk::SimDisk;
 use crate::door::Door;
 
-pub use starting::{name_of, start};
+pub use starting::{Start, name_of, start};
+pub(crate) use store::PROBES;
+use store::ProcessStore;
 
 /// A payload up to this size may be committed by the server's loop itself.
 const COMMIT_HERE_BYTES_MAX: usize = 16 * 1024;
@@ -96,6 +100,8 @@ pub struct Running<N> {
     pub spaces_dropped: usize,
     /// What its folder held at the start, for people.
     pub found: String,
+    /// Without one states are in memory.
+    store: Option<ProcessStore>,
     journal: Journal<SimDisk>,
     waiting: VecDeque<JournalWrite>,
     committing: Vec<JournalWrite>,
@@ -149,7 +155,8 @@ impl SnapshotTask {
     }
 
     /// Does the next part. None when that was the last.
-    fn go_on(self, disk: &SimDisk) -> io::Result<Option<SnapshotTask>> {
+    fn go_on(self, disk: &SimDisk, store: Option<&ProcessStore>) -> io::Result<Option<SnapshotTask>> {
+        let no_store = || io::Error::other("this process was started without a store");
         let SnapshotTask { partition, position, .. } = self;
         let next = match self.stage {
             Stage::Create { header, image } => {
@@ -168,13 +175,18 @@ impl SnapshotTask {
                 Stage::Write { writer, image }
             }
             Stage::Apply(flush) => {
-                disk.apply_to_store(&flush.into_batch())?;
+                let store = store.ok_or_else(no_store)?;
+                store.apply(partition, &flush.into_batch()).map_err(as_io)?;
                 Stage::Sync
             }
-            Stage::Sync => return disk.sync_store().map(|()| None),
+            Stage::Sync => return store.ok_or_else(no_store)?.sync().map_err(as_io).map(|()| None),
         };
         Ok(Some(SnapshotTask { partition, position, stage: next }))
     }
+}
+
+fn as_io(error: OrderedError) -> io::Error {
+    if error.full { io::ErrorKind::StorageFull.into() } else { io::Error::other(error) }
 }
 
 /// What became of the commit under way.
@@ -233,6 +245,9 @@ impl<N: Door> Running<N> {
         self.waiting.extend(self.outbox.journal.drain(..));
         self.discard_before = self.discard_before.max(self.outbox.discard_journal_before.take());
         self.outbox.rubbish.clear();
+        if let (Some(wishes), Some(store)) = (self.outbox.caches.take(), &mut self.store) {
+            store.set_caches(&wishes);
+        }
         let mut work = DiskWork { blocks: self.outbox.make_blocks.len(), ..DiskWork::default() };
         self.blocks.extend(self.outbox.make_blocks.drain(..));
         self.receptions.extend(self.outbox.take_blocks.drain(..));
@@ -259,20 +274,30 @@ impl<N: Door> Running<N> {
     /// When the process dies of it.
     pub fn take_blocks(&mut self, disk: &SimDisk, fails: Option<bool>) -> Result<bool, Death> {
         let Some(job) = self.receptions.front_mut() else { return Ok(false) };
-        let carry_out = |work: &dyn Fn() -> io::Result<()>| {
-            let done = if fails == Some(false) { Ok(()) } else { work() };
-            if fails.is_some() { done.and(Err(io::Error::other("the store fails (simulated)"))) } else { done }
-        };
-        let written = if std::mem::take(&mut self.reception_is_applied) {
-            carry_out(&|| disk.sync_store())
-        } else {
-            let applied = job.batch().map_or(Ok(()), |batch| carry_out(&|| disk.apply_to_store(&batch)));
-            if applied.is_ok() && job.needs_sync() {
-                self.reception_is_applied = true;
-                return Ok(true);
+        let is_synced = std::mem::take(&mut self.reception_is_applied);
+        if let Some(done) = fails {
+            disk.fail_next_of_store(done);
+        }
+        let written = match &self.store {
+            Some(store) if is_synced => store.sync(),
+            Some(store) => {
+                let batch = job.batch();
+                let applied = batch.map_or(Ok(()), |batch| store.apply(job.partition(), &batch));
+                if applied.is_ok() && job.needs_sync() {
+                    self.reception_is_applied = true;
+                }
+                applied
             }
-            applied
+            None => {
+                // Nothing comes out: the state is in memory. It is decoded all the same.
+                let _ = job.batch();
+                Ok(())
+            }
         };
+        disk.fail_none_of_store();
+        if self.reception_is_applied {
+            return Ok(true);
+        }
         if disk.is_blown() {
             return Err(Death::Arranged("taking blocks".to_string()));
         }
@@ -371,7 +396,7 @@ impl<N: Door> Running<N> {
     pub fn write_snapshot(&mut self, disk: &SimDisk) -> Result<bool, Death> {
         let Some(task) = self.snapshot.take() else { return Ok(false) };
         let SnapshotTask { partition, position, .. } = task;
-        let written = task.go_on(disk);
+        let written = task.go_on(disk, self.store.as_ref());
         match written {
             Ok(Some(task)) => {
                 self.snapshot = Some(task);
@@ -390,6 +415,18 @@ impl<N: Door> Running<N> {
                 Ok(false)
             }
         }
+    }
+
+    /// More in memory than a quota allows, told for people.
+    #[must_use]
+    pub fn cache_over_quota(&self) -> Option<String> {
+        self.store.as_ref()?.over_quota()
+    }
+
+    /// Gives the process up: what was counted about what it kept in memory.
+    #[must_use]
+    pub fn close(self) -> BTreeMap<&'static str, u64> {
+        self.store.map(ProcessStore::close).unwrap_or_default()
     }
 
     /// Whether something is being written at this moment.

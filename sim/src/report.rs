@@ -92,13 +92,13 @@ impl Report {
             // Two kinds are properties of a whole run and have no number.
             let standing = matches!(fault, Fault::SlowNetwork | Fault::ClockOffset | Fault::ClockRate);
             if !standing {
-                text.push_str(&format!("  {:<15}{}\n", fault.name(), self.injected(fault)));
+                text.push_str(&format!("  {:<16}{}\n", fault.name(), self.injected(fault)));
             }
         }
         let missed: Vec<&str> = probes.iter().copied().filter(|probe| self.probe(probe) == 0).collect();
         text.push_str(&format!("probes           {} of {} reached\n", probes.len() - missed.len(), probes.len()));
         for (probe, count) in &self.probes {
-            text.push_str(&format!("  {probe:<40}{count}\n"));
+            text.push_str(&format!("  {probe:<51}{count}\n"));
         }
         if !missed.is_empty() {
             text.push_str(&format!("never reached    {}\n", missed.join(", ")));

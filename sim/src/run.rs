@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::chaos::{Chaos, Fault, MS, Options, SECOND};
-use crate::checkers::{durability, expiry, levels, linearizability, liveness, once, scan};
+use crate::checkers::{durability, expiry, levels, linearizability, liveness, once, scan, terms};
 use crate::cluster::Cluster;
 use crate::door::Door;
-use crate::history::{Operation, bucket_of};
+use crate::history::{DefaultLifetime, Operation, bucket_of};
+use crate::settings::{Settings, span_of};
 use crate::trace::Trace;
-use crate::workload::{DROPPED, IN_MEMORY};
+use crate::workload::DROPPED;
 
 /// How long the cluster may take to heal, to serve everybody and to converge.
 pub const HEALING_ALLOWED: u64 = 30 * SECOND;
@@ -104,8 +105,10 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     }
     let mut history = std::mem::take(&mut cluster.record.operations);
     // Nothing is promised of what was dropped, nor of what the nodes may have forgotten, except that it is gone.
-    let excused = |bucket: &str| bucket == DROPPED || bucket == IN_MEMORY && cluster.begun_anew;
+    let excused = |bucket: &str| bucket == DROPPED || cluster.begun_anew.contains(bucket);
     history.retain(|operation| !operation.commands.iter().any(|command| excused(bucket_of(&command.key))));
+    let settings = std::mem::take(&mut cluster.record.settings);
+    say_terms(&mut history, &settings);
     let mut judge = |property: &str, found: Vec<String>| {
         violations.extend(found.into_iter().map(|text| Violation { property: property.to_string(), text }));
     };
@@ -117,10 +120,14 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     cluster.record.levels.sights.retain(|sight| !excused(bucket_of(&sight.key)));
     judge("levels", levels::check(&cluster.record.levels, slowest));
     judge("scan", scan::check(&history, &cluster.record.scans));
+    judge("terms", terms::check(&history, &cluster.record.refusals, &settings, clock_error));
     let limits =
         linearizability::Limits { clock_error, configurations_max: CONFIGURATIONS_MAX, clients_in_order: true };
-    let verdict = linearizability::check(&history, limits);
+    let shown = linearizability::check(&settings.history, limits);
+    judge("settings", shown.violations);
+    let mut verdict = linearizability::check(&history, limits);
     judge("linearizability", verdict.violations);
+    verdict.undecided.extend(shown.undecided);
     for violation in &mut violations {
         if violation.text.len() > 6_000 {
             violation.text = violation.text.chars().take(6_000).collect();
@@ -144,6 +151,22 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     }
 }
 
+/// Writes into a history what its buckets' terms may do to each command, so that it says all that its judges need.
+fn say_terms(history: &mut [Operation], settings: &Settings) {
+    for operation in history {
+        let span = span_of(operation);
+        for place in 0..operation.commands.len() {
+            let command = &operation.commands[place];
+            let lifetime = settings.lifetime_of(command, operation).filter(|_| command.op.may_grow());
+            let is_bounded = settings.quota(bucket_of(&command.key), span).0.is_some();
+            let refusable = is_bounded && command.op.may_grow() && operation.commands.len() > 1;
+            let command = &mut operation.commands[place];
+            command.lifetime = lifetime.map(|it| DefaultLifetime { least: it.least_ms, certain: it.certain });
+            command.refusable = refusable;
+        }
+    }
+}
+
 /// Lets a healed cluster settle, clients finish, and reads every key. `None` if all went well.
 fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness::Facts> {
     let deadline = healed_at + HEALING_ALLOWED;
@@ -161,8 +184,18 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
             break;
         }
     }
+    // From here on everybody goes by the settings that are shown, and it is seen whether the entries do.
+    if served && wait_for(cluster, deadline, |cluster| liveness::converged(&cluster.endings())) {
+        cluster.try_terms();
+        served = wait_for(cluster, deadline, Cluster::clients_are_idle);
+    }
     let late = cluster.record.last_failure > healed_at + FAILURES_ALLOWED;
-    let converged = wait_for(cluster, deadline, |cluster| liveness::converged(&cluster.endings()));
+    let converged =
+        wait_for(cluster, deadline, |cluster| liveness::converged(&cluster.endings()) && cluster.caches_are_calm());
+    if !cluster.caches_are_calm() {
+        let text = "a bucket that evicts is above its quota in the calm at the end".to_owned();
+        cluster.violations.push(("quota", text));
+    }
     if !cluster.violations.is_empty() || (served && !late && converged) {
         return None;
     }

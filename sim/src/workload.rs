@@ -10,7 +10,7 @@
 //! | `b0` … | SET GET of 5 to 200 kB | frames and messages of many blocks |
 //! | `l0` … | INCR and GET at all levels of durability and consistency (`client/levels.rs`) | what each level promises |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
-//! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again |
+//! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again; some have terms |
 //!
 //! Every written value is unique, so that a read tells which write it saw.
 
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use base::Rng;
 
 use crate::history::{Command, Op};
+use crate::settings::DEFAULT;
 
 /// One thing that a client does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +44,51 @@ pub const IN_MEMORY: &str = "e";
 
 /// The bucket that clients drop now and then: nothing is promised of what is in it, except that everybody agrees.
 pub const DROPPED: &str = "d";
+
+/// The bucket whose keys have a default time to live, and perhaps short values only.
+pub const TIMED: &str = "t";
+
+/// The bucket that refuses at its quota. It is in the memories of the nodes only, too.
+pub const BOUNDED: &str = "q";
+
+/// The bucket that evicts at its quota.
+pub const CACHED: &str = "k";
+
+/// Which change of settings comes next: the bucket, and the settings with their new values. None where a bucket is not there.
+#[must_use]
+pub fn draw_change(rng: &mut Rng, buckets: &[(&str, &str)]) -> (String, Vec<(&'static str, String)>) {
+    let cached: &[&str] = &["0", "1500", "4000", "20000", "1048576"];
+    let place = rng.below(buckets.len() as u64 + 1) as usize;
+    let bucket = place.checked_sub(1).map_or(DEFAULT, |place| buckets[place].0);
+    // What would break the promises that some checkers hold the default bucket to, it is not asked for.
+    let settings: Vec<(&'static str, &[&str])> = match bucket {
+        TIMED => vec![
+            ("ttl", &["1", "2", "4", "4", "0"]),
+            ("value-bytes-max", &["64", "64", "512", "8192", "0"]),
+            ("quota", cached),
+            ("policy", &POLICIES),
+        ],
+        BOUNDED => vec![
+            ("quota", &["700", "1500", "3000", "20000"]),
+            ("quota", &["700", "1500", "3000", "20000"]),
+            ("ttl", &["0", "2"]),
+            ("value-bytes-max", &["64", "512", "0"]),
+        ],
+        CACHED => vec![("quota", &["400", "600", "900", "1500"]), ("policy", &POLICIES)],
+        DROPPED => vec![("quota", cached), ("policy", &POLICIES), ("ttl", &["0", "1"])],
+        _ => vec![("quota", cached), ("policy", &POLICIES)],
+    };
+    let mut pairs: Vec<(&'static str, String)> = Vec::new();
+    for _ in 0..rng.between(1, 2) {
+        let (name, values) = rng.pick(&settings);
+        if !pairs.iter().any(|(known, _)| known == name) {
+            pairs.push((name, (*rng.pick(values)).to_owned()));
+        }
+    }
+    (bucket.to_owned(), pairs)
+}
+
+const POLICIES: [&str; 5] = ["fifo", "lru", "lfu", "s3-fifo", "node"];
 
 /// A run's mix.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,6 +155,33 @@ impl Mix {
             levels: 0,
             levels_seed: 0,
         }
+    }
+
+    /// Adds buckets whose entries have terms.
+    pub fn add_terms(&mut self, rng: &mut Rng) {
+        let timed = ["TTL 1 VALUE-BYTES-MAX 64", "TTL 3", "TTL 2 VALUE-BYTES-MAX 8192", "TTL 5 VALUE-BYTES-MAX 64"];
+        let bounded =
+            ["KIND ephemeral QUOTA 700", "KIND ephemeral QUOTA 1500", "KIND ephemeral QUOTA 20000 VALUE-BYTES-MAX 512"];
+        let (timed, bounded) = ((TIMED, *rng.pick(&timed)), (BOUNDED, *rng.pick(&bounded)));
+        match rng.below(3) {
+            0 => self.buckets.push(timed),
+            1 => self.buckets.push(bounded),
+            _ => self.buckets.extend([timed, bounded]),
+        }
+        let evicting = [
+            "KIND cache QUOTA 450 POLICY lru",
+            "KIND cache QUOTA 600 POLICY lfu",
+            "KIND cache QUOTA 600",
+            "KIND cache QUOTA 800 POLICY fifo",
+            "KIND cache QUOTA 1000 POLICY s3-fifo",
+            "KIND cache QUOTA 150000 POLICY lru",
+        ];
+        if rng.chance(2, 3) {
+            // Two clients at least, for it needs many keys.
+            self.buckets.insert(0, (CACHED, *rng.pick(&evicting)));
+            self.clients = self.clients.max(self.buckets.len() as u64 + 3);
+        }
+        self.clients = self.clients.max(self.buckets.len() as u64 + 1);
     }
 
     /// The next task of a client that has seen `seen` and numbers its values by `unique`.

@@ -9,10 +9,16 @@ use sim::run::run;
 
 /// Fails unless the bug is found in the first `within` seeds.
 fn is_found(planted: Planted, within: u64, with: &[Fault]) {
+    is_found_by(planted, within, with, "");
+}
+
+/// Fails unless the bug is found in the first `within` seeds by the checker of this property (none: by any).
+fn is_found_by(planted: Planted, within: u64, with: &[Fault], property: &str) {
     let mut options = Options { nodes: Some(3), with: with.to_vec(), planted: Some(planted), ..Options::default() };
     for seed in 1..=within {
         options.seed = seed;
-        if let Some(violation) = run(&options, false).violations.first() {
+        let found = run(&options, false).violations;
+        if let Some(violation) = found.iter().find(|found| property.is_empty() || found.property == property) {
             println!("{planted:?}: seed {seed}: {}: {:.200}", violation.property, violation.text);
             return;
         }
@@ -32,7 +38,7 @@ fn count_unsynced_self() {
 
 #[test]
 fn read_without_confirmation() {
-    is_found(Planted::ReadWithoutConfirmation, 80, &[Fault::Partition, Fault::Pause]);
+    is_found(Planted::ReadWithoutConfirmation, 300, &[Fault::Partition, Fault::Pause]);
 }
 
 #[test]
@@ -85,6 +91,22 @@ fn installed_before_synced() {
 }
 
 #[test]
+fn cache_not_written_through() {
+    is_found_by(Planted::CacheNotWrittenThrough, 20, &[Fault::ValueCache], "linearizability");
+}
+
+#[test]
+fn full_bucket_grows() {
+    is_found_by(Planted::FullBucketGrows, 20, &[Fault::BucketTerms], "quota");
+}
+
+#[test]
+fn settings_shown_without_confirmation() {
+    let with = [Fault::Partition, Fault::Pause, Fault::SettingsChange];
+    is_found_by(Planted::ReadWithoutConfirmation, 200, &with, "settings");
+}
+
+#[test]
 fn all_is_a_majority() {
     is_found(Planted::AllIsAMajority, 40, &[Fault::Partition, Fault::Pause, Fault::SlowSync]);
 }
@@ -92,4 +114,9 @@ fn all_is_a_majority() {
 #[test]
 fn stale_session() {
     is_found(Planted::StaleSession, 200, &[Fault::Partition, Fault::SlowNetwork, Fault::Loss]);
+}
+
+#[test]
+fn eviction_outside_the_log() {
+    is_found(Planted::EvictionOutsideTheLog, 60, &[Fault::BucketTerms]);
 }

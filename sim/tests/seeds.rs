@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use sim::chaos::Options;
+use sim::chaos::{Fault, Options};
 use sim::report::Report;
 use sim::run::{Outcome, run};
 
@@ -30,16 +30,20 @@ fn seeds(from: u64, to: u64) -> Report {
     report
 }
 
+fn probes() -> Vec<&'static str> {
+    [node::PROBES, &sim::probes()].concat()
+}
+
 // Two halves, because tests run side by side.
 
 #[test]
 fn the_first_half_of_the_fixed_seeds_passes() {
-    println!("{}", seeds(10_000, 10_000 + SEEDS / 2).text(node::PROBES, 1));
+    println!("{}", seeds(10_000, 10_000 + SEEDS / 2).text(&probes(), 1));
 }
 
 #[test]
 fn the_second_half_of_the_fixed_seeds_passes() {
-    println!("{}", seeds(10_000 + SEEDS / 2, 10_000 + SEEDS).text(node::PROBES, 1));
+    println!("{}", seeds(10_000 + SEEDS / 2, 10_000 + SEEDS).text(&probes(), 1));
 }
 
 #[test]
@@ -69,6 +73,19 @@ fn runs_that_once_failed_pass() {
         }
     }
     assert!(count > 0);
+}
+
+/// Whether a value was in memory above the store makes no difference to anything that happens, however many stay there and by which
+/// policy: so a run is the same, event by event, without any.
+#[test]
+fn values_in_memory_change_nothing_in_a_run() {
+    let cached = [Fault::ValueCache];
+    for seed in 30_000..30_020 {
+        let with = Options { seed, with: cached.to_vec(), ..Options::default() };
+        let without = Options { seed, without: cached.to_vec(), ..Options::default() };
+        let (first, second) = (run(&with, false), run(&without, false));
+        assert_eq!((first.digest, first.events), (second.digest, second.events), "dictum sim {}", with.to_words());
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::server::{COMPATIBLE_VERSION, last_save_seconds, replicas};
 use super::{ALWAYS, Context, Entry, answers, config, spec};
 use crate::bucket::{Bucket, BucketKind, Named};
 use crate::node::{Node, role_number, role_text};
+use crate::partition::Partition;
 use crate::session::Session;
 use crate::status;
 
@@ -208,7 +209,7 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("total_net_input_bytes", stats.bytes_in);
     fields.put("total_net_output_bytes", stats.bytes_out);
     fields.put("expired_keys", node.groups.iter().map(|group| group.partition.tree.expired_count()).sum::<u64>());
-    fields.put("evicted_keys", 0);
+    fields.put("evicted_keys", node.groups.iter().map(|group| evicted_keys(&group.partition)).sum::<u64>());
     fields.put("evicted_clients", 0);
     fields.put("keyspace_hits", stats.keyspace_hits);
     fields.put("keyspace_misses", stats.keyspace_misses);
@@ -218,6 +219,11 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("tracking_total_keys", 0);
     fields.put("tracking_total_items", 0);
     fields.put("total_error_replies", stats.errors);
+}
+
+/// Keys that a bucket of the kind `cache` has evicted, since the start.
+fn evicted_keys(partition: &Partition) -> u64 {
+    partition.evicting.as_ref().map_or(0, |evicting| evicting.evicted)
 }
 
 /// The members' names, which make this replication what it is.
@@ -252,7 +258,7 @@ fn replication(context: &Context<'_>, fields: &mut Fields) {
 }
 
 fn keyspace(context: &Context<'_>, fields: &mut Fields) {
-    for (bucket, tree) in buckets_here(context.node) {
+    for (bucket, Partition { tree, .. }) in buckets_here(context.node) {
         if !tree.is_empty() {
             let value = format_args!("keys={},expires={},avg_ttl=0", tree.len(), tree.volatile_len()).to_string();
             fields.put(format_args!("db{}", bucket.number), value);
@@ -261,10 +267,10 @@ fn keyspace(context: &Context<'_>, fields: &mut Fields) {
 }
 
 /// The buckets of which this node has a replica, by their numbers for `SELECT`.
-fn buckets_here(node: &Node) -> Vec<(&Bucket, &data::Tree)> {
+fn buckets_here(node: &Node) -> Vec<(&Bucket, &Partition)> {
     let of_bucket = |bucket: &'_ Bucket| {
         let id = PartitionId { bucket: bucket.id, index: 0 };
-        node.groups.iter().find(|group| group.id() == id).map(|group| &group.partition.tree)
+        node.groups.iter().find(|group| group.id() == id).map(|group| &group.partition)
     };
     node.buckets.list.iter().filter_map(|bucket| Some((bucket, of_bucket(bucket)?))).collect()
 }
@@ -272,7 +278,8 @@ fn buckets_here(node: &Node) -> Vec<(&Bucket, &data::Tree)> {
 /// What of each bucket is in memory. Where nothing is cached above a store, that is everything.
 fn buckets(context: &Context<'_>, fields: &mut Fields) {
     let node = &*context.node;
-    for (bucket, tree) in buckets_here(node) {
+    for (bucket, partition) in buckets_here(node) {
+        let tree = &partition.tree;
         let below = node.below.as_ref().filter(|_| bucket.settings.kind != BucketKind::Ephemeral);
         let residence = below.and_then(|below| below.read.residence(bucket.id.0));
         let (keys, bytes) = (tree.len(), tree.bytes());
@@ -294,6 +301,9 @@ fn buckets(context: &Context<'_>, fields: &mut Fields) {
             );
         } else if bucket.settings.quota_bytes > 0 {
             let _ = write!(line, ",quota={}", bucket.settings.quota_bytes);
+        }
+        if bucket.settings.kind == BucketKind::Cache {
+            let _ = write!(line, ",evicted_keys={}", evicted_keys(partition));
         }
         fields.put(format_args!("bucket_{}", bucket.name), line);
     }

@@ -14,6 +14,7 @@ use crate::bucket::{Bucket, BucketKind, Named, Policy};
 use crate::council::{Buckets, COUNCIL, Order};
 use crate::door::{CacheWish, Level, Planted, Rubbish};
 use crate::entry::Kind;
+use crate::eviction::ceiling;
 use crate::journal::Rebuilt;
 use crate::router::Waiter;
 use crate::words::Terms;
@@ -79,6 +80,7 @@ impl Node {
             }
             if let Some(g) = place_of(&self.groups, partition_of(bucket.id)) {
                 self.groups[g].bucket = bucket;
+                self.follow_policy(g);
             }
         }
     }
@@ -245,12 +247,15 @@ impl Node {
         let node_max = self.config.value_bytes_max;
         let bucket = place_of(&self.groups, partition).map(|g| &self.groups[g].bucket.settings);
         let Some(it) = bucket else { return Terms { value_bytes_max: node_max, ttl_ms: 0, full_at_bytes: 0 } };
-        let own_max = usize::try_from(it.value_bytes_max).ok().filter(|own| *own > 0);
-        Terms {
-            value_bytes_max: own_max.map_or(node_max, |own| own.min(node_max)),
-            ttl_ms: it.ttl_ms,
-            full_at_bytes: if it.kind == BucketKind::Ephemeral { it.quota_bytes } else { 0 },
-        }
+        let quota_max = if it.kind == BucketKind::Cache { it.quota_bytes } else { 0 };
+        let own = [it.value_bytes_max, quota_max].into_iter().filter(|own| *own > 0).min();
+        let own_max = own.map_or(usize::MAX, |own| usize::try_from(own).unwrap_or(usize::MAX));
+        let full_at_bytes = match it.kind {
+            BucketKind::Persistent => 0,
+            BucketKind::Ephemeral => it.quota_bytes,
+            BucketKind::Cache => ceiling(it.quota_bytes),
+        };
+        Terms { value_bytes_max: own_max.min(node_max), ttl_ms: it.ttl_ms, full_at_bytes }
     }
 
     /// What buckets may keep in memory of what is in the store, if the owner does not know it.
@@ -265,10 +270,17 @@ impl Node {
         tells.then(|| self.buckets.list.iter().filter(in_store).map(wish).collect())
     }
 
-    /// Refuses values that are longer than a bucket takes. (The node's own limit the parser knows; what makes values grow looks again when
+    /// Refuses values that are longer than a bucket takes, and commands that are more than all of a cache may have. (The node's own limit the parser knows; what makes values grow looks again when
     /// it is applied.)
     pub(crate) fn check_values(&self, partition: PartitionId, spec: &Spec, words: &[&[u8]]) -> Result<(), Failure> {
         let limit = self.terms(partition).value_bytes_max;
+        if spec.flags.has(Flags::DENYOOM)
+            && let Some(settings) = place_of(&self.groups, partition).map(|g| &self.groups[g].bucket.settings)
+            && settings.kind == BucketKind::Cache
+            && words.iter().map(|word| word.len() as u64).sum::<u64>() > settings.quota_bytes
+        {
+            return Err(data::OUT_OF_MEMORY);
+        }
         if !spec.flags.has(Flags::DENYOOM) || words.iter().all(|word| word.len() <= limit) {
             return Ok(());
         }

@@ -109,6 +109,7 @@ impl Node {
             PeerMessage::SnapshotWant { transfer, index, wish, .. } => {
                 self.groups[g].transfers.on_want(self.now.time, from, transfer, index, wish);
             }
+            PeerMessage::Touched { orders, .. } => self.on_touched(g, &orders),
         }
     }
 

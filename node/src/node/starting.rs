@@ -9,6 +9,7 @@ use paxos::Replica;
 
 use super::{Node, PING_EVERY};
 use crate::StartError;
+use crate::below::{FlushJob, Stored};
 use crate::bucket::Bucket;
 use crate::council::{Buckets, COUNCIL};
 use crate::detector::Detector;
@@ -51,18 +52,18 @@ fn settings(config: &Config, partition: PartitionId, seed: u64) -> paxos::Config
 }
 
 /// The states that the store has, and those that are in snapshots still.
-fn states(recovered: &mut Recovered) -> Result<BTreeMap<PartitionId, RestoredState>, String> {
-    let mut states = match &recovered.store {
+fn states(recovered: &mut Recovered) -> Result<Stored, String> {
+    let mut stored = match &recovered.store {
         Some(below) => crate::below::recover(below)?,
-        None => BTreeMap::new(),
+        None => Stored::default(),
     };
     // A folder from before there was a store has them in files, until each has gone to the store.
     for snapshot in std::mem::take(&mut recovered.snapshots) {
-        if let Entry::Vacant(place) = states.entry(snapshot.partition) {
+        if let Entry::Vacant(place) = stored.states.entry(snapshot.partition) {
             place.insert(snapshot.restored.finish()?);
         }
     }
-    Ok(states)
+    Ok(stored)
 }
 
 impl Node {
@@ -72,7 +73,7 @@ impl Node {
     /// When the journal or the snapshot holds a format that this version does not know.
     pub fn start(config: Config, mut recovered: Recovered, now: Now, out: &mut Outbox) -> Result<Node, StartError> {
         let rng = Rng::new(config.seed);
-        let mut states = states(&mut recovered).map_err(StartError)?;
+        let Stored { mut states, dropped } = states(&mut recovered).map_err(StartError)?;
         let council = states.get(&COUNCIL).map(|state| Buckets::read(&state.tree)).transpose();
         let buckets = council.map_err(|_| StartError("the council's list is not of this version".to_owned()))?;
         let buckets = buckets.unwrap_or_default();
@@ -128,7 +129,9 @@ impl Node {
             doubtful_until: Position(0),
             next_order: now.time,
             rubbish: Vec::new(),
-            retired: Vec::new(),
+            next_retirement: now.time,
+            // Their spaces are given back by the owner, who is told which ones are needed.
+            retired: dropped.into_iter().map(|id| (id, FlushJob::retire(id, Vec::new()))).collect(),
             below: recovered.store,
             config,
         };

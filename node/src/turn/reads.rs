@@ -277,8 +277,13 @@ impl Node {
             let (hits, misses) = view.lookups();
             self.stats.keyspace_hits += hits;
             self.stats.keyspace_misses += misses;
+            let partition = &mut self.groups[g].partition;
+            if let Some(evicting) = partition.evicting.as_mut().filter(|_| hits > 0) {
+                let bytes = &session.read_bytes[read.start..read.end];
+                evicting.touch_read(read.kind, bytes, &partition.tree, partition.replica.leads().is_none());
+            }
         }
-        session.levels.see(tree.revision());
+        session.levels.see(self.groups[g].partition.tree.revision());
         session.levels.read_from(self.groups[g].router.fresh_at);
         note_read(&mut self.slow, self.now, session, read);
         session.watches.append(&mut revisions);

@@ -40,8 +40,9 @@ impl Node {
 
     /// Begins the next snapshot that is due. The groups take turns.
     fn save_next(&mut self, out: &mut Outbox) {
-        if let Some((partition, job)) = self.retired.pop() {
-            let content = SnapshotContent::Store(Box::new(job));
+        if let Some((partition, job)) = self.retired.last().filter(|_| self.now.time >= self.next_retirement) {
+            // It is kept until it is done: were it forgotten, the head would be found without what it tells of.
+            let (partition, content) = (*partition, SnapshotContent::Store(Box::new(job.clone())));
             self.stats.snapshot_running = true;
             out.save_snapshot = Some(SnapshotJob { partition, position: Position(0), content });
             return;
@@ -119,6 +120,7 @@ impl Node {
         self.stats.snapshot_running = false;
         self.stats.last_snapshot = Some(self.now.wall);
         self.snapshot_fails = false;
+        self.retired.retain(|(retired, _)| *retired != id || position != Position(0));
         let Some(g) = place_of(&self.groups, id) else { return };
         let group = &mut self.groups[g];
         let Some(saving) = group.saving.take_if(|saving| saving.position == position) else { return };
@@ -214,6 +216,7 @@ impl Node {
         self.snapshot_fails = true;
         self.probe("node: snapshot failed");
         self.event(Level::Warning, format!("a snapshot of position {position} could not be written: {reason}"));
+        self.next_retirement = self.now.time + SNAPSHOT_AGAIN_AFTER;
         let Some(g) = place_of(&self.groups, id) else { return };
         let group = &mut self.groups[g];
         if let Some(saving) = group.saving.take_if(|saving| saving.position == position) {

@@ -26,6 +26,7 @@ fn config(count: usize, me: u16) -> Config {
         log_bytes_per_snapshot: u64::MAX,
         snapshots: node::SnapshotSettings::default(),
         log_entries_kept: 1000,
+        cache_policy: "lru",
         seed: u64::from(me) + 1,
         planted: None,
     }

@@ -43,6 +43,12 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
     ("total_net_input_bytes", "dictum_client_input_bytes_total", "counter", "Bytes received from clients."),
     ("total_net_output_bytes", "dictum_client_output_bytes_total", "counter", "Bytes sent to clients."),
     ("expired_keys", "dictum_expired_keys_total", "counter", "Keys that reached their deadline."),
+    (
+        "evicted_keys",
+        "dictum_evicted_keys_total",
+        "counter",
+        "Keys that buckets of the kind cache have evicted, through the log, since the start.",
+    ),
     ("keyspace_hits", "dictum_keyspace_hits_total", "counter", "Reads of keys that existed."),
     ("keyspace_misses", "dictum_keyspace_misses_total", "counter", "Reads of keys that did not exist."),
     ("dictum_log_bytes", "dictum_log_bytes", "gauge", "Bytes of log that the node keeps."),
@@ -227,6 +233,20 @@ fn write_info(out: &mut Exposition, info: &str) {
             out.sample(name, &[], number);
         }
     }
+    const EVICTED: &str = "dictum_bucket_evicted_keys_total";
+    let evicted = |(name, line): (&&str, &&str)| {
+        let count = line.split(',').find_map(|part| part.strip_prefix("evicted_keys=")?.parse::<u64>().ok())?;
+        Some((name.strip_prefix("bucket_")?.to_owned(), count))
+    };
+    let evicted: Vec<(String, u64)> = fields.iter().filter_map(evicted).collect();
+    if !evicted.is_empty() {
+        out.family(
+            EVICTED,
+            "counter",
+            "Keys that a bucket of the kind cache has evicted, through the log, since the start.",
+        );
+        evicted.iter().for_each(|(bucket, count)| out.sample(EVICTED, &[("bucket", bucket)], count));
+    }
     let Some(keyspace) = fields.contains_key("redis_version").then(|| fields.get("db0").copied().unwrap_or("")) else {
         return;
     };
@@ -294,6 +314,17 @@ mod tests {
              # TYPE dictum_keys_with_deadline gauge\n\
              dictum_keys_with_deadline 1\n"
         );
+    }
+
+    #[test]
+    fn evictions_are_told_by_bucket() {
+        let mut out = Exposition::default();
+        write_info(
+            &mut out,
+            "bucket_a:id=1,kind=persistent,keys=3\r\nbucket_b:id=2,kind=cache,keys=3,evicted_keys=7\r\n",
+        );
+        let samples: Vec<&str> = out.text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(samples, ["dictum_bucket_evicted_keys_total{bucket=\"b\"} 7"]);
     }
 
     #[test]

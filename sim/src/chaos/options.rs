@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 14] = [
+pub const PLANTED: [(&str, Planted); 17] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -15,11 +15,14 @@ pub const PLANTED: [(&str, Planted); 14] = [
     ("cut-before-stored", Planted::CutBeforeStored),
     ("vote-with-amnesia", Planted::VoteWithAmnesia),
     ("installed-before-synced", Planted::InstalledBeforeSynced),
+    ("full-bucket-grows", Planted::FullBucketGrows),
+    ("cache-not-written-through", Planted::CacheNotWrittenThrough),
     ("apply-retry-twice", Planted::ApplyRetryTwice),
     ("truncate-decided", Planted::TruncateDecided),
     ("expire-by-own-clock", Planted::ExpireByOwnClock),
     ("all-is-a-majority", Planted::AllIsAMajority),
     ("stale-session", Planted::StaleSession),
+    ("eviction-outside-the-log", Planted::EvictionOutsideTheLog),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

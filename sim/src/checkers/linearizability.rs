@@ -180,7 +180,7 @@ impl Search {
             beyond: Vec::new(),
             used: Vec::new(),
             pending: None,
-            state: vec![Slot { value: ABSENT, expires: NEVER }; self.keys],
+            state: vec![Slot::ABSENT; self.keys],
         };
         let mut frames = vec![Frame { ways: vec![start] }];
         while let Some(frame) = frames.last_mut() {
@@ -427,7 +427,7 @@ fn shorten(text: &str) -> String {
 }
 
 fn fingerprint(of: &Configuration) -> Box<[u32]> {
-    let mut words = Vec::with_capacity(4 + of.beyond.len() + of.used.len() + 3 * of.state.len());
+    let mut words = Vec::with_capacity(4 + of.beyond.len() + of.used.len() + 4 * of.state.len());
     words.push(of.frontier);
     words.push(of.beyond.len() as u32);
     words.extend_from_slice(&of.beyond);
@@ -436,7 +436,7 @@ fn fingerprint(of: &Configuration) -> Box<[u32]> {
     let before = of.pending.iter().flat_map(|(_, before)| before);
     words.push(of.pending.as_ref().map_or(0, |(number, _)| number + 1));
     for slot in of.state.iter().chain(before) {
-        words.extend([slot.value, (slot.expires >> 32) as u32, slot.expires as u32]);
+        words.extend([slot.value, (slot.expires >> 32) as u32, slot.expires as u32, u32::from(slot.unsure)]);
     }
     words.into_boxed_slice()
 }

@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod durability;
+pub mod eviction;
 pub mod expiry;
 mod first_seen;
 pub mod levels;
@@ -9,5 +10,7 @@ pub mod linearizability;
 pub mod liveness;
 pub mod model;
 pub mod once;
+pub mod quota;
 pub mod replicas;
 pub mod scan;
+pub mod terms;

@@ -29,6 +29,18 @@ pub struct Slot {
     pub value: ValueId,
     /// The earliest nanosecond at which it may disappear, or [`NEVER`].
     pub expires: u64,
+    /// Perhaps it has no time to live after all.
+    pub unsure: bool,
+}
+
+impl Slot {
+    /// Nothing.
+    pub const ABSENT: Slot = Slot::lasting(ABSENT);
+
+    /// A value without a time to live.
+    const fn lasting(value: ValueId) -> Slot {
+        Slot { value, expires: NEVER, unsure: false }
+    }
 }
 
 /// The state of a group of keys, by the keys' numbers within the group.
@@ -89,7 +101,18 @@ struct Step {
     addend: i64,
     /// When a time to live that is set here ends at the earliest.
     deadline: u64,
+    /// The same of what is made here without one, or [`NEVER`]; and whether it may have none after all.
+    usual: (u64, bool),
+    /// There may have been no room for it, where there is no reply.
+    refusable: bool,
     reply: Option<Seen>,
+}
+
+impl Step {
+    /// A key that is made without a deadline of its own.
+    fn made(&self, value: ValueId) -> Slot {
+        Slot { value, expires: self.usual.0, unsure: self.usual.1 }
+    }
 }
 
 /// A reply with its text replaced by a number.
@@ -98,6 +121,7 @@ enum Seen {
     Nil,
     Integer(i64),
     Value(ValueId),
+    Refused,
 }
 
 /// An operation made ready for the search.
@@ -166,8 +190,14 @@ impl Prepared {
     /// Puts each deadline off to the next of `moments`, which are sorted.
     pub fn round_deadlines(&mut self, moments: &[u64]) {
         for step in &mut self.steps {
-            let next = moments.partition_point(|&moment| moment < step.deadline);
-            step.deadline = moments.get(next).copied().unwrap_or(LATE);
+            let round = |deadline: u64| {
+                let next = moments.partition_point(|&moment| moment < deadline);
+                moments.get(next).copied().unwrap_or(LATE)
+            };
+            step.deadline = round(step.deadline);
+            if step.usual.0 != NEVER {
+                step.usual.0 = round(step.usual.0);
+            }
         }
     }
 
@@ -177,6 +207,7 @@ impl Prepared {
     pub fn grows(&self) -> Option<Growth> {
         let of = |step: &Step| match step.op {
             Op::Get => Some(Growth::None),
+            _ if step.usual.0 != NEVER => None,
             Op::Append => Some(Growth::Appends),
             Op::Incr if step.addend > 0 => Some(Growth::Adds),
             _ => None,
@@ -212,6 +243,7 @@ impl Prepared {
     #[must_use]
     pub fn never_changes(&self) -> bool {
         self.steps.iter().all(|step| match step.op {
+            _ if step.reply == Some(Seen::Refused) => true,
             Op::Get | Op::Exists | Op::Pttl => true,
             Op::SetNx | Op::Del | Op::Pexpire => step.reply == Some(Seen::Integer(0)),
             Op::SetIfEq | Op::GetDel => step.reply == Some(Seen::Nil),
@@ -265,7 +297,13 @@ pub fn prepare(
             } else {
                 0
             },
+            usual: command.lifetime.map_or((NEVER, false), |lifetime| {
+                let least = lifetime.least.saturating_mul(1_000_000);
+                (operation.invoke.saturating_add(least).saturating_sub(clock_error), !lifetime.certain)
+            }),
+            refusable: command.refusable && !certain,
             reply: certain.then(|| match &operation.replies[at] {
+                Reply::Refused { .. } => Seen::Refused,
                 Reply::Nil => Seen::Nil,
                 Reply::Integer(number) => Seen::Integer(*number),
                 Reply::Text(_) if answers_ok(command) => Seen::Value(ABSENT),
@@ -278,6 +316,7 @@ pub fn prepare(
     for step in &steps {
         if !keys.iter().any(|&(key, _)| key == step.key) {
             let overwrites = match step.op {
+                _ if step.refusable || step.reply == Some(Seen::Refused) => false,
                 Op::Set | Op::SetPx => true,
                 // Their answers show what was there before; without an answer nothing does.
                 Op::GetSet | Op::GetDel | Op::Del => !certain,
@@ -308,24 +347,37 @@ pub fn step(state: &State, operation: &Prepared, latest: u64, values: &mut Value
             touched.push(key);
         }
     }
+    // Every choice of which of the commands had no room, where that is possible and nobody knows.
+    let refusable = operation.steps.iter().filter(|step| step.refusable).count().min(8);
     for gone in 0..(1u32 << touched.len().min(16)) {
-        let mut after = state.clone();
+        let mut before = state.clone();
         for (bit, &key) in touched.iter().enumerate() {
             if gone & (1 << bit) != 0 {
-                after[key] = Slot { value: ABSENT, expires: NEVER };
+                before[key] = Slot::ABSENT;
             }
         }
-        if operation.watched.iter().all(|&(key, value)| after[key].value == value)
-            && operation.steps.iter().all(|step| apply(&mut after, step, values))
-            && !next.contains(&after)
-        {
-            next.push(after);
+        if !operation.watched.iter().all(|&(key, value)| before[key].value == value) {
+            continue;
+        }
+        for refused in 0..(1u32 << refusable) {
+            let (mut after, mut place) = (before.clone(), 0);
+            let fits = operation.steps.iter().all(|step| {
+                let is_refused = step.refusable && refused & (1 << place) != 0;
+                place += u32::from(step.refusable);
+                is_refused || apply(&mut after, step, values)
+            });
+            if fits && !next.contains(&after) {
+                next.push(after);
+            }
         }
     }
 }
 
 /// Applies one command; false if its reply was another one.
 fn apply(state: &mut State, step: &Step, values: &mut Values) -> bool {
+    if step.reply == Some(Seen::Refused) {
+        return true;
+    }
     let slot = &mut state[step.key];
     let before = *slot;
     let present = before.value != ABSENT;
@@ -340,44 +392,44 @@ fn apply(state: &mut State, step: &Step, values: &mut Values) -> bool {
             return match step.reply {
                 None => true,
                 Some(Seen::Integer(-2)) => !present,
-                Some(Seen::Integer(-1)) => present && before.expires == NEVER,
+                Some(Seen::Integer(-1)) => present && (before.expires == NEVER || before.unsure),
                 Some(Seen::Integer(left)) => left >= 0 && present && before.expires != NEVER,
                 Some(_) => false,
             };
         }
         Op::Set => {
-            *slot = Slot { value: step.argument, expires: NEVER };
+            *slot = step.made(step.argument);
             ok
         }
         Op::SetPx => {
-            *slot = Slot { value: step.argument, expires: step.deadline };
+            *slot = Slot { value: step.argument, expires: step.deadline, unsure: false };
             ok
         }
         Op::SetNx => {
             if !present {
-                *slot = Slot { value: step.argument, expires: NEVER };
+                *slot = step.made(step.argument);
             }
             flag(!present)
         }
         Op::SetIfEq => {
             if present && before.value == step.expected {
-                *slot = Slot { value: step.argument, expires: NEVER };
+                *slot = step.made(step.argument);
                 ok
             } else {
                 Seen::Nil
             }
         }
         Op::GetSet => {
-            *slot = Slot { value: step.argument, expires: NEVER };
+            *slot = step.made(step.argument);
             of_value(before.value)
         }
         Op::GetDel => {
-            *slot = Slot { value: ABSENT, expires: NEVER };
+            *slot = Slot::ABSENT;
             of_value(before.value)
         }
         Op::Append => {
             let value = if present { values.append(before.value, step.argument) } else { step.argument };
-            slot.value = value;
+            *slot = if present { Slot { value, ..before } } else { step.made(value) };
             Seen::Integer(i64::try_from(values.value(value).len()).unwrap_or(i64::MAX))
         }
         Op::Incr => {
@@ -388,21 +440,25 @@ fn apply(state: &mut State, step: &Step, values: &mut Values) -> bool {
             };
             // What is not a number makes the command fail; the workloads never increment anything else.
             let Some(sum) = number.and_then(|number| number.checked_add(step.addend)) else { return false };
-            slot.value = values.number(sum.to_string().as_bytes());
+            let value = values.number(sum.to_string().as_bytes());
+            *slot = if present { Slot { value, ..before } } else { step.made(value) };
             Seen::Integer(sum)
         }
         Op::Del => {
-            *slot = Slot { value: ABSENT, expires: NEVER };
+            *slot = Slot::ABSENT;
             flag(present)
         }
         Op::Pexpire => {
             if present {
-                slot.expires = step.deadline;
+                *slot = Slot { expires: step.deadline, unsure: false, ..before };
             }
             flag(present)
         }
         Op::Persist => {
-            slot.expires = NEVER;
+            *slot = Slot::lasting(before.value);
+            if present && before.unsure {
+                return matches!(step.reply, None | Some(Seen::Integer(0 | 1)));
+            }
             flag(present && before.expires != NEVER)
         }
     };

@@ -7,7 +7,7 @@ use super::replies::Meaning;
 use super::{Client, Record, Running};
 use crate::checkers::levels::{Kind, Sight};
 use crate::history::raw_key;
-use crate::workload::IN_MEMORY;
+use crate::workload::{BOUNDED, CACHED, DROPPED, IN_MEMORY, TIMED};
 
 /// Tokens of a bucket that are kept to be shown to other nodes.
 const TOKENS_KEPT: usize = 8;
@@ -36,7 +36,10 @@ pub(super) struct LevelTask {
 impl Client {
     /// Whether the next task is one of these.
     pub(super) fn turns_to_levels(&mut self) -> bool {
-        self.mix.levels > 0 && self.bucket() != crate::workload::DROPPED && self.levels_rng.chance(self.mix.levels, 8)
+        // Counters do not only grow where they expire, are evicted, or have no room.
+        self.mix.levels > 0
+            && ![DROPPED, TIMED, BOUNDED, CACHED].contains(&self.bucket())
+            && self.levels_rng.chance(self.mix.levels, 8)
     }
 
     /// Draws a task and sends it.

@@ -4,25 +4,37 @@ use std::collections::BTreeSet;
 
 use wire::{Value, encode_command};
 
-use super::{Client, Mode, Record, Running, Wishes};
+use super::{Client, Mode, Record, Running, Wishes, count};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
-use crate::history::{Command, Op, Outcome, Reply, Watched, raw_key, text_of};
+use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
+use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
 use crate::workload::DROPPED;
+
+/// Names of what is counted here.
+pub(crate) const PROBES: [&str; 3] = [TOO_LONG_REFUSED, FULL_REFUSED, PART_REFUSED];
+const TOO_LONG_REFUSED: &str = "sim: value refused that its bucket finds too long";
+const FULL_REFUSED: &str = "sim: write refused by a full bucket";
+const PART_REFUSED: &str = "sim: part of a transaction refused";
 
 /// What an error reply means for the command it answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meaning {
     NotDone,
+    /// Not done, because the bucket's terms do not allow it: that is no failure.
+    Refused,
     Unknown,
     Surprise,
 }
 
-fn meaning_of(error: &str) -> Meaning {
+pub(super) fn meaning_of(error: &str) -> Meaning {
+    if is_refusal(error) {
+        return Meaning::Refused;
+    }
     match error.split_whitespace().next().unwrap_or("") {
         // A bucket that was never created, because the node could not.
         "ERR" if error.starts_with("ERR there is no bucket") => Meaning::NotDone,
-        "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "OOM" | "EXECABORT" => Meaning::NotDone,
+        "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "EXECABORT" => Meaning::NotDone,
         "UNKNOWN" | "NOTALL" => Meaning::Unknown,
         _ => Meaning::Surprise,
     }
@@ -77,6 +89,10 @@ impl Client {
                     self.running = Running::Plain { operations, answered: answered + 1 };
                 }
                 finished
+            }
+            Running::Administering { order, operation } => {
+                self.on_administered(&order, operation, value, now, record);
+                true
             }
             Running::Once { operation, id, .. } => self.on_once_reply(operation, id, value, now, record, wishes),
             Running::Watching { watch, reads, answered, commands, failed } => {
@@ -174,9 +190,13 @@ impl Client {
         if let Value::Error(text) = &value {
             let what = format!("{:?}", record.operations[index].commands[0].op);
             let meaning = self.note_error(&what, text, now, record);
+            if meaning == Meaning::Refused {
+                note_refusal((index, 0), text, now, record);
+            }
             let operation = &mut record.operations[index];
             operation.finish = Some(now);
-            operation.outcome = if meaning == Meaning::NotDone { Outcome::Failed } else { Outcome::Maybe };
+            let is_certain = matches!(meaning, Meaning::NotDone | Meaning::Refused);
+            operation.outcome = if is_certain { Outcome::Failed } else { Outcome::Maybe };
             return;
         }
         let Some(reply) = reply_of(value) else {
@@ -203,7 +223,9 @@ impl Client {
         record: &mut Record,
         wishes: &mut Wishes,
     ) -> bool {
-        if let Value::Error(text) = &value {
+        if let Value::Error(text) = &value
+            && !is_refusal(text)
+        {
             // With an identifier it is safe to ask again, whatever became of it.
             if self.note_error("DICTUM.ONCE", text, now, record) != Meaning::Surprise {
                 self.running = Running::Once { operation, id, sent: false };
@@ -217,7 +239,7 @@ impl Client {
     }
 
     fn on_executed(&mut self, operation: usize, value: Value, refused: bool, now: u64, record: &mut Record) {
-        let count = record.operations[operation].commands.len();
+        let commands = record.operations[operation].commands.len();
         record.operations[operation].finish = Some(now);
         match value {
             Value::Null | Value::NullArray => record.operations[operation].outcome = Outcome::Failed,
@@ -226,12 +248,23 @@ impl Client {
             }
             Value::Error(text) => {
                 let meaning = self.note_error("EXEC", &text, now, record);
-                if meaning == Meaning::NotDone {
+                if matches!(meaning, Meaning::NotDone | Meaning::Refused) {
                     record.operations[operation].outcome = Outcome::Failed;
                 }
             }
-            Value::Array(values) if values.len() == count && !refused => {
-                let replies: Option<Vec<Reply>> = values.into_iter().map(reply_of).collect();
+            Value::Array(values) if values.len() == commands && !refused => {
+                let mut replies = Some(Vec::new());
+                for (place, value) in values.into_iter().enumerate() {
+                    let reply = match value {
+                        Value::Error(text) if text == NO_ROOM => {
+                            note_refusal((operation, place), &text, now, record);
+                            count(record, PART_REFUSED);
+                            Some(Reply::Refused { refused: text })
+                        }
+                        value => reply_of(value),
+                    };
+                    replies = replies.zip(reply).map(|(replies, reply)| [replies, vec![reply]].concat());
+                }
                 match replies {
                     Some(replies) => {
                         record.operations[operation].outcome = Outcome::Done;
@@ -292,14 +325,25 @@ impl Client {
             self.selects_again = true;
             return Meaning::NotDone;
         }
+        let meaning = meaning_of(text);
+        if meaning == Meaning::Refused {
+            return meaning;
+        }
         record.last_failure = now;
         record.last_failure_reason = format!("client {} at node {}: {what}: {text}", self.id, self.node);
-        let meaning = meaning_of(text);
         if meaning == Meaning::Surprise {
             record.unexpected.push(format!("client {}: {what} answered {text}", self.id));
         }
         meaning
     }
+}
+
+/// A bucket's terms do not allow a command.
+fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record: &mut Record) {
+    count(record, if text == NO_ROOM { FULL_REFUSED } else { TOO_LONG_REFUSED });
+    let Operation { commands, invoke, .. } = &record.operations[operation];
+    let (command, span) = (commands[place].clone(), (*invoke, at));
+    record.refusals.push(Refusal { command, span, text: text.to_owned() });
 }
 
 fn reply_of(value: Value) -> Option<Reply> {

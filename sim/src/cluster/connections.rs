@@ -1,17 +1,19 @@
 //! Clients and their connections to nodes.
 
-use base::NodeId;
+use base::{NodeId, Rng};
 use bytes::Bytes;
 use node::ConnectionId;
 
 use super::Cluster;
 use crate::chaos::Fault;
-use crate::client::Wishes;
+use crate::client::{Order, Wishes};
 use crate::door::Door;
 use crate::events::Event;
 use crate::history::bucket_of;
 use crate::process::{Happening, name_of};
+use crate::settings::DEFAULT;
 use crate::trace::digest_of;
+use crate::workload::{BOUNDED, DROPPED, TIMED, draw_change};
 
 /// One connection of a client to a process.
 #[derive(Clone, Debug)]
@@ -310,6 +312,21 @@ impl<N: Door> Cluster<N> {
         }
     }
 
+    /// Has one client change the settings of a bucket, and some others look at them. False where there are no buckets.
+    pub(super) fn change_settings(&mut self, rng: &mut Rng) -> bool {
+        if !N::HAS_BUCKETS || self.clients.is_empty() {
+            return false;
+        }
+        let (bucket, pairs) = draw_change(rng, &self.buckets);
+        let mut client = || rng.below(self.clients.len() as u64) as usize;
+        let (changes, shown) = (client(), [client(), client(), client()]);
+        self.clients[changes].order(Order::Change { bucket: bucket.clone(), pairs });
+        for client in shown {
+            self.clients[client].order(Order::Show { bucket: bucket.clone() });
+        }
+        true
+    }
+
     /// From now on clients begin nothing new.
     pub fn drain_clients(&mut self) {
         for client in &mut self.clients {
@@ -323,6 +340,16 @@ impl<N: Door> Cluster<N> {
         self.clients.iter().all(crate::client::Client::is_idle)
     }
 
+    /// Has those who use buckets with terms try what these are now.
+    pub fn try_terms(&mut self) {
+        self.record.settings.settle(self.now);
+        for client in 0..self.clients.len() {
+            if [TIMED, BOUNDED].contains(&self.clients[client].bucket()) {
+                self.with_client(client, |world, wishes| world.clients[client].try_terms(world.now, wishes));
+            }
+        }
+    }
+
     /// Has every key read a last time, each by one client.
     pub fn read_everything(&mut self) {
         let mut keys: Vec<String> = Vec::new();
@@ -331,7 +358,11 @@ impl<N: Door> Cluster<N> {
         }
         keys.sort();
         keys.dedup();
+        let named: Vec<&str> = self.buckets.iter().map(|(name, _)| *name).filter(|name| *name != DROPPED).collect();
         for client in 0..self.clients.len() {
+            for name in named.iter().chain([&DEFAULT]).filter(|_| N::HAS_BUCKETS) {
+                self.clients[client].order(Order::Show { bucket: (*name).to_owned() });
+            }
             // Those of one bucket share its keys.
             let bucket = self.clients[client].bucket();
             let same = |other: &usize| self.clients[*other].bucket() == bucket;

@@ -154,6 +154,7 @@ impl<N: Door> Cluster<N> {
                 machine.stalled_until = machine.stalled_until.max(now + duration);
                 true
             }
+            Fault::SettingsChange => self.change_settings(rng),
             Fault::DiskFull => {
                 self.machine(node).disk.set_full(true);
                 self.queue.push(now + duration, Event::RoomAgain(node));
@@ -167,7 +168,9 @@ impl<N: Door> Cluster<N> {
             | Fault::ClockOffset
             | Fault::ClockRate
             | Fault::CommitHere
-            | Fault::TransferCrash => false,
+            | Fault::TransferCrash
+            | Fault::ValueCache
+            | Fault::BucketTerms => false,
         }
     }
 

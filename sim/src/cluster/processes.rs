@@ -12,6 +12,9 @@ use crate::events::Event;
 use crate::process::{self, Commit, Death, Happening, name_of};
 use crate::trace::digest_of;
 
+/// A process found spaces in its store that no partition knows.
+pub(crate) const SPACES_DROPPED: &str = "sim: spaces that nobody knew dropped at a start";
+
 impl<N: Door> Cluster<N> {
     pub(super) fn config(&mut self, node: NodeId) -> Config {
         let members = self
@@ -38,6 +41,7 @@ impl<N: Door> Cluster<N> {
                 held_for: std::time::Duration::from_nanos(self.chaos.snapshot_held_for),
             },
             log_entries_kept: self.chaos.log_entries_kept,
+            cache_policy: "s3-fifo",
             seed: self.rng.next_u64(),
             planted: self.planted,
         }
@@ -58,7 +62,8 @@ impl<N: Door> Cluster<N> {
         }
         let config = self.config(node);
         let (segment, uses_store) = (self.chaos.segment_bytes, self.chaos.uses_store);
-        let options = JournalOptions { first_segment_bytes: 64 << 10, segment_bytes: segment, free_segments_max: 2 };
+        let cache = self.chaos.cache.filter(|_| uses_store);
+        let journal = JournalOptions { first_segment_bytes: 64 << 10, segment_bytes: segment, free_segments_max: 2 };
         let mut rng = self.rng.fork();
         let origin = rng.below(1000 * SECOND);
         let machine = self.machine(node);
@@ -70,7 +75,8 @@ impl<N: Door> Cluster<N> {
             machine.disk.light_fuse(fuse);
         }
         let clock = Clock::new(now, origin, machine.clock_rate, machine.clock_offset);
-        let started = process::start::<N>(&machine.disk, (config, uses_store), options, clock, now, &mut rng);
+        let start = process::Start { config, journal, uses_store, cache, clock, now };
+        let started = process::start::<N>(&machine.disk, start, &mut rng);
         let life = machine.life;
         self.trace.event(now, [2, u64::from(node.0), life, u64::from(started.is_ok())], || match &started {
             Ok(running) => format!("{} starts, life {life}: {}", name_of(node), running.found),
@@ -78,8 +84,11 @@ impl<N: Door> Cluster<N> {
         });
         match started {
             Ok(running) => {
+                if cache.is_some() {
+                    *self.injected.entry(Fault::ValueCache).or_default() += 1;
+                }
                 if running.spaces_dropped > 0 {
-                    *self.probes.entry("sim: spaces that nobody knew dropped at a start").or_default() += 1;
+                    *self.probes.entry(SPACES_DROPPED).or_default() += 1;
                 }
                 self.machine(node).running = Some(running);
                 self.carry_out(node);
@@ -147,6 +156,7 @@ impl<N: Door> Cluster<N> {
         running.turn_at = None;
         let inputs = running.inbox.len() as u64;
         running.turn(now);
+        self.watch_caches(node);
         self.trace
             .event(now, [3, u64::from(node.0), life, inputs], || format!("{} turn, {inputs} inputs", name_of(node)));
         self.carry_out(node);
@@ -377,7 +387,7 @@ impl<N: Door> Cluster<N> {
             running.write_last_words(&machine.disk);
         }
         let probes = running.node.take_probes();
-        drop(running);
+        let counted = running.close();
         if power {
             machine.disk.lose_power();
         }
@@ -385,7 +395,7 @@ impl<N: Door> Cluster<N> {
         machine.life += 1;
         machine.disturbed_at = now;
         machine.dark = power;
-        for (probe, count) in probes {
+        for (probe, count) in probes.into_iter().chain(counted) {
             *self.probes.entry(probe).or_default() += count;
         }
         let number = digest_of(reason.as_bytes());

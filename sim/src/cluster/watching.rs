@@ -1,14 +1,20 @@
 //! What is looked at on the way and at the end: decided entries, states, probes, counts.
 
+use std::collections::BTreeMap;
+
 use base::{NodeId, PartitionId, Position};
 use node::Progress;
 
 use super::{Cluster, Machine};
 use crate::chaos::Fault;
 use crate::checkers::liveness::Ending;
+use crate::checkers::quota::with_one_command;
 use crate::door::Door;
 use crate::process::{Running, name_of};
+use crate::workload::BOUNDED;
 
+/// A replica of a bucket that refuses at its quota has reached the least that this may be.
+pub(crate) const QUOTA_REACHED: &str = "sim: replica with as much as its quota";
 /// Of so many positions, the states of one are compared.
 const COMPARED_EVERY: u64 = 4;
 
@@ -33,6 +39,7 @@ impl<N: Door> Cluster<N> {
         self.dropped.extend(running.seen.keys().filter(|partition| !partitions.contains(partition)));
         for partition in &partitions {
             self.watch_partition(node, *partition);
+            self.watch_quota(node, *partition);
             self.watch_all(node, *partition);
         }
         self.watch_memories(node, &partitions);
@@ -42,6 +49,7 @@ impl<N: Door> Cluster<N> {
             let progress = running.node.progress(*partition);
             progress.is_some_and(|it| it.votes && it.persisted >= *until && it.applied >= *until)
         };
+        let over_quota = running.cache_over_quota();
         if machine.damaged_until.as_ref().is_some_and(|until| until.iter().all(is_whole))
             && Machine::all_vote(running)
             && !machine.disk.is_damaged(|_| true)
@@ -52,6 +60,10 @@ impl<N: Door> Cluster<N> {
             self.violate("agreement", text);
         } else if let Some(text) = self.replicas.violations().first().cloned() {
             self.violate("replicas agree", text);
+        } else if let Some(text) = self.quota.violations().first().cloned() {
+            self.violate("quota", text);
+        } else if let Some(text) = over_quota {
+            self.violate("cache quota", format!("{}: {text}", name_of(node)));
         }
     }
 
@@ -74,30 +86,52 @@ impl<N: Door> Cluster<N> {
     /// A bucket that is in memory only may begin anew when a majority has lost its memory of it, and never before.
     fn watch_memories(&mut self, node: NodeId, partitions: &[PartitionId]) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+        // By bucket the newest of its partitions.
+        let mut newest: BTreeMap<&str, PartitionId> = BTreeMap::new();
         for partition in partitions {
-            if let Some(progress) = running.node.progress(*partition)
-                && !progress.durable
-                && progress.votes
-            {
-                self.memories.entry(*partition).or_default().insert(node, running.started_at);
-            }
-        }
-        // The workload never drops it: a partition with a higher number is the same bucket, begun anew.
-        let newest = partitions.iter().rev().find(|it| running.node.progress(**it).is_some_and(|it| !it.durable));
-        let Some(newest) = newest.copied() else { return };
-        while let Some((older, voted)) = self.memories.first_key_value().filter(|(older, _)| **older < newest) {
-            let remembers = |(node, life): (&NodeId, &u64)| {
-                let running = &self.machines[usize::from(node.0)].running;
-                running.as_ref().is_some_and(|running| running.started_at == *life)
+            let Some(progress) = running.node.progress(*partition).filter(|progress| !progress.durable) else {
+                continue;
             };
-            let count = voted.iter().filter(|pair| remembers(*pair)).count();
-            if 2 * count > self.machines.len() {
-                let text = format!("{older} was given up while {count} nodes had its memory");
-                self.violations.push(("memory is kept", text));
+            let Some((bucket, _)) = running.node.holding(*partition) else { continue };
+            newest.insert(bucket, *partition);
+            if progress.votes {
+                let memories = self.memories.entry(bucket.to_owned()).or_default();
+                memories.entry(*partition).or_default().insert(node, running.started_at);
             }
-            self.begun_anew = true;
-            self.memories.pop_first();
         }
+        // The workload never drops one: a partition with a higher number is the same bucket, begun anew.
+        for (bucket, newest) in newest {
+            let Some(memories) = self.memories.get_mut(bucket) else { continue };
+            while let Some((older, voted)) = memories.first_key_value().filter(|(older, _)| **older < newest) {
+                let remembers = |(node, life): (&NodeId, &u64)| {
+                    let running = &self.machines[usize::from(node.0)].running;
+                    running.as_ref().is_some_and(|running| running.started_at == *life)
+                };
+                let count = voted.iter().filter(|pair| remembers(*pair)).count();
+                if 2 * count > self.machines.len() {
+                    let text = format!("{older} was given up while {count} nodes had its memory");
+                    self.violations.push(("memory is kept", text));
+                }
+                self.begun_anew.insert(bucket.to_owned());
+                memories.pop_first();
+            }
+        }
+    }
+
+    /// No replica of a bucket that refuses at its quota holds more than that and what one command adds.
+    fn watch_quota(&mut self, node: NodeId, partition: PartitionId) {
+        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+        let Some(progress) = running.node.progress(partition) else { return };
+        let Some((bucket, bytes)) = running.node.holding(partition).filter(|(name, _)| *name == BOUNDED) else {
+            return;
+        };
+        let (least, greatest) = self.record.settings.quota(bucket, (0, self.now));
+        let longest = self.record.longest.get(bucket).copied().unwrap_or_default();
+        let bound = greatest.map_or(u64::MAX, |quota| with_one_command(quota, longest));
+        if least.is_some_and(|quota| bytes >= quota) {
+            *self.probes.entry(QUOTA_REACHED).or_default() += 1;
+        }
+        self.quota.observe(node, (partition, progress.applied), bytes, bound);
     }
 
     fn watch_partition(&mut self, node: NodeId, partition: PartitionId) {
@@ -168,9 +202,14 @@ impl<N: Door> Cluster<N> {
     /// Adds up what was never told: probes of nodes that still run, and what disks and links did.
     pub fn close_books(&mut self) {
         for machine in &mut self.machines {
-            for (probe, count) in machine.running.iter_mut().flat_map(|running| running.node.take_probes()) {
+            let Some(mut running) = machine.running.take() else { continue };
+            let probes = running.node.take_probes();
+            for (probe, count) in probes.into_iter().chain(running.close()) {
                 *self.probes.entry(probe).or_default() += count;
             }
+        }
+        for (probe, count) in std::mem::take(&mut self.record.probes) {
+            *self.probes.entry(probe).or_default() += count;
         }
         let fates = self.network.fates;
         let failed_reads = self.machines.iter().map(|machine| machine.disk.counts().failed_reads).sum();

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::Arc;
 
+use base::ordered::OrderedWrite;
 use base::{NodeId, Rng};
 use bytes::Bytes;
 use node::{Below, Config, Outbox, Recovered, RecoveredSnapshot, Restorer};
 use storage::{
-    Identity, Journal, JournalOptions, LoadedIdentity, SnapshotId, SnapshotReader, Tail, list_snapshots,
+    CacheSettings, Identity, Journal, JournalOptions, LoadedIdentity, SnapshotId, SnapshotReader, Tail, list_snapshots,
     remove_unfinished_snapshots,
 };
 
-use super::{Death, Running};
+use super::{Death, ProcessStore, Running};
 use crate::clock::Clock;
 use crate::disk::SimDisk;
 use crate::door::Door;
@@ -20,18 +20,29 @@ use crate::door::Door;
 /// Stands for the cluster in identity files.
 const CLUSTER: u64 = 0xd1c7;
 
+/// What a process is started with.
+#[derive(Debug)]
+pub struct Start {
+    /// For the node.
+    pub config: Config,
+    /// For the journal.
+    pub journal: JournalOptions,
+    /// States are in the folder's store, else in memory.
+    pub uses_store: bool,
+    /// What is kept in memory of the store's values, where a bucket's settings say nothing; none if nothing is.
+    pub cache: Option<CacheSettings>,
+    /// Its clocks.
+    pub clock: Clock,
+    /// The true time, in nanoseconds.
+    pub now: u64,
+}
+
 /// Opens a node's folder and starts a node on it, as the server does.
 ///
 /// # Errors
 /// [`Death`]: of a disk that broke off or was full, or of something that must not be.
-pub fn start<N: Door>(
-    disk: &SimDisk,
-    (config, uses_store): (Config, bool),
-    options: JournalOptions,
-    clock: Clock,
-    now: u64,
-    rng: &mut Rng,
-) -> Result<Running<N>, Death> {
+pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Running<N>, Death> {
+    let Start { config, journal: options, uses_store, cache, clock, now } = start;
     let me = config.me;
     let failed = |what: &str, error: io::Error| {
         let text = format!("{what}: {error}");
@@ -79,17 +90,19 @@ pub fn start<N: Door>(
         snapshots.iter().map(|snapshot| snapshot.position.0).collect::<Vec<_>>(),
         if snapshot_damaged { ", a newer one damaged" } else { "" }
     );
-    let store = uses_store.then(|| {
+    let store = uses_store.then(|| ProcessStore::open(disk, cache, config.seed, config.planted));
+    let below = store.as_ref().map(|store| {
         let next_space = disk.store().spaces().last().map_or(1, |space| space.0 + 1);
-        Below::new(Arc::new(disk.store()), next_space)
+        Below::new(store.reader(), next_space)
     });
-    let recovered = Recovered { incarnation, journal: recovered, snapshots, snapshot_damaged, store };
+    let recovered = Recovered { incarnation, journal: recovered, snapshots, snapshot_damaged, store: below };
     let mut outbox = Outbox::default();
     let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
     let mut spaces_dropped = 0;
-    if uses_store {
+    if let Some(store) = &store {
+        store.assign(&node.spaces_of_partitions());
         let before = disk.store().spaces().len();
-        disk.store().retain_spaces(&node.spaces());
+        disk.store().retain_spaces(&node.spaces()).map_err(|error| Death::Violation(error.text))?;
         spaces_dropped = before - disk.store().spaces().len();
     }
     Ok(Running {
@@ -104,6 +117,7 @@ pub fn start<N: Door>(
         held: BTreeMap::new(),
         stopping: false,
         found,
+        store,
         journal,
         waiting: VecDeque::new(),
         committing: Vec::new(),

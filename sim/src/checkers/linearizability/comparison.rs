@@ -3,7 +3,7 @@
 use base::Rng;
 
 use super::*;
-use crate::history::{Command, Op, Outcome, Reply, Watched};
+use crate::history::{Command, DefaultLifetime, Op, Outcome, Reply, Watched};
 
 const MS: u64 = 1_000_000;
 /// Histories that are compared.
@@ -22,6 +22,10 @@ fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply
         *key = Key::default();
     }
     let before = key.value.clone();
+    if command.refusable && (at / MS).is_multiple_of(3) {
+        return Reply::Refused { refused: "OOM".into() };
+    }
+    let usual = command.lifetime.filter(|it| it.certain || (at / MS).is_multiple_of(2)).map(|it| at + it.least * MS);
     let old = || before.clone().map_or(Reply::Nil, Reply::Text);
     let flag = |yes: bool| Reply::Integer(i64::from(yes));
     let argument = command.argument.clone();
@@ -30,17 +34,17 @@ fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply
         Op::Get => old(),
         Op::Exists => flag(before.is_some()),
         Op::Set | Op::SetPx | Op::GetSet => {
-            *key = Key { value: argument, expires: (command.op == Op::SetPx).then_some(deadline) };
+            *key = Key { value: argument, expires: if command.op == Op::SetPx { Some(deadline) } else { usual } };
             if command.op == Op::GetSet { old() } else { Reply::Text("OK".into()) }
         }
         Op::SetNx => {
             if before.is_none() {
-                *key = Key { value: argument, expires: None };
+                *key = Key { value: argument, expires: usual };
             }
             flag(before.is_none())
         }
         Op::SetIfEq if before.is_some() && before == command.expected => {
-            *key = Key { value: argument, expires: None };
+            *key = Key { value: argument, expires: usual };
             Reply::Text("OK".into())
         }
         Op::SetIfEq => Reply::Nil,
@@ -49,11 +53,13 @@ fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply
             if command.op == Op::Del { flag(before.is_some()) } else { old() }
         }
         Op::Append => {
+            key.expires = if before.is_some() { key.expires } else { usual };
             let value = before.unwrap_or_default() + &argument.unwrap_or_default();
             key.value = Some(value.clone());
             Reply::Integer(value.len() as i64)
         }
         Op::Incr => {
+            key.expires = if before.is_some() { key.expires } else { usual };
             let sum = before.map_or(0, |text| text.parse::<i64>().expect("only counters are counted")) + 1;
             key.value = Some(sum.to_string());
             Reply::Integer(sum)
@@ -105,6 +111,10 @@ fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
     if op == Op::SetIfEq {
         command = command.with_expected(rng.below(number as u64 + 1).to_string());
     }
+    if op.may_grow() && rng.chance(1, 4) {
+        command.lifetime = Some(DefaultLifetime { least: rng.between(1, 40), certain: rng.chance(1, 2) });
+    }
+    command.refusable = family == 3 && op.may_grow() && rng.chance(1, 4);
     command
 }
 
@@ -201,7 +211,7 @@ fn no_rule_loses_an_order() {
         let history = draw_history(&mut Rng::new(seed));
         let expected = groups(&history).into_iter().all(|(keys, indices)| {
             let mut search = Search::new(&history, &keys, &indices, Limits::default(), false);
-            let start = vec![Slot { value: ABSENT, expires: NEVER }; keys.len()];
+            let start = vec![Slot::ABSENT; keys.len()];
             let (mut done, mut used) = (vec![false; search.certain.len()], vec![false; search.uncertain.len()]);
             any_order(&mut search, &mut done, &mut used, &start)
         });
