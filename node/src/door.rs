@@ -215,6 +215,8 @@ impl fmt::Debug for Rubbish {
 pub struct SnapshotSettings {
     /// With a store below: bytes of changed records in memory after which they go to it.
     pub flush_bytes: u64,
+    /// After this time they go there even if they are much fewer.
+    pub flush_after: std::time::Duration,
     /// Most bytes of these, or of log, that the store does not have yet. Beyond, the node takes no more entries.
     pub unflushed_bytes_max: u64,
     /// Bytes per second that are spent on sending snapshots to peers.
@@ -229,6 +231,7 @@ impl Default for SnapshotSettings {
     fn default() -> SnapshotSettings {
         SnapshotSettings {
             flush_bytes: base::limits::FLUSH_BYTES,
+            flush_after: base::limits::FLUSH_AFTER,
             unflushed_bytes_max: base::limits::UNFLUSHED_BYTES_MAX,
             bytes_per_second: base::limits::SNAPSHOT_BYTES_PER_SECOND,
             block_bytes: base::limits::SNAPSHOT_BLOCK_BYTES_TARGET,

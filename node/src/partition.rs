@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::limits::EXPIRE_BATCH_MAX;
+use base::limits::{EXPIRE_BATCH_MAX, FLUSH_PART_MIN};
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
 use data::{Applied, Blob, EntryContext, Reply, Tree};
@@ -93,6 +93,8 @@ pub(crate) struct Partition {
     /// The flush under way, or one that has failed and has to be repeated as it was; and the log bytes that it covers.
     flushing: Option<FlushJob>,
     bytes_flushing: u64,
+    /// When the last one was begun.
+    flushed_at: Time,
     /// A snapshot up to here is on disk, and not all of the log before it is dropped yet.
     pub cut_to: Option<Position>,
     /// Other nodes with entries among those applied in this turn: they wait to hear that these are decided.
@@ -146,6 +148,7 @@ impl Partition {
             snapshot_wanted: false,
             flushing: None,
             bytes_flushing: 0,
+            flushed_at: Time(0),
             cut_to: None,
             waiting: Vec::new(),
             evicting: None,
@@ -166,13 +169,15 @@ impl Partition {
     }
 
     /// Whether the state is to be brought to disk.
-    pub(crate) fn snapshot_is_due(&self, log_bytes_per_snapshot: u64, settings: &SnapshotSettings) -> bool {
+    pub(crate) fn snapshot_is_due(&self, now: Time, log_bytes_per_snapshot: u64, settings: &SnapshotSettings) -> bool {
         if self.below.is_none() {
             return self.applied > Position(0)
                 && (self.snapshot_wanted || self.bytes_since_snapshot >= log_bytes_per_snapshot);
         }
         let changed = self.tree.unflushed_bytes().0;
-        let due = self.bytes_since_snapshot >= log_bytes_per_snapshot || changed >= settings.flush_bytes;
+        let is_old = changed >= settings.flush_bytes.div_ceil(FLUSH_PART_MIN)
+            && now.since(self.flushed_at) >= settings.flush_after;
+        let due = is_old || self.bytes_since_snapshot >= log_bytes_per_snapshot || changed >= settings.flush_bytes;
         // Spaces to be given up are reason enough to flush a state that is empty.
         self.flushing.is_some()
             || self.tree.gives_up_spaces()
@@ -188,8 +193,9 @@ impl Partition {
 
     /// What has changed since the last flush, to be brought to the store; none if the state is not in one. If a flush has failed it
     /// is that one again: what became of it is not known, and so nothing else may take its place.
-    pub(crate) fn begin_flush(&mut self) -> Option<FlushJob> {
+    pub(crate) fn begin_flush(&mut self, now: Time) -> Option<FlushJob> {
         let below = self.below.as_ref()?;
+        self.flushed_at = now;
         if self.flushing.is_none() {
             let flush = self.tree.begin_flush(|| below.new_space())?;
             let ahead = self.planted == Some(Planted::PositionAheadOfData);

@@ -80,12 +80,12 @@ impl Node {
 
     fn save_own(&mut self, g: usize) -> Option<SnapshotJob> {
         let Group { partition, saving, next_snapshot, .. } = &mut self.groups[g];
-        let due = partition.snapshot_is_due(self.config.log_bytes_per_snapshot, &self.config.snapshots);
+        let due = partition.snapshot_is_due(self.now.time, self.config.log_bytes_per_snapshot, &self.config.snapshots);
         if !due || self.now.time < *next_snapshot || self.disk_full || !partition.durable {
             return None;
         }
         let repeats = partition.has_flush();
-        let (position, content) = match partition.begin_flush() {
+        let (position, content) = match partition.begin_flush(self.now.time) {
             Some(flush) => (flush.position, SnapshotContent::Store(Box::new(flush))),
             None => {
                 partition.bytes_since_snapshot = 0;

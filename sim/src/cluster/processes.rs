@@ -34,6 +34,7 @@ impl<N: Door> Cluster<N> {
             log_bytes_per_snapshot: self.chaos.log_bytes_per_snapshot,
             snapshots: SnapshotSettings {
                 flush_bytes: self.chaos.log_bytes_per_snapshot,
+                flush_after: std::time::Duration::from_secs(4),
                 // Less than the largest entries would hold everybody back for ever.
                 unflushed_bytes_max: (8 * self.chaos.log_bytes_per_snapshot).max(256 << 10),
                 bytes_per_second: self.chaos.snapshot_bytes_per_second,
