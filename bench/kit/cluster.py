@@ -166,15 +166,15 @@ class Cluster:
 
         wait_until(level, "all nodes to be level", seconds)
 
-    def wait_for_quiet(self, seconds=300):
-        """Waits until no node has written to the disk for two seconds: snapshots and compactions are over."""
+    def wait_for_quiet(self, seconds=300, still=2):
+        """Waits until no node has written to the disk for `still` seconds: snapshots and compactions are over."""
         end, last, since = time.monotonic() + seconds, None, time.monotonic()
         while time.monotonic() < end:
             written = [input_output(node["pid"])["write_bytes"] for node in self.nodes]
             now = time.monotonic()
             if last is None or sum(written) - sum(last) > 1 << 20:
                 last, since = written, now
-            elif now - since > 2:
+            elif now - since > still:
                 return
             time.sleep(0.2)
         raise BenchError(f"the nodes went on writing for {seconds} s")

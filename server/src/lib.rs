@@ -33,6 +33,7 @@ mod clock;
 mod event_loop;
 mod journal;
 mod low_disk;
+mod memory;
 mod parent;
 mod snapshots;
 mod transfers;

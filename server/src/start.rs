@@ -21,7 +21,7 @@ use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
-use crate::{journal, log, low_disk, snapshots};
+use crate::{journal, log, low_disk, memory, snapshots};
 
 /// Exit code when the settings are wrong: that of the argument parser.
 const EXIT_USAGE: u8 = 2;
@@ -242,6 +242,7 @@ fn keep_tidy(store: CachedStore<LsmStore>) -> io::Result<()> {
             if let Err(error) = store.store().tidy() {
                 log::debug(&format!("the store could not be tidied: {error}"));
             }
+            memory::give_back();
         }
     };
     thread::Builder::new().name("store-tidy".to_owned()).spawn(tidy).map(|_| ())

@@ -38,6 +38,8 @@ pub use self::verify::{StoreProblem, StoreReport, StoreView, verify_store};
 
 /// Longest value, in bytes. fjall takes less than 4 GiB and asserts it.
 pub const ORDERED_VALUE_BYTES_MAX: usize = 1 << 30;
+/// At rest, what was applied is written from memory to a table if it is at least this part of a memtable.
+const UNTIDY_PART: u64 = 8;
 
 /// What a store may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -238,7 +240,7 @@ impl LsmStore {
     /// True if it did something for the store at rest.
     ///
     /// fjall looks for one thing to compact each time that it has written a table, and for nothing in between: what it leaves is done here, beside
-    /// whoever applies batches. The store is at rest if nothing was applied and compacted since the last call. Then, if a memtable's worth of bytes was
+    /// whoever applies batches. The store is at rest if nothing was applied and compacted since the last call. Then, if an eighth of a memtable was
     /// applied since it was last done,
     /// - what is overwritten and removed but still there goes, where it may be a fifth of a space or more (in spaces of up to [`SQUEEZE_BYTES_MAX`]), and
     /// - a small table is entered in every space that was changed: fjall keeps the tables that a compaction has replaced until then.
@@ -255,7 +257,7 @@ impl LsmStore {
         drop(inner);
         // Whoever writes is not at rest.
         let Ok(mut writing) = self.shared.writer.try_lock() else { return Ok(false) };
-        let due = writing.untidy_bytes >= self.shared.options.memtable_bytes;
+        let due = writing.untidy_bytes >= self.shared.options.memtable_bytes / UNTIDY_PART;
         if writing.failed.is_some() || !due && writing.tidied.is_empty() {
             return Ok(false);
         }
