@@ -1,24 +1,25 @@
-//! One replica of one partition: the log below, the state above, and what lies between them and the disk.
+//! One replica of one partition: the log below, the state above, and what lies between them and the disk. How entries are applied:
+//! [`applying`].
+
+mod applying;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::limits::{EXPIRE_BATCH_MAX, FLUSH_PART_MIN};
+use base::limits::FLUSH_PART_MIN;
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
-use data::{Applied, Blob, EntryContext, Reply, Tree};
+use data::{Blob, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
-use crate::council;
 use crate::door::{Level, Planted, Rubbish, SnapshotSettings};
-use crate::entry::{HEADER_BYTES, Header, Kind, Life, Origin};
-use crate::eviction::{Evicting, Eviction};
+use crate::entry::{Header, Kind, Life, Origin};
+use crate::eviction::Evicting;
 use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
-use crate::origins::{Origins, Verdict};
+use crate::origins::Origins;
 use crate::transfer::jobs::Incoming;
-use crate::words::{self, Terms, Words};
 
 /// A write of this node's own that has been applied.
 #[derive(Debug)]
@@ -362,113 +363,6 @@ impl Partition {
         let payload = crate::entry::encode(&header, body);
         self.replica.step(now, Input::Propose { payload }, &mut self.outputs);
         true
-    }
-
-    /// The next entry to apply, if it is decided and held.
-    pub(crate) fn next_entry(&self) -> Option<Next> {
-        if self.applied >= self.replica.decided() {
-            return None;
-        }
-        let entry = self.replica.log().get(self.applied.next())?;
-        Some(Next { header: Header::decode(&entry.payload).ok().map(|(header, _)| header), entry: entry.clone() })
-    }
-
-    /// The number of this node's own write that `next` is, if it is one.
-    pub(crate) fn own_write(&self, next: &Next) -> Option<u64> {
-        let origin = next.header.as_ref()?.origin;
-        (origin.node == self.me && origin.life == self.life).then_some(origin.sequence)
-    }
-
-    /// Applies the entry that [`Partition::next_entry`] has just given.
-    pub(crate) fn apply(&mut self, next: Next, wishes: &mut Wishes) {
-        let position = self.applied.next();
-        self.applied = position;
-        self.applied_ballot = next.entry.ballot;
-        self.bytes_since_snapshot += next.entry.weight() as u64;
-        // The entry that opens a leadership changes nothing.
-        if next.entry.payload.is_empty() {
-            return;
-        }
-        let result = match &next.header {
-            Some(header) => self.apply_command(position, header, &next.entry.payload[HEADER_BYTES..], wishes),
-            None => Err("its header is malformed"),
-        };
-        if let Err(text) = result {
-            wishes.fatal = Some(format!("entry {position} of partition {} cannot be applied: {text}", self.id));
-        }
-    }
-
-    fn apply_command(
-        &mut self,
-        position: Position,
-        header: &Header,
-        body: &[u8],
-        wishes: &mut Wishes,
-    ) -> Result<(), &'static str> {
-        let origin = header.origin;
-        match self.origins.judge(&origin) {
-            Verdict::Apply => {}
-            Verdict::Repeat if self.planted == Some(Planted::ApplyRetryTwice) && origin.sequence > 0 => {}
-            Verdict::Repeat | Verdict::Gap => return Ok(()),
-        }
-        let (terms, body) = Terms::split(header.kind, body).map_err(|_| "its terms are malformed")?;
-        let context = EntryContext {
-            time: header.time,
-            seed: header.seed,
-            value_bytes_max: terms.value_bytes_max,
-            ttl_ms: terms.ttl_ms,
-            full_at_bytes: if self.planted == Some(Planted::FullBucketGrows) { 0 } else { terms.full_at_bytes },
-        };
-        let applied = match header.kind {
-            Kind::Command => {
-                let words = Words::decode(body).map_err(|_| "its command is malformed")?;
-                let applied = data::apply(&mut self.tree, &context, words.as_slice());
-                if let Some(evicting) = self.evicting.as_mut().filter(|_| applied.changes.is_empty()) {
-                    evicting.touch_keys(words.as_slice(), &self.tree, false);
-                }
-                applied
-            }
-            Kind::Transaction => {
-                let (watches, commands) =
-                    words::decode_transaction(body).map_err(|_| "its transaction is malformed")?;
-                let commands: Vec<&[&[u8]]> = commands.iter().map(Words::as_slice).collect();
-                data::apply_transaction(&mut self.tree, &context, &watches, &commands)
-            }
-            Kind::Once => {
-                let (id, words) = words::decode_once(body).map_err(|_| "its command is malformed")?;
-                data::apply_once(&mut self.tree, &context, id, words.as_slice())
-            }
-            Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX),
-            Kind::Council => {
-                let reply = council::apply(&mut self.tree, &context, position, body)?;
-                Applied { reply, changes: Vec::new() }
-            }
-            Kind::Evict => {
-                let Eviction { down_to, victims } =
-                    Eviction::decode(body).map_err(|_| "its list of keys is malformed")?;
-                data::evict(&mut self.tree, &context, &victims, down_to)
-            }
-        };
-        self.watch_changes(position, &applied, wishes);
-        let reply = applied.reply;
-        self.commands_applied += 1;
-        self.origins.note(&origin, reply.clone());
-        if origin.node == self.me {
-            if origin.life == self.life {
-                wishes.completed.push(Completed { sequence: origin.sequence, position, reply });
-            }
-        } else if !self.waiting.contains(&origin.node) {
-            self.waiting.push(origin.node);
-        }
-        Ok(())
-    }
-
-    /// Tells followers whose clients wait for it what is decided.
-    pub(crate) fn announce(&mut self, batch: &mut Batch, wishes: &mut Wishes) {
-        for node in std::mem::take(&mut self.waiting) {
-            self.replica.announce(node, &mut self.outputs);
-        }
-        self.settle(batch, wishes);
     }
 
     /// The state as it is now, frozen.

@@ -1,6 +1,7 @@
 //! A client: speaks RESP bytes to one node at a time, keeps the history, goes elsewhere when a node fails it.
 
 mod administering;
+mod asking;
 mod levels;
 mod replies;
 
@@ -13,9 +14,9 @@ use crate::chaos::MS;
 use crate::checkers::levels::Levels;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::Refusal;
-use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
+use crate::history::{Command, Op, Operation};
 use crate::settings::Settings;
-use crate::workload::{DROPPED, Mix, Task};
+use crate::workload::{DROPPED, Mix};
 
 pub use administering::Order;
 
@@ -376,145 +377,4 @@ impl Client {
         }
         self.go_elsewhere(now, wishes);
     }
-
-    fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
-        for command in &commands {
-            let value = command.argument.as_ref().map_or(0, String::len);
-            let longest = record.longest.entry(bucket_of(&command.key).to_owned()).or_default();
-            *longest = (*longest).max((command.key.len() + value) as u64);
-        }
-        // Until an answer says otherwise, all that is known is that it may happen.
-        record.operations.push(Operation {
-            client: self.id,
-            commands,
-            watched: Vec::new(),
-            invoke: now,
-            finish: None,
-            outcome: Outcome::Maybe,
-            replies: Vec::new(),
-        });
-        record.operations.len() - 1
-    }
-
-    /// Begins the next thing, or goes on with what a lost connection interrupted.
-    fn begin(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
-        let mut send = std::mem::take(&mut wishes.send);
-        self.sent_at = now;
-        if let Running::Once { operation, id, sent } = &mut self.running {
-            *sent = true;
-            let mut words = vec![b"DICTUM.ONCE".to_vec(), id.clone().into_bytes()];
-            words.extend(record.operations[*operation].commands[0].words());
-            encode_command(&mut send, words);
-        } else if let Some(order) = self.orders.pop_front() {
-            self.send_order(order, now, record, &mut send);
-        } else if self.mode == Mode::Working && self.turns_to_levels() {
-            self.begin_level_task(now, record, &mut send);
-        } else {
-            let task = match self.mode {
-                Mode::Working => {
-                    let (id, values) = (self.id, &mut self.values);
-                    let mut unique = || {
-                        *values += 1;
-                        format!("c{id}n{values}")
-                    };
-                    let task = self.mix.draw_task(&mut self.rng, &self.seen, &mut unique);
-                    in_bucket(self.bucket(), task)
-                }
-                Mode::Reading if !self.final_keys.is_empty() => {
-                    let keys = self.final_keys.split_off(self.final_keys.len().saturating_sub(16));
-                    Task::Plain(keys.into_iter().map(|key| Command::new(Op::Get, key)).collect())
-                }
-                Mode::Reading if !self.final_commands.is_empty() => {
-                    Task::Plain(std::mem::take(&mut self.final_commands))
-                }
-                Mode::Reading | Mode::Draining | Mode::Done => {
-                    if self.mode == Mode::Reading {
-                        self.mode = Mode::Done;
-                    }
-                    // A new connection's HELLO goes out all the same: its answer is awaited.
-                    wishes.send = send;
-                    return;
-                }
-            };
-            self.send_task(task, now, record, &mut send);
-        }
-        wishes.send = send;
-        let timeout = self.timeout;
-        self.wake_in(timeout, now, wishes);
-    }
-
-    fn send_task(&mut self, task: Task, now: u64, record: &mut Record, send: &mut Vec<u8>) {
-        self.running = match task {
-            Task::Plain(commands) => {
-                let mut operations = Vec::new();
-                for command in commands {
-                    encode_command(send, command.words());
-                    operations.push(self.invoke(vec![command], now, record));
-                }
-                Running::Plain { operations, answered: 0 }
-            }
-            Task::Once(command) => {
-                self.values += 1;
-                let id = format!("once-{}-{}", self.id, self.values);
-                let mut words = vec![b"DICTUM.ONCE".to_vec(), id.clone().into_bytes()];
-                words.extend(command.words());
-                encode_command(send, words);
-                let operation = self.invoke(vec![command], now, record);
-                Running::Once { operation, id, sent: true }
-            }
-            Task::Transaction { watch, commands } if watch.is_empty() => {
-                self.send_transaction(&commands, send);
-                let operation = self.invoke(commands, now, record);
-                Running::Executing { operation, answered: 0, refused: false }
-            }
-            Task::Transaction { watch, commands } => {
-                let mut words = vec!["WATCH"];
-                words.extend(watch.iter().map(|key| raw_key(key)));
-                encode_command(send, words);
-                let mut reads = Vec::new();
-                for key in &watch {
-                    let read = Command::new(Op::Get, key.clone());
-                    encode_command(send, read.words());
-                    reads.push(self.invoke(vec![read], now, record));
-                }
-                Running::Watching { watch, reads, answered: 0, commands, failed: false }
-            }
-            Task::Scan => {
-                self.send_scan(b"0", send);
-                Running::Scanning { started: now, found: BTreeSet::new() }
-            }
-        };
-    }
-
-    fn send_transaction(&self, commands: &[Command], send: &mut Vec<u8>) {
-        encode_command(send, ["MULTI"]);
-        for command in commands {
-            encode_command(send, command.words());
-        }
-        encode_command(send, ["EXEC"]);
-    }
-
-    fn send_scan(&mut self, cursor: &[u8], send: &mut Vec<u8>) {
-        let count = self.rng.between(1, 30).to_string();
-        let words: [&[u8]; 6] = [b"SCAN", cursor, b"MATCH", b"s:*", b"COUNT", count.as_bytes()];
-        encode_command(send, words);
-    }
-}
-
-/// The same task on keys of a bucket.
-fn in_bucket(bucket: &str, mut task: Task) -> Task {
-    if bucket.is_empty() {
-        return task;
-    }
-    let name = |key: &mut String| key.insert_str(0, &format!("{bucket}/"));
-    match &mut task {
-        Task::Plain(commands) => commands.iter_mut().for_each(|command| name(&mut command.key)),
-        Task::Once(command) => name(&mut command.key),
-        Task::Transaction { watch, commands } => {
-            watch.iter_mut().for_each(name);
-            commands.iter_mut().for_each(|command| name(&mut command.key));
-        }
-        Task::Scan => {}
-    }
-    task
 }
