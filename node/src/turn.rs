@@ -151,6 +151,7 @@ impl Node {
         let waiting: Vec<ConnectionId> =
             router.overdue(time).into_iter().chain(router.parked.iter().chain(&router.behind).copied()).collect();
         for connection in waiting {
+            let mut refused = false;
             while let Some(Some(session)) = self.sessions.get_mut(&connection)
                 && let Some(read) = session.reads.front().copied()
                 && read.deadline <= time
@@ -160,6 +161,11 @@ impl Node {
                 self.probe("node: read refused without a leader");
                 let text = if read.floor.is_some() { NOT_SO_FAR } else { NO_LEADER };
                 self.deliver_error(connection, read.slot, text);
+                refused = true;
+            }
+            if refused {
+                // What it waited for was for that read: the next one may have all that it wants.
+                self.look_weakly(g, connection);
             }
         }
         self.run_parked(g);

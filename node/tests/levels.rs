@@ -89,6 +89,11 @@ fn a_token_is_waited_for_where_the_state_is_older() {
     cluster.say(THIRD, b"GET k\r\n");
     hears_nothing(&mut cluster, THIRD, CLIENT);
     assert!(cluster.hear(THIRD).starts_with("-CLUSTERDOWN this node has not come as far as the token"));
+    // Whoever does not insist on the token need not wait for anything.
+    assert_eq!(cluster.ask(THIRD, "DICTUM.CONSISTENCY local"), "+OK\r\n");
+    cluster.say(THIRD, b"GET k\r\n");
+    assert_eq!(cluster.heard(THIRD, CLIENT), "$1\r\n1\r\n");
+    assert_eq!(cluster.ask(THIRD, "DICTUM.CONSISTENCY session"), "+OK\r\n");
     cluster.say(THIRD, b"GET k\r\nDICTUM.TOKEN\r\n");
     hears_nothing(&mut cluster, THIRD, CLIENT);
     cluster.isolated.clear();

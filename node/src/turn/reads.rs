@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use base::{NodeId, Now, Position, WallTime};
+use base::{NodeId, Now, Position, Revision, WallTime};
 use data::{Failure, Reply, View};
 use paxos::RoleName;
 
@@ -67,6 +67,8 @@ impl Node {
         let Group { partition, router, .. } = &mut self.groups[g];
         if router.behind_at != partition.applied {
             router.weak.append(&mut router.behind);
+            router.weak.sort_unstable();
+            router.weak.dedup();
             router.behind_at = partition.applied;
         }
         if router.weak.is_empty() {
@@ -74,11 +76,11 @@ impl Node {
         }
         let is_stale = router.fresh_at.is_none_or(|at| self.now.time.since(at) >= AGE_EVERY);
         router.age_wanted = is_stale && router.asked.is_empty() && router.ready.is_empty();
-        let has_nothing = partition.replica.role() == RoleName::Recovering || partition.applied == Position(0);
+        let recovering = partition.replica.role() == RoleName::Recovering;
         for connection in std::mem::take(&mut router.weak) {
             let Some(Some(session)) = self.sessions.get_mut(&connection) else { continue };
             session.weak = false;
-            let refused = session.reads.front().copied().filter(|read| has_nothing && read.floor.is_some());
+            let refused = session.reads.front().copied().filter(|read| recovering && read.floor == Some(Revision(0)));
             if let Some(read) = refused {
                 session.pop_read_if(|_| true);
                 self.deliver_error(connection, read.slot, RECOVERING);
@@ -89,13 +91,14 @@ impl Node {
         }
     }
 
-    /// If the connection's next read needs no confirmation, it is looked at in the next pass.
-    fn look_weakly(&mut self, g: usize, connection: ConnectionId) {
-        if let Some(Some(session)) = self.sessions.get_mut(&connection)
-            && session.reads.front().is_some_and(|read| read.floor.is_some())
-        {
-            session.weak = true;
-            self.groups[g].router.weak.push(connection);
+    /// If the connection's next read needs no confirmation, it is looked at in the next pass. It may be in a list already, which does no
+    /// harm.
+    pub(super) fn look_weakly(&mut self, g: usize, connection: ConnectionId) {
+        if let Some(Some(session)) = self.sessions.get_mut(&connection) {
+            session.weak = session.reads.front().is_some_and(|read| read.floor.is_some());
+            if session.weak {
+                self.groups[g].router.weak.push(connection);
+            }
         }
     }
 
@@ -139,11 +142,12 @@ impl Node {
                 return;
             }
             if let Some(floor) = read.floor
-                && self.groups[g].partition.tree.revision() < floor
+                && (self.groups[g].partition.tree.revision() < floor || self.groups[g].partition.applied == Position(0))
                 && self.config.planted != Some(Planted::StaleSession)
             {
-                session.weak = true;
-                self.groups[g].router.behind.push(connection);
+                if !std::mem::replace(&mut session.weak, true) {
+                    self.groups[g].router.behind.push(connection);
+                }
                 return self.probe("node: read waited for its token");
             }
             let clock = session.clock;
