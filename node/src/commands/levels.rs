@@ -1,7 +1,7 @@
 //! `DICTUM.DURABILITY`, `DICTUM.CONSISTENCY`, `DICTUM.TOKEN`, `DICTUM.AGE`: what a connection asks of its writes and reads. What each level
 //! promises: docs/levels.md.
 
-use base::{PartitionId, Revision};
+use base::Revision;
 use data::Failure;
 use data::spec::Group;
 
@@ -73,7 +73,7 @@ pub(crate) fn durability(node: &mut Node, session: &mut Session, words: &[&[u8]]
     let kind = node.buckets.of(session.bucket).map(|bucket| bucket.settings.kind);
     let level = match words {
         [_] => {
-            let name = node.durability_of(session, session.selected()).name();
+            let name = node.durability_of(session, place_of(&node.groups, session.selected())).name();
             return session.reply(|writer| writer.bulk(name.as_bytes()));
         }
         [_, word] if word.eq_ignore_ascii_case(DEFAULT) => Ok(None),
@@ -96,7 +96,7 @@ pub(crate) fn durability(node: &mut Node, session: &mut Session, words: &[&[u8]]
 pub(crate) fn consistency(node: &mut Node, session: &mut Session, words: &[&[u8]]) {
     let level = match words {
         [_] => {
-            let name = node.consistency_of(session, session.selected()).name();
+            let name = node.consistency_of(session, place_of(&node.groups, session.selected())).name();
             return session.reply(|writer| writer.bulk(name.as_bytes()));
         }
         [_, word] if word.eq_ignore_ascii_case(DEFAULT) => Ok(None),
@@ -157,14 +157,14 @@ pub(crate) fn age(node: &mut Node, session: &mut Session) {
 }
 
 impl Node {
-    fn durability_of(&self, session: &Session, partition: PartitionId) -> Durability {
-        let usual = place_of(&self.groups, partition).map(|g| self.groups[g].bucket.settings.durability);
-        session.levels.durability.or(usual).unwrap_or(Durability::PersistMajority)
+    fn durability_of(&self, session: &Session, g: Option<usize>) -> Durability {
+        let usual = || g.map_or(Durability::PersistMajority, |g| self.groups[g].bucket.settings.durability);
+        session.levels.durability.unwrap_or_else(usual)
     }
 
-    fn consistency_of(&self, session: &Session, partition: PartitionId) -> Consistency {
-        let usual = place_of(&self.groups, partition).map(|g| self.groups[g].bucket.settings.consistency);
-        session.levels.consistency.or(usual).unwrap_or_default()
+    fn consistency_of(&self, session: &Session, g: Option<usize>) -> Consistency {
+        let usual = || g.map_or(Consistency::default(), |g| self.groups[g].bucket.settings.consistency);
+        session.levels.consistency.unwrap_or_else(usual)
     }
 
     /// Whether a write is to be answered only when every replica has it; an error if that cannot be, or makes no sense.
@@ -174,7 +174,7 @@ impl Node {
             return Ok(false);
         }
         let kind = self.groups[g].bucket.settings.kind;
-        match self.durability_of(session, id) {
+        match self.durability_of(session, Some(g)) {
             Durability::PersistMajority if kind == BucketKind::Ephemeral => Err(NOT_PERSISTENT),
             // Whatever is told of a persistent bucket is on disk: that is no slower there.
             Durability::Majority | Durability::PersistMajority => Ok(false),
@@ -190,7 +190,7 @@ impl Node {
         if id == COUNCIL || !matches!(kind, ReadKind::Command | ReadKind::Transaction) {
             return None;
         }
-        match self.consistency_of(session, id) {
+        match self.consistency_of(session, Some(g)) {
             Consistency::Linearizable => None,
             Consistency::Session => Some(session.levels.seen()),
             Consistency::Local => Some(Revision(0)),
