@@ -283,6 +283,20 @@ pub fn from_json_lines(lines: &str) -> Result<Vec<Operation>, String> {
     Ok(history)
 }
 
+/// One command of client 0 that was answered five nanoseconds after it was asked: for the tests of checkers.
+#[cfg(test)]
+pub(crate) fn answered(command: Command, invoke: u64, reply: Reply) -> Operation {
+    Operation {
+        client: 0,
+        commands: vec![command],
+        watched: vec![],
+        invoke,
+        finish: Some(invoke + 5),
+        outcome: Outcome::Done,
+        replies: vec![reply],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

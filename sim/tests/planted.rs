@@ -38,7 +38,7 @@ fn count_unsynced_self() {
 
 #[test]
 fn read_without_confirmation() {
-    is_found(Planted::ReadWithoutConfirmation, 300, &[Fault::Partition, Fault::Pause]);
+    is_found(Planted::ReadWithoutConfirmation, 80, &[Fault::Partition, Fault::Pause]);
 }
 
 #[test]
@@ -108,12 +108,12 @@ fn settings_shown_without_confirmation() {
 
 #[test]
 fn all_is_a_majority() {
-    is_found(Planted::AllIsAMajority, 40, &[Fault::Partition, Fault::Pause, Fault::SlowSync]);
+    is_found_by(Planted::AllIsAMajority, 40, &[Fault::Partition, Fault::Pause, Fault::SlowSync], "on all disks");
 }
 
 #[test]
 fn stale_session() {
-    is_found(Planted::StaleSession, 200, &[Fault::Partition, Fault::SlowNetwork, Fault::Loss]);
+    is_found_by(Planted::StaleSession, 40, &[Fault::Partition, Fault::SlowNetwork, Fault::Loss], "levels");
 }
 
 #[test]

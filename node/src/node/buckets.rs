@@ -270,18 +270,20 @@ impl Node {
         tells.then(|| self.buckets.list.iter().filter(in_store).map(wish).collect())
     }
 
-    /// Refuses values that are longer than a bucket takes, and commands that are more than all of a cache may have. (The node's own limit the parser knows; what makes values grow looks again when
-    /// it is applied.)
+    /// Refuses values that are longer than a bucket takes, and commands that are more than all of a cache may have. (The node's own limit
+    /// the parser knows; what makes values grow looks again when it is applied.)
     pub(crate) fn check_values(&self, partition: PartitionId, spec: &Spec, words: &[&[u8]]) -> Result<(), Failure> {
-        let limit = self.terms(partition).value_bytes_max;
-        if spec.flags.has(Flags::DENYOOM)
-            && let Some(settings) = place_of(&self.groups, partition).map(|g| &self.groups[g].bucket.settings)
-            && settings.kind == BucketKind::Cache
+        if !spec.flags.has(Flags::DENYOOM) {
+            return Ok(());
+        }
+        let settings = place_of(&self.groups, partition).map(|g| &self.groups[g].bucket.settings);
+        if let Some(settings) = settings.filter(|settings| settings.kind == BucketKind::Cache)
             && words.iter().map(|word| word.len() as u64).sum::<u64>() > settings.quota_bytes
         {
             return Err(data::OUT_OF_MEMORY);
         }
-        if !spec.flags.has(Flags::DENYOOM) || words.iter().all(|word| word.len() <= limit) {
+        let limit = self.terms(partition).value_bytes_max;
+        if words.iter().all(|word| word.len() <= limit) {
             return Ok(());
         }
         let keys = spec.keys_of(words);

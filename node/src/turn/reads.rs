@@ -76,9 +76,12 @@ impl Node {
         }
         let is_stale = router.fresh_at.is_none_or(|at| self.now.time.since(at) >= AGE_EVERY);
         router.age_wanted = is_stale && router.asked.is_empty() && router.ready.is_empty();
-        let recovering = partition.replica.role() == RoleName::Recovering;
+        let (id, recovering) = (partition.id, partition.replica.role() == RoleName::Recovering);
         for connection in std::mem::take(&mut router.weak) {
             let Some(Some(session)) = self.sessions.get_mut(&connection) else { continue };
+            if session.aim != id {
+                continue;
+            }
             session.weak = false;
             let refused = session.reads.front().copied().filter(|read| recovering && read.floor == Some(Revision(0)));
             if let Some(read) = refused {

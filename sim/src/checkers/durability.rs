@@ -46,21 +46,12 @@ pub fn check(history: &[Operation]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Command;
+    use crate::history::{Command, answered};
 
     #[test]
     fn a_lost_write_is_seen() {
-        let operation = |command: Command, invoke: u64, reply: Reply| Operation {
-            client: 0,
-            commands: vec![command],
-            watched: vec![],
-            invoke,
-            finish: Some(invoke + 5),
-            outcome: Outcome::Done,
-            replies: vec![reply],
-        };
-        let write = operation(Command::new(Op::Set, "s:a").with_argument("v"), 0, Reply::Text("OK".into()));
-        let read = |at: u64, reply: Reply| operation(Command::new(Op::Get, "s:a"), at, reply);
+        let write = answered(Command::new(Op::Set, "s:a").with_argument("v"), 0, Reply::Text("OK".into()));
+        let read = |at: u64, reply: Reply| answered(Command::new(Op::Get, "s:a"), at, reply);
         assert!(check(&[write.clone(), read(10, Reply::Text("v".into()))]).is_empty());
         assert!(check(&[write.clone(), read(3, Reply::Nil)]).is_empty(), "concurrent");
         assert_eq!(check(&[write, read(10, Reply::Text("v".into())), read(20, Reply::Nil)]).len(), 1);

@@ -50,21 +50,13 @@ impl Evictions {
 mod tests {
     use super::*;
     use crate::checkers::linearizability::{Limits, check};
+    use crate::history::answered;
     use base::Position;
 
     #[test]
     fn a_key_that_vanishes_without_an_eviction_is_seen() {
-        let operation = |command: Command, invoke: u64, reply: Reply| Operation {
-            client: 0,
-            commands: vec![command],
-            watched: vec![],
-            invoke,
-            finish: Some(invoke + 5),
-            outcome: Outcome::Done,
-            replies: vec![reply],
-        };
-        let write = operation(Command::new(Op::Set, "c/r0").with_argument("a"), 0, Reply::Text("OK".into()));
-        let read = |at: u64, reply: Reply| operation(Command::new(Op::Get, "c/r0"), at, reply);
+        let write = answered(Command::new(Op::Set, "c/r0").with_argument("a"), 0, Reply::Text("OK".into()));
+        let read = |at: u64, reply: Reply| answered(Command::new(Op::Get, "c/r0"), at, reply);
         let there = || Reply::Text("a".into());
         let fails = |history: &[Operation]| !check(history, Limits::default()).violations.is_empty();
         assert!(fails(&[write.clone(), read(50, Reply::Nil)]));

@@ -58,22 +58,13 @@ pub fn check(history: &[Operation]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Command;
+    use crate::history::{Command, answered};
 
     #[test]
     fn an_expired_key_stays_expired() {
-        let operation = |command: Command, invoke: u64, reply: Reply| Operation {
-            client: 0,
-            commands: vec![command],
-            watched: vec![],
-            invoke,
-            finish: Some(invoke + 5),
-            outcome: Outcome::Done,
-            replies: vec![reply],
-        };
         let write = Command::new(Op::SetPx, "v0").with_argument("a").with_number(1);
-        let write = operation(write, 0, Reply::Text("OK".into()));
-        let read = |at: u64, reply: Reply| operation(Command::new(Op::Get, "v0"), at, reply);
+        let write = answered(write, 0, Reply::Text("OK".into()));
+        let read = |at: u64, reply: Reply| answered(Command::new(Op::Get, "v0"), at, reply);
         let alive = || Reply::Text("a".into());
         assert!(check(&[write.clone(), read(10, alive()), read(20, Reply::Nil)]).is_empty());
         assert!(check(&[write.clone(), read(20, Reply::Nil), read(22, alive())]).is_empty(), "at the same time");

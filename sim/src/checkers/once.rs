@@ -89,20 +89,12 @@ fn check_tokens(key: &str, operations: &[&Operation], violations: &mut Vec<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Command;
+    use crate::history::{Command, answered};
 
     fn operation(command: Command, invoke: u64, outcome: Outcome, reply: Reply) -> Operation {
         let done = outcome == Outcome::Done;
         let replies = if done { vec![reply] } else { vec![] };
-        Operation {
-            client: 0,
-            commands: vec![command],
-            watched: vec![],
-            invoke,
-            finish: Some(invoke + 5),
-            outcome,
-            replies,
-        }
+        Operation { outcome, replies, ..answered(command, invoke, Reply::Nil) }
     }
 
     #[test]

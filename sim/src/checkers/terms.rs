@@ -140,18 +140,7 @@ fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn done(command: Command, invoke: u64, reply: Reply) -> Operation {
-        Operation {
-            client: 0,
-            commands: vec![command],
-            watched: vec![],
-            invoke,
-            finish: Some(invoke + 5),
-            outcome: Outcome::Done,
-            replies: vec![reply],
-        }
-    }
+    use crate::history::answered;
 
     fn ok() -> Reply {
         Reply::Text("OK".into())
@@ -164,8 +153,8 @@ mod tests {
         let set = |value: &str| Command::new(Op::Set, "t/k").with_argument(value);
         let append = Command::new(Op::Append, "t/k").with_argument("ab");
         let made = |operation: Operation| check(&[operation], &[], &settings, 0).len();
-        assert_eq!((made(done(set("abcd"), 0, ok())), made(done(set("abcde"), 0, ok()))), (0, 1));
-        let appended = |length| done(append.clone(), 0, Reply::Integer(length));
+        assert_eq!((made(answered(set("abcd"), 0, ok())), made(answered(set("abcde"), 0, ok()))), (0, 1));
+        let appended = |length| answered(append.clone(), 0, Reply::Integer(length));
         assert_eq!((made(appended(4)), made(appended(5))), (0, 1));
         let refused = |command: Command, text: &str| {
             check(&[], &[Refusal { command, span: (5, 10), text: text.to_owned() }], &settings, 0).len()
@@ -186,16 +175,16 @@ mod tests {
         const SECOND: u64 = 1_000_000_000;
         let mut settings = Settings::default();
         settings.made("t", "TTL 1");
-        let write = done(Command::new(Op::Set, "t/k").with_argument("v"), 0, ok());
-        let read = |at: u64| done(Command::new(Op::Get, "t/k"), at, Reply::Text("v".into()));
+        let write = answered(Command::new(Op::Set, "t/k").with_argument("v"), 0, ok());
+        let read = |at: u64| answered(Command::new(Op::Get, "t/k"), at, Reply::Text("v".into()));
         let check = |read: Operation, more: Option<Operation>| {
             let history: Vec<Operation> = [write.clone(), read].into_iter().chain(more).collect();
             check(&history, &[], &settings, SECOND).len()
         };
         assert_eq!((check(read(2 * SECOND), None), check(read(2 * SECOND + 6), None)), (0, 1));
-        let left = |left: i64| done(Command::new(Op::Pttl, "t/k"), 10, Reply::Integer(left));
+        let left = |left: i64| answered(Command::new(Op::Pttl, "t/k"), 10, Reply::Integer(left));
         assert_eq!((check(left(1000), None), check(left(1001), None)), (0, 1));
-        let persist = done(Command::new(Op::Persist, "t/k"), 10, Reply::Integer(1));
+        let persist = answered(Command::new(Op::Persist, "t/k"), 10, Reply::Integer(1));
         assert_eq!(check(read(3 * SECOND), Some(persist)), 0);
     }
 }
