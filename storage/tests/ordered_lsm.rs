@@ -174,12 +174,14 @@ fn a_store_at_rest_gives_back_what_was_overwritten() {
     while store.stats().compactions_running > 0 || store.stats().sealed_memtables > 0 {
         thread::yield_now();
     }
-    let mut calls = 0;
+    // The last look came behind the last batch, so here is one that it has not seen.
+    store
+        .apply(&OrderedBatch { dropped: Vec::new(), changes: vec![(Space(1), vec![0; 8], Some(vec![5; 1000]))].into() })
+        .unwrap();
+    assert_eq!(store.tidy(), Ok(false), "the first call only looks");
     while !store.tidy().unwrap() {
-        calls += 1;
         thread::yield_now();
     }
-    assert!(calls > 0, "the first call only looks");
     // Some of it goes when the tables that were entered have been taken up.
     let live: usize = model.values().flat_map(|space| space.iter()).map(|(key, value)| key.len() + value.len()).sum();
     while store.tidy().unwrap() || folder_of_space_bytes(&store) > live as u64 * 13 / 10 {
