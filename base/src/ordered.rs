@@ -81,6 +81,16 @@ pub trait OrderedRead: Send + Sync + fmt::Debug {
     /// overwritten since from being freed until it is dropped.
     fn freeze(&self) -> Arc<dyn OrderedRead>;
 
+    /// Whether keys that will be read soon shall be told ([`OrderedRead::notice`]): lately some were not in memory.
+    fn wants_notice(&self) -> bool {
+        false
+    }
+
+    /// `key` will be read soon: it may be brought into memory meanwhile. A hint, without effect on what is read.
+    fn notice(&self, space: Space, key: Vec<u8>) {
+        let _ = (space, key);
+    }
+
     /// What is resident of the spaces of a bucket (by its number); none where nothing is cached above the store.
     fn residence(&self, bucket: u32) -> Option<Residence> {
         let _ = bucket;

@@ -28,8 +28,8 @@ Examples:
 Ratios are taken within one run. The state of the machine is printed before each measurement and what was busy (idle
 share, processor time by thread of the leader, bytes written and read per node) after it. With a --scale below 1 the
 log between two flushes (256 MiB) shrinks likewise. A small scale says whether a row works, and how figures move; whether
-a target is reached only the full size says. As with bench/peers, root can give the processors to the bench first:
-  setsid -w sh -c 'echo -15 >/proc/self/autogroup; bench/store'"""
+a target is reached only the full size says. The processors are not to be given to this bench first, as root can for
+bench/peers: the kernel's own threads, which complete what is written, would wait for it, and stalls be measured that are not there"""
 
 
 def parse(arguments):

@@ -153,6 +153,21 @@ impl Layers {
         Some(result)
     }
 
+    /// Whether keys that will be asked for soon shall be told.
+    pub(crate) fn wants_notice(&self) -> bool {
+        self.base.as_ref().is_some_and(|base| base.read.wants_notice())
+    }
+
+    /// A key will be asked for soon.
+    pub(crate) fn notice(&self, key: KeyRef<'_>) {
+        if let Some(Base { read, space: Some(space), .. }) = &self.base
+            && self.active.get(&key).is_none()
+            && self.frozen.get(&key).is_none()
+        {
+            read.notice(*space, base_key(key));
+        }
+    }
+
     /// Records in order, from `start` on. Ends where the store below cannot be read, and notes why.
     pub(crate) fn range<'a>(&'a self, start: Bound<KeyRef<'_>>) -> Box<dyn Iterator<Item = (StoreKey, Record)> + 'a> {
         let layer = |layer: &'a Layer| {

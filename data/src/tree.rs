@@ -124,6 +124,17 @@ impl Tree {
         self.store.get(key).filter(|record| record.is_alive(self.time))
     }
 
+    /// Whether it helps to say which keys will be asked for soon ([`Tree::notice`]): lately some were not in memory.
+    #[must_use]
+    pub fn wants_notice(&self) -> bool {
+        self.store.wants_notice()
+    }
+
+    /// A key will be asked for soon, so it may be brought into memory meanwhile. Without effect on the state.
+    pub fn notice(&self, key: &[u8]) {
+        self.store.notice(KeyRef::new(key));
+    }
+
     /// What `WATCH` remembers of a key: its revision, or if it does not exist the last removal of any key of its class. Never
     /// the same before and after any change of the key; it may differ though the key has not changed.
     #[must_use]

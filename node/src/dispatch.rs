@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use base::PartitionId;
 use base::limits::{
     CONNECTION_OUTPUT_BYTES_MAX, KEY_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX, WATCHED_KEYS_MAX,
 };
 use bytes::Bytes;
-use data::{Failure, spec::Flags};
+use data::Failure;
+use data::spec::{Flags, Spec};
 use wire::{ArgumentsRef, Request, RequestParser};
 
 use crate::commands::{self, Local};
@@ -153,6 +155,7 @@ impl Node {
             if let Err(failure) = self.check_values(session.aim, entry.spec, words) {
                 return self.refuse(session, &failure);
             }
+            self.notice(session.aim, entry.spec, words);
             if entry.spec.flags.has(Flags::WRITE) {
                 let terms = self.terms(session.aim);
                 let mut body = Vec::with_capacity(terms.encoded_bytes(entry.spec.flags) + arguments.encoded_bytes());
@@ -309,6 +312,13 @@ impl Node {
         let slot = session.open_slot(0);
         session.block = Some(Block::Copies { slot, wanted, timeout, until: None });
         self.waits.push(session.id);
+    }
+
+    /// While a command is on its way through the log, or waits for its read position, its keys may come from the disk.
+    fn notice(&self, aim: PartitionId, spec: &Spec, words: &[&[u8]]) {
+        if let Some(g) = place_of(&self.groups, aim) {
+            self.groups[g].partition.notice(spec, words);
+        }
     }
 
     /// This node has no replica of the partition that a command is for.

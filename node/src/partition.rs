@@ -241,6 +241,9 @@ impl Partition {
                     if self.durable {
                         batch.record(self.id, &record);
                     }
+                    if let Record::Append { entries, .. } = &record {
+                        self.notice_entries(entries);
+                    }
                     self.turn_touches_log |= !matches!(record, Record::State);
                     self.turn_token = Some(token);
                 }

@@ -29,6 +29,7 @@ pub mod start;
 pub mod status;
 
 mod alarm;
+mod background;
 mod clock;
 mod event_loop;
 mod journal;

@@ -21,7 +21,7 @@ use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
-use crate::{journal, log, low_disk, memory, snapshots};
+use crate::{background, journal, log, low_disk, memory, snapshots};
 
 /// Exit code when the settings are wrong: that of the argument parser.
 const EXIT_USAGE: u8 = 2;
@@ -134,7 +134,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         request_timeout: options.request_timeout,
         password: options.password.clone(),
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
-        snapshots: SnapshotSettings::default(),
+        snapshots: flush_settings(seed),
         log_entries_kept: options.log_entries_kept,
         cache_policy: options.cache.policy.name(),
         seed,
@@ -229,7 +229,11 @@ fn open_store(options: &Options) -> Result<CachedStore<LsmStore>, String> {
             path.display()
         )
     })?;
+    // fjall's, and the one that removes dropped spaces. What opens the store again runs in the background itself.
+    background::lower_named("fjall:");
+    background::lower_named("store-");
     let store = CachedStore::new(opened, chance());
+    store.read_ahead().map_err(|error| format!("a thread cannot be started: {error}; raise the process limit"))?;
     Ok(store)
 }
 
@@ -245,7 +249,19 @@ fn keep_tidy(store: CachedStore<LsmStore>) -> io::Result<()> {
             memory::give_back();
         }
     };
-    thread::Builder::new().name("store-tidy".to_owned()).spawn(tidy).map(|_| ())
+    background::spawn("store-tidy", tidy).map(|_| ())
+}
+
+/// Each node has its own, up to a third less than usual: nodes that have all begun at once would flush at once for ever, and with their disks and
+/// processors a majority would be slow at the same time.
+fn flush_settings(chance: u64) -> SnapshotSettings {
+    let settings = SnapshotSettings::default();
+    let percent = 70 + chance % 31;
+    SnapshotSettings {
+        flush_bytes: settings.flush_bytes * percent / 100,
+        flush_after: settings.flush_after.mul_f64(percent as f64 / 100.0),
+        ..settings
+    }
 }
 
 /// The stored identity, if there is one, and that it is ours.

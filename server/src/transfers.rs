@@ -3,14 +3,13 @@
 
 use std::io;
 use std::sync::mpsc;
-use std::thread;
 
 use base::ordered::{OrderedError, OrderedWrite};
 use node::{BlockJob, Outbox, ReceiveJob, Rubbish};
 use storage::{CachedStore, LsmStore};
 
-use crate::caches;
 use crate::event_loop::{Control, Messenger};
+use crate::{background, caches};
 
 enum Work {
     Make(BlockJob),
@@ -28,7 +27,7 @@ pub(crate) struct Transfers {
 pub(crate) fn start(store: Option<CachedStore<LsmStore>>, messenger: Messenger) -> io::Result<Transfers> {
     let (sender, receiver) = mpsc::channel();
     let of_thread = messenger.clone();
-    thread::Builder::new().name("transfers".to_owned()).spawn(move || run(&receiver, store.as_ref(), &of_thread))?;
+    background::spawn("transfers", move || run(&receiver, store.as_ref(), &of_thread))?;
     Ok(Transfers { work: sender, messenger })
 }
 

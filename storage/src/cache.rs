@@ -21,6 +21,7 @@
 //! After a failed batch it is not known what the store will hold when it takes batches again. Until one has succeeded no reader makes anything
 //! resident, and nothing is resident of the keys of failed batches, so whatever the store says of them holds.
 
+mod ahead;
 mod group;
 mod policy;
 mod slots;
@@ -36,6 +37,7 @@ use std::thread;
 
 use base::ordered::{OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Residence, Space};
 
+use self::ahead::Ahead;
 use self::group::{Group, Key, Seeded};
 
 /// What an entry weighs beside the bytes of its key and its value: its slot (40), its number in a hash table (5 to 12), what the allocator loses, and the
@@ -138,6 +140,13 @@ struct Inner<S> {
     failed: Mutex<bool>,
     /// Held while the directory is changed.
     changing: Mutex<()>,
+    ahead: Arc<Ahead>,
+}
+
+impl<S> Drop for Inner<S> {
+    fn drop(&mut self) {
+        self.ahead.close();
+    }
 }
 
 /// Guards keys of some hashes.
@@ -233,6 +242,7 @@ impl<S: OrderedWrite> CachedStore<S> {
             seeded: Seeded(seed),
             failed: Mutex::new(false),
             changing: Mutex::new(()),
+            ahead: Arc::default(),
         };
         CachedStore { inner: Arc::new(inner) }
     }
@@ -287,6 +297,40 @@ impl<S: OrderedWrite> CachedStore<S> {
         self.directory().groups.keys().copied().collect()
     }
 
+    /// Reads the store, and makes what it has resident by `put`, unless somebody was quicker to change it.
+    fn load(
+        &self,
+        space: Space,
+        key: &[u8],
+        (hash, cached): (u64, Key<'_>),
+        put: impl FnOnce(&Group, u64, &Key<'_>, &[u8]),
+    ) -> Result<Option<Vec<u8>>, OrderedError> {
+        let epoch = self.stripe(hash).epoch;
+        let found = self.inner.store.get(space, key)?;
+        if let Some(value) = &found {
+            let stripe = self.stripe(hash);
+            if stripe.epoch == epoch
+                && !stripe.closed
+                && let Some(group) = self.directory().group_of(space)
+            {
+                put(group, hash, &cached, value);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Makes resident what is under a key, before anybody reads it.
+    fn bring(&self, space: Space, key: &[u8]) -> Result<(), OrderedError> {
+        let Some(cached) = Key::new(space, key) else { return Ok(()) };
+        let hash = self.hash(&cached);
+        let is_missing = self.directory().group_of(space).is_some_and(|group| !group.has(hash, &cached));
+        if is_missing {
+            self.inner.ahead.missed();
+            self.load(space, key, (hash, cached), Group::bring)?;
+        }
+        Ok(())
+    }
+
     fn give_up_spaces(&self, dropped: &[Space]) {
         let mut spaces = dropped.to_vec();
         spaces.sort_unstable();
@@ -318,20 +362,9 @@ impl<S: OrderedWrite> OrderedRead for CachedStore<S> {
         match self.directory().group_of(space).map(|group| group.get(hash, &cached)) {
             None => return store.get(space, key),
             Some(Some(value)) => return Ok(Some(value)),
-            Some(None) => {}
+            Some(None) => self.inner.ahead.missed(),
         }
-        let epoch = self.stripe(hash).epoch;
-        let found = store.get(space, key)?;
-        if let Some(value) = &found {
-            let stripe = self.stripe(hash);
-            if stripe.epoch == epoch
-                && !stripe.closed
-                && let Some(group) = self.directory().group_of(space)
-            {
-                group.put(hash, &cached, value);
-            }
-        }
-        Ok(found)
+        self.load(space, key, (hash, cached), Group::put)
     }
 
     fn range<'a>(
@@ -344,6 +377,18 @@ impl<S: OrderedWrite> OrderedRead for CachedStore<S> {
 
     fn freeze(&self) -> Arc<dyn OrderedRead> {
         self.inner.store.freeze()
+    }
+
+    fn wants_notice(&self) -> bool {
+        self.inner.ahead.is_of_use()
+    }
+
+    fn notice(&self, space: Space, key: Vec<u8>) {
+        let Some(cached) = Key::new(space, &key) else { return };
+        let hash = self.hash(&cached);
+        if self.directory().group_of(space).is_some_and(|group| !group.has(hash, &cached)) {
+            self.inner.ahead.push(space, key);
+        }
     }
 
     /// Each bucket is the group of its number.

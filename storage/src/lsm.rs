@@ -18,10 +18,12 @@ mod journal_check;
 mod keys;
 mod opening;
 mod rest;
+mod sight;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod view;
+mod write_back;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -169,7 +171,7 @@ impl LsmStore {
         let folder = folder.as_ref().to_path_buf();
         let (inner, number) = Inner::open(&folder, options)?;
         let writer = Writing {
-            writer: Writer { number, bytes_since_relief: 0 },
+            writer: Writer { number, ..Writer::default() },
             failed: None,
             curable: false,
             untidy: BTreeSet::new(),
@@ -406,7 +408,7 @@ impl Shared {
         match opened {
             Ok((inner, number)) => {
                 *current = Current::Open(Arc::new(inner));
-                writing.writer = Writer { number, bytes_since_relief: 0 };
+                writing.writer = Writer { number, ..Writer::default() };
                 writing.failed = None;
                 writing.doubtful = true;
                 Ok(())

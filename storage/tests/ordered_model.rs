@@ -23,6 +23,7 @@ enum Action {
     Thaw(usize),
     /// Writes memtables as tables.
     Flush,
+    Tidy,
     Reopen,
     Crash(u64),
 }
@@ -64,6 +65,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => Just(Action::Freeze),
         2 => (0..4usize).prop_map(Action::Thaw),
         1 => Just(Action::Flush),
+        1 => Just(Action::Tidy),
         1 => Just(Action::Reopen),
         1 => any::<u64>().prop_map(Action::Crash),
     ]
@@ -123,7 +125,7 @@ fn drive_memory(actions: &[Action]) {
                 models = vec![models[models.len() - 1 - lost].clone()];
                 assert_eq!(store.unsynced(), 0);
             }
-            Action::Flush | Action::Reopen => {}
+            Action::Flush | Action::Tidy | Action::Reopen => {}
         }
         assert_eq!(difference(&store, models.last().unwrap(), &SPACES).unwrap(), None);
     }
@@ -145,6 +147,9 @@ fn drive_lsm(actions: &[Action]) {
             Action::Freeze => views.push((store.freeze(), model.clone())),
             Action::Thaw(index) => thaw(&mut views, *index),
             Action::Flush => store.flush().unwrap(),
+            Action::Tidy => {
+                store.tidy().unwrap();
+            }
             Action::Reopen => {
                 while !views.is_empty() {
                     thaw(&mut views, 0);

@@ -2,7 +2,8 @@
 
 use base::Position;
 use base::limits::EXPIRE_BATCH_MAX;
-use data::{Applied, EntryContext};
+use data::{Applied, EntryContext, Spec};
+use paxos::Entry;
 
 use super::{Completed, Next, Partition, Wishes};
 use crate::council;
@@ -27,6 +28,30 @@ impl Partition {
     pub(crate) fn own_write(&self, next: &Next) -> Option<u64> {
         let origin = next.header.as_ref()?.origin;
         (origin.node == self.me && origin.life == self.life).then_some(origin.sequence)
+    }
+
+    /// A command is on its way: the state may fetch what it will need.
+    pub(crate) fn notice(&self, spec: &Spec, words: &[&[u8]]) {
+        if self.tree.wants_notice() {
+            spec.keys_of(words).into_iter().for_each(|key| self.tree.notice(key));
+        }
+    }
+
+    /// The same for entries that go to the journal: they are applied after it, and another round.
+    pub(super) fn notice_entries(&self, entries: &[Entry]) {
+        for entry in entries {
+            let Ok((header, body)) = Header::decode(&entry.payload) else { continue };
+            // What came from here was noticed when it came.
+            if header.kind != Kind::Command || header.origin.node == self.me || !self.tree.wants_notice() {
+                continue;
+            }
+            let words = Terms::split(header.kind, body).and_then(|(_, body)| Words::decode(body));
+            let Ok(words) = words else { continue };
+            let words = words.as_slice();
+            if let Some(command) = words.first().and_then(|name| data::lookup(name)) {
+                command.spec.keys_of(words).into_iter().for_each(|key| self.tree.notice(key));
+            }
+        }
     }
 
     /// Applies the entry that [`Partition::next_entry`] has just given.

@@ -1,6 +1,5 @@
 //! Step 5 of a turn: what the node wants done.
 
-use std::thread;
 use std::time::Duration;
 
 use base::Now;
@@ -8,7 +7,7 @@ use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
 use node::{ConnectionId, SnapshotJob};
 
 use super::{Control, EventLoop};
-use crate::{caches, log, snapshots};
+use crate::{background, caches, log, snapshots};
 
 /// A client that has ended its side gets replies no later than this after the last one.
 const LEAVE_AFTER_REPLY: Duration = Duration::from_millis(100);
@@ -132,7 +131,7 @@ impl EventLoop {
     fn save_snapshot(&mut self, job: SnapshotJob) {
         let (partition, position) = (job.partition, job.position);
         let (disk, store, messenger) = (self.disk.clone(), self.store.clone(), self.messenger.clone());
-        let started = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
+        let started = background::spawn("snapshot", move || {
             messenger.tell(Control::Snapshot(partition, position, snapshots::save(&disk, store.as_ref(), job)));
         });
         if let Err(error) = started {

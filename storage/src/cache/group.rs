@@ -116,9 +116,24 @@ impl Shard {
             self.misses += 1;
             return None;
         };
-        self.hits += 1;
-        self.policy.read(&mut self.slots, number);
+        if std::mem::take(&mut self.slots.get_mut(number).ahead) {
+            // For this read it came. Only the next one is a use of what was there.
+            self.misses += 1;
+        } else {
+            self.hits += 1;
+            self.policy.read(&mut self.slots, number);
+        }
         Some(self.slots.get(number).parts().1.to_vec())
+    }
+
+    /// Puts a value in place for a read that is about to come.
+    fn bring(&mut self, hash: u64, key: &Key<'_>, value: &[u8]) {
+        if self.find(hash, key).is_none() {
+            self.put(hash, key, value);
+            if let Some(number) = self.find(hash, key) {
+                self.slots.get_mut(number).ahead = true;
+            }
+        }
     }
 
     fn put(&mut self, hash: u64, key: &Key<'_>, value: &[u8]) {
@@ -214,6 +229,16 @@ impl Group {
     /// The value, if it is resident. Counts.
     pub fn get(&self, hash: u64, key: &Key<'_>) -> Option<Vec<u8>> {
         self.shard(hash).get(hash, key)
+    }
+
+    /// Whether something is resident under the key. Counts nothing.
+    pub fn has(&self, hash: u64, key: &Key<'_>) -> bool {
+        self.shard(hash).find(hash, key).is_some()
+    }
+
+    /// As [`Group::put`], for a read that is about to come and then counts as one that missed.
+    pub fn bring(&self, hash: u64, key: &Key<'_>, value: &[u8]) {
+        self.shard(hash).bring(hash, key, value);
     }
 
     /// Makes `value` resident, unless it is too large: then nothing is resident under the key.

@@ -26,6 +26,8 @@ pub(super) struct Slot {
     pub queue: u8,
     /// Reads since it came, up to a small number; for the policies that want it.
     pub frequency: u8,
+    /// It came for a read that has not come yet.
+    pub ahead: bool,
 }
 
 const _: () = assert!(size_of::<Slot>() == 40, "entries are counted in millions");
@@ -70,7 +72,7 @@ impl Slots {
 
     /// Puts an entry into a free slot. `None` if there are no numbers left (after four thousand million entries).
     pub fn insert(&mut self, place: Place, hash: u32, bytes: Box<[u8]>) -> Option<u32> {
-        let slot = Slot { place, bytes, previous: NONE, next: NONE, hash, queue: 0, frequency: 0 };
+        let slot = Slot { place, bytes, previous: NONE, next: NONE, hash, queue: 0, frequency: 0, ahead: false };
         if self.free != NONE {
             let number = self.free;
             self.free = self.get(number).next;

@@ -212,6 +212,35 @@ impl Drop for AtEnd<'_> {
     }
 }
 
+/// What was said to be read soon comes into memory by itself. The read that it came for counts as one that missed, and tells the policy nothing.
+#[test]
+fn what_is_noticed_is_there_when_it_is_read() {
+    for policy in CachePolicy::ALL {
+        let store = cached(1 << 20, policy);
+        store.store().apply(&batch(&[(1, "a", Some("1")), (1, "b", Some("2"))])).unwrap();
+        // While nothing is missing nobody needs to say anything.
+        assert!(!store.wants_notice());
+        assert_eq!(get(&store, 1, "b").as_deref(), Some("2"));
+        assert!(store.wants_notice());
+        // Without threads it stays a hint.
+        store.notice(Space(1), b"a".to_vec());
+        assert_eq!(stats(&store).entries, 1);
+        store.read_ahead().unwrap();
+        for key in ["a", "absent"] {
+            store.notice(Space(1), key.as_bytes().to_vec());
+        }
+        while stats(&store).entries < 2 {
+            thread::yield_now();
+        }
+        assert_eq!((stats(&store).hits, stats(&store).misses), (0, 1));
+        store.store().fail_next_read(OrderedError { text: "rot".to_owned(), full: false });
+        assert_eq!(get(&store, 1, "a").as_deref(), Some("1"));
+        assert_eq!((stats(&store).hits, stats(&store).misses), (0, 2));
+        assert_eq!(get(&store, 1, "a").as_deref(), Some("1"));
+        assert_eq!((stats(&store).hits, stats(&store).misses), (1, 2));
+    }
+}
+
 /// Few keys, many readers, a writer with growing versions, a quota that is always too small, and groups that change: no reader sees a
 /// version older than one that was applied before it began to read.
 #[test]
@@ -219,6 +248,7 @@ fn nobody_sees_what_was_overtaken() {
     const KEYS: usize = 12;
     for policy in CachePolicy::ALL {
         let store = cached(4000, policy);
+        store.read_ahead().unwrap();
         let applied: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
         let done = AtomicBool::new(false);
         let version = |found: Option<Vec<u8>>| {
@@ -232,8 +262,12 @@ fn nobody_sees_what_was_overtaken() {
                     let mut rng = Rng::new(seed);
                     while !done.load(Ordering::Relaxed) {
                         let key = rng.below(KEYS as u64) as usize;
+                        let space = Space(key as u64 % 3);
+                        if rng.chance(1, 2) {
+                            store.notice(space, vec![key as u8]);
+                        }
                         let before = applied[key].load(Ordering::SeqCst);
-                        let found = version(store.get(Space(key as u64 % 3), &[key as u8]).unwrap());
+                        let found = version(store.get(space, &[key as u8]).unwrap());
                         assert!(found >= before, "{policy}: {found} was read, {before} applied before");
                     }
                 });

@@ -7,19 +7,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-use fjall::Keyspace;
+use fjall::{Keyspace, UserValue};
+
+use super::sight::Sight;
 
 /// A space's keyspace. Its folder goes, if it was dropped, some time after the last handle.
 pub(super) struct Handle {
     pub keyspace: Keyspace,
+    sight: Sight,
     dropped: AtomicBool,
-    remover: Sender<Keyspace>,
+    remover: Sender<Removal>,
 }
+
+/// What goes on the thread for it, in this order: what was seen of the space, and the space.
+type Removal = (Box<dyn Send>, Keyspace);
 
 impl Handle {
     pub fn new(keyspace: Keyspace, remover: &Remover) -> Handle {
         let remover = remover.sender.clone().expect("taken only when the remover is dropped");
-        Handle { keyspace, dropped: AtomicBool::new(false), remover }
+        Handle { keyspace, sight: Sight::default(), dropped: AtomicBool::new(false), remover }
+    }
+
+    /// The value under `key`, without waiting for what fjall does in the background.
+    pub fn get(&self, key: &[u8]) -> fjall::Result<Option<UserValue>> {
+        self.sight.get(&self.keyspace, key)
+    }
+
+    /// Seals the memtable. Nothing else may: [`Handle::get`] would miss what it holds.
+    pub fn seal(&self) -> fjall::Result<()> {
+        self.sight.seal(&self.keyspace)
+    }
+
+    /// Lets go of memtables and tables that fjall has replaced.
+    pub fn renew(&self) {
+        self.sight.renew(&self.keyspace);
+    }
+
+    /// After a batch: from now on no read waits.
+    pub fn begin(&self) {
+        self.sight.renew_if_unknown(&self.keyspace);
     }
 
     /// Lets the folder be removed in the background once nobody reads the space any more.
@@ -32,7 +58,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.dropped.load(Ordering::Acquire) {
             // Without the thread the folder goes here and now: slow, not wrong.
-            let _ = self.remover.send(self.keyspace.clone());
+            let _ = self.remover.send((Box::new(self.sight.close()), self.keyspace.clone()));
         }
     }
 }
@@ -45,16 +71,16 @@ impl fmt::Debug for Handle {
 
 /// The thread that lets go of dropped keyspaces. Handles must be gone before it is dropped: it is waited for.
 pub(super) struct Remover {
-    sender: Option<Sender<Keyspace>>,
+    sender: Option<Sender<Removal>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Remover {
     pub fn new() -> std::io::Result<Remover> {
-        let (sender, receiver) = mpsc::channel::<Keyspace>();
+        let (sender, receiver) = mpsc::channel::<Removal>();
         let thread = thread::Builder::new().name("store-remover".to_owned()).spawn(move || {
-            for keyspace in receiver {
-                drop(keyspace);
+            for removal in receiver {
+                drop(removal);
             }
         })?;
         Ok(Remover { sender: Some(sender), thread: Some(thread) })

@@ -22,6 +22,7 @@ use super::failures::{damaged, disk_failure, failure};
 use super::handles::{Handle, Remover};
 use super::opening::{check_marks, delete_keyspaces, prepare_folder};
 use super::view::Spaces;
+use super::write_back::{TableFollower, WrittenBack};
 use super::{LsmOptions, LsmStats, ORDERED_VALUE_BYTES_MAX, journal_check, keys};
 use crate::disk::is_full;
 use crate::memory::check_keys;
@@ -30,14 +31,17 @@ use crate::memory::check_keys;
 const SEALED_MEMTABLES_MAX: usize = 2;
 /// fjall stops writers at thirty runs of tables in a space's level 0; they wait here for fewer than this.
 const LEVEL_0_TABLES_MAX: usize = 16;
+/// Batches of so many bytes go to the disk bit by bit before they are synced.
+const WRITE_BACK_FROM: usize = 2 << 20;
 /// How long a writer sleeps before it looks again.
 const HOLD_BACK: Duration = Duration::from_millis(1);
 /// So many times in a row may opening end in a crash before the files are called damaged.
 const CRASHES_MAX: u8 = 3;
 
-/// The fields are dropped in this order: handles, then what removes them, then the database.
+/// The fields are dropped in this order: handles and who looks at them, then what removes them, then the database.
 pub(super) struct Inner {
-    spaces: RwLock<Spaces>,
+    _follower: TableFollower,
+    spaces: Arc<RwLock<Spaces>>,
     marks: Keyspace,
     remover: Remover,
     pub(super) database: Database,
@@ -48,11 +52,14 @@ pub(super) struct Inner {
 }
 
 /// What the batches' order needs. One at a time has it.
+#[derive(Default)]
 pub(super) struct Writer {
     /// The number of the last batch.
     pub number: u64,
     /// Bytes applied since quiet spaces were last written for the journal's sake.
     pub bytes_since_relief: u64,
+    /// What of fjall's journal is on its way to the disk.
+    pub written_back: WrittenBack,
 }
 
 impl Inner {
@@ -107,9 +114,14 @@ impl Inner {
         delete_keyspaces(&database, keyspaces, &options).map_err(opening)?;
         unused.iter().for_each(|handle| handle.set_dropped());
         drop(unused);
-        let spaces = RwLock::new(Arc::new(spaces));
-        let failed_unseen = AtomicBool::new(false);
-        Ok((Inner { spaces, marks, remover, database, folder, options, failed_unseen }, number))
+        let spaces = Arc::new(RwLock::new(Arc::new(spaces)));
+        let (looked_at, failed_unseen) = (Arc::clone(&spaces), AtomicBool::new(false));
+        let follower = TableFollower::start(move || {
+            let spaces = Spaces::clone(&looked_at.read().unwrap_or_else(PoisonError::into_inner));
+            spaces.values().map(|handle| handle.keyspace.clone()).collect()
+        });
+        let follower = follower.map_err(|error| disk_failure("be opened", &error))?;
+        Ok((Inner { _follower: follower, spaces, marks, remover, database, folder, options, failed_unseen }, number))
     }
 
     pub fn spaces(&self) -> Spaces {
@@ -168,9 +180,14 @@ impl Inner {
             last = Some(space);
         }
         self.hold_back(&handles)?;
-        self.relieve_journal(writer, batch.bytes() as u64)?;
         self.commit(writer, &batch.changes, &changes, &handles, &dropped)?;
+        if batch.bytes() >= WRITE_BACK_FROM {
+            // Before anything is sealed: fjall syncs its journal first.
+            writer.written_back.advance(&self.folder.join("lsm"));
+        }
+        self.relieve_journal(writer, batch.bytes() as u64)?;
         self.seal_full_memtables(&handles)?;
+        handles.values().for_each(|handle| handle.begin());
         if dropped.is_empty() {
             return Ok(());
         }
@@ -229,7 +246,7 @@ impl Inner {
         let handles: BTreeMap<Space, Arc<Handle>> =
             spaces.iter().filter_map(|space| Some((*space, self.space(*space)?))).collect();
         self.commit(writer, &Changes::default(), &[], &handles, &BTreeSet::new())?;
-        self.flush_keyspaces(handles.values().map(|handle| handle.keyspace.clone()).collect())
+        self.flush_spaces(handles.values())
     }
 
     /// See [`super::LsmStore::sync`].
@@ -239,17 +256,20 @@ impl Inner {
 
     /// See [`super::LsmStore::flush`].
     pub fn flush(&self) -> Result<(), OrderedError> {
-        self.flush_keyspaces(self.spaces().values().map(|handle| handle.keyspace.clone()).collect())
+        self.flush_spaces(self.spaces().values())
     }
 
-    fn flush_keyspaces(&self, mut keyspaces: Vec<Keyspace>) -> Result<(), OrderedError> {
-        keyspaces.push(self.marks.clone());
-        for keyspace in &keyspaces {
-            keyspace.rotate_memtable().map_err(|error| self.write_failure("be flushed", &error))?;
+    fn flush_spaces<'a>(&self, handles: impl Iterator<Item = &'a Arc<Handle>> + Clone) -> Result<(), OrderedError> {
+        let failed = |error: fjall::Error| self.write_failure("be flushed", &error);
+        for handle in handles.clone() {
+            handle.seal().map_err(failed)?;
         }
-        while keyspaces.iter().any(|keyspace| keyspace.sealed_memtable_count() > 0) {
+        self.marks.rotate_memtable().map_err(failed)?;
+        let waits = |keyspace: &Keyspace| keyspace.sealed_memtable_count() > 0;
+        while handles.clone().any(|handle| waits(&handle.keyspace)) || waits(&self.marks) {
             self.wait_a_little()?;
         }
+        handles.for_each(|handle| handle.renew());
         Ok(())
     }
 
@@ -302,10 +322,13 @@ impl Inner {
     /// fjall would do it too, by a message to its threads for every batch that finds the memtable too large, into a queue of 1000
     /// into which those threads themselves then put the order to write it, and wait if it is full: all of them may wait for ever.
     fn seal_full_memtables(&self, handles: &BTreeMap<Space, Arc<Handle>>) -> Result<(), OrderedError> {
-        for keyspace in handles.values().map(|handle| &handle.keyspace).chain([&self.marks]) {
-            if keyspace.tree.active_memtable().size() >= self.options.memtable_bytes {
-                keyspace.rotate_memtable().map_err(|error| self.write_failure("be written", &error))?;
-            }
+        let failed = |error: fjall::Error| self.write_failure("be written", &error);
+        let is_full = |keyspace: &Keyspace| keyspace.tree.active_memtable().size() >= self.options.memtable_bytes;
+        for handle in handles.values().filter(|handle| is_full(&handle.keyspace)) {
+            handle.seal().map_err(failed)?;
+        }
+        if is_full(&self.marks) {
+            self.marks.rotate_memtable().map_err(failed)?;
         }
         Ok(())
     }
@@ -319,7 +342,7 @@ impl Inner {
         }
         writer.bytes_since_relief = 0;
         for handle in self.spaces().values() {
-            handle.keyspace.rotate_memtable().map_err(|error| self.write_failure("be written", &error))?;
+            handle.seal().map_err(|error| self.write_failure("be written", &error))?;
         }
         self.marks.rotate_memtable().map_err(|error| self.write_failure("be written", &error))?;
         Ok(())

@@ -27,6 +27,7 @@ impl Inner {
                 let before = keyspace.tree.current_version().id();
                 let compacted = keyspace.tree.compact(Arc::new(levels(&self.options)), self.seen_by_nobody());
                 compacted.map_err(|error| failure("be compacted", &fjall::Error::Storage(error)))?;
+                handle.renew();
                 if keyspace.tree.current_version().id() == before {
                     break;
                 }

@@ -1,8 +1,12 @@
 //! What can only be shown from inside.
 
 use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use base::ordered::{OrderedBatch, OrderedRead, Space};
+use fjall::AbstractTree;
 
 use super::{LsmOptions, LsmStore};
 
@@ -37,4 +41,28 @@ fn a_space_that_was_made_for_nothing_takes_no_other_with_it() {
             assert_eq!(store.get(Space(space), b"key"), Ok(Some(b"value".to_vec())), "{space} in round {round}");
         }
     }
+}
+
+/// fjall syncs each new list of tables under the lock that its reads take, and a node reads on its own loop.
+#[test]
+fn a_read_does_not_wait_for_a_new_list_of_tables() {
+    let folder = Folder(std::env::temp_dir().join(format!("dictum-lsm-reads-{}", std::process::id())));
+    let store = LsmStore::open(&folder.0, LsmOptions::default()).unwrap();
+    store.apply(&put(1)).unwrap();
+    store.flush().unwrap();
+    store.apply(&put(1)).unwrap();
+    let handle = store.shared.read(|inner| Ok(inner.space(Space(1)))).unwrap().unwrap();
+    // As if fjall were in the middle of it.
+    let listing = handle.keyspace.tree.get_version_history_lock();
+    let reading = store.clone();
+    let (sender, receiver) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        let found = reading.get(Space(1), b"key");
+        let missed = reading.get(Space(1), b"other");
+        sender.send((found, missed)).unwrap();
+    });
+    let read = receiver.recv_timeout(Duration::from_secs(20));
+    drop(listing);
+    reader.join().unwrap();
+    assert_eq!(read, Ok((Ok(Some(b"value".to_vec())), Ok(None))));
 }

@@ -75,7 +75,7 @@ impl OrderedRead for LsmStore {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, OrderedError> {
         self.shared.read(|inner| {
             let Some(handle) = inner.space(space) else { return Ok(None) };
-            value(handle.keyspace.get(keys::encode(key)))
+            value(handle.get(&keys::encode(key)))
         })
     }
 

@@ -79,6 +79,12 @@ pub fn difference(store: &dyn OrderedRead, model: &Model, spaces: &[Space]) -> R
             let text = format!("{space:?}: {} keys found, {} expected, or values differ", found.len(), expected.len());
             return Ok(Some(text));
         }
+        for (key, value) in expected {
+            let found = store.get(*space, key)?;
+            if found.as_ref() != Some(value) {
+                return Ok(Some(format!("{space:?}: a walk finds {key:?}, and a read of it {found:?}")));
+            }
+        }
     }
     Ok(None)
 }
