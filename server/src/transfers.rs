@@ -3,13 +3,14 @@
 
 use std::io;
 use std::sync::mpsc;
+use std::thread;
 
 use base::ordered::{OrderedError, OrderedWrite};
 use node::{BlockJob, Outbox, ReceiveJob, Rubbish};
 use storage::{CachedStore, LsmStore};
 
+use crate::caches;
 use crate::event_loop::{Control, Messenger};
-use crate::{background, caches};
 
 enum Work {
     Make(BlockJob),
@@ -27,7 +28,8 @@ pub(crate) struct Transfers {
 pub(crate) fn start(store: Option<CachedStore<LsmStore>>, messenger: Messenger) -> io::Result<Transfers> {
     let (sender, receiver) = mpsc::channel();
     let of_thread = messenger.clone();
-    background::spawn("transfers", move || run(&receiver, store.as_ref(), &of_thread))?;
+    // Not in the background: a node that takes a snapshot more slowly than its leader's log goes on has to take another one.
+    thread::Builder::new().name("transfers".to_owned()).spawn(move || run(&receiver, store.as_ref(), &of_thread))?;
     Ok(Transfers { work: sender, messenger })
 }
 

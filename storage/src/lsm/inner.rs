@@ -31,8 +31,9 @@ use crate::memory::check_keys;
 const SEALED_MEMTABLES_MAX: usize = 2;
 /// fjall stops writers at thirty runs of tables in a space's level 0; they wait here for fewer than this.
 const LEVEL_0_TABLES_MAX: usize = 16;
-/// Batches of so many bytes go to the disk bit by bit before they are synced.
-const WRITE_BACK_FROM: usize = 2 << 20;
+/// Batches of so many bytes go to the disk bit by bit before they are synced. Those of a snapshot that comes from a peer have fewer: it is throttled where it is
+/// sent, and whoever waits for it catches up only if it is quick.
+const WRITE_BACK_FROM: usize = 8 << 20;
 /// How long a writer sleeps before it looks again.
 const HOLD_BACK: Duration = Duration::from_millis(1);
 /// So many times in a row may opening end in a crash before the files are called damaged.
