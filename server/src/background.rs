@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use rustix::process::{Pid, setpriority_process};
 
-/// How much nicer such a thread is than the others: it has a tenth of their share where there is not enough for all. With less, flushes fall behind
-/// the writes of a machine that is busy for minutes, and then writes wait for flushes.
+/// How much nicer such a thread is than the others: it has a tenth of their share where there is not enough for all. Still nicer, flushes might fall
+/// behind the writes of a machine that is busy for minutes, and then writes would wait for flushes: that was feared, not measured.
 const NICENESS: i32 = 10;
 
 /// Starts a thread whose work may wait.

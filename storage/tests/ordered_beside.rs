@@ -25,6 +25,15 @@ fn value(key: u64, round: u64) -> Option<Vec<u8>> {
     })
 }
 
+/// Whatever happens, those who wait for the last round go on.
+struct AtEnd<'a>(&'a AtomicU64);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(ROUNDS, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn a_read_finds_what_was_there_when_it_began_or_later() {
     let folder = Folder::new();
@@ -45,6 +54,7 @@ fn a_read_finds_what_was_there_when_it_began_or_later() {
         reads
     };
     thread::scope(|scope| {
+        let _at_end = AtEnd(&done);
         let readers: Vec<_> = (0..2).map(|seed| scope.spawn(move || read(seed))).collect();
         scope.spawn(|| {
             while done.load(Ordering::SeqCst) < ROUNDS {

@@ -33,23 +33,30 @@ impl Partition {
     /// A command is on its way: the state may fetch what it will need.
     pub(crate) fn notice(&self, spec: &Spec, words: &[&[u8]]) {
         if self.tree.wants_notice() {
-            spec.keys_of(words).into_iter().for_each(|key| self.tree.notice(key));
+            self.notice_keys(spec, words);
         }
+    }
+
+    fn notice_keys(&self, spec: &Spec, words: &[&[u8]]) {
+        spec.keys_of(words).into_iter().for_each(|key| self.tree.notice(key));
     }
 
     /// The same for entries that go to the journal: they are applied after it, and another round.
     pub(super) fn notice_entries(&self, entries: &[Entry]) {
         for entry in entries {
+            if !self.tree.wants_notice() {
+                return;
+            }
             let Ok((header, body)) = Header::decode(&entry.payload) else { continue };
             // What came from here was noticed when it came.
-            if header.kind != Kind::Command || header.origin.node == self.me || !self.tree.wants_notice() {
+            if header.kind != Kind::Command || header.origin.node == self.me {
                 continue;
             }
             let words = Terms::split(header.kind, body).and_then(|(_, body)| Words::decode(body));
             let Ok(words) = words else { continue };
             let words = words.as_slice();
             if let Some(command) = words.first().and_then(|name| data::lookup(name)) {
-                command.spec.keys_of(words).into_iter().for_each(|key| self.tree.notice(key));
+                self.notice_keys(command.spec, words);
             }
         }
     }

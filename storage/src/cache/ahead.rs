@@ -8,6 +8,7 @@
 //! A hint, and no more: a key that did not come in time is read by whoever needs it. While nothing is missing in memory, nobody gives any
 //! ([`Ahead::is_of_use`]).
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
@@ -37,7 +38,7 @@ pub(super) struct Ahead {
 
 #[derive(Default)]
 struct Waiting {
-    keys: Vec<(Space, Vec<u8>)>,
+    keys: VecDeque<(Space, Vec<u8>)>,
     threads: usize,
     idle: usize,
     /// One was told, and has not come yet.
@@ -68,7 +69,7 @@ impl Ahead {
         if waiting.threads == 0 || waiting.keys.len() >= WAITING_MAX {
             return;
         }
-        waiting.keys.push((space, key));
+        waiting.keys.push_back((space, key));
         // One who is awake takes what comes; with more than a handful waiting, another one helps.
         let nobody_comes = waiting.idle == waiting.threads && !waiting.waking;
         let wakes = nobody_comes || waiting.keys.len().is_multiple_of(TAKEN_AT_ONCE);

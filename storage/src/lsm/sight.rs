@@ -10,7 +10,8 @@
 //!
 //! So whoever frees memory and disk looks anew from time to time ([`Sight::renew`]). Both are done by threads that may wait.
 //!
-//! This uses parts of `lsm-tree` that its documentation hides, as its own `Tree::get` does; `tests/ordered_beside.rs` compares the two.
+//! This uses parts of `lsm-tree` that its documentation hides, as its own `Tree::get` does. `tests/ordered_beside.rs` compares what is read with what was written,
+//! beside everything that rearranges; `tests/ordered_model.rs` compares point reads with walks, which go fjall's way.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 

@@ -112,6 +112,7 @@ struct Following {
 
 impl Following {
     fn look(&mut self, keyspaces: &[Keyspace]) {
+        self.next.retain(|id, _| keyspaces.iter().any(|keyspace| keyspace.id() == *id));
         for keyspace in keyspaces {
             // A count of fjall's own: no lock is taken.
             let next = keyspace.tree.next_table_id();
