@@ -95,6 +95,8 @@ pub const SNAPSHOT_BATCH_BLOCKS: usize = 16;
 pub const LOG_ENTRIES_KEPT: u64 = 10_000;
 /// Most bytes of log kept behind a snapshot for them.
 pub const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
+/// Most bytes of log that are kept for nodes that take a snapshot, until they have caught up, unless configured otherwise.
+pub const LOG_BYTES_HELD: u64 = 512 * 1024 * 1024;
 
 /// How long a client waits for an answer, unless configured otherwise.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

@@ -276,6 +276,8 @@ pub struct Config {
     pub snapshots: SnapshotSettings,
     /// Entries of log kept behind a snapshot.
     pub log_entries_kept: u64,
+    /// Most bytes of log that are kept for peers that take a snapshot, or have taken one and not yet caught up.
+    pub log_bytes_held: u64,
     /// The policy of buckets that evict and have none of their own: `fifo`, `lru`, `lfu` or `s3-fifo`.
     pub cache_policy: &'static str,
     /// Chance for elections' jitter and commands that draw; different for each start.

@@ -114,6 +114,12 @@ impl Group {
         self.partition.step(now, step, batch, &mut self.wishes);
     }
 
+    /// A peer that takes a snapshot, or has just taken one, wants the log behind this position, though it could be cut up to `end`.
+    pub(crate) fn log_wanted_behind(&mut self, now: Time, end: Position) -> Option<Position> {
+        let replica = &self.partition.replica;
+        self.transfers.wanted_behind(now, (replica.log().base(), end), |peer| replica.matched(peer))
+    }
+
     /// The last decided entry that can be applied: a hole in the log stops before it.
     pub(crate) fn decided_and_held(&self) -> Position {
         let replica = &self.partition.replica;

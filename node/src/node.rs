@@ -335,6 +335,8 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: snapshot throttled",
     "node: snapshot given up",
     "node: snapshot overtaken by the log",
+    "node: log held for a peer",
+    "node: log not held any longer",
     "node: snapshot broken off and begun again",
     "node: sent snapshot begun again",
     "node: reception not written",

@@ -13,10 +13,13 @@
 //! store may take as long as a disk does. In memory are, of each transfer: on the sender's side the block under way and the one
 //! after it; on the receiver's a batch that is being written and one that is gathered.
 //!
+//! **What follows a snapshot is kept** ([`catching_up`]) until the receiver has it, within a bound, so that it does not need another one.
+//!
 //! **Nothing counts before it is whole.** With a store below, blocks go into new spaces, which nobody knows of until the last batch
 //! names them together with the position: it is written after the number of records and the digest of all blocks have been
 //! compared, and synced before the state is installed. Without one the state is built in memory and written to a file.
 
+mod catching_up;
 pub(crate) mod jobs;
 pub(crate) mod receiving;
 pub(crate) mod sending;
@@ -27,6 +30,7 @@ use base::Time;
 use base::ordered::Space;
 
 use crate::door::Rubbish;
+use catching_up::CatchingUp;
 use receiving::Reception;
 use sending::Sending;
 
@@ -34,6 +38,7 @@ use sending::Sending;
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
     sending: Vec<Sending>,
+    catching_up: Vec<CatchingUp>,
     receiving: Option<Reception>,
     /// Blocks of this sender's transfer were of no use, or could not be written: its offers are answered by "done".
     refused: Option<(base::NodeId, u64)>,

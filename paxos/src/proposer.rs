@@ -284,6 +284,13 @@ impl Replica {
         }
     }
 
+    /// How far the log of `peer` agrees with this one, on its disk, as far as is known here; none if this replica does not lead.
+    #[must_use]
+    pub fn matched(&self, peer: NodeId) -> Option<Position> {
+        let Role::Leader(leader) = &self.role else { return None };
+        leader.followers.iter().find(|follower| follower.id == peer).map(|follower| follower.matched)
+    }
+
     /// Counts this leader's own disk, whose progress the owner has just told.
     pub(crate) fn count_own_copy(&mut self) {
         if matches!(self.role, Role::Leader(_)) {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use base::NodeId;
 use base::limits::{
-    CONNECTIONS_DEFAULT, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT, REQUEST_TIMEOUT, VALUE_BYTES_DEFAULT,
-    VALUE_BYTES_MAX, VOTERS_MAX,
+    CONNECTIONS_DEFAULT, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT, REQUEST_TIMEOUT,
+    VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX, VOTERS_MAX,
 };
 use clap::Args;
 use node::{Level, Member};
@@ -83,6 +83,9 @@ pub struct StartArguments {
     /// Entries of log kept behind a snapshot for nodes that are a little behind [default: 10000]
     #[arg(long, env = "DICTUM_LOG_ENTRIES_KEPT", value_name = "COUNT")]
     pub log_entries_kept: Option<u64>,
+    /// Log kept for a node that takes a snapshot, until it has caught up; beyond, it takes another one [default: 512MiB]
+    #[arg(long, env = "DICTUM_LOG_BYTES_HELD", value_name = "SIZE")]
+    pub log_bytes_held: Option<Size>,
     /// With less free room than this on its disk the node refuses writes and goes on reading; 0 for never [default: 512MiB,
     /// or a twentieth of the disk if that is less]
     #[arg(long, env = "DICTUM_DISK_LOW_MARK", value_name = "SIZE")]
@@ -131,6 +134,7 @@ struct File {
     request_timeout: Option<Text>,
     maxclients: Option<usize>,
     log_bytes_per_snapshot: Option<Text>,
+    log_bytes_held: Option<Text>,
     log_entries_kept: Option<u64>,
     disk_low_mark: Option<Text>,
     memory_quota: Option<Text>,
@@ -243,6 +247,8 @@ pub struct Options {
     pub log_bytes_per_snapshot: u64,
     /// Entries of log kept behind a snapshot.
     pub log_entries_kept: u64,
+    /// Bytes of log kept for nodes that take a snapshot.
+    pub log_bytes_held: u64,
     /// With less free room on the disk, in bytes, the node refuses writes; `None` for the usual mark, 0 for none.
     pub disk_low_mark: Option<u64>,
     /// Memory for values of the store.
@@ -354,6 +360,7 @@ impl Options {
             request_timeout,
             clients_max,
             log_bytes_per_snapshot,
+            log_bytes_held: size(arguments.log_bytes_held, file.log_bytes_held, "log-bytes-held", LOG_BYTES_HELD)?,
             log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
             disk_low_mark,
             cache,

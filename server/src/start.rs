@@ -136,6 +136,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
         snapshots: flush_settings(seed),
         log_entries_kept: options.log_entries_kept,
+        log_bytes_held: options.log_bytes_held,
         cache_policy: options.cache.policy.name(),
         seed,
         planted: None,

@@ -238,6 +238,8 @@ pub struct Chaos {
     pub transfer_crash: u64,
     /// Entries of log kept behind a snapshot, for the nodes' configuration.
     pub log_entries_kept: u64,
+    /// Bytes of log kept for peers that take a snapshot, for the nodes' configuration.
+    pub log_bytes_held: u64,
     /// Bytes of a journal segment.
     pub segment_bytes: u64,
     /// How long a request may wait for its outcome, in milliseconds.
@@ -338,6 +340,7 @@ impl Chaos {
             snapshot_bytes_per_second: *transfers.pick(&[256 << 10, 1 << 20, 64 << 20]),
             snapshot_held_for: *transfers.pick(&[SECOND, 4 * SECOND, 30 * SECOND]),
             transfer_crash: zero_unless(Fault::TransferCrash, *transfers.pick(&[5_000, 30_000, 200_000])),
+            log_bytes_held: *transfers.pick(&[0, 64 << 10, 64 << 20]),
             // Small on purpose: snapshots, truncation and catch-up beyond the log have to happen in seconds.
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),

@@ -133,6 +133,14 @@ static SETTINGS: &[Setting] = &[
     fixed("daemonize", "no"),
     fixed("databases", "1"),
     settable(
+        "dictum-log-bytes-held",
+        |config| config.log_bytes_held.to_string(),
+        |config, value| {
+            config.log_bytes_held = memory(value, 0, u64::MAX)?;
+            Ok(())
+        },
+    ),
+    settable(
         "dictum-log-bytes-per-snapshot",
         |config| config.log_bytes_per_snapshot.to_string(),
         |config, value| {

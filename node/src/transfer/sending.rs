@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base::{Ballot, NodeId, PartitionId, Position, Time};
 
+use super::catching_up::CatchingUp;
 use super::jobs::{Block, BlockJob, MadeBlock};
 use super::{Throttle, Transfers};
 use crate::door::Rubbish;
@@ -24,7 +25,7 @@ const REST: Duration = Duration::from_secs(2);
 pub(super) struct Sending {
     to: NodeId,
     transfer: u64,
-    place: (Position, Ballot),
+    pub(super) place: (Position, Ballot),
     /// Away while a block is being made.
     image: Option<Box<Image>>,
     /// The receiver has all blocks before this one.
@@ -41,7 +42,7 @@ pub(super) struct Sending {
     progress_at: Time,
     /// The link broke since the last block was sent.
     cut: bool,
-    done: bool,
+    pub(super) done: bool,
 }
 
 impl Transfers {
@@ -80,7 +81,7 @@ impl Transfers {
         Some(offer)
     }
 
-    fn end_overdue(&mut self, now: Time) {
+    pub(super) fn end_overdue(&mut self, now: Time) {
         let (held_for, rubbish) = (self.held_for, &mut self.rubbish);
         self.sending.retain_mut(|sending| {
             let limit = if sending.done { REST } else { held_for };
@@ -104,7 +105,10 @@ impl Transfers {
         let sending = &mut self.sending[place];
         if wish == Wish::Done {
             sending.heard_at = now;
-            sending.done = true;
+            if !std::mem::replace(&mut sending.done, true) {
+                self.catching_up.retain(|other| other.peer != from);
+                self.catching_up.push(CatchingUp { peer: from, has: sending.place.0, progress_at: now });
+            }
             (sending.block, sending.ahead, sending.wanted) = (None, None, false);
             self.rubbish.extend(sending.image.take().map(Rubbish::new));
             return;

@@ -143,6 +143,19 @@ impl Node {
         let Some(position) = partition.cut_to else { return };
         let keep = if partition.cut_wanted { 0 } else { self.config.log_entries_kept };
         let part = Position(partition.replica.log().base().0.saturating_add(CUT_ENTRIES_MAX));
+        if let Some(wanted) = self.groups[g].log_wanted_behind(self.now.time, position) {
+            if self.groups[g].partition.replica.log().bytes() <= self.config.log_bytes_held {
+                self.probe("node: log held for a peer");
+                // The rest follows when nobody wants it any more.
+                let position = part.min(wanted).min(Position(position.0.saturating_sub(keep)));
+                return self.step_replica(g, Step::SnapshotTaken { position, keep: 0 });
+            }
+            self.probe("node: log not held any longer");
+            let (about, bytes) = (self.groups[g].about(), self.config.log_bytes_held);
+            let text =
+                "though a peer that takes a snapshot wants it: if it does not catch up, raise dictum-log-bytes-held";
+            self.event(Level::Warning, format!("{about}the log has more than {bytes} bytes and is cut, {text}"));
+        }
         if part.0.saturating_add(keep) < position.0 {
             self.step_replica(g, Step::SnapshotTaken { position: part, keep: 0 });
             if self.groups[g].partition.replica.log().base() == part {

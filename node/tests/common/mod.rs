@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
-use node::{Config, ConnectionId, Input, Member, Node, Outbox, Recovered};
+use node::{BlockJob, Config, ConnectionId, Input, Member, Node, Outbox, ReceiveJob, Recovered};
 
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);
@@ -26,6 +26,7 @@ fn config(count: usize, me: u16) -> Config {
         log_bytes_per_snapshot: u64::MAX,
         snapshots: node::SnapshotSettings::default(),
         log_entries_kept: 1000,
+        log_bytes_held: base::limits::LOG_BYTES_HELD,
         cache_policy: "lru",
         seed: u64::from(me) + 1,
         planted: None,
@@ -58,6 +59,9 @@ pub struct Cluster {
     pub closed: Vec<(u16, ConnectionId)>,
     /// Snapshots that a node wants on disk.
     snapshots: Vec<(u16, PartitionId, Position)>,
+    /// Blocks of snapshots that nodes want to be made, or taken.
+    makes: Vec<(u16, BlockJob)>,
+    takes: Vec<(u16, ReceiveJob)>,
     pub mail: Vec<(NodeId, NodeId, Bytes)>,
     persisted: BTreeMap<u16, u64>,
     /// Nodes whose messages are lost, and those to them.
@@ -83,6 +87,8 @@ impl Cluster {
             heard: vec![BTreeMap::new(); count],
             closed: Vec::new(),
             snapshots: Vec::new(),
+            makes: Vec::new(),
+            takes: Vec::new(),
             mail: Vec::new(),
             persisted: BTreeMap::new(),
             isolated: Vec::new(),
@@ -129,6 +135,8 @@ impl Cluster {
             self.give(me, Input::Closed { connection });
         }
         self.snapshots.extend(out.save_snapshot.map(|job| (me, job.partition, job.position)));
+        self.makes.extend(out.make_blocks.into_iter().map(|job| (me, job)));
+        self.takes.extend(out.take_blocks.into_iter().map(|job| (me, job)));
         if let Some(last) = out.journal.last() {
             self.persisted.insert(me, last.number);
         }
@@ -155,6 +163,13 @@ impl Cluster {
             }
             for (me, partition, position) in std::mem::take(&mut self.snapshots) {
                 self.give(me, Input::SnapshotSaved { partition, position });
+            }
+            for (me, job) in std::mem::take(&mut self.makes) {
+                self.give(me, Input::BlockMade(Box::new(job.make())));
+            }
+            for (me, mut job) in std::mem::take(&mut self.takes) {
+                assert!(job.batch().is_none(), "states are in memory here");
+                self.give(me, Input::BlocksTaken(Box::new(job.done(Ok(())))));
             }
             for (from, to, bytes) in std::mem::take(&mut self.mail) {
                 if self.isolated.contains(&from.0) || self.isolated.contains(&to.0) {

@@ -42,6 +42,7 @@ impl<N: Door> Cluster<N> {
                 held_for: std::time::Duration::from_nanos(self.chaos.snapshot_held_for),
             },
             log_entries_kept: self.chaos.log_entries_kept,
+            log_bytes_held: self.chaos.log_bytes_held,
             cache_policy: "s3-fifo",
             seed: self.rng.next_u64(),
             planted: self.planted,
