@@ -17,6 +17,8 @@ use common::{Client, dictum, eventually, free_port, output, wait_for};
 
 const BLOCK: usize = 4096;
 const FOLDERS: [&str; 2] = ["memory", "store"];
+/// Buckets that fixtures may have beside the default one.
+const BUCKETS: [&str; 3] = ["recent", "terms", "passing"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/formats")
@@ -78,7 +80,26 @@ fn dump(folder: &Path, state: &str) -> String {
     let folder = copy(folder);
     let (process, resp) = start(folder.path(), state);
     let mut client = Client::connect(&resp).expect("it listens");
+    text += &keys(&mut client);
     let mut ask = |words: &[&str]| eventually_on(&mut client, words);
+    for id in ["order-1", "order-2", "unknown"] {
+        writeln!(text, "outcome of {id}: {}", ask(&["DICTUM.OUTCOME", id]).pretty().trim()).expect("as above");
+    }
+    for name in BUCKETS {
+        if eventually_on(&mut client, &["SELECT", name]).as_error().is_none() {
+            let shown = eventually_on(&mut client, &["DICTUM.BUCKET", "SHOW", name]);
+            writeln!(text, "\n{name}: {}", shown.pretty().trim()).expect("as above");
+            text += &keys(&mut client);
+        }
+    }
+    assert!(process.stop(), "it ends well");
+    text
+}
+
+/// Every key of the selected bucket, and what is under it.
+fn keys(client: &mut Client) -> String {
+    let mut text = String::new();
+    let mut ask = |words: &[&str]| eventually_on(client, words);
     let Value::Array(mut keys) = ask(&["KEYS", "*"]) else { panic!("a list of keys") };
     keys.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
     for key in keys {
@@ -96,10 +117,6 @@ fn dump(folder: &Path, state: &str) -> String {
         writeln!(text, "{key} = {value}, deadline {}, revision {}", deadline.pretty().trim(), revision.pretty().trim())
             .expect("as above");
     }
-    for id in ["order-1", "order-2", "unknown"] {
-        writeln!(text, "outcome of {id}: {}", ask(&["DICTUM.OUTCOME", id]).pretty().trim()).expect("as above");
-    }
-    assert!(process.stop(), "it ends well");
     text
 }
 
@@ -224,6 +241,22 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         tell(&["SET", "padding", &long]);
         saved().then_some(())
     });
+    // Buckets: one that evicts, one whose writes carry terms, one that forgets.
+    for create in [
+        "recent KIND cache QUOTA 4096 POLICY lru",
+        "terms TTL 3000000000 VALUE-BYTES-MAX 1000 DURABILITY persist-majority CONSISTENCY session",
+        "passing KIND ephemeral QUOTA 1048576",
+        "gone",
+    ] {
+        tell(&[&["DICTUM.BUCKET", "CREATE"], &create.split(' ').collect::<Vec<_>>()[..]].concat());
+        tell(&["SELECT", create.split(' ').next().expect("a name")]);
+        for number in 0..12 {
+            tell(&["SET", &format!("key:{number}"), &long]);
+        }
+    }
+    tell(&["SELECT", "0"]);
+    tell(&["DICTUM.BUCKET", "SET", "passing", "QUOTA", "2097152"]);
+    tell(&["DICTUM.BUCKET", "DROP", "gone", "CONFIRM"]);
     // What the log alone has.
     tell(&["MULTI"]);
     tell(&["APPEND", "greeting", " again"]);
@@ -232,6 +265,17 @@ fn fill(resp: &str, folder: &Path, state: &str) {
     tell(&["DICTUM.ONCE", "order-2", "INCR", "order"]);
     tell(&["SET", "short-lived", "x", "PX", "1"]);
     tell(&["SET", "last", "one"]);
+    tell(&["SELECT", "terms"]);
+    tell(&["SET", "key:0", "last"]);
+    tell(&["SELECT", "recent"]);
+    for number in 12..14 {
+        tell(&["SET", &format!("key:{number}"), &long]);
+    }
+    // Seven of them have room.
+    wait_for("evictions", || {
+        let size = eventually_on(&mut client, &["DBSIZE"]);
+        size.as_integer().filter(|size| *size <= 7)
+    });
 }
 
 /// Whether the store of a running node has a state: looked for in its journal, where the head's key stands as it is.

@@ -1,7 +1,7 @@
 //! `kill -9` at random points: a child process writes numbered batches and prints what it synced; what is found afterwards is
 //! exactly the first so many batches, and not fewer than were synced.
 //!
-//! `DICTUM_STORE_KILLS=3000 cargo test -p storage --test ordered_kills` kills more often than usual.
+//! `DICTUM_STORE_KILLS=3000 cargo test -p storage --test ordered_kills -- --nocapture` kills more often than usual, and says how far it is.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -130,6 +130,9 @@ fn nothing_synced_is_lost_and_nothing_invented() {
         assert_eq!(difference(&store, &model, &spaces).unwrap(), None, "round {round}, batch {found}");
         let passing = 100 + found / GENERATION;
         assert!(spaces.iter().all(|space| space.0 < 4 || space.0 == passing), "{spaces:?} at {found}");
+        if (round + 1).is_multiple_of(100) {
+            println!("{} kills, {reached} batches", round + 1);
+        }
     }
     println!("{kills} kills, {reached} batches, {lost} unsynced ones lost in {rounds_with_loss} rounds");
     assert!(reached > u64::from(kills), "it gets on");
