@@ -93,12 +93,12 @@ impl Layers {
         let old = if self.base.is_none() {
             self.active.insert(key, Some(record)).flatten()
         } else {
-            // Not `entry`: a key that is here already needs no look below.
+            // A key that is here already needs no look below, and no second way through the map.
             let key_bytes = key.key.heap_bytes();
             self.active_bytes += slot_bytes(key_bytes, Some(&record));
-            match self.active.get(&key.as_ref()) {
-                Some(_) => {
-                    let old = self.active.insert(key, Some(record)).flatten();
+            match self.active.get_mut(&key.as_ref()) {
+                Some(slot) => {
+                    let old = slot.replace(record);
                     self.active_bytes -= slot_bytes(key_bytes, old.as_ref());
                     old
                 }

@@ -325,7 +325,6 @@ impl<S: OrderedWrite> CachedStore<S> {
         let hash = self.hash(&cached);
         let is_missing = self.directory().group_of(space).is_some_and(|group| !group.has(hash, &cached));
         if is_missing {
-            self.inner.ahead.missed();
             self.load(space, key, (hash, cached), Group::bring)?;
         }
         Ok(())
@@ -362,9 +361,9 @@ impl<S: OrderedWrite> OrderedRead for CachedStore<S> {
         match self.directory().group_of(space).map(|group| group.get(hash, &cached)) {
             None => return store.get(space, key),
             Some(Some(value)) => return Ok(Some(value)),
-            Some(None) => self.inner.ahead.missed(),
+            Some(None) => {}
         }
-        self.load(space, key, (hash, cached), Group::put)
+        self.inner.ahead.timed(|| self.load(space, key, (hash, cached), Group::put))
     }
 
     fn range<'a>(

@@ -16,6 +16,7 @@ use std::time::Duration;
 use base::ordered::{Changes, OrderedBatch, OrderedError, PackedChange, Space};
 use byteview::ByteView;
 use fjall::compaction::Leveled;
+use fjall::config::PinningPolicy;
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Snapshot};
 
 use super::failures::{damaged, disk_failure, failure};
@@ -31,9 +32,8 @@ use crate::memory::check_keys;
 const SEALED_MEMTABLES_MAX: usize = 2;
 /// fjall stops writers at thirty runs of tables in a space's level 0; they wait here for fewer than this.
 const LEVEL_0_TABLES_MAX: usize = 16;
-/// Batches of so many bytes go to the disk bit by bit before they are synced. Those of a snapshot that comes from a peer have fewer: it is throttled where it is
-/// sent, and whoever waits for it catches up only if it is quick.
-const WRITE_BACK_FROM: usize = 8 << 20;
+/// Batches of so many bytes go to the disk bit by bit before they are synced.
+const WRITE_BACK_FROM: usize = 2 << 20;
 /// How long a writer sleeps before it looks again.
 const HOLD_BACK: Duration = Duration::from_millis(1);
 /// So many times in a row may opening end in a crash before the files are called damaged.
@@ -393,8 +393,16 @@ pub(super) fn keyspace_options(options: &LsmOptions) -> KeyspaceCreateOptions {
     let separation = KvSeparationOptions::default().separation_threshold(options.separate_from_bytes);
     KeyspaceCreateOptions::default()
         .max_memtable_size(u64::MAX)
+        .filter_block_pinning_policy(upper_levels())
+        .index_block_pinning_policy(upper_levels())
         .compaction_strategy(Arc::new(levels(options)))
         .with_kv_separation(Some(separation))
+}
+
+/// Filters and indexes of the first three levels stay in memory: for each point read they would be looked up in the block cache, and there they push out each
+/// other. Together these levels hold a few gigabytes, and their filters and indexes two hundredths of that at most. Those of deeper levels are cached by parts.
+fn upper_levels() -> PinningPolicy {
+    PinningPolicy::new([true, true, true, false])
 }
 
 /// How tables are sorted into levels.
