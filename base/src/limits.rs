@@ -54,6 +54,9 @@ pub const PEER_MESSAGE_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
 pub const ACCEPT_BYTES_TARGET: usize = 1024 * 1024;
 /// Most bytes of entries sent to a follower that it has not acknowledged, unless a single entry is larger.
 pub const FOLLOWER_WINDOW_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of entries that a follower is sent in one turn, unless a single entry is larger: whoever waits for the turn's end does not wait for a follower that
+/// is far behind.
+pub const FOLLOWER_TURN_BYTES_TARGET: usize = 2 * 1024 * 1024;
 /// Most bytes proposed and not yet decided; at the limit the leader tells clients to come back.
 pub const UNDECIDED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most entries proposed and not yet decided.
@@ -96,7 +99,7 @@ pub const LOG_ENTRIES_KEPT: u64 = 10_000;
 /// Most bytes of log kept behind a snapshot for them.
 pub const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 /// Most bytes of log that are kept for nodes that take a snapshot, until they have caught up, unless configured otherwise.
-pub const LOG_BYTES_HELD: u64 = 512 * 1024 * 1024;
+pub const LOG_BYTES_HELD: u64 = 1024 * 1024 * 1024;
 
 /// How long a client waits for an answer, unless configured otherwise.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -119,7 +122,8 @@ const _: () = assert!(PEER_MESSAGE_BYTES_MAX > ENTRY_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX <= u32::MAX as usize, "lengths on the wire have 32 bits");
 const _: () = assert!(PEER_OUTPUT_BYTES_MAX > PEER_MESSAGE_BYTES_MAX);
 const _: () = assert!(EVICT_KEY_BYTES_MAX + KEY_BYTES_MAX + 16 * EVICT_BATCH_MAX < ACCEPT_BYTES_TARGET);
-const _: () = assert!(ACCEPT_BYTES_TARGET < FOLLOWER_WINDOW_BYTES_MAX);
+const _: () = assert!(ACCEPT_BYTES_TARGET <= FOLLOWER_TURN_BYTES_TARGET);
+const _: () = assert!(FOLLOWER_TURN_BYTES_TARGET < FOLLOWER_WINDOW_BYTES_MAX);
 const _: () = assert!(FOLLOWER_WINDOW_BYTES_MAX <= UNDECIDED_BYTES_MAX);
 const _: () = assert!((FRAME_BYTES_TARGET as u64) < SEGMENT_BYTES);
 const _: () = assert!(UNFLUSHED_BYTES_MAX >= 2 * FLUSH_BYTES, "changes go on while a flush is under way");

@@ -351,6 +351,72 @@ def compaction(bench):
     bench.say(f"     {'SET rate, store / in memory':58} {rate:8.2f}×")
 
 
+def catchup(bench):
+    """SET as fast as the cluster takes it, while a node that was away takes a snapshot and catches up."""
+    keys, size, clients = bench.count(4_000_000), 256, 64
+    seconds = max(15, int(90 * bench.scale))
+    live = keys * (KEY_BYTES + size)
+    bench.say(f"  settings: {keys:,} keys × {size} B ({live / 1e9:.2f} GB), one follower killed, all keys overwritten; then SET uniform at the "
+              f"leader, {clients} clients unpipelined, for {seconds} s, and after 3 s the follower comes back; then the same without that")
+    require_disk(live * 3 * 4 + (4 << 30))
+    cluster = bench.cluster("store", "store", 0, live // 8)
+    try:
+        cluster.start()
+        fill(cluster, keys, size)
+        late = cluster.follower()
+        cluster.kill(late)
+        others = [node for node in cluster.nodes if node is not late]
+        load(others[0], seconds=3600, command="set", choose="sequential", keys=keys, requests=keys, size=size, clients=8,
+             pipeline=64)
+        leader = cluster.leader()
+        options = {"command": "set", "choose": "uniform", "keys": keys, "size": size, "clients": clients,
+                   "time": f"{seconds}s"}
+        parts = [part for name, value in options.items() for part in (f"-{name}", value)]
+        loading = subprocess.Popen([str(part) for part in [BIN / "drive", "load", "-addr", leader["resp"], *parts]],
+                                   stdout=subprocess.PIPE, text=True)
+        try:
+            time.sleep(3)
+            began = time.monotonic()
+            cluster.restart(late)
+            level = None
+            while loading.poll() is None:
+                time.sleep(0.25)
+                if level is None and is_level(cluster, leader, late):
+                    level = time.monotonic() - began
+            beside = json.loads(loading.stdout.read())
+        finally:
+            loading.kill()
+            loading.wait()
+        log = (WORK / "logs" / f"dictum-{late['name']}.log").read_text(errors="replace")
+        snapshots = log[log.rindex("recovered from"):].count("has the state of position")
+        bench.say(f"  beside it: {latency_text(beside)}; {beside['stalls']} stalls over 50 ms")
+        if not snapshots:
+            raise BenchError("the follower took no snapshot: what it lacked was still in the log")
+        if level is None:
+            raise BenchError(f"after {seconds} s under load and {snapshots} snapshots the follower had not caught up")
+        bench.say(f"  the follower was level after {level:.1f} s and {snapshots} snapshot(s)")
+        cluster.wait_for_peers()
+        alone = load(leader, cluster, **options)
+        bench.say(f"  without it: {latency_text(alone)}; longest time without any reply {alone['stall_ms']:.1f} ms")
+        bench.record("catchup", "beside", seconds_until_level=level, snapshots=snapshots, **beside)
+        bench.record("catchup", "without", **alone)
+        bench.judge("catchup", "longest time without any reply while a node catches up", beside["stall_ms"], 50.0,
+                    unit=" ms")
+        bench.judge("catchup", "snapshots that it takes", snapshots, 1, unit="")
+    finally:
+        cluster.stop()
+
+
+def is_level(cluster, leader, late):
+    """Whether a node lacks no more than what is decided while it is asked."""
+    cluster.require_running(late)
+    try:
+        first, second = cluster.info(late), cluster.info(leader)
+        return int(second["dictum_decided"]) - int(first["dictum_applied"]) < 5000
+    except (BenchError, KeyError):
+        return False
+
+
 def amplification(bench):
     """What three full overwrites write to the disk, and what they leave on it."""
     keys, size, clients = bench.count(2_000_000), 256, 256
@@ -452,5 +518,5 @@ def hits(bench):
     bench.record("hits", name, text=text)
 
 
-ROWS = {"resident": resident, "rss": rss, "restart": restart, "compaction": compaction, "amplification": amplification,
-        "ephemeral": ephemeral, "hits": hits}
+ROWS = {"resident": resident, "rss": rss, "restart": restart, "compaction": compaction, "catchup": catchup,
+        "amplification": amplification, "ephemeral": ephemeral, "hits": hits}

@@ -15,12 +15,13 @@ Rows (3 nodes, every write fsynced, on one disk, unless the row says otherwise):
   rss            1 million keys × 64 B: RSS per node ≤ 1.3× redis-server's
   restart        a node with 5 GB after kill -9 until it answers: ≤ 5 s
   compaction     SET for 10 minutes: p99.9 ≤ 3× of the state in memory, never 50 ms without a reply
+  catchup        SET while a node takes a snapshot of 1.1 GB: one is enough, never 50 ms without a reply
   amplification  2 million keys × 256 B overwritten 3 times: written ≤ 12× the user's bytes, on disk ≤ 1.6× the data
   ephemeral      SET into an ephemeral bucket ≥ 1.1× of one into a persistent bucket
   hits           hit ratios of the cache policies (an example of the room storage)
 
 Examples:
-  bench/store                                    all rows at full size: 1 hour, 25 GB of disk, 12 GB of memory
+  bench/store                                    all rows at full size: 70 minutes, 25 GB of disk, 12 GB of memory
   bench/store --scale 0.05                       all rows, small: ten minutes
   bench/store --rows restart,rss --dictum target/release/dictum
   bench/store --rows compaction --minutes 2

@@ -114,10 +114,11 @@ impl Group {
         self.partition.step(now, step, batch, &mut self.wishes);
     }
 
-    /// A peer that takes a snapshot, or has just taken one, wants the log behind this position, though it could be cut up to `end`.
-    pub(crate) fn log_wanted_behind(&mut self, now: Time, end: Position) -> Option<Position> {
+    /// A peer that takes a snapshot, or has just taken one, wants the log behind this position. The last `keep` entries are there for whoever is a little behind.
+    pub(crate) fn log_wanted_behind(&mut self, now: Time, keep: u64) -> Option<Position> {
         let replica = &self.partition.replica;
-        self.transfers.wanted_behind(now, (replica.log().base(), end), |peer| replica.matched(peer))
+        let level = Position(replica.decided().0.saturating_sub(keep));
+        self.transfers.wanted_behind(now, (replica.log().base(), level), |peer| replica.matched(peer))
     }
 
     /// The last decided entry that can be applied: a hole in the log stops before it.

@@ -251,6 +251,10 @@ impl Node {
         self.groups[g].wishes.send = send;
         for to in std::mem::take(&mut self.groups[g].wishes.send_snapshot) {
             let time = self.now.time;
+            // It asks again when it is back; a view that waited for it would be an old one.
+            if !self.detectors.iter().any(|detector| detector.peer == to && detector.is_up(time)) {
+                continue;
+            }
             let block_bytes = self.config.snapshots.block_bytes;
             let Group { partition: held, transfers, .. } = &mut self.groups[g];
             let start = || (held.applied, held.applied_ballot, held.image().with_block_bytes(block_bytes));

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use base::limits::{ACCEPT_BYTES_TARGET, FOLLOWER_WINDOW_BYTES_MAX, UNDECIDED_ENTRIES_MAX};
+use base::limits::{ACCEPT_BYTES_TARGET, FOLLOWER_TURN_BYTES_TARGET, FOLLOWER_WINDOW_BYTES_MAX, UNDECIDED_ENTRIES_MAX};
 use base::{Ballot, NodeId, Position, Time};
 use bytes::Bytes;
 
@@ -146,6 +146,7 @@ impl Replica {
                 follower.next = follower.matched.next().max(self.log.first());
                 follower.forget_in_flight();
             }
+            let mut given = 0;
             loop {
                 if follower.probing && !quiet {
                     break;
@@ -183,7 +184,8 @@ impl Replica {
                     if follower.in_flight.is_empty() {
                         follower.progress_at = now;
                     }
-                    let bytes = entries.iter().map(Entry::weight).sum();
+                    let bytes: usize = entries.iter().map(Entry::weight).sum();
+                    given += bytes;
                     let end = Position(previous.0 + sent);
                     if !follower.probing {
                         follower.in_flight.push_back((end, bytes));
@@ -194,7 +196,8 @@ impl Replica {
                 let message = Message::Accept { ballot, previous, previous_ballot, entries, decided };
                 out.push(Output::Send { to: follower.id, message });
                 follower.sent_at = now;
-                if follower.probing || sent == 0 || follower.next > last {
+                // What is left goes when it acknowledges some of it.
+                if follower.probing || sent == 0 || follower.next > last || given >= FOLLOWER_TURN_BYTES_TARGET {
                     break;
                 }
             }

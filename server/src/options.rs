@@ -83,7 +83,7 @@ pub struct StartArguments {
     /// Entries of log kept behind a snapshot for nodes that are a little behind [default: 10000]
     #[arg(long, env = "DICTUM_LOG_ENTRIES_KEPT", value_name = "COUNT")]
     pub log_entries_kept: Option<u64>,
-    /// Log kept for a node that takes a snapshot, until it has caught up; beyond, it takes another one [default: 512MiB]
+    /// Log kept for a node that takes a snapshot, until it has caught up; beyond, it takes another one [default: 1GiB]
     #[arg(long, env = "DICTUM_LOG_BYTES_HELD", value_name = "SIZE")]
     pub log_bytes_held: Option<Size>,
     /// With less free room than this on its disk the node refuses writes and goes on reading; 0 for never [default: 512MiB,

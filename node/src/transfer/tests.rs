@@ -13,7 +13,7 @@ use super::*;
 use crate::below::{Below, StoredRestorer};
 use crate::image::{Image, RestoredState};
 use crate::origins::Origins;
-use crate::peer::PeerMessage;
+use crate::peer::{PeerMessage, Wish};
 
 const PARTITION: PartitionId = crate::group::DEFAULT_PARTITION;
 const SENDERS: [NodeId; 2] = [NodeId(0), NodeId(1)];
@@ -354,4 +354,31 @@ fn the_throttle_lets_so_much_through() {
     let rate = world.bytes_sent as f64 / world.now.since(begun).as_secs_f64();
     assert!((8_000.0..11_000.0).contains(&rate), "{rate} bytes per second");
     assert!(world.seen("node: snapshot throttled"));
+}
+
+#[test]
+fn the_log_behind_a_snapshot_is_wanted_until_its_receiver_is_level() {
+    let mut sender = Transfers::new(1, HELD_FOR);
+    let base = Position(90);
+    let at = |seconds| Time(1_000_000_000_000) + Duration::from_secs(seconds);
+    let wanted = |sender: &mut Transfers, seconds, level, matched| {
+        sender.wanted_behind(at(seconds), (base, Position(level)), |_| matched)
+    };
+    assert_eq!(wanted(&mut sender, 0, 500, None), None);
+    assert!(sender.start(at(0), PARTITION, RECEIVER, || state(100)).is_some());
+    assert_eq!(wanted(&mut sender, 1, 500, None), Some(Position(100)));
+    sender.on_want(at(2), RECEIVER, (1 << 20) + 1, 0, Wish::Done);
+    // It has the state, and comes further, if slowly.
+    assert_eq!(wanted(&mut sender, 3, 150, Some(Position(7))), Some(Position(100)));
+    assert_eq!(wanted(&mut sender, 30, 500, Some(Position(200))), Some(Position(200)));
+    assert_eq!(wanted(&mut sender, 55, 700, Some(Position(300))), Some(Position(300)));
+    assert_eq!(wanted(&mut sender, 60, 700, Some(Position(700))), None);
+    assert_eq!(wanted(&mut sender, 61, 900, Some(Position(700))), None);
+    // One that comes no further is not waited for, and neither is one for whom it is too late.
+    assert!(sender.start(at(70), PARTITION, RECEIVER, || state(800)).is_some());
+    sender.on_want(at(71), RECEIVER, (1 << 20) + 2, 0, Wish::Done);
+    assert_eq!(wanted(&mut sender, 72, 900, None), Some(Position(800)));
+    assert_eq!(sender.wanted_behind(at(73), (Position(801), Position(900)), |_| None), None);
+    assert_eq!(wanted(&mut sender, 100, 900, None), Some(Position(800)));
+    assert_eq!(wanted(&mut sender, 102, 900, None), None);
 }

@@ -142,13 +142,19 @@ impl Node {
         let partition = &mut self.groups[g].partition;
         let Some(position) = partition.cut_to else { return };
         let keep = if partition.cut_wanted { 0 } else { self.config.log_entries_kept };
-        let part = Position(partition.replica.log().base().0.saturating_add(CUT_ENTRIES_MAX));
-        if let Some(wanted) = self.groups[g].log_wanted_behind(self.now.time, position) {
+        let base = partition.replica.log().base();
+        let part = Position(base.0.saturating_add(CUT_ENTRIES_MAX));
+        let wanted = self.groups[g].log_wanted_behind(self.now.time, self.config.log_entries_kept);
+        if let Some(wanted) = wanted.filter(|wanted| *wanted < position) {
             if self.groups[g].partition.replica.log().bytes() <= self.config.log_bytes_held {
                 self.probe("node: log held for a peer");
                 // The rest follows when nobody wants it any more.
-                let position = part.min(wanted).min(Position(position.0.saturating_sub(keep)));
-                return self.step_replica(g, Step::SnapshotTaken { position, keep: 0 });
+                let until = part.min(wanted).min(Position(position.0.saturating_sub(keep)));
+                if until > base {
+                    self.step_replica(g, Step::SnapshotTaken { position: until, keep: 0 });
+                    self.discard_journal(out);
+                }
+                return;
             }
             self.probe("node: log not held any longer");
             let (about, bytes) = (self.groups[g].about(), self.config.log_bytes_held);

@@ -58,7 +58,9 @@ pub struct Cluster {
     /// Connections that a node has closed.
     pub closed: Vec<(u16, ConnectionId)>,
     /// Snapshots that a node wants on disk.
-    snapshots: Vec<(u16, PartitionId, Position)>,
+    snapshots: Vec<(u16, PartitionId, Position, Time)>,
+    /// A node for whom that takes so long.
+    pub slow_saver: Option<(u16, Duration)>,
     /// Blocks of snapshots that nodes want to be made, or taken.
     makes: Vec<(u16, BlockJob)>,
     takes: Vec<(u16, ReceiveJob)>,
@@ -87,6 +89,7 @@ impl Cluster {
             heard: vec![BTreeMap::new(); count],
             closed: Vec::new(),
             snapshots: Vec::new(),
+            slow_saver: None,
             makes: Vec::new(),
             takes: Vec::new(),
             mail: Vec::new(),
@@ -134,7 +137,9 @@ impl Cluster {
             self.closed.push((me, connection));
             self.give(me, Input::Closed { connection });
         }
-        self.snapshots.extend(out.save_snapshot.map(|job| (me, job.partition, job.position)));
+        let takes = self.slow_saver.filter(|(node, _)| *node == me).map_or(Duration::ZERO, |(_, takes)| takes);
+        let saved_at = self.now.time + takes;
+        self.snapshots.extend(out.save_snapshot.map(|job| (me, job.partition, job.position, saved_at)));
         self.makes.extend(out.make_blocks.into_iter().map(|job| (me, job)));
         self.takes.extend(out.take_blocks.into_iter().map(|job| (me, job)));
         if let Some(last) = out.journal.last() {
@@ -161,7 +166,9 @@ impl Cluster {
                     self.give(me, Input::Persisted { number });
                 }
             }
-            for (me, partition, position) in std::mem::take(&mut self.snapshots) {
+            let (saved, saving) = self.snapshots.drain(..).partition(|(.., at)| *at <= self.now.time);
+            self.snapshots = saving;
+            for (me, partition, position, _) in saved {
                 self.give(me, Input::SnapshotSaved { partition, position });
             }
             for (me, job) in std::mem::take(&mut self.makes) {
