@@ -81,7 +81,7 @@ pub trait OrderedRead: Send + Sync + fmt::Debug {
     /// overwritten since from being freed until it is dropped.
     fn freeze(&self) -> Arc<dyn OrderedRead>;
 
-    /// Whether keys that will be read soon shall be told ([`OrderedRead::notice`]): lately some were not in memory.
+    /// Whether keys that will be read soon shall be told ([`OrderedRead::notice`]): lately somebody waited for the disk.
     fn wants_notice(&self) -> bool {
         false
     }

@@ -124,7 +124,7 @@ impl Tree {
         self.store.get(key).filter(|record| record.is_alive(self.time))
     }
 
-    /// Whether it helps to say which keys will be asked for soon ([`Tree::notice`]): lately some were not in memory.
+    /// Whether it helps to say which keys will be asked for soon ([`Tree::notice`]): lately somebody waited for the disk.
     #[must_use]
     pub fn wants_notice(&self) -> bool {
         self.store.wants_notice()

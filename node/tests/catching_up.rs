@@ -49,6 +49,9 @@ fn one_is_late(log_bytes_held: u64) -> (Cluster, u16) {
     for _ in 0..6300 {
         cluster.pass();
     }
+    let probes = cluster.nodes[usize::from(leader)].take_probes();
+    let begun = probes.iter().find(|(name, _)| *name == "node: snapshot sent").map(|(_, count)| *count);
+    assert_eq!(begun, Some(1), "none is begun for a node that is not there");
     cluster.isolated.clear();
     (cluster, leader)
 }

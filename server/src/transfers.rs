@@ -28,7 +28,7 @@ pub(crate) struct Transfers {
 pub(crate) fn start(store: Option<CachedStore<LsmStore>>, messenger: Messenger) -> io::Result<Transfers> {
     let (sender, receiver) = mpsc::channel();
     let of_thread = messenger.clone();
-    // Not in the background: a node that takes a snapshot more slowly than its leader's log goes on has to take another one.
+    // Not in the background: what is kept of the log meanwhile is bounded, and with the processor busy it might take too long.
     thread::Builder::new().name("transfers".to_owned()).spawn(move || run(&receiver, store.as_ref(), &of_thread))?;
     Ok(Transfers { work: sender, messenger })
 }

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use tempfile::{TempDir, tempdir};
 
 use common::process::Process;
-use common::{Client, dictum, eventually, free_port, output, wait_for};
+use common::{Client, dictum, eventually, free_port, output, wait_for, wait_until_nothing_is_flushed};
 
 const BLOCK: usize = 4096;
 
@@ -450,13 +450,6 @@ fn what_cannot_be_checked_is_said_so() {
     let empty = tempdir().expect("a temporary folder");
     assert!(run(&[empty.path().to_str().expect("text")]).contains("is not a node's folder"));
     check(folder.path()).is_sound();
-}
-
-fn wait_until_nothing_is_flushed(resp: &str) {
-    wait_for("the end of the flush", || {
-        let info = Client::connect(resp).ok()?.call(&["INFO", "persistence"]).ok()?;
-        String::from_utf8_lossy(info.as_bytes()?).contains("rdb_bgsave_in_progress:0").then_some(())
-    });
 }
 
 /// The journal still has a part of what was in the bucket, and nobody will ever ask for the rest.

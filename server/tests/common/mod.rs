@@ -172,6 +172,14 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Waits until the node brings nothing to its store.
+pub fn wait_until_nothing_is_flushed(resp: &str) {
+    wait_for("the end of the flush", || {
+        let info = Client::connect(resp).ok()?.call(&["INFO", "persistence"]).ok()?;
+        String::from_utf8_lossy(info.as_bytes()?).contains("rdb_bgsave_in_progress:0").then_some(())
+    });
+}
+
 /// A small RESP client.
 pub struct Client {
     stream: TcpStream,

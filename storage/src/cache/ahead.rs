@@ -7,7 +7,7 @@
 //! ```
 //! A hint, and no more: a key that did not come in time is read by whoever needs it.
 //!
-//! A thread costs three times the processor time of a read that need not wait (18 to 28 µs instead of 8: it is woken, and the key is looked up three times), so
+//! A thread costs two or three times the processor time of a read that need not wait (18 to 28 µs instead of 8: it is woken, and the key is looked up three times), so
 //! it is worth it only where reads do wait. What nobody has read ahead is timed, and earns notices by how long the disk took ([`Ahead::timed`]): none while
 //! the system has everything in memory, and for all keys while most reads wait.
 #![allow(
@@ -73,6 +73,7 @@ impl Ahead {
         found
     }
 
+    /// A read has taken so long, on which somebody waited.
     pub(super) fn waited(&self, time: Duration) {
         if time >= WAITED {
             let earned = u32::try_from(time.as_nanos() / WAITED_PER_NOTICE.as_nanos()).unwrap_or(NOTICED_MAX);

@@ -400,7 +400,7 @@ pub(super) fn keyspace_options(options: &LsmOptions) -> KeyspaceCreateOptions {
 }
 
 /// Filters and indexes of the first three levels stay in memory: for each point read they would be looked up in the block cache, and there they push out each
-/// other. Together these levels hold a few gigabytes, and their filters and indexes two hundredths of that at most. Those of deeper levels are cached by parts.
+/// other. Together these levels hold a few gigabytes, and with records of a hundred bytes their filters and indexes two hundredths of that (reckoned). Those of deeper levels are cached by parts.
 fn upper_levels() -> PinningPolicy {
     PinningPolicy::new([true, true, true, false])
 }
