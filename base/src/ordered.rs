@@ -121,6 +121,57 @@ pub trait OrderedWrite: OrderedRead {
     /// # Errors
     /// The store cannot be written.
     fn retain_spaces(&self, kept: &[Space]) -> Result<(), OrderedError>;
+
+    /// Begins to fill `space`, which nothing was written to and nobody reads yet, with pairs in ascending order: much cheaper than by batches where
+    /// there are many. Batches to other spaces go on beside it.
+    ///
+    /// # Errors
+    /// The store cannot be written, or the space exists.
+    fn begin_load(&self, space: Space) -> Result<Box<dyn OrderedLoad>, OrderedError>;
+}
+
+/// A space that is being filled. Nothing of it can be read, or survives a crash, before [`OrderedLoad::finish`]; given up (dropped) it leaves the space
+/// empty, and whoever began it drops that.
+pub trait OrderedLoad: Send + fmt::Debug {
+    /// Takes pairs. All are of the load's space, none removes a key, and each key is greater than all before it.
+    ///
+    /// # Errors
+    /// They are not like that, a key or value is too long, or the store cannot be written. The load is of no use any more.
+    fn push(&mut self, pairs: Changes) -> Result<(), OrderedError>;
+
+    /// Enters all pairs in the store, durably, and with them all batches that were applied before.
+    ///
+    /// # Errors
+    /// The store cannot be written: the space has all pairs or none.
+    fn finish(self: Box<Self>) -> Result<(), OrderedError>;
+}
+
+/// Whether `pairs` may follow `last`, the greatest key so far, in a load of `space`. Then `last` is the greatest of them.
+///
+/// # Errors
+/// They may not; says why.
+pub fn check_pairs(space: Space, last: &mut Option<Vec<u8>>, pairs: &Changes) -> Result<(), OrderedError> {
+    let error = |text: String| Err(OrderedError { text, full: false });
+    let mut before = last.as_deref();
+    for (of, key, value) in pairs.iter() {
+        if of != space || value.is_none() {
+            return error(format!("a load of {space:?} takes only pairs of that space"));
+        }
+        if key.len() > ORDERED_KEY_BYTES_MAX {
+            return error(format!(
+                "a key of {} bytes is longer than the store takes ({ORDERED_KEY_BYTES_MAX})",
+                key.len()
+            ));
+        }
+        if before.is_some_and(|before| before >= key) {
+            return error(format!("the keys for {space:?} do not ascend"));
+        }
+        before = Some(key);
+    }
+    if !pairs.is_empty() {
+        *last = before.map(<[u8]>::to_vec);
+    }
+    Ok(())
 }
 
 /// Changes that are applied together.

@@ -24,7 +24,7 @@ use crate::tree::Tree;
 use crate::value::Record;
 use base::checksum::xxh3;
 use base::limits::SNAPSHOT_BLOCK_BYTES_TARGET;
-use base::ordered::{OrderedBatch, OrderedError, Space};
+use base::ordered::{Changes, OrderedBatch, OrderedError, Space};
 use base::{Revision, WallTime};
 use std::fmt;
 use std::ops::Bound;
@@ -337,6 +337,15 @@ impl Restorer {
     }
 }
 
+/// What blocks of an image come to in a store.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Records, of one space ([`StoreRestorer::sorted_space`]), ascending from the first block to the last.
+    pub sorted: Changes,
+    /// The rest, in no order.
+    pub batch: OrderedBatch,
+}
+
 /// Writes the blocks of an image, in their order, into new spaces of a store. What it remembers does not grow with the image.
 #[derive(Debug)]
 pub struct StoreRestorer {
@@ -356,8 +365,8 @@ impl StoreRestorer {
         StoreRestorer { spaces, tree: Tree::new(), promises: None, records: 0, deadlines: 0, outcomes: 0 }
     }
 
-    /// Adds what the next block holds to `batch`. After an error the restorer is of no use any more.
-    pub fn push_block(&mut self, block: &[u8], batch: &mut OrderedBatch) -> Result<(), Malformed> {
+    /// Adds what the next block holds to `restored`. After an error the restorer is of no use any more.
+    pub fn push_block(&mut self, block: &[u8], restored: &mut Restored) -> Result<(), Malformed> {
         let Some(promises) = &mut self.promises else {
             let (tree, promises) = Promises::read(block)?;
             (self.tree, self.promises) = (tree, Some(promises));
@@ -365,13 +374,14 @@ impl StoreRestorer {
         };
         let [records, deadlines, outcomes] = self.spaces;
         let StoreRestorer { tree, records: count, deadlines: due_count, outcomes: outcome_count, .. } = self;
+        let Restored { sorted, batch } = restored;
         promises.read_items(block, |item| {
             match item {
                 Item::Record(key, record) => {
                     *count += 1;
                     tree.bytes += record.bytes(&key.key);
                     let value = |bytes: &mut Vec<u8>| put_value(bytes, &record);
-                    batch.changes.write(records, |bytes| put_base_key(bytes, key.as_ref()), Some(value));
+                    sorted.write(records, |bytes| put_base_key(bytes, key.as_ref()), Some(value));
                     if let Some(deadline) = record.deadline() {
                         *due_count += 1;
                         let due = (deadline, key);
@@ -393,6 +403,12 @@ impl StoreRestorer {
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
+    }
+
+    /// The space of [`Restored::sorted`].
+    #[must_use]
+    pub fn sorted_space(&self) -> Space {
+        self.spaces[0]
     }
 
     /// The spaces that are written to.

@@ -49,7 +49,7 @@ pub use blob::Blob;
 pub use commands::{Entry, check, check_keys, lookup};
 pub use failure::Failure;
 pub use flush::Flush;
-pub use image::{Image, Malformed, Restorer, StoreRestorer};
+pub use image::{Image, Malformed, Restored, Restorer, StoreRestorer};
 pub use reply::Reply;
 pub use spec::Spec;
 pub use store::{KeyRef, StoreKey};

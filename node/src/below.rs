@@ -11,9 +11,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::ordered::{OrderedBatch, OrderedRead, Space};
+use base::ordered::{Changes, OrderedBatch, OrderedError, OrderedLoad, OrderedRead, OrderedWrite, Space};
 use base::{Ballot, BucketId, PartitionId, Position};
-use data::{Flush, StoreRestorer, Tree};
+use data::{Flush, Restored, StoreRestorer, Tree};
 use wire::{Malformed, Reader, Writer};
 
 use crate::council::{Buckets, COUNCIL};
@@ -122,13 +122,15 @@ pub(crate) struct StoredRestorer {
     rest: StoreRestorer,
     /// What the last batch wrote to find it by.
     head: Vec<u8>,
+    /// Fills the space of records, from the first of them on. Dropped with this if the reception is given up.
+    load: Option<Box<dyn OrderedLoad>>,
 }
 
 impl StoredRestorer {
     pub(crate) fn new(partition: PartitionId, below: &Below) -> StoredRestorer {
         let spaces = [below.new_space(), below.new_space(), below.new_space()];
         let read = Arc::clone(&below.read);
-        StoredRestorer { partition, read, first: None, rest: StoreRestorer::new(spaces), head: Vec::new() }
+        StoredRestorer { partition, read, first: None, rest: StoreRestorer::new(spaces), head: Vec::new(), load: None }
     }
 
     pub(crate) fn spaces(&self) -> Vec<Space> {
@@ -139,13 +141,30 @@ impl StoredRestorer {
         self.rest.records()
     }
 
-    pub(crate) fn push_block(&mut self, block: &[u8], batch: &mut OrderedBatch) -> Result<(), String> {
+    pub(crate) fn push_block(&mut self, block: &[u8], restored: &mut Restored) -> Result<(), String> {
         if self.first.is_some() {
-            return self.rest.push_block(block, batch).map_err(|malformed| malformed.0.to_owned());
+            return self.rest.push_block(block, restored).map_err(|malformed| malformed.0.to_owned());
         }
         let first = decode_first(block).map_err(|_| "the first block of the state is malformed".to_owned())?;
         self.first = Some(first);
         Ok(())
+    }
+
+    /// Writes records that blocks came to.
+    pub(crate) fn load(&mut self, store: &dyn OrderedWrite, sorted: Changes) -> Result<(), OrderedError> {
+        if sorted.is_empty() {
+            return Ok(());
+        }
+        let load = match &mut self.load {
+            Some(load) => load,
+            load => load.insert(store.begin_load(self.rest.sorted_space())?),
+        };
+        load.push(sorted)
+    }
+
+    /// After the last block, and before the batch with the head: from then on all records are in the store, and stay there.
+    pub(crate) fn finish_load(&mut self) -> Result<(), OrderedError> {
+        self.load.take().map_or(Ok(()), |load| load.finish())
     }
 
     /// After the last block: adds the head to the last batch, and says where in the log the state stands. From the moment that this

@@ -313,6 +313,8 @@ pub enum Planted {
     VoteWithAmnesia,
     /// A state that a peer has sent is installed before the store has synced it.
     InstalledBeforeSynced,
+    /// The store is told where the state is that a peer has sent before its records are there.
+    StateNamedBeforeLoaded,
     /// A write of the durability `all` is answered once a majority has it.
     AllIsAMajority,
     /// A read with a token is answered whether or not the state has come so far.

@@ -22,8 +22,15 @@ pub(crate) fn set<S: OrderedWrite>(store: &CachedStore<S>, wishes: &[CacheWish],
     }
 }
 
-/// Spaces of a partition that is about to be written belong to its bucket.
-pub(crate) fn assign<S: OrderedWrite>(store: &CachedStore<S>, partition: PartitionId, batch: &OrderedBatch) {
+/// Spaces of a partition that are about to be written belong to its bucket.
+pub(crate) fn assign<S: OrderedWrite>(store: &CachedStore<S>, partition: PartitionId, spaces: &[Space]) {
+    for space in spaces {
+        store.assign(*space, partition.bucket.0);
+    }
+}
+
+/// So do those that a batch writes.
+pub(crate) fn assign_written<S: OrderedWrite>(store: &CachedStore<S>, partition: PartitionId, batch: &OrderedBatch) {
     let mut last = Space(0);
     for (space, _, _) in batch.changes.iter() {
         // A batch goes space by space.

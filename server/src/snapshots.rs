@@ -27,7 +27,7 @@ pub(crate) fn save<D: Disk>(disk: &D, store: Option<&CachedStore<LsmStore>>, job
         }
         (SnapshotContent::Store(flush), Some(store)) => {
             let batch = flush.into_batch();
-            caches::assign(store, job.partition, &batch);
+            caches::assign_written(store, job.partition, &batch);
             let applied = store.apply(&batch).and_then(|()| store.sync());
             applied.map_err(|error| match error.full {
                 true => io::Error::new(io::ErrorKind::StorageFull, error),

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc;
 use std::thread;
 
-use base::ordered::{OrderedError, OrderedWrite};
+use base::ordered::OrderedWrite;
 use node::{BlockJob, Outbox, ReceiveJob, Rubbish};
 use storage::{CachedStore, LsmStore};
 
@@ -14,7 +14,7 @@ use crate::event_loop::{Control, Messenger};
 
 enum Work {
     Make(BlockJob),
-    Take(ReceiveJob),
+    Take(Box<ReceiveJob>),
     Free(Vec<Rubbish>),
 }
 
@@ -40,7 +40,7 @@ impl Transfers {
             self.send(Work::Make(job));
         }
         for job in outbox.take_blocks.drain(..) {
-            self.send(Work::Take(job));
+            self.send(Work::Take(Box::new(job)));
         }
         if !outbox.rubbish.is_empty() {
             self.send(Work::Free(std::mem::take(&mut outbox.rubbish)));
@@ -56,7 +56,7 @@ impl Transfers {
                 self.messenger.tell(Control::BlockMade(Box::new(job.fail(reason()))))
             }
             Err(mpsc::SendError(Work::Take(job))) => {
-                self.messenger.tell(Control::BlocksTaken(Box::new(job.done(Err(reason())))));
+                self.messenger.tell(Control::BlocksTaken(Box::new(job.fail(reason()))));
             }
         }
     }
@@ -67,19 +67,13 @@ fn run(work: &mpsc::Receiver<Work>, store: Option<&CachedStore<LsmStore>>, messe
         match work {
             Work::Make(job) => messenger.tell(Control::BlockMade(Box::new(job.make()))),
             Work::Take(mut job) => {
-                let written = write(&mut job, store).map_err(|error| error.text);
-                messenger.tell(Control::BlocksTaken(Box::new(job.done(written))));
+                if let Some(store) = store {
+                    caches::assign(store, job.partition(), &job.spaces());
+                }
+                while job.step(store.map(|store| store as &dyn OrderedWrite)) {}
+                messenger.tell(Control::BlocksTaken(Box::new(job.done())));
             }
             Work::Free(rubbish) => drop(rubbish),
         }
     }
-}
-
-fn write(job: &mut ReceiveJob, store: Option<&CachedStore<LsmStore>>) -> Result<(), OrderedError> {
-    let Some(batch) = job.batch() else { return Ok(()) };
-    let none = || OrderedError { text: "this node was started without a store".to_owned(), full: false };
-    let store = store.ok_or_else(none)?;
-    caches::assign(store, job.partition(), &batch);
-    store.apply(&batch)?;
-    if job.needs_sync() { store.sync() } else { Ok(()) }
 }

@@ -111,9 +111,8 @@ pub struct Running<N> {
     snapshot: Option<SnapshotTask>,
     /// Blocks to be made.
     blocks: VecDeque<BlockJob>,
-    /// Blocks to be taken, in order; whether those at the front are only to be synced any more.
+    /// Blocks to be taken, in order.
     receptions: VecDeque<ReceiveJob>,
-    reception_is_applied: bool,
     reception_is_due: bool,
 }
 
@@ -274,35 +273,20 @@ impl<N: Door> Running<N> {
     /// When the process dies of it.
     pub fn take_blocks(&mut self, disk: &SimDisk, fails: Option<bool>) -> Result<bool, Death> {
         let Some(job) = self.receptions.front_mut() else { return Ok(false) };
-        let is_synced = std::mem::take(&mut self.reception_is_applied);
         if let Some(done) = fails {
             disk.fail_next_of_store(done);
         }
-        let written = match &self.store {
-            Some(store) if is_synced => store.sync(),
-            Some(store) => {
-                let batch = job.batch();
-                let applied = batch.map_or(Ok(()), |batch| store.apply(job.partition(), &batch));
-                if applied.is_ok() && job.needs_sync() {
-                    self.reception_is_applied = true;
-                }
-                applied
-            }
-            None => {
-                // Nothing comes out: the state is in memory. It is decoded all the same.
-                let _ = job.batch();
-                Ok(())
-            }
-        };
+        let store = self.store.as_ref().map(|store| store.writer(job.partition(), &job.spaces()));
+        let has_more = job.step(store);
         disk.fail_none_of_store();
-        if self.reception_is_applied {
-            return Ok(true);
-        }
         if disk.is_blown() {
             return Err(Death::Arranged("taking blocks".to_string()));
         }
+        if has_more {
+            return Ok(true);
+        }
         if let Some(job) = self.receptions.pop_front() {
-            let taken = job.done(written.map_err(|error| error.to_string()));
+            let taken = job.done();
             self.inbox.push(Happening::BlocksTaken(Box::new(taken)));
         }
         self.reception_is_due = !self.receptions.is_empty();
@@ -444,7 +428,7 @@ impl<N: Door> Running<N> {
                 break;
             }
         }
-        for _ in 0..4 {
+        for _ in 0..8 {
             if !matches!(self.take_blocks(disk, None), Ok(true)) {
                 break;
             }

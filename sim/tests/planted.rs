@@ -91,6 +91,15 @@ fn installed_before_synced() {
 }
 
 #[test]
+fn state_named_before_loaded() {
+    is_found(
+        Planted::StateNamedBeforeLoaded,
+        200,
+        &[Fault::PowerCut, Fault::PowerCutAll, Fault::Wipe, Fault::TransferCrash],
+    );
+}
+
+#[test]
 fn cache_not_written_through() {
     is_found_by(Planted::CacheNotWrittenThrough, 20, &[Fault::ValueCache], "linearizability");
 }

@@ -35,7 +35,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 
-use base::ordered::{OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Residence, Space};
+use base::ordered::{OrderedBatch, OrderedError, OrderedLoad, OrderedRead, OrderedWrite, Pair, Residence, Space};
 
 use self::ahead::Ahead;
 use self::group::{Group, Key, Seeded};
@@ -398,6 +398,11 @@ impl<S: OrderedWrite> OrderedRead for CachedStore<S> {
 }
 
 impl<S: OrderedWrite> OrderedWrite for CachedStore<S> {
+    /// Past the cache: who loads a space has not read it.
+    fn begin_load(&self, space: Space) -> Result<Box<dyn OrderedLoad>, OrderedError> {
+        self.inner.store.begin_load(space)
+    }
+
     fn apply(&self, batch: &OrderedBatch) -> Result<(), OrderedError> {
         let mut failed = self.inner.failed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.inner.store.apply(batch) {

@@ -32,7 +32,7 @@ pub use journal::{CommitError, Damage, Journal, JournalOptions, Preparation, Pre
 pub use lsm::{
     LsmOptions, LsmStats, LsmStore, ORDERED_VALUE_BYTES_MAX, StoreProblem, StoreReport, StoreView, verify_store,
 };
-pub use memory::MemoryStore;
+pub use memory::{MemoryLoad, MemoryStore};
 pub use snapshot::{
     SnapshotError, SnapshotId, SnapshotReader, SnapshotWriter, list_snapshots, remove_snapshot,
     remove_unfinished_snapshots,

@@ -16,6 +16,7 @@ mod handles;
 mod inner;
 mod journal_check;
 mod keys;
+mod load;
 mod opening;
 mod rest;
 mod sight;
@@ -31,10 +32,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use base::ordered::{OrderedBatch, OrderedError, OrderedWrite, Space};
+use base::ordered::{OrderedBatch, OrderedError, OrderedLoad, OrderedWrite, Space};
 
 use self::failures::disk_failure;
 use self::inner::{Inner, Writer, check};
+use self::load::Load;
 pub use self::rest::SQUEEZE_BYTES_MAX;
 pub use self::verify::{StoreProblem, StoreReport, StoreView, verify_store};
 
@@ -193,7 +195,7 @@ impl LsmStore {
     /// A key or value is too long (nothing was changed); the disk fails or is full (see [`LsmStore`]): whether the batch was applied shows
     /// when a later one succeeds.
     pub fn apply(&self, batch: &OrderedBatch) -> Result<(), OrderedError> {
-        check(batch)?;
+        check(&batch.changes)?;
         self.shared.write(|inner, writing| {
             if writing.doubtful && !batch.dropped.is_empty() {
                 // The drop makes everything durable, so it must be.
@@ -343,6 +345,10 @@ impl OrderedWrite for LsmStore {
 
     fn retain_spaces(&self, kept: &[Space]) -> Result<(), OrderedError> {
         LsmStore::retain_spaces(self, kept)
+    }
+
+    fn begin_load(&self, space: Space) -> Result<Box<dyn OrderedLoad>, OrderedError> {
+        Ok(Box::new(Load::begin(self.clone(), space)?))
     }
 }
 

@@ -7,7 +7,10 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::Rng;
-use base::ordered::{ORDERED_KEY_BYTES_MAX, OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Space};
+use base::ordered::{
+    Changes, ORDERED_KEY_BYTES_MAX, OrderedBatch, OrderedError, OrderedLoad, OrderedRead, OrderedWrite, Pair, Space,
+    check_pairs,
+};
 use imbl::OrdMap;
 
 /// Keys and values are shared by all states, views and iterators that contain them.
@@ -66,7 +69,7 @@ impl MemoryStore {
     pub fn apply(&self, batch: &OrderedBatch) -> Result<(), OrderedError> {
         let mut inner = self.inner();
         inner.refuse_if_full()?;
-        check_keys(batch)?;
+        check_keys(&batch.changes)?;
         let mut state = inner.current().clone();
         for (space, key, value) in batch.changes.iter() {
             match value {
@@ -138,6 +141,19 @@ impl MemoryStore {
         inner.unsynced.clear();
     }
 
+    /// Begins to fill a space.
+    ///
+    /// # Errors
+    /// The store is full ([`MemoryStore::set_full`]), or has the space.
+    pub fn load(&self, space: Space) -> Result<MemoryLoad, OrderedError> {
+        let inner = self.inner();
+        inner.refuse_if_full()?;
+        if inner.current().contains_key(&space) {
+            return Err(OrderedError { text: format!("{space:?} exists"), full: false });
+        }
+        Ok(MemoryLoad { store: self.clone(), space, last: None, pairs: Map::new() })
+    }
+
     /// The next read, of this store or of one of its views, fails with `error`; the ones after it do not.
     pub fn fail_next_read(&self, error: OrderedError) {
         self.inner().failing = Some(error);
@@ -154,8 +170,8 @@ impl MemoryStore {
 }
 
 /// Refuses what no store takes. [`crate::LsmStore`] refuses the same.
-pub(crate) fn check_keys(batch: &OrderedBatch) -> Result<(), OrderedError> {
-    let longest = batch.changes.iter().map(|(_, key, _)| key.len()).max().unwrap_or(0);
+pub(crate) fn check_keys(changes: &Changes) -> Result<(), OrderedError> {
+    let longest = changes.iter().map(|(_, key, _)| key.len()).max().unwrap_or(0);
     if longest <= ORDERED_KEY_BYTES_MAX {
         return Ok(());
     }
@@ -200,6 +216,59 @@ impl OrderedWrite for MemoryStore {
     fn retain_spaces(&self, kept: &[Space]) -> Result<(), OrderedError> {
         MemoryStore::retain_spaces(self, kept);
         Ok(())
+    }
+
+    fn begin_load(&self, space: Space) -> Result<Box<dyn OrderedLoad>, OrderedError> {
+        Ok(Box::new(self.load(space)?))
+    }
+}
+
+/// A space of a [`MemoryStore`] that is being filled.
+#[derive(Debug)]
+pub struct MemoryLoad {
+    store: MemoryStore,
+    space: Space,
+    last: Option<Vec<u8>>,
+    pairs: Map,
+}
+
+impl MemoryLoad {
+    /// See [`OrderedLoad::push`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn push(&mut self, pairs: &Changes) -> Result<(), OrderedError> {
+        self.store.inner().refuse_if_full()?;
+        check_pairs(self.space, &mut self.last, pairs)?;
+        for (_, key, value) in pairs.iter() {
+            self.pairs.insert(key.into(), value.unwrap_or_default().into());
+        }
+        Ok(())
+    }
+
+    /// See [`OrderedLoad::finish`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn finish(&self) -> Result<(), OrderedError> {
+        {
+            let mut inner = self.store.inner();
+            inner.refuse_if_full()?;
+            let mut state = inner.current().clone();
+            state.insert(self.space, self.pairs.clone());
+            inner.unsynced.push_back(state);
+        }
+        self.store.sync()
+    }
+}
+
+impl OrderedLoad for MemoryLoad {
+    fn push(&mut self, pairs: Changes) -> Result<(), OrderedError> {
+        MemoryLoad::push(self, &pairs)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), OrderedError> {
+        MemoryLoad::finish(&self)
     }
 }
 

@@ -10,19 +10,24 @@
 
 mod ordered_support;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use base::Rng;
 use base::ordered::{OrderedBatch, OrderedRead, Space};
-use ordered_support::{Folder, Model, SMALL, apply_to_model, count_from_environment, difference};
+use ordered_support::{Folder, Model, SMALL, apply_to_model, count_from_environment, difference, load};
 use storage::LsmStore;
 
 /// Names the folder to write to, for the child.
 const FOLDER_VARIABLE: &str = "DICTUM_STORE_CHILD";
 /// A space that is made and dropped again lives for so many batches.
 const GENERATION: u64 = 64;
+/// The first of the spaces that are loaded, one in each generation.
+const LOADED: u64 = 1 << 40;
+
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Batch `number`: the number itself in space 0, and changes that follow from it in others.
 fn batch(number: u64) -> OrderedBatch {
@@ -36,8 +41,24 @@ fn batch(number: u64) -> OrderedBatch {
         let value = (!rng.chance(1, 6)).then(|| vec![number as u8; bytes as usize]);
         changes.push((space, key, value));
     }
-    let dropped = if number.is_multiple_of(GENERATION) { vec![Space(passing.0 - 1)] } else { Vec::new() };
+    let mut dropped = if number.is_multiple_of(GENERATION) { vec![Space(passing.0 - 1)] } else { Vec::new() };
+    // The one before this generation's.
+    dropped.extend(load_before(number).map(|(space, _)| Space(space.0 - 1)));
+    if number % 64 == 40
+        && let Some((space, _)) = load_before(number - 8)
+    {
+        changes.push((space, b"after the load".to_vec(), Some(number.to_le_bytes().to_vec())));
+    }
     OrderedBatch { dropped, changes: changes.into() }
+}
+
+/// What is loaded before batch `number`, if it is one before which something is.
+fn load_before(number: u64) -> Option<(Space, Pairs)> {
+    (number % GENERATION == GENERATION / 2).then(|| {
+        let mut rng = Rng::new(number ^ LOADED);
+        let mut pair = |key: u64| (key.to_be_bytes().to_vec(), vec![key as u8; rng.between(0, 500) as usize]);
+        (Space(LOADED + number / GENERATION), (0..number % 1000).map(&mut pair).collect())
+    })
 }
 
 fn number(store: &LsmStore) -> u64 {
@@ -53,6 +74,13 @@ fn child() {
     println!("\nopening");
     let store = LsmStore::open(folder, SMALL).unwrap();
     for number in number(&store) + 1.. {
+        if let Some((space, pairs)) = load_before(number) {
+            // It may have been loaded, or begun, by the child before.
+            if store.spaces().contains(&space) {
+                store.apply(&OrderedBatch { dropped: vec![space], ..OrderedBatch::default() }).unwrap();
+            }
+            load(&store, space, &pairs, || println!("loading")).unwrap();
+        }
         store.apply(&batch(number)).unwrap();
         if Rng::new(!number).chance(1, 8) {
             store.sync().unwrap();
@@ -72,12 +100,12 @@ fn start_child(folder: &Path) -> Child {
         .expect("it can be started again")
 }
 
-/// Reads what the child prints, up to `lines` lines, then kills it, and reads what it printed until then. Gives the last number
-/// that it said was synced.
-fn run_and_kill(folder: &Path, lines: u64) -> u64 {
+/// Reads what the child prints, up to `lines` lines, then kills it, and reads what it printed until then. Gives the last numbers
+/// that it said were synced and applied.
+fn run_and_kill(folder: &Path, lines: u64) -> (u64, u64) {
     let mut child = start_child(folder);
     let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
-    let mut synced = 0;
+    let (mut synced, mut applied) = (0, 0);
     let mut line = String::new();
     let mut count = 0;
     loop {
@@ -86,10 +114,10 @@ fn run_and_kill(folder: &Path, lines: u64) -> u64 {
             break;
         }
         // A line that the kill cut off says nothing.
-        if let Some(number) = line.strip_prefix("synced ").and_then(|number| number.strip_suffix('\n')) {
-            synced = number.parse().unwrap();
-        }
-        let of_the_child = ["opening", "applied", "synced"].iter().any(|word| line.starts_with(word));
+        let number = |word: &str| line.strip_prefix(word)?.strip_suffix('\n')?.parse::<u64>().ok();
+        synced = number("synced ").unwrap_or(synced);
+        applied = number("applied ").unwrap_or(applied).max(synced);
+        let of_the_child = ["opening", "loading", "applied", "synced"].iter().any(|word| line.starts_with(word));
         count += u64::from(of_the_child);
         if of_the_child && count == lines {
             child.kill().expect("it runs");
@@ -97,7 +125,7 @@ fn run_and_kill(folder: &Path, lines: u64) -> u64 {
     }
     let status = child.wait().unwrap();
     assert!(count >= lines && !status.success(), "the child ended by itself: {status}");
-    synced
+    (synced, applied)
 }
 
 #[test]
@@ -109,31 +137,48 @@ fn nothing_synced_is_lost_and_nothing_invented() {
     let mut model = Model::new();
     let mut reached = 0;
     let (mut lost, mut rounds_with_loss) = (0, 0);
+    // That were cut off, and that were just done.
+    let mut loads = [0, 0];
     for round in 0..kills {
         // 1: while it opens.
         let lines = if rng.chance(1, 5) { 1 } else { rng.between(2, 250) };
-        let synced = run_and_kill(&path, lines);
+        let (synced, applied) = run_and_kill(&path, lines);
         let store = LsmStore::open(&path, SMALL).unwrap();
         let found = number(&store);
         assert!(found >= synced.max(reached), "round {round}: {found} found, {synced} synced, {reached} before");
-        // The child had said `applied` for so many; none of them need be there.
-        let applied = reached + lines - 1;
+        // Those that were not synced need not be there.
         if found < applied {
             lost += applied - found;
             rounds_with_loss += 1;
         }
         for number in reached + 1..=found {
+            model.extend(load_before(number));
             apply_to_model(&mut model, &batch(number));
         }
         reached = found;
-        let spaces = store.spaces();
+        let mut spaces = store.spaces();
+        if let Some((space, pairs)) = load_before(found + 1)
+            && spaces.contains(&space)
+        {
+            // Whether it was whole when the child ended is not known; that it is not half there, is.
+            let whole = BTreeMap::from([(space, pairs)]);
+            let is = |model: &Model| difference(&store, model, &[space]).unwrap().is_none();
+            loads[usize::from(is(&whole))] += 1;
+            assert!(is(&whole) || is(&Model::new()), "round {round}: a load is there in part");
+            spaces.retain(|other| *other != space);
+        }
         assert_eq!(difference(&store, &model, &spaces).unwrap(), None, "round {round}, batch {found}");
         let passing = 100 + found / GENERATION;
-        assert!(spaces.iter().all(|space| space.0 < 4 || space.0 == passing), "{spaces:?} at {found}");
+        assert!(
+            spaces.iter().all(|space| space.0 < 4 || space.0 == passing || model.contains_key(space)),
+            "{spaces:?} at {found}"
+        );
         if (round + 1).is_multiple_of(100) {
             println!("{} kills, {reached} batches", round + 1);
         }
     }
-    println!("{kills} kills, {reached} batches, {lost} unsynced ones lost in {rounds_with_loss} rounds");
+    println!(
+        "{kills} kills, {reached} batches, {lost} unsynced ones lost in {rounds_with_loss} rounds; loads cut off and done: {loads:?}"
+    );
     assert!(reached > u64::from(kills), "it gets on");
 }

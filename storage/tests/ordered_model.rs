@@ -3,12 +3,13 @@
 
 mod ordered_support;
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use base::Rng;
-use base::ordered::{ORDERED_KEY_BYTES_MAX, OrderedBatch, OrderedError, OrderedRead, Space};
-use ordered_support::{Folder, Model, SMALL, apply_to_model, count_from_environment, difference, put, read_all};
+use base::ordered::{ORDERED_KEY_BYTES_MAX, OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Space};
+use ordered_support::{Folder, Model, SMALL, apply_to_model, count_from_environment, difference, load, put, read_all};
 use proptest::prelude::*;
 use storage::{LsmStore, MemoryStore};
 
@@ -26,6 +27,7 @@ enum Action {
     Tidy,
     Reopen,
     Crash(u64),
+    Load(Space, BTreeMap<Vec<u8>, Vec<u8>>),
 }
 
 /// Short keys of few bytes, so that they meet, with those that the stores must tell from their own.
@@ -68,6 +70,8 @@ fn action() -> impl Strategy<Value = Action> {
         1 => Just(Action::Tidy),
         1 => Just(Action::Reopen),
         1 => any::<u64>().prop_map(Action::Crash),
+        2 => (space(), prop::collection::btree_map(key(), value().prop_map(Option::unwrap_or_default), 0..40))
+            .prop_map(|(space, pairs)| Action::Load(space, pairs)),
     ]
 }
 
@@ -100,6 +104,18 @@ fn thaw(views: &mut Views, index: usize) {
     }
 }
 
+/// Fills a space of the store and of the model. False if there is such a space: then it is refused.
+fn load_both(store: &impl OrderedWrite, model: &mut Model, space: Space, pairs: &BTreeMap<Vec<u8>, Vec<u8>>) -> bool {
+    let loaded = load(store, space, pairs, || ());
+    if model.contains_key(&space) {
+        assert!(loaded.is_err());
+        return false;
+    }
+    loaded.unwrap();
+    model.insert(space, pairs.clone());
+    true
+}
+
 fn drive_memory(actions: &[Action]) {
     let store = MemoryStore::new();
     let mut models = vec![Model::new()];
@@ -125,6 +141,13 @@ fn drive_memory(actions: &[Action]) {
                 models = vec![models[models.len() - 1 - lost].clone()];
                 assert_eq!(store.unsynced(), 0);
             }
+            Action::Load(space, pairs) => {
+                let mut next = model;
+                if load_both(&store, &mut next, *space, pairs) {
+                    models = vec![next];
+                    assert_eq!(store.unsynced(), 0);
+                }
+            }
             Action::Flush | Action::Tidy | Action::Reopen => {}
         }
         assert_eq!(difference(&store, models.last().unwrap(), &SPACES).unwrap(), None);
@@ -146,6 +169,9 @@ fn drive_lsm(actions: &[Action]) {
             Action::Get(..) | Action::Range(..) => check_read(&store, &model, action),
             Action::Freeze => views.push((store.freeze(), model.clone())),
             Action::Thaw(index) => thaw(&mut views, *index),
+            Action::Load(space, pairs) => {
+                load_both(&store, &mut model, *space, pairs);
+            }
             Action::Flush => store.flush().unwrap(),
             Action::Tidy => {
                 store.tidy().unwrap();

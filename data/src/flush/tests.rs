@@ -1,6 +1,8 @@
 //! A state over a store is the same as one in memory, whatever is flushed when, and after every crash.
 
-use crate::{Blob, EntryContext, Flush, KeyRef, Restorer, StoreRestorer, Tree, apply, apply_once, expire_due};
+use crate::{
+    Blob, EntryContext, Flush, KeyRef, Restored, Restorer, StoreRestorer, Tree, apply, apply_once, expire_due,
+};
 use base::ordered::{OrderedBatch, OrderedError, Space};
 use base::{Rng, WallTime};
 use proptest::prelude::*;
@@ -181,17 +183,23 @@ impl Replica {
     fn stream(&mut self, blocks: usize) {
         let mut image = self.tree.image().with_block_bytes(100);
         let mut restorer = StoreRestorer::new(self.new_spaces());
-        let mut batch = OrderedBatch::default();
+        let mut load = self.store.load(restorer.sorted_space()).unwrap();
+        let mut restored = Restored::default();
         let (mut block, mut count) = (Vec::new(), 0);
         while image.next_block(&mut block) {
-            restorer.push_block(&block, &mut batch).unwrap();
+            restorer.push_block(&block, &mut restored).unwrap();
             block.clear();
             count += 1;
             if count % blocks == 0 {
-                self.store.apply(&std::mem::take(&mut batch)).unwrap();
+                let Restored { sorted, batch } = std::mem::take(&mut restored);
+                load.push(&sorted).unwrap();
+                self.store.apply(&batch).unwrap();
             }
         }
         assert!(image.is_at_end() && image.trouble().is_none());
+        let Restored { sorted, mut batch } = restored;
+        load.push(&sorted).unwrap();
+        load.finish().unwrap();
         self.end();
         let own = restorer.finish().unwrap();
         batch.changes.push((OWN, b"head".to_vec(), Some(head(self.applied, &own))));

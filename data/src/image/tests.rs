@@ -20,9 +20,8 @@ fn blocks() -> Vec<Vec<u8>> {
 
 fn restore(blocks: &[Vec<u8>]) -> Result<Vec<u8>, Malformed> {
     let mut restorer = StoreRestorer::new([Space(1), Space(2), Space(3)]);
-    let mut batch = OrderedBatch::default();
     for block in blocks {
-        restorer.push_block(block, &mut batch)?;
+        restorer.push_block(block, &mut Restored::default())?;
     }
     restorer.finish()
 }

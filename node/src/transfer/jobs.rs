@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use base::ordered::{OrderedBatch, Space};
+use base::ordered::{OrderedWrite, Space};
 use base::{Ballot, NodeId, PartitionId, Position};
 use bytes::Bytes;
+use data::Restored;
 
 use crate::below::StoredRestorer;
+use crate::door::Planted;
 use crate::image::{Digest, Ending, Image, RestoredState, Restorer};
 
 /// A block of a snapshot that a peer is sent, to be made: reads the store, and may take as long as a disk does.
@@ -91,11 +93,11 @@ impl Incoming {
         }
     }
 
-    fn push(&mut self, block: &[u8], batch: &mut OrderedBatch) -> Result<(), String> {
+    fn push(&mut self, block: &[u8], restored: &mut Restored) -> Result<(), String> {
         self.digest.add(block);
         match &mut self.sink {
             Sink::Memory(restorer) => restorer.push_block(block),
-            Sink::Store(restorer) => restorer.push_block(block, batch),
+            Sink::Store(restorer) => restorer.push_block(block, restored),
         }
     }
 
@@ -110,18 +112,39 @@ impl Incoming {
 
 /// Blocks of a snapshot from a peer, to be decoded and brought to the store that the node was started with, if it was.
 ///
-/// The owner applies [`ReceiveJob::batch`], syncs if [`ReceiveJob::needs_sync`] says so, and gives [`ReceiveJob::done`] to the node. No
-/// two jobs of one node are carried out out of their order.
+/// The owner calls [`ReceiveJob::step`] until nothing is left to do, and gives [`ReceiveJob::done`] to the node. No two jobs of one node are carried out
+/// out of their order.
 pub struct ReceiveJob {
-    pub(crate) partition: PartitionId,
-    pub(crate) transfer: (NodeId, u64),
-    pub(crate) incoming: Incoming,
-    pub(crate) blocks: Vec<Bytes>,
+    partition: PartitionId,
+    transfer: (NodeId, u64),
+    incoming: Incoming,
+    blocks: Vec<Bytes>,
     /// With the last blocks: what there must be then, and the place that the sender named.
-    pub(crate) last: Option<(Ending, Position, Ballot)>,
-    /// A planted bug: the last batch is not synced.
-    pub(crate) unsynced: bool,
-    pub(crate) useless: Option<String>,
+    last: Option<(Ending, Position, Ballot)>,
+    planted: Option<Planted>,
+    /// Steps that are done.
+    done: usize,
+    /// What blocks came to and is not written yet.
+    restored: Restored,
+    failed: Option<Failure>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Decode,
+    /// Records, into the space that is being filled.
+    Load,
+    FinishLoad,
+    /// The rest, as a batch; with the last blocks also the head, by which the state is found.
+    Apply,
+    Sync,
+}
+
+enum Failure {
+    /// The blocks are of no use.
+    Useless(String),
+    /// They could not be written.
+    Unwritten(String),
 }
 
 impl fmt::Debug for ReceiveJob {
@@ -152,54 +175,107 @@ pub(crate) enum Taken {
 }
 
 impl ReceiveJob {
+    pub(super) fn new(
+        partition: PartitionId,
+        transfer: (NodeId, u64),
+        incoming: Incoming,
+        blocks: Vec<Bytes>,
+        last: Option<(Ending, Position, Ballot)>,
+    ) -> ReceiveJob {
+        let restored = Restored::default();
+        ReceiveJob { partition, transfer, incoming, blocks, last, planted: None, done: 0, restored, failed: None }
+    }
+
+    /// Planted bugs are those of this one.
+    pub(crate) fn plant(&mut self, planted: Option<Planted>) {
+        self.planted = planted;
+    }
+
     /// Whose state it is.
     #[must_use]
     pub fn partition(&self) -> PartitionId {
         self.partition
     }
 
-    /// Decodes the blocks. What comes out is to be applied as a whole; nothing if the state is in memory, or the blocks are of no use.
+    /// The spaces that it writes to.
     #[must_use]
-    pub fn batch(&mut self) -> Option<OrderedBatch> {
-        let mut batch = OrderedBatch::default();
-        if let Err(text) = self.decode(&mut batch) {
-            self.useless = Some(text);
-            return None;
-        }
-        self.incoming.is_stored().then_some(batch)
+    pub fn spaces(&self) -> Vec<Space> {
+        self.incoming.spaces()
     }
 
-    fn decode(&mut self, batch: &mut OrderedBatch) -> Result<(), String> {
+    /// Does the next step, of which each changes the store at most once; `store` is the one that the node was started with. False when nothing is left
+    /// to do. It may take as long as a disk does.
+    pub fn step(&mut self, store: Option<&dyn OrderedWrite>) -> bool {
+        let Some(step) = self.steps().get(self.done).copied() else { return false };
+        self.done += 1;
+        if let Err(failure) = self.carry_out(step, store) {
+            self.failed = Some(failure);
+            return false;
+        }
+        self.done < self.steps().len()
+    }
+
+    fn steps(&self) -> &'static [Step] {
+        use Step::{Apply, Decode, FinishLoad, Load, Sync};
+        match (self.incoming.is_stored(), self.last.is_some(), self.planted) {
+            (false, ..) => &[Decode],
+            (true, false, _) => &[Decode, Load, Apply],
+            (true, true, Some(Planted::StateNamedBeforeLoaded)) => &[Decode, Load, Apply, FinishLoad, Sync],
+            (true, true, Some(Planted::InstalledBeforeSynced)) => &[Decode, Load, FinishLoad, Apply],
+            (true, true, _) => &[Decode, Load, FinishLoad, Apply, Sync],
+        }
+    }
+
+    fn carry_out(&mut self, step: Step, store: Option<&dyn OrderedWrite>) -> Result<(), Failure> {
+        if let Step::Decode = step {
+            return self.decode().map_err(Failure::Useless);
+        }
+        let Sink::Store(restorer) = &mut self.incoming.sink else { return Ok(()) };
+        let none = || Failure::Unwritten("this node was started without a store".to_owned());
+        let store = store.ok_or_else(none)?;
+        let written = match step {
+            Step::Load => restorer.load(store, std::mem::take(&mut self.restored.sorted)),
+            Step::FinishLoad => restorer.finish_load(),
+            Step::Apply if self.restored.batch.changes.is_empty() => Ok(()),
+            Step::Apply => store.apply(&std::mem::take(&mut self.restored.batch)),
+            Step::Sync => store.sync(),
+            Step::Decode => Ok(()),
+        };
+        written.map_err(|error| Failure::Unwritten(error.text))
+    }
+
+    fn decode(&mut self) -> Result<(), String> {
         for block in std::mem::take(&mut self.blocks) {
-            self.incoming.push(&block, batch)?;
+            self.incoming.push(&block, &mut self.restored)?;
         }
         let Some((ending, position, ballot)) = self.last else { return Ok(()) };
         if self.incoming.ending() != ending {
             return Err("it is not what was sent: the digest or the number of records differs".to_owned());
         }
         let place = match &mut self.incoming.sink {
-            Sink::Store(restorer) => restorer.finish(batch)?,
+            Sink::Store(restorer) => restorer.finish(&mut self.restored.batch)?,
             Sink::Memory(restorer) => restorer.place().ok_or("the state has no blocks")?,
         };
         if place == (position, ballot) { Ok(()) } else { Err("it is not of the position that was offered".to_owned()) }
     }
 
-    /// Whether the store is to be synced when the batch is applied: all batches of this reception are to survive then.
+    /// It cannot be carried out, for this reason.
     #[must_use]
-    pub fn needs_sync(&self) -> bool {
-        self.last.is_some() && self.incoming.is_stored() && self.useless.is_none() && !self.unsynced
+    pub fn fail(mut self, reason: String) -> TakenBlocks {
+        self.failed = Some(Failure::Unwritten(reason));
+        self.done()
     }
 
-    /// How it went. Reads the store after the last batch.
+    /// How it went. Reads the store after the last step of the last job.
     #[must_use]
-    pub fn done(self, written: Result<(), String>) -> TakenBlocks {
-        let ReceiveJob { partition, transfer, incoming, last, useless, .. } = self;
+    pub fn done(self) -> TakenBlocks {
+        let ReceiveJob { partition, transfer, incoming, last, failed, .. } = self;
         let spaces = incoming.spaces();
-        let outcome = match (useless, written) {
-            (Some(text), _) => Taken::Useless(text),
-            (None, Err(text)) => Taken::Unwritten(text),
-            (None, Ok(())) if last.is_none() => Taken::Part(incoming),
-            (None, Ok(())) => match incoming.sink {
+        let outcome = match failed {
+            Some(Failure::Useless(text)) => Taken::Useless(text),
+            Some(Failure::Unwritten(text)) => Taken::Unwritten(text),
+            None if last.is_none() => Taken::Part(incoming),
+            None => match incoming.sink {
                 Sink::Memory(restorer) => match restorer.finish() {
                     Ok(state) => Taken::Whole { state: Box::new(state), stored: false },
                     Err(text) => Taken::Useless(text),

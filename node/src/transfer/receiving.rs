@@ -146,15 +146,8 @@ impl Transfers {
         }
         let incoming = reception.incoming.take()?;
         reception.completing = last.is_some();
-        Some(ReceiveJob {
-            partition,
-            transfer: (reception.from, reception.transfer),
-            incoming,
-            blocks: std::mem::take(&mut reception.waiting),
-            last,
-            unsynced: false,
-            useless: None,
-        })
+        let blocks = std::mem::take(&mut reception.waiting);
+        Some(ReceiveJob::new(partition, (reception.from, reception.transfer), incoming, blocks, last))
     }
 
     /// The position of the state whose last blocks are being written.

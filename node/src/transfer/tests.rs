@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::ordered::OrderedRead;
+use base::ordered::{OrderedRead, OrderedWrite};
 use base::{Ballot, NodeId, PartitionId, Position, Rng};
 use data::Tree;
 use storage::MemoryStore;
@@ -154,14 +154,8 @@ impl World {
 
     fn take(&mut self) -> Option<RestoredState> {
         for mut job in std::mem::take(&mut self.taking) {
-            if let Some(batch) = job.batch() {
-                let (store, _) = self.below.as_ref().expect("batches are for stores");
-                store.apply(&batch).unwrap();
-                if job.needs_sync() {
-                    store.sync().unwrap();
-                }
-            }
-            let (came, answer) = self.receiver.on_taken(self.now, job.done(Ok(())));
+            while job.step(self.below.as_ref().map(|(store, _)| store as &dyn OrderedWrite)) {}
+            let (came, answer) = self.receiver.on_taken(self.now, job.done());
             if let Some((to, message)) = answer {
                 self.post(usize::from(to.0), false, message);
             }

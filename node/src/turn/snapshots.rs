@@ -287,7 +287,7 @@ impl Node {
         if let Some(mut job) = transfers.receive_job(id, may_complete) {
             if let Some(position) = transfers.completing() {
                 *saving = Some(Saving { position, install: None });
-                job.unsynced = self.config.planted == Some(Planted::InstalledBeforeSynced);
+                job.plant(self.config.planted);
             }
             out.take_blocks.push(job);
         }

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 17] = [
+pub const PLANTED: [(&str, Planted); 18] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -15,6 +15,7 @@ pub const PLANTED: [(&str, Planted); 17] = [
     ("cut-before-stored", Planted::CutBeforeStored),
     ("vote-with-amnesia", Planted::VoteWithAmnesia),
     ("installed-before-synced", Planted::InstalledBeforeSynced),
+    ("state-named-before-loaded", Planted::StateNamedBeforeLoaded),
     ("full-bucket-grows", Planted::FullBucketGrows),
     ("cache-not-written-through", Planted::CacheNotWrittenThrough),
     ("apply-retry-twice", Planted::ApplyRetryTwice),

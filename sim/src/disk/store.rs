@@ -4,8 +4,8 @@ use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use base::ordered::{OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Space};
-use storage::MemoryStore;
+use base::ordered::{Changes, OrderedBatch, OrderedError, OrderedLoad, OrderedRead, OrderedWrite, Pair, Space};
+use storage::{MemoryLoad, MemoryStore};
 
 use super::{Fuse, SimDisk, lock, power_cut};
 
@@ -87,10 +87,34 @@ impl OrderedWrite for SimStore {
         self.store.spaces()
     }
 
+    fn begin_load(&self, space: Space) -> Result<Box<dyn OrderedLoad>, OrderedError> {
+        let load = self.store.load(space)?;
+        Ok(Box::new(SimLoad { disk: self.disk.clone(), load }))
+    }
+
     /// What is done when a process starts, before anything can happen to it.
     fn retain_spaces(&self, kept: &[Space]) -> Result<(), OrderedError> {
         self.store.retain_spaces(kept);
         Ok(())
+    }
+}
+
+/// A space of the store that is being filled.
+#[derive(Debug)]
+struct SimLoad {
+    disk: SimDisk,
+    load: MemoryLoad,
+}
+
+impl OrderedLoad for SimLoad {
+    /// What breaks off here, or is done although it is said to have failed, is seen by nobody: the load is given up.
+    fn push(&mut self, pairs: Changes) -> Result<(), OrderedError> {
+        self.disk.change_store(|_| Ok(()))?;
+        self.load.push(&pairs)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), OrderedError> {
+        self.disk.change_store(|_| self.load.finish())
     }
 }
 

@@ -127,7 +127,6 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         snapshot: None,
         blocks: VecDeque::new(),
         receptions: VecDeque::new(),
-        reception_is_applied: false,
         reception_is_due: false,
         spaces_dropped,
     })

@@ -72,6 +72,15 @@ impl ProcessStore {
         applied
     }
 
+    /// What blocks of a partition's state from a peer are written to.
+    pub fn writer(&self, partition: PartitionId, spaces: &[Space]) -> &dyn OrderedWrite {
+        let Some((cache, _)) = &self.cache else { return &self.store };
+        for space in spaces {
+            cache.assign(*space, partition.bucket.0);
+        }
+        if self.planted == Some(Planted::CacheNotWrittenThrough) { &self.store } else { cache }
+    }
+
     /// Makes what was applied durable.
     pub fn sync(&self) -> Result<(), OrderedError> {
         self.store.sync()

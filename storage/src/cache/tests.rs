@@ -163,6 +163,10 @@ impl OrderedRead for Failing {
 }
 
 impl OrderedWrite for Failing {
+    fn begin_load(&self, space: Space) -> Result<Box<dyn OrderedLoad>, OrderedError> {
+        self.store.begin_load(space)
+    }
+
     fn apply(&self, batch: &OrderedBatch) -> Result<(), OrderedError> {
         if self.failing.load(Ordering::Relaxed) {
             *self.late.lock().unwrap() = Some(batch.clone());

@@ -242,6 +242,19 @@ impl Inner {
         Ok(())
     }
 
+    /// Makes a space that is to be filled past the journal: what a crash leaves of it bears the mark of a batch.
+    pub fn make_empty(&self, writer: &mut Writer, space: Space) -> Result<Arc<Handle>, OrderedError> {
+        let handle = self.space_or_new(space)?;
+        self.commit(
+            writer,
+            &Changes::default(),
+            &[],
+            &BTreeMap::from([(space, Arc::clone(&handle))]),
+            &BTreeSet::new(),
+        )?;
+        Ok(handle)
+    }
+
     /// Enters a table in each of these spaces, with nothing but its mark if need be: with it fjall lets go of what compactions have replaced.
     pub fn touch(&self, writer: &mut Writer, spaces: &BTreeSet<Space>) -> Result<(), OrderedError> {
         let handles: BTreeMap<Space, Arc<Handle>> =
@@ -430,9 +443,9 @@ fn effective_changes(batch: &OrderedBatch, dropped: &BTreeSet<Space>) -> Vec<usi
 }
 
 /// Refuses what fjall would not take.
-pub(super) fn check(batch: &OrderedBatch) -> Result<(), OrderedError> {
-    check_keys(batch)?;
-    let lengths = batch.changes.iter().map(|(_, _, value)| value.map_or(0, <[u8]>::len));
+pub(super) fn check(changes: &Changes) -> Result<(), OrderedError> {
+    check_keys(changes)?;
+    let lengths = changes.iter().map(|(_, _, value)| value.map_or(0, <[u8]>::len));
     let longest = lengths.max().unwrap_or(0);
     if longest <= ORDERED_VALUE_BYTES_MAX {
         return Ok(());

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use base::ordered::{OrderedBatch, OrderedError, OrderedRead, Pair, Space};
+use base::ordered::{Changes, OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Space};
 use storage::LsmOptions;
 
 /// A folder that is gone when the test is over.
@@ -92,6 +92,22 @@ pub fn difference(store: &dyn OrderedRead, model: &Model, spaces: &[Space]) -> R
 /// A batch with one change.
 pub fn put(space: u64, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> OrderedBatch {
     OrderedBatch { dropped: Vec::new(), changes: vec![(Space(space), key.into(), Some(value.into()))].into() }
+}
+
+/// Fills a space with what a map has, some pairs at a time.
+pub fn load(
+    store: &impl OrderedWrite,
+    space: Space,
+    pairs: &BTreeMap<Vec<u8>, Vec<u8>>,
+    pushed: impl Fn(),
+) -> Result<(), OrderedError> {
+    let mut load = store.begin_load(space)?;
+    let pairs: Vec<_> = pairs.iter().map(|(key, value)| (space, key, Some(value))).collect();
+    for some in pairs.chunks(7) {
+        load.push(some.iter().copied().collect::<Changes>())?;
+        pushed();
+    }
+    load.finish()
 }
 
 /// The value of an environment variable that asks for more cases than usual.
