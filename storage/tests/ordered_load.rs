@@ -7,7 +7,7 @@ mod ordered_support;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use base::ordered::{Changes, OrderedBatch, OrderedRead, OrderedWrite, Space};
+use base::ordered::{Change, Changes, OrderedBatch, OrderedRead, OrderedWrite, Space};
 use ordered_support::{Folder, Model, SMALL, difference, load, put, read_all};
 use storage::{LsmStore, MemoryStore, StoreView, verify_store};
 
@@ -104,7 +104,7 @@ fn what_is_no_load_is_refused() {
         store.apply(&put(1, "key", "value")).unwrap();
         let error = store.begin_load(Space(1)).unwrap_err();
         assert!(error.text.contains("exists") && !error.full, "{error}");
-        let wrong: [(Vec<(Space, &[u8], Option<&[u8]>)>, &str); 5] = [
+        let wrong: [(Vec<Change<'_>>, &str); 5] = [
             (vec![(LOADED, b"b", Some(b"")), (LOADED, b"a", Some(b""))], "do not ascend"),
             (vec![(LOADED, b"a", Some(b"")), (LOADED, b"a", Some(b""))], "do not ascend"),
             (vec![(LOADED, b"a", None)], "only pairs of that space"),
