@@ -146,34 +146,6 @@ pub trait OrderedLoad: Send + fmt::Debug {
     fn finish(self: Box<Self>) -> Result<(), OrderedError>;
 }
 
-/// Whether `pairs` may follow `last`, the greatest key so far, in a load of `space`. Then `last` is the greatest of them.
-///
-/// # Errors
-/// They may not; says why.
-pub fn check_pairs(space: Space, last: &mut Option<Vec<u8>>, pairs: &Changes) -> Result<(), OrderedError> {
-    let error = |text: String| Err(OrderedError { text, full: false });
-    let mut before = last.as_deref();
-    for (of, key, value) in pairs.iter() {
-        if of != space || value.is_none() {
-            return error(format!("a load of {space:?} takes only pairs of that space"));
-        }
-        if key.len() > ORDERED_KEY_BYTES_MAX {
-            return error(format!(
-                "a key of {} bytes is longer than the store takes ({ORDERED_KEY_BYTES_MAX})",
-                key.len()
-            ));
-        }
-        if before.is_some_and(|before| before >= key) {
-            return error(format!("the keys for {space:?} do not ascend"));
-        }
-        before = Some(key);
-    }
-    if !pairs.is_empty() {
-        *last = before.map(<[u8]>::to_vec);
-    }
-    Ok(())
-}
-
 /// Changes that are applied together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OrderedBatch {

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::Rng;
 use base::ordered::{
     Changes, ORDERED_KEY_BYTES_MAX, OrderedBatch, OrderedError, OrderedLoad, OrderedRead, OrderedWrite, Pair, Space,
-    check_pairs,
 };
 use imbl::OrdMap;
 
@@ -177,6 +176,26 @@ pub(crate) fn check_keys(changes: &Changes) -> Result<(), OrderedError> {
     }
     let text = format!("a key of {longest} bytes is longer than the store takes ({ORDERED_KEY_BYTES_MAX})");
     Err(OrderedError { text, full: false })
+}
+
+/// Whether `pairs` may follow `last`, the greatest key so far, in a load of `space`. Then `last` is the greatest of them.
+pub(crate) fn check_pairs(space: Space, last: &mut Option<Vec<u8>>, pairs: &Changes) -> Result<(), OrderedError> {
+    let error = |text: String| Err(OrderedError { text, full: false });
+    check_keys(pairs)?;
+    let mut before = last.as_deref();
+    for (of, key, value) in pairs.iter() {
+        if of != space || value.is_none() {
+            return error(format!("a load of {space:?} takes only pairs of that space"));
+        }
+        if before.is_some_and(|before| before >= key) {
+            return error(format!("the keys for {space:?} do not ascend"));
+        }
+        before = Some(key);
+    }
+    if !pairs.is_empty() {
+        *last = before.map(<[u8]>::to_vec);
+    }
+    Ok(())
 }
 
 impl OrderedRead for MemoryStore {

@@ -445,6 +445,11 @@ fn effective_changes(batch: &OrderedBatch, dropped: &BTreeSet<Space>) -> Vec<usi
 /// Refuses what fjall would not take.
 pub(super) fn check(changes: &Changes) -> Result<(), OrderedError> {
     check_keys(changes)?;
+    check_values(changes)
+}
+
+/// Refuses values that fjall would not take.
+pub(super) fn check_values(changes: &Changes) -> Result<(), OrderedError> {
     let lengths = changes.iter().map(|(_, _, value)| value.map_or(0, <[u8]>::len));
     let longest = lengths.max().unwrap_or(0);
     if longest <= ORDERED_VALUE_BYTES_MAX {

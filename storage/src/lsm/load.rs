@@ -1,6 +1,6 @@
 //! Filling a new space with sorted pairs, past fjall's journal and memtables: each pair is written once, into a table that stays.
 //!
-//! By batches it would be written three or four times: to the journal, into a table, and once more each time that the table is compacted. Compaction would not be
+//! By batches it would be written three or four times (reckoned): to the journal, into a table, and once more each time that the table is compacted. Compaction would not be
 //! spared by the order of the keys, because with every batch the space's mark is written, which stands before all of them, so that all tables overlap.
 //!
 //! **What a crash leaves.** fjall enters a load's tables all at once, and synced. The space's mark, of the batch that made it, is in the journal before, and
@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
-use base::ordered::{Changes, OrderedError, OrderedLoad, PackedChange, Space, check_pairs};
+use base::ordered::{Changes, OrderedError, OrderedLoad, PackedChange, Space};
 use byteview::ByteView;
 
 use super::failures::{disk_failure, failure};
 use super::handles::Handle;
 use super::inner::{self, Inner};
 use super::{LsmStore, keys};
+use crate::memory::check_pairs;
 
 /// A space of an [`LsmStore`] that is being filled. fjall's part of it borrows the keyspace, so it lives on a thread's stack.
 pub(super) struct Load {
@@ -42,7 +43,9 @@ enum Order {
 
 impl Load {
     pub fn begin(store: LsmStore, space: Space) -> Result<Load, OrderedError> {
-        if store.shared.read(|inner| Ok(inner.space(space).is_some()))? {
+        // As long as it is here, or on the thread, the store is not opened a second time: what is filled is a space of this opening.
+        let open = store.shared.read(|inner| Ok(Arc::clone(inner)))?;
+        if open.space(space).is_some() {
             return Err(OrderedError { text: format!("{space:?} exists"), full: false });
         }
         let mut made = None;
@@ -50,8 +53,6 @@ impl Load {
             made = Some(inner.make_empty(&mut writing.writer, space)?);
             Ok(())
         })?;
-        // As long as it is here the store is not opened a second time.
-        let open = store.shared.read(|inner| Ok(Arc::clone(inner)))?;
         // One that waits is enough: the next is decoded meanwhile.
         let (orders, receiver) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name("store-load".to_owned());
@@ -83,7 +84,7 @@ impl Load {
 
 impl OrderedLoad for Load {
     fn push(&mut self, pairs: Changes) -> Result<(), OrderedError> {
-        inner::check(&pairs)?;
+        inner::check_values(&pairs)?;
         check_pairs(self.space, &mut self.last, &pairs)?;
         self.order(Order::Pairs(pairs))
     }
