@@ -166,8 +166,9 @@ class Cluster:
 
         wait_until(level, "all nodes to be level", seconds)
 
-    def wait_for_quiet(self, seconds=300, still=2):
-        """Waits until no node has written to the disk for `still` seconds: snapshots and compactions are over."""
+    def wait_for_quiet(self, seconds=300, still=20):
+        """Waits until no node has written to the disk for `still` seconds: snapshots and compactions are over, and what a store does
+        at rest, which it takes to be after 15 s without batches (`LsmOptions::rest_after`)."""
         end, last, since = time.monotonic() + seconds, None, time.monotonic()
         while time.monotonic() < end:
             written = [input_output(node["pid"])["write_bytes"] for node in self.nodes]

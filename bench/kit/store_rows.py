@@ -209,8 +209,7 @@ def rss(bench):
             for node in cluster.nodes:
                 load(node, command="get", choose="sequential", keys=keys, requests=keys, clients=8, pipeline=64)
             busy = [resident_bytes(node["pid"]) for node in cluster.nodes]
-            # What has changed goes to the store after ten seconds at the latest.
-            cluster.wait_for_quiet(still=12)
+            cluster.wait_for_quiet()
             ours = [resident_bytes(node["pid"]) for node in cluster.nodes]
             kinds = memory_kinds(cluster.nodes[0]["pid"])
             leader = cluster.leader()["name"]

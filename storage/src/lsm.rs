@@ -31,11 +31,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 
+use base::limits::FLUSH_AFTER;
 use base::ordered::{OrderedBatch, OrderedError, OrderedLoad, OrderedWrite, Space};
 
 use self::failures::disk_failure;
-use self::inner::{Inner, Writer, check};
+use self::inner::{Inner, TableName, Writer, check};
 use self::load::Load;
 pub use self::rest::SQUEEZE_BYTES_MAX;
 pub use self::verify::{StoreProblem, StoreReport, StoreView, verify_store};
@@ -44,6 +46,10 @@ pub use self::verify::{StoreProblem, StoreReport, StoreView, verify_store};
 pub const ORDERED_VALUE_BYTES_MAX: usize = 1 << 30;
 /// At rest, what was applied is written from memory to a table if it is at least this part of a memtable.
 const UNTIDY_PART: u64 = 8;
+/// fjall lets go of what a compaction has replaced when the second table after it is entered.
+const TABLES_AFTER: u8 = 2;
+/// So many are entered at one rest. With a level that is full each one may lead to a small compaction, and so to the next one, for ever.
+const TABLES_AT_REST_MAX: u8 = 10;
 
 /// What a store may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +71,9 @@ pub struct LsmOptions {
     /// Threads that write tables and compact them. Without any the store is only to be read. From 2 on fjall keeps one of them for writing tables,
     /// and as long as a compaction runs that one hands the order for another one on to itself, at full speed: a processor is lost meanwhile.
     pub threads: usize,
+    /// The store is at rest when nothing was applied and compacted for so long: longer than whoever applies batches lets changes gather,
+    /// or there is rest between any two of them.
+    pub rest_after: Duration,
 }
 
 impl Default for LsmOptions {
@@ -77,6 +86,7 @@ impl Default for LsmOptions {
             separate_from_bytes: 64 << 10,
             open_files_max: 900,
             threads: 1,
+            rest_after: FLUSH_AFTER.saturating_mul(3) / 2,
         }
     }
 }
@@ -148,12 +158,25 @@ struct Writing {
     /// Spaces that were changed since [`LsmStore::tidy`] last did something, and the bytes of the changes.
     untidy: BTreeSet<Space>,
     untidy_bytes: u64,
-    /// Spaces that `tidy` has to look at once more, when nothing is done any more.
-    tidied: BTreeSet<Space>,
-    /// When `tidy` looked last: the number of the last batch, and the compactions done.
-    seen: (u64, usize),
+    /// What `tidy` has done.
+    tidied: Option<Tidied>,
+    /// What `tidy` saw when it looked last, the number of the last batch and the tables, and since when it has been the same.
+    seen: Option<(u64, BTreeSet<TableName>, Instant)>,
     /// It was opened again, and what its journal held then is not known to be durable.
     doubtful: bool,
+}
+
+/// Spaces in which small tables were entered at rest.
+struct Tidied {
+    spaces: BTreeSet<Space>,
+    /// The number of the last batch then: as long as there is none since, the store is at rest.
+    number: u64,
+    /// The tables before the last ones were entered. One that is not there any more has been replaced since.
+    tables: BTreeSet<TableName>,
+    /// So many more are due.
+    left: u8,
+    /// So many more may be entered at this rest.
+    more: u8,
 }
 
 impl std::fmt::Debug for LsmStore {
@@ -178,8 +201,8 @@ impl LsmStore {
             curable: false,
             untidy: BTreeSet::new(),
             untidy_bytes: 0,
-            tidied: BTreeSet::new(),
-            seen: (0, 0),
+            tidied: None,
+            seen: None,
             doubtful: false,
         };
         let current = RwLock::new(Current::Open(Arc::new(inner)));
@@ -244,10 +267,11 @@ impl LsmStore {
     /// True if it did something for the store at rest.
     ///
     /// fjall looks for one thing to compact each time that it has written a table, and for nothing in between: what it leaves is done here, beside
-    /// whoever applies batches. The store is at rest if nothing was applied and compacted since the last call. Then, if an eighth of a memtable was
-    /// applied since it was last done,
+    /// whoever applies batches. The store is at rest if nothing was applied and compacted since the last call, and for [`LsmOptions::rest_after`].
+    /// Then, if an eighth of a memtable was applied since it was last done,
     /// - what is overwritten and removed but still there goes, where it may be a fifth of a space or more (in spaces of up to [`SQUEEZE_BYTES_MAX`]), and
-    /// - a small table is entered in every space that was changed: fjall keeps the tables that a compaction has replaced until then.
+    /// - a few small tables are entered in every space that was changed, until nothing is compacted after them: fjall keeps the tables that a compaction
+    ///   has replaced until then.
     ///
     /// # Errors
     /// The disk fails or is full (see [`LsmStore`]). A compaction that fails changes nothing, and the store goes on taking batches.
@@ -262,38 +286,54 @@ impl LsmStore {
         // Whoever writes is not at rest.
         let Ok(mut writing) = self.shared.writer.try_lock() else { return Ok(false) };
         let due = writing.untidy_bytes >= self.shared.options.memtable_bytes / UNTIDY_PART;
-        if writing.failed.is_some() || !due && writing.tidied.is_empty() {
+        if writing.failed.is_some() || !due && writing.tidied.is_none() {
             return Ok(false);
         }
-        let stats = self.stats();
-        let seen = (writing.writer.number, stats.compactions_done);
-        let quiet = std::mem::replace(&mut writing.seen, seen) == seen;
+        let (stats, tables) = self.shared.read(|inner| Ok((inner.stats(), inner.tables())))?;
+        let number = writing.writer.number;
+        let same = writing.seen.take().filter(|(then, before, _)| (*then, before) == (number, &tables));
+        let since = same.map(|(_, _, since)| since);
+        writing.seen = Some((number, tables.clone(), since.unwrap_or_else(Instant::now)));
+        let rests = writing.tidied.as_ref().is_some_and(|tidied| tidied.number == number);
+        let after = if rests { Duration::ZERO } else { self.shared.options.rest_after };
+        let quiet = since.is_some_and(|since| since.elapsed() >= after);
         if !quiet || stats.compactions_running > 0 || stats.sealed_memtables > 0 {
             return Ok(false);
         }
         if !due {
-            // fjall's own thread may have compacted once more after the last time.
-            let spaces = std::mem::take(&mut writing.tidied);
+            let Some(tidied) = writing.tidied.take() else { return Ok(false) };
+            let left = if tidied.tables.is_subset(&tables) { tidied.left } else { TABLES_AFTER };
             drop(writing);
-            return self.touch(&spaces).map(|()| true);
+            if left == 0 || tidied.more == 0 {
+                return Ok(false);
+            }
+            return self.touch(tidied.spaces, tables, left - 1, tidied.more - 1).map(|()| true);
         }
         let spaces = std::mem::take(&mut writing.untidy);
         writing.untidy_bytes = 0;
         drop(writing);
-        self.touch(&spaces)?;
+        self.touch(spaces.clone(), tables, TABLES_AFTER, TABLES_AT_REST_MAX - 1)?;
         // Without the writer's lock: a batch that comes now does not wait.
-        self.shared.read(|inner| Ok(Arc::clone(inner)))?.squeeze(&spaces)?;
-        self.shared.write(|inner, writing| {
-            inner.touch(&mut writing.writer, &spaces)?;
-            writing.tidied = spaces;
-            writing.seen = (writing.writer.number, inner.stats().compactions_done);
-            Ok(())
-        })?;
+        let inner = self.shared.read(|inner| Ok(Arc::clone(inner)))?;
+        inner.squeeze(&spaces)?;
+        self.touch(spaces, inner.tables(), TABLES_AFTER - 1, TABLES_AT_REST_MAX - 2)?;
         Ok(true)
     }
 
-    fn touch(&self, spaces: &BTreeSet<Space>) -> Result<(), OrderedError> {
-        self.shared.write(|inner, writing| inner.touch(&mut writing.writer, spaces))
+    /// Enters a small table in each of these spaces. `left` more are due then; all over again, but `more` at most, if one of `tables` is replaced: those that
+    /// are there now.
+    fn touch(
+        &self,
+        spaces: BTreeSet<Space>,
+        tables: BTreeSet<TableName>,
+        left: u8,
+        more: u8,
+    ) -> Result<(), OrderedError> {
+        self.shared.write(|inner, writing| {
+            inner.touch(&mut writing.writer, &spaces)?;
+            writing.tidied = Some(Tidied { spaces, number: writing.writer.number, tables, left, more });
+            Ok(())
+        })
     }
 
     /// The spaces that exist: written at least once, and not dropped. Ascending.

@@ -52,6 +52,9 @@ pub(super) struct Inner {
     failed_unseen: AtomicBool,
 }
 
+/// A table: its space, and its number there.
+pub(super) type TableName = (Space, u64);
+
 /// What the batches' order needs. One at a time has it.
 #[derive(Default)]
 pub(super) struct Writer {
@@ -253,6 +256,16 @@ impl Inner {
             &BTreeSet::new(),
         )?;
         Ok(handle)
+    }
+
+    /// The tables of all spaces. One that compaction only moves from level to level keeps its name.
+    pub fn tables(&self) -> BTreeSet<TableName> {
+        let spaces = self.spaces();
+        let tables = |(space, handle): (&Space, &Arc<Handle>)| {
+            let version = handle.keyspace.tree.current_version();
+            version.iter_tables().map(|table| (*space, table.id())).collect::<Vec<_>>()
+        };
+        spaces.iter().flat_map(tables).collect()
     }
 
     /// Enters a table in each of these spaces, with nothing but its mark if need be: with it fjall lets go of what compactions have replaced.

@@ -6,6 +6,7 @@ use std::fs;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use base::ordered::{Changes, OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Space};
 use storage::LsmOptions;
@@ -42,6 +43,7 @@ pub const SMALL: LsmOptions = LsmOptions {
     separate_from_bytes: 16 << 10,
     open_files_max: 64,
     threads: 2,
+    rest_after: Duration::ZERO,
 };
 
 /// What a store must look like.
