@@ -193,7 +193,7 @@ def rss(bench):
     keys, size = bench.count(1_000_000), 64
     data = keys * (KEY_BYTES + size)
     bench.say(f"  settings: {keys:,} keys × {size} B ({data / 1e6:.0f} MB), quota 4 × that, written once, then read once "
-              "at every node, at rest for 12 s; Redis without AOF")
+              "at every node, at rest for 20 s; Redis without AOF")
     require_disk(data * 3 * 5)
     theirs = redis_copy(keys, size)
     bench.say(f"  redis-server {theirs / 1e6:8.1f} MB   {theirs / keys:6.1f} B per key")
