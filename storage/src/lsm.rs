@@ -316,7 +316,10 @@ impl LsmStore {
         // Without the writer's lock: a batch that comes now does not wait.
         let inner = self.shared.read(|inner| Ok(Arc::clone(inner)))?;
         inner.squeeze(&spaces)?;
-        self.touch(spaces, inner.tables(), TABLES_AFTER - 1, TABLES_AT_REST_MAX - 2)?;
+        let tables = inner.tables();
+        // With it the store could not be opened again, should that be needed.
+        drop(inner);
+        self.touch(spaces, tables, TABLES_AFTER - 1, TABLES_AT_REST_MAX - 2)?;
         Ok(true)
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use base::ordered::{Changes, OrderedBatch, OrderedError, OrderedRead, OrderedWrite, Pair, Space};
-use storage::LsmOptions;
+use storage::{LsmOptions, LsmStore};
 
 /// A folder that is gone when the test is over.
 pub struct Folder(PathBuf);
@@ -115,4 +115,24 @@ pub fn load(
 /// The value of an environment variable that asks for more cases than usual.
 pub fn count_from_environment(name: &str, otherwise: u32) -> u32 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Bytes on disk without the preallocated journal.
+pub fn folder_of_space_bytes(store: &LsmStore) -> u64 {
+    assert!(store.disk_bytes().unwrap() > 0);
+    let text = format!("{store:?}");
+    let path = text.split('"').nth(1).expect("the folder is shown");
+    files(&Path::new(path).join("lsm/keyspaces")).iter().map(|path| fs::metadata(path).map_or(0, |m| m.len())).sum()
+}
+
+/// All files under a folder.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(folder) else { return found };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
 }
