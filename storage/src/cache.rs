@@ -18,6 +18,9 @@
 //! reads of it do not wait for the store, which syncs tables at that time. Policies that resist scans resist bulk loads as well.
 //! That a key is *absent* is not remembered: the store's filters answer that in a microsecond.
 //!
+//! **A reader waits for nobody.** Batches are applied by a thread that makes way for others, so it may lose the processor while it holds a lock, and on a busy
+//! machine not have it again for tens of milliseconds. A reader who finds a lock held for more than a moment reads the store as if there were no cache.
+//!
 //! After a failed batch it is not known what the store will hold when it takes batches again. Until one has succeeded no reader makes anything
 //! resident, and nothing is resident of the keys of failed batches, so whatever the store says of them holds.
 
@@ -32,13 +35,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::thread;
 
 use base::ordered::{OrderedBatch, OrderedError, OrderedLoad, OrderedRead, OrderedWrite, Pair, Residence, Space};
 
 use self::ahead::Ahead;
-use self::group::{Group, Key, Seeded};
+use self::group::{Group, Key, Looked, Seeded};
 
 /// What an entry weighs beside the bytes of its key and its value: its slot (40), its number in a hash table (5 to 12), what the allocator loses, and the
 /// ghosts of S3-FIFO (20). The example `cache_hits` measures it.
@@ -48,6 +51,8 @@ pub const ENTRY_BYTES: usize = 80;
 pub const GROUP_DEFAULT: u32 = 0;
 /// Keys are distributed over so many stripes by their hash.
 const STRIPES: usize = 256;
+/// A reader tries so often to have a lock: a few microseconds, longer than anybody holds one who has the processor.
+const TRIES: usize = 64;
 /// Of more entries than this, a cache that is given up is freed by a thread of its own.
 const FREE_HERE_MAX: usize = 10_000;
 
@@ -202,10 +207,9 @@ impl<S> CachedStore<S> {
         self.inner.seeded.hash_one(key)
     }
 
-    fn stripe(&self, hash: u64) -> MutexGuard<'_, Stripe> {
+    fn stripe_of(&self, hash: u64) -> &Mutex<Stripe> {
         let index = hash >> 32;
-        // A panic under this lock leaves nothing half done but one key of a cache, whose epoch was raised before.
-        self.inner.stripes[index as usize % STRIPES].lock().unwrap_or_else(PoisonError::into_inner)
+        &self.inner.stripes[index as usize % STRIPES]
     }
 
     fn change_stripes(&self, closed: bool) {
@@ -220,7 +224,8 @@ impl<S> CachedStore<S> {
     fn replace(&self, space: Space, key: &[u8], value: Option<&[u8]>) {
         let Some(key) = Key::new(space, key) else { return };
         let hash = self.hash(&key);
-        let mut stripe = self.stripe(hash);
+        // A panic under this lock leaves nothing half done but one key of a cache, whose epoch was raised before.
+        let mut stripe = self.stripe_of(hash).lock().unwrap_or_else(PoisonError::into_inner);
         stripe.epoch += 1;
         if let Some(group) = self.directory().group_of(space) {
             match value {
@@ -297,7 +302,7 @@ impl<S: OrderedWrite> CachedStore<S> {
         self.directory().groups.keys().copied().collect()
     }
 
-    /// Reads the store, and makes what it has resident by `put`, unless somebody was quicker to change it.
+    /// Reads the store, and makes what it has resident by `put`, unless somebody was quicker to change it, or is at it.
     fn load(
         &self,
         space: Space,
@@ -305,16 +310,16 @@ impl<S: OrderedWrite> CachedStore<S> {
         (hash, cached): (u64, Key<'_>),
         put: impl FnOnce(&Group, u64, &Key<'_>, &[u8]),
     ) -> Result<Option<Vec<u8>>, OrderedError> {
-        let epoch = self.stripe(hash).epoch;
+        let stripe = self.stripe_of(hash);
+        let epoch = lock_at_once(stripe).map(|stripe| stripe.epoch);
         let found = self.inner.store.get(space, key)?;
-        if let Some(value) = &found {
-            let stripe = self.stripe(hash);
-            if stripe.epoch == epoch
-                && !stripe.closed
-                && let Some(group) = self.directory().group_of(space)
-            {
-                put(group, hash, &cached, value);
-            }
+        if let (Some(value), Some(epoch)) = (&found, epoch)
+            && let Some(stripe) = lock_at_once(stripe)
+            && stripe.epoch == epoch
+            && !stripe.closed
+            && let Some(group) = self.directory().group_of(space)
+        {
+            put(group, hash, &cached, value);
         }
         Ok(found)
     }
@@ -323,7 +328,7 @@ impl<S: OrderedWrite> CachedStore<S> {
     fn bring(&self, space: Space, key: &[u8]) -> Result<(), OrderedError> {
         let Some(cached) = Key::new(space, key) else { return Ok(()) };
         let hash = self.hash(&cached);
-        let is_missing = self.directory().group_of(space).is_some_and(|group| !group.has(hash, &cached));
+        let is_missing = self.directory().group_of(space).is_some_and(|group| group.lacks(hash, &cached));
         if is_missing {
             self.load(space, key, (hash, cached), Group::bring)?;
         }
@@ -344,6 +349,18 @@ impl<S: OrderedWrite> CachedStore<S> {
     }
 }
 
+/// A lock for somebody who must not wait: nothing if another one holds it for longer than a moment.
+fn lock_at_once<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..TRIES {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+        }
+    }
+    None
+}
+
 /// Lets go of a cache without making anybody wait for the freeing of many entries.
 #[allow(clippy::disallowed_methods, reason = "freeing memory on a thread of its own changes nothing that anybody sees")]
 fn give_up(group: Option<Arc<Group>>) {
@@ -360,10 +377,11 @@ impl<S: OrderedWrite> OrderedRead for CachedStore<S> {
         let hash = self.hash(&cached);
         match self.directory().group_of(space).map(|group| group.get(hash, &cached)) {
             None => return store.get(space, key),
-            Some(Some(value)) => return Ok(Some(value)),
-            Some(None) => {}
+            Some(Looked::Resident(value)) => return Ok(Some(value)),
+            Some(Looked::Busy) => return self.inner.ahead.timed(|| store.get(space, key)),
+            Some(Looked::Missing) => {}
         }
-        self.inner.ahead.timed(|| self.load(space, key, (hash, cached), Group::put))
+        self.inner.ahead.timed(|| self.load(space, key, (hash, cached), Group::put_read))
     }
 
     fn range<'a>(
@@ -385,7 +403,7 @@ impl<S: OrderedWrite> OrderedRead for CachedStore<S> {
     fn notice(&self, space: Space, key: Vec<u8>) {
         let Some(cached) = Key::new(space, &key) else { return };
         let hash = self.hash(&cached);
-        if self.directory().group_of(space).is_some_and(|group| !group.has(hash, &cached)) {
+        if self.directory().group_of(space).is_some_and(|group| group.lacks(hash, &cached)) {
             self.inner.ahead.push(space, key);
         }
     }

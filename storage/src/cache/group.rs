@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::ordered::{ORDERED_KEY_BYTES_MAX, Space};
@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::policy::{Policy, spread};
 use super::slots::{Place, Slots};
-use super::{CachePolicy, CacheSettings, CacheStats, ENTRY_BYTES};
+use super::{CachePolicy, CacheSettings, CacheStats, ENTRY_BYTES, lock_at_once};
 
 /// One shard for each so many bytes of quota, so that a table's growth (15 ms for 200,000 entries) holds nobody up for long …
 const SHARD_BYTES: usize = 64 << 20;
@@ -198,11 +198,23 @@ impl Shard {
     }
 }
 
+/// What a cache says of a key.
+pub(super) enum Looked {
+    /// Its value.
+    Resident(Vec<u8>),
+    /// It is not resident.
+    Missing,
+    /// Whoever wants to know must wait: somebody changes that part of the cache.
+    Busy,
+}
+
 /// A cache with its quota and what is counted about it.
 pub(super) struct Group {
     shards: Vec<Mutex<Shard>>,
     policy: CachePolicy,
     quota: AtomicUsize,
+    /// Reads that found their shard busy.
+    passed_by: AtomicU64,
 }
 
 impl Group {
@@ -214,6 +226,7 @@ impl Group {
             shards: (0..shards).map(|_| shard()).collect(),
             policy: settings.policy,
             quota: AtomicUsize::new(quota),
+            passed_by: AtomicU64::new(0),
         }
     }
 
@@ -222,23 +235,42 @@ impl Group {
     }
 
     /// Other bits of the hash than those that stripes, and the shards' tables, take.
+    fn shard_of(&self, hash: u64) -> &Mutex<Shard> {
+        &self.shards[(hash >> 40) as usize % self.shards.len()]
+    }
+
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[(hash >> 40) as usize % self.shards.len()])
+        lock(self.shard_of(hash))
     }
 
-    /// The value, if it is resident. Counts.
-    pub fn get(&self, hash: u64, key: &Key<'_>) -> Option<Vec<u8>> {
-        self.shard(hash).get(hash, key)
+    /// The value, if it is resident and nobody is to be waited for. Counts.
+    pub fn get(&self, hash: u64, key: &Key<'_>) -> Looked {
+        match lock_at_once(self.shard_of(hash)) {
+            Some(mut shard) => shard.get(hash, key).map_or(Looked::Missing, Looked::Resident),
+            None => {
+                self.passed_by.fetch_add(1, Ordering::Relaxed);
+                Looked::Busy
+            }
+        }
     }
 
-    /// Whether something is resident under the key. Counts nothing.
-    pub fn has(&self, hash: u64, key: &Key<'_>) -> bool {
-        self.shard(hash).find(hash, key).is_some()
+    /// Whether it is certain at once that nothing is resident under the key. Counts nothing.
+    pub fn lacks(&self, hash: u64, key: &Key<'_>) -> bool {
+        lock_at_once(self.shard_of(hash)).is_some_and(|shard| shard.find(hash, key).is_none())
     }
 
-    /// As [`Group::put`], for a read that is about to come and then counts as one that missed.
+    /// As [`Group::put`], of what was read: nothing happens if somebody would have to be waited for.
+    pub fn put_read(&self, hash: u64, key: &Key<'_>, value: &[u8]) {
+        if let Some(mut shard) = lock_at_once(self.shard_of(hash)) {
+            shard.put(hash, key, value);
+        }
+    }
+
+    /// As [`Group::put_read`], for a read that is about to come and then counts as one that missed.
     pub fn bring(&self, hash: u64, key: &Key<'_>, value: &[u8]) {
-        self.shard(hash).bring(hash, key, value);
+        if let Some(mut shard) = lock_at_once(self.shard_of(hash)) {
+            shard.bring(hash, key, value);
+        }
     }
 
     /// Makes `value` resident, unless it is too large: then nothing is resident under the key.
@@ -288,13 +320,20 @@ impl Group {
         }
     }
 
+    /// All of its locks.
+    #[cfg(test)]
+    pub fn hold(&self) -> Vec<impl Drop> {
+        self.shards.iter().map(lock).collect()
+    }
+
     pub fn entries(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).table.len()).sum()
     }
 
     pub fn stats(&self) -> CacheStats {
         let quota_bytes = self.quota.load(Ordering::Relaxed) as u64;
-        let mut stats = CacheStats { policy: self.policy, quota_bytes, ..CacheStats::default() };
+        let misses = self.passed_by.load(Ordering::Relaxed);
+        let mut stats = CacheStats { policy: self.policy, quota_bytes, misses, ..CacheStats::default() };
         for shard in &self.shards {
             let shard = lock(shard);
             stats.bytes += shard.policy.weight() as u64;

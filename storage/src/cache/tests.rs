@@ -1,7 +1,8 @@
 //! The cache over a store in memory: what is resident, what it weighs, and that nothing that was overtaken is ever seen.
-#![allow(clippy::disallowed_methods, reason = "these tests are about threads")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "these tests are about threads")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -192,6 +193,31 @@ impl OrderedWrite for Failing {
     }
 }
 
+/// Whoever applies a batch may lose the processor in the middle of it.
+#[test]
+fn a_reader_waits_for_nobody_who_holds_a_lock() {
+    let store = cached(1 << 20, CachePolicy::S3Fifo);
+    store.apply(&batch(&[(1, "a", Some("12"))])).unwrap();
+    store.store().apply(&batch(&[(1, "b", Some("34"))])).unwrap();
+    let directory = store.directory();
+    let group = directory.group_of(Space(1)).unwrap();
+    let stripes: Vec<_> = store.inner.stripes.iter().map(|stripe| stripe.lock().unwrap()).collect();
+    let read = |key: &'static str| {
+        let reader = store.clone();
+        let (said, heard) = mpsc::channel();
+        thread::spawn(move || said.send(get(&reader, 1, key)));
+        heard.recv_timeout(Duration::from_secs(60)).expect("it does not wait")
+    };
+    assert_eq!(read("b"), Some("34".to_owned()), "with its stripe held");
+    let held = group.hold();
+    assert_eq!(read("a"), Some("12".to_owned()), "with its shard held");
+    store.notice(Space(1), b"b".to_vec());
+    drop(held);
+    drop(stripes);
+    let CacheStats { entries, hits, misses, .. } = group.stats();
+    assert_eq!((entries, hits, misses), (1, 0, 2), "what was passed by is counted, and not resident");
+}
+
 #[test]
 fn a_failed_batch_that_shows_later_is_seen() {
     let store = CachedStore::new(Failing::default(), 7);
@@ -215,6 +241,19 @@ impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Others who want the processor make reads slow as well, and threads that read ahead would want it, too.
+#[test]
+fn only_who_waited_for_the_disk_has_keys_noticed() {
+    let store = cached(1 << 20, CachePolicy::S3Fifo);
+    store.read_ahead().unwrap();
+    let ahead = &store.inner.ahead;
+    let begun = std::time::Instant::now();
+    ahead.timed(|| while begun.elapsed() < Duration::from_millis(1) {});
+    assert!(!store.wants_notice(), "it computed");
+    ahead.timed(|| thread::sleep(Duration::from_micros(200)));
+    assert!(store.wants_notice(), "it slept");
 }
 
 /// What was said to be read soon comes into memory by itself. The read that it came for counts as one that missed, and tells the policy nothing.
