@@ -37,6 +37,8 @@ pub const CONNECTION_PENDING_MAX: usize = 16 * 1024;
 pub const CONNECTION_PENDING_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most bytes of replies that a connection may leave unread before it is cut off.
 pub const CONNECTION_OUTPUT_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Most bytes of a collection that one command answers as a whole; a larger one is gone through in pages.
+pub const REPLY_BYTES_MAX: u64 = VALUE_BYTES_MAX as u64;
 /// Bytes of replies that a connection gets in one turn before the rest is left to the next one.
 pub const TURN_OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most client connections of a node unless configured otherwise: that of Redis.
@@ -105,7 +107,7 @@ pub const LOG_BYTES_HELD: u64 = 1024 * 1024 * 1024;
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most remembered outcomes of `DICTUM.ONCE`; the oldest is forgotten first.
 pub const ONCE_OUTCOMES_MAX: usize = 100_000;
-/// Most keys that one entry of expiry removes.
+/// Most keys that one entry of expiry removes, and most elements of collections that are gone which it reclaims.
 pub const EXPIRE_BATCH_MAX: usize = 1000;
 /// Most keys that one entry of eviction removes.
 pub const EVICT_BATCH_MAX: usize = 4096;
@@ -114,8 +116,11 @@ pub const EVICT_KEY_BYTES_MAX: usize = 256 * 1024;
 /// Most keys that a follower tells the leader of at once: what it has read of a bucket that evicts.
 pub const TOUCHED_MAX: usize = 1024;
 
-const _: () =
-    assert!(KEY_BYTES_MAX + 16 <= ORDERED_KEY_BYTES_MAX, "a key with its deadline and its place fits the store");
+const _: () = assert!(
+    KEY_BYTES_MAX + 16 <= ORDERED_KEY_BYTES_MAX,
+    "a key with its deadline and its place fits the store, and so does a field"
+);
+const _: () = assert!(REPLY_BYTES_MAX < CONNECTION_OUTPUT_BYTES_MAX as u64);
 const _: () = assert!(VALUE_BYTES_DEFAULT <= VALUE_BYTES_MAX);
 const _: () = assert!(ENTRY_BYTES_MAX > VALUE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX > ENTRY_BYTES_MAX);

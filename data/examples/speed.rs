@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures time")]
 
 use base::{Rng, WallTime};
-use data::{EntryContext, Restorer, Tree, View, apply, check, read};
+use data::{EntryContext, Restorer, Tree, View, apply, check, expire_due, read};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -86,6 +86,27 @@ fn main() {
     measure("apply SET of keys with deadlines", &keys, |key| {
         black_box(apply(&mut tree, &context, &[b"SET", key, &value]));
     });
+    let mut hashes = Tree::new();
+    measure("apply HSET, one large hash", &keys, |field| {
+        black_box(apply(&mut hashes, &context, &[b"HSET", b"large", field, &value]));
+    });
+    measure("apply HSET, hashes of ten fields", &keys, |key| {
+        black_box(apply(&mut hashes, &context, &[b"HSET", &key[..key.len() - 1], key, &value]));
+    });
+    measure("read HGET, one large hash", &keys, |field| {
+        let view = View::new(&hashes, context.time, 0);
+        black_box(read(&view, &[b"HGET", b"large", field]));
+    });
+    let (begin, fields) = (Instant::now(), hashes.elements_len());
+    apply(&mut hashes, &context, &[b"DEL", b"large"]);
+    println!("{:<40} {:>8} ns (of {fields} elements)", "apply DEL of the large hash", begin.elapsed().as_nanos());
+    let (begin, mut entries) = (Instant::now(), 0);
+    while hashes.has_garbage() {
+        entries += 1;
+        expire_due(&mut hashes, &context, 1000);
+    }
+    let microseconds = begin.elapsed().as_micros() / entries.max(1);
+    println!("{:<40} {microseconds:>8} µs each of {entries} entries", "its elements reclaimed");
 
     let begin = Instant::now();
     let mut image = tree.image();

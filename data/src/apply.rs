@@ -95,10 +95,12 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
 
 /// Removes up to `limit` keys that have reached their deadline at the entry's time: the leader's expiry entry.
 ///
-/// Answers how many. Keys beyond the limit are not seen any more either; the next expiry entry removes them.
+/// Answers how many. Keys beyond the limit are not seen any more either; the next expiry entry removes them. As many elements of collections that
+/// are gone are reclaimed on the way.
 pub fn expire_due(tree: &mut Tree, context: &EntryContext, limit: usize) -> Applied {
     let mut transaction = Transaction::new(tree, context);
     let count = transaction.expire_due(limit);
+    transaction.reclaim(limit);
     Applied { reply: Reply::count(count), changes: transaction.into_changes() }
 }
 

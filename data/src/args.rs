@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::store::KeyRef;
+use base::limits::KEY_BYTES_MAX;
 
 /// A command's name and arguments, borrowed from the log entry or the client's buffer: a command copies what it keeps.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,17 @@ impl<'a> Args<'a> {
         self.get(index).map(KeyRef::new)
     }
 
+    /// Argument `index` as a field of a hash.
+    pub fn field(self, index: usize) -> Result<&'a [u8], Failure> {
+        self.get(index).and_then(|field| check_field(field).map(|()| field))
+    }
+
+    /// The arguments from `index` on as fields of a hash.
+    pub fn fields_from(self, index: usize) -> Result<&'a [&'a [u8]], Failure> {
+        self.from(index).iter().try_for_each(|field| check_field(field))?;
+        Ok(self.from(index))
+    }
+
     /// Argument `index` as a 64-bit signed integer.
     pub fn integer(self, index: usize) -> Result<i64, Failure> {
         parse_integer(self.get(index)?).ok_or(Failure::NotAnInteger)
@@ -60,6 +72,11 @@ impl<'a> Args<'a> {
     pub fn is(self, index: usize, keyword: &str) -> bool {
         self.items.get(index).is_some_and(|argument| argument.eq_ignore_ascii_case(keyword.as_bytes()))
     }
+}
+
+/// Refuses a field that no store takes ([`KEY_BYTES_MAX`]).
+pub fn check_field(field: &[u8]) -> Result<(), Failure> {
+    if field.len() > KEY_BYTES_MAX { Err(Failure::FieldTooLong) } else { Ok(()) }
 }
 
 /// A decimal integer as Redis reads it: an optional minus, no leading zeros, no plus, no blanks, within 64 bits.

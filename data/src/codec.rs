@@ -4,18 +4,24 @@
 //! length and the bytes. Tags are never used for something else; see [`crate::image`] for the layout around them.
 
 use crate::blob::Blob;
+use crate::collections::CollectionCounts;
 use crate::failure::Failure;
 use crate::image::Malformed;
+use crate::kept::ElementKey;
 use crate::once::Outcome;
 use crate::reply::Reply;
 use crate::store::StoreKey;
-use crate::value::{Record, Value};
+use crate::value::{Collection, Record, Value};
 use base::{Revision, WallTime};
 
 /// A reply inside replies inside replies …: deeper than any command answers.
 const REPLY_DEPTH_MAX: usize = 16;
 
 const VALUE_STRING: u8 = 1;
+const VALUE_HASH: u8 = 2;
+
+/// No state has so many bytes; sums of what is read stay within 64 bits.
+const COLLECTION_BYTES_MAX: u64 = 1 << 48;
 
 const REPLY_OK: u8 = 1;
 const REPLY_NIL: u8 = 2;
@@ -29,9 +35,10 @@ const REPLY_MAP: u8 = 9;
 const REPLY_SET: u8 = 10;
 const REPLY_DOUBLE: u8 = 11;
 const REPLY_BOOLEAN: u8 = 12;
+const REPLY_PAIRS: u8 = 13;
 
 /// Status words that replies are made of: they are static in memory, so reading one back looks it up here.
-const STATUS_WORDS: &[&str] = &["none", "string"];
+const STATUS_WORDS: &[&str] = &["none", "string", "hash"];
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -61,7 +68,20 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
             out.push(VALUE_STRING);
             put_bytes(out, bytes);
         }
+        Value::Hash(collection) => {
+            out.push(VALUE_HASH);
+            let numbers = [collection.number(), collection.len(), collection.bytes()];
+            numbers.into_iter().for_each(|number| put_number(out, number));
+        }
     }
+}
+
+/// An element: the collection's number, the order (8 bytes, big-endian), name, value.
+pub(crate) fn put_element(out: &mut Vec<u8>, key: &ElementKey, value: &Blob) {
+    put_number(out, key.collection);
+    out.extend_from_slice(&key.order.to_be_bytes());
+    put_bytes(out, &key.name);
+    put_bytes(out, value);
 }
 
 /// An outcome of `DICTUM.ONCE`.
@@ -104,6 +124,9 @@ pub(crate) fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         Reply::Map(pairs) => {
             put_replies(out, REPLY_MAP, pairs.len(), pairs.iter().flat_map(|(key, value)| [key, value]));
         }
+        Reply::Pairs(pairs) => {
+            put_replies(out, REPLY_PAIRS, pairs.len(), pairs.iter().flat_map(|(one, other)| [one, other]));
+        }
         Reply::Double(number) => {
             out.push(REPLY_DOUBLE);
             out.extend_from_slice(&number.to_bits().to_le_bytes());
@@ -119,11 +142,14 @@ pub(crate) fn as_recorded(reply: Reply) -> Reply {
         Reply::Error(failure) => Reply::Error(Failure::Built(failure.to_string().into())),
         Reply::Array(items) => Reply::Array(items.into_iter().map(as_recorded).collect()),
         Reply::Set(items) => Reply::Set(items.into_iter().map(as_recorded).collect()),
-        Reply::Map(pairs) => {
-            Reply::Map(pairs.into_iter().map(|(key, value)| (as_recorded(key), as_recorded(value))).collect())
-        }
+        Reply::Map(pairs) => Reply::Map(pairs_as_recorded(pairs)),
+        Reply::Pairs(pairs) => Reply::Pairs(pairs_as_recorded(pairs)),
         other => other,
     }
+}
+
+fn pairs_as_recorded(pairs: Vec<(Reply, Reply)>) -> Vec<(Reply, Reply)> {
+    pairs.into_iter().map(|(one, other)| (as_recorded(one), as_recorded(other))).collect()
 }
 
 fn put_replies<'a>(out: &mut Vec<u8>, tag: u8, count: usize, items: impl Iterator<Item = &'a Reply>) {
@@ -189,17 +215,37 @@ impl<'a> Reader<'a> {
         Ok((key, self.value()?))
     }
 
+    /// An element of a collection: its place and its value.
+    pub(crate) fn element(&mut self) -> Result<(ElementKey, Blob), Malformed> {
+        let (collection, order) = (self.number()?, u64::from_be_bytes(self.eight()?));
+        let name = Blob::new(self.bytes()?);
+        Ok((ElementKey { collection, order, name }, Blob::new(self.bytes()?)))
+    }
+
     /// A record without its key.
     pub(crate) fn value(&mut self) -> Result<Record, Malformed> {
         let deadline = self.number()?.checked_sub(1).map(WallTime);
         let revision = Revision(self.number()?);
         let value = match self.byte()? {
             VALUE_STRING => Value::String(Blob::new(self.bytes()?)),
+            VALUE_HASH => Value::Hash(self.collection()?),
             _ => return Err(Malformed("a value has an unknown type")),
         };
         let mut record = Record::new(value, deadline);
         record.revision = revision;
         Ok(record)
+    }
+
+    fn collection(&mut self) -> Result<Collection, Malformed> {
+        let (number, len, bytes) = (self.number()?, self.number()?, self.number()?);
+        match u32::try_from(len) {
+            Ok(len @ 1..) if bytes <= COLLECTION_BYTES_MAX => Ok(Collection::new(number, len, bytes)),
+            _ => Err(Malformed("the size of a collection is out of range")),
+        }
+    }
+
+    pub(crate) fn collection_counts(&mut self) -> Result<CollectionCounts, Malformed> {
+        CollectionCounts::from_numbers([self.number()?, self.number()?, self.number()?, self.number()?])
     }
 
     /// An outcome; those of the first version had no digest.
@@ -235,17 +281,20 @@ impl<'a> Reader<'a> {
             REPLY_ERROR => Reply::Error(Failure::built(self.bytes()?)),
             REPLY_ARRAY => Reply::Array(self.replies(depth)?),
             REPLY_SET => Reply::Set(self.replies(depth)?),
-            REPLY_MAP => {
-                let mut pairs = Vec::new();
-                for _ in 0..self.number()? {
-                    pairs.push((self.reply_at(depth + 1)?, self.reply_at(depth + 1)?));
-                }
-                Reply::Map(pairs)
-            }
+            REPLY_MAP => Reply::Map(self.pairs(depth)?),
+            REPLY_PAIRS => Reply::Pairs(self.pairs(depth)?),
             REPLY_DOUBLE => Reply::Double(f64::from_bits(u64::from_le_bytes(self.eight()?))),
             REPLY_BOOLEAN => Reply::Boolean(self.byte()? != 0),
             _ => return Err(Malformed("a reply has an unknown kind")),
         })
+    }
+
+    fn pairs(&mut self, depth: usize) -> Result<Vec<(Reply, Reply)>, Malformed> {
+        let mut pairs = Vec::new();
+        for _ in 0..self.number()? {
+            pairs.push((self.reply_at(depth + 1)?, self.reply_at(depth + 1)?));
+        }
+        Ok(pairs)
     }
 
     /// Nothing is reserved for the count that is read: each item needs at least a byte that must be there.

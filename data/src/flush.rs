@@ -10,13 +10,16 @@
 //! | space of | key | value |
 //! |---|---|---|
 //! | records | order (8 bytes, big-endian), key | deadline + 1 or 0, revision, type, value |
+//! | elements | collection, order (8 bytes each, big-endian), name | value |
 //! | deadlines | deadline, order (8 bytes each, big-endian), key | nothing |
 //! | outcomes | number (8 bytes, big-endian) | identifier, digest of the command, reply |
 
-use crate::codec::{Reader, put_number, put_outcome, put_value};
+use crate::codec::{Reader, put_number, put_outcome};
+use crate::collections::{CollectionCounts, Collections};
 use crate::deadlines::{Deadlines, DueLayer, put_due_key};
 use crate::image::Malformed;
-use crate::layers::{Base, Layer, Layers, Trouble, put_base_key};
+use crate::kept::{Elements, Kept, Records};
+use crate::layers::{Base, Layer, Layers, Trouble};
 use crate::once::OnceTable;
 use crate::removals::{CLASSES, Removals};
 use crate::tree::{Trash, Tree};
@@ -25,7 +28,11 @@ use base::{Revision, WallTime};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// There are no collections.
+const VERSION_WITHOUT_COLLECTIONS: u8 = 1;
+/// Spaces of one state: of records, deadlines, outcomes, elements.
+pub const STATE_SPACES: usize = 4;
 /// Approximate bytes of a deadline in a layer: its key's bytes are shared with the record.
 const DUE_BYTES: u64 = 96;
 
@@ -51,7 +58,8 @@ pub(crate) struct Below {
 #[derive(Clone, Debug)]
 pub struct Flush {
     head: Vec<u8>,
-    records: (Layer, Space),
+    records: (Layer<Records>, Space),
+    elements: (Layer<Elements>, Space),
     dues: (DueLayer, Space),
     outcomes: (OnceTable, Space),
     outcomes_new: Range<u64>,
@@ -68,12 +76,9 @@ impl Flush {
 
     /// Adds everything but the head to `batch`. Takes as long as encoding all of it does.
     pub fn write(self, batch: &mut OrderedBatch) {
-        let (records, space) = self.records;
-        batch.changes.reserve(records.len() + self.dues.0.len() + 1);
-        for (key, slot) in &records {
-            let value = slot.as_ref().map(|record| |bytes: &mut Vec<u8>| put_value(bytes, record));
-            batch.changes.write(space, |bytes| put_base_key(bytes, key.as_ref()), value);
-        }
+        batch.changes.reserve(self.records.0.len() + self.elements.0.len() + self.dues.0.len() + 1);
+        write_layer::<Records>(self.records, batch);
+        write_layer::<Elements>(self.elements, batch);
         let (dues, space) = self.dues;
         for (due, said) in &dues {
             batch.changes.write(space, |bytes| put_due_key(bytes, due), said.map(|()| |_: &mut Vec<u8>| ()));
@@ -85,6 +90,13 @@ impl Flush {
             batch.changes.write(space, |bytes| bytes.extend_from_slice(&number.to_be_bytes()), Some(value));
         }
         batch.dropped.extend(self.dropped);
+    }
+}
+
+fn write_layer<K: Kept>((layer, space): (Layer<K>, Space), batch: &mut OrderedBatch) {
+    for (key, slot) in &layer {
+        let value = slot.as_ref().map(|value| |bytes: &mut Vec<u8>| K::put_value(bytes, value));
+        batch.changes.write(space, |bytes| K::put_key(bytes, K::borrow(key)), value);
     }
 }
 
@@ -101,9 +113,11 @@ impl Tree {
         let mut reader = Reader::new(head);
         let (mut tree, spaces, counts) = decode_head(&mut reader).map_err(malformed)?;
         let trouble = Trouble::default();
-        let [records, deadlines, outcomes] = spaces;
-        let base = Base { read: Arc::clone(&read), space: records, trouble: trouble.clone() };
-        tree.store = Layers::over(base, counts.records);
+        let [records, deadlines, outcomes, elements] = spaces;
+        let base = |space: Option<Space>| Base { read: Arc::clone(&read), space, trouble: trouble.clone() };
+        tree.store = Layers::over(base(records), counts.records);
+        tree.collections =
+            Collections { elements: Layers::over(base(elements), counts.elements), counts: counts.collections };
         tree.deadlines = Deadlines::over(Arc::clone(&read), deadlines, trouble.clone(), counts.deadlines);
         if let Some(space) = outcomes {
             let first = counts.outcomes.start.to_be_bytes();
@@ -139,7 +153,9 @@ impl Tree {
     #[must_use]
     pub fn over(mut self, read: Arc<dyn OrderedRead>) -> Tree {
         let trouble = Trouble::default();
-        self.store.attach(Base { read: Arc::clone(&read), space: None, trouble: trouble.clone() }, self.bytes);
+        let base = || Base { read: Arc::clone(&read), space: None, trouble: trouble.clone() };
+        self.store.attach(base());
+        self.collections.elements.attach(base());
         self.deadlines.attach(Arc::clone(&read), trouble.clone());
         let start = self.once.numbers().start;
         self.below = Some(Below {
@@ -176,7 +192,8 @@ impl Tree {
     #[must_use]
     pub fn spaces(&self) -> Vec<Space> {
         let Some(below) = &self.below else { return Vec::new() };
-        let live = [self.store.space(), self.deadlines.space(), below.outcomes_space];
+        let elements = self.collections.elements.space();
+        let live = [self.store.space(), self.deadlines.space(), below.outcomes_space, elements];
         live.into_iter().flatten().chain(below.dropped.iter().chain(&below.dropping).copied()).collect()
     }
 
@@ -197,8 +214,9 @@ impl Tree {
     /// and what the flush under way holds. Nothing without a store.
     #[must_use]
     pub fn unflushed_bytes(&self) -> (u64, u64) {
-        let (active, frozen) = self.store.changed_bytes();
+        let (records, elements) = (self.store.changed_bytes(), self.collections.elements.changed_bytes());
         let dues = self.deadlines.changes();
+        let (active, frozen) = (records.0 + elements.0, records.1 + elements.1);
         (active + dues.0 as u64 * DUE_BYTES, frozen + dues.1 as u64 * DUE_BYTES)
     }
 
@@ -207,6 +225,7 @@ impl Tree {
     pub fn begin_flush(&mut self, mut new_space: impl FnMut() -> Space) -> Option<Flush> {
         let below = self.below.as_mut().filter(|below| below.under_way.is_none())?;
         let records = self.store.freeze(&mut new_space)?;
+        let elements = self.collections.elements.freeze(&mut new_space)?;
         let dues = self.deadlines.freeze(&mut new_space)?;
         let outcomes_space = *below.outcomes_space.get_or_insert_with(&mut new_space);
         let now = self.once.numbers();
@@ -216,11 +235,18 @@ impl Tree {
         dropped.sort_unstable();
         below.dropping.clone_from(&dropped);
         below.under_way = Some(now.clone());
-        let spaces = [records.1, dues.1, outcomes_space];
-        let counts = Counts { records: self.store.len(), deadlines: self.deadlines.len(), outcomes: now };
+        let spaces = [records.1, dues.1, outcomes_space, elements.1];
+        let counts = Counts {
+            records: self.store.len(),
+            deadlines: self.deadlines.len(),
+            outcomes: now,
+            elements: self.collections.elements.len(),
+            collections: self.collections.counts.clone(),
+        };
         Some(Flush {
             head: encode_head(self, spaces, &counts),
             records,
+            elements,
             dues,
             outcomes: (self.once.clone(), outcomes_space),
             outcomes_new: fresh,
@@ -235,8 +261,9 @@ impl Tree {
         let Some(outcomes) = below.under_way.take() else { return };
         below.outcomes = outcomes;
         below.dropping.clear();
-        let (records, dues) = (self.store.thaw(), self.deadlines.thaw());
-        self.throw_away(Trash { records: vec![records], dues: vec![dues], ..Trash::default() });
+        let (records, elements) = (vec![self.store.thaw()], vec![self.collections.elements.thaw()]);
+        let dues = vec![self.deadlines.thaw()];
+        self.throw_away(Trash { records, elements, dues, ..Trash::default() });
     }
 }
 
@@ -245,10 +272,15 @@ pub(crate) struct Counts {
     pub records: u64,
     pub deadlines: u64,
     pub outcomes: Range<u64>,
+    pub elements: u64,
+    pub collections: CollectionCounts,
 }
 
-/// | version: 1 byte | time | revision | expired | bytes | records | deadlines | outcomes: first, end | 3 spaces, + 1 or 0 | removals: 1024 revisions |
-pub(crate) fn encode_head(tree: &Tree, spaces: [Space; 3], counts: &Counts) -> Vec<u8> {
+/// | version: 1 byte | time | revision | expired | bytes | records | deadlines | outcomes: first, end | elements | of collections: next number,
+/// first and end of the queue, owed | 4 spaces, + 1 or 0 | removals: 1024 revisions |
+///
+/// Version 1 has no elements, none of the numbers of collections, and 3 spaces.
+pub(crate) fn encode_head(tree: &Tree, spaces: [Space; STATE_SPACES], counts: &Counts) -> Vec<u8> {
     let mut head = vec![VERSION];
     let numbers = [
         tree.time.0,
@@ -259,26 +291,41 @@ pub(crate) fn encode_head(tree: &Tree, spaces: [Space; 3], counts: &Counts) -> V
         counts.deadlines,
         counts.outcomes.start,
         counts.outcomes.end,
+        counts.elements,
     ];
     let spaces = spaces.into_iter().map(|space| space.0 + 1);
     let removals = tree.removals.classes().iter().map(|revision| revision.0);
-    numbers.into_iter().chain(spaces).chain(removals).for_each(|number| put_number(&mut head, number));
+    let numbers = numbers.into_iter().chain(counts.collections.numbers()).chain(spaces).chain(removals);
+    numbers.for_each(|number| put_number(&mut head, number));
     head
 }
 
-fn decode_head(reader: &mut Reader<'_>) -> Result<(Tree, [Option<Space>; 3], Counts), Malformed> {
-    if reader.byte()? != VERSION {
+type Head = (Tree, [Option<Space>; STATE_SPACES], Counts);
+
+fn decode_head(reader: &mut Reader<'_>) -> Result<Head, Malformed> {
+    let version = reader.byte()?;
+    if version != VERSION && version != VERSION_WITHOUT_COLLECTIONS {
         return Err(Malformed("its version is unknown"));
     }
+    let has_collections = version == VERSION;
     let mut tree = Tree::new();
     tree.time = WallTime(reader.number()?);
     tree.revision = Revision(reader.number()?);
     tree.expired = reader.number()?;
     tree.bytes = reader.number()?;
-    let counts =
-        Counts { records: reader.number()?, deadlines: reader.number()?, outcomes: reader.number()?..reader.number()? };
+    let mut counts = Counts {
+        records: reader.number()?,
+        deadlines: reader.number()?,
+        outcomes: reader.number()?..reader.number()?,
+        elements: 0,
+        collections: CollectionCounts::default(),
+    };
+    if has_collections {
+        counts.elements = reader.number()?;
+        counts.collections = reader.collection_counts()?;
+    }
     let mut space = || Ok(reader.number()?.checked_sub(1).map(Space));
-    let spaces = [space()?, space()?, space()?];
+    let spaces = [space()?, space()?, space()?, if has_collections { space()? } else { None }];
     let mut removals = Removals::default();
     for class in 0..CLASSES {
         removals.restore(class, Revision(reader.number()?));

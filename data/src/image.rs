@@ -5,18 +5,23 @@
 //! has the first n blocks goes on with block n ([`Image::skip_blocks`]).
 //!
 //! ```text
-//! block 0:         | version: 1 byte = 2 | time | revision | expired | records | outcomes | removals: 1024 revisions |
+//! block 0:         | version: 1 byte = 3 | time | revision | expired | records | outcomes | elements |
+//!                  | of collections: next number, first and end of the queue, owed | removals: 1024 revisions |
 //! record blocks:   | 'R' | records: key, deadline + 1 or 0, revision, type, value … |      in store order
+//! element blocks:  | 'E' | elements: collection, order, name, value … |                   in their order
 //! outcome blocks:  | 'O' | id, 1 and digest of the command or 0, reply … |                 oldest first
 //! ```
-//! Version 1, which is still read, has outcomes without digests: `id, reply …`.
+//! Versions 1 and 2, which are still read, have no elements and none of the numbers of collections; version 1 has outcomes without digests: `id, reply …`.
 //! Numbers are variable-length (see `codec.rs`). A block closes at the first item that brings it to
 //! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
 
-use crate::codec::{Reader, put_number, put_outcome, put_record, put_value};
+use crate::blob::Blob;
+use crate::codec::{Reader, put_element, put_number, put_outcome, put_record};
+use crate::collections::{CollectionCounts, Collections, Tally};
 use crate::deadlines::put_due_key;
-use crate::flush::{Counts, encode_head};
-use crate::layers::{Layers, put_base_key};
+use crate::flush::{Counts, STATE_SPACES, encode_head};
+use crate::kept::{ElementKey, Elements, Kept, Records};
+use crate::layers::Layers;
 use crate::once::{OnceTable, Outcome};
 use crate::removals::{CLASSES, Removals};
 use crate::store::StoreKey;
@@ -29,12 +34,15 @@ use base::{Revision, WallTime};
 use std::fmt;
 use std::ops::Bound;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// There are no collections.
+const VERSION_WITHOUT_COLLECTIONS: u8 = 2;
 /// Outcomes have no digest of their command.
 const VERSION_WITHOUT_DIGESTS: u8 = 1;
 /// No count of changes comes near this; one that is larger would overflow later.
 const COUNT_MAX: u64 = 1 << 62;
 const RECORDS: u8 = b'R';
+const ELEMENTS: u8 = b'E';
 const OUTCOMES: u8 = b'O';
 
 /// Bytes that are no image of a state; says what is wrong with them.
@@ -52,7 +60,9 @@ impl std::error::Error for Malformed {}
 /// A frozen copy of a tree that gives itself out in blocks.
 #[derive(Debug)]
 pub struct Image {
-    store: Layers,
+    store: Layers<Records>,
+    elements: Layers<Elements>,
+    collections: CollectionCounts,
     once: OnceTable,
     time: WallTime,
     revision: Revision,
@@ -68,6 +78,8 @@ enum Place {
     Header,
     /// Records after this key; from the first if there is none.
     Records(Option<StoreKey>),
+    /// Elements after this one; from the first if there is none.
+    Elements(Option<ElementKey>),
     /// Outcomes from this one on, counted from the oldest.
     Outcomes(usize),
     End,
@@ -79,6 +91,8 @@ impl Tree {
     pub fn image(&self) -> Image {
         Image {
             store: self.store.frozen_copy(),
+            elements: self.collections.elements.frozen_copy(),
+            collections: self.collections.counts.clone(),
             once: self.once.clone(),
             time: self.time,
             revision: self.revision,
@@ -118,7 +132,7 @@ impl Image {
     /// What went wrong with the store that it is read from. The blocks that were given out since mean nothing.
     #[must_use]
     pub fn trouble(&self) -> Option<&OrderedError> {
-        self.store.trouble()
+        self.store.trouble().or_else(|| self.elements.trouble())
     }
 
     /// Whether there is no further block.
@@ -145,8 +159,10 @@ impl Image {
                 put_number(out, self.expired);
                 put_number(out, self.store.len());
                 put_number(out, self.once.len() as u64);
+                put_number(out, self.elements.len());
+                self.collections.numbers().into_iter().for_each(|number| put_number(out, number));
                 self.removals.classes().iter().for_each(|revision| put_number(out, revision.0));
-                if self.store.is_empty() { self.first_outcomes() } else { Place::Records(None) }
+                if self.store.is_empty() { self.first_elements() } else { Place::Records(None) }
             }
             Place::Records(after) => {
                 let start = after.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_ref()));
@@ -157,7 +173,18 @@ impl Image {
                     put_record(out, &key.key, &record);
                     last = Some(key);
                 }
-                if records.peek().is_some() { Place::Records(last) } else { self.first_outcomes() }
+                if records.peek().is_some() { Place::Records(last) } else { self.first_elements() }
+            }
+            Place::Elements(after) => {
+                let start = after.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_ref()));
+                let mut elements = self.elements.range(start).peekable();
+                out.push(ELEMENTS);
+                let mut last = None;
+                while let Some((key, value)) = elements.next_if(|_| out.len() < end || last.is_none()) {
+                    put_element(out, &key, &value);
+                    last = Some(key);
+                }
+                if elements.peek().is_some() { Place::Elements(last) } else { self.first_outcomes() }
             }
             Place::Outcomes(start) => {
                 let mut outcomes = self.once.iter_from(*start).peekable();
@@ -201,6 +228,10 @@ impl Image {
         }
     }
 
+    fn first_elements(&self) -> Place {
+        if self.elements.is_empty() { self.first_outcomes() } else { Place::Elements(None) }
+    }
+
     fn first_outcomes(&self) -> Place {
         if self.once.is_empty() { Place::End } else { Place::Outcomes(0) }
     }
@@ -211,14 +242,18 @@ impl Image {
 struct Promises {
     records: u64,
     outcomes: u64,
+    elements: u64,
+    collections: CollectionCounts,
     revision: Revision,
     last_key: Option<StoreKey>,
+    tally: Tally,
     without_digests: bool,
 }
 
 /// One item of the blocks after the first.
 enum Item {
     Record(StoreKey, Record),
+    Element(ElementKey, Blob),
     Outcome(Outcome),
 }
 
@@ -227,7 +262,7 @@ impl Promises {
     fn read(block: &[u8]) -> Result<(Tree, Promises), Malformed> {
         let mut reader = Reader::new(block);
         let kind = reader.byte()?;
-        if kind != VERSION && kind != VERSION_WITHOUT_DIGESTS {
+        if ![VERSION, VERSION_WITHOUT_COLLECTIONS, VERSION_WITHOUT_DIGESTS].contains(&kind) {
             return Err(Malformed("its version is unknown"));
         }
         let mut tree = Tree::new();
@@ -237,13 +272,20 @@ impl Promises {
         if tree.revision.0.max(tree.expired) > COUNT_MAX {
             return Err(Malformed("a count is out of range"));
         }
-        let promises = Promises {
+        let mut promises = Promises {
             records: reader.number()?,
             outcomes: reader.number()?,
+            elements: 0,
+            collections: CollectionCounts::default(),
             revision: tree.revision,
             last_key: None,
+            tally: Tally::default(),
             without_digests: kind == VERSION_WITHOUT_DIGESTS,
         };
+        if kind == VERSION {
+            promises.elements = reader.number()?;
+            promises.collections = reader.collection_counts()?;
+        }
         for class in 0..CLASSES {
             let revision = Revision(reader.number()?);
             if revision > tree.revision {
@@ -272,8 +314,17 @@ impl Promises {
                     if record.revision > self.revision {
                         return Err(Malformed("a record is newer than the state"));
                     }
+                    if self.tally.elements() > 0 {
+                        return Err(Malformed("a record comes behind elements"));
+                    }
+                    record.value.collection().into_iter().for_each(|collection| self.tally.say(collection));
                     self.last_key = Some(key.clone());
                     take(Item::Record(key, record))?;
+                }
+                ELEMENTS => {
+                    let (key, value) = reader.element()?;
+                    self.tally.add(&key, &value)?;
+                    take(Item::Element(key, value))?;
                 }
                 OUTCOMES => take(Item::Outcome(reader.outcome(!self.without_digests)?))?,
                 _ => return Err(Malformed("a block is of unknown kind")),
@@ -283,7 +334,10 @@ impl Promises {
     }
 
     fn are_kept(&self, records: u64, outcomes: u64) -> Result<(), Malformed> {
-        if (records, outcomes) == (self.records, self.outcomes) { Ok(()) } else { Err(Malformed("blocks are missing")) }
+        if (records, outcomes, self.tally.elements()) != (self.records, self.outcomes, self.elements) {
+            return Err(Malformed("blocks are missing"));
+        }
+        self.tally.clone().check(&self.collections)
     }
 }
 
@@ -314,6 +368,7 @@ impl Restorer {
                 Item::Record(key, record) => {
                     tree.insert(key, record);
                 }
+                Item::Element(key, value) => tree.collections.elements.insert_new(key, value),
                 Item::Outcome(outcome) if tree.once.get(&outcome.id).is_some() => {
                     return Err(Malformed("two outcomes have one identifier"));
                 }
@@ -333,15 +388,17 @@ impl Restorer {
     pub fn finish(self) -> Result<Tree, Malformed> {
         let promises = self.promises.ok_or(Malformed("it is empty"))?;
         promises.are_kept(self.tree.len(), self.tree.once.len() as u64)?;
-        Ok(self.tree)
+        Ok(Tree { collections: Collections { counts: promises.collections, ..self.tree.collections }, ..self.tree })
     }
 }
 
 /// What blocks of an image come to in a store.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// Records, of one space ([`StoreRestorer::sorted_space`]), ascending from the first block to the last.
-    pub sorted: Changes,
+    /// Records, all of one space ([`StoreRestorer::sorted_spaces`]), ascending from the first block to the last.
+    pub records: Changes,
+    /// Elements of collections, in the same way.
+    pub elements: Changes,
     /// The rest, in no order.
     pub batch: OrderedBatch,
 }
@@ -349,8 +406,8 @@ pub struct Restored {
 /// Writes the blocks of an image, in their order, into new spaces of a store. What it remembers does not grow with the image.
 #[derive(Debug)]
 pub struct StoreRestorer {
-    spaces: [Space; 3],
-    /// What the state is beside its records and outcomes.
+    spaces: [Space; STATE_SPACES],
+    /// What the state is beside its records, elements and outcomes.
     tree: Tree,
     promises: Option<Promises>,
     records: u64,
@@ -359,9 +416,9 @@ pub struct StoreRestorer {
 }
 
 impl StoreRestorer {
-    /// Before the first block. The spaces (of records, deadlines and outcomes) were never used.
+    /// Before the first block. The spaces (of records, deadlines, outcomes and elements) were never used.
     #[must_use]
-    pub fn new(spaces: [Space; 3]) -> StoreRestorer {
+    pub fn new(spaces: [Space; STATE_SPACES]) -> StoreRestorer {
         StoreRestorer { spaces, tree: Tree::new(), promises: None, records: 0, deadlines: 0, outcomes: 0 }
     }
 
@@ -372,21 +429,25 @@ impl StoreRestorer {
             (self.tree, self.promises) = (tree, Some(promises));
             return Ok(());
         };
-        let [records, deadlines, outcomes] = self.spaces;
+        let [records, deadlines, outcomes, elements] = self.spaces;
         let StoreRestorer { tree, records: count, deadlines: due_count, outcomes: outcome_count, .. } = self;
-        let Restored { sorted, batch } = restored;
+        let Restored { records: sorted_records, elements: sorted_elements, batch } = restored;
         promises.read_items(block, |item| {
             match item {
                 Item::Record(key, record) => {
                     *count += 1;
-                    tree.bytes += record.bytes(&key.key);
-                    let value = |bytes: &mut Vec<u8>| put_value(bytes, &record);
-                    sorted.write(records, |bytes| put_base_key(bytes, key.as_ref()), Some(value));
+                    tree.bytes = tree.bytes.saturating_add(record.bytes(&key.key));
+                    let value = |bytes: &mut Vec<u8>| Records::put_value(bytes, &record);
+                    sorted_records.write(records, |bytes| Records::put_key(bytes, key.as_ref()), Some(value));
                     if let Some(deadline) = record.deadline() {
                         *due_count += 1;
                         let due = (deadline, key);
                         batch.changes.write(deadlines, |bytes| put_due_key(bytes, &due), Some(|_: &mut Vec<u8>| ()));
                     }
+                }
+                Item::Element(key, value) => {
+                    let value = |bytes: &mut Vec<u8>| Elements::put_value(bytes, &value);
+                    sorted_elements.write(elements, |bytes| Elements::put_key(bytes, key.as_ref()), Some(value));
                 }
                 Item::Outcome(outcome) => {
                     let value = |bytes: &mut Vec<u8>| put_outcome(bytes, &outcome);
@@ -405,15 +466,15 @@ impl StoreRestorer {
         self.records
     }
 
-    /// The space of [`Restored::sorted`].
+    /// The spaces of [`Restored::records`] and of [`Restored::elements`].
     #[must_use]
-    pub fn sorted_space(&self) -> Space {
-        self.spaces[0]
+    pub fn sorted_spaces(&self) -> [Space; 2] {
+        [self.spaces[0], self.spaces[3]]
     }
 
     /// The spaces that are written to.
     #[must_use]
-    pub fn spaces(&self) -> [Space; 3] {
+    pub fn spaces(&self) -> [Space; STATE_SPACES] {
         self.spaces
     }
 
@@ -421,7 +482,13 @@ impl StoreRestorer {
     pub fn finish(&self) -> Result<Vec<u8>, Malformed> {
         let promises = self.promises.as_ref().ok_or(Malformed("it is empty"))?;
         promises.are_kept(self.records, self.outcomes)?;
-        let counts = Counts { records: self.records, deadlines: self.deadlines, outcomes: 0..self.outcomes };
+        let counts = Counts {
+            records: self.records,
+            deadlines: self.deadlines,
+            outcomes: 0..self.outcomes,
+            elements: promises.elements,
+            collections: promises.collections.clone(),
+        };
         Ok(encode_head(&self.tree, self.spaces, &counts))
     }
 }

@@ -1,4 +1,5 @@
-//! The records of a partition: what has changed lately, in memory, over an ordered store that may be much larger.
+//! The records of a partition, and the elements of its collections: what has changed lately, in memory, over an ordered store that may be
+//! much larger. `kept.rs` says what keys and values there are.
 //!
 //! ```text
 //!   write ─► active ──begin_flush──► frozen ──(its batch is durable)──► gone: the base has it
@@ -7,26 +8,25 @@
 //! Without a base everything stays in `active`, for ever. A layer holds `None` for a key that was removed and may be in an
 //! older one. The base is only read here; whoever owns the state carries batches to it (`crate::flush`).
 
-use crate::codec::Reader;
 use crate::image::Malformed;
+use crate::kept::{Kept, base_key};
 use crate::merge::{Merge, Said, Sorted};
-use crate::store::{KeyRef, StoreKey};
-use crate::value::{RECORD_BYTES, Record};
+use crate::value::Record;
 use base::ordered::{OrderedError, OrderedRead, Space};
 use imbl::OrdMap;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 /// Changes by key; `None` stands for a removal.
-pub(crate) type Layer = OrdMap<StoreKey, Option<Record>>;
+pub(crate) type Layer<K> = OrdMap<<K as Kept>::Key, Option<<K as Kept>::Value>>;
 
 const _: () = assert!(size_of::<Option<Record>>() == size_of::<Record>(), "records are counted in millions");
 
 /// See the file's head. Invariant: `frozen` is empty unless a flush is under way.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layers {
-    active: Layer,
-    frozen: Layer,
+pub(crate) struct Layers<K: Kept> {
+    active: Layer<K>,
+    frozen: Layer<K>,
     base: Option<Base>,
     /// Keys that exist in all of it.
     len: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Layers {
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     pub read: Arc<dyn OrderedRead>,
-    /// Where our records are; none once everything was removed, until the next flush.
+    /// Where ours are; none once everything was removed, until the next flush.
     pub space: Option<Space>,
     pub trouble: Trouble,
 }
@@ -58,9 +58,9 @@ impl Trouble {
     }
 }
 
-impl Layers {
-    /// Over what a store holds already: `len` records.
-    pub(crate) fn over(base: Base, len: u64) -> Layers {
+impl<K: Kept> Layers<K> {
+    /// Over what a store holds already: `len` keys.
+    pub(crate) fn over(base: Base, len: u64) -> Layers<K> {
         Layers { base: Some(base), len, ..Layers::default() }
     }
 
@@ -72,7 +72,7 @@ impl Layers {
         self.len == 0
     }
 
-    pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<Record> {
+    pub(crate) fn get(&self, key: K::Ref<'_>) -> Option<K::Value> {
         match self.active.get(&key) {
             Some(slot) => slot.clone(),
             None if self.base.is_none() => None,
@@ -81,30 +81,30 @@ impl Layers {
     }
 
     /// What the older layers say.
-    fn below(&self, key: KeyRef<'_>) -> Option<Record> {
+    fn below(&self, key: K::Ref<'_>) -> Option<K::Value> {
         match self.frozen.get(&key) {
             Some(slot) => slot.clone(),
-            None => self.base.as_ref()?.get(key),
+            None => self.base.as_ref()?.get::<K>(key),
         }
     }
 
-    /// Puts a record in place and returns the one that stood there.
-    pub(crate) fn insert(&mut self, key: StoreKey, record: Record) -> Option<Record> {
+    /// Puts a value in place and returns the one that stood there.
+    pub(crate) fn insert(&mut self, key: K::Key, value: K::Value) -> Option<K::Value> {
         let old = if self.base.is_none() {
-            self.active.insert(key, Some(record)).flatten()
+            self.active.insert(key, Some(value)).flatten()
         } else {
             // A key that is here already needs no look below, and no second way through the map.
-            let key_bytes = key.key.heap_bytes();
-            self.active_bytes += slot_bytes(key_bytes, Some(&record));
-            match self.active.get_mut(&key.as_ref()) {
+            let key_bytes = K::key_heap_bytes(&key);
+            self.active_bytes += K::slot_bytes(key_bytes, Some(&value));
+            match self.active.get_mut(&K::borrow(&key)) {
                 Some(slot) => {
-                    let old = slot.replace(record);
-                    self.active_bytes -= slot_bytes(key_bytes, old.as_ref());
+                    let old = slot.replace(value);
+                    self.active_bytes -= K::slot_bytes(key_bytes, old.as_ref());
                     old
                 }
                 None => {
-                    let old = self.below(key.as_ref());
-                    self.active.insert(key, Some(record));
+                    let old = self.below(K::borrow(&key));
+                    self.active.insert(key, Some(value));
                     old
                 }
             }
@@ -113,43 +113,61 @@ impl Layers {
         old
     }
 
-    /// Takes a record out and returns it.
-    pub(crate) fn remove(&mut self, key: KeyRef<'_>) -> Option<Record> {
-        let old = if self.base.is_none() {
-            self.active.remove(&key).flatten()
-        } else {
-            let old = self.get(key);
-            if old.is_some() {
-                let key = key.to_store_key();
-                let key_bytes = key.key.heap_bytes();
-                self.active_bytes += slot_bytes(key_bytes, None);
-                if let Some(slot) = self.active.insert(key, None) {
-                    self.active_bytes -= slot_bytes(key_bytes, slot.as_ref());
-                }
-            }
-            old
-        };
-        self.len -= u64::from(old.is_some());
-        old
+    /// Puts a value in place of which it is known that nothing stood there: needs no look below.
+    pub(crate) fn insert_new(&mut self, key: K::Key, value: K::Value) {
+        self.put(key, Some(value));
+        self.len += 1;
     }
 
-    /// Changes a record where it stands; `None` if there is none. What `edit` returns is handed back.
-    pub(crate) fn update<R>(&mut self, key: KeyRef<'_>, edit: impl FnOnce(&mut Record) -> R) -> Option<R> {
+    /// Takes out what is known to be there, without a look at it.
+    pub(crate) fn erase(&mut self, key: K::Key) {
+        if self.base.is_none() {
+            self.active.remove(&K::borrow(&key));
+        } else {
+            self.put(key, None);
+        }
+        self.len -= 1;
+    }
+
+    fn put(&mut self, key: K::Key, slot: Option<K::Value>) {
+        if self.base.is_some() {
+            let key_bytes = K::key_heap_bytes(&key);
+            self.active_bytes += K::slot_bytes(key_bytes, slot.as_ref());
+            if let Some(before) = self.active.insert(key, slot) {
+                self.active_bytes -= K::slot_bytes(key_bytes, before.as_ref());
+            }
+        } else {
+            self.active.insert(key, slot);
+        }
+    }
+
+    /// Takes a value out and returns it.
+    pub(crate) fn remove(&mut self, key: K::Ref<'_>) -> Option<K::Value> {
+        if self.base.is_none() {
+            let old = self.active.remove(&key).flatten();
+            self.len -= u64::from(old.is_some());
+            return old;
+        }
+        let old = self.get(key)?;
+        self.erase(K::own(key));
+        Some(old)
+    }
+
+    /// Changes a value where it stands; `None` if there is none. What `edit` returns is handed back.
+    pub(crate) fn update<R>(&mut self, key: K::Ref<'_>, edit: impl FnOnce(&mut K::Value) -> R) -> Option<R> {
         if let Some(slot) = self.active.get_mut(&key) {
-            let record = slot.as_mut()?;
-            let before = record.value.heap_bytes() as u64;
-            let result = edit(record);
+            let value = slot.as_mut()?;
+            let before = K::slot_bytes(0, Some(value));
+            let result = edit(value);
             if self.base.is_some() {
-                self.active_bytes = self.active_bytes + record.value.heap_bytes() as u64 - before;
+                self.active_bytes = self.active_bytes + K::slot_bytes(0, Some(value)) - before;
             }
             return Some(result);
         }
         self.base.as_ref()?;
-        let mut record = self.below(key)?;
-        let result = edit(&mut record);
-        let key = key.to_store_key();
-        self.active_bytes += slot_bytes(key.key.heap_bytes(), Some(&record));
-        self.active.insert(key, Some(record));
+        let mut value = self.below(key)?;
+        let result = edit(&mut value);
+        self.put(K::own(key), Some(value));
         Some(result)
     }
 
@@ -159,33 +177,33 @@ impl Layers {
     }
 
     /// A key will be asked for soon.
-    pub(crate) fn notice(&self, key: KeyRef<'_>) {
+    pub(crate) fn notice(&self, key: K::Ref<'_>) {
         if let Some(Base { read, space: Some(space), .. }) = &self.base
             && self.active.get(&key).is_none()
             && self.frozen.get(&key).is_none()
         {
-            read.notice(*space, base_key(key));
+            read.notice(*space, base_key::<K>(key));
         }
     }
 
-    /// Records in order, from `start` on. Ends where the store below cannot be read, and notes why.
-    pub(crate) fn range<'a>(&'a self, start: Bound<KeyRef<'_>>) -> Box<dyn Iterator<Item = (StoreKey, Record)> + 'a> {
-        let layer = |layer: &'a Layer| {
-            layer.range::<_, KeyRef<'_>>((start, Bound::Unbounded)).map(|(key, slot)| (key.clone(), slot.clone()))
+    /// What there is, in order, from `start` on. Ends where the store below cannot be read, and notes why.
+    pub(crate) fn range<'a>(&'a self, start: Bound<K::Ref<'_>>) -> Box<dyn Iterator<Item = (K::Key, K::Value)> + 'a> {
+        let layer = |layer: &'a Layer<K>| {
+            layer.range::<_, K::Ref<'_>>((start, Bound::Unbounded)).map(|(key, slot)| (key.clone(), slot.clone()))
         };
         let Some(base) = &self.base else {
             return Box::new(layer(&self.active).filter_map(|(key, slot)| Some((key, slot?))));
         };
-        let sorted = |one| -> Sorted<'a, StoreKey, Record> { Box::new(layer(one).map(Ok)) };
-        let layers = vec![sorted(&self.active), sorted(&self.frozen), base.range(start)];
+        let sorted = |one| -> Sorted<'a, K::Key, K::Value> { Box::new(layer(one).map(Ok)) };
+        let layers = vec![sorted(&self.active), sorted(&self.frozen), base.range::<K>(start)];
         let trouble = base.trouble.clone();
         Box::new(Merge::new(layers).map_while(move |said| said.map_err(|error| trouble.note(error)).ok()))
     }
 
     /// From now on what is not in memory is in `base`, which has nothing of ours yet.
-    pub(crate) fn attach(&mut self, base: Base, bytes: u64) {
+    pub(crate) fn attach(&mut self, base: Base) {
+        self.active_bytes = layer_bytes::<K>(&self.active);
         self.base = Some(base);
-        self.active_bytes = bytes;
     }
 
     /// What went wrong with the base, if there is one.
@@ -193,7 +211,7 @@ impl Layers {
         self.base.as_ref()?.trouble.first()
     }
 
-    /// Where the records below are.
+    /// Where what is below is.
     pub(crate) fn space(&self) -> Option<Space> {
         self.base.as_ref()?.space
     }
@@ -206,12 +224,11 @@ impl Layers {
     /// What [`Layers::changed_bytes`] must be.
     #[cfg(test)]
     pub(crate) fn counted_bytes(&self) -> (u64, u64) {
-        let of = |layer: &Layer| layer.iter().map(|(key, slot)| slot_bytes(key.key.heap_bytes(), slot.as_ref())).sum();
-        (of(&self.active), of(&self.frozen))
+        (layer_bytes::<K>(&self.active), layer_bytes::<K>(&self.frozen))
     }
 
     /// Freezes what has changed, to be written to `space`. Only when nothing is frozen.
-    pub(crate) fn freeze(&mut self, new_space: impl FnOnce() -> Space) -> Option<(Layer, Space)> {
+    pub(crate) fn freeze(&mut self, new_space: impl FnOnce() -> Space) -> Option<(Layer<K>, Space)> {
         let base = self.base.as_mut()?;
         debug_assert!(self.frozen.is_empty(), "one flush at a time");
         let space = *base.space.get_or_insert_with(new_space);
@@ -221,20 +238,20 @@ impl Layers {
     }
 
     /// The base has what was frozen. Returns that, to be freed a little at a time.
-    pub(crate) fn thaw(&mut self) -> Layer {
+    pub(crate) fn thaw(&mut self) -> Layer<K> {
         self.frozen_bytes = 0;
         std::mem::take(&mut self.frozen)
     }
 
     /// Takes everything out, and returns the layers, to be freed a little at a time, and the space that nobody needs any more.
-    pub(crate) fn clear(&mut self) -> (Vec<Layer>, Option<Space>) {
+    pub(crate) fn clear(&mut self) -> (Vec<Layer<K>>, Option<Space>) {
         (self.len, self.active_bytes, self.frozen_bytes) = (0, 0, 0);
         let layers = vec![std::mem::take(&mut self.active), std::mem::take(&mut self.frozen)];
         (layers, self.base.as_mut().and_then(|base| base.space.take()))
     }
 
     /// A copy that later changes do not reach, neither those here nor those below.
-    pub(crate) fn frozen_copy(&self) -> Layers {
+    pub(crate) fn frozen_copy(&self) -> Layers<K> {
         let mut copy = self.clone();
         if let Some(base) = &mut copy.base {
             base.read = base.read.freeze();
@@ -244,9 +261,10 @@ impl Layers {
 }
 
 impl Base {
-    fn get(&self, key: KeyRef<'_>) -> Option<Record> {
-        let found = self.read.get(self.space?, &base_key(key)).and_then(|value| match value {
-            Some(value) => decode_value(&value).map(Some).map_err(|malformed| broken(key, malformed)),
+    fn get<K: Kept>(&self, key: K::Ref<'_>) -> Option<K::Value> {
+        let key = base_key::<K>(key);
+        let found = self.read.get(self.space?, &key).and_then(|value| match value {
+            Some(value) => K::read_value(&value).map(Some).map_err(|malformed| broken::<K>(&key, malformed)),
             None => Ok(None),
         });
         found.unwrap_or_else(|error| {
@@ -255,55 +273,28 @@ impl Base {
         })
     }
 
-    fn range<'a>(&'a self, start: Bound<KeyRef<'_>>) -> Sorted<'a, StoreKey, Record> {
+    fn range<'a, K: Kept>(&'a self, start: Bound<K::Ref<'_>>) -> Sorted<'a, K::Key, K::Value> {
         let Some(space) = self.space else { return Box::new(std::iter::empty()) };
-        let start = start.map(base_key);
+        let start = start.map(base_key::<K>);
         let start = match &start {
             Bound::Included(key) => Bound::Included(key.as_slice()),
             Bound::Excluded(key) => Bound::Excluded(key.as_slice()),
             Bound::Unbounded => Bound::Unbounded,
         };
-        let decode = |(key, value): base::ordered::Pair| -> Said<StoreKey, Record> {
-            let key = decode_key(&key).map_err(|malformed| broken(KeyRef { order: 0, key: &key }, malformed))?;
-            let record = decode_value(&value).map_err(|malformed| broken(key.as_ref(), malformed))?;
-            Ok((key, Some(record)))
+        let decode = |(bytes, value): base::ordered::Pair| -> Said<K::Key, K::Value> {
+            let key = K::read_key(&bytes).map_err(|malformed| broken::<K>(&bytes, malformed))?;
+            let value = K::read_value(&value).map_err(|malformed| broken::<K>(&bytes, malformed))?;
+            Ok((key, Some(value)))
         };
         Box::new(self.read.range(space, start).map(move |pair| pair.and_then(decode)))
     }
 }
 
-/// Approximate bytes of a key and what a layer says of it.
-fn slot_bytes(key_bytes: usize, slot: Option<&Record>) -> u64 {
-    slot.map_or(RECORD_BYTES + key_bytes as u64, |record| record.bytes_with_key(key_bytes))
+/// Approximate bytes of all that a layer says.
+fn layer_bytes<K: Kept>(layer: &Layer<K>) -> u64 {
+    layer.iter().map(|(key, slot)| K::slot_bytes(K::key_heap_bytes(key), slot.as_ref())).sum()
 }
 
-/// Where a record stands in its space: the order, big-endian, then the key.
-pub(crate) fn base_key(key: KeyRef<'_>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(8 + key.key.len());
-    put_base_key(&mut bytes, key);
-    bytes
-}
-
-/// As [`base_key`], behind what is there.
-pub(crate) fn put_base_key(bytes: &mut Vec<u8>, key: KeyRef<'_>) {
-    bytes.extend_from_slice(&key.order.to_be_bytes());
-    bytes.extend_from_slice(key.key);
-}
-
-fn decode_key(bytes: &[u8]) -> Result<StoreKey, Malformed> {
-    let (order, key) = bytes.split_first_chunk::<8>().ok_or(Malformed("a key is too short"))?;
-    let key = StoreKey::new(key);
-    if key.order == u64::from_be_bytes(*order) { Ok(key) } else { Err(Malformed("a key stands in a wrong place")) }
-}
-
-/// A record from its bytes in its space.
-fn decode_value(bytes: &[u8]) -> Result<Record, Malformed> {
-    let mut reader = Reader::new(bytes);
-    let record = reader.value()?;
-    if reader.is_at_end() { Ok(record) } else { Err(Malformed("bytes follow a record")) }
-}
-
-fn broken(key: KeyRef<'_>, malformed: Malformed) -> OrderedError {
-    let text = format!("the record of key \"{}\" in the store is damaged: {}", key.key.escape_ascii(), malformed.0);
-    OrderedError { text, full: false }
+fn broken<K: Kept>(key: &[u8], malformed: Malformed) -> OrderedError {
+    OrderedError { text: format!("{} in the store is damaged: {}", K::describe(key), malformed.0), full: false }
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Where things are: [`tree`] is the state, [`store`] the ordered map under it, [`view`] how reads see it,
-//! [`transaction`] how writes change it, [`commands`] one file per command and the table of all, [`mod@apply`] the doors.
+//! [`transaction`] how writes change it, `collections.rs` how values with elements are kept, [`commands`] one file per command and the table of all, [`mod@apply`] the doors.
 //!
 //! **Expiry is decided by the log.** A key exists if its deadline lies after the state's time, which is the largest
 //! time of an entry applied so far. When a read meets a key that is past its deadline by the leader's clock only, the
@@ -22,11 +22,13 @@ pub mod apply;
 pub mod args;
 pub mod blob;
 mod codec;
+mod collections;
 pub mod commands;
 mod deadlines;
 pub mod failure;
 pub mod flush;
 pub mod image;
+mod kept;
 mod layers;
 mod merge;
 pub mod once;
@@ -46,6 +48,7 @@ pub use apply::{
 };
 pub use args::Args;
 pub use blob::Blob;
+pub use collections::Tally;
 pub use commands::{Entry, check, check_keys, lookup};
 pub use failure::Failure;
 pub use flush::Flush;
@@ -55,5 +58,5 @@ pub use spec::Spec;
 pub use store::{KeyRef, StoreKey};
 pub use transaction::{Change, ChangeKind, Transaction};
 pub use tree::{Trash, Tree};
-pub use value::{Record, Value};
+pub use value::{Collection, Record, Value};
 pub use view::View;

@@ -119,7 +119,7 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
             + match reply {
                 Reply::Bulk(bytes) => bytes.len(),
                 Reply::Array(items) | Reply::Set(items) => items.iter().map(of).sum(),
-                Reply::Map(pairs) => pairs.iter().map(|(key, value)| of(key) + of(value)).sum(),
+                Reply::Map(pairs) | Reply::Pairs(pairs) => pairs.iter().map(|(key, value)| of(key) + of(value)).sum(),
                 _ => 0,
             }
     }

@@ -132,6 +132,8 @@ pub enum Group {
     String,
     /// Bits of strings.
     Bitmap,
+    /// Hashes.
+    Hash,
     /// The connection itself.
     Connection,
     /// MULTI and what belongs to it.
@@ -150,6 +152,7 @@ impl Group {
             Group::Generic => "generic",
             Group::String => "string",
             Group::Bitmap => "bitmap",
+            Group::Hash => "hash",
             Group::Connection => "connection",
             Group::Transactions => "transactions",
             Group::Dictum => "dictum",
@@ -164,6 +167,7 @@ impl Group {
             Group::Transactions => "@transaction",
             Group::String => "@string",
             Group::Bitmap => "@bitmap",
+            Group::Hash => "@hash",
         }
     }
 }

@@ -10,6 +10,10 @@ use crate::view::View;
 use base::limits::VALUE_BYTES_MAX;
 use base::{Revision, Rng, WallTime};
 
+mod hashes;
+
+pub use hashes::{HashEdit, field_order};
+
 /// What an applied entry did to one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
@@ -65,9 +69,10 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// What the entry did, in order.
+    /// Ends the entry: what it did, in order.
     #[must_use]
     pub fn into_changes(self) -> Vec<Change> {
+        self.tree.collections.settle();
         self.changes
     }
 
@@ -147,6 +152,9 @@ impl<'a> Transaction<'a> {
         self.settle(key);
         if deadline.is_some_and(|deadline| deadline <= self.tree.time) {
             self.remove(key);
+            if let Some(collection) = value.collection() {
+                self.tree.collections.give_up(collection);
+            }
             return;
         }
         let mut record = Record::new(value, deadline);
@@ -177,15 +185,16 @@ impl<'a> Transaction<'a> {
         let revision = self.tree.revision.next();
         let mut edit = Some(edit);
         let updated = self.tree.update(key, |record| {
-            let Value::String(bytes) = &mut record.value;
+            let Value::String(bytes) = &mut record.value else { return None };
             record.revision = revision;
-            (edit.take().expect("edited once"))(bytes.edit())
+            Some((edit.take().expect("edited once"))(bytes.edit()))
         });
         Ok(match updated {
-            Some(result) => {
+            Some(Some(result)) => {
                 self.record_change(Blob::new(key.key), ChangeKind::Set);
                 result
             }
+            Some(None) => return Err(Failure::WrongType),
             None => {
                 let mut bytes = Vec::new();
                 let result = (edit.take().expect("there was no record to edit"))(&mut bytes);
@@ -203,6 +212,16 @@ impl<'a> Transaction<'a> {
             self.record_change(Blob::new(key.key), ChangeKind::Deleted);
         }
         existed
+    }
+
+    /// Moves what stands under a key to another one, deadline included, whatever that held. The key exists.
+    pub fn rename(&mut self, from: KeyRef<'_>, to: KeyRef<'_>) {
+        self.settle(from);
+        if let Some(record) = self.tree.take(from) {
+            self.record_change(Blob::new(from.key), ChangeKind::Deleted);
+            let deadline = record.deadline();
+            self.put(to, record.value, deadline);
+        }
     }
 
     /// Sets or takes away the deadline of a key; whether the key existed. A deadline that has passed removes the key.
@@ -235,6 +254,11 @@ impl<'a> Transaction<'a> {
             self.expire(KeyRef::new(&key));
         }
         limit
+    }
+
+    /// Takes out up to `limit` elements of collections that are gone.
+    pub fn reclaim(&mut self, limit: usize) {
+        self.tree.collections.reclaim(limit as u64);
     }
 
     /// Removes a key to make room, if it still has this revision; whether it did.

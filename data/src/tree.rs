@@ -1,14 +1,17 @@
 //! The state of one partition: its records, and what else applying its log yields.
 
 use crate::blob::Blob;
+use crate::collections::Collections;
 use crate::deadlines::{Deadlines, Due, DueLayer};
 use crate::flush::Below;
+use crate::kept::{Elements, Records};
 use crate::layers::{Layer, Layers};
 use crate::once::OnceTable;
 use crate::removals::Removals;
 use crate::store::{KeyRef, StoreKey};
-use crate::value::Record;
+use crate::value::{Collection, Record};
 use base::{Revision, WallTime};
+use imbl::OrdMap;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
@@ -17,7 +20,8 @@ use std::ops::Bound;
 /// Cloning one copies the deadline index; for a copy to write to disk take [`Tree::image`] instead.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    pub(crate) store: Layers,
+    pub(crate) store: Layers<Records>,
+    pub(crate) collections: Collections,
     /// The largest time of an entry applied so far.
     pub(crate) time: WallTime,
     /// Changes applied so far.
@@ -40,7 +44,8 @@ pub struct Tree {
 /// What nobody can see any more. Freeing much of it at once would hold up everything else: it is to be dropped elsewhere.
 #[derive(Clone, Debug, Default)]
 pub struct Trash {
-    pub(crate) records: Vec<Layer>,
+    pub(crate) records: Vec<Layer<Records>>,
+    pub(crate) elements: Vec<Layer<Elements>>,
     pub(crate) dues: Vec<DueLayer>,
     pub(crate) near: BTreeSet<Due>,
 }
@@ -52,8 +57,9 @@ impl Trash {
     /// How many items there are to free.
     #[must_use]
     pub fn len(&self) -> usize {
-        let records: usize = self.records.iter().map(Layer::len).sum();
-        records + self.dues.iter().map(DueLayer::len).sum::<usize>() + self.near.len()
+        let records: usize = self.records.iter().map(OrdMap::len).sum();
+        let elements: usize = self.elements.iter().map(OrdMap::len).sum();
+        records + elements + self.dues.iter().map(OrdMap::len).sum::<usize>() + self.near.len()
     }
 
     /// Whether there is nothing to free.
@@ -106,6 +112,18 @@ impl Tree {
         self.bytes
     }
 
+    /// Elements that are stored: of all collections, those included that nobody reaches any more and that are not reclaimed yet.
+    #[must_use]
+    pub fn elements_len(&self) -> u64 {
+        self.collections.elements.len()
+    }
+
+    /// Whether there are elements to reclaim: the leader should propose an expiry entry, which does it.
+    #[must_use]
+    pub fn has_garbage(&self) -> bool {
+        self.collections.given_up() > 0
+    }
+
     /// Keys that ceased to exist at their deadline, since the beginning of the log.
     #[must_use]
     pub fn expired_count(&self) -> u64 {
@@ -147,30 +165,47 @@ impl Tree {
         self.store.range(start)
     }
 
-    /// Puts a record in place, keeping the totals; returns the one that stood there.
-    pub(crate) fn insert(&mut self, key: StoreKey, record: Record) -> Option<Record> {
-        self.bytes += record.bytes(&key.key);
-        let deadline = record.deadline();
-        if self.deadlines.len() == 0 && deadline.is_none() {
-            // Nothing to keep in the index: the store may have the key itself.
-            let blob_bytes = key.key.heap_bytes();
-            let old = self.store.insert(key, record);
-            if let Some(old) = &old {
-                self.bytes -= old.bytes_with_key(blob_bytes);
-            }
-            return old;
+    /// Puts a record in place, keeping the totals. What stood there is given up.
+    pub(crate) fn insert(&mut self, key: StoreKey, record: Record) {
+        let given_up = self.replace(key, record);
+        if let Some(collection) = given_up {
+            self.collections.give_up(collection);
         }
-        let old = self.store.insert(key.clone(), record);
-        let old_deadline = old.as_ref().and_then(Record::deadline);
-        if let Some(old) = &old {
-            self.bytes -= old.bytes(&key.key);
-        }
-        self.move_deadline(key, old_deadline, deadline);
-        old
     }
 
-    /// Takes a record out, keeping the totals.
+    /// The collection that stood there.
+    fn replace(&mut self, key: StoreKey, record: Record) -> Option<Collection> {
+        self.bytes = self.bytes.saturating_add(record.bytes(&key.key));
+        let deadline = record.deadline();
+        let old = if self.deadlines.len() == 0 && deadline.is_none() {
+            // Nothing to keep in the index: the store may have the key itself.
+            let blob_bytes = key.key.heap_bytes();
+            let old = self.store.insert(key, record)?;
+            self.bytes -= old.bytes_with_key(blob_bytes);
+            old
+        } else {
+            let old = self.store.insert(key.clone(), record);
+            let old_deadline = old.as_ref().and_then(Record::deadline);
+            if let Some(old) = &old {
+                self.bytes -= old.bytes(&key.key);
+            }
+            self.move_deadline(key, old_deadline, deadline);
+            old?
+        };
+        old.value.collection()
+    }
+
+    /// Takes a record out, keeping the totals. A collection under it is given up.
     pub(crate) fn remove(&mut self, key: KeyRef<'_>) -> Option<Record> {
+        let old = self.take(key)?;
+        if let Some(collection) = old.value.collection() {
+            self.collections.give_up(collection);
+        }
+        Some(old)
+    }
+
+    /// Takes a record out, keeping the totals. A collection under it is the caller's.
+    pub(crate) fn take(&mut self, key: KeyRef<'_>) -> Option<Record> {
         let old = self.store.remove(key)?;
         let store_key = key.to_store_key();
         self.bytes -= old.bytes(&store_key.key);
@@ -181,11 +216,11 @@ impl Tree {
     /// Changes a record where it stands, keeping the totals; `None` if there is none.
     pub(crate) fn update<R>(&mut self, key: KeyRef<'_>, edit: impl FnOnce(&mut Record) -> R) -> Option<R> {
         let (result, before, after) = self.store.update(key, |record| {
-            let before = (record.value.heap_bytes(), record.deadline());
+            let before = (record.value.bytes(), record.deadline());
             let result = edit(record);
-            (result, before, (record.value.heap_bytes(), record.deadline()))
+            (result, before, (record.value.bytes(), record.deadline()))
         })?;
-        self.bytes = self.bytes + after.0 as u64 - before.0 as u64;
+        self.bytes = self.bytes + after.0 - before.0;
         if before.1 != after.1 {
             self.move_deadline(key.to_store_key(), before.1, after.1);
         }
@@ -195,12 +230,13 @@ impl Tree {
     /// Takes everything out. Freeing many records takes long, so that is left to whoever takes the trash.
     pub(crate) fn clear(&mut self) {
         let (layers, records) = self.store.clear();
+        let (elements, places) = self.collections.clear();
         let (near, dues, deadlines) = self.deadlines.clear();
         self.bytes = 0;
         if let Some(below) = &mut self.below {
-            below.dropped.extend([records, deadlines].into_iter().flatten());
+            below.dropped.extend([records, deadlines, places].into_iter().flatten());
         }
-        self.throw_away(Trash { records: layers, dues, near });
+        self.throw_away(Trash { records: layers, elements, dues, near });
     }
 
     pub(crate) fn throw_away(&mut self, trash: Trash) {

@@ -9,6 +9,68 @@ use base::{Revision, WallTime};
 pub enum Value {
     /// Any bytes; also numbers and bitmaps, as in Redis.
     String(Blob),
+    /// Fields with values, each an element of a collection.
+    Hash(Collection),
+}
+
+/// What a key holds of a collection: its elements stand elsewhere, by its number (`collections.rs`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(Rust, packed(4))]
+pub struct Collection {
+    number: u64,
+    bytes: u64,
+    len: u32,
+}
+
+/// Most elements of one collection: as many as a hash of Redis may have.
+pub const COLLECTION_LEN_MAX: u64 = u32::MAX as u64;
+
+impl Collection {
+    /// The collection of that number, which has `len` elements of so many bytes.
+    pub(crate) fn new(number: u64, len: u32, bytes: u64) -> Collection {
+        Collection { number, bytes, len }
+    }
+
+    /// Its number, which no other collection ever has.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.number
+    }
+
+    /// How many elements it has.
+    #[must_use]
+    pub fn len(self) -> u64 {
+        u64::from(self.len)
+    }
+
+    /// Whether it has no element. No such collection stands under a key.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Approximate bytes of its elements.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
+
+    /// An element has come. At most [`COLLECTION_LEN_MAX`] may.
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.len = self.len.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// An element has gone.
+    pub(crate) fn shrink(&mut self, bytes: u64) {
+        self.len = self.len.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// The value of an element of `before` bytes has `after` now.
+    pub(crate) fn resize(&mut self, before: u64, after: u64) {
+        self.bytes = self.bytes.saturating_add(after).saturating_sub(before);
+    }
 }
 
 /// Everything that is known about a key.
@@ -36,6 +98,7 @@ impl Value {
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
+            Value::Hash(_) => "hash",
         }
     }
 
@@ -43,15 +106,40 @@ impl Value {
     pub fn into_string(self) -> Result<Blob, Failure> {
         match self {
             Value::String(bytes) => Ok(bytes),
+            Value::Hash(_) => Err(Failure::WrongType),
         }
     }
 
-    /// Bytes that the value allocates outside its record.
+    /// The collection of a hash; an error for any other type.
+    pub fn into_hash(self) -> Result<Collection, Failure> {
+        match self {
+            Value::Hash(collection) => Ok(collection),
+            Value::String(_) => Err(Failure::WrongType),
+        }
+    }
+
+    /// The collection that it is, of whatever type.
+    #[must_use]
+    pub fn collection(&self) -> Option<Collection> {
+        match self {
+            Value::String(_) => None,
+            Value::Hash(collection) => Some(*collection),
+        }
+    }
+
+    /// Bytes that the value allocates outside its record. Elements of a collection are not counted.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         match self {
             Value::String(bytes) => bytes.heap_bytes(),
+            Value::Hash(_) => 0,
         }
+    }
+
+    /// Approximate bytes of the value outside its record, elements included.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.heap_bytes() as u64 + self.collection().map_or(0, Collection::bytes)
     }
 }
 
@@ -81,7 +169,7 @@ impl Record {
         self.expires_at > time
     }
 
-    /// Approximate bytes that the record and its key occupy; the same on every replica.
+    /// Approximate bytes that the record, its key and the elements under it occupy; the same on every replica.
     #[must_use]
     pub fn bytes(&self, key: &Blob) -> u64 {
         self.bytes_with_key(key.heap_bytes())
@@ -89,6 +177,6 @@ impl Record {
 
     /// As [`Record::bytes`], given what the key allocates.
     pub(crate) fn bytes_with_key(&self, key_heap_bytes: usize) -> u64 {
-        RECORD_BYTES + key_heap_bytes as u64 + self.value.heap_bytes() as u64
+        RECORD_BYTES.saturating_add(key_heap_bytes as u64).saturating_add(self.value.bytes())
     }
 }

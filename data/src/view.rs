@@ -2,9 +2,10 @@
 
 use crate::blob::Blob;
 use crate::failure::Failure;
+use crate::kept::ElementRef;
 use crate::store::{KeyRef, StoreKey};
 use crate::tree::Tree;
-use crate::value::Record;
+use crate::value::{Collection, Record};
 use base::{Rng, WallTime};
 use std::cell::Cell;
 use std::ops::Bound;
@@ -91,6 +92,23 @@ impl<'a> View<'a> {
     /// The bytes of a string, `None` if the key does not exist; an error if it holds something else.
     pub fn string(&self, key: KeyRef<'_>) -> Result<Option<Blob>, Failure> {
         self.get(key).map(|record| record.value.into_string()).transpose()
+    }
+
+    /// The collection of a hash, `None` if the key does not exist; an error if it holds something else.
+    pub fn hash(&self, key: KeyRef<'_>) -> Result<Option<Collection>, Failure> {
+        self.get(key).map(|record| record.value.into_hash()).transpose()
+    }
+
+    /// An element of a collection.
+    #[must_use]
+    pub fn element(&self, of: Collection, order: u64, name: &[u8]) -> Option<Blob> {
+        self.tree.collections.elements.get(ElementRef { collection: of.number(), order, name })
+    }
+
+    /// The elements of a collection from `order` on, in their order: order, name, value.
+    pub fn elements(&self, of: Collection, order: u64) -> impl Iterator<Item = (u64, Blob, Blob)> {
+        let elements = self.tree.collections.range(of.number(), Bound::Included((order, b"")));
+        elements.map(|(key, value)| (key.order, key.name, value))
     }
 
     /// The keys that exist and their records, in store order from `start` on.

@@ -2,8 +2,8 @@
 
 use base::{Revision, WallTime};
 use data::{
-    Applied, ChangeKind, EntryContext, KeyRef, Reply, Restorer, Tree, View, apply, apply_once, apply_transaction,
-    expire_due, read,
+    Applied, ChangeKind, EntryContext, KeyRef, Reply, Restorer, Tally, Tree, View, apply, apply_once,
+    apply_transaction, expire_due, read,
 };
 use proptest::prelude::*;
 use std::ops::Bound;
@@ -58,6 +58,17 @@ const COMMANDS: &[&str] = &[
     "RANDOMKEY",
     "MGET K K K",
     "SETBIT K 77 1",
+    "HSET K F V",
+    "HSET K F V F V F V F V F V",
+    "HSETNX K F V",
+    "HMSET K F V",
+    "HDEL K F F",
+    "HGETDEL K FIELDS 2 F F",
+    "HINCRBY K F 2",
+    "HINCRBYFLOAT K F 0.5",
+    "HGET K F",
+    "HGETALL K",
+    "HRANDFIELD K 3 WITHVALUES",
     "BITOP XOR K K K",
     "FLUSHALL",
     "NONSENSE K",
@@ -65,8 +76,28 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// Those of them that only look, but `DBSIZE`, which counts what nothing has touched since its deadline.
-const READS: &[&str] =
-    &["GET K", "GETRANGE K 1 -2", "STRLEN K", "EXISTS K K", "PTTL K", "TTL K", "RANDOMKEY", "MGET K K K", "TYPE K"];
+const READS: &[&str] = &[
+    "GET K",
+    "GETRANGE K 1 -2",
+    "STRLEN K",
+    "EXISTS K K",
+    "PTTL K",
+    "TTL K",
+    "RANDOMKEY",
+    "MGET K K K",
+    "TYPE K",
+    "HGET K F",
+    "HMGET K F F",
+    "HGETALL K",
+    "HKEYS K",
+    "HVALS K",
+    "HLEN K",
+    "HSTRLEN K F",
+    "HEXISTS K F",
+    "HSCAN K 0",
+    "DUMP K",
+    "OBJECT ENCODING K",
+];
 
 fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
     command_of(COMMANDS)
@@ -74,7 +105,7 @@ fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 fn command_of(templates: &'static [&'static str]) -> impl Strategy<Value = Vec<Vec<u8>>> {
     let word = (0..12u8, 0..6u8, 1..200u16);
-    (prop::sample::select(templates), prop::collection::vec(word, 8)).prop_map(|(template, words)| {
+    (prop::sample::select(templates), prop::collection::vec(word, 12)).prop_map(|(template, words)| {
         let mut words = words.into_iter();
         template
             .split(' ')
@@ -82,6 +113,7 @@ fn command_of(templates: &'static [&'static str]) -> impl Strategy<Value = Vec<V
                 let (key, value, time) = words.next().unwrap_or((0, 0, 1));
                 match part {
                     "K" => format!("key:{key}{}", "-long".repeat(usize::from(key % 3) * 3)).into_bytes(),
+                    "F" => format!("field:{}{}", key % 5, "-long".repeat(usize::from(key % 2) * 4)).into_bytes(),
                     "V" if value == 0 => Vec::new(),
                     "V" if value < 3 => format!("{value}").into_bytes(),
                     "V" => vec![value; usize::from(value) * 9],
@@ -100,7 +132,7 @@ const CLOCKS: &[u64] = &[0, 1_800_000_000_000, i64::MAX as u64, i64::MAX as u64 
 fn anything() -> impl Strategy<Value = Vec<Vec<u8>>> {
     const WORDS: &str = "a a a b c NX XX GT LT GET EX PX EXAT PXAT KEEPTTL PERSIST REPLACE DB IFEQ IFNE IFDEQ IFDNE \
         0123456789abcdef IFREVISION AND OR XOR NOT DIFF ONE BYTE BIT SET INCRBY OVERFLOW WRAP SAT FAIL u8 i64 u63 #3 LEN IDX \
-        MINMATCHLEN WITHMATCHLEN ENCODING HELP USAGE SAMPLES MATCH COUNT TYPE string * [a-c]* ABSTTL IDLETIME FREQ ASYNC \
+        MINMATCHLEN WITHMATCHLEN ENCODING HELP USAGE SAMPLES MATCH COUNT TYPE string * [a-c]* ABSTTL IDLETIME FREQ ASYNC WITHVALUES NOVALUES FIELDS \
         0 1 2 3 -1 -5 7 100 1.5 1e400 -1e4000 9223372036854775807 -9223372036854775808 9223372036854775808 \
         18446744073709551615 4294967295 4294967296 1000000000000000";
     let words: Vec<&[u8]> = WORDS.split_whitespace().map(str::as_bytes).collect();
@@ -170,6 +202,9 @@ fn check_totals(tree: &Tree) {
     assert!(records.is_sorted_by(|(a, _), (b, _)| a < b));
     assert_eq!(records.len() as u64, tree.len());
     assert_eq!(records.iter().map(|(key, record)| record.bytes(&key.key)).sum::<u64>(), tree.bytes());
+    let mut tally = Tally::default();
+    records.iter().filter_map(|(_, record)| record.value.collection()).for_each(|collection| tally.say(collection));
+    tree.check_elements(tally, &mut |_| ()).unwrap();
     let deadlines: Vec<_> = records.iter().filter_map(|(_, record)| record.deadline()).collect();
     assert_eq!(deadlines.len() as u64, tree.volatile_len());
     assert_eq!(deadlines.iter().min().copied(), tree.next_deadline());

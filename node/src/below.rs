@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::ordered::{Changes, OrderedBatch, OrderedError, OrderedLoad, OrderedRead, OrderedWrite, Space};
 use base::{Ballot, BucketId, PartitionId, Position};
+use data::flush::STATE_SPACES;
 use data::{Flush, Restored, StoreRestorer, Tree};
 use wire::{Malformed, Reader, Writer};
 
@@ -113,6 +114,13 @@ impl FlushJob {
     }
 }
 
+/// What comes in the order of its space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sorted {
+    Records = 0,
+    Elements = 1,
+}
+
 /// A state that comes in blocks and goes into new spaces of the store, beside the one that is there.
 #[derive(Debug)]
 pub(crate) struct StoredRestorer {
@@ -122,15 +130,15 @@ pub(crate) struct StoredRestorer {
     rest: StoreRestorer,
     /// What the last batch wrote to find it by.
     head: Vec<u8>,
-    /// Fills the space of records, from the first of them on. Dropped with this if the reception is given up.
-    load: Option<Box<dyn OrderedLoad>>,
+    /// What fills the spaces of [`Sorted`], each from the first pair on. Dropped with this if the reception is given up.
+    loads: [Option<Box<dyn OrderedLoad>>; 2],
 }
 
 impl StoredRestorer {
     pub(crate) fn new(partition: PartitionId, below: &Below) -> StoredRestorer {
-        let spaces = [below.new_space(), below.new_space(), below.new_space()];
-        let read = Arc::clone(&below.read);
-        StoredRestorer { partition, read, first: None, rest: StoreRestorer::new(spaces), head: Vec::new(), load: None }
+        let spaces = [(); STATE_SPACES].map(|()| below.new_space());
+        let (read, rest) = (Arc::clone(&below.read), StoreRestorer::new(spaces));
+        StoredRestorer { partition, read, first: None, rest, head: Vec::new(), loads: [None, None] }
     }
 
     pub(crate) fn spaces(&self) -> Vec<Space> {
@@ -150,21 +158,21 @@ impl StoredRestorer {
         Ok(())
     }
 
-    /// Writes records that blocks came to.
-    pub(crate) fn load(&mut self, store: &dyn OrderedWrite, sorted: Changes) -> Result<(), OrderedError> {
-        if sorted.is_empty() {
+    /// Writes records or elements that blocks came to.
+    pub(crate) fn load(&mut self, store: &dyn OrderedWrite, of: Sorted, pairs: Changes) -> Result<(), OrderedError> {
+        if pairs.is_empty() {
             return Ok(());
         }
-        let load = match &mut self.load {
+        let load = match &mut self.loads[of as usize] {
             Some(load) => load,
-            load => load.insert(store.begin_load(self.rest.sorted_space())?),
+            load => load.insert(store.begin_load(self.rest.sorted_spaces()[of as usize])?),
         };
-        load.push(sorted)
+        load.push(pairs)
     }
 
-    /// After the last block, and before the batch with the head: from then on all records are in the store, and stay there.
-    pub(crate) fn finish_load(&mut self) -> Result<(), OrderedError> {
-        self.load.take().map_or(Ok(()), |load| load.finish())
+    /// After the last block, and before the batch with the head: from then on all of them are in the store, and stay there.
+    pub(crate) fn finish_load(&mut self, of: Sorted) -> Result<(), OrderedError> {
+        self.loads[of as usize].take().map_or(Ok(()), |load| load.finish())
     }
 
     /// After the last block: adds the head to the last batch, and says where in the log the state stands. From the moment that this

@@ -149,7 +149,7 @@ impl Buckets {
     /// The list in a council's state.
     pub(crate) fn read(tree: &Tree) -> Result<Buckets, Malformed> {
         let Some(record) = tree.get(KeyRef::new(LIST)) else { return Ok(Buckets::default()) };
-        let Value::String(bytes) = &record.value;
+        let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         if r.u8()? != VERSION {
             return Err(Malformed);

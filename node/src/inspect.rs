@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::checksum::xxh3;
 use base::ordered::Space;
 use base::{Ballot, PartitionId, Position};
-use data::{EntryContext, Tree};
+use data::{EntryContext, Tally, Tree};
 use wire::{Malformed, Reader};
 
 use crate::below::{self, Below};
@@ -265,10 +265,12 @@ pub fn state_in_store(
     // What records and index say of deadlines must be the same set: sums of hashes do not care for the order.
     let (mut keys, mut bytes, mut with_deadline, mut said) = (0, 0, 0, 0_u64);
     let mut newest = 0;
+    let mut tally = Tally::default();
     for (key, record) in tree.records(Bound::Unbounded) {
         keys += 1;
         bytes += record.bytes(&key.key);
         newest = newest.max(record.revision.0);
+        record.value.collection().into_iter().for_each(|collection| tally.say(collection));
         if let Some(deadline) = record.deadline() {
             with_deadline += 1;
             let due = [&deadline.0.to_be_bytes()[..], &key.order.to_be_bytes(), &key.key].concat();
@@ -294,6 +296,11 @@ pub fn state_in_store(
     if newest > tree.revision().0 {
         return Err("a record is newer than the state".to_owned());
     }
+    let checked = tree.check_elements(tally, progress);
+    if let Some(error) = tree.trouble() {
+        return Err(error.text.clone());
+    }
+    checked.map_err(|malformed| malformed.0.to_owned())?;
     let (count, indexed) = deadlines_in_store(below, tree)?;
     if count != with_deadline {
         return wrong("deadlines in the index", count, with_deadline);
@@ -314,7 +321,7 @@ pub fn state_in_store(
 /// How many deadlines the index has, and the sum of their hashes.
 fn deadlines_in_store(below: &Below, tree: &Tree) -> Result<(u64, u64), String> {
     let (mut count, mut sum) = (0, 0_u64);
-    // Records, deadlines, outcomes.
+    // Records, deadlines, outcomes, elements.
     let Some(space) = tree.spaces().get(1).copied() else { return Ok((0, 0)) };
     for pair in Arc::clone(&below.read).range(space, Bound::Unbounded) {
         let (due, _) = pair.map_err(|error| error.text)?;

@@ -238,6 +238,12 @@ impl Node {
         self.groups.iter().flat_map(of).collect()
     }
 
+    /// Whether any state has elements that nobody reaches any more.
+    #[must_use]
+    pub fn has_garbage(&self) -> bool {
+        self.groups.iter().any(|group| group.partition.tree.has_garbage())
+    }
+
     /// Of each bucket that evicts what checkers want to know of it. What was evicted is that of the last turn.
     #[must_use]
     pub fn caches(&self) -> Vec<CacheNews> {
@@ -348,6 +354,7 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: read refused without a leader",
     "node: read met an expired key",
     "node: key expired by the clock",
+    "node: elements of a collection reclaimed",
     "node: writes sent again",
     "node: reads asked again",
     "node: reply from an installed snapshot",

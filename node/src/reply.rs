@@ -1,7 +1,7 @@
 //! Replies of `data` in the words of the client's protocol.
 
 use data::{Failure, Reply};
-use wire::ReplyWriter;
+use wire::{Protocol, ReplyWriter};
 
 /// Appends `reply` in the client's protocol.
 pub(crate) fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
@@ -26,6 +26,21 @@ pub(crate) fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
             for (key, value) in pairs {
                 write(writer, key);
                 write(writer, value);
+            }
+        }
+        Reply::Pairs(pairs) if writer.protocol() == Protocol::Resp3 => {
+            writer.array(pairs.len());
+            for (one, other) in pairs {
+                writer.array(2);
+                write(writer, one);
+                write(writer, other);
+            }
+        }
+        Reply::Pairs(pairs) => {
+            writer.array(pairs.len() * 2);
+            for (one, other) in pairs {
+                write(writer, one);
+                write(writer, other);
             }
         }
         Reply::Double(number) => writer.double(*number),

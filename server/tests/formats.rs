@@ -106,13 +106,16 @@ fn keys(client: &mut Client) -> String {
     keys.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
     for key in keys {
         let key = String::from_utf8(key.as_bytes().expect("a key").to_vec()).expect("keys are text here");
-        let value = ask(&["GET", &key]);
-        let value = value.as_bytes().expect("a string");
-        let value = match value.len() {
-            101.. => format!("{} bytes of XXH3 {:016x}", value.len(), base::checksum::xxh3(value)),
-            _ => wire::quote(value),
-        };
         let deadline = ask(&["PEXPIRETIME", &key]);
+        if ask(&["TYPE", &key]) == Value::Simple("hash".to_owned()) {
+            let fields = ask(&["HGETALL", &key]);
+            let pairs = fields.as_array().expect("fields and values").chunks_exact(2);
+            let shown: Vec<String> = pairs.map(|pair| format!("{}: {}", short(&pair[0]), short(&pair[1]))).collect();
+            let (key, shown) = (wire::quote(key.as_bytes()), shown.join(", "));
+            writeln!(text, "{key} = {{{shown}}}, deadline {}", deadline.pretty().trim()).expect("as above");
+            continue;
+        }
+        let value = short(&ask(&["GET", &key]));
         let revision = ask(&["DICTUM.GET", &key]);
         let revision = &revision.as_array().expect("value and revision")[1];
         let key = wire::quote(key.as_bytes());
@@ -120,6 +123,15 @@ fn keys(client: &mut Client) -> String {
             .expect("as above");
     }
     text
+}
+
+/// A string, or what can be told of a long one.
+fn short(value: &Value) -> String {
+    let value = value.as_bytes().expect("a string");
+    match value.len() {
+        101.. => format!("{} bytes of XXH3 {:016x}", value.len(), base::checksum::xxh3(value)),
+        _ => wire::quote(value),
+    }
 }
 
 fn eventually_on(client: &mut Client, words: &[&str]) -> Value {
@@ -229,6 +241,11 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         tell(&["INCRBY", "counter", "7"]);
         tell(&["SET", "gone", "x"]);
         tell(&["DEL", "gone"]);
+        tell(&["HSET", "user", "name", "Ada", "", "the empty field", &format!("round:{round}"), &long]);
+        tell(&["HINCRBY", "user", "visits", "3"]);
+        tell(&["HSET", "gone-hash", "a", "1", "b", "2"]);
+        tell(&["PEXPIREAT", "user", "4102444800000"]);
+        tell(&["DEL", "gone-hash"]);
     }
     tell(&["DICTUM.ONCE", "order-1", "SET", "order", "1"]);
     let saved = || match state {
@@ -267,6 +284,8 @@ fn fill(resp: &str, folder: &Path, state: &str) {
     tell(&["DICTUM.ONCE", "order-2", "INCR", "order"]);
     tell(&["SET", "short-lived", "x", "PX", "1"]);
     tell(&["SET", "last", "one"]);
+    tell(&["HDEL", "user", "name"]);
+    tell(&["HSET", "late", "field", "in the log alone"]);
     tell(&["SELECT", "terms"]);
     tell(&["SET", "key:0", "last"]);
     tell(&["SELECT", "recent"]);

@@ -79,10 +79,12 @@ pub enum Fault {
     BucketTerms,
     /// Settings of a bucket are changed by one client, and shown to others.
     SettingsChange,
+    /// No misfortune: clients use hashes. Counted: runs in which they do.
+    Hashes,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 30] = [
+pub const FAULTS: [Fault; 31] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -113,6 +115,7 @@ pub const FAULTS: [Fault; 30] = [
     Fault::ValueCache,
     Fault::BucketTerms,
     Fault::SettingsChange,
+    Fault::Hashes,
 ];
 
 impl Fault {
@@ -150,6 +153,7 @@ impl Fault {
             Fault::ValueCache => "value-cache",
             Fault::BucketTerms => "bucket-terms",
             Fault::SettingsChange => "settings-change",
+            Fault::Hashes => "hashes",
         }
     }
 
@@ -248,6 +252,8 @@ pub struct Chaos {
     pub cache: Option<CacheSettings>,
     /// From this the buckets are drawn whose entries have terms; none if there are none.
     pub terms_seed: Option<u64>,
+    /// From this is drawn how clients use hashes; none if they do not.
+    pub hashes_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -269,6 +275,7 @@ impl Chaos {
         let mut later_rng = rng.fork();
         let mut transfers = rng.fork();
         let (mut cache, mut settings) = (rng.fork(), rng.fork());
+        let hashes_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -348,6 +355,7 @@ impl Chaos {
             request_timeout_ms: *shape.pick(&[1_000, 2_000, 5_000]),
             cache: has(Fault::ValueCache).then_some(drawn_cache),
             terms_seed: has(Fault::BucketTerms).then_some(terms_seed),
+            hashes_seed: has(Fault::Hashes).then_some(hashes_seed),
             plan,
             workload_seed,
             cluster_seed,
@@ -442,6 +450,7 @@ mod tests {
                 (Fault::TransferCrash, chaos.transfer_crash > 0),
                 (Fault::ValueCache, chaos.cache.is_some()),
                 (Fault::BucketTerms, chaos.terms_seed.is_some()),
+                (Fault::Hashes, chaos.hashes_seed.is_some()),
                 (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
                 (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
             ] {

@@ -30,6 +30,8 @@ pub struct Record {
     pub operations: Vec<Operation>,
     /// Every finished SCAN.
     pub scans: Vec<Scan>,
+    /// Every finished HSCAN of the hash that is only added to.
+    pub hash_scans: Vec<Scan>,
     /// What was seen of the counters that are for the levels.
     pub levels: Levels,
     /// Answers that no server should ever give.
@@ -44,6 +46,8 @@ pub struct Record {
     pub refusals: Vec<Refusal>,
     /// By bucket: the most bytes that a key and its value had together in a command.
     pub longest: BTreeMap<String, u64>,
+    /// By bucket: the most bytes that a command can have added beside that and a record: elements of hashes.
+    pub elements: BTreeMap<String, u64>,
     /// What was reached, by name.
     pub probes: BTreeMap<&'static str, u64>,
 }
@@ -100,12 +104,18 @@ enum Running {
         commands: Vec<Command>,
         failed: bool,
     },
+    /// One command that the history has as several.
+    Together {
+        operation: usize,
+    },
     Executing {
         operation: usize,
         answered: usize,
         refused: bool,
     },
     Scanning {
+        /// Fields of a hash, not keys.
+        hash: bool,
         started: u64,
         found: BTreeSet<String>,
     },
@@ -169,7 +179,7 @@ impl Client {
         Client {
             id,
             rng,
-            mix: if bucket.is_some() { mix.without_scans() } else { mix },
+            mix: bucket.map_or_else(|| mix.clone(), |(name, _)| mix.of_bucket(name)),
             bucket,
             selects_again: false,
             nodes,
@@ -373,7 +383,7 @@ impl Client {
                     record.operations[index].finish = None;
                 }
             }
-            Running::Watching { .. } | Running::Executing { .. } | Running::Level(_) => {}
+            Running::Watching { .. } | Running::Together { .. } | Running::Executing { .. } | Running::Level(_) => {}
         }
         self.go_elsewhere(now, wishes);
     }

@@ -129,6 +129,10 @@ impl<N: Door> Cluster<N> {
             mix.add_terms(&mut Rng::new(seed));
         }
         mix.buckets.retain(|_| N::HAS_BUCKETS);
+        if let Some(seed) = chaos.hashes_seed.filter(|_| N::HAS_BUCKETS) {
+            let settled = chaos.plan.iter().all(|planned| planned.fault != Fault::SettingsChange);
+            mix.add_hashes(&mut Rng::new(seed), settled);
+        }
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
         for (name, settings) in &mix.buckets {
@@ -164,7 +168,8 @@ impl<N: Door> Cluster<N> {
         let clients =
             (0..mix.clients).map(|id| Client::new(id, clients_rng.fork(), mix.clone(), chaos.nodes, timeout)).collect();
         let with_terms = mix.buckets.iter().filter(|(name, _)| [TIMED, BOUNDED].contains(name)).count();
-        let injected = BTreeMap::from([(Fault::BucketTerms, with_terms as u64)]);
+        let with_hashes = u64::from(mix.uses_hashes());
+        let injected = BTreeMap::from([(Fault::BucketTerms, with_terms as u64), (Fault::Hashes, with_hashes)]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {
             now: 0,

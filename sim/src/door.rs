@@ -33,6 +33,10 @@ pub trait Door: Sized {
     fn caches(&self) -> Vec<CacheNews> {
         Vec::new()
     }
+    /// Whether any state has elements of collections that are gone.
+    fn has_garbage(&self) -> bool {
+        false
+    }
     /// The checksum of a decided entry.
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64>;
     /// The spaces of the store below that it needs.
@@ -76,6 +80,10 @@ impl Door for node::Node {
 
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64> {
         node::Node::decided_entry_digest(self, partition, position)
+    }
+
+    fn has_garbage(&self) -> bool {
+        node::Node::has_garbage(self)
     }
 
     fn caches(&self) -> Vec<CacheNews> {

@@ -6,6 +6,7 @@
 //! {"client":3,"commands":[{"op":"SET","key":"k1","argument":"v17"}],"invoke":120,"return":450,"outcome":"done","replies":["OK"]}
 //! {"client":4,"commands":[{"op":"INCR","key":"c1"}],"invoke":130,"return":null,"outcome":"maybe","replies":[]}
 //! ```
+//! - A key `hash#field` is a field of a hash, and a key that begins with `w` a hash of a fixed number of fields that all have the same value (`hashes.rs`).
 //! - `invoke`, `return`: nanoseconds on one clock shared by all clients; `return` is null when no answer came.
 //! - `outcome`: `done` (as `replies` say), `failed` (it was not done), `maybe` (it may have been done, or may be later).
 //! - Several `commands` are one transaction (MULTI … EXEC); `replies` has one item for each command.
@@ -185,6 +186,9 @@ impl Command {
     /// The command's arguments as RESP has them.
     #[must_use]
     pub fn words(&self) -> Vec<Vec<u8>> {
+        if let Some(words) = crate::hashes::words(self) {
+            return words;
+        }
         let key = bytes_of(raw_key(&self.key));
         let argument = || bytes_of(self.argument.as_deref().unwrap_or(""));
         let number = |absent: i64| self.number.unwrap_or(absent).to_string().into_bytes();

@@ -9,6 +9,7 @@ pub mod command;
 pub mod disk;
 pub mod door;
 pub mod events;
+pub mod hashes;
 pub mod history;
 pub mod network;
 pub mod process;

@@ -119,7 +119,8 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     let slowest = cluster.chaos.clock_rates.iter().copied().min().unwrap_or(1_000_000);
     cluster.record.levels.sights.retain(|sight| !excused(bucket_of(&sight.key)));
     judge("levels", levels::check(&cluster.record.levels, slowest));
-    judge("scan", scan::check(&history, &cluster.record.scans));
+    judge("scan", scan::check(&history, &cluster.record.scans, scan::LASTING_PREFIX));
+    judge("scan", scan::check(&history, &cluster.record.hash_scans, scan::LASTING_FIELDS));
     judge("terms", terms::check(&history, &cluster.record.refusals, &settings, clock_error));
     let limits =
         linearizability::Limits { clock_error, configurations_max: CONFIGURATIONS_MAX, clients_in_order: true };
@@ -190,8 +191,13 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
         served = wait_for(cluster, deadline, Cluster::clients_are_idle);
     }
     let late = cluster.record.last_failure > healed_at + FAILURES_ALLOWED;
-    let converged =
-        wait_for(cluster, deadline, |cluster| liveness::converged(&cluster.endings()) && cluster.caches_are_calm());
+    let converged = wait_for(cluster, deadline, |cluster| {
+        liveness::converged(&cluster.endings()) && cluster.caches_are_calm() && cluster.is_swept()
+    });
+    if !cluster.is_swept() {
+        let text = "elements of collections that are gone are there still in the calm at the end".to_owned();
+        cluster.violations.push(("garbage", text));
+    }
     if !cluster.caches_are_calm() {
         let text = "a bucket that evicts is above its quota in the calm at the end".to_owned();
         cluster.violations.push(("quota", text));

@@ -9,6 +9,9 @@
 //! | `v0` … | SET PX, PEXPIRE, PERSIST, PTTL, GET, SET | expiry |
 //! | `b0` … | SET GET of 5 to 200 kB | frames and messages of many blocks |
 //! | `l0` … | INCR and GET at all levels of durability and consistency (`client/levels.rs`) | what each level promises |
+//! | `h0#f1` … | fields of hashes, alone, together and in transactions (`hashes.rs`) | fields are registers, a hash is read as a whole |
+//! | `w0` … | hashes of many fields that are written, read and removed as a whole | nothing torn; what is given up is reclaimed |
+//! | `z#…` | HMSET once each, HSCAN | completeness of HSCAN |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
 //! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again; some have terms |
 //!
@@ -18,6 +21,7 @@ use std::collections::BTreeMap;
 
 use base::Rng;
 
+use crate::hashes::{FIELDS, LASTING};
 use crate::history::{Command, Op};
 use crate::settings::DEFAULT;
 
@@ -37,6 +41,10 @@ pub enum Task {
     },
     /// SCAN from beginning to end.
     Scan,
+    /// One command on several fields of a hash: an operation that is several commands of the history.
+    Together(Vec<Command>),
+    /// HSCAN from beginning to end.
+    HashScan,
 }
 
 /// The bucket that is in the memories of the nodes only.
@@ -118,6 +126,14 @@ pub struct Mix {
     pub levels: u64,
     /// What is drawn for these is drawn from this.
     pub levels_seed: u64,
+    /// Out of 16: how often a client turns to hashes.
+    hashes: u64,
+    /// Fields are set that stay, and HSCAN looks for them.
+    lasting_fields: bool,
+    /// Only such as stand for one register as a whole.
+    only_wide: bool,
+    /// No bucket gets a default time to live: then hashes are used in the one that refuses at its quota.
+    settled: bool,
 }
 
 impl Mix {
@@ -154,6 +170,10 @@ impl Mix {
             lifetime_ms_max: *rng.pick(&[100, 1_000, 4_000]),
             levels: 0,
             levels_seed: 0,
+            hashes: 0,
+            lasting_fields: true,
+            only_wide: false,
+            settled: false,
         }
     }
 
@@ -184,6 +204,18 @@ impl Mix {
         self.clients = self.clients.max(self.buckets.len() as u64 + 1);
     }
 
+    /// Adds hashes. `settled`: settings of buckets stay as they are.
+    pub fn add_hashes(&mut self, rng: &mut Rng, settled: bool) {
+        self.hashes = rng.between(2, 8);
+        self.settled = settled;
+    }
+
+    /// Whether clients use hashes.
+    #[must_use]
+    pub fn uses_hashes(&self) -> bool {
+        self.hashes > 0
+    }
+
     /// The next task of a client that has seen `seen` and numbers its values by `unique`.
     pub fn draw_task(
         &self,
@@ -191,6 +223,9 @@ impl Mix {
         seen: &BTreeMap<String, String>,
         unique: &mut dyn FnMut() -> String,
     ) -> Task {
+        if self.hashes > 0 && rng.chance(self.hashes, 16) {
+            return self.hash_task(rng, unique);
+        }
         let mut ticket = rng.below(self.weights.iter().sum());
         let mut kind = 0;
         while ticket >= self.weights[kind] {
@@ -224,10 +259,79 @@ impl Mix {
 
     /// The mix of a client of one of the buckets.
     #[must_use]
-    pub fn without_scans(&self) -> Mix {
+    pub fn of_bucket(&self, name: &str) -> Mix {
         let mut mix = self.clone();
         mix.weights[6] = 0;
+        // A default time to live begins with the hash and not with its fields, which the model does not know.
+        if name == TIMED || name == BOUNDED && !self.settled {
+            mix.hashes = 0;
+        }
+        // An eviction is a removal of one key. HSCAN is for the default bucket.
+        mix.only_wide = name == CACHED;
+        mix.lasting_fields = false;
         mix
+    }
+
+    fn hash_task(&self, rng: &mut Rng, unique: &mut dyn FnMut() -> String) -> Task {
+        let reads = rng.chance(self.reads, 8);
+        let kind = if self.only_wide { 0 } else { rng.below(8) };
+        let command = match kind {
+            0..=2 => {
+                let key = format!("w{}", rng.below(2));
+                match (reads, rng.below(6)) {
+                    (true, 0) => Command::new(Op::Exists, key),
+                    (true, _) => Command::new(Op::Get, key),
+                    (false, 0) => Command::new(Op::GetDel, key),
+                    (false, 1 | 2) => Command::new(Op::Del, key),
+                    (false, _) => Command::new(Op::Set, key).with_argument(unique()),
+                }
+            }
+            3 if self.lasting_fields => {
+                return if rng.chance(1, 8) {
+                    Task::HashScan
+                } else {
+                    let value = unique();
+                    Task::Plain(vec![Command::new(Op::Set, format!("{LASTING}#{value}")).with_argument(value)])
+                };
+            }
+            4 => {
+                let key = format!("hc#{}", rng.pick(&FIELDS));
+                let incr = Command::new(Op::Incr, key.clone()).with_number(rng.between(1, 9) as i64);
+                if reads { Command::new(Op::Get, key) } else { incr }
+            }
+            5 => {
+                let hash = format!("h{}", rng.below(2));
+                let fields = if reads { FIELDS.len() } else { rng.between(1, FIELDS.len() as u64) as usize };
+                let of = |field: &&str| format!("{hash}#{field}");
+                return Task::Together(if reads {
+                    FIELDS.iter().map(|field| Command::new(Op::Get, of(field))).collect()
+                } else {
+                    let set = |field: &&str| Command::new(Op::Set, of(field)).with_argument(unique());
+                    FIELDS[..fields].iter().map(set).collect()
+                });
+            }
+            6 => {
+                let keys = FIELDS.map(|field| format!("h0#{field}"));
+                let mut commands = Vec::new();
+                for _ in 0..rng.between(2, 3) {
+                    let key = rng.pick(&keys).clone();
+                    let read = rng.chance(self.reads, 8);
+                    commands.push(if read { Command::new(Op::Get, key) } else { field_write(key, rng, unique) });
+                }
+                let watch = if rng.chance(1, 2) { vec![rng.pick(&keys).clone()] } else { Vec::new() };
+                return Task::Transaction { watch, commands };
+            }
+            _ => {
+                let key = format!("h{}#{}", rng.below(2), rng.pick(&FIELDS));
+                match (reads, rng.below(4)) {
+                    (true, 0) => Command::new(Op::Exists, key),
+                    (true, _) => Command::new(Op::Get, key),
+                    (false, _) => field_write(key, rng, unique),
+                }
+            }
+        };
+        let counts = matches!(command.op, Op::Incr | Op::SetNx | Op::Del | Op::GetDel);
+        if counts && rng.chance(self.once, 8) { Task::Once(command) } else { Task::Plain(vec![command]) }
     }
 
     fn transaction(&self, rng: &mut Rng, seen: &BTreeMap<String, String>, unique: &mut dyn FnMut() -> String) -> Task {
@@ -336,6 +440,15 @@ impl Mix {
     }
 }
 
+fn field_write(key: String, rng: &mut Rng, unique: &mut dyn FnMut() -> String) -> Command {
+    match rng.below(6) {
+        0 | 1 => Command::new(Op::Del, key),
+        2 => Command::new(Op::GetDel, key),
+        3 => Command::new(Op::SetNx, key).with_argument(unique()),
+        _ => Command::new(Op::Set, key).with_argument(unique()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,10 +456,13 @@ mod tests {
     #[test]
     fn every_command_is_drawn_sometimes() {
         let mut seen_ops = std::collections::BTreeSet::new();
-        let (mut once, mut scans, mut watched) = (0, 0, 0);
+        let (mut once, mut scans, mut watched, mut together, mut hash_scans) = (0, 0, 0, 0, 0);
         for seed in 0..40 {
             let mut rng = Rng::new(seed);
-            let mix = Mix::draw(&mut rng);
+            let mut mix = Mix::draw(&mut rng);
+            if seed % 2 == 1 {
+                mix.add_hashes(&mut Rng::new(seed), true);
+            }
             let seen = BTreeMap::from([("r0".to_string(), "old".to_string())]);
             let mut number = 0;
             for _ in 0..300 {
@@ -359,10 +475,12 @@ mod tests {
                     Task::Once(_) => once += 1,
                     Task::Transaction { watch, .. } => watched += usize::from(!watch.is_empty()),
                     Task::Scan => scans += 1,
+                    Task::Together(_) => together += 1,
+                    Task::HashScan => hash_scans += 1,
                 }
             }
         }
         assert_eq!(seen_ops.len(), 14, "{seen_ops:?}");
-        assert!(once > 0 && scans > 0 && watched > 0);
+        assert!(once > 0 && scans > 0 && watched > 0 && together > 0 && hash_scans > 0);
     }
 }

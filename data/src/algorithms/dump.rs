@@ -10,10 +10,17 @@
 //!   10000001 | length (8)           big-endian
 //!   110000ss | integer (1, 2 or 4)  little-endian, signed; ss = 0, 1, 2: its decimal text
 //!   11000011 | compressed length | length | LZF
+//!
+//! hash (type 4)                     length, field, value, field, value, …: each a string as above
+//! hash (types 13 and 16)            one string: a ziplist or a listpack of fields and values (`dump/packed.rs`)
 //! ```
+//! Hashes are written as type 4, which every Redis reads, whatever a Redis of their size would write.
+
+mod packed;
 
 use super::lzf;
 use crate::args::parse_integer;
+use crate::blob::Blob;
 use base::checksum::crc64_redis;
 use base::limits::VALUE_BYTES_MAX;
 
@@ -25,6 +32,10 @@ const VERSION_READ_MAX: u16 = 15;
 
 /// The type of a string.
 const TYPE_STRING: u8 = 0;
+/// The types of a hash: fields and values one by one; all in a ziplist (before Redis 7); all in a listpack.
+const TYPE_HASH: u8 = 4;
+const TYPE_HASH_ZIPLIST: u8 = 13;
+const TYPE_HASH_LISTPACK: u8 = 16;
 
 const INTEGER_8: u8 = 0xc0;
 const INTEGER_16: u8 = 0xc1;
@@ -41,8 +52,17 @@ const UNCOMPRESSED_BYTES_MAX: usize = 20;
 pub enum Damage {
     /// Too short, from a newer Redis, or altered.
     VersionOrChecksum,
-    /// Intact, but not a string that this format describes.
+    /// Intact, but no string and no hash that this format describes.
     Format,
+}
+
+/// What a payload holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Dumped {
+    /// A string.
+    String(Vec<u8>),
+    /// A hash: fields, each once, with their values.
+    Hash(Vec<(Blob, Blob)>),
 }
 
 /// The payload of the string `value`.
@@ -50,18 +70,29 @@ pub enum Damage {
 pub fn dump_string(value: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(value.len().min(1 << 20) + 16);
     payload.push(TYPE_STRING);
-    // Eleven characters hold every 32-bit integer; longer ones are written as text.
-    match parse_integer(value).filter(|_| value.len() <= 11).map(i32::try_from) {
-        Some(Ok(integer)) => put_integer(&mut payload, integer),
-        _ => put_text(&mut payload, value),
+    put_string(&mut payload, value);
+    with_footer(payload)
+}
+
+/// The payload of a hash of `len` fields.
+pub fn dump_hash(len: u64, fields: impl Iterator<Item = (Blob, Blob)>) -> Vec<u8> {
+    let mut payload = vec![TYPE_HASH];
+    put_length(&mut payload, usize::try_from(len).unwrap_or(usize::MAX));
+    for (field, value) in fields {
+        put_string(&mut payload, &field);
+        put_string(&mut payload, &value);
     }
+    with_footer(payload)
+}
+
+fn with_footer(mut payload: Vec<u8>) -> Vec<u8> {
     payload.extend(VERSION_WRITTEN.to_le_bytes());
     payload.extend(crc64_redis(&payload).to_le_bytes());
     payload
 }
 
-/// The string that `payload` holds.
-pub fn restore_string(payload: &[u8]) -> Result<Vec<u8>, Damage> {
+/// What `payload` holds.
+pub fn restore(payload: &[u8]) -> Result<Dumped, Damage> {
     let (checked, checksum) = payload.split_last_chunk::<8>().ok_or(Damage::VersionOrChecksum)?;
     let (body, version) = checked.split_last_chunk::<2>().ok_or(Damage::VersionOrChecksum)?;
     if u16::from_le_bytes(*version) > VERSION_READ_MAX {
@@ -70,7 +101,15 @@ pub fn restore_string(payload: &[u8]) -> Result<Vec<u8>, Damage> {
     if u64::from_le_bytes(*checksum) != crc64_redis(checked) {
         return Err(Damage::VersionOrChecksum);
     }
-    read_string(body).ok_or(Damage::Format)
+    read_value(body).ok_or(Damage::Format)
+}
+
+fn put_string(payload: &mut Vec<u8>, value: &[u8]) {
+    // Eleven characters hold every 32-bit integer; longer ones are written as text.
+    match parse_integer(value).filter(|_| value.len() <= 11).map(i32::try_from) {
+        Some(Ok(integer)) => put_integer(payload, integer),
+        _ => put_text(payload, value),
+    }
 }
 
 fn put_integer(payload: &mut Vec<u8>, integer: i32) {
@@ -117,26 +156,72 @@ fn put_length(payload: &mut Vec<u8>, length: usize) {
 }
 
 /// Bytes behind the value are ignored, as Redis ignores them.
-fn read_string(body: &[u8]) -> Option<Vec<u8>> {
-    let [TYPE_STRING, value @ ..] = body else { return None };
-    let text_of = |integer: i32| integer.to_string().into_bytes();
-    match value {
-        [INTEGER_8, byte, ..] => Some(text_of(i32::from(*byte as i8))),
-        [INTEGER_16, a, b, ..] => Some(text_of(i32::from(i16::from_le_bytes([*a, *b])))),
-        [INTEGER_32, a, b, c, d, ..] => Some(text_of(i32::from_le_bytes([*a, *b, *c, *d]))),
-        [COMPRESSED, rest @ ..] => {
-            let (compressed, rest) = read_length(rest)?;
-            let (length, rest) = read_length(rest)?;
+fn read_value(body: &[u8]) -> Option<Dumped> {
+    let (kind, mut rest) = body.split_first()?;
+    match *kind {
+        TYPE_STRING => read_string(&mut rest).map(Dumped::String),
+        TYPE_HASH => {
+            let (len, after) = read_length(rest)?;
+            rest = after;
+            let mut words = Vec::new();
+            // Nothing is reserved for the count that is read. Compressed words are longer than the payload: they have a limit together.
+            let mut bytes = 0;
+            for _ in 0..len.checked_mul(2)? {
+                let word = read_string(&mut rest)?;
+                bytes += word.len();
+                if bytes > VALUE_BYTES_MAX {
+                    return None;
+                }
+                words.push(Blob::from(word));
+            }
+            hash_of(words)
+        }
+        TYPE_HASH_ZIPLIST => hash_of(packed::ziplist(&read_string(&mut rest)?)?),
+        TYPE_HASH_LISTPACK => hash_of(packed::listpack(&read_string(&mut rest)?)?),
+        _ => None,
+    }
+}
+
+/// Fields and values in turn; a Redis takes no hash without fields, and none that has one twice.
+fn hash_of(words: Vec<Blob>) -> Option<Dumped> {
+    if words.is_empty() || !words.len().is_multiple_of(2) {
+        return None;
+    }
+    let mut words = words.into_iter();
+    let mut fields = Vec::new();
+    while let (Some(field), Some(value)) = (words.next(), words.next()) {
+        fields.push((field, value));
+    }
+    let mut names: Vec<&Blob> = fields.iter().map(|(field, _)| field).collect();
+    names.sort_unstable();
+    let different = names.windows(2).all(|pair| pair[0] != pair[1]);
+    different.then_some(Dumped::Hash(fields))
+}
+
+/// The string at the front of `rest`, which is moved behind it.
+fn read_string(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let text_of = |integer: i32| Some(integer.to_string().into_bytes());
+    let (text, after) = match *rest {
+        [INTEGER_8, byte, after @ ..] => (text_of(i32::from(*byte as i8))?, after),
+        [INTEGER_16, a, b, after @ ..] => (text_of(i32::from(i16::from_le_bytes([*a, *b])))?, after),
+        [INTEGER_32, a, b, c, d, after @ ..] => (text_of(i32::from_le_bytes([*a, *b, *c, *d]))?, after),
+        [COMPRESSED, after @ ..] => {
+            let (compressed, after) = read_length(after)?;
+            let (length, after) = read_length(after)?;
             if compressed == 0 || length > VALUE_BYTES_MAX {
                 return None;
             }
-            lzf::decompress(rest.get(..compressed)?, length)
+            let (compressed, after) = after.split_at_checked(compressed)?;
+            (lzf::decompress(compressed, length)?, after)
         }
-        _ => {
-            let (length, rest) = read_length(value)?;
-            rest.get(..length).map(<[u8]>::to_vec)
+        value => {
+            let (length, after) = read_length(value)?;
+            let (text, after) = after.split_at_checked(length)?;
+            (text.to_vec(), after)
         }
-    }
+    };
+    *rest = after;
+    Some(text)
 }
 
 /// A length, and what follows it; `None` for the integers and compressed strings that begin with the bits 11.
@@ -158,77 +243,4 @@ fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with_footer(body: &[u8], version: u16) -> Vec<u8> {
-        let mut payload = body.to_vec();
-        payload.extend(version.to_le_bytes());
-        payload.extend(crc64_redis(&payload).to_le_bytes());
-        payload
-    }
-
-    #[test]
-    fn payloads_are_those_of_redis_7() {
-        // Answers of redis-server 7.0.15 to `DUMP`.
-        for (value, payload) in
-            [(&b"10"[..], &b"\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb"[..]), (b"hello", b"\x00\x05hello\n\x00cr\xdfve4 \n")]
-        {
-            assert_eq!(dump_string(value), payload);
-        }
-    }
-
-    #[test]
-    fn every_shape_comes_back() {
-        let mut rng = base::Rng::new(8);
-        let mut values: Vec<Vec<u8>> =
-            [i64::MIN, -40_000, -32_769, -129, -1, 0, 127, 128, 32_767, 32_768, 1 << 31, i64::MAX]
-                .map(|integer| integer.to_string().into_bytes())
-                .to_vec();
-        values.extend([&b""[..], b"-0", b"007", b"+5"].map(<[u8]>::to_vec));
-        for length in [1, 20, 21, 63, 64, 100, 16_383, 16_384, 70_000] {
-            values.push(vec![b'x'; length]);
-            values.push((0..length).map(|_| rng.next_u64() as u8).collect());
-        }
-        for value in values {
-            assert_eq!(restore_string(&dump_string(&value)), Ok(value));
-        }
-    }
-
-    #[test]
-    fn damage_is_told_apart() {
-        let good = dump_string(b"hello");
-        for index in 0..good.len() {
-            let mut bad = good.clone();
-            bad[index] ^= 0x10;
-            assert_eq!(restore_string(&bad), Err(Damage::VersionOrChecksum), "byte {index}");
-        }
-        assert_eq!(restore_string(&good[2..]), Err(Damage::VersionOrChecksum));
-        assert_eq!(restore_string(&good[..9]), Err(Damage::VersionOrChecksum));
-        assert_eq!(restore_string(b""), Err(Damage::VersionOrChecksum));
-        assert_eq!(restore_string(&with_footer(b"\x00\x01a", VERSION_READ_MAX + 1)), Err(Damage::VersionOrChecksum));
-        assert_eq!(restore_string(&with_footer(b"\x00\x01a", VERSION_READ_MAX)), Ok(b"a".to_vec()));
-        for body in
-            [&b""[..], b"\x00", b"\x01\x01a", b"\x00\x05hell", b"\x00\xc2\x01", b"\x00\xc4\x01", b"\x00\xc3\x00\x05"]
-        {
-            assert_eq!(restore_string(&with_footer(body, 10)), Err(Damage::Format), "{body:?}");
-        }
-        let huge = b"\x00\x81\xff\xff\xff\xff\xff\xff\xff\xffa";
-        assert_eq!(restore_string(&with_footer(huge, 10)), Err(Damage::Format));
-        let bomb = b"\x00\xc3\x05\x81\xff\xff\xff\xff\xff\xff\xff\xff\xe0\xff\x00\x00\x00";
-        assert_eq!(restore_string(&with_footer(bomb, 10)), Err(Damage::Format));
-    }
-
-    #[test]
-    fn no_payload_panics() {
-        let mut rng = base::Rng::new(1);
-        for _ in 0..20_000 {
-            let mut body: Vec<u8> = (0..rng.below(24)).map(|_| rng.next_u64() as u8).collect();
-            if rng.chance(3, 4) && body.len() > 1 {
-                body[0] = TYPE_STRING;
-                body[1] = *rng.pick(&[0xc0, 0xc1, 0xc2, 0xc3, 0x80, 0x81, 0x40, 0x05]);
-            }
-            let _ = restore_string(&with_footer(&body, 10));
-        }
-    }
-}
+mod tests;

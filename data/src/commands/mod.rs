@@ -5,6 +5,7 @@
 
 pub mod bitmap;
 pub mod dictum;
+pub mod hash;
 pub mod key;
 pub mod options;
 pub(crate) mod prelude;
@@ -117,6 +118,24 @@ pub static COMMANDS: &[Entry] = &[
     read!(string::getrange::SubStr),
     read!(string::lcs::Lcs),
     read!(string::digest::Digest),
+    // Hashes.
+    write!(hash::hset::HSet),
+    write!(hash::hset::HMSet),
+    write!(hash::hset::HSetNx),
+    read!(hash::hget::HGet),
+    read!(hash::hget::HMGet),
+    read!(hash::hget::HExists),
+    read!(hash::hget::HStrLen),
+    read!(hash::hgetall::HGetAll),
+    read!(hash::hgetall::HKeys),
+    read!(hash::hgetall::HVals),
+    read!(hash::hlen::HLen),
+    write!(hash::hdel::HDel),
+    write!(hash::hgetdel::HGetDel),
+    write!(hash::hincrby::HIncrBy),
+    write!(hash::hincrbyfloat::HIncrByFloat),
+    read!(hash::hrandfield::HRandField),
+    read!(hash::hscan::HScan),
     // Keys.
     write!(key::copy::Copy),
     read!(key::dbsize::DbSize),

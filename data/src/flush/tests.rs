@@ -1,7 +1,8 @@
 //! A state over a store is the same as one in memory, whatever is flushed when, and after every crash.
 
+use super::STATE_SPACES;
 use crate::{
-    Blob, EntryContext, Flush, KeyRef, Restored, Restorer, StoreRestorer, Tree, apply, apply_once, expire_due,
+    Blob, EntryContext, Flush, KeyRef, Restored, Restorer, StoreRestorer, Tally, Tree, apply, apply_once, expire_due,
 };
 use base::ordered::{OrderedBatch, OrderedError, Space};
 use base::{Rng, WallTime};
@@ -52,6 +53,12 @@ fn entry() -> impl Strategy<Value = Entry> {
         "COPY K K REPLACE",
         "MSET K V K V",
         "SETRANGE K 30 V",
+        "HSET K F V",
+        "HSET K F V F V F V",
+        "HDEL K F",
+        "HINCRBY K F 7",
+        "HGETALL K",
+        "HSCAN K 0 COUNT 2",
         "DBSIZE",
         "EXPIRE",
         "FLUSHALL",
@@ -61,6 +68,7 @@ fn entry() -> impl Strategy<Value = Entry> {
         let mut rng = Rng::new(seed);
         let word = |word: &str| match word {
             "K" => format!("key:{}", rng.below(25)),
+            "F" => format!("field:{}", rng.below(12)),
             "V" => "v".repeat(rng.below(40) as usize + 1),
             "T" => format!("{}", 1 + rng.below(300)),
             other => other.to_owned(),
@@ -109,9 +117,10 @@ impl Replica {
         Replica { store, tree, next_space: 1, applied: 0, flushing: None }
     }
 
-    fn new_spaces(&mut self) -> [Space; 3] {
-        self.next_space += 3;
-        [self.next_space - 2, self.next_space - 1, self.next_space].map(Space)
+    fn new_spaces(&mut self) -> [Space; STATE_SPACES] {
+        let first = self.next_space + 1;
+        self.next_space += STATE_SPACES as u64;
+        std::array::from_fn(|place| Space(first + place as u64))
     }
 
     fn begin(&mut self, applies: bool) {
@@ -183,7 +192,7 @@ impl Replica {
     fn stream(&mut self, blocks: usize) {
         let mut image = self.tree.image().with_block_bytes(100);
         let mut restorer = StoreRestorer::new(self.new_spaces());
-        let mut load = self.store.load(restorer.sorted_space()).unwrap();
+        let [mut records, mut elements] = restorer.sorted_spaces().map(|space| self.store.load(space).unwrap());
         let mut restored = Restored::default();
         let (mut block, mut count) = (Vec::new(), 0);
         while image.next_block(&mut block) {
@@ -191,15 +200,19 @@ impl Replica {
             block.clear();
             count += 1;
             if count % blocks == 0 {
-                let Restored { sorted, batch } = std::mem::take(&mut restored);
-                load.push(&sorted).unwrap();
+                let restored = std::mem::take(&mut restored);
+                records.push(&restored.records).unwrap();
+                elements.push(&restored.elements).unwrap();
+                let batch = restored.batch;
                 self.store.apply(&batch).unwrap();
             }
         }
         assert!(image.is_at_end() && image.trouble().is_none());
-        let Restored { sorted, mut batch } = restored;
-        load.push(&sorted).unwrap();
-        load.finish().unwrap();
+        records.push(&restored.records).unwrap();
+        elements.push(&restored.elements).unwrap();
+        records.finish().unwrap();
+        elements.finish().unwrap();
+        let mut batch = restored.batch;
         self.end();
         let own = restorer.finish().unwrap();
         batch.changes.push((OWN, b"head".to_vec(), Some(head(self.applied, &own))));
@@ -229,6 +242,9 @@ fn compare(own: &Tree, memory: &Tree) {
         let key = format!("key:{number}");
         assert_eq!(own.get(KeyRef::new(key.as_bytes())), memory.get(KeyRef::new(key.as_bytes())));
     }
+    let mut tally = Tally::default();
+    ours.iter().filter_map(|(_, record)| record.value.collection()).for_each(|collection| tally.say(collection));
+    own.check_elements(tally, &mut |_| ()).unwrap();
     assert_eq!(own.digest(), memory.digest());
 }
 
@@ -262,12 +278,14 @@ proptest! {
                 frozen.push((replica.tree.image(), memory.digest()));
             }
             prop_assert_eq!(replica.tree.store.changed_bytes(), replica.tree.store.counted_bytes());
+            let elements = &replica.tree.collections.elements;
+            prop_assert_eq!(elements.changed_bytes(), elements.counted_bytes());
             drop(replica.tree.take_trash());
         }
         for (image, digest) in frozen {
             prop_assert_eq!(image.digest(), digest);
         }
-        // What was given up is given back: three spaces and the owner's, besides what a flush under way still needs.
+        // What was given up is given back: its spaces and the owner's, besides what a flush under way still needs.
         replica.end();
         replica.begin(true);
         replica.end();
@@ -300,7 +318,7 @@ fn what_is_damaged_below_is_trouble() {
     replica.begin(true);
     replica.end();
     let space = replica.tree.store.space().unwrap();
-    let key = crate::layers::base_key(KeyRef::new(b"a"));
+    let key = crate::kept::base_key::<crate::kept::Records>(KeyRef::new(b"a"));
     for damaged in [&b""[..], &[0xff; 40], &[0, 1, 1, 200]] {
         let batch = OrderedBatch {
             changes: vec![(space, key.clone(), Some(damaged.to_vec()))].into(),

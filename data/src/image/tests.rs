@@ -8,6 +8,7 @@ fn blocks() -> Vec<Vec<u8>> {
     let mut tree = Tree::new();
     for key in 0..20u8 {
         apply(&mut tree, &EntryContext::default(), &[b"SET", &[b'k', key], &[key; 40]]);
+        apply(&mut tree, &EntryContext::default(), &[b"HSET", &[b'h', key % 3], &[key], &[key; 40]]);
     }
     let mut image = tree.image().with_block_bytes(100);
     let mut blocks = Vec::new();
@@ -19,7 +20,7 @@ fn blocks() -> Vec<Vec<u8>> {
 }
 
 fn restore(blocks: &[Vec<u8>]) -> Result<Vec<u8>, Malformed> {
-    let mut restorer = StoreRestorer::new([Space(1), Space(2), Space(3)]);
+    let mut restorer = StoreRestorer::new([1, 2, 3, 4].map(Space));
     for block in blocks {
         restorer.push_block(block, &mut Restored::default())?;
     }

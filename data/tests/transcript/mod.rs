@@ -125,8 +125,8 @@ pub fn lines(reply: &Reply) -> Vec<String> {
         Reply::Array(items) => list(items.iter().map(lines).collect(), "(empty array)"),
         Reply::Set(items) => list(items.iter().map(lines).collect(), "(empty set)"),
         // As RESP2 clients see it: keys and values in turn.
-        Reply::Map(pairs) => {
-            list(pairs.iter().flat_map(|(key, value)| [lines(key), lines(value)]).collect(), "(empty hash)")
+        Reply::Map(pairs) | Reply::Pairs(pairs) => {
+            list(pairs.iter().flat_map(|(key, value)| [lines(key), lines(value)]).collect(), "(empty array)")
         }
         Reply::Double(number) => vec![format!("(double) {number}")],
         Reply::Boolean(yes) => vec![format!("({yes})")],

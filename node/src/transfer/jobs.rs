@@ -7,7 +7,7 @@ use base::{Ballot, NodeId, PartitionId, Position};
 use bytes::Bytes;
 use data::Restored;
 
-use crate::below::StoredRestorer;
+use crate::below::{Sorted, StoredRestorer};
 use crate::door::Planted;
 use crate::image::{Digest, Ending, Image, RestoredState, Restorer};
 
@@ -132,9 +132,9 @@ pub struct ReceiveJob {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Decode,
-    /// Records, into the space that is being filled.
-    Load,
-    FinishLoad,
+    /// Into a space that is being filled.
+    Load(Sorted),
+    FinishLoad(Sorted),
     /// The rest, as a batch; with the last blocks also the head, by which the state is found.
     Apply,
     Sync,
@@ -216,13 +216,20 @@ impl ReceiveJob {
     }
 
     fn steps(&self) -> &'static [Step] {
+        use Sorted::{Elements, Records};
         use Step::{Apply, Decode, FinishLoad, Load, Sync};
+        const LOADS: [Step; 2] = [Load(Records), Load(Elements)];
+        const ENDS: [Step; 2] = [FinishLoad(Records), FinishLoad(Elements)];
         match (self.incoming.is_stored(), self.last.is_some(), self.planted) {
             (false, ..) => &[Decode],
-            (true, false, _) => &[Decode, Load, Apply],
-            (true, true, Some(Planted::StateNamedBeforeLoaded)) => &[Decode, Load, Apply, FinishLoad, Sync],
-            (true, true, Some(Planted::InstalledBeforeSynced)) => &[Decode, Load, FinishLoad, Apply],
-            (true, true, _) => &[Decode, Load, FinishLoad, Apply, Sync],
+            (true, false, _) => &[Decode, LOADS[0], LOADS[1], Apply],
+            (true, true, Some(Planted::StateNamedBeforeLoaded)) => {
+                &[Decode, LOADS[0], LOADS[1], Apply, ENDS[0], ENDS[1], Sync]
+            }
+            (true, true, Some(Planted::InstalledBeforeSynced)) => {
+                &[Decode, LOADS[0], LOADS[1], ENDS[0], ENDS[1], Apply]
+            }
+            (true, true, _) => &[Decode, LOADS[0], LOADS[1], ENDS[0], ENDS[1], Apply, Sync],
         }
     }
 
@@ -234,8 +241,14 @@ impl ReceiveJob {
         let none = || Failure::Unwritten("this node was started without a store".to_owned());
         let store = store.ok_or_else(none)?;
         let written = match step {
-            Step::Load => restorer.load(store, std::mem::take(&mut self.restored.sorted)),
-            Step::FinishLoad => restorer.finish_load(),
+            Step::Load(of) => {
+                let pairs = match of {
+                    Sorted::Records => &mut self.restored.records,
+                    Sorted::Elements => &mut self.restored.elements,
+                };
+                restorer.load(store, of, std::mem::take(pairs))
+            }
+            Step::FinishLoad(of) => restorer.finish_load(of),
             Step::Apply if self.restored.batch.changes.is_empty() => Ok(()),
             Step::Apply => store.apply(&std::mem::take(&mut self.restored.batch)),
             Step::Sync => store.sync(),

@@ -18,7 +18,8 @@ use crate::peer::{PeerMessage, Wish};
 const PARTITION: PartitionId = crate::group::DEFAULT_PARTITION;
 const SENDERS: [NodeId; 2] = [NodeId(0), NodeId(1)];
 const RECEIVER: NodeId = NodeId(2);
-const KEYS: u64 = 300;
+const KEYS: u64 = 250;
+const FIELDS: u64 = 50;
 const HELD_FOR: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(10);
 
@@ -27,6 +28,10 @@ fn state(position: u64) -> (Position, Ballot, Image) {
     for key in 0..KEYS {
         let key = format!("key:{key}");
         data::apply(&mut tree, &data::EntryContext::default(), &[b"SET", key.as_bytes(), &[b'x'; 100]]);
+    }
+    for field in 0..FIELDS {
+        let field = format!("field:{field}");
+        data::apply(&mut tree, &data::EntryContext::default(), &[b"HSET", b"hash", field.as_bytes(), &[b'x'; 100]]);
     }
     let place = (Position(position), Ballot { round: 1, node: NodeId(0) });
     (place.0, place.1, Image::new(place.0, place.1, &Origins::default(), &tree).with_block_bytes(500))
@@ -176,7 +181,7 @@ impl World {
         let until = self.now + within;
         while self.now < until {
             if let Some(got) = self.pass() {
-                assert_eq!((got.position, got.tree.len()), (Position(7), KEYS));
+                assert_eq!((got.position, got.tree.len()), (Position(7), KEYS + 1));
                 assert!(got.tree.trouble().is_none());
                 let (position, ballot, mut sent) = state(7);
                 let mut again = Image::new(position, ballot, &got.origins, &got.tree).with_block_bytes(500);
@@ -219,7 +224,7 @@ fn it_arrives_in_memory_and_in_a_store() {
         assert!(world.arrives(3 * SECOND));
         if let Some((store, _)) = &world.below {
             assert_eq!(store.unsynced(), 0, "what is installed is synced");
-            assert!(store.range(base::ordered::Space(1), std::ops::Bound::Unbounded).count() as u64 == KEYS);
+            assert!(store.range(base::ordered::Space(1), std::ops::Bound::Unbounded).count() as u64 == KEYS + 1);
         }
     }
 }
@@ -256,7 +261,7 @@ fn a_view_is_not_kept_for_ever() {
     world.pass_for(31 * SECOND);
     assert!(world.senders[0].sending.is_empty() && world.receiver.receiving.is_none());
     assert!(world.seen("node: snapshot given up"));
-    assert_eq!(world.receiver.take_given_up().len(), 3, "its spaces are given up");
+    assert_eq!(world.receiver.take_given_up().len(), data::flush::STATE_SPACES, "its spaces are given up");
 }
 
 #[test]
@@ -276,7 +281,7 @@ fn a_sender_that_begins_anew_is_followed() {
     world.senders[0] = Transfers::new(2, HELD_FOR);
     assert!(world.arrives(3 * SECOND), "at once: its transfers have higher numbers");
     assert!(world.seen("node: snapshot broken off and begun again"));
-    assert_eq!(world.receiver.take_given_up().len(), 3);
+    assert_eq!(world.receiver.take_given_up().len(), data::flush::STATE_SPACES);
 }
 
 #[test]
@@ -332,7 +337,7 @@ fn a_damaged_block_is_found_before_anything_is_installed() {
         assert!(world.came.iter().any(|text| text.contains("digest")), "{:?}", world.came);
         if let Some((store, _)) = &world.below {
             assert_eq!(store.get(crate::below::OWN, &crate::below::head_key(PARTITION)).unwrap(), None);
-            assert_eq!(world.receiver.take_given_up().len(), 3);
+            assert_eq!(world.receiver.take_given_up().len(), data::flush::STATE_SPACES);
         }
         world.wanted_from = vec![0];
         assert!(world.arrives(10 * SECOND), "from the beginning");

@@ -125,11 +125,19 @@ impl Node {
         }
     }
 
-    /// The leader proposes the removal of keys whose time is up by its clock.
+    /// The leader proposes the removal of keys whose time is up by its clock, and that of elements which nobody reaches any more.
     pub(super) fn expire(&mut self, g: usize) {
         let (time, clock) = (self.now.time, self.now.wall);
         let group = &mut self.groups[g];
-        if time < group.next_expiry || group.partition.replica.leads().is_none() || self.disk_full {
+        if group.partition.replica.leads().is_none() || self.disk_full {
+            return;
+        }
+        if group.partition.tree.has_garbage() {
+            self.probe("node: elements of a collection reclaimed");
+            self.propose_expiry(g, clock);
+            return;
+        }
+        if time < group.next_expiry {
             return;
         }
         group.next_expiry = time + EXPIRY_EVERY;

@@ -34,17 +34,18 @@ impl Quota {
     }
 }
 
-/// The bound of a bucket that refuses at its quota: one command may lead beyond it, with the longest words that anybody has sent.
+/// The bound of a bucket that refuses at its quota: one command may lead beyond it, with the longest words that anybody has sent,
+/// and the most that elements of a collection add beside them.
 #[must_use]
-pub fn with_one_command(quota: u64, longest_words: u64) -> u64 {
-    quota.saturating_add(longest_words).saturating_add(RECORD_BYTES_MAX)
+pub fn with_one_command(quota: u64, longest_words: u64, elements: u64) -> u64 {
+    quota.saturating_add(longest_words).saturating_add(elements).saturating_add(RECORD_BYTES_MAX)
 }
 
 /// The bound of a bucket that evicts at its quota: writes go on up to an eighth more, and one of them may lead beyond that, with a value
 /// that is no longer than the quota.
 #[must_use]
-pub fn with_evictions(quota: u64, longest_words: u64) -> u64 {
-    with_one_command(quota.saturating_add(quota / 8), longest_words.min(quota.saturating_add(64)))
+pub fn with_evictions(quota: u64, longest_words: u64, elements: u64) -> u64 {
+    with_one_command(quota.saturating_add(quota / 8), longest_words.min(quota.saturating_add(64)), elements)
 }
 
 #[cfg(test)]
@@ -55,7 +56,7 @@ mod tests {
     fn too_much_is_seen() {
         let partition = PartitionId { bucket: base::BucketId(3), index: 0 };
         let mut quota = Quota::default();
-        let bound = with_one_command(1000, 30);
+        let bound = with_one_command(1000, 30, 0);
         quota.observe(NodeId(0), (partition, Position(1)), 900, bound);
         quota.observe(NodeId(1), (partition, Position(2)), bound, bound);
         assert!(quota.violations().is_empty());

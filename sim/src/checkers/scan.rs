@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Op, Operation, Outcome};
 
+/// The prefix of fields of a hash that are written once and never removed; HSCAN reports them.
+pub const LASTING_FIELDS: &str = "z#";
 /// The prefix of keys that are written once and never removed.
 pub const LASTING_PREFIX: &str = "s:";
 
@@ -20,14 +22,14 @@ pub struct Scan {
     pub found: BTreeSet<String>,
 }
 
-/// What was found wrong.
+/// What was found wrong with scans that look for keys with this prefix.
 #[must_use]
-pub fn check(history: &[Operation], scans: &[Scan]) -> Vec<String> {
+pub fn check(history: &[Operation], scans: &[Scan], prefix: &str) -> Vec<String> {
     // By key: the earliest moment at which it can have been written, and the moment from which it certainly was.
     let mut written: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for operation in history.iter().filter(|operation| operation.outcome != Outcome::Failed) {
         for command in &operation.commands {
-            if command.op == Op::Set && command.key.starts_with(LASTING_PREFIX) {
+            if command.op == Op::Set && command.key.starts_with(prefix) {
                 let certain = match (operation.outcome, operation.finish) {
                     (Outcome::Done, Some(finish)) => finish,
                     _ => u64::MAX,
@@ -79,8 +81,8 @@ mod tests {
     #[test]
     fn keys_that_are_there_are_found() {
         let history = [set("s:a", Some(20)), set("s:late", Some(55)), set("s:perhaps", None)];
-        assert!(check(&history, &[scan(&["s:a"]), scan(&["s:a", "s:late", "s:perhaps"])]).is_empty());
-        assert_eq!(check(&history, &[scan(&[])]).len(), 1, "one is missing");
-        assert_eq!(check(&history, &[scan(&["s:a", "s:ghost"])]).len(), 1, "one was never there");
+        assert!(check(&history, &[scan(&["s:a"]), scan(&["s:a", "s:late", "s:perhaps"])], LASTING_PREFIX).is_empty());
+        assert_eq!(check(&history, &[scan(&[])], LASTING_PREFIX).len(), 1, "one is missing");
+        assert_eq!(check(&history, &[scan(&["s:a", "s:ghost"])], LASTING_PREFIX).len(), 1, "one was never there");
     }
 }

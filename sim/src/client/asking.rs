@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use wire::encode_command;
 
 use super::{Client, Mode, Record, Running, Wishes};
-use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
+use crate::hashes::{LASTING, elements_bytes, key_of, words_together};
+use crate::history::{Command, Op, Operation, Outcome, bucket_of};
 use crate::workload::Task;
 
 impl Client {
@@ -14,6 +15,11 @@ impl Client {
             let value = command.argument.as_ref().map_or(0, String::len);
             let longest = record.longest.entry(bucket_of(&command.key).to_owned()).or_default();
             *longest = (*longest).max((command.key.len() + value) as u64);
+        }
+        let elements: u64 = commands.iter().map(elements_of).sum();
+        if let Some(command) = commands.first().filter(|_| elements > 0) {
+            let most = record.elements.entry(bucket_of(&command.key).to_owned()).or_default();
+            *most = (*most).max(elements);
         }
         // Until an answer says otherwise, all that is known is that it may happen.
         record.operations.push(Operation {
@@ -101,7 +107,7 @@ impl Client {
             }
             Task::Transaction { watch, commands } => {
                 let mut words = vec!["WATCH"];
-                words.extend(watch.iter().map(|key| raw_key(key)));
+                words.extend(watch.iter().map(|key| key_of(key)));
                 encode_command(send, words);
                 let mut reads = Vec::new();
                 for key in &watch {
@@ -111,9 +117,14 @@ impl Client {
                 }
                 Running::Watching { watch, reads, answered: 0, commands, failed: false }
             }
-            Task::Scan => {
-                self.send_scan(b"0", send);
-                Running::Scanning { started: now, found: BTreeSet::new() }
+            Task::Scan | Task::HashScan => {
+                let hash = task == Task::HashScan;
+                self.send_scan(hash, b"0", send);
+                Running::Scanning { hash, started: now, found: BTreeSet::new() }
+            }
+            Task::Together(commands) => {
+                encode_command(send, words_together(&commands));
+                Running::Together { operation: self.invoke(commands, now, record) }
             }
         };
     }
@@ -126,11 +137,18 @@ impl Client {
         encode_command(send, ["EXEC"]);
     }
 
-    pub(super) fn send_scan(&mut self, cursor: &[u8], send: &mut Vec<u8>) {
+    pub(super) fn send_scan(&mut self, hash: bool, cursor: &[u8], send: &mut Vec<u8>) {
         let count = self.rng.between(1, 30).to_string();
+        if hash {
+            return encode_command(send, [b"HSCAN", LASTING.as_bytes(), cursor, b"COUNT", count.as_bytes()]);
+        }
         let words: [&[u8]; 6] = [b"SCAN", cursor, b"MATCH", b"s:*", b"COUNT", count.as_bytes()];
         encode_command(send, words);
     }
+}
+
+fn elements_of(command: &Command) -> u64 {
+    elements_bytes(&command.key, command.argument.as_ref().map_or(0, |value| value.len() as u64))
 }
 
 /// The same task on keys of a bucket.
@@ -146,7 +164,8 @@ fn in_bucket(bucket: &str, mut task: Task) -> Task {
             watch.iter_mut().for_each(name);
             commands.iter_mut().for_each(|command| name(&mut command.key));
         }
-        Task::Scan => {}
+        Task::Together(commands) => commands.iter_mut().for_each(|command| name(&mut command.key)),
+        Task::Scan | Task::HashScan => {}
     }
     task
 }

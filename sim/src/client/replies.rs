@@ -8,6 +8,7 @@ use super::{Client, Mode, Record, Running, Wishes, count};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
+use crate::hashes::{LASTING, replies_together};
 use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
 use crate::workload::DROPPED;
 
@@ -140,7 +141,13 @@ impl Client {
                 }
             }
             Running::Level(task) => self.on_level_reply(task, value, now, record),
-            Running::Scanning { started, found } => self.on_scan_reply(started, found, value, now, record, wishes),
+            Running::Together { operation } => {
+                self.on_together(operation, value, now, record);
+                true
+            }
+            Running::Scanning { hash, started, found } => {
+                self.on_scan_reply(hash, (started, found), value, now, record, wishes)
+            }
         };
         let between = finished || matches!(self.running, Running::Once { .. });
         if between && std::mem::take(&mut self.selects_again) {
@@ -199,8 +206,9 @@ impl Client {
             operation.outcome = if is_certain { Outcome::Failed } else { Outcome::Maybe };
             return;
         }
-        let Some(reply) = reply_of(value) else {
-            record.unexpected.push(format!("client {}: a reply of an impossible kind", self.id));
+        let Some(reply) = reply_of(&record.operations[index].commands[0], value) else {
+            let command = &record.operations[index].commands[0];
+            record.unexpected.push(format!("client {}: {command:?}: a reply of an impossible kind", self.id));
             return;
         };
         let operation = &mut record.operations[index];
@@ -261,7 +269,7 @@ impl Client {
                             count(record, PART_REFUSED);
                             Some(Reply::Refused { refused: text })
                         }
-                        value => reply_of(value),
+                        value => reply_of(&record.operations[operation].commands[place], value),
                     };
                     replies = replies.zip(reply).map(|(replies, reply)| [replies, vec![reply]].concat());
                 }
@@ -277,10 +285,26 @@ impl Client {
         }
     }
 
+    /// The answer to one command that the history has as several.
+    fn on_together(&mut self, index: usize, value: Value, now: u64, record: &mut Record) {
+        if matches!(value, Value::Error(_)) {
+            return self.answer(index, value, now, record);
+        }
+        let operation = &mut record.operations[index];
+        match replies_together(&operation.commands, value) {
+            Some(replies) => {
+                operation.finish = Some(now);
+                operation.outcome = Outcome::Done;
+                operation.replies = replies;
+            }
+            None => record.unexpected.push(format!("client {}: a hash answered something else", self.id)),
+        }
+    }
+
     fn on_scan_reply(
         &mut self,
-        started: u64,
-        mut found: BTreeSet<String>,
+        hash: bool,
+        (started, mut found): (u64, BTreeSet<String>),
         value: Value,
         now: u64,
         record: &mut Record,
@@ -303,18 +327,21 @@ impl Client {
                 return true;
             }
         };
-        for key in keys {
+        // Fields come with their values.
+        for key in keys.into_iter().step_by(1 + usize::from(hash)) {
             if let Value::Bulk(key) = key {
-                found.insert(text_of(&key));
+                let text = text_of(&key);
+                found.insert(if hash { format!("{LASTING}#{text}") } else { text });
             }
         }
         if cursor == b"0" {
-            record.scans.push(Scan { invoke: started, finish: now, found });
+            let scans = if hash { &mut record.hash_scans } else { &mut record.scans };
+            scans.push(Scan { invoke: started, finish: now, found });
             return true;
         }
-        self.send_scan(&cursor, &mut wishes.send);
+        self.send_scan(hash, &cursor, &mut wishes.send);
         self.sent_at = now;
-        self.running = Running::Scanning { started, found };
+        self.running = Running::Scanning { hash, started, found };
         let timeout = self.timeout;
         self.wake_in(timeout, now, wishes);
         false
@@ -346,8 +373,9 @@ fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record:
     record.refusals.push(Refusal { command, span, text: text.to_owned() });
 }
 
-fn reply_of(value: Value) -> Option<Reply> {
+fn reply_of(command: &Command, value: Value) -> Option<Reply> {
     match value {
+        Value::Array(_) | Value::Map(_) => crate::hashes::reply(command, value),
         Value::Simple(text) => Some(Reply::Text(text)),
         Value::Bulk(bytes) => Some(Reply::Text(text_of(&bytes))),
         Value::Integer(number) => Some(Reply::Integer(number)),

@@ -22,9 +22,17 @@ impl<N: Door> Cluster<N> {
             self.record.operations.extend(operations);
             let greatest = self.record.settings.quota(&news.bucket, (0, self.now)).1;
             let longest = self.record.longest.get(&news.bucket).copied().unwrap_or_default();
-            let bound = greatest.map_or(u64::MAX, |quota| with_evictions(quota, longest));
+            let elements = self.record.elements.get(&news.bucket).copied().unwrap_or_default();
+            let bound = greatest.map_or(u64::MAX, |quota| with_evictions(quota, longest, elements));
             self.quota.observe(node, (news.partition, news.applied), news.bytes_most, bound);
         }
+    }
+
+    /// Whether what nobody reaches any more of collections is reclaimed everywhere.
+    #[must_use]
+    pub fn is_swept(&self) -> bool {
+        let running = self.machines.iter().filter_map(|machine| machine.running.as_ref());
+        !running.into_iter().any(|running| running.node.has_garbage())
     }
 
     /// Whether the buckets that evict are nowhere larger than they may be when nothing is going on.

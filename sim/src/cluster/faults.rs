@@ -170,7 +170,8 @@ impl<N: Door> Cluster<N> {
             | Fault::CommitHere
             | Fault::TransferCrash
             | Fault::ValueCache
-            | Fault::BucketTerms => false,
+            | Fault::BucketTerms
+            | Fault::Hashes => false,
         }
     }
 

@@ -158,6 +158,8 @@ impl<N: Door> Cluster<N> {
         running.turn_at = None;
         let inputs = running.inbox.len() as u64;
         running.turn(now);
+        // Before anything of it leaves: with this turn the process may end.
+        self.note_dropped(node);
         self.watch_caches(node);
         self.trace
             .event(now, [3, u64::from(node.0), life, inputs], || format!("{} turn, {inputs} inputs", name_of(node)));

@@ -32,11 +32,17 @@ impl<N: Door> Machine<N> {
 }
 
 impl<N: Door> Cluster<N> {
+    /// A node that has no replica of a partition any more knows that its bucket was dropped.
+    pub(super) fn note_dropped(&mut self, node: NodeId) {
+        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+        let partitions = running.node.partitions();
+        self.dropped.extend(running.seen.keys().filter(|partition| !partitions.contains(partition)));
+    }
+
     /// Compares what a node has decided and applied with what others have.
     pub(super) fn watch(&mut self, node: NodeId) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
         let partitions = running.node.partitions();
-        self.dropped.extend(running.seen.keys().filter(|partition| !partitions.contains(partition)));
         for partition in &partitions {
             self.watch_partition(node, *partition);
             self.watch_quota(node, *partition);
@@ -127,7 +133,8 @@ impl<N: Door> Cluster<N> {
         };
         let (least, greatest) = self.record.settings.quota(bucket, (0, self.now));
         let longest = self.record.longest.get(bucket).copied().unwrap_or_default();
-        let bound = greatest.map_or(u64::MAX, |quota| with_one_command(quota, longest));
+        let elements = self.record.elements.get(bucket).copied().unwrap_or_default();
+        let bound = greatest.map_or(u64::MAX, |quota| with_one_command(quota, longest, elements));
         if least.is_some_and(|quota| bytes >= quota) {
             *self.probes.entry(QUOTA_REACHED).or_default() += 1;
         }

@@ -30,7 +30,7 @@ impl<'a> ReadCommand<'a> for DictumGet<'a> {
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(record) = view.get(self.key) else { return Ok(Reply::Nil) };
         let revision = revision_reply(record.revision);
-        let Value::String(bytes) = record.value;
+        let bytes = record.value.into_string()?;
         Ok(Reply::Array(vec![Reply::Bulk(bytes), revision]))
     }
 }

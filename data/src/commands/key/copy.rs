@@ -20,7 +20,7 @@ impl<'a> WriteCommand<'a> for Copy<'a> {
         keys: Keys::TWO,
         group: Group::Generic,
         since: "6.2.0",
-        complexity: "O(1)",
+        complexity: "O(N) where N is the number of elements of a collection; O(1) for a string",
         summary: "Copies the value of a key to another key.",
         arguments: "source destination [DB destination-db] [REPLACE]",
         example: "COPY a b REPLACE",
@@ -56,8 +56,8 @@ impl<'a> WriteCommand<'a> for Copy<'a> {
         if !self.replace && tx.exists(self.destination) {
             return Ok(Reply::Integer(0));
         }
-        let deadline = record.deadline();
-        tx.put(self.destination, record.value, deadline);
+        let value = tx.copy(&record.value);
+        tx.put(self.destination, value, record.deadline());
         Ok(Reply::Integer(1))
     }
 }

@@ -1,6 +1,7 @@
 //! `DUMP key`
 
-use crate::algorithms::dump::dump_string;
+use crate::algorithms::dump::{dump_hash, dump_string};
+use crate::commands::hash::whole;
 use crate::commands::prelude::*;
 
 /// A value as bytes that `RESTORE` takes, here or in a Redis.
@@ -30,6 +31,10 @@ impl<'a> ReadCommand<'a> for Dump<'a> {
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         Ok(match view.get(self.key) {
             Some(Record { value: Value::String(bytes), .. }) => Reply::bulk(dump_string(&bytes)),
+            Some(Record { value: Value::Hash(hash), .. }) => {
+                let fields = whole(view, self.key)?.into_iter().flatten();
+                Reply::bulk(dump_hash(hash.len(), fields))
+            }
             None => Reply::Nil,
         })
     }

@@ -18,6 +18,9 @@ enum Question<'a> {
 
 /// Longest string that Redis keeps together with its header.
 const EMBEDDED_BYTES_MAX: usize = 44;
+/// Most fields, and most bytes of a field or a value, of a hash that Redis packs into one string.
+const PACKED_FIELDS_MAX: u64 = 512;
+const PACKED_BYTES_MAX: usize = 64;
 /// Integers below this are shared by all keys of a Redis.
 const SHARED_INTEGERS: i64 = 10_000;
 
@@ -88,12 +91,13 @@ impl<'a> ReadCommand<'a> for Object<'a> {
         else {
             return Ok(Reply::Array(HELP.iter().map(|line| Reply::Simple(line)).collect()));
         };
-        let Some(Record { value: Value::String(bytes), .. }) = view.get(key) else { return Ok(Reply::Nil) };
-        let integer = crate::args::parse_integer(&bytes);
+        let Some(record) = view.get(key) else { return Ok(Reply::Nil) };
+        let integer = match &record.value {
+            Value::String(bytes) => crate::args::parse_integer(bytes),
+            Value::Hash(_) => None,
+        };
         match self.question {
-            Question::Encoding(_) if integer.is_some() => Ok(Reply::bulk("int")),
-            Question::Encoding(_) if bytes.len() <= EMBEDDED_BYTES_MAX => Ok(Reply::bulk("embstr")),
-            Question::Encoding(_) => Ok(Reply::bulk("raw")),
+            Question::Encoding(_) => Ok(Reply::bulk(encoding(view, &record.value))),
             Question::Frequency(_) => Err(Failure::Text(
                 "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
                  switching between policies at runtime LRU and LFU data will take some time to adjust.",
@@ -105,6 +109,21 @@ impl<'a> ReadCommand<'a> for Object<'a> {
             // Any node reads any key, and a read leaves no trace: 0 would say that the key was used just now.
             Question::IdleTime(_) => Err(Failure::Text("ERR Idle time is not tracked: reads leave no trace.")),
             Question::Help => Ok(Reply::Nil),
+        }
+    }
+}
+
+/// The representation that Redis would choose for a value that is made at once.
+fn encoding(view: &View<'_>, value: &Value) -> &'static str {
+    match value {
+        Value::String(bytes) if crate::args::parse_integer(bytes).is_some() => "int",
+        Value::String(bytes) if bytes.len() <= EMBEDDED_BYTES_MAX => "embstr",
+        Value::String(_) => "raw",
+        Value::Hash(hash) if hash.len() > PACKED_FIELDS_MAX => "hashtable",
+        Value::Hash(hash) => {
+            let is_short = |word: &Blob| word.len() <= PACKED_BYTES_MAX;
+            let packed = view.elements(*hash, 0).all(|(_, field, value)| is_short(&field) && is_short(&value));
+            if packed { "listpack" } else { "hashtable" }
         }
     }
 }

@@ -20,16 +20,16 @@ impl<'a> Move<'a> {
 
     /// Whether the value was moved: not if `only_if_free` and the other key exists.
     fn apply(self, tx: &mut Transaction<'_>, only_if_free: bool) -> Result<bool, Failure> {
-        let record = tx.get(self.from).ok_or(Failure::NoSuchKey)?;
+        if !tx.exists(self.from) {
+            return Err(Failure::NoSuchKey);
+        }
         if self.from == self.to {
             return Ok(!only_if_free);
         }
         if only_if_free && tx.exists(self.to) {
             return Ok(false);
         }
-        let deadline = record.deadline();
-        tx.remove(self.from);
-        tx.put(self.to, record.value, deadline);
+        tx.rename(self.from, self.to);
         Ok(true)
     }
 }

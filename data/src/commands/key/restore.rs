@@ -1,13 +1,14 @@
 //! `RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
 
-use crate::algorithms::dump::{Damage, restore_string};
+use crate::algorithms::dump::{Damage, Dumped, restore};
+use crate::args::check_field;
 use crate::commands::prelude::*;
 use base::WallTime;
 
 /// Gives a key the value that `DUMP` answered, here or in a Redis.
 pub struct Restore<'a> {
     key: KeyRef<'a>,
-    value: Vec<u8>,
+    value: Dumped,
     /// Milliseconds; 0 for no expiry.
     ttl_ms: u64,
     /// Whether `ttl_ms` is a date and not a duration.
@@ -61,16 +62,19 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         }
         let ttl_ms =
             u64::try_from(args.integer(2)?).map_err(|_| Failure::Text("ERR Invalid TTL value, must be >= 0"))?;
-        let value = restore_string(args.get(3)?).map_err(|damage| match damage {
+        let value = restore(args.get(3)?).map_err(|damage| match damage {
             Damage::VersionOrChecksum => Failure::Text("ERR DUMP payload version or checksum are wrong"),
             Damage::Format => Failure::Text("ERR Bad data format"),
         })?;
-        check_length(value.len() as u64)?;
+        check_length(longest_word(&value))?;
+        if let Dumped::Hash(fields) = &value {
+            fields.iter().try_for_each(|(field, _)| check_field(field))?;
+        }
         Ok(Restore { key: args.key(1)?, value, ttl_ms, absolute, replace })
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        tx.check_length(self.value.len() as u64)?;
+        tx.check_length(longest_word(&self.value))?;
         if !self.replace && tx.exists(self.key) {
             return Err(Failure::Text("BUSYKEY Target key name already exists."));
         }
@@ -79,7 +83,20 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
             (date, true) => Some(WallTime(date)),
             (duration, false) => Some(WallTime(tx.time().0.saturating_add(duration))),
         };
-        tx.put(self.key, Value::String(self.value.into()), deadline);
+        let value = match self.value {
+            Dumped::String(bytes) => Value::String(bytes.into()),
+            Dumped::Hash(fields) => tx.make_hash(fields.into_iter()),
+        };
+        tx.put(self.key, value, deadline);
         Ok(Reply::Ok)
     }
+}
+
+/// The bytes of a string, or of the longest field or value of a hash.
+fn longest_word(value: &Dumped) -> u64 {
+    let length = match value {
+        Dumped::String(bytes) => bytes.len(),
+        Dumped::Hash(fields) => fields.iter().map(|(field, value)| field.len().max(value.len())).max().unwrap_or(0),
+    };
+    length as u64
 }

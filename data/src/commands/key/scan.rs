@@ -9,8 +9,8 @@ use crate::commands::prelude::*;
 use crate::store::{StoreKey, first_order};
 use std::ops::Bound;
 
-/// Keys looked at for one page, unless the client asks for another number: that of Redis.
-const COUNT_DEFAULT: usize = 10;
+/// Keys or fields looked at for one page, unless the client asks for another number: that of Redis.
+pub(crate) const COUNT_DEFAULT: usize = 10;
 /// Longest pattern, in bytes: matching takes time in proportion to pattern and key, and a compiled pattern takes up to
 /// twenty times its length. No pattern that anybody wrote comes near.
 const PATTERN_BYTES_MAX: usize = 1024 * 1024;
@@ -91,7 +91,7 @@ pub(crate) fn parse_pattern(pattern: &[u8]) -> Result<Glob, Failure> {
 }
 
 /// A cursor: an unsigned number of 64 bits, leading zeros allowed.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     let digits = text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }

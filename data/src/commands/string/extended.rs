@@ -50,6 +50,11 @@ impl Extended {
         Some(Extended { negative, mantissa, exponent, infinite: false })
     }
 
+    /// Whether it is an infinity.
+    pub(crate) fn is_infinite(&self) -> bool {
+        self.infinite
+    }
+
     /// The sum; `None` if it is no finite number.
     pub(crate) fn add(&self, other: &Extended) -> Option<Extended> {
         if self.infinite || other.infinite {

@@ -45,13 +45,13 @@ impl<'a> WriteCommand<'a> for GetEx<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        let Some(record) = tx.get(self.key) else { return Ok(Reply::Nil) };
+        let had_deadline = record.deadline().is_some();
+        let bytes = record.value.into_string()?;
         let deadline = match self.action {
             Action::Expire(expiry) => Some(expiry.deadline(tx.time())?),
             Action::Nothing | Action::Persist => None,
         };
-        let Some(record) = tx.get(self.key) else { return Ok(Reply::Nil) };
-        let had_deadline = record.deadline().is_some();
-        let bytes = record.value.into_string()?;
         let changes = match self.action {
             Action::Nothing => false,
             Action::Persist => had_deadline,

@@ -1,0 +1,108 @@
+//! Payloads of `DUMP`: those of Redis, and what is damaged.
+
+use super::*;
+
+fn restored(payload: &[u8]) -> Result<Vec<u8>, Damage> {
+    match restore(payload)? {
+        Dumped::String(text) => Ok(text),
+        Dumped::Hash(_) => panic!("a hash"),
+    }
+}
+
+fn footed(body: &[u8], version: u16) -> Vec<u8> {
+    let mut payload = body.to_vec();
+    payload.extend(version.to_le_bytes());
+    payload.extend(crc64_redis(&payload).to_le_bytes());
+    payload
+}
+
+#[test]
+fn payloads_are_those_of_redis_7() {
+    // Answers of redis-server 7.0.15 to `DUMP`.
+    for (value, payload) in
+        [(&b"10"[..], &b"\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb"[..]), (b"hello", b"\x00\x05hello\n\x00cr\xdfve4 \n")]
+    {
+        assert_eq!(dump_string(value), payload);
+    }
+}
+
+#[test]
+fn every_shape_comes_back() {
+    let mut rng = base::Rng::new(8);
+    let mut values: Vec<Vec<u8>> =
+        [i64::MIN, -40_000, -32_769, -129, -1, 0, 127, 128, 32_767, 32_768, 1 << 31, i64::MAX]
+            .map(|integer| integer.to_string().into_bytes())
+            .to_vec();
+    values.extend([&b""[..], b"-0", b"007", b"+5"].map(<[u8]>::to_vec));
+    for length in [1, 20, 21, 63, 64, 100, 16_383, 16_384, 70_000] {
+        values.push(vec![b'x'; length]);
+        values.push((0..length).map(|_| rng.next_u64() as u8).collect());
+    }
+    for value in values {
+        assert_eq!(restored(&dump_string(&value)), Ok(value));
+    }
+}
+
+#[test]
+fn damage_is_told_apart() {
+    let good = dump_string(b"hello");
+    for index in 0..good.len() {
+        let mut bad = good.clone();
+        bad[index] ^= 0x10;
+        assert_eq!(restored(&bad), Err(Damage::VersionOrChecksum), "byte {index}");
+    }
+    assert_eq!(restored(&good[2..]), Err(Damage::VersionOrChecksum));
+    assert_eq!(restored(&good[..9]), Err(Damage::VersionOrChecksum));
+    assert_eq!(restored(b""), Err(Damage::VersionOrChecksum));
+    assert_eq!(restored(&footed(b"\x00\x01a", VERSION_READ_MAX + 1)), Err(Damage::VersionOrChecksum));
+    assert_eq!(restored(&footed(b"\x00\x01a", VERSION_READ_MAX)), Ok(b"a".to_vec()));
+    for body in
+        [&b""[..], b"\x00", b"\x01\x01a", b"\x00\x05hell", b"\x00\xc2\x01", b"\x00\xc4\x01", b"\x00\xc3\x00\x05"]
+    {
+        assert_eq!(restored(&footed(body, 10)), Err(Damage::Format), "{body:?}");
+    }
+    let huge = b"\x00\x81\xff\xff\xff\xff\xff\xff\xff\xffa";
+    assert_eq!(restored(&footed(huge, 10)), Err(Damage::Format));
+    let bomb = b"\x00\xc3\x05\x81\xff\xff\xff\xff\xff\xff\xff\xff\xe0\xff\x00\x00\x00";
+    assert_eq!(restored(&footed(bomb, 10)), Err(Damage::Format));
+}
+
+#[test]
+fn no_payload_panics() {
+    let mut rng = base::Rng::new(1);
+    for _ in 0..20_000 {
+        let mut body: Vec<u8> = (0..rng.below(24)).map(|_| rng.next_u64() as u8).collect();
+        if rng.chance(3, 4) && body.len() > 1 {
+            body[0] = *rng.pick(&[TYPE_STRING, TYPE_HASH, TYPE_HASH_ZIPLIST, TYPE_HASH_LISTPACK]);
+            body[1] = *rng.pick(&[0xc0, 0xc1, 0xc2, 0xc3, 0x80, 0x81, 0x40, 0x05]);
+        }
+        let _ = restore(&footed(&body, 10));
+    }
+}
+
+fn hash(fields: &[(&str, &str)]) -> Dumped {
+    Dumped::Hash(fields.iter().map(|(field, value)| (Blob::from(*field), Blob::from(*value))).collect())
+}
+
+#[test]
+fn hashes_come_back() {
+    let mut rng = base::Rng::new(9);
+    for len in [1, 2, 63, 64, 500] {
+        let word = |rng: &mut base::Rng| {
+            let length = rng.below(40);
+            Blob::from((0..length).map(|_| b'a' + rng.below(3) as u8).collect::<Vec<u8>>())
+        };
+        let fields: Vec<(Blob, Blob)> =
+            (0..len).map(|number| (Blob::from(format!("{number}")), word(&mut rng))).collect();
+        let payload = dump_hash(len, fields.clone().into_iter());
+        assert_eq!(restore(&payload), Ok(Dumped::Hash(fields)));
+    }
+}
+
+#[test]
+fn damaged_hashes_are_refused() {
+    for body in [&b"\x04\x00"[..], b"\x04\x01\x01a", b"\x04\x02\x01a\x01b\x01a\x01c", b"\x10\x00", b"\x0d\x00"] {
+        assert_eq!(restore(&footed(body, 10)), Err(Damage::Format), "{body:?}");
+    }
+    assert_eq!(restore(&footed(b"\x04\x01\x01a\xc0\x05", 10)), Ok(hash(&[("a", "5")])));
+}

@@ -1,0 +1,285 @@
+//! Collections: values that are stored by element, so that adding to a large one costs what adding to a small one costs.
+//!
+//! ```text
+//!   key ─► record: Value::Hash { number, elements, bytes }          (`layers.rs`, as any record)
+//!   (number, order, name) ─► value                                  (`layers.rs`, a map of its own)
+//!   (0, place in the queue, "") ─► number | how far                 given up, and not reclaimed yet
+//! ```
+//! **Giving up** a collection (its key is deleted, overwritten, expired, evicted) costs the same whatever its size: its number goes into a
+//! queue, which is kept as elements of the collection 0. Elements that nobody can reach are *reclaimed* a few at a time, by entries of the log, so that
+//! equal logs still make equal states:
+//! 1. an entry that adds elements owes as many; when [`PORTION`] are owed, they are reclaimed. So while there is a queue the number
+//!    of stored elements does not grow, whatever clients do;
+//! 2. an expiry entry reclaims up to its limit. The leader proposes some as long as there is a queue, also when nothing else happens.
+//!
+//! How far the first of the queue is reclaimed is written down: what follows is found without passing over what is gone.
+
+use crate::blob::Blob;
+use crate::image::Malformed;
+use crate::kept::{ElementKey, ElementRef, Elements};
+use crate::layers::{Layer, Layers};
+use crate::tree::Tree;
+use crate::value::Collection;
+use base::checksum::xxh3;
+use base::ordered::Space;
+use std::collections::BTreeSet;
+use std::ops::{Bound, Range};
+
+/// Elements that are reclaimed at once, at least: finding the first of them costs more than one.
+const PORTION: u64 = if cfg!(test) { 3 } else { 32 };
+/// Of so many elements that were checked one word is said.
+const PROGRESS_ELEMENTS: u64 = 10_000;
+/// The collection that is the queue.
+const QUEUE: u64 = 0;
+
+/// The elements of all collections, and the numbers that belong to them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Collections {
+    pub elements: Layers<Elements>,
+    pub counts: CollectionCounts,
+}
+
+/// The part of the state that is numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CollectionCounts {
+    /// The number of the next collection. No number is given twice.
+    pub next_number: u64,
+    /// The places in the queue that are taken: the first of them is reclaimed first.
+    pub queue: Range<u64>,
+    /// Elements to be reclaimed for those that were added; less than [`PORTION`].
+    pub owed: u64,
+}
+
+impl Default for CollectionCounts {
+    fn default() -> CollectionCounts {
+        CollectionCounts { next_number: QUEUE + 1, queue: 0..0, owed: 0 }
+    }
+}
+
+impl CollectionCounts {
+    /// As they are written: next number, first and end of the queue, owed.
+    pub(crate) fn numbers(&self) -> [u64; 4] {
+        [self.next_number, self.queue.start, self.queue.end, self.owed]
+    }
+
+    pub(crate) fn from_numbers([next_number, start, end, owed]: [u64; 4]) -> Result<CollectionCounts, Malformed> {
+        let counts = CollectionCounts { next_number, queue: start..end, owed };
+        let sound = next_number > QUEUE && start <= end && next_number.max(end).max(owed) < 1 << 62;
+        if sound { Ok(counts) } else { Err(Malformed("the counts of collections contradict each other")) }
+    }
+}
+
+impl Collections {
+    /// A number that was never given.
+    pub(crate) fn new_number(&mut self) -> u64 {
+        self.counts.next_number += 1;
+        self.counts.next_number - 1
+    }
+
+    /// Collections that are given up and not reclaimed yet.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.counts.queue.end - self.counts.queue.start
+    }
+
+    /// Puts an element in place and returns the value of the one that stood there.
+    pub(crate) fn insert(&mut self, key: ElementKey, value: Blob) -> Option<Blob> {
+        let old = self.elements.insert(key, value);
+        self.counts.owed += u64::from(old.is_none());
+        old
+    }
+
+    /// Puts an element in place where none stood.
+    pub(crate) fn insert_new(&mut self, key: ElementKey, value: Blob) {
+        self.elements.insert_new(key, value);
+        self.counts.owed += 1;
+    }
+
+    /// A collection's elements in order, from `start` on: its order and its name, or the first.
+    pub(crate) fn range(
+        &self,
+        collection: u64,
+        start: Bound<(u64, &[u8])>,
+    ) -> impl Iterator<Item = (ElementKey, Blob)> {
+        let start = match start {
+            Bound::Unbounded => Bound::Included(ElementRef { collection, order: 0, name: b"" }),
+            bound => bound.map(|(order, name)| ElementRef { collection, order, name }),
+        };
+        self.elements.range(start).take_while(move |(key, _)| key.collection == collection)
+    }
+
+    /// Nobody reaches the elements of this collection any more.
+    pub(crate) fn give_up(&mut self, collection: Collection) {
+        if !collection.is_empty() {
+            let place = self.counts.queue.end;
+            self.counts.queue.end += 1;
+            self.elements.insert_new(queue_key(place), Blob::new(&collection.number().to_be_bytes()));
+        }
+    }
+
+    /// At the end of an entry: reclaims what it owes.
+    pub(crate) fn settle(&mut self) {
+        if self.counts.queue.is_empty() {
+            self.counts.owed = 0;
+        } else if self.counts.owed >= PORTION {
+            self.reclaim(self.counts.owed);
+            self.counts.owed = 0;
+        }
+    }
+
+    /// Takes out up to `limit` elements that nobody reaches, and places of the queue.
+    pub(crate) fn reclaim(&mut self, limit: u64) {
+        let mut left = limit;
+        while left > 0 && !self.counts.queue.is_empty() {
+            let place = queue_key(self.counts.queue.start);
+            // Only if the store below is in trouble is there nothing.
+            let Some((number, after)) = self.elements.get(place.as_ref()).as_deref().and_then(read_place) else {
+                return;
+            };
+            let start = match &after {
+                Some(after) => Bound::Excluded((after.order, &*after.name)),
+                None => Bound::Unbounded,
+            };
+            let room = usize::try_from(left).unwrap_or(usize::MAX);
+            let gone: Vec<ElementKey> = self.range(number, start).map(|(key, _)| key).take(room).collect();
+            left -= gone.len() as u64;
+            let last = gone.last().cloned();
+            gone.into_iter().for_each(|key| self.elements.erase(key));
+            match last.filter(|_| left == 0) {
+                Some(last) => {
+                    self.elements.insert(place, place_value(number, &last));
+                }
+                None => {
+                    self.elements.erase(place);
+                    self.counts.queue.start += 1;
+                    left = left.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    /// Takes everything out; returns what is to be freed a little at a time, and the space that nobody needs any more.
+    pub(crate) fn clear(&mut self) -> (Vec<Layer<Elements>>, Option<Space>) {
+        let end = self.counts.queue.end;
+        self.counts = CollectionCounts { queue: end..end, owed: 0, ..self.counts.clone() };
+        self.elements.clear()
+    }
+}
+
+fn queue_key(place: u64) -> ElementKey {
+    ElementKey { collection: QUEUE, order: place, name: Blob::EMPTY }
+}
+
+/// | number: 8 bytes | nothing, or the last element that is gone: order: 8 bytes, name |
+fn place_value(number: u64, last: &ElementKey) -> Blob {
+    Blob::from([&number.to_be_bytes()[..], &last.order.to_be_bytes(), &last.name].concat())
+}
+
+fn read_place(value: &[u8]) -> Option<(u64, Option<ElementKey>)> {
+    let (number, rest) = value.split_first_chunk::<8>()?;
+    let number = u64::from_be_bytes(*number);
+    let after = rest.split_first_chunk::<8>().map(|(order, name)| ElementKey {
+        collection: number,
+        order: u64::from_be_bytes(*order),
+        name: Blob::new(name),
+    });
+    Some((number, after))
+}
+
+/// Holds the elements that there are against what records say of their collections, each met once and in order; elements after records.
+///
+/// Every collection has a hash of its number, its length and its bytes. The sum of those that records tell must be the sum of those that are
+/// found: sums do not care for the order.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    said: u64,
+    found: u64,
+    queued: BTreeSet<u64>,
+    /// The collection that is being counted.
+    at: Option<Collection>,
+    last: Option<ElementKey>,
+    elements: u64,
+}
+
+fn sign(collection: Collection) -> u64 {
+    let numbers = [collection.number(), collection.len(), collection.bytes()];
+    xxh3(numbers.map(u64::to_le_bytes).as_flattened())
+}
+
+impl Tally {
+    /// A record is of this collection.
+    pub fn say(&mut self, collection: Collection) {
+        self.said = self.said.wrapping_add(sign(collection));
+    }
+
+    /// The next element; refused if it is out of order.
+    pub(crate) fn add(&mut self, key: &ElementKey, value: &Blob) -> Result<(), Malformed> {
+        if self.last.as_ref().is_some_and(|last| last >= key) {
+            return Err(Malformed("its elements are out of order"));
+        }
+        self.elements += 1;
+        self.last = Some(key.clone());
+        if key.collection == QUEUE {
+            let (number, _) = read_place(value).ok_or(Malformed("a place in the queue is too short"))?;
+            self.queued.insert(number);
+            return Ok(());
+        }
+        match &mut self.at {
+            Some(at) if at.number() == key.collection => at.grow(key.bytes_with(value)),
+            at => {
+                let mut fresh = Collection::new(key.collection, 0, 0);
+                fresh.grow(key.bytes_with(value));
+                if let Some(done) = at.replace(fresh) {
+                    self.count(done);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements met so far.
+    pub(crate) fn elements(&self) -> u64 {
+        self.elements
+    }
+
+    fn count(&mut self, done: Collection) {
+        if !self.queued.contains(&done.number()) {
+            self.found = self.found.wrapping_add(sign(done));
+        }
+    }
+
+    /// After the last element.
+    pub(crate) fn check(mut self, counts: &CollectionCounts) -> Result<(), Malformed> {
+        if let Some(at) = self.at.take() {
+            self.count(at);
+        }
+        if self.last.as_ref().is_some_and(|last| last.collection >= counts.next_number) {
+            return Err(Malformed("a collection has a number that was never given"));
+        }
+        if self.queued.len() as u64 != counts.queue.end - counts.queue.start {
+            return Err(Malformed("the queue of what is to be reclaimed has another length"));
+        }
+        if self.said == self.found { Ok(()) } else { Err(Malformed("the elements are not those of the collections")) }
+    }
+}
+
+impl Tree {
+    /// Reads all elements, and holds them against what `tally` was told of the records' collections. `progress` is told of every so many.
+    ///
+    /// # Errors
+    /// They are not what they should be. If the store below cannot be read, that is trouble ([`Tree::trouble`]).
+    pub fn check_elements(&self, mut tally: Tally, progress: &mut dyn FnMut(u64)) -> Result<(), Malformed> {
+        for (key, value) in self.collections.elements.range(Bound::Unbounded) {
+            tally.add(&key, &value)?;
+            if tally.elements.is_multiple_of(PROGRESS_ELEMENTS) {
+                progress(PROGRESS_ELEMENTS);
+            }
+        }
+        if tally.elements != self.elements_len() {
+            return Err(Malformed("there are not as many elements as the head says"));
+        }
+        tally.check(&self.collections.counts)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! `HGETDEL key FIELDS numfields field [field ...]`
+
+use crate::args::parse_integer;
+use crate::commands::prelude::*;
+
+/// The values of fields, which are removed.
+pub struct HGetDel<'a> {
+    key: KeyRef<'a>,
+    fields: &'a [&'a [u8]],
+}
+
+impl<'a> WriteCommand<'a> for HGetDel<'a> {
+    const SPEC: Spec = Spec {
+        name: "hgetdel",
+        arity: -5,
+        flags: Flags::WRITE.and(Flags::FAST),
+        keys: Keys::ONE,
+        group: Group::Hash,
+        since: "8.0.0",
+        complexity: "O(N) where N is the number of fields",
+        summary: "Returns the values of fields of a hash and deletes them.",
+        arguments: "key FIELDS numfields field [field ...]",
+        example: "HGETDEL user:7 FIELDS 1 name",
+        subcommands: &[],
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        if !args.is(2, "FIELDS") {
+            return Err(Failure::Text("ERR Mandatory argument FIELDS is missing or not at the right position"));
+        }
+        let count = parse_integer(args.get(3)?).filter(|count| *count > 0);
+        let count = count.ok_or(Failure::Text("ERR Number of fields must be a positive integer"))?;
+        if usize::try_from(count) != Ok(args.len() - 4) {
+            return Err(Failure::Text("ERR The `numfields` parameter must match the number of arguments"));
+        }
+        Ok(HGetDel { key: args.key(1)?, fields: args.fields_from(4)? })
+    }
+
+    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        tx.edit_hash(self.key, |hash| {
+            Ok(Reply::Array(self.fields.iter().map(|field| Reply::bulk_or_nil(hash.remove(field))).collect()))
+        })
+    }
+}

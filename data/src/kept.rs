@@ -1,0 +1,199 @@
+//! What is kept in layers over a store (`layers.rs`): records by their keys, and elements of collections by their places.
+
+use crate::blob::Blob;
+use crate::codec::{Reader, put_value};
+use crate::image::Malformed;
+use crate::store::{KeyRef, StoreKey};
+use crate::value::{RECORD_BYTES, Record};
+use equivalent::{Comparable, Equivalent};
+use std::cmp::Ordering;
+use std::fmt::Debug;
+
+/// Keys in an order of their own, each with a value; and how both are written into a space of the store.
+pub(crate) trait Kept: Clone + Debug + Default + 'static {
+    type Key: Ord + Clone + Debug;
+    /// A borrowed key: a lookup allocates nothing.
+    type Ref<'a>: Copy + Comparable<Self::Key>;
+    type Value: Clone + Debug;
+
+    fn borrow(key: &Self::Key) -> Self::Ref<'_>;
+    fn own(key: Self::Ref<'_>) -> Self::Key;
+    /// Bytes that a key allocates.
+    fn key_heap_bytes(key: &Self::Key) -> usize;
+    /// Approximate bytes of a key that allocates so many, and of what a layer says of it.
+    fn slot_bytes(key_heap_bytes: usize, slot: Option<&Self::Value>) -> u64;
+    /// Appends the key as it stands in its space: bytes are in the order of keys.
+    fn put_key(bytes: &mut Vec<u8>, key: Self::Ref<'_>);
+    fn read_key(bytes: &[u8]) -> Result<Self::Key, Malformed>;
+    fn put_value(bytes: &mut Vec<u8>, value: &Self::Value);
+    fn read_value(bytes: &[u8]) -> Result<Self::Value, Malformed>;
+    /// What is damaged, for people, given the key's bytes in its space.
+    fn describe(key: &[u8]) -> String;
+}
+
+/// The key as it stands in its space.
+pub(crate) fn base_key<K: Kept>(key: K::Ref<'_>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(40);
+    K::put_key(&mut bytes, key);
+    bytes
+}
+
+/// The records of a partition. In its space: the order (8 bytes, big-endian), then the key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Records;
+
+impl Kept for Records {
+    type Key = StoreKey;
+    type Ref<'a> = KeyRef<'a>;
+    type Value = Record;
+
+    fn borrow(key: &StoreKey) -> KeyRef<'_> {
+        key.as_ref()
+    }
+
+    fn own(key: KeyRef<'_>) -> StoreKey {
+        key.to_store_key()
+    }
+
+    fn key_heap_bytes(key: &StoreKey) -> usize {
+        key.key.heap_bytes()
+    }
+
+    /// The elements of a collection are not part of it.
+    fn slot_bytes(key_heap_bytes: usize, slot: Option<&Record>) -> u64 {
+        RECORD_BYTES + key_heap_bytes as u64 + slot.map_or(0, |record| record.value.heap_bytes() as u64)
+    }
+
+    fn put_key(bytes: &mut Vec<u8>, key: KeyRef<'_>) {
+        bytes.extend_from_slice(&key.order.to_be_bytes());
+        bytes.extend_from_slice(key.key);
+    }
+
+    fn read_key(bytes: &[u8]) -> Result<StoreKey, Malformed> {
+        let (order, key) = bytes.split_first_chunk::<8>().ok_or(Malformed("a key is too short"))?;
+        let key = StoreKey::new(key);
+        if key.order == u64::from_be_bytes(*order) { Ok(key) } else { Err(Malformed("a key stands in a wrong place")) }
+    }
+
+    fn put_value(bytes: &mut Vec<u8>, record: &Record) {
+        put_value(bytes, record);
+    }
+
+    fn read_value(bytes: &[u8]) -> Result<Record, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let record = reader.value()?;
+        if reader.is_at_end() { Ok(record) } else { Err(Malformed("bytes follow a record")) }
+    }
+
+    fn describe(key: &[u8]) -> String {
+        format!("the record of key \"{}\"", key.get(8..).unwrap_or_default().escape_ascii())
+    }
+}
+
+/// Elements of collections. In their space: the collection's number and the order (8 bytes each, big-endian), then the name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Elements;
+
+/// Where an element stands: all of a collection side by side, in an order that the collection's type knows the meaning of.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ElementKey {
+    /// The number of the collection. Compared first.
+    pub collection: u64,
+    /// Of a hash: the hash of the field.
+    pub order: u64,
+    /// Of a hash: the field.
+    pub name: Blob,
+}
+
+/// A borrowed [`ElementKey`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ElementRef<'a> {
+    pub collection: u64,
+    pub order: u64,
+    pub name: &'a [u8],
+}
+
+/// Bytes of one element beside what its name and its value allocate: both, and their share of the tree's nodes.
+const ELEMENT_BYTES: u64 = (size_of::<ElementKey>() + size_of::<Blob>()) as u64 * 3 / 2;
+
+/// Approximate bytes that an element occupies; the same on every replica.
+pub(crate) fn element_bytes(name_heap_bytes: usize, value_heap_bytes: usize) -> u64 {
+    ELEMENT_BYTES + name_heap_bytes as u64 + value_heap_bytes as u64
+}
+
+impl ElementKey {
+    pub(crate) fn as_ref(&self) -> ElementRef<'_> {
+        ElementRef { collection: self.collection, order: self.order, name: &self.name }
+    }
+
+    /// What it and its value occupy.
+    pub(crate) fn bytes_with(&self, value: &Blob) -> u64 {
+        element_bytes(self.name.heap_bytes(), value.heap_bytes())
+    }
+}
+
+impl ElementRef<'_> {
+    pub(crate) fn to_key(self) -> ElementKey {
+        ElementKey { collection: self.collection, order: self.order, name: Blob::new(self.name) }
+    }
+}
+
+impl Equivalent<ElementKey> for ElementRef<'_> {
+    fn equivalent(&self, other: &ElementKey) -> bool {
+        *self == other.as_ref()
+    }
+}
+
+impl Comparable<ElementKey> for ElementRef<'_> {
+    fn compare(&self, other: &ElementKey) -> Ordering {
+        self.cmp(&other.as_ref())
+    }
+}
+
+impl Kept for Elements {
+    type Key = ElementKey;
+    type Ref<'a> = ElementRef<'a>;
+    type Value = Blob;
+
+    fn borrow(key: &ElementKey) -> ElementRef<'_> {
+        key.as_ref()
+    }
+
+    fn own(key: ElementRef<'_>) -> ElementKey {
+        key.to_key()
+    }
+
+    fn key_heap_bytes(key: &ElementKey) -> usize {
+        key.name.heap_bytes()
+    }
+
+    fn slot_bytes(key_heap_bytes: usize, slot: Option<&Blob>) -> u64 {
+        element_bytes(key_heap_bytes, slot.map_or(0, Blob::heap_bytes))
+    }
+
+    fn put_key(bytes: &mut Vec<u8>, key: ElementRef<'_>) {
+        bytes.extend_from_slice(&key.collection.to_be_bytes());
+        bytes.extend_from_slice(&key.order.to_be_bytes());
+        bytes.extend_from_slice(key.name);
+    }
+
+    fn read_key(bytes: &[u8]) -> Result<ElementKey, Malformed> {
+        let short = Malformed("the place of an element is too short");
+        let (collection, rest) = bytes.split_first_chunk::<8>().ok_or(short)?;
+        let (order, name) = rest.split_first_chunk::<8>().ok_or(short)?;
+        let [collection, order] = [collection, order].map(|number| u64::from_be_bytes(*number));
+        Ok(ElementKey { collection, order, name: Blob::new(name) })
+    }
+
+    fn put_value(bytes: &mut Vec<u8>, value: &Blob) {
+        bytes.extend_from_slice(value);
+    }
+
+    fn read_value(bytes: &[u8]) -> Result<Blob, Malformed> {
+        Ok(Blob::new(bytes))
+    }
+
+    fn describe(key: &[u8]) -> String {
+        format!("the element \"{}\" of a collection", key.get(16..).unwrap_or_default().escape_ascii())
+    }
+}
