@@ -311,3 +311,26 @@ fn values_grow_to_the_entrys_limit() {
         assert!(entry.is_write(), "{}: only an entry carries a limit", entry.spec.name);
     }
 }
+
+/// Whatever COUNT says, a page is no more than a mebibyte and one field.
+#[test]
+fn pages_of_a_hash_end_where_the_answer_grows_large() {
+    let mut tree = Tree::new();
+    let value = vec![b'x'; 300 << 10];
+    for field in 0..20 {
+        apply(&mut tree, &at(1000), &[b"HSET", b"h", format!("{field}").as_bytes(), &value]);
+    }
+    let (mut cursor, mut pages, mut fields) = (b"0".to_vec(), 0, 0);
+    loop {
+        let view = View::new(&tree, WallTime(1000), 0);
+        let Reply::Array(page) = read(&view, &[b"HSCAN", b"h", &cursor, b"COUNT", b"1000"]) else { panic!() };
+        let [Reply::Bulk(next), Reply::Array(found)] = page.as_slice() else { panic!() };
+        pages += 1;
+        fields += found.len() / 2;
+        cursor = next.to_vec();
+        if cursor == b"0" {
+            break;
+        }
+    }
+    assert_eq!((pages, fields), (5, 20));
+}

@@ -7,6 +7,9 @@ use crate::algorithms::glob::Glob;
 use crate::commands::key::scan::{COUNT_DEFAULT, parse_cursor, parse_pattern};
 use crate::commands::prelude::*;
 
+/// A page ends behind the field with which its answer has so many bytes, whatever `COUNT` says.
+const PAGE_BYTES: usize = 1024 * 1024;
+
 /// A page of the fields.
 pub struct HScan<'a> {
     key: KeyRef<'a>,
@@ -61,16 +64,21 @@ impl<'a> ReadCommand<'a> for HScan<'a> {
         let mut found = Vec::new();
         let mut next = 0;
         let mut last = None;
+        let mut bytes = 0;
         let elements = view.hash(self.key)?.map(|hash| view.elements(hash, self.cursor));
         for (looked_at, (order, field, value)) in elements.into_iter().flatten().enumerate() {
-            if looked_at >= self.count && last != Some(order) {
+            if (looked_at >= self.count || bytes >= PAGE_BYTES) && last != Some(order) {
                 next = order;
                 break;
             }
             last = Some(order);
             if self.glob.as_ref().is_none_or(|glob| glob.matches(&field)) {
+                bytes += field.len();
                 found.push(Reply::Bulk(field));
-                found.extend(self.with_values.then_some(Reply::Bulk(value)));
+                if self.with_values {
+                    bytes += value.len();
+                    found.push(Reply::Bulk(value));
+                }
             }
         }
         Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(found)]))
