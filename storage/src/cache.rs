@@ -51,7 +51,7 @@ pub const ENTRY_BYTES: usize = 80;
 pub const GROUP_DEFAULT: u32 = 0;
 /// Keys are distributed over so many stripes by their hash.
 const STRIPES: usize = 256;
-/// A reader tries so often to have a lock: a few microseconds, longer than anybody holds one who has the processor.
+/// A reader tries so often to have a lock: a microsecond or a few (reckoned), longer than most hold one who have the processor.
 const TRIES: usize = 64;
 /// Of more entries than this, a cache that is given up is freed by a thread of its own.
 const FREE_HERE_MAX: usize = 10_000;

@@ -33,7 +33,7 @@ const WAITING_MAX: usize = 8192;
 const KEY_BYTES_MAX: usize = 1024;
 /// A thread takes so many at once.
 const TAKEN_AT_ONCE: usize = 8;
-/// A read that takes longer has waited for the disk: otherwise it takes a fifth of it.
+/// A read that takes longer may have waited for the disk: otherwise it takes a fifth of it.
 const WAITED: Duration = Duration::from_micros(50);
 /// A key is noticed for so much of waiting …
 const WAITED_PER_NOTICE: Duration = Duration::from_micros(2);
