@@ -49,6 +49,17 @@ fn the_second_half_of_the_fixed_seeds_passes() {
     println!("{}", seeds(10_000 + SEEDS / 2, 10_000 + SEEDS).text(&probes(), 1));
 }
 
+/// A seed is left out for one reason only, and no longer than for that.
+#[test]
+fn what_is_open_fails_as_it_is_told() {
+    for seed in OPEN {
+        let outcome = run(&Options { seed, ..Options::default() }, false);
+        let properties: Vec<&str> = outcome.violations.iter().map(|violation| violation.property.as_str()).collect();
+        let text = outcome.violations.iter().map(|violation| violation.text.as_str()).collect::<Vec<_>>().join("; ");
+        assert_eq!(properties, ["liveness"], "seed {seed} is not what \"Open\" in docs/traps.md says: {text}");
+    }
+}
+
 #[test]
 fn the_seed_of_this_commit_passes() {
     // Every commit adds one that nobody has chosen. Outside a repository there is none to add.
