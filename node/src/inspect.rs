@@ -98,8 +98,8 @@ fn partitions_of_payload(payload: &bytes::Bytes, partitions: &mut BTreeSet<Parti
                 r.ballot()?;
                 r.position()?;
             }
-            // State.
-            3 => {
+            // State; after a loss with one position more.
+            kind @ (3 | 5) => {
                 partitions.insert(r.partition()?);
                 r.ballot()?;
                 r.position()?;
@@ -108,6 +108,9 @@ fn partitions_of_payload(payload: &bytes::Bytes, partitions: &mut BTreeSet<Parti
                     r.u64()?;
                 }
                 r.bool()?;
+                if kind == 5 {
+                    r.position()?;
+                }
             }
             // Start.
             4 => {}
@@ -373,6 +376,7 @@ mod tests {
             incarnation: 9,
             incarnations: vec![9, 8, 7],
             recovering: false,
+            forgotten_until: None,
         };
         let mut batch = Batch::default();
         batch.start();
@@ -381,7 +385,7 @@ mod tests {
         let first = batch.take();
         batch.record(partition(2), &Record::Reset { position: Position(7), ballot, last: Position(7) });
         batch.record(partition(2), &Record::State);
-        batch.state(partition(2), &state);
+        batch.state(partition(2), &HardState { forgotten_until: Some(Position(3)), ..state });
         let recovered = recovered(vec![first, batch.take()]);
         assert_eq!(partitions_of_journal(&recovered), Ok(BTreeSet::from([partition(1), partition(2)])));
 

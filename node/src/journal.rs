@@ -19,6 +19,8 @@ const RESET: u8 = 2;
 const STATE: u8 = 3;
 /// The node started here: without content, it gives the start a number of its own.
 const START: u8 = 4;
+/// As [`STATE`], of a replica that has recovered a loss.
+const STATE_AFTER_LOSS: u8 = 5;
 
 /// Payloads whose memory may be filled again once the journal has let go of them.
 const LENT_MAX: usize = 4;
@@ -60,7 +62,7 @@ impl Batch {
 
     pub(crate) fn state(&mut self, partition: PartitionId, state: &HardState) {
         let mut w = Writer::new(&mut self.bytes);
-        w.u8(STATE);
+        w.u8(if state.forgotten_until.is_some() { STATE_AFTER_LOSS } else { STATE });
         w.partition(partition);
         w.ballot(state.promised);
         w.position(state.decided);
@@ -70,6 +72,9 @@ impl Batch {
             w.u64(*incarnation);
         }
         w.bool(state.recovering);
+        if let Some(position) = state.forgotten_until {
+            w.position(position);
+        }
     }
 
     /// The payload of this turn. Its memory comes back when nobody holds it any more: fresh memory of that size
@@ -115,7 +120,7 @@ fn decode(payload: &Bytes) -> Result<Vec<Item>, Malformed> {
                 let (partition, position, ballot, last) = (r.partition()?, r.position()?, r.ballot()?, r.position()?);
                 Item::Record(partition, Record::Reset { position, ballot, last })
             }
-            STATE => {
+            kind @ (STATE | STATE_AFTER_LOSS) => {
                 let partition = r.partition()?;
                 let mut state = HardState {
                     promised: r.ballot()?,
@@ -127,6 +132,9 @@ fn decode(payload: &Bytes) -> Result<Vec<Item>, Malformed> {
                     state.incarnations.push(r.u64()?);
                 }
                 state.recovering = r.bool()?;
+                if kind == STATE_AFTER_LOSS {
+                    state.forgotten_until = Some(r.position()?);
+                }
                 Item::State(partition, state)
             }
             START => Item::Start,

@@ -180,6 +180,8 @@ pub struct HardState {
     pub incarnations: Vec<u64>,
     /// The replica has lost memory and has not yet recovered: it must not vote.
     pub recovering: bool,
+    /// See [`crate::Replica::forgotten_until`]; none before a loss has been recovered.
+    pub forgotten_until: Option<Position>,
 }
 
 /// What the disk remembered.

@@ -37,5 +37,5 @@ pub mod replica;
 
 pub use door::{Config, HardState, Input, Output, Planted, Record, Restored, Token};
 pub use log::Log;
-pub use message::{Entry, Knowledge, Message, Tail};
+pub use message::{Entry, Knowledge, Leading, Message, Tail};
 pub use replica::{Replica, RoleName};

@@ -208,7 +208,18 @@ pub enum Knowledge {
         promised: Ballot,
         /// All voters' incarnations as the sender knows them.
         incarnations: Vec<u64>,
-        /// If the sender leads: its ballot and the end of its log.
-        leads: Option<(Ballot, Position)>,
+        /// If the sender leads: what it has.
+        leads: Option<Leading>,
     },
+}
+
+/// What a leader has, when it is asked by one that has no memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Leading {
+    /// The ballot under which it leads.
+    pub ballot: Ballot,
+    /// The end of its log.
+    pub last: Position,
+    /// The end of what anybody can know to be decided by then: what it knows itself, and what it had before its opening entry.
+    pub knowable: Position,
 }

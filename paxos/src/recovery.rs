@@ -20,7 +20,7 @@
 use base::{Ballot, NodeId, Position, Time};
 
 use crate::door::Output;
-use crate::message::{Knowledge, Message};
+use crate::message::{Knowledge, Leading, Message};
 use crate::replica::{Replica, Role};
 
 /// Answers that a blank replica has collected.
@@ -42,8 +42,8 @@ pub(crate) struct Amnesiac {
     noted: Vec<(NodeId, Ballot)>,
     /// Step 1 is done: leaders of at least the promised ballot may be followed.
     may_follow: bool,
-    /// A leader's ballot and the end of its log, asked for after the memory was lost.
-    target: Option<(Ballot, Position)>,
+    /// A leader's ballot and log, asked for after the memory was lost.
+    target: Option<Leading>,
     ask_at: Time,
     /// Step 2 is done.
     caught_up: bool,
@@ -131,7 +131,11 @@ impl Replica {
     /// Somebody has no memory and asks.
     pub(crate) fn on_recover(&mut self, from: NodeId, incarnation: u64, blank: bool, out: &mut Vec<Output>) {
         let Some(place) = self.config.voters.iter().position(|voter| *voter == from) else { return };
-        let leads = self.leads().map(|ballot| (ballot, self.log.last()));
+        let leads = self.leads().zip(self.opening()).map(|(ballot, opening)| Leading {
+            ballot,
+            last: self.log.last(),
+            knowable: self.decided.max(opening),
+        });
         let knowledge = match &self.role {
             Role::Blank(_) if blank => Knowledge::Blank { incarnation: self.incarnation },
             Role::Amnesiac(_) if blank => Knowledge::Amnesiac,
@@ -266,11 +270,12 @@ impl Replica {
             self.persist_state(out);
             return;
         }
-        let caught_up = amnesiac.target.is_some_and(|(ballot, last)| {
+        let caught_up = amnesiac.target.is_some_and(|Leading { ballot, last, .. }| {
             ballot == promised && matched.0 == ballot && matched.1 >= last && persisted >= last
         });
         amnesiac.caught_up |= amnesiac.may_follow && caught_up;
         if amnesiac.caught_up && !self.config.asks_to_vote {
+            self.forgotten_until = amnesiac.target.map(|leading| leading.knowable);
             self.recovering = false;
             self.probe("paxos: lost memory recovered");
             self.persist_state(out);

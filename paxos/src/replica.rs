@@ -66,6 +66,10 @@ pub struct Replica {
     pub(crate) incarnation: u64,
     pub(crate) incarnations: Vec<u64>,
     pub(crate) recovering: bool,
+    /// As stored; see [`Replica::forgotten_until`].
+    pub(crate) forgotten_until: Option<Position>,
+    /// The end of the log that the disk remembered.
+    last_at_start: Position,
     /// The log that an installed snapshot has taken the place of.
     pub(crate) log_before: Option<Log>,
     /// The owner can take no more entries now.
@@ -121,6 +125,7 @@ impl Replica {
         let blank = state.is_none() && !unprovable && log.last() == Position(0);
         let state = state.unwrap_or(HardState { incarnation, ..HardState::default() });
         let decided = state.decided.min(log.last()).max(log.base()).max(applied.min(log.last()));
+        let last_at_start = log.last();
         let mut replica = Replica {
             rng: Rng::new(config.seed),
             config,
@@ -132,6 +137,8 @@ impl Replica {
             incarnation: state.incarnation,
             incarnations: state.incarnations,
             recovering: state.recovering || unprovable,
+            forgotten_until: state.forgotten_until,
+            last_at_start,
             log_before: None,
             held_back: false,
             token: Token(0),
@@ -242,6 +249,16 @@ impl Replica {
         pending.map_or(given, |position| position.min(given))
     }
 
+    /// The end of what a lost memory of this replica can have known to be decided: behind it, everything was decided after the
+    /// loss. `None` until the loss is recovered. Not less than what is true: where nothing is stored, it is the end of the log at the start.
+    #[must_use]
+    pub fn forgotten_until(&self) -> Option<Position> {
+        // It was told by a leader of this ballot or of a lower one. The leader that ended the recovery knows what it has told; what
+        // earlier ones have decided it had before its opening entry. None of it is ever cut from this log.
+        (!matches!(self.role, Role::Blank(_) | Role::Amnesiac(_)))
+            .then(|| self.forgotten_until.unwrap_or(self.last_at_start))
+    }
+
     /// Whether everything that was given to the disk is there.
     #[must_use]
     pub fn is_on_disk(&self) -> bool {
@@ -317,6 +334,7 @@ impl Replica {
             incarnation: self.incarnation,
             incarnations: self.incarnations.clone(),
             recovering: self.recovering,
+            forgotten_until: self.forgotten_until,
         }
     }
 

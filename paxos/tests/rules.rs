@@ -1,4 +1,4 @@
-//! Each line of the proof has a test. The names are the rules.
+//! Each line of the proof has a test. The names are the rules. Those about lost memory are in `memory.rs`.
 
 mod harness;
 
@@ -7,44 +7,11 @@ use std::time::Duration;
 use base::limits::FOLLOWER_WINDOW_BYTES_MAX;
 use base::{Ballot, NodeId, Position};
 use bytes::Bytes;
-use paxos::{Entry, Input, Knowledge, Message, RoleName, Tail};
+use paxos::{Input, Message, RoleName, Tail};
 
 use harness::disk::Disk;
+use harness::talk::{accept, ballot, entry, led, said, tell};
 use harness::{CANDIDACY, HEARTBEAT, World};
-
-fn ballot(round: u64, node: u16) -> Ballot {
-    Ballot { round, node: NodeId(node) }
-}
-
-fn entry(of: Ballot, payload: &'static str) -> Entry {
-    Entry { ballot: of, payload: Bytes::from_static(payload.as_bytes()) }
-}
-
-/// Three replicas, the first of which leads; everybody knows that the opening entry is decided.
-fn led() -> World {
-    let mut world = World::founded(3, 3);
-    world.elect(0);
-    world
-}
-
-/// Gives a replica one message, alone in its turn.
-fn tell(world: &mut World, from: u16, to: usize, message: Message) {
-    world.turn(to, vec![Input::Message { from: NodeId(from), message }]);
-}
-
-/// Takes what is on its way from `from`.
-fn said(world: &mut World, from: usize) -> Vec<Message> {
-    let (taken, rest): (Vec<_>, Vec<_>) = world.network.drain(..).partition(|envelope| envelope.from == from);
-    world.network.extend(rest);
-    taken.into_iter().map(|envelope| envelope.message).collect()
-}
-
-/// An Accept of one entry after the opening entry of `led`.
-fn accept(of: Ballot, payload: &'static str) -> Message {
-    let (previous, previous_ballot) = (Position(1), ballot(1, 0));
-    let entries = vec![entry(of, payload)];
-    Message::Accept { ballot: of, previous, previous_ballot, entries, decided: Position(1) }
-}
 
 #[test]
 fn a_promise_leaves_only_after_it_is_on_disk() {
@@ -430,136 +397,6 @@ fn a_replica_with_a_hole_does_not_run_for_leader() {
     world.tick_only(1, HEARTBEAT);
     world.deliver_all();
     assert!(world.replica(1).log().hole().is_none());
-}
-
-#[test]
-fn an_amnesiac_replica_never_promises_confirms_grants_or_hands_out() {
-    let mut world = led();
-    world.crash(1);
-    world.nodes[1].disk.unprovable = true;
-    world.disks_whole = false;
-    world.start(1);
-    world.sync(1);
-    world.network.clear();
-    assert_eq!(world.replica(1).role(), RoleName::Recovering);
-    for message in [
-        Message::Prepare { ballot: ballot(9, 2) },
-        Message::Confirm { ballot: ballot(9, 2), round: 1 },
-        Message::PreVote { ballot: ballot(9, 2) },
-        accept(ballot(9, 2), "x"),
-        Message::Fetch {
-            ballot: Some(ballot(1, 0)),
-            previous: Position(0),
-            previous_ballot: Ballot::default(),
-            decided: Position(0),
-            until: Position(1),
-        },
-    ] {
-        tell(&mut world, 2, 1, message);
-        assert_eq!(said(&mut world, 1), []);
-    }
-    assert_eq!(world.replica(1).promised(), ballot(1, 0));
-}
-
-#[test]
-fn an_amnesiac_replica_shows_nothing_undecided_and_takes_a_higher_incarnation() {
-    let mut world = led();
-    tell(&mut world, 0, 1, accept(ballot(1, 0), "undecided"));
-    let before = world.replica(1).hard_state().incarnation;
-    world.crash(1);
-    world.nodes[1].disk.unprovable = true;
-    world.start(1);
-    assert_eq!(world.replica(1).log().last(), Position(1));
-    assert!(world.replica(1).hard_state().incarnation > before);
-    assert!(world.replica(1).hard_state().recovering);
-    // It stays so through a crash.
-    world.sync(1);
-    world.crash(1);
-    world.start(1);
-    assert_eq!(world.replica(1).role(), RoleName::Recovering);
-}
-
-#[test]
-fn a_recovery_needs_so_many_that_they_meet_every_majority_and_a_leader() {
-    let mut world = led();
-    world.crash(1);
-    world.nodes[1].disk = Disk::empty(9);
-    world.disks_whole = false;
-    world.start(1);
-    world.network.clear();
-    let asks = world.replica(1).hard_state().incarnation;
-    let reply = |incarnation, knowledge| Message::RecoverReply { incarnation, knowledge };
-    tell(&mut world, 0, 1, reply(asks, Knowledge::Lost { known: 1 }));
-    let asks = world.replica(1).hard_state().incarnation;
-    let noted = |promised, leads| Knowledge::Noted { promised, incarnations: vec![1, asks, 1], leads };
-    tell(&mut world, 2, 1, reply(asks, noted(ballot(3, 2), None)));
-    tell(&mut world, 2, 1, reply(asks, noted(ballot(3, 2), None)));
-    said(&mut world, 1);
-    tell(&mut world, 0, 1, accept(ballot(5, 0), "too early"));
-    assert_eq!(said(&mut world, 1), [], "one voice, repeated, is one voice");
-    tell(&mut world, 0, 1, reply(asks, noted(ballot(1, 0), Some((ballot(1, 0), Position(1))))));
-    assert_eq!(world.replica(1).promised(), ballot(3, 2), "at least what any of them has promised");
-    said(&mut world, 1);
-    tell(&mut world, 0, 1, accept(ballot(1, 0), "x"));
-    assert_eq!(said(&mut world, 1), [Message::Refuse { promised: ballot(3, 2) }]);
-    assert_eq!(world.replica(1).role(), RoleName::Recovering, "no leader of such a ballot has told where its log ends");
-}
-
-#[test]
-fn a_blank_replica_founds_only_when_every_other_agrees() {
-    let mut world = World::new(3, 3);
-    world.network.clear();
-    let asks = world.replica(0).hard_state().incarnation;
-    let blank = |incarnation| Message::RecoverReply { incarnation: asks, knowledge: Knowledge::Blank { incarnation } };
-    tell(&mut world, 1, 0, blank(5));
-    tell(&mut world, 1, 0, blank(5));
-    assert_eq!(world.replica(0).role(), RoleName::Recovering);
-    tell(&mut world, 2, 0, blank(6));
-    assert_eq!(world.replica(0).role(), RoleName::Follower);
-    assert_eq!(world.replica(0).hard_state().incarnations, [asks, 5, 6]);
-}
-
-#[test]
-fn a_blank_replica_with_one_lost_answer_does_not_found() {
-    let mut world = World::new(3, 3);
-    world.network.clear();
-    let asks = world.replica(0).hard_state().incarnation;
-    let reply = |incarnation, knowledge| Message::RecoverReply { incarnation, knowledge };
-    tell(&mut world, 1, 0, reply(asks, Knowledge::Lost { known: 77 }));
-    tell(&mut world, 2, 0, reply(asks, Knowledge::Blank { incarnation: 6 }));
-    assert_eq!(world.replica(0).role(), RoleName::Recovering);
-    assert!(world.replica(0).hard_state().recovering);
-    assert!(world.replica(0).hard_state().incarnation > 77);
-}
-
-#[test]
-fn a_blank_replica_is_deaf_to_everything_else() {
-    let mut world = World::new(3, 3);
-    world.network.clear();
-    for message in [
-        Message::Prepare { ballot: ballot(1, 1) },
-        Message::PreVote { ballot: ballot(1, 1) },
-        accept(ballot(1, 1), "x"),
-    ] {
-        tell(&mut world, 1, 0, message);
-    }
-    assert_eq!(said(&mut world, 0), []);
-    assert_eq!(world.replica(0).promised(), Ballot::default());
-}
-
-#[test]
-fn a_new_incarnation_is_noted_on_disk_before_it_is_confirmed() {
-    let mut world = led();
-    world.nodes[2].fast = false;
-    tell(&mut world, 1, 2, Message::Recover { incarnation: 40, blank: false });
-    assert_eq!(said(&mut world, 2), []);
-    world.sync(2);
-    let answers = said(&mut world, 2);
-    assert!(matches!(
-        &answers[..],
-        [Message::RecoverReply { incarnation: 40, knowledge: Knowledge::Noted { incarnations, .. } }]
-            if incarnations[..] == [1, 40, 1]
-    ));
 }
 
 #[test]

@@ -109,6 +109,8 @@ pub struct Cluster<N> {
     healed: bool,
     /// Partitions that some node has given up because their bucket is gone. Another may find what its journal still has of one.
     dropped: BTreeSet<PartitionId>,
+    /// Partitions that some node has on its disk.
+    durable: BTreeSet<PartitionId>,
     /// Of partitions that are in memory only, by their bucket: who has voted, and in which life (when that began).
     memories: BTreeMap<String, BTreeMap<PartitionId, BTreeMap<NodeId, u64>>>,
     /// Buckets in memory only that were lost with the memories of a majority, and have begun anew.
@@ -193,6 +195,7 @@ impl<N: Door> Cluster<N> {
             planted,
             healed: false,
             dropped: BTreeSet::new(),
+            durable: BTreeSet::new(),
             memories: BTreeMap::new(),
             begun_anew: BTreeSet::new(),
             founded: false,

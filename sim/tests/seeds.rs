@@ -10,9 +10,6 @@ use sim::run::{Outcome, run};
 /// Seeds of the fixed list. More are run by `dictum sim --minutes`.
 const SEEDS: u64 = 600;
 
-/// Seeds of the list that fail for a reason that is known and open: see "Open" in `docs/traps.md`.
-const OPEN: [u64; 1] = [10_251];
-
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {
     let outcome = run(options, false);
@@ -25,7 +22,7 @@ fn must_pass(options: &Options) -> Outcome {
 
 fn seeds(from: u64, to: u64) -> Report {
     let mut report = Report::default();
-    for seed in (from..to).filter(|seed| !OPEN.contains(seed)) {
+    for seed in from..to {
         report.add(&must_pass(&Options { seed, ..Options::default() }));
     }
     // Less than one in thousands is too hard to judge; the other checkers have seen it all the same.
@@ -47,17 +44,6 @@ fn the_first_half_of_the_fixed_seeds_passes() {
 #[test]
 fn the_second_half_of_the_fixed_seeds_passes() {
     println!("{}", seeds(10_000 + SEEDS / 2, 10_000 + SEEDS).text(&probes(), 1));
-}
-
-/// A seed is left out for one reason only, and no longer than for that.
-#[test]
-fn what_is_open_fails_as_it_is_told() {
-    for seed in OPEN {
-        let outcome = run(&Options { seed, ..Options::default() }, false);
-        let properties: Vec<&str> = outcome.violations.iter().map(|violation| violation.property.as_str()).collect();
-        let text = outcome.violations.iter().map(|violation| violation.text.as_str()).collect::<Vec<_>>().join("; ");
-        assert_eq!(properties, ["liveness"], "seed {seed} is not what \"Open\" in docs/traps.md says: {text}");
-    }
 }
 
 #[test]

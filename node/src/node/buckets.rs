@@ -88,16 +88,28 @@ impl Node {
     /// A replica of a bucket of which this disk has nothing.
     fn add_persistent(&mut self, bucket: &Bucket) {
         let Some(council) = place_of(&self.groups, COUNCIL) else { return };
-        let incarnation = self.groups[council].partition.replica.hard_state().incarnation;
+        let replica = &self.groups[council].partition.replica;
+        let (incarnation, forgotten_until) = (replica.hard_state().incarnation, replica.forgotten_until());
+        let listed = bucket.identities.get(usize::from(self.config.me.0)).copied().unwrap_or_default();
+        let same_memory = listed == incarnation;
+        if listed < incarnation && forgotten_until.is_none() {
+            self.buckets_wait = true;
+            return;
+        }
+        // The order that made it may be older than this memory: it was written before the council had heard of that. Was it decided
+        // after the loss of the former one, then nobody has promised anything in the name of that.
+        let later = listed < incarnation && forgotten_until.is_some_and(|position| bucket.made_at > position);
         // Otherwise it has had a replica, perhaps, and has lost what that promised: it has to find out. What a replica promises is in the
         // journal behind the order that made it. So of a bucket that was made behind what the council's log holds of an earlier
         // life there never was a replica then; of any other there may have been, where the journal has a hole.
-        let same_memory = bucket.identities.get(usize::from(self.config.me.0)) == Some(&incarnation);
-        let unprovable = same_memory && bucket.made_at <= self.doubtful_until;
-        if !same_memory || unprovable {
-            self.probe("node: replica made without its memory");
-        }
-        self.add_group(bucket, incarnation, same_memory && !unprovable, unprovable);
+        let unprovable = (same_memory || later) && bucket.made_at <= self.doubtful_until;
+        let whole = (same_memory || later) && !unprovable;
+        self.probe(match (whole, later) {
+            (true, true) => "node: replica made whole under an older memory's name",
+            (true, false) => "node: replica made",
+            (false, _) => "node: replica made without its memory",
+        });
+        self.add_group(bucket, incarnation, whole, unprovable);
     }
 
     /// A replica in memory only: it is told to the council before it begins, and again before it votes.
@@ -157,7 +169,10 @@ impl Node {
     /// A new replica, which has nothing; and may vote at once, if it has never had anything.
     fn add_group(&mut self, bucket: &Bucket, identity: u64, is_whole: bool, unprovable: bool) {
         let durable = bucket.settings.kind != BucketKind::Ephemeral;
-        let incarnations = bucket.identities.clone();
+        let mut incarnations = bucket.identities.clone();
+        if let Some(own) = incarnations.get_mut(usize::from(self.config.me.0)) {
+            *own = identity;
+        }
         let state = is_whole.then(|| HardState { incarnation: identity, incarnations, ..HardState::default() });
         let restored = Restored { state, unprovable, incarnation: identity, ..Restored::default() };
         let rebuilt = Rebuilt { restored, ..Rebuilt::default() };

@@ -1,6 +1,6 @@
 //! The messages of the replicas' own protocol, and entries, as bytes.
 
-use paxos::{Entry, Knowledge, Message, Tail};
+use paxos::{Entry, Knowledge, Leading, Message, Tail};
 use wire::{Malformed, Reader, Writer};
 
 pub(crate) fn encode_entries(w: &mut Writer<'_>, entries: &[Entry]) {
@@ -160,9 +160,10 @@ fn encode_knowledge(w: &mut Writer<'_>, knowledge: &Knowledge) {
             w.u8(4);
             w.ballot(*promised);
             encode_numbers(w, incarnations);
-            w.option(*leads, |w, (ballot, position)| {
+            w.option(*leads, |w, Leading { ballot, last, knowable }| {
                 w.ballot(ballot);
-                w.position(position);
+                w.position(last);
+                w.position(knowable);
             });
         }
     }
@@ -232,7 +233,7 @@ fn decode_knowledge(r: &mut Reader<'_>) -> Result<Knowledge, Malformed> {
         4 => Knowledge::Noted {
             promised: r.ballot()?,
             incarnations: decode_numbers(r)?,
-            leads: r.option(|r| Ok((r.ballot()?, r.position()?)))?,
+            leads: r.option(|r| Ok(Leading { ballot: r.ballot()?, last: r.position()?, knowable: r.position()? }))?,
         },
         _ => return Err(Malformed),
     })

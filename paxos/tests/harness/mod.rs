@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod disk;
+pub mod talk;
 pub mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

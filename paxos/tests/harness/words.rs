@@ -1,7 +1,7 @@
 //! How transcripts name things.
 
 use base::{Ballot, Position};
-use paxos::{Entry, HardState, Knowledge, Message, Record, Replica, RoleName};
+use paxos::{Entry, HardState, Knowledge, Leading, Message, Record, Replica, RoleName};
 
 use super::disk::Batch;
 
@@ -106,7 +106,7 @@ fn knowledge_words(knowledge: &Knowledge) -> String {
         Knowledge::Amnesiac => "I have lost memory myself".to_owned(),
         Knowledge::Lost { known } => format!("I know another incarnation of you: {known}"),
         Knowledge::Noted { promised, leads, .. } => {
-            let leads = leads.map_or(String::new(), |(ballot, last)| {
+            let leads = leads.map_or(String::new(), |Leading { ballot, last, .. }| {
                 format!(", I lead {} and my log ends at {last}", ballot_words(ballot))
             });
             format!("noted; I have promised {}{leads}", ballot_words(*promised))

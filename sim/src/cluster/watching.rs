@@ -55,9 +55,14 @@ impl<N: Door> Cluster<N> {
             let progress = running.node.progress(*partition);
             progress.is_some_and(|it| it.votes && it.persisted >= *until && it.applied >= *until)
         };
+        // A bucket that was made since it was harmed has one voter less until it has heard of that.
+        let votes_in = |partition: &PartitionId| running.node.progress(*partition).is_some_and(|it| it.votes);
+        let begun = self.agreement.highest();
+        let mut begun = begun.keys().filter(|it| self.durable.contains(it) && !self.dropped.contains(it));
         let over_quota = running.cache_over_quota();
         if machine.damaged_until.as_ref().is_some_and(|until| until.iter().all(is_whole))
             && Machine::all_vote(running)
+            && begun.all(votes_in)
             && !machine.disk.is_damaged(|_| true)
         {
             machine.damaged_until = None;
@@ -154,6 +159,9 @@ impl<N: Door> Cluster<N> {
         let most = machine.most_persisted.entry(partition).or_default();
         *most = progress.persisted.max(*most);
         self.founded |= progress.votes;
+        if progress.durable {
+            self.durable.insert(partition);
+        }
         if progress.votes {
             machine.voted.insert(partition);
         }
