@@ -58,7 +58,7 @@ pub const ACCEPT_BYTES_TARGET: usize = 1024 * 1024;
 pub const FOLLOWER_WINDOW_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of entries that a follower is sent in one turn, unless a single entry is larger: whoever waits for the turn's end does not wait for a follower that
 /// is far behind.
-pub const FOLLOWER_TURN_BYTES_TARGET: usize = 2 * 1024 * 1024;
+pub const FOLLOWER_TURN_BYTES_TARGET: usize = 1024 * 1024;
 /// Most bytes proposed and not yet decided; at the limit the leader tells clients to come back.
 pub const UNDECIDED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most entries proposed and not yet decided.

@@ -4,7 +4,7 @@ mod protocol;
 
 use base::{Ballot, NodeId, PartitionId, Position, WallTime};
 use bytes::Bytes;
-use paxos::Message;
+use paxos::{Entry, Message};
 use wire::{Malformed, Reader, Writer};
 
 use crate::entry::{Kind, Life};
@@ -158,6 +158,16 @@ impl PeerMessage {
             | PeerMessage::SnapshotBlock { partition, .. }
             | PeerMessage::SnapshotWant { partition, .. }
             | PeerMessage::Touched { partition, .. } => Some(*partition),
+        }
+    }
+
+    /// About so many bytes it takes, if these are many.
+    pub(crate) fn bytes_expected(&self) -> usize {
+        match self {
+            PeerMessage::Paxos {
+                message: Message::Accept { entries, .. } | Message::Fetched { entries, .. }, ..
+            } => entries.iter().map(Entry::weight).sum(),
+            _ => 0,
         }
     }
 

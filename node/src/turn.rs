@@ -62,6 +62,7 @@ impl Node {
         for g in 0..self.groups.len() {
             let group = &mut self.groups[g];
             group.partition.announce(&mut self.batch, &mut group.wishes);
+            group.partition.replica.end_turn();
             self.send_wishes(g);
         }
         self.consider_snapshots(out);

@@ -91,7 +91,7 @@ pub enum Input {
         /// The ballot of the entry there.
         ballot: Ballot,
     },
-    /// The turn ends: send what was gathered.
+    /// Send what was gathered; once in a turn or more often, and then [`crate::Replica::end_turn`].
     Flush,
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Follower {
     /// Sent and unacknowledged: last position and bytes of each message.
     in_flight: VecDeque<(Position, usize)>,
     in_flight_bytes: usize,
+    /// Bytes of entries that it was sent in this turn.
+    given: usize,
     /// When anything was last sent to it.
     sent_at: Time,
     /// When it last acknowledged something new, or had nothing to acknowledge.
@@ -81,6 +83,7 @@ impl Replica {
             probing: true,
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
+            given: 0,
             sent_at: now - Duration::from_secs(3600),
             progress_at: now,
             snapshot_at: None,
@@ -132,6 +135,13 @@ impl Replica {
         self.count_own_copy();
     }
 
+    /// The owner's turn is over, however often it was flushed: followers may be sent a turn's share again.
+    pub fn end_turn(&mut self) {
+        if let Role::Leader(leader) = &mut self.role {
+            leader.followers.iter_mut().for_each(|follower| follower.given = 0);
+        }
+    }
+
     fn stream(&mut self, now: Time, out: &mut Vec<Output>) {
         let last = self.log.last();
         let heartbeat = self.config.heartbeat;
@@ -146,7 +156,6 @@ impl Replica {
                 follower.next = follower.matched.next().max(self.log.first());
                 follower.forget_in_flight();
             }
-            let mut given = 0;
             loop {
                 if follower.probing && !quiet {
                     break;
@@ -169,12 +178,14 @@ impl Replica {
                     }
                     break;
                 };
-                let room = FOLLOWER_WINDOW_BYTES_MAX.saturating_sub(follower.in_flight_bytes);
-                let wanted = follower.next <= last && room > 0 && (!follower.probing || quiet);
+                // A turn may come here more than once.
+                let share = FOLLOWER_TURN_BYTES_TARGET.saturating_sub(follower.given);
+                let has_room = follower.in_flight_bytes < FOLLOWER_WINDOW_BYTES_MAX && share > 0;
+                let wanted = follower.next <= last && has_room && (!follower.probing || quiet);
                 let entries = match (wanted, follower.probing) {
                     (false, _) => Vec::new(),
                     (true, true) => self.log.slice(follower.next, last, 1),
-                    (true, false) => self.log.slice(follower.next, last, ACCEPT_BYTES_TARGET),
+                    (true, false) => self.log.slice(follower.next, last, share.min(ACCEPT_BYTES_TARGET)),
                 };
                 if entries.is_empty() && !quiet {
                     break;
@@ -185,7 +196,7 @@ impl Replica {
                         follower.progress_at = now;
                     }
                     let bytes: usize = entries.iter().map(Entry::weight).sum();
-                    given += bytes;
+                    follower.given += bytes;
                     let end = Position(previous.0 + sent);
                     if !follower.probing {
                         follower.in_flight.push_back((end, bytes));
@@ -196,8 +207,9 @@ impl Replica {
                 let message = Message::Accept { ballot, previous, previous_ballot, entries, decided };
                 out.push(Output::Send { to: follower.id, message });
                 follower.sent_at = now;
-                // What is left goes when it acknowledges some of it.
-                if follower.probing || sent == 0 || follower.next > last || given >= FOLLOWER_TURN_BYTES_TARGET {
+                // What is left goes in later turns: when it acknowledges some of it at the latest.
+                if follower.probing || sent == 0 || follower.next > last || follower.given >= FOLLOWER_TURN_BYTES_TARGET
+                {
                     break;
                 }
             }

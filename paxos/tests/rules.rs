@@ -4,10 +4,10 @@ mod harness;
 
 use std::time::Duration;
 
-use base::limits::FOLLOWER_WINDOW_BYTES_MAX;
+use base::limits::{FOLLOWER_TURN_BYTES_TARGET, FOLLOWER_WINDOW_BYTES_MAX};
 use base::{Ballot, NodeId, Position};
 use bytes::Bytes;
-use paxos::{Input, Message, RoleName, Tail};
+use paxos::{Entry, Input, Message, RoleName, Tail};
 
 use harness::disk::Disk;
 use harness::talk::{accept, ballot, entry, led, said, tell};
@@ -439,6 +439,38 @@ fn a_follower_that_waits_for_a_snapshot_is_asked_once_a_heartbeat() {
         assert!(delivered < 20, "they never stop talking");
     }
     assert!(world.nodes[0].owes.contains(&2));
+}
+
+#[test]
+fn a_follower_that_is_far_behind_gets_no_more_in_a_turn_than_a_turns_share() {
+    let mut world = led();
+    world.crash(2);
+    let kilobyte = "x".repeat(1024);
+    for _ in 0..3 * FOLLOWER_TURN_BYTES_TARGET / 1024 {
+        world.propose(0, &kilobyte);
+        world.deliver_all();
+    }
+    let sent = |world: &mut World| -> usize {
+        let entries = said(world, 0).into_iter().map(|message| match message {
+            Message::Accept { entries, .. } => entries.iter().map(Entry::weight).sum(),
+            _ => 0,
+        });
+        entries.sum()
+    };
+    sent(&mut world);
+    // It says where its log ends.
+    let (of, last) = (ballot(1, 0), world.replica(0).log().last());
+    let asks = Message::Mismatch { ballot: of, previous: last, last: Position(1), decided: Position(1) };
+    let agreed = Message::Accepted { ballot: of, last: Position(1) };
+    let from = NodeId(2);
+    let inputs = [asks, agreed].map(|message| Input::Message { from, message });
+    world.turn(0, inputs.into_iter().chain([Input::Flush, Input::Flush]).collect());
+    let share = FOLLOWER_TURN_BYTES_TARGET..FOLLOWER_TURN_BYTES_TARGET + 4096;
+    let first = sent(&mut world);
+    assert!(share.contains(&first), "{first} bytes in one turn");
+    world.tick_only(0, Duration::from_millis(1));
+    let second = sent(&mut world);
+    assert!(share.contains(&second), "{second} bytes in the next");
 }
 
 #[test]

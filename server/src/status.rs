@@ -205,13 +205,16 @@ pub fn table(status: &ClusterStatus) -> String {
         let mut rows = vec![["bucket", "partition", "leader", "ballot"].map(str::to_owned).to_vec()];
         rows.extend(status.partitions.iter().map(|partition| {
             vec![
-                partition.bucket.to_string(),
+                // Nodes of an older version do not tell names.
+                Some(partition.name.clone())
+                    .filter(|name| !name.is_empty())
+                    .unwrap_or_else(|| partition.bucket.to_string()),
                 partition.index.to_string(),
                 partition.leader.clone().unwrap_or_else(|| "none".to_owned()),
                 partition.ballot.clone().unwrap_or_default(),
             ]
         }));
-        out.push_str(&aligned(&rows, &[0, 1]));
+        out.push_str(&aligned(&rows, &[1]));
     }
     out
 }
@@ -292,6 +295,20 @@ mod tests {
              node  state  role      decided  persisted  applied  lag  disk     resp            http            version  seen\n\
              n1    up     follower     1200       1201     1200    0  ok       127.0.0.1:7001  127.0.0.1:8001  0.1.0    here\n\
              n2    up     leader          7          7        7    0  unknown  -               -               -        12 ms ago\n"
+        );
+    }
+
+    #[test]
+    fn several_buckets_are_told_by_name() {
+        let mut status = example();
+        let (name, leader) = ("users".to_owned(), Some("n1".to_owned()));
+        status.partitions.push(PartitionStatus { bucket: 7, name, leader, ..PartitionStatus::default() });
+        let text = table(&status);
+        assert!(
+            text.ends_with(
+                "\nbucket  partition  leader  ballot\n0               0  n2      3.n2\nusers           0  n1\n"
+            ),
+            "{text}"
         );
     }
 

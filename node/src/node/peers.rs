@@ -66,6 +66,8 @@ impl Node {
 
     pub(crate) fn send(&mut self, to: NodeId, message: &PeerMessage) {
         let Some(out) = self.peers_out.get_mut(usize::from(to.0)) else { return };
+        // At once: memory that grows is copied, and what is fresh is cleared page by page.
+        out.reserve(message.bytes_expected());
         if let Err(error) = FrameWriter::append(out, |payload| message.encode(payload)) {
             // Limits are such that nothing this node makes is too large for a frame.
             self.fatal = Some(format!("a message to a peer cannot be sent: {error}"));

@@ -226,6 +226,7 @@ impl World {
             replica.step(self.now, input, &mut out);
         }
         replica.step(self.now, Input::Flush, &mut out);
+        replica.end_turn();
         for probe in replica.take_probes() {
             self.probes.insert(probe);
             self.say(format!("{}: {}", node_name(index), probe.trim_start_matches("paxos: ")));

@@ -64,6 +64,41 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
     ("dictum_peer_messages_received", "dictum_peer_messages_total", "counter", "Messages received from other nodes."),
 ];
 
+/// What a bucket's line in `INFO` says that becomes metrics, of each bucket that has it: field, metric, kind, help.
+const BUCKET_METRICS: &[(&str, &str, &str, &str)] = &[
+    ("keys", "dictum_bucket_keys", "gauge", "Keys of a bucket."),
+    ("bytes", "dictum_bucket_bytes", "gauge", "Bytes of a bucket's keys and values, as its quota counts them."),
+    ("quota", "dictum_bucket_quota_bytes", "gauge", "Bytes that a bucket may have of this node's memory."),
+    ("resident", "dictum_bucket_resident_values", "gauge", "Values of a bucket that are cached in memory."),
+    (
+        "resident_bytes",
+        "dictum_bucket_resident_bytes",
+        "gauge",
+        "Bytes of a bucket's values that are cached in memory.",
+    ),
+    (
+        "resident_ratio",
+        "dictum_bucket_resident_ratio",
+        "gauge",
+        "Share of a bucket's values that are cached in memory.",
+    ),
+    ("hits", "dictum_bucket_cache_hits_total", "counter", "Values that were found in memory."),
+    ("misses", "dictum_bucket_cache_misses_total", "counter", "Values that were read from the store."),
+    ("hit_ratio", "dictum_bucket_cache_hit_ratio", "gauge", "Share of the values read that were found in memory."),
+    (
+        "evictions",
+        "dictum_bucket_cache_evictions_total",
+        "counter",
+        "Values that left the memory and are still on disk.",
+    ),
+    (
+        "evicted_keys",
+        "dictum_bucket_evicted_keys_total",
+        "counter",
+        "Keys that a bucket of the kind cache has evicted, through the log, since the start.",
+    ),
+];
+
 /// Upper bounds of the latency histogram, in seconds.
 const LATENCY_BOUNDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
@@ -233,20 +268,7 @@ fn write_info(out: &mut Exposition, info: &str) {
             out.sample(name, &[], number);
         }
     }
-    const EVICTED: &str = "dictum_bucket_evicted_keys_total";
-    let evicted = |(name, line): (&&str, &&str)| {
-        let count = line.split(',').find_map(|part| part.strip_prefix("evicted_keys=")?.parse::<u64>().ok())?;
-        Some((name.strip_prefix("bucket_")?.to_owned(), count))
-    };
-    let evicted: Vec<(String, u64)> = fields.iter().filter_map(evicted).collect();
-    if !evicted.is_empty() {
-        out.family(
-            EVICTED,
-            "counter",
-            "Keys that a bucket of the kind cache has evicted, through the log, since the start.",
-        );
-        evicted.iter().for_each(|(bucket, count)| out.sample(EVICTED, &[("bucket", bucket)], count));
-    }
+    write_buckets(out, &fields);
     let Some(keyspace) = fields.contains_key("redis_version").then(|| fields.get("db0").copied().unwrap_or("")) else {
         return;
     };
@@ -261,6 +283,25 @@ fn write_info(out: &mut Exposition, info: &str) {
     out.sample("dictum_keys", &[], figure("keys"));
     out.family("dictum_keys_with_deadline", "gauge", "Keys that will expire.");
     out.sample("dictum_keys_with_deadline", &[], figure("expires"));
+}
+
+fn write_buckets(out: &mut Exposition, fields: &BTreeMap<&str, &str>) {
+    let buckets = fields.iter().filter_map(|(field, line)| Some((field.strip_prefix("bucket_")?, line)));
+    let buckets: Vec<_> = buckets
+        .map(|(bucket, line)| {
+            let figures = line.split(',').filter_map(|part| part.split_once('='));
+            (bucket, figures.collect::<BTreeMap<&str, &str>>())
+        })
+        .collect();
+    for (field, name, kind, help) in BUCKET_METRICS {
+        let figure = |figures: &BTreeMap<&str, &str>| figures.get(field).and_then(|text| text.parse::<f64>().ok());
+        let samples: Vec<_> =
+            buckets.iter().filter_map(|(bucket, figures)| Some((*bucket, figure(figures)?))).collect();
+        if !samples.is_empty() {
+            out.family(name, kind, help);
+            samples.iter().for_each(|(bucket, value)| out.sample(name, &[("bucket", bucket)], value));
+        }
+    }
 }
 
 fn write_http(out: &mut Exposition, counts: &HttpCounts) {
@@ -317,14 +358,31 @@ mod tests {
     }
 
     #[test]
-    fn evictions_are_told_by_bucket() {
+    fn what_buckets_have_in_memory_is_told_by_bucket() {
         let mut out = Exposition::default();
         write_info(
             &mut out,
-            "bucket_a:id=1,kind=persistent,keys=3\r\nbucket_b:id=2,kind=cache,keys=3,evicted_keys=7\r\n",
+            "bucket_a:id=1,kind=persistent,keys=3,bytes=99,quota=64,resident=1,resident_bytes=33,resident_ratio=0.3333,hits=4,misses=1,\
+             hit_ratio=0.8000,evictions=2\r\nbucket_b:id=2,kind=cache,keys=5,evicted_keys=7\r\n",
         );
         let samples: Vec<&str> = out.text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(samples, ["dictum_bucket_evicted_keys_total{bucket=\"b\"} 7"]);
+        assert_eq!(
+            samples,
+            [
+                "dictum_bucket_keys{bucket=\"a\"} 3",
+                "dictum_bucket_keys{bucket=\"b\"} 5",
+                "dictum_bucket_bytes{bucket=\"a\"} 99",
+                "dictum_bucket_quota_bytes{bucket=\"a\"} 64",
+                "dictum_bucket_resident_values{bucket=\"a\"} 1",
+                "dictum_bucket_resident_bytes{bucket=\"a\"} 33",
+                "dictum_bucket_resident_ratio{bucket=\"a\"} 0.3333",
+                "dictum_bucket_cache_hits_total{bucket=\"a\"} 4",
+                "dictum_bucket_cache_misses_total{bucket=\"a\"} 1",
+                "dictum_bucket_cache_hit_ratio{bucket=\"a\"} 0.8",
+                "dictum_bucket_cache_evictions_total{bucket=\"a\"} 2",
+                "dictum_bucket_evicted_keys_total{bucket=\"b\"} 7",
+            ]
+        );
     }
 
     #[test]
