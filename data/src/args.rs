@@ -62,6 +62,17 @@ impl<'a> Args<'a> {
         Ok(self.from(index))
     }
 
+    /// Argument `index` as a member of a set.
+    pub fn member(self, index: usize) -> Result<&'a [u8], Failure> {
+        self.get(index).and_then(|member| check_member(member).map(|()| member))
+    }
+
+    /// The arguments from `index` on as members of a set.
+    pub fn members_from(self, index: usize) -> Result<&'a [&'a [u8]], Failure> {
+        self.from(index).iter().try_for_each(|member| check_member(member))?;
+        Ok(self.from(index))
+    }
+
     /// Argument `index` as a 64-bit signed integer.
     pub fn integer(self, index: usize) -> Result<i64, Failure> {
         parse_integer(self.get(index)?).ok_or(Failure::NotAnInteger)
@@ -77,6 +88,11 @@ impl<'a> Args<'a> {
 /// Refuses a field that no store takes ([`KEY_BYTES_MAX`]).
 pub fn check_field(field: &[u8]) -> Result<(), Failure> {
     if field.len() > KEY_BYTES_MAX { Err(Failure::FieldTooLong) } else { Ok(()) }
+}
+
+/// Refuses a member that no store takes ([`KEY_BYTES_MAX`]).
+pub fn check_member(member: &[u8]) -> Result<(), Failure> {
+    if member.len() > KEY_BYTES_MAX { Err(Failure::MemberTooLong) } else { Ok(()) }
 }
 
 /// A decimal integer as Redis reads it: an optional minus, no leading zeros, no plus, no blanks, within 64 bits.

@@ -19,6 +19,7 @@ const REPLY_DEPTH_MAX: usize = 16;
 
 const VALUE_STRING: u8 = 1;
 const VALUE_HASH: u8 = 2;
+const VALUE_SET: u8 = 3;
 
 /// No state has so many bytes; sums of what is read stay within 64 bits.
 const COLLECTION_BYTES_MAX: u64 = 1 << 48;
@@ -38,7 +39,7 @@ const REPLY_BOOLEAN: u8 = 12;
 const REPLY_PAIRS: u8 = 13;
 
 /// Status words that replies are made of: they are static in memory, so reading one back looks it up here.
-const STATUS_WORDS: &[&str] = &["none", "string", "hash"];
+const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set"];
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -68,12 +69,15 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
             out.push(VALUE_STRING);
             put_bytes(out, bytes);
         }
-        Value::Hash(collection) => {
-            out.push(VALUE_HASH);
-            let numbers = [collection.number(), collection.len(), collection.bytes()];
-            numbers.into_iter().for_each(|number| put_number(out, number));
-        }
+        Value::Hash(collection) => put_collection(out, VALUE_HASH, *collection),
+        Value::Set(collection) => put_collection(out, VALUE_SET, *collection),
     }
+}
+
+fn put_collection(out: &mut Vec<u8>, tag: u8, collection: Collection) {
+    out.push(tag);
+    let numbers = [collection.number(), collection.len(), collection.bytes()];
+    numbers.into_iter().for_each(|number| put_number(out, number));
 }
 
 /// An element: the collection's number, the order (8 bytes, big-endian), name, value.
@@ -229,6 +233,7 @@ impl<'a> Reader<'a> {
         let value = match self.byte()? {
             VALUE_STRING => Value::String(Blob::new(self.bytes()?)),
             VALUE_HASH => Value::Hash(self.collection()?),
+            VALUE_SET => Value::Set(self.collection()?),
             _ => return Err(Malformed("a value has an unknown type")),
         };
         let mut record = Record::new(value, deadline);

@@ -1,7 +1,7 @@
 //! Collections: values that are stored by element, so that adding to a large one costs what adding to a small one costs.
 //!
 //! ```text
-//!   key ─► record: Value::Hash { number, elements, bytes }          (`layers.rs`, as any record)
+//!   key ─► record: Value::Hash { number, elements, bytes }, or another type  (`layers.rs`, as any record)
 //!   (number, order, name) ─► value                                  (`layers.rs`, a map of its own)
 //!   (0, place in the queue, "") ─► number | how far                 given up, and not reclaimed yet
 //! ```
@@ -76,6 +76,11 @@ impl Collections {
         self.counts.next_number - 1
     }
 
+    /// A collection without elements, of a number that was never given.
+    pub(crate) fn new_collection(&mut self) -> Collection {
+        Collection::new(self.new_number(), 0, 0)
+    }
+
     /// Collections that are given up and not reclaimed yet.
     pub(crate) fn given_up(&self) -> u64 {
         self.counts.queue.end - self.counts.queue.start
@@ -105,6 +110,17 @@ impl Collections {
             bound => bound.map(|(order, name)| ElementRef { collection, order, name }),
         };
         self.elements.range(start).take_while(move |(key, _)| key.collection == collection)
+    }
+
+    /// An element of a collection.
+    pub(crate) fn element(&self, of: Collection, order: u64, name: &[u8]) -> Option<Blob> {
+        self.elements.get(ElementRef { collection: of.number(), order, name })
+    }
+
+    /// The elements of a collection from `order` on, in their order: order, name, value.
+    pub(crate) fn elements_of(&self, of: Collection, order: u64) -> impl Iterator<Item = (u64, Blob, Blob)> {
+        let elements = self.range(of.number(), Bound::Included((order, b"")));
+        elements.map(|(key, value)| (key.order, key.name, value))
     }
 
     /// Nobody reaches the elements of this collection any more.

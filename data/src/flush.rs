@@ -28,7 +28,9 @@ use base::{Revision, WallTime};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The only collections are hashes.
+const VERSION_OF_HASHES: u8 = 2;
 /// There are no collections.
 const VERSION_WITHOUT_COLLECTIONS: u8 = 1;
 /// Spaces of one state: of records, deadlines, outcomes, elements.
@@ -279,7 +281,7 @@ pub(crate) struct Counts {
 /// | version: 1 byte | time | revision | expired | bytes | records | deadlines | outcomes: first, end | elements | of collections: next number,
 /// first and end of the queue, owed | 4 spaces, + 1 or 0 | removals: 1024 revisions |
 ///
-/// Version 1 has no elements, none of the numbers of collections, and 3 spaces.
+/// Version 2 has no collections but hashes. Version 1 has no elements, none of the numbers of collections, and 3 spaces.
 pub(crate) fn encode_head(tree: &Tree, spaces: [Space; STATE_SPACES], counts: &Counts) -> Vec<u8> {
     let mut head = vec![VERSION];
     let numbers = [
@@ -304,10 +306,10 @@ type Head = (Tree, [Option<Space>; STATE_SPACES], Counts);
 
 fn decode_head(reader: &mut Reader<'_>) -> Result<Head, Malformed> {
     let version = reader.byte()?;
-    if version != VERSION && version != VERSION_WITHOUT_COLLECTIONS {
+    if ![VERSION, VERSION_OF_HASHES, VERSION_WITHOUT_COLLECTIONS].contains(&version) {
         return Err(Malformed("its version is unknown"));
     }
-    let has_collections = version == VERSION;
+    let has_collections = version >= VERSION_OF_HASHES;
     let mut tree = Tree::new();
     tree.time = WallTime(reader.number()?);
     tree.revision = Revision(reader.number()?);

@@ -134,6 +134,8 @@ pub enum Group {
     Bitmap,
     /// Hashes.
     Hash,
+    /// Sets.
+    Set,
     /// The connection itself.
     Connection,
     /// MULTI and what belongs to it.
@@ -153,6 +155,7 @@ impl Group {
             Group::String => "string",
             Group::Bitmap => "bitmap",
             Group::Hash => "hash",
+            Group::Set => "set",
             Group::Connection => "connection",
             Group::Transactions => "transactions",
             Group::Dictum => "dictum",
@@ -168,6 +171,7 @@ impl Group {
             Group::String => "@string",
             Group::Bitmap => "@bitmap",
             Group::Hash => "@hash",
+            Group::Set => "@set",
         }
     }
 }

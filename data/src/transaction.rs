@@ -10,9 +10,9 @@ use crate::view::View;
 use base::limits::VALUE_BYTES_MAX;
 use base::{Revision, Rng, WallTime};
 
-mod hashes;
+mod named;
 
-pub use hashes::{HashEdit, field_order};
+pub use named::{NamedEdit, name_order};
 
 /// What an applied entry did to one key.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -11,6 +11,44 @@ pub enum Value {
     String(Blob),
     /// Fields with values, each an element of a collection.
     Hash(Collection),
+    /// Different members, each an element of a collection.
+    Set(Collection),
+}
+
+/// The types of values that have elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Fields with values.
+    Hash,
+    /// Different members.
+    Set,
+}
+
+impl Kind {
+    /// The type's name as `TYPE` answers it.
+    #[must_use]
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Kind::Hash => "hash",
+            Kind::Set => "set",
+        }
+    }
+
+    /// Why there is no room for another element.
+    pub(crate) fn is_full(self) -> Failure {
+        Failure::Text(match self {
+            Kind::Hash => "ERR a hash has at most 4294967295 fields",
+            Kind::Set => "ERR a set has at most 4294967295 members",
+        })
+    }
+
+    /// Why not all of it is answered at once.
+    pub(crate) fn is_too_large(self) -> Failure {
+        Failure::Text(match self {
+            Kind::Hash => "ERR the hash is too large for one answer: go through it with HSCAN",
+            Kind::Set => "ERR the set is too large for one answer: go through it with SSCAN",
+        })
+    }
 }
 
 /// What a key holds of a collection: its elements stand elsewhere, by its number (`collections.rs`).
@@ -98,7 +136,8 @@ impl Value {
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
-            Value::Hash(_) => "hash",
+            Value::Hash(_) => Kind::Hash.type_name(),
+            Value::Set(_) => Kind::Set.type_name(),
         }
     }
 
@@ -106,25 +145,38 @@ impl Value {
     pub fn into_string(self) -> Result<Blob, Failure> {
         match self {
             Value::String(bytes) => Ok(bytes),
-            Value::Hash(_) => Err(Failure::WrongType),
+            Value::Hash(_) | Value::Set(_) => Err(Failure::WrongType),
         }
     }
 
-    /// The collection of a hash; an error for any other type.
-    pub fn into_hash(self) -> Result<Collection, Failure> {
+    /// The collection of a value of that kind; an error for any other type.
+    pub fn into_collection(self, wanted: Kind) -> Result<Collection, Failure> {
+        self.elements().filter(|(kind, _)| *kind == wanted).map(|(_, collection)| collection).ok_or(Failure::WrongType)
+    }
+
+    /// The value of that kind which a collection is.
+    #[must_use]
+    pub fn of(kind: Kind, collection: Collection) -> Value {
+        match kind {
+            Kind::Hash => Value::Hash(collection),
+            Kind::Set => Value::Set(collection),
+        }
+    }
+
+    /// The kind and the collection of what has elements.
+    #[must_use]
+    pub fn elements(&self) -> Option<(Kind, Collection)> {
         match self {
-            Value::Hash(collection) => Ok(collection),
-            Value::String(_) => Err(Failure::WrongType),
+            Value::String(_) => None,
+            Value::Hash(collection) => Some((Kind::Hash, *collection)),
+            Value::Set(collection) => Some((Kind::Set, *collection)),
         }
     }
 
     /// The collection that it is, of whatever type.
     #[must_use]
     pub fn collection(&self) -> Option<Collection> {
-        match self {
-            Value::String(_) => None,
-            Value::Hash(collection) => Some(*collection),
-        }
+        self.elements().map(|(_, collection)| collection)
     }
 
     /// Bytes that the value allocates outside its record. Elements of a collection are not counted.
@@ -132,7 +184,7 @@ impl Value {
     pub fn heap_bytes(&self) -> usize {
         match self {
             Value::String(bytes) => bytes.heap_bytes(),
-            Value::Hash(_) => 0,
+            Value::Hash(_) | Value::Set(_) => 0,
         }
     }
 

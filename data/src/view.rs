@@ -1,11 +1,11 @@
 //! How a read sees the state: at the state's time, but with the leader's clock at hand.
 
 use crate::blob::Blob;
+use crate::collections::Collections;
 use crate::failure::Failure;
-use crate::kept::ElementRef;
 use crate::store::{KeyRef, StoreKey};
 use crate::tree::Tree;
-use crate::value::{Collection, Record};
+use crate::value::{Collection, Kind, Record};
 use base::{Rng, WallTime};
 use std::cell::Cell;
 use std::ops::Bound;
@@ -96,19 +96,33 @@ impl<'a> View<'a> {
 
     /// The collection of a hash, `None` if the key does not exist; an error if it holds something else.
     pub fn hash(&self, key: KeyRef<'_>) -> Result<Option<Collection>, Failure> {
-        self.get(key).map(|record| record.value.into_hash()).transpose()
+        self.collection(key, Kind::Hash)
+    }
+
+    /// The collection of a set, `None` if the key does not exist; an error if it holds something else.
+    pub fn set(&self, key: KeyRef<'_>) -> Result<Option<Collection>, Failure> {
+        self.collection(key, Kind::Set)
+    }
+
+    /// The collection of a value of that kind, `None` if the key does not exist; an error if it holds something else.
+    pub fn collection(&self, key: KeyRef<'_>, kind: Kind) -> Result<Option<Collection>, Failure> {
+        self.get(key).map(|record| record.value.into_collection(kind)).transpose()
+    }
+
+    /// Where the elements of all collections are.
+    pub(crate) fn collections(&self) -> &'a Collections {
+        &self.tree.collections
     }
 
     /// An element of a collection.
     #[must_use]
     pub fn element(&self, of: Collection, order: u64, name: &[u8]) -> Option<Blob> {
-        self.tree.collections.elements.get(ElementRef { collection: of.number(), order, name })
+        self.tree.collections.element(of, order, name)
     }
 
     /// The elements of a collection from `order` on, in their order: order, name, value.
     pub fn elements(&self, of: Collection, order: u64) -> impl Iterator<Item = (u64, Blob, Blob)> {
-        let elements = self.tree.collections.range(of.number(), Bound::Included((order, b"")));
-        elements.map(|(key, value)| (key.order, key.name, value))
+        self.tree.collections.elements_of(of, order)
     }
 
     /// The keys that exist and their records, in store order from `start` on.

@@ -312,25 +312,51 @@ fn values_grow_to_the_entrys_limit() {
     }
 }
 
-/// Whatever COUNT says, a page is no more than a mebibyte and one field.
+/// How many pages there are, and how many things on them.
+fn pages_of(tree: &Tree, scan: &str, key: &str) -> (usize, usize) {
+    let (mut cursor, mut pages, mut things) = (b"0".to_vec(), 0, 0);
+    loop {
+        let view = View::new(tree, WallTime(1000), 0);
+        let words: [&[u8]; 5] = [scan.as_bytes(), key.as_bytes(), &cursor, b"COUNT", b"1000"];
+        let Reply::Array(page) = read(&view, &words) else { panic!() };
+        let [Reply::Bulk(next), Reply::Array(found)] = page.as_slice() else { panic!() };
+        pages += 1;
+        things += found.len();
+        cursor = next.to_vec();
+        if cursor == b"0" {
+            return (pages, things);
+        }
+    }
+}
+
+/// Whatever COUNT says, a page is no more than a mebibyte and one element.
 #[test]
-fn pages_of_a_hash_end_where_the_answer_grows_large() {
+fn pages_end_where_the_answer_grows_large() {
     let mut tree = Tree::new();
     let value = vec![b'x'; 300 << 10];
     for field in 0..20 {
         apply(&mut tree, &at(1000), &[b"HSET", b"h", format!("{field}").as_bytes(), &value]);
     }
-    let (mut cursor, mut pages, mut fields) = (b"0".to_vec(), 0, 0);
-    loop {
-        let view = View::new(&tree, WallTime(1000), 0);
-        let Reply::Array(page) = read(&view, &[b"HSCAN", b"h", &cursor, b"COUNT", b"1000"]) else { panic!() };
-        let [Reply::Bulk(next), Reply::Array(found)] = page.as_slice() else { panic!() };
-        pages += 1;
-        fields += found.len() / 2;
-        cursor = next.to_vec();
-        if cursor == b"0" {
-            break;
-        }
+    assert_eq!(pages_of(&tree, "HSCAN", "h"), (5, 40));
+    for member in 0..100 {
+        let member = [format!("{member}").as_bytes(), &value[..30_000]].concat();
+        apply(&mut tree, &at(1000), &[b"SADD", b"s", &member]);
     }
-    assert_eq!((pages, fields), (5, 20));
+    assert_eq!(pages_of(&tree, "SSCAN", "s"), (3, 100));
+}
+
+#[test]
+fn no_member_is_longer_than_a_store_takes() {
+    let member = vec![b'x'; base::limits::KEY_BYTES_MAX + 1];
+    let commands: [&[&[u8]]; 5] = [
+        &[b"SADD", b"s", b"x", &member],
+        &[b"SREM", b"s", &member],
+        &[b"SISMEMBER", b"s", &member],
+        &[b"SMISMEMBER", b"s", b"x", &member],
+        &[b"SMOVE", b"s", b"t", &member],
+    ];
+    for command in commands {
+        assert_eq!(data::check(command).map(|_| ()), Err(Failure::MemberTooLong));
+        assert!(data::check(&[&command[..command.len() - 1], &[&member[1..]]].concat()).is_ok());
+    }
 }

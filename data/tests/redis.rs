@@ -27,8 +27,12 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("BITOP ONE", "8.2"),
     ("RANDOMKEY", "chance"),
     ("HRANDFIELD", "chance"),
+    ("RESTORE packed-set", "7.2"),
+    ("SRANDMEMBER", "chance"),
+    ("SPOP", "chance"),
     ("HGETDEL", "8.0"),
     ("HSCAN", "a short hash is one page there, and the order of fields is our own"),
+    ("SSCAN", "the same"),
     ("DBSIZE", "what has expired and is not removed yet counts, and that differs"),
     ("SCAN", "the order of keys is our own"),
     ("KEYS", "the order of keys is our own"),
@@ -116,8 +120,11 @@ fn same(command: &str, ours: &[String], theirs: &[String]) -> bool {
     if let (true, Some(ours), Some(theirs)) = (asks_time, number(ours), number(theirs)) {
         return ours == theirs || (ours > 0 && theirs > 0 && ours.abs_diff(theirs) < 1000);
     }
-    // The order of fields is our own.
-    if ["HGETALL", "HKEYS", "HVALS"].iter().any(|name| command.starts_with(name)) {
+    // The order of fields and members is our own.
+    if ["HGETALL", "HKEYS", "HVALS", "SMEMBERS", "SINTER ", "SUNION ", "SDIFF "]
+        .iter()
+        .any(|name| command.starts_with(name))
+    {
         let items = |lines: &[String]| {
             let mut items: Vec<String> = lines
                 .iter()
@@ -380,6 +387,28 @@ fn draw(rng: &mut Rng) -> String {
         "HDEL K H H H",
         "HINCRBY K H N",
         "HINCRBYFLOAT K H F",
+        "SADD K H",
+        "SADD K H H H",
+        "SADD K N H F",
+        "SREM K H",
+        "SREM K H H N",
+        "SCARD K",
+        "SISMEMBER K H",
+        "SMISMEMBER K H H N",
+        "SMEMBERS K",
+        "SMOVE K K H",
+        "SINTER K K",
+        "SINTER K K K",
+        "SINTERCARD 2 K K",
+        "SINTERCARD N K K K",
+        "SINTERCARD 2 K K LIMIT N",
+        "SINTERCARD 1 K O N",
+        "SUNION K K",
+        "SDIFF K K",
+        "SDIFF K K K",
+        "SINTERSTORE K K K",
+        "SUNIONSTORE K K K",
+        "SDIFFSTORE K K K",
         "BITCOUNT K N",
         "BITPOS K 1 N N O",
         "BITFIELD_RO K GET u8 N",

@@ -115,6 +115,13 @@ fn keys(client: &mut Client) -> String {
             writeln!(text, "{key} = {{{shown}}}, deadline {}", deadline.pretty().trim()).expect("as above");
             continue;
         }
+        if ask(&["TYPE", &key]) == Value::Simple("set".to_owned()) {
+            let members = ask(&["SMEMBERS", &key]);
+            let shown: Vec<String> = members.as_array().expect("members").iter().map(short).collect();
+            let (key, shown) = (wire::quote(key.as_bytes()), shown.join(", "));
+            writeln!(text, "{key} = {{{shown}}}, deadline {}", deadline.pretty().trim()).expect("as above");
+            continue;
+        }
         let value = short(&ask(&["GET", &key]));
         let revision = ask(&["DICTUM.GET", &key]);
         let revision = &revision.as_array().expect("value and revision")[1];
@@ -246,6 +253,11 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         tell(&["HSET", "gone-hash", "a", "1", "b", "2"]);
         tell(&["PEXPIREAT", "user", "4102444800000"]);
         tell(&["DEL", "gone-hash"]);
+        tell(&["SADD", "fruits", "apple", "", &format!("round:{round}"), &long]);
+        tell(&["SADD", "gone-set", "a", "b", "c"]);
+        tell(&["SUNIONSTORE", "food", "fruits", "gone-set"]);
+        tell(&["SMOVE", "gone-set", "food", "a"]);
+        tell(&["DEL", "gone-set"]);
     }
     tell(&["DICTUM.ONCE", "order-1", "SET", "order", "1"]);
     let saved = || match state {
@@ -285,6 +297,8 @@ fn fill(resp: &str, folder: &Path, state: &str) {
     tell(&["SET", "short-lived", "x", "PX", "1"]);
     tell(&["SET", "last", "one"]);
     tell(&["HDEL", "user", "name"]);
+    tell(&["SPOP", "food", "2"]);
+    tell(&["SADD", "late-set", "in the log alone"]);
     tell(&["HSET", "late", "field", "in the log alone"]);
     tell(&["SELECT", "terms"]);
     tell(&["SET", "key:0", "last"]);

@@ -81,10 +81,12 @@ pub enum Fault {
     SettingsChange,
     /// No misfortune: clients use hashes. Counted: runs in which they do.
     Hashes,
+    /// No misfortune: clients use sets. Counted: runs in which they do.
+    Sets,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 31] = [
+pub const FAULTS: [Fault; 32] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -116,6 +118,7 @@ pub const FAULTS: [Fault; 31] = [
     Fault::BucketTerms,
     Fault::SettingsChange,
     Fault::Hashes,
+    Fault::Sets,
 ];
 
 impl Fault {
@@ -154,6 +157,7 @@ impl Fault {
             Fault::BucketTerms => "bucket-terms",
             Fault::SettingsChange => "settings-change",
             Fault::Hashes => "hashes",
+            Fault::Sets => "sets",
         }
     }
 
@@ -254,6 +258,8 @@ pub struct Chaos {
     pub terms_seed: Option<u64>,
     /// From this is drawn how clients use hashes; none if they do not.
     pub hashes_seed: Option<u64>,
+    /// From this is drawn how clients use sets; none if they do not.
+    pub sets_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -275,7 +281,7 @@ impl Chaos {
         let mut later_rng = rng.fork();
         let mut transfers = rng.fork();
         let (mut cache, mut settings) = (rng.fork(), rng.fork());
-        let hashes_seed = rng.next_u64();
+        let (hashes_seed, sets_seed) = (rng.next_u64(), rng.next_u64());
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -356,6 +362,7 @@ impl Chaos {
             cache: has(Fault::ValueCache).then_some(drawn_cache),
             terms_seed: has(Fault::BucketTerms).then_some(terms_seed),
             hashes_seed: has(Fault::Hashes).then_some(hashes_seed),
+            sets_seed: has(Fault::Sets).then_some(sets_seed),
             plan,
             workload_seed,
             cluster_seed,
@@ -451,6 +458,7 @@ mod tests {
                 (Fault::ValueCache, chaos.cache.is_some()),
                 (Fault::BucketTerms, chaos.terms_seed.is_some()),
                 (Fault::Hashes, chaos.hashes_seed.is_some()),
+                (Fault::Sets, chaos.sets_seed.is_some()),
                 (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
                 (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
             ] {

@@ -32,6 +32,8 @@ pub struct Record {
     pub scans: Vec<Scan>,
     /// Every finished HSCAN of the hash that is only added to.
     pub hash_scans: Vec<Scan>,
+    /// Every finished SSCAN of the set that is only added to.
+    pub set_scans: Vec<Scan>,
     /// What was seen of the counters that are for the levels.
     pub levels: Levels,
     /// Answers that no server should ever give.
@@ -82,6 +84,14 @@ enum Mode {
     Done,
 }
 
+/// What a scan goes through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Scanned {
+    Keys,
+    Fields,
+    Members,
+}
+
 #[derive(Debug)]
 enum Running {
     Nothing,
@@ -114,8 +124,7 @@ enum Running {
         refused: bool,
     },
     Scanning {
-        /// Fields of a hash, not keys.
-        hash: bool,
+        what: Scanned,
         started: u64,
         found: BTreeSet<String>,
     },

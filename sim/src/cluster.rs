@@ -131,9 +131,12 @@ impl<N: Door> Cluster<N> {
             mix.add_terms(&mut Rng::new(seed));
         }
         mix.buckets.retain(|_| N::HAS_BUCKETS);
+        mix.settled = chaos.plan.iter().all(|planned| planned.fault != Fault::SettingsChange);
         if let Some(seed) = chaos.hashes_seed.filter(|_| N::HAS_BUCKETS) {
-            let settled = chaos.plan.iter().all(|planned| planned.fault != Fault::SettingsChange);
-            mix.add_hashes(&mut Rng::new(seed), settled);
+            mix.add_hashes(&mut Rng::new(seed));
+        }
+        if let Some(seed) = chaos.sets_seed.filter(|_| N::HAS_BUCKETS) {
+            mix.add_sets(&mut Rng::new(seed));
         }
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
@@ -171,7 +174,12 @@ impl<N: Door> Cluster<N> {
             (0..mix.clients).map(|id| Client::new(id, clients_rng.fork(), mix.clone(), chaos.nodes, timeout)).collect();
         let with_terms = mix.buckets.iter().filter(|(name, _)| [TIMED, BOUNDED].contains(name)).count();
         let with_hashes = u64::from(mix.uses_hashes());
-        let injected = BTreeMap::from([(Fault::BucketTerms, with_terms as u64), (Fault::Hashes, with_hashes)]);
+        let with_sets = u64::from(mix.uses_sets());
+        let injected = BTreeMap::from([
+            (Fault::BucketTerms, with_terms as u64),
+            (Fault::Hashes, with_hashes),
+            (Fault::Sets, with_sets),
+        ]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {
             now: 0,

@@ -36,7 +36,7 @@ pub fn is_wide(key: &str) -> bool {
 /// The key that commands name.
 #[must_use]
 pub fn key_of(key: &str) -> &str {
-    field_of(key).map_or(raw_key(key), |(hash, _)| hash)
+    field_of(key).or_else(|| crate::sets::member_of(key)).map_or(raw_key(key), |(name, _)| name)
 }
 
 /// What a command adds to a bucket beside its words and one record, at most.

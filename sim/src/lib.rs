@@ -15,6 +15,7 @@ pub mod network;
 pub mod process;
 pub mod report;
 pub mod run;
+pub mod sets;
 pub mod settings;
 pub mod shrink;
 pub mod trace;

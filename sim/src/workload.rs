@@ -12,6 +12,9 @@
 //! | `h0#f1` … | fields of hashes, alone, together and in transactions (`hashes.rs`) | fields are registers, a hash is read as a whole |
 //! | `w0` … | hashes of many fields that are written, read and removed as a whole | nothing torn; what is given up is reclaimed |
 //! | `z#…` | HMSET once each, HSCAN | completeness of HSCAN |
+//! | `u0@m1` … | members of sets, alone, together, moved and in transactions (`sets.rs`) | members are registers, SMOVE is whole |
+//! | `x0` … | sets of many members that come and go as a whole | the same as of `w0` |
+//! | `y@…` | SADD once each, SSCAN | completeness of SSCAN |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
 //! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again; some have terms |
 //!
@@ -23,6 +26,7 @@ use base::Rng;
 
 use crate::hashes::{FIELDS, LASTING};
 use crate::history::{Command, Op};
+use crate::sets::Sets;
 use crate::settings::DEFAULT;
 
 /// One thing that a client does.
@@ -41,10 +45,12 @@ pub enum Task {
     },
     /// SCAN from beginning to end.
     Scan,
-    /// One command on several fields of a hash: an operation that is several commands of the history.
+    /// One command on several fields of a hash or members of sets: an operation that is several commands of the history.
     Together(Vec<Command>),
     /// HSCAN from beginning to end.
     HashScan,
+    /// SSCAN from beginning to end.
+    SetScan,
 }
 
 /// The bucket that is in the memories of the nodes only.
@@ -132,8 +138,9 @@ pub struct Mix {
     lasting_fields: bool,
     /// Only such as stand for one register as a whole.
     only_wide: bool,
-    /// No bucket gets a default time to live: then hashes are used in the one that refuses at its quota.
-    settled: bool,
+    /// Settings of buckets stay as they are, so none gets a default time to live: then hashes are used in the one that refuses at its quota.
+    pub settled: bool,
+    sets: Sets,
 }
 
 impl Mix {
@@ -174,6 +181,7 @@ impl Mix {
             lasting_fields: true,
             only_wide: false,
             settled: false,
+            sets: Sets { lasting: true, moves: true, ..Sets::default() },
         }
     }
 
@@ -204,10 +212,20 @@ impl Mix {
         self.clients = self.clients.max(self.buckets.len() as u64 + 1);
     }
 
-    /// Adds hashes. `settled`: settings of buckets stay as they are.
-    pub fn add_hashes(&mut self, rng: &mut Rng, settled: bool) {
+    /// Adds hashes.
+    pub fn add_hashes(&mut self, rng: &mut Rng) {
         self.hashes = rng.between(2, 8);
-        self.settled = settled;
+    }
+
+    /// Adds sets.
+    pub fn add_sets(&mut self, rng: &mut Rng) {
+        self.sets.often = rng.between(2, 8);
+    }
+
+    /// Whether clients use sets.
+    #[must_use]
+    pub fn uses_sets(&self) -> bool {
+        self.sets.often > 0
     }
 
     /// Whether clients use hashes.
@@ -225,6 +243,9 @@ impl Mix {
     ) -> Task {
         if self.hashes > 0 && rng.chance(self.hashes, 16) {
             return self.hash_task(rng, unique);
+        }
+        if self.sets.often > 0 && rng.chance(self.sets.often, 16) {
+            return self.sets.draw_task(rng, (self.reads, self.once), unique);
         }
         let mut ticket = rng.below(self.weights.iter().sum());
         let mut kind = 0;
@@ -265,7 +286,11 @@ impl Mix {
         // A default time to live begins with the hash and not with its fields, which the model does not know.
         if name == TIMED || name == BOUNDED && !self.settled {
             mix.hashes = 0;
+            mix.sets.often = 0;
         }
+        mix.sets.only_wide = name == CACHED;
+        mix.sets.moves = name != BOUNDED;
+        mix.sets.lasting = false;
         // An eviction is a removal of one key. HSCAN is for the default bucket.
         mix.only_wide = name == CACHED;
         mix.lasting_fields = false;
@@ -456,12 +481,14 @@ mod tests {
     #[test]
     fn every_command_is_drawn_sometimes() {
         let mut seen_ops = std::collections::BTreeSet::new();
-        let (mut once, mut scans, mut watched, mut together, mut hash_scans) = (0, 0, 0, 0, 0);
+        let (mut once, mut scans, mut watched, mut together, mut hash_scans, mut set_scans) = (0, 0, 0, 0, 0, 0);
         for seed in 0..40 {
             let mut rng = Rng::new(seed);
             let mut mix = Mix::draw(&mut rng);
             if seed % 2 == 1 {
-                mix.add_hashes(&mut Rng::new(seed), true);
+                mix.settled = true;
+                mix.add_hashes(&mut Rng::new(seed));
+                mix.add_sets(&mut Rng::new(seed));
             }
             let seen = BTreeMap::from([("r0".to_string(), "old".to_string())]);
             let mut number = 0;
@@ -477,10 +504,11 @@ mod tests {
                     Task::Scan => scans += 1,
                     Task::Together(_) => together += 1,
                     Task::HashScan => hash_scans += 1,
+                    Task::SetScan => set_scans += 1,
                 }
             }
         }
         assert_eq!(seen_ops.len(), 14, "{seen_ops:?}");
-        assert!(once > 0 && scans > 0 && watched > 0 && together > 0 && hash_scans > 0);
+        assert!(once > 0 && scans > 0 && watched > 0 && together > 0 && hash_scans > 0 && set_scans > 0);
     }
 }

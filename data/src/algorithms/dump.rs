@@ -13,8 +13,12 @@
 //!
 //! hash (type 4)                     length, field, value, field, value, …: each a string as above
 //! hash (types 13 and 16)            one string: a ziplist or a listpack of fields and values (`dump/packed.rs`)
+//!
+//! set (type 2)                      length, member, member, …: each a string as above
+//! set (type 11)                     one string: whole numbers (`dump/packed.rs`)
+//! set (type 20)                     one string: a listpack of members
 //! ```
-//! Hashes are written as type 4, which every Redis reads, whatever a Redis of their size would write.
+//! Hashes are written as type 4 and sets as type 2, which every Redis reads, whatever a Redis would write for their size.
 
 mod packed;
 
@@ -37,6 +41,11 @@ const TYPE_HASH: u8 = 4;
 const TYPE_HASH_ZIPLIST: u8 = 13;
 const TYPE_HASH_LISTPACK: u8 = 16;
 
+/// The types of a set: members one by one; all in a set of integers; all in a listpack (since Redis 7.2).
+const TYPE_SET: u8 = 2;
+const TYPE_SET_INTEGERS: u8 = 11;
+const TYPE_SET_LISTPACK: u8 = 20;
+
 const INTEGER_8: u8 = 0xc0;
 const INTEGER_16: u8 = 0xc1;
 const INTEGER_32: u8 = 0xc2;
@@ -52,7 +61,7 @@ const UNCOMPRESSED_BYTES_MAX: usize = 20;
 pub enum Damage {
     /// Too short, from a newer Redis, or altered.
     VersionOrChecksum,
-    /// Intact, but no string and no hash that this format describes.
+    /// Intact, but nothing that this format describes.
     Format,
 }
 
@@ -63,6 +72,8 @@ pub enum Dumped {
     String(Vec<u8>),
     /// A hash: fields, each once, with their values.
     Hash(Vec<(Blob, Blob)>),
+    /// A set: members, each once.
+    Set(Vec<Blob>),
 }
 
 /// The payload of the string `value`.
@@ -82,6 +93,14 @@ pub fn dump_hash(len: u64, fields: impl Iterator<Item = (Blob, Blob)>) -> Vec<u8
         put_string(&mut payload, &field);
         put_string(&mut payload, &value);
     }
+    with_footer(payload)
+}
+
+/// The payload of a set of `len` members.
+pub fn dump_set(len: u64, members: impl Iterator<Item = Blob>) -> Vec<u8> {
+    let mut payload = vec![TYPE_SET];
+    put_length(&mut payload, usize::try_from(len).unwrap_or(usize::MAX));
+    members.for_each(|member| put_string(&mut payload, &member));
     with_footer(payload)
 }
 
@@ -160,26 +179,42 @@ fn read_value(body: &[u8]) -> Option<Dumped> {
     let (kind, mut rest) = body.split_first()?;
     match *kind {
         TYPE_STRING => read_string(&mut rest).map(Dumped::String),
-        TYPE_HASH => {
-            let (len, after) = read_length(rest)?;
-            rest = after;
-            let mut words = Vec::new();
-            // Nothing is reserved for the count that is read. Compressed words are longer than the payload: they have a limit together.
-            let mut bytes = 0;
-            for _ in 0..len.checked_mul(2)? {
-                let word = read_string(&mut rest)?;
-                bytes += word.len();
-                if bytes > VALUE_BYTES_MAX {
-                    return None;
-                }
-                words.push(Blob::from(word));
-            }
-            hash_of(words)
-        }
+        TYPE_HASH => hash_of(read_words(rest, 2)?),
         TYPE_HASH_ZIPLIST => hash_of(packed::ziplist(&read_string(&mut rest)?)?),
         TYPE_HASH_LISTPACK => hash_of(packed::listpack(&read_string(&mut rest)?)?),
+        TYPE_SET => set_of(read_words(rest, 1)?),
+        TYPE_SET_INTEGERS => set_of(packed::integers(&read_string(&mut rest)?)?),
+        TYPE_SET_LISTPACK => set_of(packed::listpack(&read_string(&mut rest)?)?),
         _ => None,
     }
+}
+
+/// A length and so many elements, each of `words_each` strings.
+fn read_words(rest: &[u8], words_each: usize) -> Option<Vec<Blob>> {
+    let (len, mut rest) = read_length(rest)?;
+    let mut words = Vec::new();
+    // Nothing is reserved for the count that is read. Compressed words are longer than the payload: they have a limit together.
+    let mut bytes = 0;
+    for _ in 0..len.checked_mul(words_each)? {
+        let word = read_string(&mut rest)?;
+        bytes += word.len();
+        if bytes > VALUE_BYTES_MAX {
+            return None;
+        }
+        words.push(Blob::from(word));
+    }
+    Some(words)
+}
+
+/// A Redis takes no set without members, and none that has one twice.
+fn set_of(members: Vec<Blob>) -> Option<Dumped> {
+    (!members.is_empty() && are_different(members.iter())).then_some(Dumped::Set(members))
+}
+
+fn are_different<'w>(words: impl Iterator<Item = &'w Blob>) -> bool {
+    let mut words: Vec<&Blob> = words.collect();
+    words.sort_unstable();
+    words.windows(2).all(|pair| pair[0] != pair[1])
 }
 
 /// Fields and values in turn; a Redis takes no hash without fields, and none that has one twice.
@@ -192,10 +227,7 @@ fn hash_of(words: Vec<Blob>) -> Option<Dumped> {
     while let (Some(field), Some(value)) = (words.next(), words.next()) {
         fields.push((field, value));
     }
-    let mut names: Vec<&Blob> = fields.iter().map(|(field, _)| field).collect();
-    names.sort_unstable();
-    let different = names.windows(2).all(|pair| pair[0] != pair[1]);
-    different.then_some(Dumped::Hash(fields))
+    are_different(fields.iter().map(|(field, _)| field)).then_some(Dumped::Hash(fields))
 }
 
 /// The string at the front of `rest`, which is moved behind it.

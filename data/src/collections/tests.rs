@@ -1,7 +1,7 @@
 //! Elements come, go and are reclaimed; what is kept beside them is right.
 
 use super::*;
-use crate::{EntryContext, KeyRef, Value, apply, evict, expire_due};
+use crate::{EntryContext, KeyRef, Reply, apply, evict, expire_due};
 use base::{Revision, WallTime};
 
 fn run(tree: &mut Tree, words: &str) -> String {
@@ -145,5 +145,56 @@ fn a_hash_that_is_made_too_late_leaves_nothing() {
     check(&tree);
     expire_due(&mut tree, &context, 100);
     assert_eq!((tree.len(), tree.elements_len()), (0, 0));
-    assert!(matches!(Value::Hash(Collection::new(1, 1, 1)), Value::Hash(_)));
+}
+
+#[test]
+fn sets_come_and_go_without_a_trace() {
+    let mut tree = Tree::new();
+    assert_eq!(run(&mut tree, "SADD s a b c d e"), "Integer(5)");
+    assert_eq!(run(&mut tree, "SADD s a b"), "Integer(0)");
+    let revision = tree.revision();
+    assert_eq!((run(&mut tree, "SADD s a"), tree.revision()), ("Integer(0)".to_owned(), revision));
+    assert_eq!(run(&mut tree, "SUNIONSTORE t s s"), "Integer(5)");
+    assert_eq!(run(&mut tree, "SDIFFSTORE s s t"), "Integer(0)");
+    assert_eq!(run(&mut tree, "SINTERSTORE u t t"), "Integer(5)");
+    check(&tree);
+    expire_due(&mut tree, &EntryContext::default(), 1000);
+    run(&mut tree, "SPOP t 5");
+    run(&mut tree, "SPOP u 4");
+    assert!(!tree.has_garbage());
+    // All of a larger set at once is given up, and reclaimed later.
+    let members: Vec<String> = (0..150).map(|number| number.to_string()).collect();
+    run(&mut tree, &format!("SADD large {}", members.join(" ")));
+    run(&mut tree, "SPOP large 150");
+    assert!(tree.has_garbage());
+    expire_due(&mut tree, &EntryContext::default(), 1000);
+    assert_eq!((tree.len(), tree.elements_len()), (1, 1));
+    run(&mut tree, "SPOP u");
+    assert_eq!((tree.len(), tree.elements_len()), (0, 0));
+}
+
+#[test]
+fn chance_finds_nearly_all_of_a_large_set() {
+    let mut tree = Tree::new();
+    for hundred in 0..20 {
+        let members: Vec<String> = (0..100).map(|number| format!("{hundred}-{number}")).collect();
+        run(&mut tree, &format!("SADD s {}", members.join(" ")));
+    }
+    let context = |seed| EntryContext { time: WallTime(1000), seed, ..EntryContext::default() };
+    let drawn = |tree: &mut Tree, command: &[&[u8]]| match apply(tree, &context(7), command).reply {
+        Reply::Array(drawn) | Reply::Set(drawn) => drawn.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let different = |mut drawn: Vec<String>| {
+        drawn.sort();
+        drawn.dedup();
+        drawn.len()
+    };
+    let repeated = drawn(&mut tree, &[b"SRANDMEMBER", b"s", b"-20000"]);
+    // Were all equally likely, hardly one would be missing.
+    assert_eq!((repeated.len(), different(repeated) > 1980), (20_000, true));
+    assert_eq!(different(drawn(&mut tree, &[b"SRANDMEMBER", b"s", b"400"])), 400);
+    assert_eq!(different(drawn(&mut tree, &[b"SRANDMEMBER", b"s", b"1900"])), 1900);
+    assert_eq!(different(drawn(&mut tree, &[b"SPOP", b"s", b"300"])), 300);
+    assert_eq!(run(&mut tree, "SCARD s"), "Integer(1700)");
 }

@@ -5,11 +5,13 @@
 
 pub mod bitmap;
 pub mod dictum;
+pub(crate) mod elements;
 pub mod hash;
 pub mod key;
 pub mod options;
 pub(crate) mod prelude;
 pub mod server;
+pub mod set;
 pub mod string;
 pub(crate) mod subcommand;
 
@@ -136,6 +138,24 @@ pub static COMMANDS: &[Entry] = &[
     write!(hash::hincrbyfloat::HIncrByFloat),
     read!(hash::hrandfield::HRandField),
     read!(hash::hscan::HScan),
+    // Sets.
+    write!(set::sadd::SAdd),
+    write!(set::srem::SRem),
+    read!(set::sismember::SIsMember),
+    read!(set::sismember::SMIsMember),
+    read!(set::smembers::SMembers),
+    read!(set::scard::SCard),
+    write!(set::spop::SPop),
+    read!(set::srandmember::SRandMember),
+    write!(set::smove::SMove),
+    read!(set::sinter::SInter),
+    read!(set::sintercard::SInterCard),
+    write!(set::sinter::SInterStore),
+    read!(set::sunion::SUnion),
+    write!(set::sunion::SUnionStore),
+    read!(set::sdiff::SDiff),
+    write!(set::sdiff::SDiffStore),
+    read!(set::sscan::SScan),
     // Keys.
     write!(key::copy::Copy),
     read!(key::dbsize::DbSize),

@@ -123,7 +123,7 @@ pub fn lines(reply: &Reply) -> Vec<String> {
         Reply::Simple(text) => vec![(*text).to_owned()],
         Reply::Error(failure) => vec![format!("(error) {failure}")],
         Reply::Array(items) => list(items.iter().map(lines).collect(), "(empty array)"),
-        Reply::Set(items) => list(items.iter().map(lines).collect(), "(empty set)"),
+        Reply::Set(items) => list(items.iter().map(lines).collect(), "(empty array)"),
         // As RESP2 clients see it: keys and values in turn.
         Reply::Map(pairs) | Reply::Pairs(pairs) => {
             list(pairs.iter().flat_map(|(key, value)| [lines(key), lines(value)]).collect(), "(empty array)")

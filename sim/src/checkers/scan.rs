@@ -8,6 +8,8 @@ use crate::history::{Op, Operation, Outcome};
 
 /// The prefix of fields of a hash that are written once and never removed; HSCAN reports them.
 pub const LASTING_FIELDS: &str = "z#";
+/// The prefix of members of a set that are added once and never removed; SSCAN reports them.
+pub const LASTING_MEMBERS: &str = "y@";
 /// The prefix of keys that are written once and never removed.
 pub const LASTING_PREFIX: &str = "s:";
 

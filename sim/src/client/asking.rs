@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use wire::encode_command;
 
-use super::{Client, Mode, Record, Running, Wishes};
+use super::{Client, Mode, Record, Running, Scanned, Wishes};
 use crate::hashes::{LASTING, elements_bytes, key_of, words_together};
 use crate::history::{Command, Op, Operation, Outcome, bucket_of};
+use crate::sets;
 use crate::workload::Task;
 
 impl Client {
@@ -117,13 +118,19 @@ impl Client {
                 }
                 Running::Watching { watch, reads, answered: 0, commands, failed: false }
             }
-            Task::Scan | Task::HashScan => {
-                let hash = task == Task::HashScan;
-                self.send_scan(hash, b"0", send);
-                Running::Scanning { hash, started: now, found: BTreeSet::new() }
+            Task::Scan | Task::HashScan | Task::SetScan => {
+                let what = match task {
+                    Task::HashScan => Scanned::Fields,
+                    Task::SetScan => Scanned::Members,
+                    _ => Scanned::Keys,
+                };
+                self.send_scan(what, b"0", send);
+                Running::Scanning { what, started: now, found: BTreeSet::new() }
             }
             Task::Together(commands) => {
-                encode_command(send, words_together(&commands));
+                let of_set = commands.first().is_some_and(|command| sets::member_of(&command.key).is_some());
+                let words = if of_set { sets::words_together } else { words_together };
+                encode_command(send, words(&commands));
                 Running::Together { operation: self.invoke(commands, now, record) }
             }
         };
@@ -137,18 +144,21 @@ impl Client {
         encode_command(send, ["EXEC"]);
     }
 
-    pub(super) fn send_scan(&mut self, hash: bool, cursor: &[u8], send: &mut Vec<u8>) {
+    pub(super) fn send_scan(&mut self, what: Scanned, cursor: &[u8], send: &mut Vec<u8>) {
         let count = self.rng.between(1, 30).to_string();
-        if hash {
-            return encode_command(send, [b"HSCAN", LASTING.as_bytes(), cursor, b"COUNT", count.as_bytes()]);
-        }
-        let words: [&[u8]; 6] = [b"SCAN", cursor, b"MATCH", b"s:*", b"COUNT", count.as_bytes()];
+        let count = count.as_bytes();
+        let words: Vec<&[u8]> = match what {
+            Scanned::Keys => vec![b"SCAN", cursor, b"MATCH", b"s:*", b"COUNT", count],
+            Scanned::Fields => vec![b"HSCAN", LASTING.as_bytes(), cursor, b"COUNT", count],
+            Scanned::Members => vec![b"SSCAN", sets::LASTING.as_bytes(), cursor, b"COUNT", count],
+        };
         encode_command(send, words);
     }
 }
 
 fn elements_of(command: &Command) -> u64 {
-    elements_bytes(&command.key, command.argument.as_ref().map_or(0, |value| value.len() as u64))
+    let value = command.argument.as_ref().map_or(0, |value| value.len() as u64);
+    elements_bytes(&command.key, value) + sets::elements_bytes(&command.key)
 }
 
 /// The same task on keys of a bucket.
@@ -165,7 +175,7 @@ fn in_bucket(bucket: &str, mut task: Task) -> Task {
             commands.iter_mut().for_each(|command| name(&mut command.key));
         }
         Task::Together(commands) => commands.iter_mut().for_each(|command| name(&mut command.key)),
-        Task::Scan | Task::HashScan => {}
+        Task::Scan | Task::HashScan | Task::SetScan => {}
     }
     task
 }

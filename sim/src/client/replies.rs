@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use wire::{Value, encode_command};
 
-use super::{Client, Mode, Record, Running, Wishes, count};
+use super::{Client, Mode, Record, Running, Scanned, Wishes, count};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
 use crate::hashes::{LASTING, replies_together};
 use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
+use crate::sets::{self, member_of, scanned};
 use crate::workload::DROPPED;
 
 /// Names of what is counted here.
@@ -145,8 +146,8 @@ impl Client {
                 self.on_together(operation, value, now, record);
                 true
             }
-            Running::Scanning { hash, started, found } => {
-                self.on_scan_reply(hash, (started, found), value, now, record, wishes)
+            Running::Scanning { what, started, found } => {
+                self.on_scan_reply(what, (started, found), value, now, record, wishes)
             }
         };
         let between = finished || matches!(self.running, Running::Once { .. });
@@ -291,19 +292,24 @@ impl Client {
             return self.answer(index, value, now, record);
         }
         let operation = &mut record.operations[index];
-        match replies_together(&operation.commands, value) {
+        let of_set = operation.commands.first().is_some_and(|command| member_of(&command.key).is_some());
+        let replies = match of_set {
+            true => sets::replies_together(&mut operation.commands, value),
+            false => replies_together(&operation.commands, value),
+        };
+        match replies {
             Some(replies) => {
                 operation.finish = Some(now);
                 operation.outcome = Outcome::Done;
                 operation.replies = replies;
             }
-            None => record.unexpected.push(format!("client {}: a hash answered something else", self.id)),
+            None => record.unexpected.push(format!("client {}: a collection answered something else", self.id)),
         }
     }
 
     fn on_scan_reply(
         &mut self,
-        hash: bool,
+        what: Scanned,
         (started, mut found): (u64, BTreeSet<String>),
         value: Value,
         now: u64,
@@ -328,20 +334,27 @@ impl Client {
             }
         };
         // Fields come with their values.
-        for key in keys.into_iter().step_by(1 + usize::from(hash)) {
+        for key in keys.into_iter().step_by(1 + usize::from(what == Scanned::Fields)) {
             if let Value::Bulk(key) = key {
-                let text = text_of(&key);
-                found.insert(if hash { format!("{LASTING}#{text}") } else { text });
+                found.insert(match what {
+                    Scanned::Keys => text_of(&key),
+                    Scanned::Fields => format!("{LASTING}#{}", text_of(&key)),
+                    Scanned::Members => scanned(&key),
+                });
             }
         }
         if cursor == b"0" {
-            let scans = if hash { &mut record.hash_scans } else { &mut record.scans };
+            let scans = match what {
+                Scanned::Keys => &mut record.scans,
+                Scanned::Fields => &mut record.hash_scans,
+                Scanned::Members => &mut record.set_scans,
+            };
             scans.push(Scan { invoke: started, finish: now, found });
             return true;
         }
-        self.send_scan(hash, &cursor, &mut wishes.send);
+        self.send_scan(what, &cursor, &mut wishes.send);
         self.sent_at = now;
-        self.running = Running::Scanning { hash, started, found };
+        self.running = Running::Scanning { what, started, found };
         let timeout = self.timeout;
         self.wake_in(timeout, now, wishes);
         false
@@ -374,6 +387,10 @@ fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record:
 }
 
 fn reply_of(command: &Command, value: Value) -> Option<Reply> {
+    let value = match sets::reply(command, value) {
+        Err(Some(of_another)) => of_another,
+        said => return said.ok(),
+    };
     match value {
         Value::Array(_) | Value::Map(_) => crate::hashes::reply(command, value),
         Value::Simple(text) => Some(Reply::Text(text)),

@@ -171,7 +171,8 @@ impl<N: Door> Cluster<N> {
             | Fault::TransferCrash
             | Fault::ValueCache
             | Fault::BucketTerms
-            | Fault::Hashes => false,
+            | Fault::Hashes
+            | Fault::Sets => false,
         }
     }
 

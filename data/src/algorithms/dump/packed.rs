@@ -1,4 +1,4 @@
-//! The two forms in which a Redis packs short collections into one string. Numbers are little-endian.
+//! The forms in which a Redis packs short collections into one string. Numbers are little-endian.
 //!
 //! ```text
 //! listpack   | bytes (4) | entries (2) | entry … | 0xff |
@@ -17,6 +17,8 @@
 //!   10______ | length (4, big-endian)
 //!   0xc0, 0xd0, 0xe0, 0xf0, 0xfe | 2, 4, 8, 3, 1 bytes: a number
 //!   1111NNNN                       the number NNNN - 1
+//!
+//! integers   | bytes of each: 2, 4 or 8 (4) | how many (4) | number … |    ascending
 //! ```
 
 use crate::blob::Blob;
@@ -105,6 +107,15 @@ pub(super) fn ziplist(bytes: &[u8]) -> Option<Vec<Blob>> {
     }
 }
 
+/// The members of a set of integers; `None` if it is none.
+pub(super) fn integers(bytes: &[u8]) -> Option<Vec<Blob>> {
+    let (width, rest) = bytes.split_first_chunk::<4>()?;
+    let (count, rest) = rest.split_first_chunk::<4>()?;
+    let width = u32::from_le_bytes(*width) as usize;
+    let is_whole = [2, 4, 8].contains(&width) && rest.len() == width.checked_mul(u32::from_le_bytes(*count) as usize)?;
+    is_whole.then(|| rest.chunks_exact(width).map(signed).collect())
+}
+
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     let (taken, after) = rest.split_at_checked(count)?;
     *rest = after;
@@ -151,6 +162,18 @@ mod tests {
         for length in 0..bytes.len() {
             assert_eq!(listpack(&bytes[..length]), None, "cut at {length}");
         }
+    }
+
+    #[test]
+    fn integers_of_every_width() {
+        let bytes = b"\x02\0\0\0\x03\0\0\0\xfe\xff\x05\0\xff\x7f";
+        assert_eq!(texts(integers(bytes)), ["-2", "5", "32767"]);
+        for length in 0..bytes.len() {
+            assert_eq!(integers(&bytes[..length]), None, "cut at {length}");
+        }
+        assert_eq!(texts(integers(b"\x08\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\x80")), ["-9223372036854775808"]);
+        assert_eq!(integers(b"\x03\0\0\0\x01\0\0\0\0\0\0"), None);
+        assert_eq!(integers(b"\x08\0\0\0\xff\xff\xff\xff"), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::*;
 fn restored(payload: &[u8]) -> Result<Vec<u8>, Damage> {
     match restore(payload)? {
         Dumped::String(text) => Ok(text),
-        Dumped::Hash(_) => panic!("a hash"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -73,7 +73,15 @@ fn no_payload_panics() {
     for _ in 0..20_000 {
         let mut body: Vec<u8> = (0..rng.below(24)).map(|_| rng.next_u64() as u8).collect();
         if rng.chance(3, 4) && body.len() > 1 {
-            body[0] = *rng.pick(&[TYPE_STRING, TYPE_HASH, TYPE_HASH_ZIPLIST, TYPE_HASH_LISTPACK]);
+            body[0] = *rng.pick(&[
+                TYPE_STRING,
+                TYPE_HASH,
+                TYPE_HASH_ZIPLIST,
+                TYPE_HASH_LISTPACK,
+                TYPE_SET,
+                TYPE_SET_INTEGERS,
+                TYPE_SET_LISTPACK,
+            ]);
             body[1] = *rng.pick(&[0xc0, 0xc1, 0xc2, 0xc3, 0x80, 0x81, 0x40, 0x05]);
         }
         let _ = restore(&footed(&body, 10));
@@ -105,4 +113,24 @@ fn damaged_hashes_are_refused() {
         assert_eq!(restore(&footed(body, 10)), Err(Damage::Format), "{body:?}");
     }
     assert_eq!(restore(&footed(b"\x04\x01\x01a\xc0\x05", 10)), Ok(hash(&[("a", "5")])));
+}
+
+#[test]
+fn sets_come_back() {
+    let members: Vec<Blob> = (0..500).map(|number| Blob::from(format!("{}", number * 77_777_777_u64))).collect();
+    let payload = dump_set(members.len() as u64, members.clone().into_iter());
+    assert_eq!(restore(&payload), Ok(Dumped::Set(members)));
+    let set = |members: &[&str]| Dumped::Set(members.iter().map(|member| Blob::from(*member)).collect());
+    // As a Redis packs them.
+    let packed = b"\x0b\x0c\x02\0\0\0\x02\0\0\0\x01\0\x02\0";
+    assert_eq!(restore(&footed(packed, 10)), Ok(set(&["1", "2"])));
+    let packed = b"\x14\x0b\x0b\0\0\0\x01\0\x82ab\x03\xff";
+    assert_eq!(restore(&footed(packed, 11)), Ok(set(&["ab"])));
+}
+
+#[test]
+fn damaged_sets_are_refused() {
+    for body in [&b"\x02\x00"[..], b"\x02\x02\x01a", b"\x02\x02\x01a\x01a", b"\x0b\x00", b"\x14\x00"] {
+        assert_eq!(restore(&footed(body, 10)), Err(Damage::Format), "{body:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! `DUMP key`
 
-use crate::algorithms::dump::{dump_hash, dump_string};
-use crate::commands::hash::whole;
+use crate::algorithms::dump::{dump_hash, dump_set, dump_string};
+use crate::commands::elements::whole;
 use crate::commands::prelude::*;
 
 /// A value as bytes that `RESTORE` takes, here or in a Redis.
@@ -29,13 +29,11 @@ impl<'a> ReadCommand<'a> for Dump<'a> {
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
-        Ok(match view.get(self.key) {
-            Some(Record { value: Value::String(bytes), .. }) => Reply::bulk(dump_string(&bytes)),
-            Some(Record { value: Value::Hash(hash), .. }) => {
-                let fields = whole(view, self.key)?.into_iter().flatten();
-                Reply::bulk(dump_hash(hash.len(), fields))
-            }
-            None => Reply::Nil,
-        })
+        let Some(Record { value, .. }) = view.get(self.key) else { return Ok(Reply::Nil) };
+        Ok(Reply::bulk(match value {
+            Value::String(bytes) => dump_string(&bytes),
+            Value::Hash(hash) => dump_hash(hash.len(), whole(view, Kind::Hash, hash)?),
+            Value::Set(set) => dump_set(set.len(), whole(view, Kind::Set, set)?.map(|(member, _)| member)),
+        }))
     }
 }

@@ -1,5 +1,6 @@
 //! `OBJECT ENCODING | FREQ | HELP | IDLETIME | REFCOUNT`
 
+use crate::args::parse_integer;
 use crate::commands::prelude::*;
 use crate::commands::subcommand::{self, KEY};
 
@@ -18,8 +19,9 @@ enum Question<'a> {
 
 /// Longest string that Redis keeps together with its header.
 const EMBEDDED_BYTES_MAX: usize = 44;
-/// Most fields, and most bytes of a field or a value, of a hash that Redis packs into one string.
-const PACKED_FIELDS_MAX: u64 = 512;
+/// Most fields of a hash, most numbers that are all of a set, most members of another set, and most bytes of each, that Redis packs into one string.
+const PACKED_ELEMENTS_MAX: u64 = 512;
+const PACKED_MEMBERS_MAX: u64 = 128;
 const PACKED_BYTES_MAX: usize = 64;
 /// Integers below this are shared by all keys of a Redis.
 const SHARED_INTEGERS: i64 = 10_000;
@@ -93,8 +95,8 @@ impl<'a> ReadCommand<'a> for Object<'a> {
         };
         let Some(record) = view.get(key) else { return Ok(Reply::Nil) };
         let integer = match &record.value {
-            Value::String(bytes) => crate::args::parse_integer(bytes),
-            Value::Hash(_) => None,
+            Value::String(bytes) => parse_integer(bytes),
+            Value::Hash(_) | Value::Set(_) => None,
         };
         match self.question {
             Question::Encoding(_) => Ok(Reply::bulk(encoding(view, &record.value))),
@@ -115,15 +117,23 @@ impl<'a> ReadCommand<'a> for Object<'a> {
 
 /// The representation that Redis would choose for a value that is made at once.
 fn encoding(view: &View<'_>, value: &Value) -> &'static str {
-    match value {
-        Value::String(bytes) if crate::args::parse_integer(bytes).is_some() => "int",
-        Value::String(bytes) if bytes.len() <= EMBEDDED_BYTES_MAX => "embstr",
-        Value::String(_) => "raw",
-        Value::Hash(hash) if hash.len() > PACKED_FIELDS_MAX => "hashtable",
-        Value::Hash(hash) => {
-            let is_short = |word: &Blob| word.len() <= PACKED_BYTES_MAX;
-            let packed = view.elements(*hash, 0).all(|(_, field, value)| is_short(&field) && is_short(&value));
-            if packed { "listpack" } else { "hashtable" }
-        }
+    let of = match value {
+        Value::String(bytes) if parse_integer(bytes).is_some() => return "int",
+        Value::String(bytes) if bytes.len() <= EMBEDDED_BYTES_MAX => return "embstr",
+        Value::String(_) => return "raw",
+        Value::Hash(of) | Value::Set(of) => *of,
+    };
+    let all = |fits: fn(&Blob, &Blob) -> bool| view.elements(of, 0).all(|(_, name, value)| fits(&name, &value));
+    let most = match value {
+        Value::Set(_) => PACKED_MEMBERS_MAX,
+        _ => PACKED_ELEMENTS_MAX,
+    };
+    if of.len() > PACKED_ELEMENTS_MAX {
+        return "hashtable";
     }
+    if matches!(value, Value::Set(_)) && all(|member, _| parse_integer(member).is_some()) {
+        return "intset";
+    }
+    let packed = of.len() <= most && all(|name, value| name.len().max(value.len()) <= PACKED_BYTES_MAX);
+    if packed { "listpack" } else { "hashtable" }
 }

@@ -1,7 +1,7 @@
 //! `RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
 
 use crate::algorithms::dump::{Damage, Dumped, restore};
-use crate::args::check_field;
+use crate::args::{check_field, check_member};
 use crate::commands::prelude::*;
 use base::WallTime;
 
@@ -67,8 +67,10 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
             Damage::Format => Failure::Text("ERR Bad data format"),
         })?;
         check_length(longest_word(&value))?;
-        if let Dumped::Hash(fields) = &value {
-            fields.iter().try_for_each(|(field, _)| check_field(field))?;
+        match &value {
+            Dumped::String(_) => {}
+            Dumped::Hash(fields) => fields.iter().try_for_each(|(field, _)| check_field(field))?,
+            Dumped::Set(members) => members.iter().try_for_each(|member| check_member(member))?,
         }
         Ok(Restore { key: args.key(1)?, value, ttl_ms, absolute, replace })
     }
@@ -85,18 +87,20 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         };
         let value = match self.value {
             Dumped::String(bytes) => Value::String(bytes.into()),
-            Dumped::Hash(fields) => tx.make_hash(fields.into_iter()),
+            Dumped::Hash(fields) => tx.make_named(Kind::Hash, fields.into_iter()),
+            Dumped::Set(members) => tx.make_named(Kind::Set, members.into_iter().map(|member| (member, Blob::EMPTY))),
         };
         tx.put(self.key, value, deadline);
         Ok(Reply::Ok)
     }
 }
 
-/// The bytes of a string, or of the longest field or value of a hash.
+/// The bytes of a string, or of the longest field, value or member.
 fn longest_word(value: &Dumped) -> u64 {
     let length = match value {
         Dumped::String(bytes) => bytes.len(),
         Dumped::Hash(fields) => fields.iter().map(|(field, value)| field.len().max(value.len())).max().unwrap_or(0),
+        Dumped::Set(members) => members.iter().map(|member| member.len()).max().unwrap_or(0),
     };
     length as u64
 }

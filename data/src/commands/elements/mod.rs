@@ -1,0 +1,19 @@
+//! What reads of collections have in common, whatever the type.
+
+pub(crate) mod chance;
+pub(crate) mod page;
+
+use crate::commands::prelude::*;
+use base::limits::REPLY_BYTES_MAX;
+
+/// Reads the names and values of all elements; an error if they are too large to be answered at once.
+pub(crate) fn whole<'v>(
+    view: &View<'v>,
+    kind: Kind,
+    of: Collection,
+) -> Result<impl Iterator<Item = (Blob, Blob)> + use<'v>, Failure> {
+    if of.bytes() > REPLY_BYTES_MAX {
+        return Err(kind.is_too_large());
+    }
+    Ok(view.collections().elements_of(of, 0).map(|(_, name, value)| (name, value)))
+}

@@ -1,0 +1,76 @@
+//! Pages of a collection whose elements are found by their names: `HSCAN`, `SSCAN`.
+//!
+//! A cursor is the hash of a name: the page begins with the first element at or behind it. Elements never move, so one that is there all the
+//! time is met exactly once, on whichever node each page is answered. Elements of one hash are always in one page.
+
+use crate::algorithms::glob::Glob;
+use crate::commands::key::scan::{COUNT_DEFAULT, parse_cursor, parse_pattern};
+use crate::commands::prelude::*;
+
+/// A page ends behind the element with which its answer has so many bytes, whatever `COUNT` says.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// What was asked for.
+pub(crate) struct Page<'a> {
+    key: KeyRef<'a>,
+    kind: Kind,
+    cursor: u64,
+    glob: Option<Glob>,
+    count: usize,
+    with_values: bool,
+}
+
+impl<'a> Page<'a> {
+    /// `key cursor [MATCH pattern] [COUNT count]`, and of a hash `[NOVALUES]`.
+    pub(crate) fn parse(args: Args<'a>, kind: Kind) -> Result<Self, Failure> {
+        let cursor = parse_cursor(args.get(2)?).ok_or(Failure::Text("ERR invalid cursor"))?;
+        let has_values = kind == Kind::Hash;
+        let key = args.key(1)?;
+        let mut page = Page { key, kind, cursor, glob: None, count: COUNT_DEFAULT, with_values: has_values };
+        let mut index = 3;
+        while index < args.len() {
+            if has_values && args.is(index, "NOVALUES") {
+                page.with_values = false;
+                index += 1;
+                continue;
+            }
+            if index + 1 == args.len() {
+                return Err(Failure::Syntax);
+            }
+            if args.is(index, "COUNT") {
+                let count = args.integer(index + 1)?;
+                page.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Failure::Syntax)?;
+            } else if args.is(index, "MATCH") {
+                page.glob = Some(parse_pattern(args.get(index + 1)?)?);
+            } else {
+                return Err(Failure::Syntax);
+            }
+            index += 2;
+        }
+        Ok(page)
+    }
+
+    pub(crate) fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
+        let mut found = Vec::new();
+        let mut next = 0;
+        let mut last = None;
+        let mut bytes = 0;
+        let elements = view.collection(self.key, self.kind)?.map(|of| view.elements(of, self.cursor));
+        for (looked_at, (order, name, value)) in elements.into_iter().flatten().enumerate() {
+            if (looked_at >= self.count || bytes >= PAGE_BYTES) && last != Some(order) {
+                next = order;
+                break;
+            }
+            last = Some(order);
+            if self.glob.as_ref().is_none_or(|glob| glob.matches(&name)) {
+                bytes += name.len();
+                found.push(Reply::Bulk(name));
+                if self.with_values {
+                    bytes += value.len();
+                    found.push(Reply::Bulk(value));
+                }
+            }
+        }
+        Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(found)]))
+    }
+}
