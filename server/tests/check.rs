@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use tempfile::{TempDir, tempdir};
 
 use common::process::Process;
-use common::{Client, dictum, eventually, free_port, output, wait_for, wait_until_nothing_is_flushed};
+use common::{Client, dictum, eventually, free_ports, output, wait_for, wait_until_nothing_is_flushed};
 
 const BLOCK: usize = 4096;
 
@@ -29,7 +29,7 @@ fn node_folder(more: &[&str], fill: impl Fn(&str, &Path)) -> TempDir {
 
 fn start(folder: &Path, more: &[&str]) -> (Process, String) {
     wait_for("a node", || {
-        let [resp, http, peer] = [free_port(), free_port(), free_port()];
+        let [resp, http, peer] = free_ports();
         let mut command = dictum(&["start", "--node", "n1", "--cluster", &format!("n1=127.0.0.1:{peer}")]);
         command.args(["--resp", &format!("127.0.0.1:{resp}"), "--http", &format!("127.0.0.1:{http}"), "--dir"]);
         command.arg(folder).args(more).stdout(Stdio::null());

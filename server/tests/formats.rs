@@ -13,7 +13,7 @@ use tempfile::{TempDir, tempdir};
 use wire::Value;
 
 use common::process::Process;
-use common::{Client, dictum, eventually, free_port, output, wait_for};
+use common::{Client, dictum, eventually, free_ports, output, wait_for};
 
 const BLOCK: usize = 4096;
 const FOLDERS: [&str; 2] = ["memory", "store"];
@@ -45,7 +45,7 @@ fn copy(from: &Path) -> TempDir {
 
 fn start(folder: &Path, state: &str) -> (Process, String) {
     wait_for("a node", || {
-        let [resp, http, peer] = [free_port(), free_port(), free_port()];
+        let [resp, http, peer] = free_ports();
         let mut command = dictum(&["start", "--node", "n1", "--cluster", &format!("n1=127.0.0.1:{peer}")]);
         command.args([
             "--resp",

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
@@ -13,7 +14,7 @@ use tempfile::tempdir;
 use wire::Value;
 
 use common::process::Process;
-use common::{Client, dictum, eventually, failure, free_port, wait_for};
+use common::{Client, dictum, eventually, failure, free_ports, wait_for};
 
 /// A cluster of one on free ports.
 struct Alone {
@@ -33,7 +34,7 @@ fn start_command(dir: &Path, ports: [u16; 3], more: &[&str]) -> Command {
 impl Alone {
     fn start(dir: &Path, more: &[&str]) -> Alone {
         wait_for("a node", || {
-            let ports = [free_port(), free_port(), free_port()];
+            let ports = free_ports();
             match Process::start(start_command(dir, ports, more)) {
                 Ok(process) => Some(Alone { process, resp: format!("127.0.0.1:{}", ports[0]) }),
                 // Another test may have been quicker to take a port.
@@ -187,7 +188,7 @@ fn wrong_settings_and_wrong_folders_are_said_with_what_to_do() {
     assert!(said.contains("16MiB"), "{said}");
 
     let node = Alone::start(folder.path(), &[]);
-    let ports = || [free_port(), free_port(), free_port()];
+    let ports = free_ports;
     let said = wait_for("what it says about the folder", || {
         let said = failure(start_command(folder.path(), ports(), &[]));
         (!said.contains("127.0.0.1")).then_some(said)
@@ -215,12 +216,19 @@ fn wrong_settings_and_wrong_folders_are_said_with_what_to_do() {
 }
 
 #[test]
+fn free_ports_are_different_ports() {
+    let ports: [u16; 100] = free_ports();
+    assert_eq!(BTreeSet::from(ports).len(), ports.len());
+}
+
+#[test]
 fn a_port_in_use_is_named_and_the_folder_left_alone() {
     let folder = tempdir().expect("a temporary folder");
     let held = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = held.local_addr().expect("an address").port();
     let said = wait_for("what it says about the port", || {
-        let said = failure(start_command(folder.path(), [free_port(), port, free_port()], &[]));
+        let [resp, peer] = free_ports();
+        let said = failure(start_command(folder.path(), [resp, port, peer], &[]));
         said.contains(&port.to_string()).then_some(said)
     });
     assert!(said.contains("in use") && said.contains("--http"), "{said}");

@@ -61,14 +61,17 @@ pub fn random_base_port() -> u16 {
     10_000 + (RandomState::new().hash_one(std::process::id()) % 2_000) as u16 * 10
 }
 
-/// A port that is free at this moment, below those that the system gives to outgoing connections.
-pub fn free_port() -> u16 {
-    loop {
-        let port = random_base_port() + 5;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
+/// Different ports that are all free at this moment, below those that the system gives to outgoing connections.
+pub fn free_ports<const N: usize>() -> [u16; N] {
+    // Each is held until all are drawn: what is drawn twice is in use.
+    let held = [(); N].map(|()| {
+        loop {
+            if let Ok(listener) = TcpListener::bind(("127.0.0.1", random_base_port() + 5)) {
+                break listener;
+            }
         }
-    }
+    });
+    held.map(|listener| listener.local_addr().expect("it is bound").port())
 }
 
 /// A command with none of our settings in its environment.
