@@ -15,9 +15,14 @@ const NICENESS: i32 = 10;
 /// Starts a thread whose work may wait.
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name.to_owned()).spawn(move || {
-        lower(None);
+        make_way();
         run();
     })
+}
+
+/// Makes this thread one whose work may wait.
+pub(crate) fn make_way() {
+    lower(None);
 }
 
 /// Does the same to threads of this process that others have started, by the beginning of their names. Where that cannot be told, they stay as they are.

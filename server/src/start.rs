@@ -234,7 +234,10 @@ fn open_store(options: &Options) -> Result<CachedStore<LsmStore>, String> {
     background::lower_named("fjall:");
     background::lower_named("store-");
     let store = CachedStore::new(opened, chance());
-    store.read_ahead().map_err(|error| format!("a thread cannot be started: {error}; raise the process limit"))?;
+    // What they bring in time spares the loop a wait, and what they do not bring it reads by itself: so they may not keep it from the processor.
+    store
+        .read_ahead(background::make_way)
+        .map_err(|error| format!("a thread cannot be started: {error}; raise the process limit"))?;
     Ok(store)
 }
 

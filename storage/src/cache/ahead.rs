@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use base::ordered::{OrderedWrite, Space};
 
-use super::{CachedStore, Inner};
+use super::{CachedStore, Inner, lock_at_once};
 
 /// Keys that may wait. Those beyond are forgotten.
 const WAITING_MAX: usize = 8192;
@@ -44,7 +44,7 @@ const THREADS_MAX: usize = 4;
 /// Keys on their way into memory.
 #[derive(Default)]
 pub(super) struct Ahead {
-    waiting: Mutex<Waiting>,
+    pub(super) waiting: Mutex<Waiting>,
     filled: Condvar,
     /// So many keys more shall be noticed.
     noticed: AtomicU32,
@@ -53,8 +53,8 @@ pub(super) struct Ahead {
 }
 
 #[derive(Default)]
-struct Waiting {
-    keys: VecDeque<(Space, Vec<u8>)>,
+pub(super) struct Waiting {
+    pub(super) keys: VecDeque<(Space, Vec<u8>)>,
     threads: usize,
     idle: usize,
     /// One was told, and has not come yet.
@@ -92,12 +92,12 @@ impl Ahead {
         left > 0
     }
 
-    /// A key that will be read.
+    /// A key that will be read. Passed over where a reader holds the lock for longer than a moment: it may have made way for others meanwhile.
     pub fn push(&self, space: Space, key: Vec<u8>) {
         if key.len() > KEY_BYTES_MAX {
             return;
         }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut waiting) = lock_at_once(&self.waiting) else { return };
         if waiting.threads == 0 || waiting.keys.len() >= WAITING_MAX {
             return;
         }
@@ -150,15 +150,19 @@ fn sleeps() -> Option<i64> {
 }
 
 impl<S: OrderedWrite + 'static> CachedStore<S> {
-    /// Starts threads that read ahead, as many as there are processors but no more than four. They end with the last handle.
+    /// Starts threads that read ahead, as many as there are processors but no more than four. They end with the last handle. Each calls `begin` first,
+    /// such as to make way for others.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn read_ahead(&self) -> std::io::Result<()> {
+    pub fn read_ahead(&self, begin: fn()) -> std::io::Result<()> {
         let count = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         for _ in 0..count {
             let (ahead, inner) = (Arc::clone(&self.inner.ahead), Arc::downgrade(&self.inner));
-            thread::Builder::new().name("read-ahead".to_owned()).spawn(move || run(&ahead, &inner))?;
+            thread::Builder::new().name("read-ahead".to_owned()).spawn(move || {
+                begin();
+                run(&ahead, &inner);
+            })?;
             self.inner.ahead.waiting.lock().unwrap_or_else(PoisonError::into_inner).threads += 1;
         }
         self.inner.ahead.started.store(true, Ordering::Relaxed);
