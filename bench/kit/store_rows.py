@@ -306,7 +306,7 @@ def wait_until_served(cluster, node, keys):
 def start_phases(log):
     """From a node's log of its last start: how long each step took until the next line, where it was 0.05 s or more."""
     lines = log.read_text(errors="replace").splitlines()[-40:]
-    begin = max((n for n, line in enumerate(lines) if "recovered from" in line), default=0)
+    begin = max((n for n, line in enumerate(lines) if "reads the journal and" in line), default=0)
     stamps = []
     for line in lines[begin:]:
         found = re.match(r"\S+T(\d+):(\d+):([\d.]+)Z \w+ +(.*)", line)
@@ -315,7 +315,7 @@ def start_phases(log):
             stamps.append((int(hours) * 3600 + int(minutes) * 60 + float(seconds), text[:60]))
     steps = [f"{later[0] - earlier[0]:.2f} s before “{later[1]}”" for earlier, later in itertools.pairwise(stamps)
              if later[0] - earlier[0] >= 0.05]
-    return "; ".join(steps[:3])
+    return "; ".join(steps[:5])
 
 
 def compaction(bench):

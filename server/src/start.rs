@@ -84,8 +84,18 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let disk = Files::open(&options.dir).map_err(|error| error.to_string())?.with_direct_writes(options.direct_writes);
     let in_folder = |what: &str, error: io::Error| format!("{what} in {}: {error}", options.dir.display());
     let mut known = check_identity(options, &disk)?;
-    let (opened, mut recovered_journal) = Journal::open(disk.clone(), JournalOptions::default())
-        .map_err(|error| in_folder("the journal cannot be opened", error))?;
+    log::info(&format!("reads the journal and opens the store in {}", options.dir.display()));
+    let (opened_journal, opened_store) = thread::scope(|scope| {
+        // Each takes a second or two of reading and of reckoning, and neither needs the other.
+        let open = || (options.state == StateIn::Store).then(|| open_store(options)).transpose();
+        let store = thread::Builder::new().name("opens-store".to_owned()).spawn_scoped(scope, open);
+        let journal = Journal::open(disk.clone(), JournalOptions::default());
+        (journal, store.map(|store| store.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+    });
+    let thread_failed = |error: io::Error| format!("a thread cannot be started: {error}; raise the process limit");
+    let (opened, mut recovered_journal) =
+        opened_journal.map_err(|error| in_folder("the journal cannot be opened", error))?;
+    let store = opened_store.map_err(thread_failed)??;
     // An identity is stored after the journal was made, and the first thing that a node writes to its journal is that it has started.
     let lost = known.is_some() && recovered_journal.holds_nothing();
     if lost {
@@ -111,7 +121,6 @@ fn serve(options: &Options) -> Result<Ending, String> {
     ));
 
     let persisted = recovered_journal.next_number.saturating_sub(1);
-    let store = if options.state == StateIn::Store { Some(open_store(options)?) } else { None };
     let has_state =
         !snapshots.is_empty() || snapshot_damaged || store.as_ref().is_some_and(|it| !it.spaces().is_empty());
     if lost && has_state {
@@ -155,7 +164,6 @@ fn serve(options: &Options) -> Result<Ending, String> {
     }
 
     let frame = Frame::new().map_err(|error| format!("the event poll cannot be made: {error}"))?;
-    let thread_failed = |error: io::Error| format!("a thread cannot be started: {error}; raise the process limit");
     let journal = journal::start(opened, persisted, frame.messenger.clone()).map_err(thread_failed)?;
     let messenger = frame.messenger.clone();
     low_disk::watch(options.dir.clone(), options.disk_low_mark, move |passed| {
@@ -238,6 +246,7 @@ fn open_store(options: &Options) -> Result<CachedStore<LsmStore>, String> {
     store
         .read_ahead(background::make_way)
         .map_err(|error| format!("a thread cannot be started: {error}; raise the process limit"))?;
+    log::info("the store is open");
     Ok(store)
 }
 
