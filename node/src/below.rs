@@ -11,6 +11,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::limits::FLUSH_BYTES;
 use base::ordered::{Changes, OrderedBatch, OrderedError, OrderedLoad, OrderedRead, OrderedWrite, Space};
 use base::{Ballot, BucketId, PartitionId, Position};
 use data::flush::STATE_SPACES;
@@ -60,6 +61,8 @@ pub struct FlushJob {
     pub(crate) position: Position,
     key: Vec<u8>,
     content: Content,
+    /// Changed records, as the tree counts them.
+    bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -73,18 +76,32 @@ enum Content {
 }
 
 impl FlushJob {
-    pub(crate) fn new(partition: PartitionId, place: (Position, Ballot), origins: &Origins, flush: Flush) -> FlushJob {
+    /// `bytes` have changed, as the tree counts them.
+    pub(crate) fn new(
+        partition: PartitionId,
+        place: (Position, Ballot),
+        origins: &Origins,
+        flush: Flush,
+        bytes: u64,
+    ) -> FlushJob {
         let head = encode(place, origins, flush.head());
         FlushJob {
             position: place.0,
             key: head_key(partition),
             content: Content::State { head, flush: Box::new(flush) },
+            bytes,
         }
+    }
+
+    /// Whether so much has changed that the store did not keep up with what is written: this flush should not make way for others.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.bytes > FLUSH_BYTES / 2 * 3
     }
 
     /// The removal of all that a partition had.
     pub(crate) fn retire(partition: PartitionId, spaces: Vec<Space>) -> FlushJob {
-        FlushJob { position: Position(0), key: head_key(partition), content: Content::Nothing(spaces) }
+        FlushJob { position: Position(0), key: head_key(partition), content: Content::Nothing(spaces), bytes: 0 }
     }
 
     /// The spaces that the removal of a partition gives up.
@@ -297,9 +314,23 @@ mod tests {
     fn flush(store: &MemoryStore, below: &Below, partition: PartitionId, tree: Tree) -> Vec<Space> {
         let mut tree = tree.over(Arc::clone(&below.read));
         let flush = tree.begin_flush(|| below.new_space()).unwrap();
-        let job = FlushJob::new(partition, (Position(2), Ballot::default()), &Origins::default(), flush);
+        let job = FlushJob::new(partition, (Position(2), Ballot::default()), &Origins::default(), flush, 0);
         store.apply(&job.into_batch()).unwrap();
         tree.spaces()
+    }
+
+    #[test]
+    fn a_flush_is_late_when_much_more_has_changed_than_makes_one_due() {
+        let job = |bytes| {
+            let below = Below::new(Arc::new(MemoryStore::new()), 1);
+            let mut tree = Tree::new().over(Arc::clone(&below.read));
+            data::apply_once(&mut tree, &EntryContext::default(), b"an outcome", &[b"SET", b"k", b"v"]);
+            let flush = tree.begin_flush(|| below.new_space()).unwrap();
+            FlushJob::new(COUNCIL, (Position(2), Ballot::default()), &Origins::default(), flush, bytes)
+        };
+        assert!(!job(FLUSH_BYTES).is_late());
+        assert!(job(2 * FLUSH_BYTES).is_late());
+        assert!(!FlushJob::retire(COUNCIL, Vec::new()).is_late());
     }
 
     #[test]

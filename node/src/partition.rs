@@ -198,10 +198,11 @@ impl Partition {
         let below = self.below.as_ref()?;
         self.flushed_at = now;
         if self.flushing.is_none() {
+            let bytes = self.tree.unflushed_bytes().0;
             let flush = self.tree.begin_flush(|| below.new_space())?;
             let ahead = self.planted == Some(Planted::PositionAheadOfData);
             let position = if ahead { self.applied.next() } else { self.applied };
-            self.flushing = Some(FlushJob::new(self.id, (position, self.applied_ballot), &self.origins, flush));
+            self.flushing = Some(FlushJob::new(self.id, (position, self.applied_ballot), &self.origins, flush, bytes));
             self.bytes_flushing = std::mem::take(&mut self.bytes_since_snapshot);
         }
         self.flushing.clone()

@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use rustix::process::{Pid, setpriority_process};
 
-/// How much nicer such a thread is than the others: it has a tenth of their share where there is not enough for all. Still nicer, flushes might fall
-/// behind the writes of a machine that is busy for minutes, and then writes would wait for flushes: that was feared, not measured.
+/// How much nicer such a thread is than the others: it has a tenth of their share where there is not enough for all. On a machine that is full for minutes
+/// flushes fall behind with that; who finds one late ([`node::FlushJob::is_late`]) does not start it here.
 const NICENESS: i32 = 10;
 
 /// Starts a thread whose work may wait.

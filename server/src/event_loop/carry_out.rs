@@ -1,10 +1,11 @@
 //! Step 5 of a turn: what the node wants done.
 
+use std::thread;
 use std::time::Duration;
 
 use base::Now;
 use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
-use node::{ConnectionId, SnapshotJob};
+use node::{ConnectionId, SnapshotContent, SnapshotJob};
 
 use super::{Control, EventLoop};
 use crate::{background, caches, log, snapshots};
@@ -131,9 +132,16 @@ impl EventLoop {
     fn save_snapshot(&mut self, job: SnapshotJob) {
         let (partition, position) = (job.partition, job.position);
         let (disk, store, messenger) = (self.disk.clone(), self.store.clone(), self.messenger.clone());
-        let started = background::spawn("snapshot", move || {
+        let late = matches!(&job.content, SnapshotContent::Store(flush) if flush.is_late());
+        let save = move || {
             messenger.tell(Control::Snapshot(partition, position, snapshots::save(&disk, store.as_ref(), job)));
-        });
+        };
+        let started = if late {
+            // Were it to make way on a full processor, all writes would wait for it in the end, and a restart for all of it.
+            thread::Builder::new().name("snapshot".to_owned()).spawn(save)
+        } else {
+            background::spawn("snapshot", save)
+        };
         if let Err(error) = started {
             self.messenger.tell(Control::Snapshot(partition, position, Err(error)));
         }
