@@ -120,7 +120,7 @@ mod tests {
     fn it_reads_what_it_writes() {
         let mut payload = Vec::new();
         hello().encode(&mut payload);
-        assert_eq!(payload, b"DICP\x01\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1");
+        assert_eq!(payload, b"DICP\x02\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1");
         assert_eq!(Hello::decode(&payload), Ok(hello()));
     }
 
@@ -134,8 +134,9 @@ mod tests {
         }
         assert_eq!(Hello::decode(b"*1\r\n$4\r\nPING\r\n"), Err(HelloError::Stranger));
         let mut other = payload.clone();
-        other[4] = 2;
-        assert_eq!(Hello::decode(&other), Err(HelloError::Version(2)));
+        let stranger = PEER_PROTOCOL_VERSION + 1;
+        other[4..6].copy_from_slice(&stranger.to_le_bytes());
+        assert_eq!(Hello::decode(&other), Err(HelloError::Version(stranger)));
         let mut longer = payload.clone();
         longer.push(0);
         assert_eq!(Hello::decode(&longer), Err(HelloError::Malformed));
