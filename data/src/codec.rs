@@ -20,6 +20,7 @@ const REPLY_DEPTH_MAX: usize = 16;
 const VALUE_STRING: u8 = 1;
 const VALUE_HASH: u8 = 2;
 const VALUE_SET: u8 = 3;
+const VALUE_SORTED_SET: u8 = 4;
 
 /// No state has so many bytes; sums of what is read stay within 64 bits.
 const COLLECTION_BYTES_MAX: u64 = 1 << 48;
@@ -39,7 +40,7 @@ const REPLY_BOOLEAN: u8 = 12;
 const REPLY_PAIRS: u8 = 13;
 
 /// Status words that replies are made of: they are static in memory, so reading one back looks it up here.
-const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set"];
+const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set", "zset"];
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -71,6 +72,7 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
         }
         Value::Hash(collection) => put_collection(out, VALUE_HASH, *collection),
         Value::Set(collection) => put_collection(out, VALUE_SET, *collection),
+        Value::SortedSet(collection) => put_collection(out, VALUE_SORTED_SET, *collection),
     }
 }
 
@@ -234,6 +236,7 @@ impl<'a> Reader<'a> {
             VALUE_STRING => Value::String(Blob::new(self.bytes()?)),
             VALUE_HASH => Value::Hash(self.collection()?),
             VALUE_SET => Value::Set(self.collection()?),
+            VALUE_SORTED_SET => Value::SortedSet(self.collection()?),
             _ => return Err(Malformed("a value has an unknown type")),
         };
         let mut record = Record::new(value, deadline);

@@ -3,6 +3,7 @@
 //! ```text
 //!   key ─► record: Value::Hash { number, elements, bytes }, or another type  (`layers.rs`, as any record)
 //!   (number, order, name) ─► value                                  (`layers.rs`, a map of its own)
+//!   (number and part, …)                            of a sorted set, which has several parts (`collections/ranked.rs`)
 //!   (0, place in the queue, "") ─► number | how far                 given up, and not reclaimed yet
 //! ```
 //! **Giving up** a collection (its key is deleted, overwritten, expired, evicted) costs the same whatever its size: its number goes into a
@@ -19,7 +20,7 @@ use crate::image::Malformed;
 use crate::kept::{ElementKey, ElementRef, Elements};
 use crate::layers::{Layer, Layers};
 use crate::tree::Tree;
-use crate::value::Collection;
+use crate::value::{Collection, Kind, Value};
 use base::checksum::xxh3;
 use base::ordered::Space;
 use std::collections::BTreeSet;
@@ -31,12 +32,22 @@ const PORTION: u64 = if cfg!(test) { 3 } else { 32 };
 const PROGRESS_ELEMENTS: u64 = 10_000;
 /// The collection that is the queue.
 const QUEUE: u64 = 0;
+/// The highest bits of a number: what part of a collection its elements are. Most types have one part only.
+const PARTS: u64 = 3 << 62;
+/// The members of a sorted set by their scores.
+pub(crate) const PART_SCORES: u64 = 1 << 62;
+/// Counts of members, by which ranks are found.
+pub(crate) const PART_COUNTS: u64 = 2 << 62;
+
+pub(crate) mod fronts;
+pub(crate) mod ranked;
 
 /// The elements of all collections, and the numbers that belong to them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collections {
     pub elements: Layers<Elements>,
     pub counts: CollectionCounts,
+    pub fronts: fronts::Fronts,
 }
 
 /// The part of the state that is numbers.
@@ -100,16 +111,27 @@ impl Collections {
     }
 
     /// A collection's elements in order, from `start` on: its order and its name, or the first.
-    pub(crate) fn range(
-        &self,
+    pub(crate) fn range<'c>(
+        &'c self,
         collection: u64,
         start: Bound<(u64, &[u8])>,
-    ) -> impl Iterator<Item = (ElementKey, Blob)> {
+    ) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
+        let end = ElementKey { collection: collection.saturating_add(1), order: 0, name: Blob::EMPTY };
+        self.range_before(collection, start, &end)
+    }
+
+    /// The same up to `end`.
+    fn range_before<'c>(
+        &'c self,
+        collection: u64,
+        start: Bound<(u64, &[u8])>,
+        end: &ElementKey,
+    ) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
         let start = match start {
             Bound::Unbounded => Bound::Included(ElementRef { collection, order: 0, name: b"" }),
             bound => bound.map(|(order, name)| ElementRef { collection, order, name }),
         };
-        self.elements.range(start).take_while(move |(key, _)| key.collection == collection)
+        self.elements.range_before(start, Some(end))
     }
 
     /// An element of a collection.
@@ -124,11 +146,11 @@ impl Collections {
     }
 
     /// Nobody reaches the elements of this collection any more.
-    pub(crate) fn give_up(&mut self, collection: Collection) {
-        if !collection.is_empty() {
+    pub(crate) fn give_up(&mut self, (kind, collection): (Kind, Collection)) {
+        for part in kind.parts().iter().filter(|_| !collection.is_empty()) {
             let place = self.counts.queue.end;
             self.counts.queue.end += 1;
-            self.elements.insert_new(queue_key(place), Blob::new(&collection.number().to_be_bytes()));
+            self.elements.insert_new(queue_key(place), Blob::new(&(collection.number() | part).to_be_bytes()));
         }
     }
 
@@ -177,6 +199,7 @@ impl Collections {
     pub(crate) fn clear(&mut self) -> (Vec<Layer<Elements>>, Option<Space>) {
         let end = self.counts.queue.end;
         self.counts = CollectionCounts { queue: end..end, owed: 0, ..self.counts.clone() };
+        self.fronts = fronts::Fronts::default();
         self.elements.clear()
     }
 }
@@ -213,6 +236,8 @@ pub struct Tally {
     /// The collection that is being counted.
     at: Option<Collection>,
     last: Option<ElementKey>,
+    /// The greatest number of a collection.
+    greatest: u64,
     elements: u64,
 }
 
@@ -222,9 +247,12 @@ fn sign(collection: Collection) -> u64 {
 }
 
 impl Tally {
-    /// A record is of this collection.
-    pub fn say(&mut self, collection: Collection) {
-        self.said = self.said.wrapping_add(sign(collection));
+    /// A record has this value.
+    pub fn say(&mut self, value: &Value) {
+        let Some((kind, of)) = value.elements() else { return };
+        for part in &kind.parts()[..kind.counted_parts()] {
+            self.said = self.said.wrapping_add(sign(Collection::new(of.number() | part, of.len() as u32, of.bytes())));
+        }
     }
 
     /// The next element; refused if it is out of order.
@@ -234,10 +262,14 @@ impl Tally {
         }
         self.elements += 1;
         self.last = Some(key.clone());
+        self.greatest = self.greatest.max(key.collection & !PARTS);
         if key.collection == QUEUE {
             let (number, _) = read_place(value).ok_or(Malformed("a place in the queue is too short"))?;
             self.queued.insert(number);
             return Ok(());
+        }
+        if key.collection & PARTS == PART_COUNTS {
+            return ranked::check_boundary(key, value);
         }
         match &mut self.at {
             Some(at) if at.number() == key.collection => at.grow(key.bytes_with(value)),
@@ -268,7 +300,7 @@ impl Tally {
         if let Some(at) = self.at.take() {
             self.count(at);
         }
-        if self.last.as_ref().is_some_and(|last| last.collection >= counts.next_number) {
+        if self.greatest >= counts.next_number {
             return Err(Malformed("a collection has a number that was never given"));
         }
         if self.queued.len() as u64 != counts.queue.end - counts.queue.start {

@@ -28,7 +28,7 @@ use base::{Revision, WallTime};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// The only collections are hashes.
 const VERSION_OF_HASHES: u8 = 2;
 /// There are no collections.
@@ -118,8 +118,11 @@ impl Tree {
         let [records, deadlines, outcomes, elements] = spaces;
         let base = |space: Option<Space>| Base { read: Arc::clone(&read), space, trouble: trouble.clone() };
         tree.store = Layers::over(base(records), counts.records);
-        tree.collections =
-            Collections { elements: Layers::over(base(elements), counts.elements), counts: counts.collections };
+        tree.collections = Collections {
+            elements: Layers::over(base(elements), counts.elements),
+            counts: counts.collections,
+            ..Collections::default()
+        };
         tree.deadlines = Deadlines::over(Arc::clone(&read), deadlines, trouble.clone(), counts.deadlines);
         if let Some(space) = outcomes {
             let first = counts.outcomes.start.to_be_bytes();
@@ -281,7 +284,7 @@ pub(crate) struct Counts {
 /// | version: 1 byte | time | revision | expired | bytes | records | deadlines | outcomes: first, end | elements | of collections: next number,
 /// first and end of the queue, owed | 4 spaces, + 1 or 0 | removals: 1024 revisions |
 ///
-/// Version 2 has no collections but hashes. Version 1 has no elements, none of the numbers of collections, and 3 spaces.
+/// Version 3 has no sorted sets, version 2 no collections but hashes. Version 1 has no elements, none of the numbers of collections, and 3 spaces.
 pub(crate) fn encode_head(tree: &Tree, spaces: [Space; STATE_SPACES], counts: &Counts) -> Vec<u8> {
     let mut head = vec![VERSION];
     let numbers = [
@@ -306,7 +309,7 @@ type Head = (Tree, [Option<Space>; STATE_SPACES], Counts);
 
 fn decode_head(reader: &mut Reader<'_>) -> Result<Head, Malformed> {
     let version = reader.byte()?;
-    if ![VERSION, VERSION_OF_HASHES, VERSION_WITHOUT_COLLECTIONS].contains(&version) {
+    if !(VERSION_WITHOUT_COLLECTIONS..=VERSION).contains(&version) {
         return Err(Malformed("its version is unknown"));
     }
     let has_collections = version >= VERSION_OF_HASHES;

@@ -5,13 +5,13 @@
 //! has the first n blocks goes on with block n ([`Image::skip_blocks`]).
 //!
 //! ```text
-//! block 0:         | version: 1 byte = 4 | time | revision | expired | records | outcomes | elements |
+//! block 0:         | version: 1 byte = 5 | time | revision | expired | records | outcomes | elements |
 //!                  | of collections: next number, first and end of the queue, owed | removals: 1024 revisions |
 //! record blocks:   | 'R' | records: key, deadline + 1 or 0, revision, type, value … |      in store order
 //! element blocks:  | 'E' | elements: collection, order, name, value … |                   in their order
 //! outcome blocks:  | 'O' | id, 1 and digest of the command or 0, reply … |                 oldest first
 //! ```
-//! Earlier versions are still read. Version 3 has no collections but hashes; versions 1 and 2 have no elements and none of the numbers of collections; version 1 has outcomes without digests: `id, reply …`.
+//! Earlier versions are still read. Version 4 has no sorted sets; version 3 has no collections but hashes; versions 1 and 2 have no elements and none of the numbers of collections; version 1 has outcomes without digests: `id, reply …`.
 //! Numbers are variable-length (see `codec.rs`). A block closes at the first item that brings it to
 //! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
 
@@ -34,11 +34,9 @@ use base::{Revision, WallTime};
 use std::fmt;
 use std::ops::Bound;
 
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// The only collections are hashes.
 const VERSION_OF_HASHES: u8 = 3;
-/// There are no collections.
-const VERSION_WITHOUT_COLLECTIONS: u8 = 2;
 /// Outcomes have no digest of their command.
 const VERSION_WITHOUT_DIGESTS: u8 = 1;
 /// No count of changes comes near this; one that is larger would overflow later.
@@ -264,7 +262,7 @@ impl Promises {
     fn read(block: &[u8]) -> Result<(Tree, Promises), Malformed> {
         let mut reader = Reader::new(block);
         let kind = reader.byte()?;
-        if ![VERSION, VERSION_OF_HASHES, VERSION_WITHOUT_COLLECTIONS, VERSION_WITHOUT_DIGESTS].contains(&kind) {
+        if !(VERSION_WITHOUT_DIGESTS..=VERSION).contains(&kind) {
             return Err(Malformed("its version is unknown"));
         }
         let mut tree = Tree::new();
@@ -319,7 +317,7 @@ impl Promises {
                     if self.tally.elements() > 0 {
                         return Err(Malformed("a record comes behind elements"));
                     }
-                    record.value.collection().into_iter().for_each(|collection| self.tally.say(collection));
+                    self.tally.say(&record.value);
                     self.last_key = Some(key.clone());
                     take(Item::Record(key, record))?;
                 }

@@ -126,7 +126,13 @@ impl<K: Kept> Layers<K> {
         } else {
             self.put(key, None);
         }
-        self.len -= 1;
+        // A store that contradicts itself must not stop the process here: whoever checks it will say so.
+        self.len = self.len.saturating_sub(1);
+    }
+
+    /// Whether what is removed leaves something behind that a walk passes over.
+    pub(crate) fn remembers_removals(&self) -> bool {
+        self.base.is_some()
     }
 
     fn put(&mut self, key: K::Key, slot: Option<K::Value>) {
@@ -188,14 +194,28 @@ impl<K: Kept> Layers<K> {
 
     /// What there is, in order, from `start` on. Ends where the store below cannot be read, and notes why.
     pub(crate) fn range<'a>(&'a self, start: Bound<K::Ref<'_>>) -> Box<dyn Iterator<Item = (K::Key, K::Value)> + 'a> {
-        let layer = |layer: &'a Layer<K>| {
-            layer.range::<_, K::Ref<'_>>((start, Bound::Unbounded)).map(|(key, slot)| (key.clone(), slot.clone()))
-        };
+        self.range_before(start, None)
+    }
+
+    /// The same up to `end`, if there is one. Whoever looked for the end at what comes out would pass over all that was removed behind it.
+    pub(crate) fn range_before<'a, 'b>(
+        &'a self,
+        start: Bound<K::Ref<'b>>,
+        end: Option<&'b K::Key>,
+    ) -> Box<dyn Iterator<Item = (K::Key, K::Value)> + 'a> {
+        let bounds = (start, end.map_or(Bound::Unbounded, |end| Bound::Excluded(K::borrow(end))));
+        let layer =
+            |layer: &'a Layer<K>| layer.range::<_, K::Ref<'_>>(bounds).map(|(key, slot)| (key.clone(), slot.clone()));
         let Some(base) = &self.base else {
             return Box::new(layer(&self.active).filter_map(|(key, slot)| Some((key, slot?))));
         };
         let sorted = |one| -> Sorted<'a, K::Key, K::Value> { Box::new(layer(one).map(Ok)) };
-        let layers = vec![sorted(&self.active), sorted(&self.frozen), base.range::<K>(start)];
+        let below = base.range::<K>(start);
+        let below: Sorted<'a, K::Key, K::Value> = match end.cloned() {
+            Some(end) => Box::new(below.take_while(move |said| said.as_ref().map_or(true, |(key, _)| *key < end))),
+            None => below,
+        };
+        let layers = vec![sorted(&self.active), sorted(&self.frozen), below];
         let trouble = base.trouble.clone();
         Box::new(Merge::new(layers).map_while(move |said| said.map_err(|error| trouble.note(error)).ok()))
     }

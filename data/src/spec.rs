@@ -101,6 +101,13 @@ pub enum Keys {
         /// Distance from key to key.
         step: usize,
     },
+    /// The first argument, where the result goes, and as many as the argument at `count` says, from `first` on.
+    Stored {
+        /// Index of the argument that says how many.
+        count: usize,
+        /// Index of the first key that is counted.
+        first: usize,
+    },
 }
 
 impl Keys {
@@ -118,6 +125,7 @@ impl Keys {
     pub fn positions(self) -> (i64, i64, i64) {
         match self {
             Keys::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
+            Keys::Stored { .. } => (1, 1, 1),
             Keys::None | Keys::Counted { .. } => (0, 0, 0),
         }
     }
@@ -136,6 +144,8 @@ pub enum Group {
     Hash,
     /// Sets.
     Set,
+    /// Sorted sets.
+    SortedSet,
     /// The connection itself.
     Connection,
     /// MULTI and what belongs to it.
@@ -156,6 +166,7 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::Hash => "hash",
             Group::Set => "set",
+            Group::SortedSet => "sorted-set",
             Group::Connection => "connection",
             Group::Transactions => "transactions",
             Group::Dictum => "dictum",
@@ -172,6 +183,7 @@ impl Group {
             Group::Bitmap => "@bitmap",
             Group::Hash => "@hash",
             Group::Set => "@set",
+            Group::SortedSet => "@sortedset",
         }
     }
 }
@@ -222,8 +234,12 @@ impl Spec {
     /// The keys among `args` (the name first). Arguments that do not fit the description give those that do.
     #[must_use]
     pub fn keys_of<'a>(&self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        if let Keys::Stored { count, first } = self.keys {
+            let counted = Spec { keys: Keys::Counted { count, first, step: 1 }, ..*self };
+            return args.get(1).copied().into_iter().chain(counted.keys_of(args)).collect();
+        }
         let (first, end, step) = match self.keys {
-            Keys::None => return Vec::new(),
+            Keys::None | Keys::Stored { .. } => return Vec::new(),
             Keys::Range { first, last, step } => {
                 let end = if last < 0 {
                     (args.len() + 1).saturating_sub(last.unsigned_abs() as usize)

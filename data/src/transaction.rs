@@ -11,6 +11,7 @@ use base::limits::VALUE_BYTES_MAX;
 use base::{Revision, Rng, WallTime};
 
 mod named;
+mod sorted;
 
 pub use named::{NamedEdit, name_order};
 
@@ -152,8 +153,8 @@ impl<'a> Transaction<'a> {
         self.settle(key);
         if deadline.is_some_and(|deadline| deadline <= self.tree.time) {
             self.remove(key);
-            if let Some(collection) = value.collection() {
-                self.tree.collections.give_up(collection);
+            if let Some(elements) = value.elements() {
+                self.tree.collections.give_up(elements);
             }
             return;
         }

@@ -9,7 +9,7 @@ use crate::layers::{Layer, Layers};
 use crate::once::OnceTable;
 use crate::removals::Removals;
 use crate::store::{KeyRef, StoreKey};
-use crate::value::{Collection, Record};
+use crate::value::{Collection, Kind, Record};
 use base::{Revision, WallTime};
 use imbl::OrdMap;
 use std::collections::BTreeSet;
@@ -174,7 +174,7 @@ impl Tree {
     }
 
     /// The collection that stood there.
-    fn replace(&mut self, key: StoreKey, record: Record) -> Option<Collection> {
+    fn replace(&mut self, key: StoreKey, record: Record) -> Option<(Kind, Collection)> {
         self.bytes = self.bytes.saturating_add(record.bytes(&key.key));
         let deadline = record.deadline();
         let old = if self.deadlines.len() == 0 && deadline.is_none() {
@@ -192,14 +192,14 @@ impl Tree {
             self.move_deadline(key, old_deadline, deadline);
             old?
         };
-        old.value.collection()
+        old.value.elements()
     }
 
     /// Takes a record out, keeping the totals. A collection under it is given up.
     pub(crate) fn remove(&mut self, key: KeyRef<'_>) -> Option<Record> {
         let old = self.take(key)?;
-        if let Some(collection) = old.value.collection() {
-            self.collections.give_up(collection);
+        if let Some(elements) = old.value.elements() {
+            self.collections.give_up(elements);
         }
         Some(old)
     }

@@ -1,6 +1,7 @@
 //! What stands under a key: the record and its value.
 
 use crate::blob::Blob;
+use crate::collections::{PART_COUNTS, PART_SCORES};
 use crate::failure::Failure;
 use base::{Revision, WallTime};
 
@@ -13,6 +14,8 @@ pub enum Value {
     Hash(Collection),
     /// Different members, each an element of a collection.
     Set(Collection),
+    /// Different members with scores, each several elements (`collections/ranked.rs`).
+    SortedSet(Collection),
 }
 
 /// The types of values that have elements.
@@ -22,6 +25,8 @@ pub enum Kind {
     Hash,
     /// Different members.
     Set,
+    /// Different members with scores.
+    SortedSet,
 }
 
 impl Kind {
@@ -31,6 +36,23 @@ impl Kind {
         match self {
             Kind::Hash => "hash",
             Kind::Set => "set",
+            Kind::SortedSet => "zset",
+        }
+    }
+
+    /// The parts that its elements stand in: what is added to the number of the collection.
+    pub(crate) fn parts(self) -> &'static [u64] {
+        match self {
+            Kind::Hash | Kind::Set => &[0],
+            Kind::SortedSet => &[0, PART_SCORES, PART_COUNTS],
+        }
+    }
+
+    /// How many parts, the first of them, have as many elements and bytes as the head says.
+    pub(crate) fn counted_parts(self) -> usize {
+        match self {
+            Kind::Hash | Kind::Set => 1,
+            Kind::SortedSet => 2,
         }
     }
 
@@ -39,6 +61,7 @@ impl Kind {
         Failure::Text(match self {
             Kind::Hash => "ERR a hash has at most 4294967295 fields",
             Kind::Set => "ERR a set has at most 4294967295 members",
+            Kind::SortedSet => "ERR a sorted set has at most 4294967295 members",
         })
     }
 
@@ -47,6 +70,7 @@ impl Kind {
         Failure::Text(match self {
             Kind::Hash => "ERR the hash is too large for one answer: go through it with HSCAN",
             Kind::Set => "ERR the set is too large for one answer: go through it with SSCAN",
+            Kind::SortedSet => "ERR the sorted set is too large for one answer: go through it with ZSCAN",
         })
     }
 }
@@ -87,7 +111,7 @@ impl Collection {
         self.len == 0
     }
 
-    /// Approximate bytes of its elements.
+    /// Approximate bytes of its elements; of those in one part, if they stand in several.
     #[must_use]
     pub fn bytes(self) -> u64 {
         self.bytes
@@ -138,6 +162,7 @@ impl Value {
             Value::String(_) => "string",
             Value::Hash(_) => Kind::Hash.type_name(),
             Value::Set(_) => Kind::Set.type_name(),
+            Value::SortedSet(_) => Kind::SortedSet.type_name(),
         }
     }
 
@@ -145,7 +170,7 @@ impl Value {
     pub fn into_string(self) -> Result<Blob, Failure> {
         match self {
             Value::String(bytes) => Ok(bytes),
-            Value::Hash(_) | Value::Set(_) => Err(Failure::WrongType),
+            _ => Err(Failure::WrongType),
         }
     }
 
@@ -160,6 +185,7 @@ impl Value {
         match kind {
             Kind::Hash => Value::Hash(collection),
             Kind::Set => Value::Set(collection),
+            Kind::SortedSet => Value::SortedSet(collection),
         }
     }
 
@@ -170,6 +196,7 @@ impl Value {
             Value::String(_) => None,
             Value::Hash(collection) => Some((Kind::Hash, *collection)),
             Value::Set(collection) => Some((Kind::Set, *collection)),
+            Value::SortedSet(collection) => Some((Kind::SortedSet, *collection)),
         }
     }
 
@@ -184,14 +211,15 @@ impl Value {
     pub fn heap_bytes(&self) -> usize {
         match self {
             Value::String(bytes) => bytes.heap_bytes(),
-            Value::Hash(_) | Value::Set(_) => 0,
+            Value::Hash(_) | Value::Set(_) | Value::SortedSet(_) => 0,
         }
     }
 
     /// Approximate bytes of the value outside its record, elements included.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.heap_bytes() as u64 + self.collection().map_or(0, Collection::bytes)
+        let elements = self.elements().map_or(0, |(kind, of)| of.bytes().saturating_mul(kind.counted_parts() as u64));
+        self.heap_bytes() as u64 + elements
     }
 }
 

@@ -104,6 +104,11 @@ impl<'a> View<'a> {
         self.collection(key, Kind::Set)
     }
 
+    /// The collection of a sorted set, `None` if the key does not exist; an error if it holds something else.
+    pub fn sorted(&self, key: KeyRef<'_>) -> Result<Option<Collection>, Failure> {
+        self.collection(key, Kind::SortedSet)
+    }
+
     /// The collection of a value of that kind, `None` if the key does not exist; an error if it holds something else.
     pub fn collection(&self, key: KeyRef<'_>, kind: Kind) -> Result<Option<Collection>, Failure> {
         self.get(key).map(|record| record.value.into_collection(kind)).transpose()

@@ -343,17 +343,24 @@ fn pages_end_where_the_answer_grows_large() {
         apply(&mut tree, &at(1000), &[b"SADD", b"s", &member]);
     }
     assert_eq!(pages_of(&tree, "SSCAN", "s"), (3, 100));
+    for member in 0..100 {
+        let member = [format!("{member}").as_bytes(), &value[..30_000]].concat();
+        apply(&mut tree, &at(1000), &[b"ZADD", b"z", b"1.5", &member]);
+    }
+    assert_eq!(pages_of(&tree, "ZSCAN", "z"), (3, 200));
 }
 
 #[test]
 fn no_member_is_longer_than_a_store_takes() {
     let member = vec![b'x'; base::limits::KEY_BYTES_MAX + 1];
-    let commands: [&[&[u8]]; 5] = [
+    let commands: [&[&[u8]]; 7] = [
         &[b"SADD", b"s", b"x", &member],
         &[b"SREM", b"s", &member],
         &[b"SISMEMBER", b"s", &member],
         &[b"SMISMEMBER", b"s", b"x", &member],
         &[b"SMOVE", b"s", b"t", &member],
+        &[b"ZADD", b"z", b"1", &member],
+        &[b"ZSCORE", b"z", &member],
     ];
     for command in commands {
         assert_eq!(data::check(command).map(|_| ()), Err(Failure::MemberTooLong));

@@ -80,6 +80,23 @@ const COMMANDS: &[&str] = &[
     "SDIFFSTORE K K K",
     "SMEMBERS K",
     "SRANDMEMBER K 3",
+    "ZADD K 1 F",
+    "ZADD K T F T F T F T F T F",
+    "ZADD K GT CH T F 3 F",
+    "ZADD K INCR 2 F",
+    "ZINCRBY K -1.5 F",
+    "ZREM K F F",
+    "ZPOPMIN K",
+    "ZPOPMAX K 2",
+    "ZMPOP 2 K K MIN",
+    "ZREMRANGEBYRANK K 1 2",
+    "ZREMRANGEBYSCORE K 50 100",
+    "ZRANGESTORE K K 0 2",
+    "ZUNIONSTORE K 2 K K",
+    "ZINTERSTORE K 2 K K WEIGHTS 2 1",
+    "ZDIFFSTORE K 2 K K",
+    "ZRANGE K 0 -1 WITHSCORES",
+    "ZRANDMEMBER K 2",
     "BITOP XOR K K K",
     "FLUSHALL",
     "NONSENSE K",
@@ -115,6 +132,16 @@ const READS: &[&str] = &[
     "SUNION K K",
     "SDIFF K K",
     "SSCAN K 0",
+    "ZSCORE K F",
+    "ZCARD K",
+    "ZCOUNT K 10 100",
+    "ZRANK K F",
+    "ZREVRANK K F WITHSCORE",
+    "ZRANGE K 0 -1 REV WITHSCORES",
+    "ZRANGE K 1 150 BYSCORE LIMIT 1 2",
+    "ZUNION 2 K K WITHSCORES",
+    "ZINTERCARD 2 K K",
+    "ZSCAN K 0",
     "DUMP K",
     "OBJECT ENCODING K",
 ];
@@ -152,7 +179,7 @@ const CLOCKS: &[u64] = &[0, 1_800_000_000_000, i64::MAX as u64, i64::MAX as u64 
 fn anything() -> impl Strategy<Value = Vec<Vec<u8>>> {
     const WORDS: &str = "a a a b c NX XX GT LT GET EX PX EXAT PXAT KEEPTTL PERSIST REPLACE DB IFEQ IFNE IFDEQ IFDNE \
         0123456789abcdef IFREVISION AND OR XOR NOT DIFF ONE BYTE BIT SET INCRBY OVERFLOW WRAP SAT FAIL u8 i64 u63 #3 LEN IDX \
-        MINMATCHLEN WITHMATCHLEN ENCODING HELP USAGE SAMPLES MATCH COUNT TYPE string * [a-c]* ABSTTL IDLETIME FREQ ASYNC WITHVALUES NOVALUES FIELDS LIMIT \
+        MINMATCHLEN WITHMATCHLEN ENCODING HELP USAGE SAMPLES MATCH COUNT TYPE string * [a-c]* ABSTTL IDLETIME FREQ ASYNC WITHVALUES NOVALUES FIELDS LIMIT WITHSCORES BYSCORE BYLEX REV CH INCR WEIGHTS AGGREGATE SUM MIN MAX WITHSCORE - + [a (b (1 -inf inf nan \
         0 1 2 3 -1 -5 7 100 1.5 1e400 -1e4000 9223372036854775807 -9223372036854775808 9223372036854775808 \
         18446744073709551615 4294967295 4294967296 1000000000000000";
     let words: Vec<&[u8]> = WORDS.split_whitespace().map(str::as_bytes).collect();
@@ -223,7 +250,7 @@ fn check_totals(tree: &Tree) {
     assert_eq!(records.len() as u64, tree.len());
     assert_eq!(records.iter().map(|(key, record)| record.bytes(&key.key)).sum::<u64>(), tree.bytes());
     let mut tally = Tally::default();
-    records.iter().filter_map(|(_, record)| record.value.collection()).for_each(|collection| tally.say(collection));
+    records.iter().for_each(|(_, record)| tally.say(&record.value));
     tree.check_elements(tally, &mut |_| ()).unwrap();
     let deadlines: Vec<_> = records.iter().filter_map(|(_, record)| record.deadline()).collect();
     assert_eq!(deadlines.len() as u64, tree.volatile_len());

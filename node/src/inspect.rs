@@ -273,7 +273,7 @@ pub fn state_in_store(
         keys += 1;
         bytes += record.bytes(&key.key);
         newest = newest.max(record.revision.0);
-        record.value.collection().into_iter().for_each(|collection| tally.say(collection));
+        tally.say(&record.value);
         if let Some(deadline) = record.deadline() {
             with_deadline += 1;
             let due = [&deadline.0.to_be_bytes()[..], &key.order.to_be_bytes(), &key.key].concat();

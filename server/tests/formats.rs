@@ -122,6 +122,14 @@ fn keys(client: &mut Client) -> String {
             writeln!(text, "{key} = {{{shown}}}, deadline {}", deadline.pretty().trim()).expect("as above");
             continue;
         }
+        if ask(&["TYPE", &key]) == Value::Simple("zset".to_owned()) {
+            let members = ask(&["ZRANGE", &key, "0", "-1", "WITHSCORES"]);
+            let pairs = members.as_array().expect("members and scores").chunks_exact(2);
+            let shown: Vec<String> = pairs.map(|pair| format!("{}: {}", short(&pair[0]), short(&pair[1]))).collect();
+            let (key, shown) = (wire::quote(key.as_bytes()), shown.join(", "));
+            writeln!(text, "{key} = {{{shown}}}, deadline {}", deadline.pretty().trim()).expect("as above");
+            continue;
+        }
         let value = short(&ask(&["GET", &key]));
         let revision = ask(&["DICTUM.GET", &key]);
         let revision = &revision.as_array().expect("value and revision")[1];
@@ -254,6 +262,26 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         tell(&["PEXPIREAT", "user", "4102444800000"]);
         tell(&["DEL", "gone-hash"]);
         tell(&["SADD", "fruits", "apple", "", &format!("round:{round}"), &long]);
+        tell(&[
+            "ZADD",
+            "scores",
+            "27",
+            "grace",
+            "inf",
+            "ada",
+            "-1.5",
+            "",
+            "0",
+            &long,
+            "1e300",
+            &format!("round:{round}"),
+        ]);
+        // Enough for boundaries, by which ranks are found.
+        let pairs: Vec<[String; 2]> =
+            (0..300).map(|number| [(number * 37 % 101).to_string(), format!("m{number}")]).collect();
+        tell(&["ZADD", "ranks"].into_iter().chain(pairs.iter().flatten().map(String::as_str)).collect::<Vec<_>>());
+        tell(&["ZADD", "gone-scores", "1", "a", "2", "b"]);
+        tell(&["DEL", "gone-scores"]);
         tell(&["SADD", "gone-set", "a", "b", "c"]);
         tell(&["SUNIONSTORE", "food", "fruits", "gone-set"]);
         tell(&["SMOVE", "gone-set", "food", "a"]);
@@ -298,6 +326,9 @@ fn fill(resp: &str, folder: &Path, state: &str) {
     tell(&["SET", "last", "one"]);
     tell(&["HDEL", "user", "name"]);
     tell(&["SPOP", "food", "2"]);
+    tell(&["ZINCRBY", "scores", "1", "grace"]);
+    tell(&["ZREMRANGEBYRANK", "ranks", "0", "-21"]);
+    tell(&["ZADD", "late-scores", "1", "in the log alone"]);
     tell(&["SADD", "late-set", "in the log alone"]);
     tell(&["HSET", "late", "field", "in the log alone"]);
     tell(&["SELECT", "terms"]);

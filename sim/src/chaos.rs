@@ -83,10 +83,12 @@ pub enum Fault {
     Hashes,
     /// No misfortune: clients use sets. Counted: runs in which they do.
     Sets,
+    /// No misfortune: clients use sorted sets. Counted: runs in which they do.
+    SortedSets,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 32] = [
+pub const FAULTS: [Fault; 33] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -119,6 +121,7 @@ pub const FAULTS: [Fault; 32] = [
     Fault::SettingsChange,
     Fault::Hashes,
     Fault::Sets,
+    Fault::SortedSets,
 ];
 
 impl Fault {
@@ -158,6 +161,7 @@ impl Fault {
             Fault::SettingsChange => "settings-change",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
+            Fault::SortedSets => "sorted-sets",
         }
     }
 
@@ -260,6 +264,8 @@ pub struct Chaos {
     pub hashes_seed: Option<u64>,
     /// From this is drawn how clients use sets; none if they do not.
     pub sets_seed: Option<u64>,
+    /// From this is drawn how clients use sorted sets; none if they do not.
+    pub sorted_sets_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -281,7 +287,7 @@ impl Chaos {
         let mut later_rng = rng.fork();
         let mut transfers = rng.fork();
         let (mut cache, mut settings) = (rng.fork(), rng.fork());
-        let (hashes_seed, sets_seed) = (rng.next_u64(), rng.next_u64());
+        let (hashes_seed, sets_seed, sorted_sets_seed) = (rng.next_u64(), rng.next_u64(), rng.next_u64());
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -363,6 +369,7 @@ impl Chaos {
             terms_seed: has(Fault::BucketTerms).then_some(terms_seed),
             hashes_seed: has(Fault::Hashes).then_some(hashes_seed),
             sets_seed: has(Fault::Sets).then_some(sets_seed),
+            sorted_sets_seed: has(Fault::SortedSets).then_some(sorted_sets_seed),
             plan,
             workload_seed,
             cluster_seed,
@@ -459,6 +466,7 @@ mod tests {
                 (Fault::BucketTerms, chaos.terms_seed.is_some()),
                 (Fault::Hashes, chaos.hashes_seed.is_some()),
                 (Fault::Sets, chaos.sets_seed.is_some()),
+                (Fault::SortedSets, chaos.sorted_sets_seed.is_some()),
                 (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
                 (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
             ] {

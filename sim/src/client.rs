@@ -34,6 +34,8 @@ pub struct Record {
     pub hash_scans: Vec<Scan>,
     /// Every finished SSCAN of the set that is only added to.
     pub set_scans: Vec<Scan>,
+    /// Every finished ZSCAN of the sorted set that is only added to.
+    pub sorted_scans: Vec<Scan>,
     /// What was seen of the counters that are for the levels.
     pub levels: Levels,
     /// Answers that no server should ever give.
@@ -90,6 +92,7 @@ enum Scanned {
     Keys,
     Fields,
     Members,
+    Scored,
 }
 
 #[derive(Debug)]

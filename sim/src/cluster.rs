@@ -138,6 +138,9 @@ impl<N: Door> Cluster<N> {
         if let Some(seed) = chaos.sets_seed.filter(|_| N::HAS_BUCKETS) {
             mix.add_sets(&mut Rng::new(seed));
         }
+        if let Some(seed) = chaos.sorted_sets_seed.filter(|_| N::HAS_BUCKETS) {
+            mix.sorted.often = Rng::new(seed).between(2, 8);
+        }
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
         for (name, settings) in &mix.buckets {
@@ -179,6 +182,7 @@ impl<N: Door> Cluster<N> {
             (Fault::BucketTerms, with_terms as u64),
             (Fault::Hashes, with_hashes),
             (Fault::Sets, with_sets),
+            (Fault::SortedSets, u64::from(mix.sorted.often > 0)),
         ]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {

@@ -36,7 +36,8 @@ pub fn is_wide(key: &str) -> bool {
 /// The key that commands name.
 #[must_use]
 pub fn key_of(key: &str) -> &str {
-    field_of(key).or_else(|| crate::sets::member_of(key)).map_or(raw_key(key), |(name, _)| name)
+    let part = field_of(key).or_else(|| crate::sets::member_of(key)).or_else(|| crate::sorted::member_of(key));
+    part.map_or(raw_key(key), |(name, _)| name)
 }
 
 /// What a command adds to a bucket beside its words and one record, at most.

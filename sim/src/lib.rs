@@ -18,6 +18,7 @@ pub mod run;
 pub mod sets;
 pub mod settings;
 pub mod shrink;
+pub mod sorted;
 pub mod trace;
 pub mod workload;
 

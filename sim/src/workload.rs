@@ -15,6 +15,9 @@
 //! | `u0@m1` … | members of sets, alone, together, moved and in transactions (`sets.rs`) | members are registers, SMOVE is whole |
 //! | `x0` … | sets of many members that come and go as a whole | the same as of `w0` |
 //! | `y@…` | SADD once each, SSCAN | completeness of SSCAN |
+//! | `o0%m1` … | scores of members of sorted sets, alone, together and in transactions (`sorted.rs`) | scores are registers, what is answered is in order |
+//! | `i0` … | sorted sets of many members that come and go as a whole | the same as of `w0` |
+//! | `j%…` | ZADD once each, ZSCAN | completeness of ZSCAN |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
 //! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again; some have terms |
 //!
@@ -28,6 +31,7 @@ use crate::hashes::{FIELDS, LASTING};
 use crate::history::{Command, Op};
 use crate::sets::Sets;
 use crate::settings::DEFAULT;
+use crate::sorted::SortedSets;
 
 /// One thing that a client does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +55,8 @@ pub enum Task {
     HashScan,
     /// SSCAN from beginning to end.
     SetScan,
+    /// ZSCAN from beginning to end.
+    SortedScan,
 }
 
 /// The bucket that is in the memories of the nodes only.
@@ -141,6 +147,8 @@ pub struct Mix {
     /// Settings of buckets stay as they are, so none gets a default time to live: then hashes are used in the one that refuses at its quota.
     pub settled: bool,
     sets: Sets,
+    /// How clients use sorted sets.
+    pub sorted: SortedSets,
 }
 
 impl Mix {
@@ -182,6 +190,7 @@ impl Mix {
             only_wide: false,
             settled: false,
             sets: Sets { lasting: true, moves: true, ..Sets::default() },
+            sorted: SortedSets { lasting: true, ..SortedSets::default() },
         }
     }
 
@@ -247,6 +256,9 @@ impl Mix {
         if self.sets.often > 0 && rng.chance(self.sets.often, 16) {
             return self.sets.draw_task(rng, (self.reads, self.once), unique);
         }
+        if self.sorted.often > 0 && rng.chance(self.sorted.often, 16) {
+            return self.sorted.draw_task(rng, (self.reads, self.once), unique);
+        }
         let mut ticket = rng.below(self.weights.iter().sum());
         let mut kind = 0;
         while ticket >= self.weights[kind] {
@@ -287,7 +299,10 @@ impl Mix {
         if name == TIMED || name == BOUNDED && !self.settled {
             mix.hashes = 0;
             mix.sets.often = 0;
+            mix.sorted.often = 0;
         }
+        mix.sorted.only_wide = name == CACHED;
+        mix.sorted.lasting = false;
         mix.sets.only_wide = name == CACHED;
         mix.sets.moves = name != BOUNDED;
         mix.sets.lasting = false;
@@ -475,40 +490,4 @@ fn field_write(key: String, rng: &mut Rng, unique: &mut dyn FnMut() -> String) -
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_command_is_drawn_sometimes() {
-        let mut seen_ops = std::collections::BTreeSet::new();
-        let (mut once, mut scans, mut watched, mut together, mut hash_scans, mut set_scans) = (0, 0, 0, 0, 0, 0);
-        for seed in 0..40 {
-            let mut rng = Rng::new(seed);
-            let mut mix = Mix::draw(&mut rng);
-            if seed % 2 == 1 {
-                mix.settled = true;
-                mix.add_hashes(&mut Rng::new(seed));
-                mix.add_sets(&mut Rng::new(seed));
-            }
-            let seen = BTreeMap::from([("r0".to_string(), "old".to_string())]);
-            let mut number = 0;
-            for _ in 0..300 {
-                let mut unique = || {
-                    number += 1;
-                    format!("u{number}")
-                };
-                match mix.draw_task(&mut rng, &seen, &mut unique) {
-                    Task::Plain(commands) => seen_ops.extend(commands.iter().map(|command| command.op)),
-                    Task::Once(_) => once += 1,
-                    Task::Transaction { watch, .. } => watched += usize::from(!watch.is_empty()),
-                    Task::Scan => scans += 1,
-                    Task::Together(_) => together += 1,
-                    Task::HashScan => hash_scans += 1,
-                    Task::SetScan => set_scans += 1,
-                }
-            }
-        }
-        assert_eq!(seen_ops.len(), 14, "{seen_ops:?}");
-        assert!(once > 0 && scans > 0 && watched > 0 && together > 0 && hash_scans > 0 && set_scans > 0);
-    }
-}
+mod tests;

@@ -112,7 +112,7 @@ fn full_bucket_grows() {
 #[test]
 fn settings_shown_without_confirmation() {
     let with = [Fault::Partition, Fault::Pause, Fault::SettingsChange];
-    is_found_by(Planted::ReadWithoutConfirmation, 200, &with, "settings");
+    is_found_by(Planted::ReadWithoutConfirmation, 300, &with, "settings");
 }
 
 #[test]

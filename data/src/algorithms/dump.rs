@@ -17,14 +17,19 @@
 //! set (type 2)                      length, member, member, …: each a string as above
 //! set (type 11)                     one string: whole numbers (`dump/packed.rs`)
 //! set (type 20)                     one string: a listpack of members
+//!
+//! sorted set (type 5)               length, member, score, member, score, …: members are strings as above, scores IEEE 754 numbers (8, little-endian)
+//! sorted set (type 3)               the same, scores as text behind its length (1), or 253: not a number, 254: inf, 255: -inf
+//! sorted set (types 12 and 17)      one string: a ziplist or a listpack of members and scores as text
 //! ```
-//! Hashes are written as type 4 and sets as type 2, which every Redis reads, whatever a Redis would write for their size.
+//! Hashes are written as type 4, sets as type 2, sorted sets as type 5, which every Redis reads, whatever a Redis would write for their size.
 
 mod packed;
 
 use super::lzf;
 use crate::args::parse_integer;
 use crate::blob::Blob;
+use crate::commands::sorted::bounds::parse_score;
 use base::checksum::crc64_redis;
 use base::limits::VALUE_BYTES_MAX;
 
@@ -46,6 +51,12 @@ const TYPE_SET: u8 = 2;
 const TYPE_SET_INTEGERS: u8 = 11;
 const TYPE_SET_LISTPACK: u8 = 20;
 
+/// The types of a sorted set: with scores as text (before Redis 4); with binary scores; all in a ziplist; all in a listpack.
+const TYPE_SORTED_SET_TEXT: u8 = 3;
+const TYPE_SORTED_SET: u8 = 5;
+const TYPE_SORTED_SET_ZIPLIST: u8 = 12;
+const TYPE_SORTED_SET_LISTPACK: u8 = 17;
+
 const INTEGER_8: u8 = 0xc0;
 const INTEGER_16: u8 = 0xc1;
 const INTEGER_32: u8 = 0xc2;
@@ -66,7 +77,7 @@ pub enum Damage {
 }
 
 /// What a payload holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Dumped {
     /// A string.
     String(Vec<u8>),
@@ -74,6 +85,8 @@ pub enum Dumped {
     Hash(Vec<(Blob, Blob)>),
     /// A set: members, each once.
     Set(Vec<Blob>),
+    /// A sorted set: members, each once, with their scores.
+    SortedSet(Vec<(Blob, f64)>),
 }
 
 /// The payload of the string `value`.
@@ -101,6 +114,17 @@ pub fn dump_set(len: u64, members: impl Iterator<Item = Blob>) -> Vec<u8> {
     let mut payload = vec![TYPE_SET];
     put_length(&mut payload, usize::try_from(len).unwrap_or(usize::MAX));
     members.for_each(|member| put_string(&mut payload, &member));
+    with_footer(payload)
+}
+
+/// The payload of a sorted set of `len` members.
+pub fn dump_sorted(len: u64, members: impl Iterator<Item = (Blob, f64)>) -> Vec<u8> {
+    let mut payload = vec![TYPE_SORTED_SET];
+    put_length(&mut payload, usize::try_from(len).unwrap_or(usize::MAX));
+    for (member, score) in members {
+        put_string(&mut payload, &member);
+        payload.extend(score.to_le_bytes());
+    }
     with_footer(payload)
 }
 
@@ -185,6 +209,10 @@ fn read_value(body: &[u8]) -> Option<Dumped> {
         TYPE_SET => set_of(read_words(rest, 1)?),
         TYPE_SET_INTEGERS => set_of(packed::integers(&read_string(&mut rest)?)?),
         TYPE_SET_LISTPACK => set_of(packed::listpack(&read_string(&mut rest)?)?),
+        TYPE_SORTED_SET => read_sorted(rest, read_score),
+        TYPE_SORTED_SET_TEXT => read_sorted(rest, read_score_text),
+        TYPE_SORTED_SET_ZIPLIST => sorted_of_words(&packed::ziplist(&read_string(&mut rest)?)?),
+        TYPE_SORTED_SET_LISTPACK => sorted_of_words(&packed::listpack(&read_string(&mut rest)?)?),
         _ => None,
     }
 }
@@ -204,6 +232,52 @@ fn read_words(rest: &[u8], words_each: usize) -> Option<Vec<Blob>> {
         words.push(Blob::from(word));
     }
     Some(words)
+}
+
+/// Members with scores, each read by `score`.
+fn read_sorted(rest: &[u8], score: fn(&mut &[u8]) -> Option<f64>) -> Option<Dumped> {
+    let (len, mut rest) = read_length(rest)?;
+    let (mut members, mut bytes) = (Vec::new(), 0);
+    for _ in 0..len {
+        let member = read_string(&mut rest)?;
+        bytes += member.len();
+        if bytes > VALUE_BYTES_MAX {
+            return None;
+        }
+        members.push((Blob::from(member), score(&mut rest)?));
+    }
+    sorted_of(members)
+}
+
+fn read_score(rest: &mut &[u8]) -> Option<f64> {
+    let (bytes, after) = rest.split_first_chunk::<8>()?;
+    *rest = after;
+    Some(f64::from_le_bytes(*bytes))
+}
+
+fn read_score_text(rest: &mut &[u8]) -> Option<f64> {
+    let (length, after) = rest.split_first()?;
+    let (text, after) = match length {
+        253 => return None,
+        254 => (&b"inf"[..], after),
+        255 => (&b"-inf"[..], after),
+        length => after.split_at_checked(usize::from(*length))?,
+    };
+    *rest = after;
+    parse_score(text)
+}
+
+fn sorted_of_words(words: &[Blob]) -> Option<Dumped> {
+    let pairs = words.chunks(2).map(|pair| Some((pair[0].clone(), parse_score(pair.get(1)?)?)));
+    sorted_of(pairs.collect::<Option<Vec<_>>>()?)
+}
+
+/// A Redis takes no sorted set without members, none that has one twice, and no score that is not a number.
+fn sorted_of(members: Vec<(Blob, f64)>) -> Option<Dumped> {
+    let fits = !members.is_empty()
+        && are_different(members.iter().map(|(member, _)| member))
+        && !members.iter().any(|(_, score)| score.is_nan());
+    fits.then_some(Dumped::SortedSet(members))
 }
 
 /// A Redis takes no set without members, and none that has one twice.

@@ -21,7 +21,7 @@ fn check(tree: &Tree) {
     let mut bytes = 0;
     for (key, record) in tree.records(Bound::Unbounded) {
         bytes += record.bytes(&key.key);
-        record.value.collection().into_iter().for_each(|collection| tally.say(collection));
+        tally.say(&record.value);
     }
     assert_eq!(bytes, tree.bytes());
     tree.check_elements(tally, &mut |_| ()).unwrap();
@@ -197,4 +197,26 @@ fn chance_finds_nearly_all_of_a_large_set() {
     assert_eq!(different(drawn(&mut tree, &[b"SRANDMEMBER", b"s", b"1900"])), 1900);
     assert_eq!(different(drawn(&mut tree, &[b"SPOP", b"s", b"300"])), 300);
     assert_eq!(run(&mut tree, "SCARD s"), "Integer(1700)");
+}
+
+#[test]
+fn sorted_sets_come_and_go_without_a_trace() {
+    let mut tree = Tree::new();
+    for number in 0..200 {
+        run(&mut tree, &format!("ZADD z {} member:{number}", (number * 37) % 101));
+    }
+    let before = tree.elements_len();
+    assert!(before > 400, "boundaries are elements, too: {before}");
+    run(&mut tree, "COPY z copy");
+    assert_eq!(run(&mut tree, "ZRANGE copy 50 60"), run(&mut tree, "ZRANGE z 50 60"));
+    for number in 0..200 {
+        run(&mut tree, &format!("ZADD z {} member:{number}", (number * 41) % 97));
+    }
+    run(&mut tree, "ZREMRANGEBYRANK z 20 180");
+    run(&mut tree, "ZREMRANGEBYRANK z 0 -2");
+    assert_eq!(run(&mut tree, "ZPOPMAX z 5").matches("Bulk").count(), 1);
+    run(&mut tree, "DEL copy");
+    assert!(tree.has_garbage());
+    expire_due(&mut tree, &EntryContext::default(), 10_000);
+    assert_eq!((tree.len(), tree.elements_len(), tree.bytes()), (0, 0, 0));
 }

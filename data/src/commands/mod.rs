@@ -12,6 +12,7 @@ pub mod options;
 pub(crate) mod prelude;
 pub mod server;
 pub mod set;
+pub mod sorted;
 pub mod string;
 pub(crate) mod subcommand;
 
@@ -156,6 +157,39 @@ pub static COMMANDS: &[Entry] = &[
     read!(set::sdiff::SDiff),
     write!(set::sdiff::SDiffStore),
     read!(set::sscan::SScan),
+    // Sorted sets.
+    write!(sorted::zadd::ZAdd),
+    write!(sorted::zadd::ZIncrBy),
+    write!(sorted::zrem::ZRem),
+    read!(sorted::zscore::ZScore),
+    read!(sorted::zscore::ZMScore),
+    read!(sorted::zcard::ZCard),
+    read!(sorted::zcount::ZCount),
+    read!(sorted::zcount::ZLexCount),
+    read!(sorted::zrank::ZRank),
+    read!(sorted::zrank::ZRevRank),
+    read!(sorted::zrange::ZRange),
+    write!(sorted::zrangestore::ZRangeStore),
+    read!(sorted::zrangeby::ZRevRange),
+    read!(sorted::zrangeby::ZRangeByScore),
+    read!(sorted::zrangeby::ZRevRangeByScore),
+    read!(sorted::zrangeby::ZRangeByLex),
+    read!(sorted::zrangeby::ZRevRangeByLex),
+    write!(sorted::zremrange::ZRemRangeByRank),
+    write!(sorted::zremrange::ZRemRangeByScore),
+    write!(sorted::zremrange::ZRemRangeByLex),
+    write!(sorted::zpop::ZPopMin),
+    write!(sorted::zpop::ZPopMax),
+    write!(sorted::zmpop::ZMPop),
+    read!(sorted::zrandmember::ZRandMember),
+    read!(sorted::zunion::ZUnion),
+    write!(sorted::zunion::ZUnionStore),
+    read!(sorted::zinter::ZInter),
+    write!(sorted::zinter::ZInterStore),
+    read!(sorted::zdiff::ZDiff),
+    write!(sorted::zdiff::ZDiffStore),
+    read!(sorted::zintercard::ZInterCard),
+    read!(sorted::zscan::ZScan),
     // Keys.
     write!(key::copy::Copy),
     read!(key::dbsize::DbSize),

@@ -1,4 +1,4 @@
-//! How a write changes a collection whose elements are found by their names, a hash or a set: element by element, and its record once at the end.
+//! How a write changes a collection whose elements are found by their names, a hash, a set or a sorted set: element by element, and its record once at the end.
 
 use super::{ChangeKind, Transaction};
 use crate::blob::Blob;
@@ -18,10 +18,10 @@ pub fn name_order(name: &[u8]) -> u64 {
 /// A collection that is being changed. One that did not exist is made by the first element, and one without elements is removed.
 #[derive(Debug)]
 pub struct NamedEdit<'t, 'a> {
-    tx: &'t mut Transaction<'a>,
+    pub(super) tx: &'t mut Transaction<'a>,
     kind: Kind,
     /// Of number 0 until there is one.
-    collection: Collection,
+    pub(super) collection: Collection,
     changed: bool,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Transaction<'a> {
         self.edit_named(key, Kind::Set, edit)
     }
 
-    fn edit_named<R>(
+    pub(super) fn edit_named<R>(
         &mut self,
         key: KeyRef<'_>,
         kind: Kind,
@@ -201,8 +201,10 @@ impl<'a> Transaction<'a> {
         let copy = Collection::new(collections.new_number(), of.len() as u32, of.bytes());
         // What is copied stays as it was: a frozen copy of the map can be read meanwhile.
         let source = collections.clone();
-        for (key, value) in source.range(of.number(), std::ops::Bound::Unbounded) {
-            collections.insert_new(ElementKey { collection: copy.number(), ..key }, value);
+        for part in kind.parts() {
+            for (key, value) in source.range(of.number() | part, std::ops::Bound::Unbounded) {
+                collections.insert_new(ElementKey { collection: copy.number() | part, ..key }, value);
+            }
         }
         Value::of(kind, copy)
     }

@@ -128,7 +128,8 @@ pub fn lines(reply: &Reply) -> Vec<String> {
         Reply::Map(pairs) | Reply::Pairs(pairs) => {
             list(pairs.iter().flat_map(|(key, value)| [lines(key), lines(value)]).collect(), "(empty array)")
         }
-        Reply::Double(number) => vec![format!("(double) {number}")],
+        // As RESP2 clients see it.
+        Reply::Double(number) => vec![quoted(number.to_string().as_bytes())],
         Reply::Boolean(yes) => vec![format!("({yes})")],
     }
 }

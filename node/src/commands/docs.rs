@@ -215,7 +215,7 @@ fn details(command: Known) -> Reply {
         statuses(command.categories()),
         // Tips are for proxies that spread a command over shards.
         Reply::Set(Vec::new()),
-        Reply::Set(key_specification(command).into_iter().collect()),
+        Reply::Set(key_specifications(command)),
         if subcommands.is_empty() {
             Reply::Set(Vec::new())
         } else {
@@ -225,13 +225,21 @@ fn details(command: Known) -> Reply {
 }
 
 /// Where the keys are, in the form of Redis 7.
-fn key_specification(command: Known) -> Option<Reply> {
+fn key_specifications(command: Known) -> Vec<Reply> {
+    let places = match command.key_places() {
+        Keys::Stored { count, first } => vec![Keys::ONE, Keys::Counted { count, first, step: 1 }],
+        places => vec![places],
+    };
+    places.into_iter().filter_map(|places| key_specification(command, places)).collect()
+}
+
+fn key_specification(command: Known, places: Keys) -> Option<Reply> {
     let typed = |kind: &'static str, spec: Vec<(Reply, Reply)>| {
         Reply::Map(vec![pair("type", Reply::bulk(kind)), pair("spec", Reply::Map(spec))])
     };
     let number = |key: &'static str, value: i64| pair(key, Reply::Integer(value));
-    let (begin, find) = match command.key_places() {
-        Keys::None => return None,
+    let (begin, find) = match places {
+        Keys::None | Keys::Stored { .. } => return None,
         Keys::Range { first, last, step } => {
             // A positive last is counted from the first.
             let last = if last < 0 { i64::from(last) } else { i64::from(last) - first as i64 };

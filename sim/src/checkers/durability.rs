@@ -1,11 +1,11 @@
 //! Property: what was acknowledged is still there at the end.
 //!
 //! Linearizability together with final reads says the same of every key. This says it of keys that are written once
-//! (`s:…`, `z#…`, `y@…`) without any search, so that a lost write is told as what it is.
+//! (`s:…`, `z#…`, `y@…`, `j%…`) without any search, so that a lost write is told as what it is.
 
 use std::collections::BTreeMap;
 
-use super::scan::{LASTING_FIELDS, LASTING_MEMBERS, LASTING_PREFIX};
+use super::scan::{LASTING_FIELDS, LASTING_MEMBERS, LASTING_PREFIX, LASTING_SCORED};
 use crate::history::{Op, Operation, Outcome, Reply};
 
 /// What was found wrong. The last definite read of each key counts.
@@ -15,7 +15,7 @@ pub fn check(history: &[Operation]) -> Vec<String> {
     let mut acknowledged = Vec::new();
     for operation in history.iter().filter(|operation| operation.outcome == Outcome::Done) {
         for (command, reply) in operation.commands.iter().zip(&operation.replies) {
-            let lasting = [LASTING_PREFIX, LASTING_FIELDS, LASTING_MEMBERS];
+            let lasting = [LASTING_PREFIX, LASTING_FIELDS, LASTING_MEMBERS, LASTING_SCORED];
             if !lasting.iter().any(|prefix| command.key.starts_with(prefix)) {
                 continue;
             }

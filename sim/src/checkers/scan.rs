@@ -10,6 +10,8 @@ use crate::history::{Op, Operation, Outcome};
 pub const LASTING_FIELDS: &str = "z#";
 /// The prefix of members of a set that are added once and never removed; SSCAN reports them.
 pub const LASTING_MEMBERS: &str = "y@";
+/// The prefix of members of a sorted set that are added once and never removed; ZSCAN reports them.
+pub const LASTING_SCORED: &str = "j%";
 /// The prefix of keys that are written once and never removed.
 pub const LASTING_PREFIX: &str = "s:";
 

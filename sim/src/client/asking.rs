@@ -7,8 +7,8 @@ use wire::encode_command;
 use super::{Client, Mode, Record, Running, Scanned, Wishes};
 use crate::hashes::{LASTING, elements_bytes, key_of, words_together};
 use crate::history::{Command, Op, Operation, Outcome, bucket_of};
-use crate::sets;
 use crate::workload::Task;
+use crate::{sets, sorted};
 
 impl Client {
     pub(super) fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
@@ -118,18 +118,23 @@ impl Client {
                 }
                 Running::Watching { watch, reads, answered: 0, commands, failed: false }
             }
-            Task::Scan | Task::HashScan | Task::SetScan => {
+            Task::Scan | Task::HashScan | Task::SetScan | Task::SortedScan => {
                 let what = match task {
                     Task::HashScan => Scanned::Fields,
                     Task::SetScan => Scanned::Members,
+                    Task::SortedScan => Scanned::Scored,
                     _ => Scanned::Keys,
                 };
                 self.send_scan(what, b"0", send);
                 Running::Scanning { what, started: now, found: BTreeSet::new() }
             }
             Task::Together(commands) => {
-                let of_set = commands.first().is_some_and(|command| sets::member_of(&command.key).is_some());
-                let words = if of_set { sets::words_together } else { words_together };
+                let key = commands.first().map_or("", |command| command.key.as_str());
+                let words = match (sets::member_of(key), sorted::member_of(key)) {
+                    (Some(_), _) => sets::words_together,
+                    (_, Some(_)) => sorted::words_together,
+                    _ => words_together,
+                };
                 encode_command(send, words(&commands));
                 Running::Together { operation: self.invoke(commands, now, record) }
             }
@@ -151,6 +156,7 @@ impl Client {
             Scanned::Keys => vec![b"SCAN", cursor, b"MATCH", b"s:*", b"COUNT", count],
             Scanned::Fields => vec![b"HSCAN", LASTING.as_bytes(), cursor, b"COUNT", count],
             Scanned::Members => vec![b"SSCAN", sets::LASTING.as_bytes(), cursor, b"COUNT", count],
+            Scanned::Scored => vec![b"ZSCAN", sorted::LASTING.as_bytes(), cursor, b"COUNT", count],
         };
         encode_command(send, words);
     }
@@ -158,7 +164,7 @@ impl Client {
 
 fn elements_of(command: &Command) -> u64 {
     let value = command.argument.as_ref().map_or(0, |value| value.len() as u64);
-    elements_bytes(&command.key, value) + sets::elements_bytes(&command.key)
+    elements_bytes(&command.key, value) + sets::elements_bytes(&command.key) + sorted::elements_bytes(&command.key)
 }
 
 /// The same task on keys of a bucket.
@@ -175,7 +181,7 @@ fn in_bucket(bucket: &str, mut task: Task) -> Task {
             commands.iter_mut().for_each(|command| name(&mut command.key));
         }
         Task::Together(commands) => commands.iter_mut().for_each(|command| name(&mut command.key)),
-        Task::Scan | Task::HashScan | Task::SetScan => {}
+        Task::Scan | Task::HashScan | Task::SetScan | Task::SortedScan => {}
     }
     task
 }

@@ -10,8 +10,8 @@ use crate::checkers::scan::Scan;
 use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
 use crate::hashes::{LASTING, replies_together};
 use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
-use crate::sets::{self, member_of, scanned};
 use crate::workload::DROPPED;
+use crate::{sets, sorted};
 
 /// Names of what is counted here.
 pub(crate) const PROBES: [&str; 3] = [TOO_LONG_REFUSED, FULL_REFUSED, PART_REFUSED];
@@ -292,10 +292,11 @@ impl Client {
             return self.answer(index, value, now, record);
         }
         let operation = &mut record.operations[index];
-        let of_set = operation.commands.first().is_some_and(|command| member_of(&command.key).is_some());
-        let replies = match of_set {
-            true => sets::replies_together(&mut operation.commands, value),
-            false => replies_together(&operation.commands, value),
+        let key = operation.commands.first().map_or("", |command| command.key.as_str());
+        let replies = match (sets::member_of(key), sorted::member_of(key)) {
+            (Some(_), _) => sets::replies_together(&mut operation.commands, value),
+            (_, Some(_)) => sorted::replies_together(&operation.commands, value),
+            _ => replies_together(&operation.commands, value),
         };
         match replies {
             Some(replies) => {
@@ -334,12 +335,13 @@ impl Client {
             }
         };
         // Fields come with their values.
-        for key in keys.into_iter().step_by(1 + usize::from(what == Scanned::Fields)) {
+        for key in keys.into_iter().step_by(1 + usize::from(matches!(what, Scanned::Fields | Scanned::Scored))) {
             if let Value::Bulk(key) = key {
                 found.insert(match what {
                     Scanned::Keys => text_of(&key),
                     Scanned::Fields => format!("{LASTING}#{}", text_of(&key)),
-                    Scanned::Members => scanned(&key),
+                    Scanned::Members => sets::scanned(&key),
+                    Scanned::Scored => sorted::scanned(&key),
                 });
             }
         }
@@ -348,6 +350,7 @@ impl Client {
                 Scanned::Keys => &mut record.scans,
                 Scanned::Fields => &mut record.hash_scans,
                 Scanned::Members => &mut record.set_scans,
+                Scanned::Scored => &mut record.sorted_scans,
             };
             scans.push(Scan { invoke: started, finish: now, found });
             return true;
@@ -387,10 +390,13 @@ fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record:
 }
 
 fn reply_of(command: &Command, value: Value) -> Option<Reply> {
-    let value = match sets::reply(command, value) {
-        Err(Some(of_another)) => of_another,
-        said => return said.ok(),
-    };
+    let mut value = value;
+    for reply in [sets::reply, sorted::reply] {
+        value = match reply(command, value) {
+            Err(Some(of_another)) => of_another,
+            said => return said.ok(),
+        };
+    }
     match value {
         Value::Array(_) | Value::Map(_) => crate::hashes::reply(command, value),
         Value::Simple(text) => Some(Reply::Text(text)),

@@ -172,7 +172,8 @@ impl<N: Door> Cluster<N> {
             | Fault::ValueCache
             | Fault::BucketTerms
             | Fault::Hashes
-            | Fault::Sets => false,
+            | Fault::Sets
+            | Fault::SortedSets => false,
         }
     }
 

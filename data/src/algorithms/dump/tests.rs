@@ -81,6 +81,10 @@ fn no_payload_panics() {
                 TYPE_SET,
                 TYPE_SET_INTEGERS,
                 TYPE_SET_LISTPACK,
+                TYPE_SORTED_SET_TEXT,
+                TYPE_SORTED_SET,
+                TYPE_SORTED_SET_ZIPLIST,
+                TYPE_SORTED_SET_LISTPACK,
             ]);
             body[1] = *rng.pick(&[0xc0, 0xc1, 0xc2, 0xc3, 0x80, 0x81, 0x40, 0x05]);
         }
@@ -131,6 +135,34 @@ fn sets_come_back() {
 #[test]
 fn damaged_sets_are_refused() {
     for body in [&b"\x02\x00"[..], b"\x02\x02\x01a", b"\x02\x02\x01a\x01a", b"\x0b\x00", b"\x14\x00"] {
+        assert_eq!(restore(&footed(body, 10)), Err(Damage::Format), "{body:?}");
+    }
+}
+
+#[test]
+fn sorted_sets_come_back() {
+    let of = |members: &[(&str, f64)]| {
+        Dumped::SortedSet(members.iter().map(|(member, score)| (Blob::from(*member), *score)).collect())
+    };
+    let members = [("a", -1.5), ("b", f64::INFINITY), ("c", 1e300)];
+    let payload = dump_sorted(3, members.iter().map(|(member, score)| (Blob::from(*member), *score)));
+    assert_eq!(restore(&payload), Ok(of(&members)));
+    let older = b"\x03\x03\x01a\x03-.5\x01b\xfe\x01c\xff";
+    let expected = of(&[("a", -0.5), ("b", f64::INFINITY), ("c", f64::NEG_INFINITY)]);
+    assert_eq!(restore(&footed(older, 10)), Ok(expected));
+    let packed = b"\x11\x0f\x0f\0\0\0\x02\0\x81a\x02\x831.5\x04\xff";
+    assert_eq!(restore(&footed(packed, 10)), Ok(of(&[("a", 1.5)])));
+    for length in 1..payload.len() - 10 {
+        let cut = restore(&footed(&payload[..length], 10));
+        assert_eq!(cut, Err(Damage::Format), "cut at {length}");
+    }
+}
+
+#[test]
+fn damaged_sorted_sets_are_refused() {
+    let nan = [&b"\x05\x01\x01a"[..], &f64::NAN.to_le_bytes()].concat();
+    let twice = [&b"\x05\x02\x01a"[..], &1f64.to_le_bytes(), b"\x01a", &2f64.to_le_bytes()].concat();
+    for body in [&b"\x05\x00"[..], &nan, &twice, b"\x03\x01\x01a\xfd", b"\x03\x01\x01a\x01x", b"\x11\x00"] {
         assert_eq!(restore(&footed(body, 10)), Err(Damage::Format), "{body:?}");
     }
 }

@@ -47,6 +47,53 @@ pub(crate) fn check_repeated(count: i64) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A question for some elements: `key [count [WITH…]]`.
+pub(crate) struct Asked<'a> {
+    pub key: KeyRef<'a>,
+    /// None: one element, and not a list. Negative: elements may repeat.
+    count: Option<i64>,
+    with_values: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// `values` is the word that asks for values, too.
+    pub(crate) fn parse(args: Args<'a>, values: &str) -> Result<Self, Failure> {
+        let key = args.key(1)?;
+        if args.len() == 2 {
+            return Ok(Asked { key, count: None, with_values: false });
+        }
+        let count = parse_count(args.get(2)?)?;
+        if args.len() > 4 || args.len() == 4 && !args.is(3, values) {
+            return Err(Failure::Syntax);
+        }
+        let with_values = args.len() == 4;
+        if with_values && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
+            return Err(Failure::Text("ERR value is out of range"));
+        }
+        check_repeated(count)?;
+        Ok(Asked { key, count: Some(count), with_values })
+    }
+
+    /// What is drawn from the urn, if there is one; `show` says how a value is answered.
+    pub(crate) fn answer(
+        self,
+        urn: Option<Urn<'_>>,
+        rng: &mut Rng,
+        show: impl Fn(Blob) -> Reply,
+    ) -> Result<Reply, Failure> {
+        let Some(urn) = urn else { return Ok(self.count.map_or(Reply::Nil, |_| Reply::Array(Vec::new()))) };
+        let Some(count) = self.count else {
+            return Ok(Reply::bulk_or_nil(urn.one(rng).map(|(name, _)| name)));
+        };
+        let found = urn.draw(count, rng)?.into_iter();
+        Ok(if self.with_values {
+            Reply::Pairs(found.map(|(name, value)| (Reply::Bulk(name), show(value))).collect())
+        } else {
+            Reply::Array(found.map(|(name, _)| Reply::Bulk(name)).collect())
+        })
+    }
+}
+
 impl Urn<'_> {
     /// One element; none only if the store below is in trouble.
     pub(crate) fn one(&self, rng: &mut Rng) -> Option<(Blob, Blob)> {

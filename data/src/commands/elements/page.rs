@@ -1,9 +1,10 @@
-//! Pages of a collection whose elements are found by their names: `HSCAN`, `SSCAN`.
+//! Pages of a collection whose elements are found by their names: `HSCAN`, `SSCAN`, `ZSCAN`.
 //!
 //! A cursor is the hash of a name: the page begins with the first element at or behind it. Elements never move, so one that is there all the
 //! time is met exactly once, on whichever node each page is answered. Elements of one hash are always in one page.
 
 use crate::algorithms::glob::Glob;
+use crate::collections::ranked::Standing;
 use crate::commands::key::scan::{COUNT_DEFAULT, parse_cursor, parse_pattern};
 use crate::commands::prelude::*;
 
@@ -24,12 +25,12 @@ impl<'a> Page<'a> {
     /// `key cursor [MATCH pattern] [COUNT count]`, and of a hash `[NOVALUES]`.
     pub(crate) fn parse(args: Args<'a>, kind: Kind) -> Result<Self, Failure> {
         let cursor = parse_cursor(args.get(2)?).ok_or(Failure::Text("ERR invalid cursor"))?;
-        let has_values = kind == Kind::Hash;
+        let has_values = kind != Kind::Set;
         let key = args.key(1)?;
         let mut page = Page { key, kind, cursor, glob: None, count: COUNT_DEFAULT, with_values: has_values };
         let mut index = 3;
         while index < args.len() {
-            if has_values && args.is(index, "NOVALUES") {
+            if kind == Kind::Hash && args.is(index, "NOVALUES") {
                 page.with_values = false;
                 index += 1;
                 continue;
@@ -67,7 +68,10 @@ impl<'a> Page<'a> {
                 found.push(Reply::Bulk(name));
                 if self.with_values {
                     bytes += value.len();
-                    found.push(Reply::Bulk(value));
+                    found.push(match self.kind {
+                        Kind::SortedSet => Standing::read(&value).map_or(Reply::Nil, |at| Reply::Double(at.score)),
+                        _ => Reply::Bulk(value),
+                    });
                 }
             }
         }

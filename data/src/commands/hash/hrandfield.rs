@@ -1,15 +1,10 @@
 //! `HRANDFIELD key [count [WITHVALUES]]`
 
-use crate::commands::elements::chance::{Urn, check_repeated, parse_count};
+use crate::commands::elements::chance::{Asked, Urn};
 use crate::commands::prelude::*;
 
 /// Fields by chance.
-pub struct HRandField<'a> {
-    key: KeyRef<'a>,
-    /// None: one field, and not a list. Negative: fields may repeat.
-    count: Option<i64>,
-    with_values: bool,
-}
+pub struct HRandField<'a>(Asked<'a>);
 
 impl<'a> ReadCommand<'a> for HRandField<'a> {
     const SPEC: Spec = Spec {
@@ -27,35 +22,12 @@ impl<'a> ReadCommand<'a> for HRandField<'a> {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
-        let key = args.key(1)?;
-        if args.len() == 2 {
-            return Ok(HRandField { key, count: None, with_values: false });
-        }
-        let count = parse_count(args.get(2)?)?;
-        if args.len() > 4 || args.len() == 4 && !args.is(3, "WITHVALUES") {
-            return Err(Failure::Syntax);
-        }
-        let with_values = args.len() == 4;
-        if with_values && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
-            return Err(Failure::Text("ERR value is out of range"));
-        }
-        check_repeated(count)?;
-        Ok(HRandField { key, count: Some(count), with_values })
+        Asked::parse(args, "WITHVALUES").map(HRandField)
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
-        let Some(of) = view.hash(self.key)? else {
-            return Ok(self.count.map_or(Reply::Nil, |_| Reply::Array(Vec::new())));
-        };
-        let (mut rng, urn) = (view.rng(), Urn { collections: view.collections(), kind: Kind::Hash, of });
-        let Some(count) = self.count else {
-            return Ok(Reply::bulk_or_nil(urn.one(&mut rng).map(|(field, _)| field)));
-        };
-        let found = urn.draw(count, &mut rng)?.into_iter();
-        Ok(if self.with_values {
-            Reply::Pairs(found.map(|(field, value)| (Reply::Bulk(field), Reply::Bulk(value))).collect())
-        } else {
-            Reply::Array(found.map(|(field, _)| Reply::Bulk(field)).collect())
-        })
+        let of = view.hash(self.0.key)?;
+        let urn = of.map(|of| Urn { collections: view.collections(), kind: Kind::Hash, of });
+        self.0.answer(urn, &mut view.rng(), Reply::Bulk)
     }
 }

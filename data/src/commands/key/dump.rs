@@ -1,6 +1,7 @@
 //! `DUMP key`
 
-use crate::algorithms::dump::{dump_hash, dump_set, dump_string};
+use crate::algorithms::dump::{dump_hash, dump_set, dump_sorted, dump_string};
+use crate::collections::ranked::Standing;
 use crate::commands::elements::whole;
 use crate::commands::prelude::*;
 
@@ -34,6 +35,12 @@ impl<'a> ReadCommand<'a> for Dump<'a> {
             Value::String(bytes) => dump_string(&bytes),
             Value::Hash(hash) => dump_hash(hash.len(), whole(view, Kind::Hash, hash)?),
             Value::Set(set) => dump_set(set.len(), whole(view, Kind::Set, set)?.map(|(member, _)| member)),
+            Value::SortedSet(set) => {
+                let scored = |(member, value): (Blob, Blob)| {
+                    (member, Standing::read(&value).map_or(0.0, |standing| standing.score))
+                };
+                dump_sorted(set.len(), whole(view, Kind::SortedSet, set)?.map(scored))
+            }
         }))
     }
 }

@@ -19,7 +19,7 @@ enum Question<'a> {
 
 /// Longest string that Redis keeps together with its header.
 const EMBEDDED_BYTES_MAX: usize = 44;
-/// Most fields of a hash, most numbers that are all of a set, most members of another set, and most bytes of each, that Redis packs into one string.
+/// Most fields of a hash, most numbers that are all of a set, most members of another set or a sorted set, and most bytes of each, that Redis packs into one string.
 const PACKED_ELEMENTS_MAX: u64 = 512;
 const PACKED_MEMBERS_MAX: u64 = 128;
 const PACKED_BYTES_MAX: usize = 64;
@@ -96,7 +96,7 @@ impl<'a> ReadCommand<'a> for Object<'a> {
         let Some(record) = view.get(key) else { return Ok(Reply::Nil) };
         let integer = match &record.value {
             Value::String(bytes) => parse_integer(bytes),
-            Value::Hash(_) | Value::Set(_) => None,
+            _ => None,
         };
         match self.question {
             Question::Encoding(_) => Ok(Reply::bulk(encoding(view, &record.value))),
@@ -121,19 +121,20 @@ fn encoding(view: &View<'_>, value: &Value) -> &'static str {
         Value::String(bytes) if parse_integer(bytes).is_some() => return "int",
         Value::String(bytes) if bytes.len() <= EMBEDDED_BYTES_MAX => return "embstr",
         Value::String(_) => return "raw",
-        Value::Hash(of) | Value::Set(of) => *of,
+        Value::Hash(of) | Value::Set(of) | Value::SortedSet(of) => *of,
     };
     let all = |fits: fn(&Blob, &Blob) -> bool| view.elements(of, 0).all(|(_, name, value)| fits(&name, &value));
-    let most = match value {
-        Value::Set(_) => PACKED_MEMBERS_MAX,
-        _ => PACKED_ELEMENTS_MAX,
+    let (most, otherwise) = match value {
+        Value::Set(_) => (PACKED_MEMBERS_MAX, "hashtable"),
+        Value::SortedSet(_) => (PACKED_MEMBERS_MAX, "skiplist"),
+        _ => (PACKED_ELEMENTS_MAX, "hashtable"),
     };
     if of.len() > PACKED_ELEMENTS_MAX {
-        return "hashtable";
+        return otherwise;
     }
     if matches!(value, Value::Set(_)) && all(|member, _| parse_integer(member).is_some()) {
         return "intset";
     }
     let packed = of.len() <= most && all(|name, value| name.len().max(value.len()) <= PACKED_BYTES_MAX);
-    if packed { "listpack" } else { "hashtable" }
+    if packed { "listpack" } else { otherwise }
 }

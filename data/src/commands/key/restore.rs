@@ -71,6 +71,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
             Dumped::String(_) => {}
             Dumped::Hash(fields) => fields.iter().try_for_each(|(field, _)| check_field(field))?,
             Dumped::Set(members) => members.iter().try_for_each(|member| check_member(member))?,
+            Dumped::SortedSet(members) => members.iter().try_for_each(|(member, _)| check_member(member))?,
         }
         Ok(Restore { key: args.key(1)?, value, ttl_ms, absolute, replace })
     }
@@ -89,6 +90,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
             Dumped::String(bytes) => Value::String(bytes.into()),
             Dumped::Hash(fields) => tx.make_named(Kind::Hash, fields.into_iter()),
             Dumped::Set(members) => tx.make_named(Kind::Set, members.into_iter().map(|member| (member, Blob::EMPTY))),
+            Dumped::SortedSet(members) => tx.make_sorted(members.into_iter()),
         };
         tx.put(self.key, value, deadline);
         Ok(Reply::Ok)
@@ -101,6 +103,7 @@ fn longest_word(value: &Dumped) -> u64 {
         Dumped::String(bytes) => bytes.len(),
         Dumped::Hash(fields) => fields.iter().map(|(field, value)| field.len().max(value.len())).max().unwrap_or(0),
         Dumped::Set(members) => members.iter().map(|member| member.len()).max().unwrap_or(0),
+        Dumped::SortedSet(members) => members.iter().map(|(member, _)| member.len()).max().unwrap_or(0),
     };
     length as u64
 }

@@ -5,7 +5,7 @@ use crate::commands::elements::chance::Urn;
 use crate::commands::prelude::*;
 
 /// If all members go and are more than this, the set is given up as a whole.
-const AT_ONCE_MAX: usize = 100;
+pub(crate) const AT_ONCE_MAX: usize = 100;
 
 /// Takes members out by chance: that of the entry, so that all replicas take the same.
 pub struct SPop<'a> {

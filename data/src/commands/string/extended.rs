@@ -55,6 +55,19 @@ impl Extended {
         self.infinite
     }
 
+    /// The nearest number of 64 bits; what is too large is infinite.
+    pub(crate) fn to_f64(&self) -> f64 {
+        let mut number = if self.infinite { f64::INFINITY } else { self.mantissa as f64 };
+        // In steps, so that what is small on the way is not lost.
+        let mut exponent = self.exponent.clamp(-20_000, 20_000) as i32;
+        while exponent != 0 && number != 0.0 {
+            let step = exponent.clamp(-500, 500);
+            number *= 2f64.powi(step);
+            exponent -= step;
+        }
+        if self.negative { -number } else { number }
+    }
+
     /// The sum; `None` if it is no finite number.
     pub(crate) fn add(&self, other: &Extended) -> Option<Extended> {
         if self.infinite || other.infinite {

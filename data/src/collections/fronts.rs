@@ -1,0 +1,159 @@
+//! Where the members of sorted sets begin, known by heart.
+//!
+//! What was removed since the last flush stays in memory as a removal, and what the store has not compacted yet stays there. A walk from the
+//! beginning of a sorted set passes over all of it: a queue from which a hundred thousand members were taken would pay for each of them with
+//! every further one. So it is remembered that nothing stands before some place.
+//!
+//! This is no part of the state. It is forgotten at a restart, and replicas may know different places: only how long a walk takes depends on it.
+
+use super::{Collections, PART_SCORES, ranked::boundary};
+use crate::blob::Blob;
+use crate::kept::ElementKey;
+use imbl::OrdMap;
+use std::ops::Bound;
+
+/// Sorted sets that are known at once. If there are more, that with the lowest number is forgotten.
+const FRONTS_MAX: usize = 64;
+/// Of so many removals one has the beginning looked for: a walk passes over some more of them than that at most, and few removals pay for it.
+const LOOKS: u64 = if cfg!(test) { 3 } else { 32 };
+/// The golden ratio: multiples of it are spread evenly, also if sets take turns.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// By the number of a collection: nothing stands before this order and member.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fronts {
+    places: OrdMap<u64, (u64, Blob)>,
+    removals: u64,
+}
+
+impl Fronts {
+    /// A member comes.
+    pub(super) fn lower(&mut self, number: u64, order: u64, member: &Blob) {
+        if let Some(front) = self.places.get_mut(&number)
+            && (order, member) < (front.0, &front.1)
+        {
+            *front = (order, member.clone());
+        }
+    }
+}
+
+impl Collections {
+    /// A member has gone. Without a store below nothing is left of it, and nothing has to be known.
+    pub(super) fn advance_front(&mut self, number: u64) {
+        if !self.elements.remembers_removals() {
+            return;
+        }
+        self.fronts.removals = self.fronts.removals.wrapping_add(1);
+        if self.fronts.removals.wrapping_mul(SPREAD) > u64::MAX / LOOKS {
+            return;
+        }
+        let first = self.scores_from(number, None).next();
+        let places = &mut self.fronts.places;
+        let Some((key, _)) = first else {
+            places.remove(&number);
+            return;
+        };
+        if places.len() >= FRONTS_MAX && !places.contains_key(&number) {
+            let lowest = places.get_min().map(|(number, _)| *number);
+            lowest.and_then(|lowest| places.remove(&lowest));
+        }
+        places.insert(number, (key.order, key.name));
+    }
+
+    /// The members in the order of their scores: those behind a place, or all.
+    pub(super) fn scores_from<'c>(
+        &'c self,
+        number: u64,
+        behind: Option<&(u64, Blob)>,
+    ) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
+        let start = match (behind, self.fronts.places.get(&number)) {
+            (Some((order, member)), _) => Bound::Excluded((*order, &**member)),
+            (None, Some((order, member))) => Bound::Included((*order, &**member)),
+            (None, None) => Bound::Unbounded,
+        };
+        self.range(number | PART_SCORES, start)
+    }
+
+    /// The boundaries of a level: those behind a place, or all.
+    pub(super) fn boundaries_from<'c>(
+        &'c self,
+        number: u64,
+        level: u64,
+        behind: Option<&(u64, Blob)>,
+    ) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
+        let of = |place: &(u64, Blob)| boundary(number, level, place.0, &place.1);
+        let (key, is_behind) = match (behind, self.fronts.places.get(&number)) {
+            (Some(place), _) => (of(place), true),
+            (None, Some(front)) => (of(front), false),
+            (None, None) => (of(&(0, Blob::EMPTY)), false),
+        };
+        self.boundaries(&key, is_behind)
+    }
+
+    /// Those of its level at a boundary and behind it, or behind it.
+    pub(super) fn boundaries<'c>(
+        &'c self,
+        key: &ElementKey,
+        is_behind: bool,
+    ) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
+        let place = (key.order, &*key.name);
+        let start = if is_behind { Bound::Excluded(place) } else { Bound::Included(place) };
+        // The first of the next level may be far, if many were removed from its beginning.
+        let end = ElementKey { collection: key.collection, order: key.order + 1, name: Blob::EMPTY };
+        self.range_before(key.collection, start, &end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collections::ranked::order_of;
+    use crate::{EntryContext, Tree, apply};
+    use std::sync::Arc;
+
+    fn run(tree: &mut Tree, line: &str) -> String {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        format!("{:?}", apply(tree, &EntryContext::default(), &words).reply)
+    }
+
+    fn front(tree: &Tree, number: u64) -> Option<(u64, &[u8])> {
+        tree.collections.fronts.places.get(&number).map(|(order, member)| (*order, &**member))
+    }
+
+    #[test]
+    fn the_beginning_follows_what_comes_and_goes() {
+        let mut tree = Tree::new().over(Arc::new(storage::MemoryStore::new()));
+        for score in 10..60 {
+            run(&mut tree, &format!("ZADD z {score} m{score}"));
+        }
+        assert_eq!(front(&tree, 1), None);
+        for _ in 0..20 {
+            run(&mut tree, "ZPOPMIN z");
+        }
+        let known = front(&tree, 1).map(|(order, _)| order).unwrap();
+        assert!((order_of(20.0)..=order_of(30.0)).contains(&known), "near the first that is left");
+        run(&mut tree, "ZADD z 50 late");
+        assert_eq!(front(&tree, 1).unwrap().0, known);
+        run(&mut tree, "ZADD z 5 early");
+        assert_eq!(front(&tree, 1), Some((order_of(5.0), &b"early"[..])));
+        assert!(run(&mut tree, "ZRANGE z 0 1").contains("\"early\"), Bulk(\"m30\""));
+        assert!(run(&mut tree, "ZRANK z m31").contains("Integer(2)"));
+    }
+
+    #[test]
+    fn only_so_many_are_known() {
+        let mut tree = Tree::new().over(Arc::new(storage::MemoryStore::new()));
+        for set in 0..FRONTS_MAX + 10 {
+            for score in 0..20 {
+                run(&mut tree, &format!("ZADD z{set} {score} m{score}"));
+            }
+            for _ in 0..19 {
+                run(&mut tree, &format!("ZPOPMIN z{set}"));
+            }
+        }
+        assert_eq!(tree.collections.fronts.places.len(), FRONTS_MAX);
+        for set in 0..FRONTS_MAX + 10 {
+            assert!(run(&mut tree, &format!("ZRANGE z{set} 0 -1")).contains("m19"));
+        }
+    }
+}

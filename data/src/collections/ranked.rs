@@ -1,0 +1,217 @@
+//! Sorted sets: members by name and by score, and counts by which ranks are found.
+//!
+//! ```text
+//!   (n, XXH3(member), member)                     ─► score, level             by name, as the elements of a hash
+//!   (scores of n, score, member)                  ─► nothing                  in the order of ranks
+//!   (counts of n, level from above, score+member) ─► how many members         boundaries
+//! ```
+//! A member in 128 is a *boundary* of level 1, one in 128 of those also of level 2, and so on: drawn when it comes, by the chance of the entry, so that nobody
+//! can arrange for many or for none. A boundary has, on each of its levels, the number of members behind the boundary before it up to itself. What
+//! stands behind the last boundary of a level is counted nowhere: the head knows the whole.
+//!
+//! - A rank: on the highest level pass over the boundaries that are before the place, adding up; go on behind the last of them one level lower; at
+//!   the end pass over members. That is some 128 steps a level, of which a million members have two: not the logarithm of a tree, but one seek
+//!   for each level and short walks, which is what a store under it is good at.
+//! - A member that comes or goes changes one boundary of each level: the first behind it, found by one seek each. A short set has no boundaries.
+
+use super::{Collections, PART_COUNTS, PART_SCORES};
+use crate::blob::Blob;
+use crate::image::Malformed;
+use crate::kept::ElementKey;
+use crate::value::Collection;
+use std::ops::Bound;
+
+/// Levels that there can be at most: a member in 128^8 has more.
+const LEVELS_MAX: u64 = 8;
+/// One in two to the power of this is a boundary.
+const LEVEL_BITS: u32 = if cfg!(test) { 2 } else { 7 };
+
+/// Where a member stands.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Standing {
+    pub score: f64,
+    /// On how many levels it is a boundary.
+    pub level: u8,
+}
+
+/// A number by which scores are in order. Minus zero is zero.
+pub(crate) fn order_of(score: f64) -> u64 {
+    let bits = (score + 0.0).to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+/// The score of such a number.
+pub(crate) fn score_of(order: u64) -> f64 {
+    f64::from_bits(if order >> 63 == 1 { order & !(1 << 63) } else { !order })
+}
+
+impl Standing {
+    /// Of chance a level.
+    pub(crate) fn draw(score: f64, chance: u64) -> Standing {
+        let level = (chance.trailing_zeros() / LEVEL_BITS).min(LEVELS_MAX as u32) as u8;
+        Standing { score, level }
+    }
+
+    pub(crate) fn value(self) -> Blob {
+        let mut bytes = order_of(self.score).to_be_bytes().to_vec();
+        if self.level > 0 {
+            bytes.push(self.level);
+        }
+        Blob::new(&bytes)
+    }
+
+    pub(crate) fn read(value: &[u8]) -> Option<Standing> {
+        let (order, rest) = value.split_first_chunk::<8>()?;
+        let level = rest.first().copied().unwrap_or(0).min(LEVELS_MAX as u8);
+        Some(Standing { score: score_of(u64::from_be_bytes(*order)), level })
+    }
+}
+
+/// The key of a boundary; higher levels come first.
+pub(super) fn boundary(number: u64, level: u64, order: u64, member: &[u8]) -> ElementKey {
+    let name = Blob::from([&order.to_be_bytes()[..], member].concat());
+    ElementKey { collection: number | PART_COUNTS, order: LEVELS_MAX - level, name }
+}
+
+/// Order, member and count of a boundary.
+fn read_boundary<'k>(key: &'k ElementKey, value: &[u8]) -> Option<(u64, &'k [u8], u64)> {
+    let (order, member) = key.name.split_first_chunk::<8>()?;
+    let count = u64::from_be_bytes(value.try_into().ok()?);
+    Some((u64::from_be_bytes(*order), member, count))
+}
+
+/// Refuses what is no boundary.
+pub(super) fn check_boundary(key: &ElementKey, value: &[u8]) -> Result<(), Malformed> {
+    let fits = key.order < LEVELS_MAX && read_boundary(key, value).is_some();
+    if fits { Ok(()) } else { Err(Malformed("a boundary of a sorted set is none")) }
+}
+
+/// How far a way down the levels has come.
+struct Descent {
+    /// Members up to the last boundary that was passed, on each level.
+    passed: [u64; LEVELS_MAX as usize + 1],
+    /// That boundary: order and member.
+    last: Option<(u64, Blob)>,
+}
+
+impl Descent {
+    fn rank(&self) -> u64 {
+        self.passed[0]
+    }
+}
+
+impl Collections {
+    /// Where a member stands, if it is one.
+    pub(crate) fn standing(&self, of: Collection, order: u64, member: &[u8]) -> Option<Standing> {
+        self.element(of, order, member).as_deref().and_then(Standing::read)
+    }
+
+    /// Puts a member, which is not there, among the scores.
+    pub(crate) fn enter_score(&mut self, number: u64, standing: Standing, member: &Blob) {
+        let order = order_of(standing.score);
+        self.fronts.lower(number, order, member);
+        let level = u64::from(standing.level);
+        let before = (level > 0).then(|| self.descend(number, &|at, name, _| (at, name) < (order, &**member)));
+        let rank = before
+            .as_ref()
+            .map_or(0, |before| self.count_from(number, before, &|at, name| (at, name) < (order, &**member)));
+        for at in 1..=LEVELS_MAX {
+            let next = self.boundary_from(number, at, order, member);
+            match (&before, next) {
+                (Some(before), next) if at <= level => {
+                    let mine = rank.saturating_add(1).saturating_sub(before.passed[at as usize]);
+                    self.insert(boundary(number, at, order, member), count_value(mine));
+                    if let Some((key, count)) = next {
+                        self.insert(key, count_value(count.saturating_add(1).saturating_sub(mine)));
+                    }
+                }
+                (_, Some((key, count))) => drop(self.insert(key, count_value(count.saturating_add(1)))),
+                (_, None) => break,
+            }
+        }
+        self.insert_new(ElementKey { collection: number | PART_SCORES, order, name: member.clone() }, Blob::EMPTY);
+    }
+
+    /// Takes a member, which is there, out from among the scores.
+    pub(crate) fn leave_score(&mut self, number: u64, standing: Standing, member: &Blob) {
+        let order = order_of(standing.score);
+        self.elements.erase(ElementKey { collection: number | PART_SCORES, order, name: member.clone() });
+        for at in 1..=LEVELS_MAX {
+            let mine = (at <= u64::from(standing.level))
+                .then(|| self.elements.remove(boundary(number, at, order, member).as_ref()))
+                .flatten();
+            let mine = mine.and_then(|value| Some(u64::from_be_bytes((*value).try_into().ok()?)));
+            match self.boundary_from(number, at, order, member) {
+                Some((key, count)) => {
+                    let both = count.saturating_add(mine.unwrap_or(0));
+                    self.insert(key, count_value(both.saturating_sub(1)));
+                }
+                None if at < u64::from(standing.level) => {}
+                None => break,
+            }
+        }
+        self.advance_front(number);
+    }
+
+    /// The first boundary of a level at or behind a place.
+    fn boundary_from(&self, number: u64, level: u64, order: u64, member: &[u8]) -> Option<(ElementKey, u64)> {
+        let (key, value) = self.boundaries(&boundary(number, level, order, member), false).next()?;
+        Some((key, u64::from_be_bytes((*value).try_into().ok()?)))
+    }
+
+    /// Down the levels, past all boundaries for which `passes` says so: given order, member, and how many members there are up to it.
+    fn descend(&self, number: u64, passes: &dyn Fn(u64, &[u8], u64) -> bool) -> Descent {
+        let mut passed = [0; LEVELS_MAX as usize + 1];
+        let mut last: Option<(u64, Blob)> = None;
+        let first = self.range(number | PART_COUNTS, Bound::Unbounded).next();
+        let highest = first.map_or(0, |(key, _)| LEVELS_MAX.saturating_sub(key.order));
+        let mut rank: u64 = 0;
+        for level in (1..=highest).rev() {
+            let mut furthest = None;
+            for (key, value) in self.boundaries_from(number, level, last.as_ref()) {
+                let Some((order, member, count)) = read_boundary(&key, &value) else { break };
+                if !passes(order, member, rank.saturating_add(count)) {
+                    break;
+                }
+                rank = rank.saturating_add(count);
+                furthest = Some((key, value));
+            }
+            let place = furthest.as_ref().and_then(|(key, value)| read_boundary(key, value));
+            last = place.map(|(order, member, _)| (order, Blob::new(member))).or(last);
+            passed[level as usize] = rank;
+        }
+        passed[0] = rank;
+        Descent { passed, last }
+    }
+
+    /// The members behind where a descent ended.
+    fn behind<'c>(&'c self, number: u64, descent: &Descent) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
+        self.scores_from(number, descent.last.as_ref())
+    }
+
+    fn count_from(&self, number: u64, descent: &Descent, is_before: &dyn Fn(u64, &[u8]) -> bool) -> u64 {
+        let behind = self.behind(number, descent).take_while(|(key, _)| is_before(key.order, &key.name));
+        descent.rank().saturating_add(behind.count() as u64)
+    }
+
+    /// How many members stand before a place: those for which `is_before` says so, which are the first of all. It is given the order of the score
+    /// and the member.
+    pub(crate) fn rank_of(&self, of: Collection, is_before: &dyn Fn(u64, &[u8]) -> bool) -> u64 {
+        let descent = self.descend(of.number(), &|order, member, _| is_before(order, member));
+        self.count_from(of.number(), &descent, is_before)
+    }
+
+    /// The members from a rank on, in order, with their scores.
+    pub(crate) fn ranked_from<'c>(&'c self, of: Collection, rank: u64) -> impl Iterator<Item = (Blob, f64)> + use<'c> {
+        let descent = self.descend(of.number(), &|_, _, up_to| up_to <= rank);
+        let further = usize::try_from(rank.saturating_sub(descent.rank())).unwrap_or(usize::MAX);
+        self.behind(of.number(), &descent).skip(further).map(|(key, _)| (key.name, score_of(key.order)))
+    }
+}
+
+fn count_value(count: u64) -> Blob {
+    Blob::new(&count.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! `ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]`, `ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]`
+
+use super::algebra::Combined;
+use crate::commands::prelude::*;
+use crate::commands::set::algebra::Operation;
+
+/// The members that several sorted sets have in common.
+pub struct ZInter<'a>(Combined<'a>);
+
+impl<'a> ReadCommand<'a> for ZInter<'a> {
+    const SPEC: Spec = Spec {
+        name: "zinter",
+        arity: -3,
+        flags: Flags::READONLY.and(Flags::MOVABLE_KEYS),
+        keys: Keys::Counted { count: 1, first: 2, step: 1 },
+        group: Group::SortedSet,
+        since: "6.2.0",
+        complexity: "O(N*K)+O(M*log(M)) where N is the size of the sets, K their number and M how many members come out",
+        summary: "Returns the members that several sorted sets have in common.",
+        arguments: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+        example: "ZINTER 2 summer winter WITHSCORES",
+        subcommands: &[],
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        Combined::parse(args, 1, Operation::Intersection, "zinter", false).map(ZInter)
+    }
+
+    fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
+        self.0.read(view)
+    }
+}
+
+/// Puts them under a key.
+pub struct ZInterStore<'a> {
+    destination: KeyRef<'a>,
+    combined: Combined<'a>,
+}
+
+impl<'a> WriteCommand<'a> for ZInterStore<'a> {
+    const SPEC: Spec = Spec {
+        name: "zinterstore",
+        arity: -4,
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS),
+        keys: Keys::Stored { count: 2, first: 3 },
+        group: Group::SortedSet,
+        since: "2.0.0",
+        complexity: "O(N*K)+O(M*log(M)) where N is the size of the sets, K their number and M how many members come out",
+        summary: "Makes a sorted set of the members that several sorted sets have in common and returns how many these are.",
+        arguments: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+        example: "ZINTERSTORE year 2 summer winter",
+        subcommands: &[],
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        let combined = Combined::parse(args, 2, Operation::Intersection, "zinterstore", true)?;
+        Ok(ZInterStore { destination: args.key(1)?, combined })
+    }
+
+    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        self.combined.store(tx, self.destination)
+    }
+}
