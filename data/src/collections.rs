@@ -39,6 +39,7 @@ pub(crate) const PART_SCORES: u64 = 1 << 62;
 /// Counts of members, by which ranks are found.
 pub(crate) const PART_COUNTS: u64 = 2 << 62;
 
+pub(crate) mod boundaries;
 pub(crate) mod fronts;
 pub(crate) mod ranked;
 
@@ -48,6 +49,7 @@ pub(crate) struct Collections {
     pub elements: Layers<Elements>,
     pub counts: CollectionCounts,
     pub fronts: fronts::Fronts,
+    pub boundaries: boundaries::Boundaries,
 }
 
 /// The part of the state that is numbers.
@@ -147,6 +149,7 @@ impl Collections {
 
     /// Nobody reaches the elements of this collection any more.
     pub(crate) fn give_up(&mut self, (kind, collection): (Kind, Collection)) {
+        self.boundaries.forget(collection.number());
         for part in kind.parts().iter().filter(|_| !collection.is_empty()) {
             let place = self.counts.queue.end;
             self.counts.queue.end += 1;
@@ -200,6 +203,7 @@ impl Collections {
         let end = self.counts.queue.end;
         self.counts = CollectionCounts { queue: end..end, owed: 0, ..self.counts.clone() };
         self.fronts = fronts::Fronts::default();
+        self.boundaries = boundaries::Boundaries::default();
         self.elements.clear()
     }
 }

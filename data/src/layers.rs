@@ -119,6 +119,11 @@ impl<K: Kept> Layers<K> {
         self.len += 1;
     }
 
+    /// Puts another value in place of one that is known to be there, without a look at that.
+    pub(crate) fn replace(&mut self, key: K::Key, value: K::Value) {
+        self.put(key, Some(value));
+    }
+
     /// Takes out what is known to be there, without a look at it.
     pub(crate) fn erase(&mut self, key: K::Key) {
         if self.base.is_none() {

@@ -6,7 +6,7 @@
 //!
 //! This is no part of the state. It is forgotten at a restart, and replicas may know different places: only how long a walk takes depends on it.
 
-use super::{Collections, PART_SCORES, ranked::boundary};
+use super::{Collections, PART_SCORES, ranked::boundary_name};
 use crate::blob::Blob;
 use crate::kept::ElementKey;
 use imbl::OrdMap;
@@ -34,6 +34,11 @@ impl Fronts {
         {
             *front = (order, member.clone());
         }
+    }
+
+    /// The name of the first boundary that there can be, if a place is known before which nothing stands.
+    pub(super) fn first_boundary(&self, number: u64) -> Option<Blob> {
+        self.places.get(&number).map(|(order, member)| boundary_name(*order, member))
     }
 }
 
@@ -72,35 +77,6 @@ impl Collections {
             (None, None) => Bound::Unbounded,
         };
         self.range(number | PART_SCORES, start)
-    }
-
-    /// The boundaries of a level: those behind a place, or all.
-    pub(super) fn boundaries_from<'c>(
-        &'c self,
-        number: u64,
-        level: u64,
-        behind: Option<&(u64, Blob)>,
-    ) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
-        let of = |place: &(u64, Blob)| boundary(number, level, place.0, &place.1);
-        let (key, is_behind) = match (behind, self.fronts.places.get(&number)) {
-            (Some(place), _) => (of(place), true),
-            (None, Some(front)) => (of(front), false),
-            (None, None) => (of(&(0, Blob::EMPTY)), false),
-        };
-        self.boundaries(&key, is_behind)
-    }
-
-    /// Those of its level at a boundary and behind it, or behind it.
-    pub(super) fn boundaries<'c>(
-        &'c self,
-        key: &ElementKey,
-        is_behind: bool,
-    ) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
-        let place = (key.order, &*key.name);
-        let start = if is_behind { Bound::Excluded(place) } else { Bound::Included(place) };
-        // The first of the next level may be far, if many were removed from its beginning.
-        let end = ElementKey { collection: key.collection, order: key.order + 1, name: Blob::EMPTY };
-        self.range_before(key.collection, start, &end)
     }
 }
 

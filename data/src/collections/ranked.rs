@@ -19,10 +19,9 @@ use crate::blob::Blob;
 use crate::image::Malformed;
 use crate::kept::ElementKey;
 use crate::value::Collection;
-use std::ops::Bound;
 
 /// Levels that there can be at most: a member in 128^8 has more.
-const LEVELS_MAX: u64 = 8;
+pub(super) const LEVELS_MAX: u64 = 8;
 /// One in two to the power of this is a boundary.
 const LEVEL_BITS: u32 = if cfg!(test) { 2 } else { 7 };
 
@@ -67,22 +66,34 @@ impl Standing {
     }
 }
 
+/// What a boundary is called: score and member.
+pub(super) fn boundary_name(order: u64, member: &[u8]) -> Blob {
+    Blob::from([&order.to_be_bytes()[..], member].concat())
+}
+
 /// The key of a boundary; higher levels come first.
-pub(super) fn boundary(number: u64, level: u64, order: u64, member: &[u8]) -> ElementKey {
-    let name = Blob::from([&order.to_be_bytes()[..], member].concat());
+pub(super) fn boundary_key(number: u64, level: u64, name: Blob) -> ElementKey {
     ElementKey { collection: number | PART_COUNTS, order: LEVELS_MAX - level, name }
 }
 
-/// Order, member and count of a boundary.
-fn read_boundary<'k>(key: &'k ElementKey, value: &[u8]) -> Option<(u64, &'k [u8], u64)> {
-    let (order, member) = key.name.split_first_chunk::<8>()?;
-    let count = u64::from_be_bytes(value.try_into().ok()?);
-    Some((u64::from_be_bytes(*order), member, count))
+/// Order and member of a boundary.
+fn read_name(name: &[u8]) -> Option<(u64, &[u8])> {
+    let (order, member) = name.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*order), member))
+}
+
+/// What a boundary counts, as its element has it.
+pub(super) fn read_count(value: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(value.try_into().ok()?))
+}
+
+pub(super) fn count_value(count: u64) -> Blob {
+    Blob::new(&count.to_be_bytes())
 }
 
 /// Refuses what is no boundary.
 pub(super) fn check_boundary(key: &ElementKey, value: &[u8]) -> Result<(), Malformed> {
-    let fits = key.order < LEVELS_MAX && read_boundary(key, value).is_some();
+    let fits = key.order < LEVELS_MAX && read_name(&key.name).is_some() && read_count(value).is_some();
     if fits { Ok(()) } else { Err(Malformed("a boundary of a sorted set is none")) }
 }
 
@@ -110,22 +121,23 @@ impl Collections {
     pub(crate) fn enter_score(&mut self, number: u64, standing: Standing, member: &Blob) {
         let order = order_of(standing.score);
         self.fronts.lower(number, order, member);
+        self.learn_boundaries(number);
+        let name = boundary_name(order, member);
         let level = u64::from(standing.level);
-        let before = (level > 0).then(|| self.descend(number, &|at, name, _| (at, name) < (order, &**member)));
-        let rank = before
-            .as_ref()
-            .map_or(0, |before| self.count_from(number, before, &|at, name| (at, name) < (order, &**member)));
+        let is_before = |at: u64, other: &[u8]| (at, other) < (order, &**member);
+        let before = (level > 0).then(|| self.descend(number, &|at, other, _| is_before(at, other)));
+        let rank = before.as_ref().map_or(0, |before| self.count_from(number, before, &is_before));
         for at in 1..=LEVELS_MAX {
-            let next = self.boundary_from(number, at, order, member);
+            let next = self.boundary_at(number, at, &name);
             match (&before, next) {
                 (Some(before), next) if at <= level => {
                     let mine = rank.saturating_add(1).saturating_sub(before.passed[at as usize]);
-                    self.insert(boundary(number, at, order, member), count_value(mine));
-                    if let Some((key, count)) = next {
-                        self.insert(key, count_value(count.saturating_add(1).saturating_sub(mine)));
+                    self.put_boundary(number, at, name.clone(), mine, true);
+                    if let Some((next, count)) = next {
+                        self.put_boundary(number, at, next, count.saturating_add(1).saturating_sub(mine), false);
                     }
                 }
-                (_, Some((key, count))) => drop(self.insert(key, count_value(count.saturating_add(1)))),
+                (_, Some((next, count))) => self.put_boundary(number, at, next, count.saturating_add(1), false),
                 (_, None) => break,
             }
         }
@@ -135,16 +147,16 @@ impl Collections {
     /// Takes a member, which is there, out from among the scores.
     pub(crate) fn leave_score(&mut self, number: u64, standing: Standing, member: &Blob) {
         let order = order_of(standing.score);
+        self.learn_boundaries(number);
         self.elements.erase(ElementKey { collection: number | PART_SCORES, order, name: member.clone() });
+        let name = boundary_name(order, member);
         for at in 1..=LEVELS_MAX {
-            let mine = (at <= u64::from(standing.level))
-                .then(|| self.elements.remove(boundary(number, at, order, member).as_ref()))
-                .flatten();
-            let mine = mine.and_then(|value| Some(u64::from_be_bytes((*value).try_into().ok()?)));
-            match self.boundary_from(number, at, order, member) {
-                Some((key, count)) => {
+            let is_mine = at <= u64::from(standing.level);
+            let mine = is_mine.then(|| self.take_boundary(number, at, &name)).flatten();
+            match self.boundary_at(number, at, &name) {
+                Some((next, count)) => {
                     let both = count.saturating_add(mine.unwrap_or(0));
-                    self.insert(key, count_value(both.saturating_sub(1)));
+                    self.put_boundary(number, at, next, both.saturating_sub(1), false);
                 }
                 None if at < u64::from(standing.level) => {}
                 None => break,
@@ -153,34 +165,26 @@ impl Collections {
         self.advance_front(number);
     }
 
-    /// The first boundary of a level at or behind a place.
-    fn boundary_from(&self, number: u64, level: u64, order: u64, member: &[u8]) -> Option<(ElementKey, u64)> {
-        let (key, value) = self.boundaries(&boundary(number, level, order, member), false).next()?;
-        Some((key, u64::from_be_bytes((*value).try_into().ok()?)))
-    }
-
     /// Down the levels, past all boundaries for which `passes` says so: given order, member, and how many members there are up to it.
     fn descend(&self, number: u64, passes: &dyn Fn(u64, &[u8], u64) -> bool) -> Descent {
         let mut passed = [0; LEVELS_MAX as usize + 1];
-        let mut last: Option<(u64, Blob)> = None;
-        let first = self.range(number | PART_COUNTS, Bound::Unbounded).next();
-        let highest = first.map_or(0, |(key, _)| LEVELS_MAX.saturating_sub(key.order));
+        let mut last: Option<Blob> = None;
         let mut rank: u64 = 0;
-        for level in (1..=highest).rev() {
+        for level in (1..=self.highest_level(number)).rev() {
             let mut furthest = None;
-            for (key, value) in self.boundaries_from(number, level, last.as_ref()) {
-                let Some((order, member, count)) = read_boundary(&key, &value) else { break };
+            for (name, count) in self.boundaries_behind(number, level, last.as_ref()) {
+                let Some((order, member)) = read_name(&name) else { break };
                 if !passes(order, member, rank.saturating_add(count)) {
                     break;
                 }
                 rank = rank.saturating_add(count);
-                furthest = Some((key, value));
+                furthest = Some(name);
             }
-            let place = furthest.as_ref().and_then(|(key, value)| read_boundary(key, value));
-            last = place.map(|(order, member, _)| (order, Blob::new(member))).or(last);
+            last = furthest.or(last);
             passed[level as usize] = rank;
         }
         passed[0] = rank;
+        let last = last.as_deref().and_then(read_name).map(|(order, member)| (order, Blob::new(member)));
         Descent { passed, last }
     }
 
@@ -207,10 +211,6 @@ impl Collections {
         let further = usize::try_from(rank.saturating_sub(descent.rank())).unwrap_or(usize::MAX);
         self.behind(of.number(), &descent).skip(further).map(|(key, _)| (key.name, score_of(key.order)))
     }
-}
-
-fn count_value(count: u64) -> Blob {
-    Blob::new(&count.to_be_bytes())
 }
 
 #[cfg(test)]

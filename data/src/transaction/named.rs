@@ -69,11 +69,25 @@ impl NamedEdit<'_, '_> {
         if self.get(name).is_some() {
             return false;
         }
+        self.set_over(None, name, Blob::EMPTY);
+        true
+    }
+
+    /// Gives an element a value, given the one that it has.
+    pub(super) fn set_over(&mut self, before: Option<&Blob>, name: &[u8], value: Blob) {
         self.begin();
         let key = self.place(name).to_key();
-        self.collection.grow(key.bytes_with(&Blob::EMPTY));
-        self.tx.tree.collections.insert_new(key, Blob::EMPTY);
-        true
+        let collections = &mut self.tx.tree.collections;
+        match before {
+            Some(before) => {
+                self.collection.resize(before.heap_bytes() as u64, value.heap_bytes() as u64);
+                collections.elements.replace(key, value);
+            }
+            None => {
+                self.collection.grow(key.bytes_with(&value));
+                collections.insert_new(key, value);
+            }
+        }
     }
 
     /// Takes an element out; its value.

@@ -21,7 +21,8 @@ impl NamedEdit<'_, '_> {
 
     /// Gives a member a score, which is a number; the score that it had.
     pub fn set_score(&mut self, member: &[u8], score: f64) -> Option<f64> {
-        let before = self.standing(member);
+        let value = self.get(member);
+        let before = value.as_deref().and_then(Standing::read);
         if before.is_some_and(|before| before.score == score) {
             return before.map(|before| before.score);
         }
@@ -30,7 +31,7 @@ impl NamedEdit<'_, '_> {
             None => Standing::draw(score, self.tx.rng().next_u64()),
         };
         // The number is given with the first element.
-        self.set(member, standing.value());
+        self.set_over(value.as_ref(), member, standing.value());
         let (number, name) = (self.collection.number(), Blob::new(member));
         let collections = &mut self.tx.tree.collections;
         if let Some(before) = before {

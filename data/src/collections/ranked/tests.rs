@@ -3,6 +3,7 @@
 use super::*;
 use base::Rng;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 struct Both {
     collections: Collections,
@@ -26,6 +27,19 @@ impl Both {
         }
     }
 
+    /// What is known by heart is what is stored.
+    fn check_known(&self) {
+        let number = self.of.number();
+        if self.collections.boundaries.knows(number) {
+            let forgetful = self.collections.clone();
+            for level in 1..=LEVELS_MAX {
+                let known: Vec<_> = self.collections.boundaries_behind(number, level, None).collect();
+                let stored: Vec<_> = forgetful.boundaries_behind(number, level, None).collect();
+                assert_eq!(known, stored, "level {level}");
+            }
+        }
+    }
+
     fn check(&self) {
         let all: Vec<(Vec<u8>, f64)> =
             self.model.iter().map(|((_, member), standing)| (member.clone(), standing.score)).collect();
@@ -41,6 +55,7 @@ impl Both {
             let found = self.collections.rank_of(self.of, &|at, name| (at, name) < (*order, &member[..]));
             assert_eq!(found, rank as u64, "{order} {member:?}");
         }
+        self.check_known();
         // Of boundaries each member has those of its levels, and no other there are.
         let boundaries = self.collections.range(self.of.number() | PART_COUNTS, Bound::Unbounded).count();
         let levels: usize = self.model.values().map(|standing| usize::from(standing.level)).sum();
@@ -50,6 +65,7 @@ impl Both {
 
 #[test]
 fn ranks_are_what_counting_says() {
+    let mut known = 0;
     for seed in 0..20 {
         let mut rng = Rng::new(seed);
         let mut collections = Collections::default();
@@ -69,10 +85,12 @@ fn ranks_are_what_counting_says() {
             }
         }
         both.check();
+        known += u64::from(both.collections.boundaries.knows(both.of.number()));
         let left: Vec<Vec<u8>> = both.by_name.keys().cloned().collect();
         left.iter().for_each(|member| both.remove(member));
         assert_eq!(both.collections.elements.len(), 0);
     }
+    assert!(known > 0, "boundaries came to be known by heart");
 }
 
 #[test]
