@@ -11,16 +11,17 @@ use crate::kept::ElementKey;
 use crate::once::Outcome;
 use crate::reply::Reply;
 use crate::store::StoreKey;
-use crate::value::{Collection, Record, Value};
+use crate::value::{Collection, Record, Text, Value};
 use base::{Revision, WallTime};
 
 /// A reply inside replies inside replies …: deeper than any command answers.
-const REPLY_DEPTH_MAX: usize = 16;
+const REPLY_DEPTH_MAX: usize = crate::json::DEPTH_MAX + 16;
 
 const VALUE_STRING: u8 = 1;
 const VALUE_HASH: u8 = 2;
 const VALUE_SET: u8 = 3;
 const VALUE_SORTED_SET: u8 = 4;
+const VALUE_JSON: u8 = 6;
 
 /// No state has so many bytes; sums of what is read stay within 64 bits.
 const COLLECTION_BYTES_MAX: u64 = 1 << 48;
@@ -38,9 +39,10 @@ const REPLY_SET: u8 = 10;
 const REPLY_DOUBLE: u8 = 11;
 const REPLY_BOOLEAN: u8 = 12;
 const REPLY_PAIRS: u8 = 13;
+const REPLY_BY_DIALECT: u8 = 14;
 
 /// Status words that replies are made of: they are static in memory, so reading one back looks it up here.
-const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set", "zset"];
+const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set", "zset", "ReJSON-RL"];
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -73,6 +75,10 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
         Value::Hash(collection) => put_collection(out, VALUE_HASH, *collection),
         Value::Set(collection) => put_collection(out, VALUE_SET, *collection),
         Value::SortedSet(collection) => put_collection(out, VALUE_SORTED_SET, *collection),
+        Value::Json(text) => {
+            out.push(VALUE_JSON);
+            put_bytes(out, text.as_slice());
+        }
     }
 }
 
@@ -133,6 +139,10 @@ pub(crate) fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         Reply::Pairs(pairs) => {
             put_replies(out, REPLY_PAIRS, pairs.len(), pairs.iter().flat_map(|(one, other)| [one, other]));
         }
+        Reply::ByDialect(replies) => {
+            out.push(REPLY_BY_DIALECT);
+            replies.iter().for_each(|reply| put_reply(out, reply));
+        }
         Reply::Double(number) => {
             out.push(REPLY_DOUBLE);
             out.extend_from_slice(&number.to_bits().to_le_bytes());
@@ -150,6 +160,7 @@ pub(crate) fn as_recorded(reply: Reply) -> Reply {
         Reply::Set(items) => Reply::Set(items.into_iter().map(as_recorded).collect()),
         Reply::Map(pairs) => Reply::Map(pairs_as_recorded(pairs)),
         Reply::Pairs(pairs) => Reply::Pairs(pairs_as_recorded(pairs)),
+        Reply::ByDialect(replies) => Reply::ByDialect(Box::new(replies.map(as_recorded))),
         other => other,
     }
 }
@@ -237,6 +248,7 @@ impl<'a> Reader<'a> {
             VALUE_HASH => Value::Hash(self.collection()?),
             VALUE_SET => Value::Set(self.collection()?),
             VALUE_SORTED_SET => Value::SortedSet(self.collection()?),
+            VALUE_JSON => Value::Json(Text::new(self.bytes()?)),
             _ => return Err(Malformed("a value has an unknown type")),
         };
         let mut record = Record::new(value, deadline);
@@ -291,6 +303,7 @@ impl<'a> Reader<'a> {
             REPLY_SET => Reply::Set(self.replies(depth)?),
             REPLY_MAP => Reply::Map(self.pairs(depth)?),
             REPLY_PAIRS => Reply::Pairs(self.pairs(depth)?),
+            REPLY_BY_DIALECT => Reply::by_dialect(self.reply_at(depth + 1)?, self.reply_at(depth + 1)?),
             REPLY_DOUBLE => Reply::Double(f64::from_bits(u64::from_le_bytes(self.eight()?))),
             REPLY_BOOLEAN => Reply::Boolean(self.byte()? != 0),
             _ => return Err(Malformed("a reply has an unknown kind")),

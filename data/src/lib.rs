@@ -28,6 +28,7 @@ mod deadlines;
 pub mod failure;
 pub mod flush;
 pub mod image;
+mod json;
 mod kept;
 mod layers;
 mod merge;

@@ -120,6 +120,7 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
                 Reply::Bulk(bytes) => bytes.len(),
                 Reply::Array(items) | Reply::Set(items) => items.iter().map(of).sum(),
                 Reply::Map(pairs) | Reply::Pairs(pairs) => pairs.iter().map(|(key, value)| of(key) + of(value)).sum(),
+                Reply::ByDialect(replies) => replies.iter().map(of).sum(),
                 _ => 0,
             }
     }

@@ -32,9 +32,17 @@ pub enum Reply {
     Double(f64),
     /// Yes or no (RESP2: 1 or 0).
     Boolean(bool),
+    /// What clients of RESP2 get, and what those of RESP3 get, where a command answers them differently.
+    ByDialect(Box<[Reply; 2]>),
 }
 
 impl Reply {
+    /// What clients of RESP2 get, and what those of RESP3 get.
+    #[must_use]
+    pub fn by_dialect(resp2: Reply, resp3: Reply) -> Reply {
+        Reply::ByDialect(Box::new([resp2, resp3]))
+    }
+
     /// Bytes as a reply.
     pub fn bulk(bytes: impl Into<Blob>) -> Reply {
         Reply::Bulk(bytes.into())

@@ -146,6 +146,8 @@ pub enum Group {
     Set,
     /// Sorted sets.
     SortedSet,
+    /// JSON documents.
+    Json,
     /// The connection itself.
     Connection,
     /// MULTI and what belongs to it.
@@ -167,6 +169,7 @@ impl Group {
             Group::Hash => "hash",
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
+            Group::Json => "json",
             Group::Connection => "connection",
             Group::Transactions => "transactions",
             Group::Dictum => "dictum",
@@ -184,6 +187,7 @@ impl Group {
             Group::Hash => "@hash",
             Group::Set => "@set",
             Group::SortedSet => "@sortedset",
+            Group::Json => "@json",
         }
     }
 }

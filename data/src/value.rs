@@ -4,6 +4,7 @@ use crate::blob::Blob;
 use crate::collections::{PART_COUNTS, PART_SCORES};
 use crate::failure::Failure;
 use base::{Revision, WallTime};
+use std::sync::Arc;
 
 /// A value. Each type of Redis that Dictum knows is one variant.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +17,31 @@ pub enum Value {
     Set(Collection),
     /// Different members with scores, each several elements (`collections/ranked.rs`).
     SortedSet(Collection),
+    /// A JSON document, as compact text (`json.rs`).
+    Json(Text),
+}
+
+/// The text of a document. Unlike a [`Blob`] it never stands in place: a record has no room for another thing that does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Text(Arc<[u8]>);
+
+impl Text {
+    /// A copy of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Text {
+        Text(Arc::from(bytes))
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn heap_bytes(&self) -> usize {
+        const REFERENCE_COUNTS: usize = 16;
+        self.0.len() + REFERENCE_COUNTS
+    }
 }
 
 /// The types of values that have elements.
@@ -163,6 +189,7 @@ impl Value {
             Value::Hash(_) => Kind::Hash.type_name(),
             Value::Set(_) => Kind::Set.type_name(),
             Value::SortedSet(_) => Kind::SortedSet.type_name(),
+            Value::Json(_) => "ReJSON-RL",
         }
     }
 
@@ -193,7 +220,7 @@ impl Value {
     #[must_use]
     pub fn elements(&self) -> Option<(Kind, Collection)> {
         match self {
-            Value::String(_) => None,
+            Value::String(_) | Value::Json(_) => None,
             Value::Hash(collection) => Some((Kind::Hash, *collection)),
             Value::Set(collection) => Some((Kind::Set, *collection)),
             Value::SortedSet(collection) => Some((Kind::SortedSet, *collection)),
@@ -211,6 +238,7 @@ impl Value {
     pub fn heap_bytes(&self) -> usize {
         match self {
             Value::String(bytes) => bytes.heap_bytes(),
+            Value::Json(text) => text.heap_bytes(),
             Value::Hash(_) | Value::Set(_) | Value::SortedSet(_) => 0,
         }
     }

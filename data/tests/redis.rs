@@ -20,6 +20,7 @@ mod transcript;
 /// Starts of commands that Redis 7.0 does not know, or that are answered differently on purpose, and why.
 const DIFFERENT: &[(&str, &str)] = &[
     ("DICTUM.", "ours"),
+    ("JSON.", "a module"),
     ("DIGEST", "8.4"),
     ("DELEX", "8.4"),
     ("MSETEX", "8.4"),

@@ -43,6 +43,10 @@ pub(crate) fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
                 write(writer, other);
             }
         }
+        Reply::ByDialect(replies) => {
+            let [resp2, resp3] = &**replies;
+            write(writer, if writer.protocol() == Protocol::Resp3 { resp3 } else { resp2 });
+        }
         Reply::Double(number) => writer.double(*number),
         Reply::Boolean(truth) => writer.boolean(*truth),
     }

@@ -130,6 +130,11 @@ fn keys(client: &mut Client) -> String {
             writeln!(text, "{key} = {{{shown}}}, deadline {}", deadline.pretty().trim()).expect("as above");
             continue;
         }
+        if ask(&["TYPE", &key]) == Value::Simple("ReJSON-RL".to_owned()) {
+            let (document, key) = (short(&ask(&["JSON.GET", &key])), wire::quote(key.as_bytes()));
+            writeln!(text, "{key} = {document}, deadline {}", deadline.pretty().trim()).expect("as above");
+            continue;
+        }
         let value = short(&ask(&["GET", &key]));
         let revision = ask(&["DICTUM.GET", &key]);
         let revision = &revision.as_array().expect("value and revision")[1];
@@ -282,6 +287,8 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         tell(&["ZADD", "ranks"].into_iter().chain(pairs.iter().flatten().map(String::as_str)).collect::<Vec<_>>());
         tell(&["ZADD", "gone-scores", "1", "a", "2", "b"]);
         tell(&["DEL", "gone-scores"]);
+        tell(&["JSON.SET", "document", "$", "{\"name\":\"Ada\",\"tags\":[1,2.5,null],\"home\":{\"city\":\"London\"}}"]);
+        tell(&["JSON.SET", &format!("document:{round}"), "$", &format!("[\"{long}\"]")]);
         tell(&["SADD", "gone-set", "a", "b", "c"]);
         tell(&["SUNIONSTORE", "food", "fruits", "gone-set"]);
         tell(&["SMOVE", "gone-set", "food", "a"]);
@@ -326,6 +333,8 @@ fn fill(resp: &str, folder: &Path, state: &str) {
     tell(&["SET", "last", "one"]);
     tell(&["HDEL", "user", "name"]);
     tell(&["SPOP", "food", "2"]);
+    tell(&["JSON.NUMINCRBY", "document", "$.tags[*]", "1"]);
+    tell(&["JSON.MERGE", "late-document", "$", "{\"in\":\"the log alone\"}"]);
     tell(&["ZINCRBY", "scores", "1", "grace"]);
     tell(&["ZREMRANGEBYRANK", "ranks", "0", "-21"]);
     tell(&["ZADD", "late-scores", "1", "in the log alone"]);

@@ -85,10 +85,12 @@ pub enum Fault {
     Sets,
     /// No misfortune: clients use sorted sets. Counted: runs in which they do.
     SortedSets,
+    /// No misfortune: clients use JSON documents. Counted: runs in which they do.
+    Documents,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 33] = [
+pub const FAULTS: [Fault; 34] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -122,6 +124,7 @@ pub const FAULTS: [Fault; 33] = [
     Fault::Hashes,
     Fault::Sets,
     Fault::SortedSets,
+    Fault::Documents,
 ];
 
 impl Fault {
@@ -162,6 +165,7 @@ impl Fault {
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",
+            Fault::Documents => "documents",
         }
     }
 
@@ -266,6 +270,8 @@ pub struct Chaos {
     pub sets_seed: Option<u64>,
     /// From this is drawn how clients use sorted sets; none if they do not.
     pub sorted_sets_seed: Option<u64>,
+    /// From this is drawn how clients use JSON documents; none if they do not.
+    pub documents_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -288,6 +294,7 @@ impl Chaos {
         let mut transfers = rng.fork();
         let (mut cache, mut settings) = (rng.fork(), rng.fork());
         let (hashes_seed, sets_seed, sorted_sets_seed) = (rng.next_u64(), rng.next_u64(), rng.next_u64());
+        let documents_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -370,6 +377,7 @@ impl Chaos {
             hashes_seed: has(Fault::Hashes).then_some(hashes_seed),
             sets_seed: has(Fault::Sets).then_some(sets_seed),
             sorted_sets_seed: has(Fault::SortedSets).then_some(sorted_sets_seed),
+            documents_seed: has(Fault::Documents).then_some(documents_seed),
             plan,
             workload_seed,
             cluster_seed,
@@ -467,6 +475,7 @@ mod tests {
                 (Fault::Hashes, chaos.hashes_seed.is_some()),
                 (Fault::Sets, chaos.sets_seed.is_some()),
                 (Fault::SortedSets, chaos.sorted_sets_seed.is_some()),
+                (Fault::Documents, chaos.documents_seed.is_some()),
                 (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
                 (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
             ] {

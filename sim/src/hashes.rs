@@ -37,6 +37,7 @@ pub fn is_wide(key: &str) -> bool {
 #[must_use]
 pub fn key_of(key: &str) -> &str {
     let part = field_of(key).or_else(|| crate::sets::member_of(key)).or_else(|| crate::sorted::member_of(key));
+    let part = part.or_else(|| crate::documents::member_of(key));
     part.map_or(raw_key(key), |(name, _)| name)
 }
 

@@ -9,6 +9,7 @@
 //! - A key `hash#field` is a field of a hash, and a key that begins with `w` a hash of a fixed number of fields that all have the same value (`hashes.rs`).
 //!   `set@member` says whether a set has a member, and a key that begins with `x` is a set of a fixed number of members, all there or none (`sets.rs`).
 //!   `set%member` is the score of a member, and a key that begins with `i` a sorted set of a fixed number of members with one score (`sorted.rs`).
+//!   `document$member` is a member of a JSON document, and a key that begins with `f` a document that is one text (`documents.rs`).
 //! - `invoke`, `return`: nanoseconds on one clock shared by all clients; `return` is null when no answer came.
 //! - `outcome`: `done` (as `replies` say), `failed` (it was not done), `maybe` (it may have been done, or may be later).
 //! - Several `commands` are one transaction (MULTI … EXEC); `replies` has one item for each command.
@@ -188,8 +189,10 @@ impl Command {
     /// The command's arguments as RESP has them.
     #[must_use]
     pub fn words(&self) -> Vec<Vec<u8>> {
-        if let Some(words) =
-            crate::hashes::words(self).or_else(|| crate::sets::words(self)).or_else(|| crate::sorted::words(self))
+        if let Some(words) = crate::hashes::words(self)
+            .or_else(|| crate::sets::words(self))
+            .or_else(|| crate::sorted::words(self))
+            .or_else(|| crate::documents::words(self))
         {
             return words;
         }

@@ -18,6 +18,8 @@
 //! | `o0%m1` … | scores of members of sorted sets, alone, together and in transactions (`sorted.rs`) | scores are registers, what is answered is in order |
 //! | `i0` … | sorted sets of many members that come and go as a whole | the same as of `w0` |
 //! | `j%…` | ZADD once each, ZSCAN | completeness of ZSCAN |
+//! | `n0$m1` … | members of JSON documents, alone, together and in transactions (`documents.rs`) | members are registers |
+//! | `f0` … | JSON documents that are one text | single-key semantics |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
 //! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again; some have terms |
 //!
@@ -27,6 +29,7 @@ use std::collections::BTreeMap;
 
 use base::Rng;
 
+use crate::documents::Documents;
 use crate::hashes::{FIELDS, LASTING};
 use crate::history::{Command, Op};
 use crate::sets::Sets;
@@ -149,6 +152,8 @@ pub struct Mix {
     sets: Sets,
     /// How clients use sorted sets.
     pub sorted: SortedSets,
+    /// How clients use JSON documents.
+    pub documents: Documents,
 }
 
 impl Mix {
@@ -191,6 +196,7 @@ impl Mix {
             settled: false,
             sets: Sets { lasting: true, moves: true, ..Sets::default() },
             sorted: SortedSets { lasting: true, ..SortedSets::default() },
+            documents: Documents::default(),
         }
     }
 
@@ -259,6 +265,9 @@ impl Mix {
         if self.sorted.often > 0 && rng.chance(self.sorted.often, 16) {
             return self.sorted.draw_task(rng, (self.reads, self.once), unique);
         }
+        if self.documents.often > 0 && rng.chance(self.documents.often, 16) {
+            return self.documents.draw_task(rng, (self.reads, self.once), unique);
+        }
         let mut ticket = rng.below(self.weights.iter().sum());
         let mut kind = 0;
         while ticket >= self.weights[kind] {
@@ -300,7 +309,9 @@ impl Mix {
             mix.hashes = 0;
             mix.sets.often = 0;
             mix.sorted.often = 0;
+            mix.documents.often = 0;
         }
+        mix.documents.only_whole = name == CACHED;
         mix.sorted.only_wide = name == CACHED;
         mix.sorted.lasting = false;
         mix.sets.only_wide = name == CACHED;

@@ -21,6 +21,8 @@
 //! sorted set (type 5)               length, member, score, member, score, …: members are strings as above, scores IEEE 754 numbers (8, little-endian)
 //! sorted set (type 3)               the same, scores as text behind its length (1), or 253: not a number, 254: inf, 255: -inf
 //! sorted set (types 12 and 17)      one string: a ziplist or a listpack of members and scores as text
+//!
+//! JSON document (type 7)            10000001 | module (8): "ReJSON-RL", version 3 | 5 | its text, a string as above | 0
 //! ```
 //! Hashes are written as type 4, sets as type 2, sorted sets as type 5, which every Redis reads, whatever a Redis would write for their size.
 
@@ -30,6 +32,8 @@ use super::lzf;
 use crate::args::parse_integer;
 use crate::blob::Blob;
 use crate::commands::sorted::bounds::parse_score;
+use crate::json;
+use crate::value::Text;
 use base::checksum::crc64_redis;
 use base::limits::VALUE_BYTES_MAX;
 
@@ -57,6 +61,13 @@ const TYPE_SORTED_SET: u8 = 5;
 const TYPE_SORTED_SET_ZIPLIST: u8 = 12;
 const TYPE_SORTED_SET_LISTPACK: u8 = 17;
 
+/// The type of what a module keeps, and what names the module: nine characters of six bits, "ReJSON-RL", and the version of its format.
+const TYPE_MODULE: u8 = 7;
+const JSON_MODULE: u64 = 0x45e2_5238_df91_2c03;
+/// What stands before a string that a module has written, and at the end.
+const MODULE_STRING: usize = 5;
+const MODULE_END: usize = 0;
+
 const INTEGER_8: u8 = 0xc0;
 const INTEGER_16: u8 = 0xc1;
 const INTEGER_32: u8 = 0xc2;
@@ -81,6 +92,8 @@ pub enum Damage {
 pub enum Dumped {
     /// A string.
     String(Vec<u8>),
+    /// A JSON document, as it is kept.
+    Json(Text),
     /// A hash: fields, each once, with their values.
     Hash(Vec<(Blob, Blob)>),
     /// A set: members, each once.
@@ -132,6 +145,17 @@ fn with_footer(mut payload: Vec<u8>) -> Vec<u8> {
     payload.extend(VERSION_WRITTEN.to_le_bytes());
     payload.extend(crc64_redis(&payload).to_le_bytes());
     payload
+}
+
+/// The payload of the JSON document of this text.
+#[must_use]
+pub fn dump_json(text: &[u8]) -> Vec<u8> {
+    let mut payload = vec![TYPE_MODULE, LENGTH_64];
+    payload.extend(JSON_MODULE.to_be_bytes());
+    put_length(&mut payload, MODULE_STRING);
+    put_string(&mut payload, text);
+    put_length(&mut payload, MODULE_END);
+    with_footer(payload)
 }
 
 /// What `payload` holds.
@@ -203,6 +227,7 @@ fn read_value(body: &[u8]) -> Option<Dumped> {
     let (kind, mut rest) = body.split_first()?;
     match *kind {
         TYPE_STRING => read_string(&mut rest).map(Dumped::String),
+        TYPE_MODULE => read_json(rest),
         TYPE_HASH => hash_of(read_words(rest, 2)?),
         TYPE_HASH_ZIPLIST => hash_of(packed::ziplist(&read_string(&mut rest)?)?),
         TYPE_HASH_LISTPACK => hash_of(packed::listpack(&read_string(&mut rest)?)?),
@@ -232,6 +257,18 @@ fn read_words(rest: &[u8], words_each: usize) -> Option<Vec<Blob>> {
         words.push(Blob::from(word));
     }
     Some(words)
+}
+
+/// A module's value, if the module is RedisJSON.
+fn read_json(rest: &[u8]) -> Option<Dumped> {
+    let (id, rest) = rest.strip_prefix(&[LENGTH_64])?.split_first_chunk::<8>()?;
+    let (kind, mut rest) = read_length(rest)?;
+    if u64::from_be_bytes(*id) != JSON_MODULE || kind != MODULE_STRING {
+        return None;
+    }
+    let document = json::parse(&read_string(&mut rest)?).ok()?;
+    read_length(rest).filter(|(end, _)| *end == MODULE_END)?;
+    json::to_text(&document).ok().map(Dumped::Json)
 }
 
 /// Members with scores, each read by `score`.

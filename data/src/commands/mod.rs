@@ -7,6 +7,7 @@ pub mod bitmap;
 pub mod dictum;
 pub(crate) mod elements;
 pub mod hash;
+pub mod json;
 pub mod key;
 pub mod options;
 pub(crate) mod prelude;
@@ -157,6 +158,31 @@ pub static COMMANDS: &[Entry] = &[
     read!(set::sdiff::SDiff),
     write!(set::sdiff::SDiffStore),
     read!(set::sscan::SScan),
+    // JSON documents.
+    write!(json::set::JsonSet),
+    write!(json::mset::JsonMSet),
+    write!(json::merge::JsonMerge),
+    read!(json::get::JsonGet),
+    read!(json::mget::JsonMGet),
+    write!(json::del::JsonDel),
+    write!(json::del::JsonForget),
+    read!(json::type_of::JsonType),
+    write!(json::clear::JsonClear),
+    write!(json::toggle::JsonToggle),
+    write!(json::numincrby::JsonNumIncrBy),
+    write!(json::numincrby::JsonNumMultBy),
+    write!(json::strappend::JsonStrAppend),
+    read!(json::strlen::JsonStrLen),
+    write!(json::arrappend::JsonArrAppend),
+    read!(json::arrindex::JsonArrIndex),
+    write!(json::arrinsert::JsonArrInsert),
+    read!(json::arrlen::JsonArrLen),
+    write!(json::arrpop::JsonArrPop),
+    write!(json::arrtrim::JsonArrTrim),
+    read!(json::objkeys::JsonObjKeys),
+    read!(json::objlen::JsonObjLen),
+    read!(json::resp::JsonResp),
+    read!(json::debug::JsonDebug),
     // Sorted sets.
     write!(sorted::zadd::ZAdd),
     write!(sorted::zadd::ZIncrBy),

@@ -129,6 +129,7 @@ pub fn lines(reply: &Reply) -> Vec<String> {
             list(pairs.iter().flat_map(|(key, value)| [lines(key), lines(value)]).collect(), "(empty array)")
         }
         // As RESP2 clients see it.
+        Reply::ByDialect(replies) => lines(&replies[0]),
         Reply::Double(number) => vec![quoted(number.to_string().as_bytes())],
         Reply::Boolean(yes) => vec![format!("({yes})")],
     }

@@ -8,7 +8,7 @@ use super::{Client, Mode, Record, Running, Scanned, Wishes};
 use crate::hashes::{LASTING, elements_bytes, key_of, words_together};
 use crate::history::{Command, Op, Operation, Outcome, bucket_of};
 use crate::workload::Task;
-use crate::{sets, sorted};
+use crate::{documents, sets, sorted};
 
 impl Client {
     pub(super) fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
@@ -133,6 +133,7 @@ impl Client {
                 let words = match (sets::member_of(key), sorted::member_of(key)) {
                     (Some(_), _) => sets::words_together,
                     (_, Some(_)) => sorted::words_together,
+                    _ if documents::member_of(key).is_some() => documents::words_together,
                     _ => words_together,
                 };
                 encode_command(send, words(&commands));
@@ -164,7 +165,10 @@ impl Client {
 
 fn elements_of(command: &Command) -> u64 {
     let value = command.argument.as_ref().map_or(0, |value| value.len() as u64);
-    elements_bytes(&command.key, value) + sets::elements_bytes(&command.key) + sorted::elements_bytes(&command.key)
+    elements_bytes(&command.key, value)
+        + sets::elements_bytes(&command.key)
+        + sorted::elements_bytes(&command.key)
+        + documents::elements_bytes(&command.key)
 }
 
 /// The same task on keys of a bucket.

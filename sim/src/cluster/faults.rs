@@ -173,7 +173,8 @@ impl<N: Door> Cluster<N> {
             | Fault::BucketTerms
             | Fault::Hashes
             | Fault::Sets
-            | Fault::SortedSets => false,
+            | Fault::SortedSets
+            | Fault::Documents => false,
         }
     }
 

@@ -15,6 +15,7 @@ fn every_command_is_drawn_sometimes() {
             mix.add_hashes(&mut Rng::new(seed));
             mix.add_sets(&mut Rng::new(seed));
             mix.sorted.often = 4;
+            mix.documents.often = 4;
         }
         let seen = BTreeMap::from([("r0".to_string(), "old".to_string())]);
         let mut number = 0;

@@ -120,7 +120,7 @@ fn encoding(view: &View<'_>, value: &Value) -> &'static str {
     let of = match value {
         Value::String(bytes) if parse_integer(bytes).is_some() => return "int",
         Value::String(bytes) if bytes.len() <= EMBEDDED_BYTES_MAX => return "embstr",
-        Value::String(_) => return "raw",
+        Value::String(_) | Value::Json(_) => return "raw",
         Value::Hash(of) | Value::Set(of) | Value::SortedSet(of) => *of,
     };
     let all = |fits: fn(&Blob, &Blob) -> bool| view.elements(of, 0).all(|(_, name, value)| fits(&name, &value));

@@ -1,0 +1,66 @@
+//! `JSON.DEL key [path]`, `JSON.FORGET key [path]`
+
+use super::{document_of, path_or_root, save};
+use crate::commands::prelude::*;
+use crate::json::path::Path;
+use crate::json::{outermost, remove};
+
+/// Takes what a path finds out of a document; at the root, the key.
+pub struct JsonDel<'a> {
+    key: KeyRef<'a>,
+    path: Path<'a>,
+}
+
+/// The same by an older name.
+pub struct JsonForget<'a>(JsonDel<'a>);
+
+impl<'a> WriteCommand<'a> for JsonDel<'a> {
+    const SPEC: Spec = Spec {
+        name: "json.del",
+        arity: -2,
+        flags: Flags::WRITE,
+        keys: Keys::ONE,
+        group: Group::Json,
+        since: "1.0.0",
+        complexity: "O(N), where N is the size of the document",
+        summary: "Removes what a path finds in a document; without one, the document.",
+        arguments: "key [path]",
+        example: "JSON.DEL user:7 $.age",
+        subcommands: &[],
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        Ok(JsonDel { key: args.key(1)?, path: path_or_root(args, 2)? })
+    }
+
+    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        let Some(mut document) = document_of(tx.get(self.key))? else { return Ok(Reply::Integer(0)) };
+        if self.path.is_root() {
+            tx.remove(self.key);
+            return Ok(Reply::Integer(1));
+        }
+        let places = outermost(self.path.places(&document));
+        let removed = places.iter().filter(|place| remove(&mut document, place)).count();
+        if removed > 0 {
+            save(tx, self.key, &document)?;
+        }
+        Ok(Reply::count(removed))
+    }
+}
+
+impl<'a> WriteCommand<'a> for JsonForget<'a> {
+    const SPEC: Spec = Spec {
+        name: "json.forget",
+        summary: "The same as JSON.DEL.",
+        example: "JSON.FORGET user:7 $.age",
+        ..JsonDel::SPEC
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        JsonDel::parse(args).map(JsonForget)
+    }
+
+    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        self.0.apply(tx)
+    }
+}

@@ -1,0 +1,99 @@
+//! `JSON.GET key [INDENT indent] [NEWLINE newline] [SPACE space] [path ...]`
+
+use super::{Json, read};
+use crate::commands::prelude::*;
+use crate::json::layout::Layout;
+use crate::json::path::Path;
+use serde::{Serialize, Serializer};
+
+/// A document, or what paths find in it, as text.
+pub struct JsonGet<'a> {
+    key: KeyRef<'a>,
+    layout: Layout<'a>,
+    paths: Vec<Path<'a>>,
+}
+
+impl<'a> ReadCommand<'a> for JsonGet<'a> {
+    const SPEC: Spec = Spec {
+        name: "json.get",
+        arity: -2,
+        flags: Flags::READONLY,
+        keys: Keys::ONE,
+        group: Group::Json,
+        since: "1.0.0",
+        complexity: "O(N), where N is the size of the document",
+        summary: "Returns a document, or what paths find in it, as text.",
+        arguments: "key [INDENT indent] [NEWLINE newline] [SPACE space] [path ...]",
+        example: "JSON.GET user:7 $.name $.age",
+        subcommands: &[],
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        let (mut layout, mut paths, mut index) = (Layout::default(), Vec::new(), 2);
+        while index < args.len() {
+            let is_option = ["INDENT", "NEWLINE", "SPACE"].iter().any(|option| args.is(index, option));
+            if is_option {
+                let text = args.items().get(index + 1).copied().ok_or(Self::SPEC.wrong_arity())?;
+                match () {
+                    () if args.is(index, "INDENT") => layout.indent = text,
+                    () if args.is(index, "NEWLINE") => layout.newline = text,
+                    () => layout.space = text,
+                }
+                index += 1;
+            } else if args.is(index, "FORMAT") {
+                return Err(Failure::Text("ERR FORMAT argument is not supported"));
+            } else if !args.is(index, "NOESCAPE") {
+                paths.push(Path::parse(args.get(index)?)?);
+            }
+            index += 1;
+        }
+        Ok(JsonGet { key: args.key(1)?, layout, paths })
+    }
+
+    fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
+        let Some(document) = read(view, self.key)? else { return Ok(Reply::Nil) };
+        let text = match &self.paths[..] {
+            [] => self.layout.write(&document)?,
+            [path] if path.is_legacy() => self.layout.write(path.first(&document)?)?,
+            [path] => self.layout.write(&path.values(&document))?,
+            paths => self.layout.write(&found(&document, paths)?)?,
+        };
+        Ok(Reply::Bulk(text))
+    }
+}
+
+/// What each of several paths finds. If one of them is JSONPath, all are taken as such.
+fn found<'d>(document: &'d Json, paths: &[Path<'d>]) -> Result<Found<'d>, Failure> {
+    let is_legacy = paths.iter().all(Path::is_legacy);
+    let mut all: Vec<(&str, Values<'_>)> = Vec::with_capacity(paths.len());
+    for path in paths {
+        let values = if is_legacy { Values::First(path.first(document)?) } else { Values::All(path.values(document)) };
+        if all.iter().all(|(text, _)| *text != path.text()) {
+            all.push((path.text(), values));
+        }
+    }
+    Ok(Found(all))
+}
+
+/// Paths and what they found, as an object.
+struct Found<'d>(Vec<(&'d str, Values<'d>)>);
+
+enum Values<'d> {
+    First(&'d Json),
+    All(Vec<&'d Json>),
+}
+
+impl Serialize for Found<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(path, values)| (path, values)))
+    }
+}
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Values::First(value) => value.serialize(serializer),
+            Values::All(values) => values.serialize(serializer),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! `JSON.TYPE key [path]`
+
+use super::{path_or_root, read};
+use crate::commands::prelude::*;
+use crate::json::path::Path;
+use crate::json::type_name;
+
+/// The types of what a path finds.
+pub struct JsonType<'a> {
+    key: KeyRef<'a>,
+    path: Path<'a>,
+}
+
+impl<'a> ReadCommand<'a> for JsonType<'a> {
+    const SPEC: Spec = Spec {
+        name: "json.type",
+        arity: -2,
+        flags: Flags::READONLY,
+        keys: Keys::ONE,
+        group: Group::Json,
+        since: "1.0.0",
+        complexity: "O(N), where N is the size of the document",
+        summary: "Returns the types of what a path finds in a document.",
+        arguments: "key [path]",
+        example: "JSON.TYPE user:7 $.name",
+        subcommands: &[],
+    };
+
+    fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        Ok(JsonType { key: args.key(1)?, path: path_or_root(args, 2)? })
+    }
+
+    fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
+        let answer = match read(view, self.key)? {
+            None => Reply::Nil,
+            Some(document) => {
+                let mut names = self.path.values(&document).into_iter().map(|value| Reply::bulk(type_name(value)));
+                if self.path.is_legacy() { names.next().unwrap_or(Reply::Nil) } else { Reply::Array(names.collect()) }
+            }
+        };
+        // Clients of RESP3 get a list around it: so has RedisJSON done since it speaks it.
+        Ok(Reply::by_dialect(answer.clone(), Reply::Array(vec![answer])))
+    }
+}
