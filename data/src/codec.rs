@@ -11,7 +11,7 @@ use crate::kept::ElementKey;
 use crate::once::Outcome;
 use crate::reply::Reply;
 use crate::store::StoreKey;
-use crate::value::{Collection, Record, Text, Value};
+use crate::value::{Collection, List, Record, Text, Value};
 use base::{Revision, WallTime};
 
 /// A reply inside replies inside replies …: deeper than any command answers.
@@ -21,6 +21,7 @@ const VALUE_STRING: u8 = 1;
 const VALUE_HASH: u8 = 2;
 const VALUE_SET: u8 = 3;
 const VALUE_SORTED_SET: u8 = 4;
+const VALUE_LIST: u8 = 5;
 const VALUE_JSON: u8 = 6;
 
 /// No state has so many bytes; sums of what is read stay within 64 bits.
@@ -42,7 +43,7 @@ const REPLY_PAIRS: u8 = 13;
 const REPLY_BY_DIALECT: u8 = 14;
 
 /// Status words that replies are made of: they are static in memory, so reading one back looks it up here.
-const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set", "zset", "ReJSON-RL"];
+const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set", "zset", "list", "ReJSON-RL"];
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -75,6 +76,10 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
         Value::Hash(collection) => put_collection(out, VALUE_HASH, *collection),
         Value::Set(collection) => put_collection(out, VALUE_SET, *collection),
         Value::SortedSet(collection) => put_collection(out, VALUE_SORTED_SET, *collection),
+        Value::List(list) => {
+            put_collection(out, VALUE_LIST, list.collection);
+            put_number(out, list.front);
+        }
         Value::Json(text) => {
             out.push(VALUE_JSON);
             put_bytes(out, text.as_slice());
@@ -248,6 +253,7 @@ impl<'a> Reader<'a> {
             VALUE_HASH => Value::Hash(self.collection()?),
             VALUE_SET => Value::Set(self.collection()?),
             VALUE_SORTED_SET => Value::SortedSet(self.collection()?),
+            VALUE_LIST => Value::List(Box::new(List { collection: self.collection()?, front: self.number()? })),
             VALUE_JSON => Value::Json(Text::new(self.bytes()?)),
             _ => return Err(Malformed("a value has an unknown type")),
         };

@@ -146,6 +146,8 @@ pub enum Group {
     Set,
     /// Sorted sets.
     SortedSet,
+    /// Lists.
+    List,
     /// JSON documents.
     Json,
     /// The connection itself.
@@ -169,6 +171,7 @@ impl Group {
             Group::Hash => "hash",
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
+            Group::List => "list",
             Group::Json => "json",
             Group::Connection => "connection",
             Group::Transactions => "transactions",
@@ -187,6 +190,7 @@ impl Group {
             Group::Hash => "@hash",
             Group::Set => "@set",
             Group::SortedSet => "@sortedset",
+            Group::List => "@list",
             Group::Json => "@json",
         }
     }

@@ -10,9 +10,11 @@ use crate::view::View;
 use base::limits::VALUE_BYTES_MAX;
 use base::{Revision, Rng, WallTime};
 
+mod lists;
 mod named;
 mod sorted;
 
+pub use lists::{End, ListEdit};
 pub use named::{NamedEdit, name_order};
 
 /// What an applied entry did to one key.

@@ -17,6 +17,8 @@ pub enum Value {
     Set(Collection),
     /// Different members with scores, each several elements (`collections/ranked.rs`).
     SortedSet(Collection),
+    /// Elements in an order, each an element of a collection; found by their places.
+    List(Box<List>),
     /// A JSON document, as compact text (`json.rs`).
     Json(Text),
 }
@@ -53,6 +55,8 @@ pub enum Kind {
     Set,
     /// Different members with scores.
     SortedSet,
+    /// Elements in an order.
+    List,
 }
 
 impl Kind {
@@ -63,13 +67,14 @@ impl Kind {
             Kind::Hash => "hash",
             Kind::Set => "set",
             Kind::SortedSet => "zset",
+            Kind::List => "list",
         }
     }
 
     /// The parts that its elements stand in: what is added to the number of the collection.
     pub(crate) fn parts(self) -> &'static [u64] {
         match self {
-            Kind::Hash | Kind::Set => &[0],
+            Kind::Hash | Kind::Set | Kind::List => &[0],
             Kind::SortedSet => &[0, PART_SCORES, PART_COUNTS],
         }
     }
@@ -77,7 +82,7 @@ impl Kind {
     /// How many parts, the first of them, have as many elements and bytes as the head says.
     pub(crate) fn counted_parts(self) -> usize {
         match self {
-            Kind::Hash | Kind::Set => 1,
+            Kind::Hash | Kind::Set | Kind::List => 1,
             Kind::SortedSet => 2,
         }
     }
@@ -88,6 +93,7 @@ impl Kind {
             Kind::Hash => "ERR a hash has at most 4294967295 fields",
             Kind::Set => "ERR a set has at most 4294967295 members",
             Kind::SortedSet => "ERR a sorted set has at most 4294967295 members",
+            Kind::List => "ERR a list has at most 4294967295 elements",
         })
     }
 
@@ -97,6 +103,7 @@ impl Kind {
             Kind::Hash => "ERR the hash is too large for one answer: go through it with HSCAN",
             Kind::Set => "ERR the set is too large for one answer: go through it with SSCAN",
             Kind::SortedSet => "ERR the sorted set is too large for one answer: go through it with ZSCAN",
+            Kind::List => "ERR this part of the list is too large for one answer: ask for a shorter one",
         })
     }
 }
@@ -108,6 +115,61 @@ pub struct Collection {
     number: u64,
     bytes: u64,
     len: u32,
+}
+
+/// What a key holds of a list: its elements stand side by side in its collection, by their places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct List {
+    /// Its elements.
+    pub collection: Collection,
+    /// The place of the first element. Places grow to the right; there is room for 2^63 on either side of where a list begins.
+    pub front: u64,
+}
+
+/// Where a new list begins.
+pub const LIST_FRONT: u64 = 1 << 63;
+
+impl List {
+    /// How many elements it has.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.collection.len()
+    }
+
+    /// Whether it has no element. No such list stands under a key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.collection.is_empty()
+    }
+
+    /// Refuses one more element than a list may have.
+    pub(crate) fn check_room(&self) -> Result<(), Failure> {
+        if self.len() < COLLECTION_LEN_MAX { Ok(()) } else { Err(Kind::List.is_full()) }
+    }
+
+    /// The place of the element of an index, which is less than its length.
+    #[must_use]
+    pub fn place(&self, index: u64) -> u64 {
+        self.front.wrapping_add(index)
+    }
+
+    /// The index that a client's number means: from the end if it is negative. `None` outside.
+    #[must_use]
+    pub fn index(&self, number: i64) -> Option<u64> {
+        let index = if number < 0 { self.len().checked_sub(number.unsigned_abs())? } else { number.unsigned_abs() };
+        (index < self.len()).then_some(index)
+    }
+
+    /// The indices from `start` to before `end` that a client's two numbers mean, both of elements that are meant; empty if there are none.
+    #[must_use]
+    pub fn part(&self, start: i64, stop: i64) -> (u64, u64) {
+        let from = |number: i64| {
+            if number < 0 { self.len().checked_sub(number.unsigned_abs()) } else { Some(number.unsigned_abs()) }
+        };
+        let start = from(start).unwrap_or(0);
+        let end = from(stop).map_or(0, |stop| stop.saturating_add(1).min(self.len()));
+        if start < end { (start, end) } else { (0, 0) }
+    }
 }
 
 /// Most elements of one collection: as many as a hash of Redis may have.
@@ -189,6 +251,7 @@ impl Value {
             Value::Hash(_) => Kind::Hash.type_name(),
             Value::Set(_) => Kind::Set.type_name(),
             Value::SortedSet(_) => Kind::SortedSet.type_name(),
+            Value::List(_) => Kind::List.type_name(),
             Value::Json(_) => "ReJSON-RL",
         }
     }
@@ -213,6 +276,23 @@ impl Value {
             Kind::Hash => Value::Hash(collection),
             Kind::Set => Value::Set(collection),
             Kind::SortedSet => Value::SortedSet(collection),
+            Kind::List => Value::List(Box::new(List { collection, front: LIST_FRONT })),
+        }
+    }
+
+    /// The same value with another collection, whose elements have the same places.
+    pub(crate) fn with_collection(&self, collection: Collection) -> Value {
+        match self {
+            Value::List(list) => Value::List(Box::new(List { collection, ..**list })),
+            other => other.elements().map_or_else(|| other.clone(), |(kind, _)| Value::of(kind, collection)),
+        }
+    }
+
+    /// The list of a value; an error for any other type.
+    pub fn into_list(self) -> Result<List, Failure> {
+        match self {
+            Value::List(list) => Ok(*list),
+            _ => Err(Failure::WrongType),
         }
     }
 
@@ -224,6 +304,7 @@ impl Value {
             Value::Hash(collection) => Some((Kind::Hash, *collection)),
             Value::Set(collection) => Some((Kind::Set, *collection)),
             Value::SortedSet(collection) => Some((Kind::SortedSet, *collection)),
+            Value::List(list) => Some((Kind::List, list.collection)),
         }
     }
 
@@ -239,6 +320,7 @@ impl Value {
         match self {
             Value::String(bytes) => bytes.heap_bytes(),
             Value::Json(text) => text.heap_bytes(),
+            Value::List(_) => size_of::<List>(),
             Value::Hash(_) | Value::Set(_) | Value::SortedSet(_) => 0,
         }
     }

@@ -5,7 +5,7 @@ use crate::collections::Collections;
 use crate::failure::Failure;
 use crate::store::{KeyRef, StoreKey};
 use crate::tree::Tree;
-use crate::value::{Collection, Kind, Record};
+use crate::value::{Collection, Kind, List, Record};
 use base::{Rng, WallTime};
 use std::cell::Cell;
 use std::ops::Bound;
@@ -107,6 +107,16 @@ impl<'a> View<'a> {
     /// The collection of a sorted set, `None` if the key does not exist; an error if it holds something else.
     pub fn sorted(&self, key: KeyRef<'_>) -> Result<Option<Collection>, Failure> {
         self.collection(key, Kind::SortedSet)
+    }
+
+    /// A list, `None` if the key does not exist; an error if it holds something else.
+    pub fn list(&self, key: KeyRef<'_>) -> Result<Option<List>, Failure> {
+        self.get(key).map(|record| record.value.into_list()).transpose()
+    }
+
+    /// The elements of a list from an index on.
+    pub fn list_from(&self, list: List, index: u64) -> impl Iterator<Item = Blob> {
+        self.tree.collections.elements_of(list.collection, list.place(index)).map(|(_, _, value)| value)
     }
 
     /// The collection of a value of that kind, `None` if the key does not exist; an error if it holds something else.

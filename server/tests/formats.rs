@@ -130,6 +130,13 @@ fn keys(client: &mut Client) -> String {
             writeln!(text, "{key} = {{{shown}}}, deadline {}", deadline.pretty().trim()).expect("as above");
             continue;
         }
+        if ask(&["TYPE", &key]) == Value::Simple("list".to_owned()) {
+            let elements = ask(&["LRANGE", &key, "0", "-1"]);
+            let shown: Vec<String> = elements.as_array().expect("elements").iter().map(short).collect();
+            let (key, shown) = (wire::quote(key.as_bytes()), shown.join(", "));
+            writeln!(text, "{key} = [{shown}], deadline {}", deadline.pretty().trim()).expect("as above");
+            continue;
+        }
         if ask(&["TYPE", &key]) == Value::Simple("ReJSON-RL".to_owned()) {
             let (document, key) = (short(&ask(&["JSON.GET", &key])), wire::quote(key.as_bytes()));
             writeln!(text, "{key} = {document}, deadline {}", deadline.pretty().trim()).expect("as above");
@@ -289,6 +296,11 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         tell(&["DEL", "gone-scores"]);
         tell(&["JSON.SET", "document", "$", "{\"name\":\"Ada\",\"tags\":[1,2.5,null],\"home\":{\"city\":\"London\"}}"]);
         tell(&["JSON.SET", &format!("document:{round}"), "$", &format!("[\"{long}\"]")]);
+        tell(&["RPUSH", "queue", "b", "", &long, &format!("round:{round}")]);
+        tell(&["LPUSH", "queue", "a", "z"]);
+        tell(&["LPOP", "queue"]);
+        tell(&["RPUSH", "gone-list", "a", "b", "c"]);
+        tell(&["DEL", "gone-list"]);
         tell(&["SADD", "gone-set", "a", "b", "c"]);
         tell(&["SUNIONSTORE", "food", "fruits", "gone-set"]);
         tell(&["SMOVE", "gone-set", "food", "a"]);
@@ -333,6 +345,7 @@ fn fill(resp: &str, folder: &Path, state: &str) {
     tell(&["SET", "last", "one"]);
     tell(&["HDEL", "user", "name"]);
     tell(&["SPOP", "food", "2"]);
+    tell(&["LMOVE", "queue", "late-list", "LEFT", "RIGHT"]);
     tell(&["JSON.NUMINCRBY", "document", "$.tags[*]", "1"]);
     tell(&["JSON.MERGE", "late-document", "$", "{\"in\":\"the log alone\"}"]);
     tell(&["ZINCRBY", "scores", "1", "grace"]);

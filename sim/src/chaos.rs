@@ -87,10 +87,12 @@ pub enum Fault {
     SortedSets,
     /// No misfortune: clients use JSON documents. Counted: runs in which they do.
     Documents,
+    /// No misfortune: clients use lists. Counted: runs in which they do.
+    Lists,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 34] = [
+pub const FAULTS: [Fault; 35] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -125,6 +127,7 @@ pub const FAULTS: [Fault; 34] = [
     Fault::Sets,
     Fault::SortedSets,
     Fault::Documents,
+    Fault::Lists,
 ];
 
 impl Fault {
@@ -166,6 +169,7 @@ impl Fault {
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",
             Fault::Documents => "documents",
+            Fault::Lists => "lists",
         }
     }
 
@@ -272,6 +276,8 @@ pub struct Chaos {
     pub sorted_sets_seed: Option<u64>,
     /// From this is drawn how clients use JSON documents; none if they do not.
     pub documents_seed: Option<u64>,
+    /// From this is drawn how clients use lists; none if they do not.
+    pub lists_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -294,7 +300,7 @@ impl Chaos {
         let mut transfers = rng.fork();
         let (mut cache, mut settings) = (rng.fork(), rng.fork());
         let (hashes_seed, sets_seed, sorted_sets_seed) = (rng.next_u64(), rng.next_u64(), rng.next_u64());
-        let documents_seed = rng.next_u64();
+        let (documents_seed, lists_seed) = (rng.next_u64(), rng.next_u64());
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -378,6 +384,7 @@ impl Chaos {
             sets_seed: has(Fault::Sets).then_some(sets_seed),
             sorted_sets_seed: has(Fault::SortedSets).then_some(sorted_sets_seed),
             documents_seed: has(Fault::Documents).then_some(documents_seed),
+            lists_seed: has(Fault::Lists).then_some(lists_seed),
             plan,
             workload_seed,
             cluster_seed,
@@ -476,6 +483,7 @@ mod tests {
                 (Fault::Sets, chaos.sets_seed.is_some()),
                 (Fault::SortedSets, chaos.sorted_sets_seed.is_some()),
                 (Fault::Documents, chaos.documents_seed.is_some()),
+                (Fault::Lists, chaos.lists_seed.is_some()),
                 (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
                 (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
             ] {

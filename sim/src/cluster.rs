@@ -144,6 +144,9 @@ impl<N: Door> Cluster<N> {
         if let Some(seed) = chaos.documents_seed.filter(|_| N::HAS_BUCKETS) {
             mix.documents.often = Rng::new(seed).between(1, 6);
         }
+        if let Some(seed) = chaos.lists_seed.filter(|_| N::HAS_BUCKETS) {
+            mix.lists.often = Rng::new(seed).between(1, 6);
+        }
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
         for (name, settings) in &mix.buckets {
@@ -187,6 +190,7 @@ impl<N: Door> Cluster<N> {
             (Fault::Sets, with_sets),
             (Fault::SortedSets, u64::from(mix.sorted.often > 0)),
             (Fault::Documents, u64::from(mix.documents.often > 0)),
+            (Fault::Lists, u64::from(mix.lists.often > 0)),
         ]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {

@@ -10,6 +10,7 @@
 //!   `set@member` says whether a set has a member, and a key that begins with `x` is a set of a fixed number of members, all there or none (`sets.rs`).
 //!   `set%member` is the score of a member, and a key that begins with `i` a sorted set of a fixed number of members with one score (`sorted.rs`).
 //!   `document$member` is a member of a JSON document, and a key that begins with `f` a document that is one text (`documents.rs`).
+//!   A key that begins with `l` is a list, its value the text of all elements (`lists.rs`).
 //! - `invoke`, `return`: nanoseconds on one clock shared by all clients; `return` is null when no answer came.
 //! - `outcome`: `done` (as `replies` say), `failed` (it was not done), `maybe` (it may have been done, or may be later).
 //! - Several `commands` are one transaction (MULTI … EXEC); `replies` has one item for each command.
@@ -20,6 +21,9 @@
 //!   for ever, perhaps, if `certain` is false. `refusable`: the command may have been refused, for want of room, where nobody knows its reply.
 
 use serde::{Deserialize, Serialize};
+
+/// The length of an element of a list in a history, in bytes.
+pub const TOKEN_BYTES: usize = 10;
 
 /// What one command does. The names are those of RESP where there is one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -41,6 +45,10 @@ pub enum Op {
     GetDel,
     /// Appends; returns the new length.
     Append,
+    /// Puts in front; returns the new length.
+    Prepend,
+    /// Takes the first [`TOKEN_BYTES`] bytes out, or the last if `number` is −1, and returns them.
+    Pop,
     /// Adds `number` (absent: 1) to a decimal number; returns the sum.
     Incr,
     /// Removes: 1 or 0.
@@ -59,8 +67,8 @@ impl Op {
     /// Whether it may make its key's value longer, or the key: what is refused where there is no room.
     #[must_use]
     pub fn may_grow(self) -> bool {
-        use Op::{Append, GetSet, Incr, Set, SetIfEq, SetNx, SetPx};
-        matches!(self, Set | SetPx | SetNx | SetIfEq | GetSet | Append | Incr)
+        use Op::{Append, GetSet, Incr, Prepend, Set, SetIfEq, SetNx, SetPx};
+        matches!(self, Set | SetPx | SetNx | SetIfEq | GetSet | Append | Prepend | Incr)
     }
 }
 
@@ -193,6 +201,7 @@ impl Command {
             .or_else(|| crate::sets::words(self))
             .or_else(|| crate::sorted::words(self))
             .or_else(|| crate::documents::words(self))
+            .or_else(|| crate::lists::words(self))
         {
             return words;
         }
@@ -211,6 +220,8 @@ impl Command {
             Op::GetSet => vec![word("GETSET"), key, argument()],
             Op::GetDel => vec![word("GETDEL"), key],
             Op::Append => vec![word("APPEND"), key, argument()],
+            Op::Prepend => vec![word("LPUSH"), key, argument()],
+            Op::Pop => vec![word("LPOP"), key],
             Op::Incr => match self.number {
                 None => vec![word("INCR"), key],
                 Some(addend) => vec![word("INCRBY"), key, addend.to_string().into_bytes()],

@@ -12,6 +12,7 @@ pub mod door;
 mod events;
 pub mod hashes;
 pub mod history;
+pub mod lists;
 pub mod network;
 pub mod process;
 pub mod report;

@@ -19,6 +19,7 @@
 //! | `i0` … | sorted sets of many members that come and go as a whole | the same as of `w0` |
 //! | `j%…` | ZADD once each, ZSCAN | completeness of ZSCAN |
 //! | `n0$m1` … | members of JSON documents, alone, together and in transactions (`documents.rs`) | members are registers |
+//! | `l0` … | lists (`lists.rs`) | the order of elements: each is taken out once, none is lost |
 //! | `f0` … | JSON documents that are one text | single-key semantics |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
 //! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again; some have terms |
@@ -32,6 +33,7 @@ use base::Rng;
 use crate::documents::Documents;
 use crate::hashes::{FIELDS, LASTING};
 use crate::history::{Command, Op};
+use crate::lists::Lists;
 use crate::sets::Sets;
 use crate::settings::DEFAULT;
 use crate::sorted::SortedSets;
@@ -154,6 +156,8 @@ pub struct Mix {
     pub sorted: SortedSets,
     /// How clients use JSON documents.
     pub documents: Documents,
+    /// How clients use lists.
+    pub lists: Lists,
 }
 
 impl Mix {
@@ -197,6 +201,7 @@ impl Mix {
             sets: Sets { lasting: true, moves: true, ..Sets::default() },
             sorted: SortedSets { lasting: true, ..SortedSets::default() },
             documents: Documents::default(),
+            lists: Lists::default(),
         }
     }
 
@@ -268,6 +273,9 @@ impl Mix {
         if self.documents.often > 0 && rng.chance(self.documents.often, 16) {
             return self.documents.draw_task(rng, (self.reads, self.once), unique);
         }
+        if self.lists.often > 0 && rng.chance(self.lists.often, 16) {
+            return self.lists.draw_task(rng, (self.reads, self.once), unique);
+        }
         let mut ticket = rng.below(self.weights.iter().sum());
         let mut kind = 0;
         while ticket >= self.weights[kind] {
@@ -310,6 +318,7 @@ impl Mix {
             mix.sets.often = 0;
             mix.sorted.often = 0;
             mix.documents.often = 0;
+            mix.lists.often = 0;
         }
         mix.documents.only_whole = name == CACHED;
         mix.sorted.only_wide = name == CACHED;

@@ -22,9 +22,14 @@
 //! sorted set (type 3)               the same, scores as text behind its length (1), or 253: not a number, 254: inf, 255: -inf
 //! sorted set (types 12 and 17)      one string: a ziplist or a listpack of members and scores as text
 //!
+//! list (type 1)                     length, element, element, …: each a string as above
+//! list (type 10)                    one string: a ziplist of elements
+//! list (type 14)                    length, and so many strings: ziplists of elements
+//! list (type 18)                    length, and so many nodes: 1 and one element, or 2 and a listpack of elements
+//!
 //! JSON document (type 7)            10000001 | module (8): "ReJSON-RL", version 3 | 5 | its text, a string as above | 0
 //! ```
-//! Hashes are written as type 4, sets as type 2, sorted sets as type 5, which every Redis reads, whatever a Redis would write for their size.
+//! Hashes are written as type 4, sets as type 2, lists as type 1, sorted sets as type 5, which every Redis reads, whatever a Redis would write for their size.
 
 mod packed;
 
@@ -61,6 +66,15 @@ const TYPE_SORTED_SET: u8 = 5;
 const TYPE_SORTED_SET_ZIPLIST: u8 = 12;
 const TYPE_SORTED_SET_LISTPACK: u8 = 17;
 
+/// The types of a list: elements one by one; all in a ziplist; in several ziplists; in several listpacks and single elements (since Redis 7).
+const TYPE_LIST: u8 = 1;
+const TYPE_LIST_ZIPLIST: u8 = 10;
+const TYPE_LIST_ZIPLISTS: u8 = 14;
+const TYPE_LIST_LISTPACKS: u8 = 18;
+/// What a node of the last of them is: one element, or a listpack.
+const NODE_PLAIN: usize = 1;
+const NODE_PACKED: usize = 2;
+
 /// The type of what a module keeps, and what names the module: nine characters of six bits, "ReJSON-RL", and the version of its format.
 const TYPE_MODULE: u8 = 7;
 const JSON_MODULE: u64 = 0x45e2_5238_df91_2c03;
@@ -92,6 +106,8 @@ pub enum Damage {
 pub enum Dumped {
     /// A string.
     String(Vec<u8>),
+    /// A list: elements in their order.
+    List(Vec<Blob>),
     /// A JSON document, as it is kept.
     Json(Text),
     /// A hash: fields, each once, with their values.
@@ -145,6 +161,14 @@ fn with_footer(mut payload: Vec<u8>) -> Vec<u8> {
     payload.extend(VERSION_WRITTEN.to_le_bytes());
     payload.extend(crc64_redis(&payload).to_le_bytes());
     payload
+}
+
+/// The payload of a list of `len` elements.
+pub fn dump_list(len: u64, elements: impl Iterator<Item = Blob>) -> Vec<u8> {
+    let mut payload = vec![TYPE_LIST];
+    put_length(&mut payload, usize::try_from(len).unwrap_or(usize::MAX));
+    elements.for_each(|element| put_string(&mut payload, &element));
+    with_footer(payload)
 }
 
 /// The payload of the JSON document of this text.
@@ -228,6 +252,10 @@ fn read_value(body: &[u8]) -> Option<Dumped> {
     match *kind {
         TYPE_STRING => read_string(&mut rest).map(Dumped::String),
         TYPE_MODULE => read_json(rest),
+        TYPE_LIST => list_of(read_words(rest, 1)?),
+        TYPE_LIST_ZIPLIST => list_of(packed::ziplist(&read_string(&mut rest)?)?),
+        TYPE_LIST_ZIPLISTS => read_nodes(rest, false),
+        TYPE_LIST_LISTPACKS => read_nodes(rest, true),
         TYPE_HASH => hash_of(read_words(rest, 2)?),
         TYPE_HASH_ZIPLIST => hash_of(packed::ziplist(&read_string(&mut rest)?)?),
         TYPE_HASH_LISTPACK => hash_of(packed::listpack(&read_string(&mut rest)?)?),
@@ -257,6 +285,35 @@ fn read_words(rest: &[u8], words_each: usize) -> Option<Vec<Blob>> {
         words.push(Blob::from(word));
     }
     Some(words)
+}
+
+/// A Redis takes no list without elements.
+fn list_of(elements: Vec<Blob>) -> Option<Dumped> {
+    (!elements.is_empty()).then_some(Dumped::List(elements))
+}
+
+/// The nodes of a quicklist: each a ziplist, or a listpack or a single element, which a number before it tells.
+fn read_nodes(rest: &[u8], are_told: bool) -> Option<Dumped> {
+    let (len, mut rest) = read_length(rest)?;
+    let (mut elements, mut bytes) = (Vec::new(), 0);
+    for _ in 0..len {
+        let mut kind = NODE_PACKED;
+        if are_told {
+            (kind, rest) = read_length(rest)?;
+        }
+        let node = read_string(&mut rest)?;
+        bytes += node.len();
+        if bytes > VALUE_BYTES_MAX {
+            return None;
+        }
+        match (are_told, kind) {
+            (false, _) => elements.extend(packed::ziplist(&node)?),
+            (true, NODE_PACKED) => elements.extend(packed::listpack(&node)?),
+            (true, NODE_PLAIN) => elements.push(Blob::from(node)),
+            _ => return None,
+        }
+    }
+    list_of(elements)
 }
 
 /// A module's value, if the module is RedisJSON.

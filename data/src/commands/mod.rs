@@ -9,6 +9,7 @@ pub(crate) mod elements;
 pub mod hash;
 pub mod json;
 pub mod key;
+pub mod list;
 pub mod options;
 pub(crate) mod prelude;
 pub mod server;
@@ -158,6 +159,24 @@ pub static COMMANDS: &[Entry] = &[
     read!(set::sdiff::SDiff),
     write!(set::sdiff::SDiffStore),
     read!(set::sscan::SScan),
+    // Lists.
+    write!(list::lpush::LPush),
+    write!(list::lpush::RPush),
+    write!(list::lpush::LPushX),
+    write!(list::lpush::RPushX),
+    write!(list::lpop::LPop),
+    write!(list::lpop::RPop),
+    write!(list::lmpop::LMPop),
+    write!(list::lmove::LMove),
+    write!(list::lmove::RPopLPush),
+    read!(list::llen::LLen),
+    read!(list::lindex::LIndex),
+    read!(list::lrange::LRange),
+    read!(list::lpos::LPos),
+    write!(list::lset::LSet),
+    write!(list::ltrim::LTrim),
+    write!(list::linsert::LInsert),
+    write!(list::lrem::LRem),
     // JSON documents.
     write!(json::set::JsonSet),
     write!(json::mset::JsonMSet),

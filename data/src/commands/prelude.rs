@@ -8,5 +8,5 @@ pub use crate::reply::Reply;
 pub use crate::spec::{Flags, Group, Keys, Spec};
 pub use crate::store::KeyRef;
 pub use crate::transaction::{Transaction, check_length, name_order};
-pub use crate::value::{Collection, Kind, Record, Value};
+pub use crate::value::{Collection, Kind, List, Record, Value};
 pub use crate::view::View;

@@ -1,6 +1,6 @@
 //! How a write changes a collection whose elements are found by their names, a hash, a set or a sorted set: element by element, and its record once at the end.
 
-use super::{ChangeKind, Transaction};
+use super::Transaction;
 use crate::blob::Blob;
 use crate::collections::Collections;
 use crate::failure::Failure;
@@ -151,29 +151,9 @@ impl<'a> Transaction<'a> {
         let NamedEdit { collection, changed, .. } = named;
         if changed {
             debug_assert!(result.is_ok(), "refused after a change");
-            self.put_edited(key, before.is_none(), kind, collection);
+            self.put_edited_value(key, before.is_none(), Value::of(kind, collection), collection.is_empty());
         }
         result
-    }
-
-    /// Writes down that the elements of a key have changed.
-    fn put_edited(&mut self, key: KeyRef<'_>, is_new: bool, kind: Kind, collection: Collection) {
-        let value = Value::of(kind, collection);
-        if collection.is_empty() {
-            // No element is left to reclaim.
-            if self.tree.update(key, |record| record.value = value).is_some() {
-                self.remove(key);
-            }
-        } else if is_new {
-            let deadline = self.deadline_or_default(None);
-            self.put(key, value, deadline);
-        } else {
-            let revision = self.record_change(Blob::new(key.key), ChangeKind::Set);
-            self.tree.update(key, |record| {
-                record.value = value;
-                record.revision = revision;
-            });
-        }
     }
 
     /// A value that stands under no key yet: of these names with their values, each named once.
@@ -220,6 +200,6 @@ impl<'a> Transaction<'a> {
                 collections.insert_new(ElementKey { collection: copy.number() | part, ..key }, value);
             }
         }
-        Value::of(kind, copy)
+        value.with_collection(copy)
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use crate::history::{Command, Op, Operation, Outcome, Reply, bytes_of};
+use crate::history::{Command, Op, Operation, Outcome, Reply, TOKEN_BYTES, bytes_of};
 
 /// A value's number in [`Values`]; 0 means absent.
 pub type ValueId = u32;
@@ -174,7 +174,7 @@ impl Prepared {
     /// Whether it makes new values out of old ones.
     #[must_use]
     pub fn computes(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.op, Op::Append | Op::Incr))
+        self.steps.iter().any(|step| matches!(step.op, Op::Append | Op::Prepend | Op::Pop | Op::Incr))
     }
 
     /// Writes `unseen` in place of each value of which `is_seen` is not true.
@@ -246,8 +246,8 @@ impl Prepared {
             _ if step.reply == Some(Seen::Refused) => true,
             Op::Get | Op::Exists | Op::Pttl => true,
             Op::SetNx | Op::Del | Op::Pexpire => step.reply == Some(Seen::Integer(0)),
-            Op::SetIfEq | Op::GetDel => step.reply == Some(Seen::Nil),
-            Op::Set | Op::SetPx | Op::GetSet | Op::Append | Op::Incr | Op::Persist => false,
+            Op::SetIfEq | Op::GetDel | Op::Pop => step.reply == Some(Seen::Nil),
+            Op::Set | Op::SetPx | Op::GetSet | Op::Append | Op::Prepend | Op::Incr | Op::Persist => false,
         })
     }
 }
@@ -290,7 +290,7 @@ pub fn prepare(
             key: key(&command.key),
             argument: text(&command.argument),
             expected: text(&command.expected),
-            addend: if command.op == Op::Incr { command.number.unwrap_or(1) } else { 0 },
+            addend: if matches!(command.op, Op::Incr | Op::Pop) { command.number.unwrap_or(1) } else { 0 },
             deadline: if matches!(command.op, Op::SetPx | Op::Pexpire) {
                 let lifetime = u64::try_from(command.number.unwrap_or(1)).unwrap_or(0).saturating_mul(1_000_000);
                 operation.invoke.saturating_add(lifetime).saturating_sub(clock_error)
@@ -431,6 +431,19 @@ fn apply(state: &mut State, step: &Step, values: &mut Values) -> bool {
             let value = if present { values.append(before.value, step.argument) } else { step.argument };
             *slot = if present { Slot { value, ..before } } else { step.made(value) };
             Seen::Integer(i64::try_from(values.value(value).len()).unwrap_or(i64::MAX))
+        }
+        Op::Prepend => {
+            let value = if present { values.append(step.argument, before.value) } else { step.argument };
+            *slot = if present { Slot { value, ..before } } else { step.made(value) };
+            Seen::Integer(i64::try_from(values.value(value).len()).unwrap_or(i64::MAX))
+        }
+        Op::Pop if !present => Seen::Nil,
+        Op::Pop => {
+            let all = values.value(before.value).to_vec();
+            let at = if step.addend < 0 { all.len().saturating_sub(TOKEN_BYTES) } else { all.len().min(TOKEN_BYTES) };
+            let (taken, left) = if step.addend < 0 { (&all[at..], &all[..at]) } else { all.split_at(at) };
+            *slot = if left.is_empty() { Slot::ABSENT } else { Slot { value: values.number(left), ..before } };
+            Seen::Value(values.number(taken))
         }
         Op::Incr => {
             let number = if present {

@@ -8,7 +8,7 @@ use super::{Client, Mode, Record, Running, Scanned, Wishes};
 use crate::hashes::{LASTING, elements_bytes, key_of, words_together};
 use crate::history::{Command, Op, Operation, Outcome, bucket_of};
 use crate::workload::Task;
-use crate::{documents, sets, sorted};
+use crate::{documents, lists, sets, sorted};
 
 impl Client {
     pub(super) fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
@@ -169,6 +169,7 @@ fn elements_of(command: &Command) -> u64 {
         + sets::elements_bytes(&command.key)
         + sorted::elements_bytes(&command.key)
         + documents::elements_bytes(&command.key)
+        + lists::elements_bytes(&command.key)
 }
 
 /// The same task on keys of a bucket.

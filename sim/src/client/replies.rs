@@ -11,7 +11,7 @@ use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
 use crate::hashes::{LASTING, replies_together};
 use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
 use crate::workload::DROPPED;
-use crate::{documents, sets, sorted};
+use crate::{documents, lists, sets, sorted};
 
 /// Names of what is counted here.
 pub(crate) const PROBES: [&str; 3] = [TOO_LONG_REFUSED, FULL_REFUSED, PART_REFUSED];
@@ -392,7 +392,7 @@ fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record:
 
 fn reply_of(command: &Command, value: Value) -> Option<Reply> {
     let mut value = value;
-    for reply in [sets::reply, sorted::reply, documents::reply] {
+    for reply in [sets::reply, sorted::reply, documents::reply, lists::reply] {
         value = match reply(command, value) {
             Err(Some(of_another)) => of_another,
             said => return said.ok(),

@@ -174,7 +174,8 @@ impl<N: Door> Cluster<N> {
             | Fault::Hashes
             | Fault::Sets
             | Fault::SortedSets
-            | Fault::Documents => false,
+            | Fault::Documents
+            | Fault::Lists => false,
         }
     }
 

@@ -16,6 +16,7 @@ fn every_command_is_drawn_sometimes() {
             mix.add_sets(&mut Rng::new(seed));
             mix.sorted.often = 4;
             mix.documents.often = 4;
+            mix.lists.often = 4;
         }
         let seen = BTreeMap::from([("r0".to_string(), "old".to_string())]);
         let mut number = 0;
@@ -36,7 +37,7 @@ fn every_command_is_drawn_sometimes() {
             }
         }
     }
-    assert_eq!(seen_ops.len(), 14, "{seen_ops:?}");
+    assert_eq!(seen_ops.len(), 16, "{seen_ops:?}");
     assert!(
         once > 0 && scans > 0 && watched > 0 && together > 0 && hash_scans > 0 && set_scans > 0 && sorted_scans > 0
     );

@@ -1,6 +1,6 @@
 //! `DUMP key`
 
-use crate::algorithms::dump::{dump_hash, dump_json, dump_set, dump_sorted, dump_string};
+use crate::algorithms::dump::{dump_hash, dump_json, dump_list, dump_set, dump_sorted, dump_string};
 use crate::collections::ranked::Standing;
 use crate::commands::elements::whole;
 use crate::commands::prelude::*;
@@ -33,6 +33,10 @@ impl<'a> ReadCommand<'a> for Dump<'a> {
         let Some(Record { value, .. }) = view.get(self.key) else { return Ok(Reply::Nil) };
         Ok(Reply::bulk(match value {
             Value::String(bytes) => dump_string(&bytes),
+            Value::List(list) => {
+                let elements = whole(view, Kind::List, list.collection)?.map(|(_, value)| value);
+                dump_list(list.len(), elements)
+            }
             Value::Json(text) => dump_json(text.as_slice()),
             Value::Hash(hash) => dump_hash(hash.len(), whole(view, Kind::Hash, hash)?),
             Value::Set(set) => dump_set(set.len(), whole(view, Kind::Set, set)?.map(|(member, _)| member)),

@@ -23,6 +23,9 @@ const EMBEDDED_BYTES_MAX: usize = 44;
 const PACKED_ELEMENTS_MAX: u64 = 512;
 const PACKED_MEMBERS_MAX: u64 = 128;
 const PACKED_BYTES_MAX: usize = 64;
+/// Most bytes of a list that Redis keeps in one string, and what an element takes in it beside its own.
+const PACKED_LIST_BYTES_MAX: usize = 8 * 1024;
+const PACKED_OVERHEAD_BYTES: usize = 2;
 /// Integers below this are shared by all keys of a Redis.
 const SHARED_INTEGERS: i64 = 10_000;
 
@@ -121,6 +124,11 @@ fn encoding(view: &View<'_>, value: &Value) -> &'static str {
         Value::String(bytes) if parse_integer(bytes).is_some() => return "int",
         Value::String(bytes) if bytes.len() <= EMBEDDED_BYTES_MAX => return "embstr",
         Value::String(_) | Value::Json(_) => return "raw",
+        Value::List(list) => {
+            let elements = view.list_from(**list, 0).take(PACKED_LIST_BYTES_MAX);
+            let bytes: usize = elements.map(|element| element.len() + PACKED_OVERHEAD_BYTES).sum();
+            return if bytes <= PACKED_LIST_BYTES_MAX { "listpack" } else { "quicklist" };
+        }
         Value::Hash(of) | Value::Set(of) | Value::SortedSet(of) => *of,
     };
     let all = |fits: fn(&Blob, &Blob) -> bool| view.elements(of, 0).all(|(_, name, value)| fits(&name, &value));

@@ -68,7 +68,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         })?;
         check_length(longest_word(&value))?;
         match &value {
-            Dumped::String(_) | Dumped::Json(_) => {}
+            Dumped::String(_) | Dumped::Json(_) | Dumped::List(_) => {}
             Dumped::Hash(fields) => fields.iter().try_for_each(|(field, _)| check_field(field))?,
             Dumped::Set(members) => members.iter().try_for_each(|member| check_member(member))?,
             Dumped::SortedSet(members) => members.iter().try_for_each(|(member, _)| check_member(member))?,
@@ -88,6 +88,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         };
         let value = match self.value {
             Dumped::String(bytes) => Value::String(bytes.into()),
+            Dumped::List(elements) => tx.make_list(elements.into_iter()),
             Dumped::Json(text) => Value::Json(text),
             Dumped::Hash(fields) => tx.make_named(Kind::Hash, fields.into_iter()),
             Dumped::Set(members) => tx.make_named(Kind::Set, members.into_iter().map(|member| (member, Blob::EMPTY))),
@@ -102,6 +103,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
 fn longest_word(value: &Dumped) -> u64 {
     let length = match value {
         Dumped::String(bytes) => bytes.len(),
+        Dumped::List(elements) => elements.iter().map(|element| element.len()).max().unwrap_or(0),
         Dumped::Json(text) => text.as_slice().len(),
         Dumped::Hash(fields) => fields.iter().map(|(field, value)| field.len().max(value.len())).max().unwrap_or(0),
         Dumped::Set(members) => members.iter().map(|member| member.len()).max().unwrap_or(0),

@@ -3,7 +3,7 @@
 use base::Rng;
 
 use super::*;
-use crate::history::{Command, DefaultLifetime, Op, Outcome, Reply, Watched};
+use crate::history::{Command, DefaultLifetime, Op, Outcome, Reply, TOKEN_BYTES, Watched};
 
 const MS: u64 = 1_000_000;
 /// Histories that are compared.
@@ -29,7 +29,7 @@ fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply
     let old = || before.clone().map_or(Reply::Nil, Reply::Text);
     let flag = |yes: bool| Reply::Integer(i64::from(yes));
     let argument = command.argument.clone();
-    let deadline = at + command.number.unwrap_or(1) as u64 * MS;
+    let deadline = at + command.number.unwrap_or(1).max(0) as u64 * MS;
     match command.op {
         Op::Get => old(),
         Op::Exists => flag(before.is_some()),
@@ -58,6 +58,21 @@ fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply
             key.value = Some(value.clone());
             Reply::Integer(value.len() as i64)
         }
+        Op::Prepend => {
+            key.expires = if before.is_some() { key.expires } else { usual };
+            let value = argument.unwrap_or_default() + &before.unwrap_or_default();
+            key.value = Some(value.clone());
+            Reply::Integer(value.len() as i64)
+        }
+        Op::Pop => {
+            let Some(all) = before else { return Reply::Nil };
+            let at = if command.number == Some(-1) { all.len() - TOKEN_BYTES } else { TOKEN_BYTES };
+            let (left, right) = all.split_at(at);
+            let (taken, kept) = if command.number == Some(-1) { (right, left) } else { (left, right) };
+            let is_empty = kept.is_empty();
+            *key = if is_empty { Key::default() } else { Key { value: Some(kept.to_owned()), ..key.clone() } };
+            Reply::Text(taken.to_owned())
+        }
         Op::Incr => {
             key.expires = if before.is_some() { key.expires } else { usual };
             let sum = before.map_or(0, |text| text.parse::<i64>().expect("only counters are counted")) + 1;
@@ -81,7 +96,7 @@ fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply
 
 fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
     let key = if family == 3 { *rng.pick(&["x", "y"]) } else { "k" };
-    let value = format!("{number}");
+    let value = if family == 5 { format!("{number:0>TOKEN_BYTES$}") } else { format!("{number}") };
     let lifetime = rng.between(1, 40) as i64;
     let writes = [Op::Set, Op::Set, Op::SetNx, Op::SetIfEq, Op::GetSet, Op::Del, Op::GetDel];
     let op = match family {
@@ -98,6 +113,7 @@ fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
             Op::Set,
             Op::SetNx,
         ]),
+        5 => *rng.pick(&[Op::Get, Op::Append, Op::Append, Op::Prepend, Op::Pop, Op::Pop, Op::GetDel, Op::Del]),
         _ if rng.chance(1, 3) => *rng.pick(&[Op::Get, Op::Exists]),
         _ => *rng.pick(&writes),
     };
@@ -105,7 +121,10 @@ fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
     if matches!(op, Op::SetPx | Op::Pexpire) {
         command = command.with_number(lifetime);
     }
-    if matches!(op, Op::Set | Op::SetPx | Op::SetNx | Op::SetIfEq | Op::GetSet | Op::Append) {
+    if op == Op::Pop && rng.chance(1, 2) {
+        command = command.with_number(-1);
+    }
+    if matches!(op, Op::Set | Op::SetPx | Op::SetNx | Op::SetIfEq | Op::GetSet | Op::Append | Op::Prepend) {
         command = command.with_argument(value);
     }
     if op == Op::SetIfEq {
@@ -120,7 +139,7 @@ fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
 
 /// A history as a right server would answer it; in some an answer was changed.
 fn draw_history(rng: &mut Rng) -> Vec<Operation> {
-    let family = rng.below(5);
+    let family = rng.below(6);
     let mut drawn: Vec<(u64, Operation)> = Vec::new();
     for number in 0..rng.between(3, 8) as usize {
         let invoke = rng.below(60) * MS;

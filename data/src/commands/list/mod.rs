@@ -1,0 +1,14 @@
+//! Commands on lists: one file each, or one for a pair of ends.
+
+pub mod lindex;
+pub mod linsert;
+pub mod llen;
+pub mod lmove;
+pub mod lmpop;
+pub mod lpop;
+pub mod lpos;
+pub mod lpush;
+pub mod lrange;
+pub mod lrem;
+pub mod lset;
+pub mod ltrim;
