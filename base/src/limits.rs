@@ -45,6 +45,10 @@ pub const TURN_OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const CONNECTIONS_DEFAULT: usize = 10_000;
 /// Most commands queued by one MULTI.
 pub const TRANSACTION_COMMANDS_MAX: usize = 64 * 1024;
+/// Most bytes of names (and somewhat more for each) that the connections of a node listen to, by SUBSCRIBE and its relatives.
+pub const SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most bytes of published messages on their way to one other node, unless a single turn's are more; what is published beyond is not sent to it.
+pub const PUBLISHED_WINDOW_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most keys one connection may WATCH.
 pub const WATCHED_KEYS_MAX: usize = 64 * 1024;
 
@@ -126,6 +130,8 @@ const _: () = assert!(ENTRY_BYTES_MAX > VALUE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX > ENTRY_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX <= u32::MAX as usize, "lengths on the wire have 32 bits");
 const _: () = assert!(PEER_OUTPUT_BYTES_MAX > PEER_MESSAGE_BYTES_MAX);
+const _: () = assert!(PUBLISHED_WINDOW_BYTES_MAX < PEER_OUTPUT_BYTES_MAX, "what is published does not break a link");
+const _: () = assert!(ACCEPT_BYTES_TARGET + KEY_BYTES_MAX + VALUE_BYTES_MAX + 64 < PEER_MESSAGE_BYTES_MAX);
 const _: () = assert!(EVICT_KEY_BYTES_MAX + KEY_BYTES_MAX + 16 * EVICT_BATCH_MAX < ACCEPT_BYTES_TARGET);
 const _: () = assert!(ACCEPT_BYTES_TARGET <= FOLLOWER_TURN_BYTES_TARGET);
 const _: () = assert!(FOLLOWER_TURN_BYTES_TARGET < FOLLOWER_WINDOW_BYTES_MAX);

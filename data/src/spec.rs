@@ -154,6 +154,8 @@ pub enum Group {
     Connection,
     /// MULTI and what belongs to it.
     Transactions,
+    /// Messages for whoever listens.
+    PubSub,
     /// What only Dictum has.
     Dictum,
     /// The server as a whole.
@@ -175,6 +177,7 @@ impl Group {
             Group::Json => "json",
             Group::Connection => "connection",
             Group::Transactions => "transactions",
+            Group::PubSub => "pubsub",
             Group::Dictum => "dictum",
             Group::Server => "server",
         }
@@ -185,6 +188,7 @@ impl Group {
             Group::Generic | Group::Server | Group::Dictum => "@keyspace",
             Group::Connection => "@connection",
             Group::Transactions => "@transaction",
+            Group::PubSub => "@pubsub",
             Group::String => "@string",
             Group::Bitmap => "@bitmap",
             Group::Hash => "@hash",

@@ -14,6 +14,7 @@ mod info;
 mod known;
 pub(crate) mod levels;
 mod monitoring;
+pub(crate) mod pubsub;
 mod scripts;
 mod server;
 
@@ -21,6 +22,7 @@ use data::spec::{Flags, Group, Keys};
 use data::{Failure, Reply, Spec};
 
 use crate::node::Node;
+use crate::pubsub::audience::Kind;
 use crate::session::Session;
 
 pub(crate) use client::client_reply;
@@ -77,6 +79,9 @@ pub(crate) enum Local {
     Consistency,
     Token,
     Age,
+    Subscribe(Kind),
+    Unsubscribe(Kind),
+    Publish(Kind),
 }
 
 /// Marks of commands that tell or change how the server runs.
@@ -149,6 +154,7 @@ pub(crate) static TABLES: &[&[Entry]] = &[
     scripts::ENTRIES,
     monitoring::ENTRIES,
     access::ENTRIES,
+    pubsub::ENTRIES,
 ];
 
 /// All commands of these tables.
@@ -212,7 +218,9 @@ const NOT_IN_TRANSACTION: Failure = Failure::Text("ERR Command not allowed insid
 /// Whether a MULTI may queue this command of these tables.
 pub(crate) fn check_queued(words: &[&[u8]]) -> Result<(), Failure> {
     match find(words)?.run {
-        Run::Reply(_) | Run::Container(_) | Run::Special(Local::Wait | Local::Unwatch | Local::Select) => Ok(()),
+        Run::Reply(_) | Run::Container(_) => Ok(()),
+        Run::Special(Local::Wait | Local::Unwatch | Local::Select) => Ok(()),
+        Run::Special(Local::Subscribe(_) | Local::Unsubscribe(_) | Local::Publish(_)) => Ok(()),
         Run::Special(_) => Err(NOT_IN_TRANSACTION),
     }
 }

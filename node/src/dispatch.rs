@@ -88,6 +88,7 @@ impl Node {
 
     fn put_back(&mut self, mut session: Box<Session>) {
         let id = session.id;
+        session.push_afterwards();
         let full = session.is_full() || session.backlog.len() > base::limits::CONNECTION_PENDING_BYTES_MAX;
         if full != session.paused {
             session.paused = full;
@@ -141,6 +142,9 @@ impl Node {
         if !session.authenticated && !commands::without_password(name) {
             return self.refuse(session, &Failure::Text("NOAUTH Authentication required."));
         }
+        if let Some(failure) = commands::pubsub::refusal(session, words) {
+            return self.refuse(session, &failure);
+        }
         if session.queue.is_some() && !commands::runs_inside_multi(name) {
             return self.queue(session, arguments, words);
         }
@@ -192,7 +196,13 @@ impl Node {
                             _ => session.aim,
                         };
                         // What they tell is what the commands before them have seen.
-                        let is_last = matches!(special, Local::Token | Local::Age);
+                        // What they publish, and what they hear from then on, comes after these.
+                        let is_last = match special {
+                            Local::Token | Local::Age => true,
+                            Local::Subscribe(_) | Local::Unsubscribe(_) | Local::Publish(_) => true,
+                            Local::Exec => session.queue.as_ref().is_some_and(|queue| queue.acts),
+                            _ => false,
+                        };
                         if session.aim_at(aim, arguments) {
                             if is_last && session.pending() > 0 {
                                 session.drain(arguments);
@@ -243,6 +253,9 @@ impl Node {
             Local::Consistency => commands::levels::consistency(self, session, words),
             Local::Token => commands::levels::token(self, session),
             Local::Age => commands::levels::age(self, session),
+            Local::Subscribe(_) | Local::Unsubscribe(_) | Local::Publish(_) => {
+                commands::pubsub::act(self, session, special, words);
+            }
             Local::Outcome => {
                 let id = words[1].to_vec();
                 self.submit_read(session, ReadKind::Outcome, |out| out.extend_from_slice(&id));

@@ -155,6 +155,8 @@ pub struct Outbox {
     pub close: Vec<ConnectionId>,
     /// Whether the owner shall stop (`true`) or go on (`false`) reading from a connection: its queue is full.
     pub pause: Vec<(ConnectionId, bool)>,
+    /// Connections that may leave fewer bytes unread than others from now on, or (none) as many again.
+    pub limits: Vec<(ConnectionId, Option<OutputLimit>)>,
     /// Framed messages per peer, at most one item per peer and turn; whole frames, back to back.
     pub peers: Vec<(NodeId, Vec<u8>)>,
     /// Emptied buffers of earlier [`Outbox::peers`], put here by the owner for the node to fill again: a turn's messages may be
@@ -182,6 +184,17 @@ pub struct Outbox {
     pub stopped: bool,
     /// Set when the node must not go on (a broken invariant, a proof of corruption). The process ends with this text.
     pub fatal: Option<String>,
+}
+
+/// What a connection may leave unread before the owner cuts it off; 0 bytes: as much as any other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutputLimit {
+    /// Never more than so many bytes.
+    pub hard_bytes: u64,
+    /// More than so many bytes for no longer than `soft_for`.
+    pub soft_bytes: u64,
+    /// See `soft_bytes`.
+    pub soft_for: std::time::Duration,
 }
 
 /// What a bucket may keep in memory of its values in the store.
@@ -323,6 +336,10 @@ pub enum Planted {
     EvictionOutsideTheLog,
     /// A bucket goes on growing at its quota.
     FullBucketGrows,
+    /// A bulletin is taken whether or not it, or a later one, was taken before.
+    BulletinTakenTwice,
+    /// One bulletin in eight is not sent.
+    BulletinForgotten,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
     CacheNotWrittenThrough,
 }

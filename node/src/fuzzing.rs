@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 
+use wire::Reader;
+
 use crate::peer::PeerMessage;
+use crate::pubsub::bulletin::Item;
 
 /// Reads `data` as a message of a peer. What can be read must be written and read alike. Whether it was a message.
 ///
@@ -14,5 +17,10 @@ pub fn fuzz_peer_message(data: &[u8]) -> bool {
     message.encode(&mut bytes);
     let again = PeerMessage::decode(&Bytes::from(bytes)).expect("what was written can be read");
     assert_eq!(message, again, "it is read as it was written");
+    if let PeerMessage::Bulletin { items, .. } = &message {
+        // These are read one by one, up to the first that makes no sense.
+        let mut reader = Reader::new(items);
+        while !reader.rest().is_empty() && Item::decode(&mut reader).is_ok() {}
+    }
     true
 }

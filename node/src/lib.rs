@@ -26,6 +26,7 @@ mod node;
 mod origins;
 mod partition;
 mod peer;
+mod pubsub;
 mod reply;
 mod router;
 mod session;
@@ -34,6 +35,7 @@ mod stats;
 mod status;
 mod transaction;
 mod transfer;
+mod tunables;
 mod turn;
 mod words;
 
@@ -41,8 +43,8 @@ use base::Position;
 
 pub use below::{Below, FlushJob};
 pub use door::{
-    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, Member, Outbox, Planted, Recovered, RecoveredSnapshot,
-    Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
+    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, Member, Outbox, OutputLimit, Planted, Recovered,
+    RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use image::{Image, Restorer};
 pub use node::{Node, PROBES};

@@ -21,10 +21,12 @@ use crate::door::{Config, ConnectionId, Input, Level, Outbox, Rubbish};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::journal::Batch;
 use crate::peer::{PartitionNews, Ping};
+use crate::pubsub::PubSub;
 use crate::session::Session;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::transfer::Throttle;
+use crate::tunables::Tunables;
 use crate::{CacheNews, Progress};
 
 /// How often a node says that it lives.
@@ -81,6 +83,8 @@ pub struct Node {
     pub(crate) rng: Rng,
     pub(crate) stats: Stats,
     pub(crate) slow: Slow,
+    pub(crate) tunables: Tunables,
+    pub(crate) pubsub: PubSub,
     pub(crate) next_tick: Time,
     pub(crate) next_ping: Time,
     /// The last attempt to bring a state to disk has failed.
@@ -119,7 +123,9 @@ impl Node {
             Input::Opened { connection, address, local_address } => self.on_opened(connection, address, local_address),
             Input::Received { connection, bytes } => self.on_received(connection, bytes),
             Input::Closed { connection } => {
-                self.sessions.remove(&connection);
+                if let Some(Some(mut session)) = self.sessions.remove(&connection) {
+                    self.unsubscribe_all(&mut session);
+                }
             }
             Input::PeerUp { peer } => self.on_peer_up(peer),
             Input::PeerDown { peer } => self.on_peer_down(peer),
@@ -372,6 +378,9 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: key evicted by lfu",
     "node: key evicted by s3-fifo",
     "node: told what a follower has read",
+    "node: bulletin heard before",
+    "node: link does not keep up with what is published",
+    "node: listeners told anew",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -117,6 +117,17 @@ pub(crate) enum PeerMessage {
         partition: PartitionId,
         orders: Vec<u64>,
     },
+    /// What was published at the sender, and how many listen there: see [`crate::pubsub`]. `anew`: forget what you know of the listeners.
+    Bulletin {
+        number: u64,
+        anew: bool,
+        items: Bytes,
+    },
+    /// "I have heard your bulletins up to this one; and I know all of your listeners."
+    BulletinsHeard {
+        number: u64,
+        whole: bool,
+    },
 }
 
 /// What the receiver of a snapshot says.
@@ -142,12 +153,14 @@ const SNAPSHOT_WANT: u8 = 10;
 const COPIES_QUESTION: u8 = 11;
 const COPIES: u8 = 12;
 const TOUCHED: u8 = 13;
+const BULLETIN: u8 = 14;
+const BULLETINS_HEARD: u8 = 15;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
     pub(crate) fn partition(&self) -> Option<PartitionId> {
         match self {
-            PeerMessage::Ping(_) => None,
+            PeerMessage::Ping(_) | PeerMessage::Bulletin { .. } | PeerMessage::BulletinsHeard { .. } => None,
             PeerMessage::Paxos { partition, .. }
             | PeerMessage::Forward { partition, .. }
             | PeerMessage::ReadIndex { partition, .. }
@@ -167,6 +180,7 @@ impl PeerMessage {
             PeerMessage::Paxos {
                 message: Message::Accept { entries, .. } | Message::Fetched { entries, .. }, ..
             } => entries.iter().map(Entry::weight).sum(),
+            PeerMessage::Bulletin { items, .. } => items.len(),
             _ => 0,
         }
     }
@@ -255,6 +269,17 @@ impl PeerMessage {
                 w.count(orders.len());
                 orders.iter().for_each(|order| w.u64(*order));
             }
+            PeerMessage::Bulletin { number, anew, items } => {
+                w.u8(BULLETIN);
+                w.varint(*number);
+                w.bool(*anew);
+                w.bytes(items);
+            }
+            PeerMessage::BulletinsHeard { number, whole } => {
+                w.u8(BULLETINS_HEARD);
+                w.varint(*number);
+                w.bool(*whole);
+            }
         }
     }
 
@@ -316,6 +341,8 @@ impl PeerMessage {
                 let orders = (0..r.count(8)?).map(|_| r.u64()).collect::<Result<_, _>>()?;
                 PeerMessage::Touched { partition, orders }
             }
+            BULLETIN => PeerMessage::Bulletin { number: r.varint()?, anew: r.bool()?, items: r.bytes()? },
+            BULLETINS_HEARD => PeerMessage::BulletinsHeard { number: r.varint()?, whole: r.bool()? },
             _ => return Err(Malformed),
         };
         r.finish()?;

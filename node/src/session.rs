@@ -13,6 +13,7 @@ use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, Reques
 use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
 use crate::levels::Levels;
+use crate::pubsub::Subscriptions;
 use crate::router::ReadKind;
 
 /// Bytes of read commands that a session keeps room for.
@@ -39,6 +40,8 @@ pub(crate) struct Merge {
     pub count: usize,
     /// Encoded replies of commands that are not in the log, by place.
     pub local: Vec<(usize, Vec<u8>)>,
+    /// Commands that wait until the rest is done: what they do must not be seen before, or if it is not done.
+    pub later: Vec<(usize, Arguments)>,
 }
 
 /// One read that waits; its words are in the session's `read_bytes`.
@@ -72,6 +75,8 @@ pub(crate) enum ReplyMode {
 pub(crate) struct Queue {
     pub commands: Vec<Arguments>,
     pub bytes: usize,
+    /// Some command of it publishes or subscribes.
+    pub acts: bool,
     /// A command could not be queued: EXEC will refuse.
     pub broken: bool,
 }
@@ -141,6 +146,10 @@ pub(crate) struct Session {
     pub weak: bool,
     /// What it asks of its writes and reads.
     pub levels: Levels,
+    /// What it listens to; none if that is nothing.
+    pub subscriptions: Option<Box<Subscriptions>>,
+    /// Messages for itself that its own command has published: they come behind the reply.
+    pub afterwards: Vec<u8>,
     slots: VecDeque<Slot>,
     first_slot: u64,
     pending_bytes: usize,
@@ -195,6 +204,8 @@ impl Session {
             parked: false,
             weak: false,
             levels: Levels::default(),
+            subscriptions: None,
+            afterwards: Vec::new(),
             slots: VecDeque::new(),
             first_slot: 0,
             pending_bytes: 0,
@@ -278,6 +289,15 @@ impl Session {
         }
         let slot = self.open_slot(0);
         self.deliver(slot, write);
+    }
+
+    /// Lets the connection hear what its own command has published.
+    pub(crate) fn push_afterwards(&mut self) {
+        if self.afterwards.is_empty() {
+            return;
+        }
+        let messages = std::mem::take(&mut self.afterwards);
+        self.out.extend_from_slice(&messages);
     }
 
     /// Commands that wait for their replies.

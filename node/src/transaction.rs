@@ -9,10 +9,11 @@ use data::{Failure, Reply, spec::Flags};
 use wire::{ArgumentsRef, ReplyWriter};
 
 use crate::commands;
+use crate::door::ConnectionId;
 use crate::node::Node;
 use crate::reply;
 use crate::router::ReadKind;
-use crate::session::{Merge, Queue, Session};
+use crate::session::{Block, Merge, Queue, Session};
 use crate::words::{self, Words};
 
 /// Writes the reply of an EXEC some of whose commands were answered by the connection itself.
@@ -60,6 +61,7 @@ impl Node {
             }
             None => {
                 queue.bytes += arguments.payload_bytes();
+                queue.acts |= commands::pubsub::acts(words);
                 queue.commands.push(arguments.to_owned());
                 session.reply(|writer| writer.simple("QUEUED"));
             }
@@ -75,7 +77,7 @@ impl Node {
             let text = "EXECABORT Transaction discarded because of previous errors.";
             return self.refuse(session, &Failure::Text(text));
         }
-        let mut merge = Merge { count: commands.len(), local: Vec::new() };
+        let mut merge = Merge { count: commands.len(), ..Merge::default() };
         let mut stored = Vec::with_capacity(commands.len());
         let mut flags = Flags::NONE;
         for (place, command) in commands.into_iter().enumerate() {
@@ -86,6 +88,10 @@ impl Node {
                     drop(words);
                     stored.push(command);
                 }
+                None if commands::pubsub::acts(words.as_slice()) => {
+                    drop(words);
+                    merge.later.push((place, command));
+                }
                 None => {
                     let mut bytes = Vec::new();
                     let answer = commands::run_local(self, session, words.as_slice());
@@ -95,6 +101,7 @@ impl Node {
             }
         }
         if stored.is_empty() && watches.is_empty() {
+            self.run_later_of(session, &mut merge);
             return session.reply(|writer| write_merged(writer, &merge, &Reply::Array(Vec::new())));
         }
         let mut body = Vec::new();
@@ -106,9 +113,33 @@ impl Node {
             self.submit_read(session, ReadKind::Transaction, |out| out.extend_from_slice(&body))
         };
         if let Some(slot) = slot
-            && !merge.local.is_empty()
+            && !(merge.local.is_empty() && merge.later.is_empty())
         {
+            if !merge.later.is_empty() {
+                // What comes next on this connection comes after these.
+                session.block = Some(Block::Slot(slot));
+            }
             session.set_merge(slot, merge);
         }
+    }
+
+    /// The transaction is done: carries out what had to wait for that.
+    pub(crate) fn run_later(&mut self, connection: ConnectionId, merge: &mut Merge) {
+        let Some(mut session) = self.sessions.get_mut(&connection).and_then(Option::take) else { return };
+        self.run_later_of(&mut session, merge);
+        self.sessions.insert(connection, Some(session));
+    }
+
+    fn run_later_of(&mut self, session: &mut Session, merge: &mut Merge) {
+        for (place, command) in std::mem::take(&mut merge.later) {
+            let words = Words::new(command.as_ref());
+            // What it writes has its place among the replies.
+            let out = std::mem::take(&mut session.out);
+            if let Ok(commands::Run::Special(local)) = commands::find(words.as_slice()).map(|entry| &entry.run) {
+                commands::pubsub::act(self, session, *local, words.as_slice());
+            }
+            merge.local.push((place, std::mem::replace(&mut session.out, out)));
+        }
+        merge.local.sort_by_key(|(place, _)| *place);
     }
 }

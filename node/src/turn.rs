@@ -65,6 +65,7 @@ impl Node {
             group.partition.replica.end_turn();
             self.send_wishes(g);
         }
+        self.send_bulletins();
         self.consider_snapshots(out);
         for group in &mut self.groups {
             if let Some(trouble) = group.partition.tree.trouble() {
@@ -113,6 +114,7 @@ impl Node {
                 let peer = self.detectors[place].peer;
                 self.send(peer, &ping);
             }
+            self.tick_bulletins();
         }
         for g in 0..self.groups.len() {
             self.tell_replica(g);
@@ -180,11 +182,18 @@ impl Node {
     pub(crate) fn deliver(&mut self, connection: ConnectionId, slot: u64, answer: &Reply) {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
         self.stats.errors += u64::from(matches!(answer, Reply::Error(_)));
+        let mut merge = session.take_merge(slot);
+        if let Some(merge) = merge.as_mut().filter(|merge| !merge.later.is_empty() && matches!(answer, Reply::Array(_)))
+        {
+            self.run_later(connection, merge);
+        }
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
         let blocked = session.block.is_some() || session.paused;
-        match session.take_merge(slot) {
+        match merge {
             Some(merge) => session.deliver(slot, |writer| crate::transaction::write_merged(writer, &merge, answer)),
             None => session.deliver(slot, |writer| reply::write(writer, answer)),
         }
+        session.push_afterwards();
         if !session.dirty {
             session.dirty = true;
             self.dirty.push(connection);
@@ -307,6 +316,7 @@ impl Node {
         }
         out.close.append(&mut self.to_close);
         out.pause.append(&mut self.pauses);
+        out.limits.append(&mut self.pubsub.limits);
         out.caches = self.tell_caches().or(out.caches.take());
         out.events.append(&mut self.events);
         out.rubbish.append(&mut self.rubbish);

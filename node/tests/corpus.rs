@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use base::Rng;
 use common::Cluster;
 use node::fuzzing::fuzz_peer_message;
+use node::{ConnectionId, Input};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/peer_message")
@@ -21,8 +22,10 @@ fn folder() -> PathBuf {
 fn spoken() -> BTreeMap<String, Vec<u8>> {
     let mut cluster = Cluster::new(3);
     let mut messages = BTreeMap::new();
+    cluster.open(1, ConnectionId(2));
+    cluster.give(1, Input::Received { connection: ConnectionId(2), bytes: b"SUBSCRIBE news\r\nPSUBSCRIBE n*\r\n" });
     for round in 0..200 {
-        cluster.say((round % 3) as u16, b"SET k v\r\nGET k\r\n");
+        cluster.say((round % 3) as u16, b"SET k v\r\nGET k\r\nPUBLISH news hello\r\n");
         for (_, _, bytes) in &cluster.mail {
             // The length tells most of them apart.
             messages
@@ -38,7 +41,7 @@ fn spoken() -> BTreeMap<String, Vec<u8>> {
 fn the_corpus_and_its_mutations_keep_the_promises() {
     if std::env::var_os("DICTUM_REWRITE").is_some() {
         fs::create_dir_all(folder()).unwrap();
-        for (name, bytes) in spoken().into_iter().take(24) {
+        for (name, bytes) in spoken().into_iter().take(40) {
             fs::write(folder().join(name), bytes).unwrap();
         }
     }

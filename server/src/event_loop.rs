@@ -190,6 +190,8 @@ struct EventLoop {
     clients: Clients,
     /// Clients in whose sockets something may lie that was not read.
     unread: Vec<usize>,
+    /// Clients that leave more unread than they may for long, by connection.
+    slow_clients: Vec<u64>,
     /// Clients that have ended their side, by connection.
     leaving: Vec<u64>,
     virtual_clients: HashMap<u64, ReplyLine>,
@@ -251,6 +253,7 @@ impl EventLoop {
             buffer: vec![0; READ_BYTES],
             clients: Clients::default(),
             unread: Vec::new(),
+            slow_clients: Vec::new(),
             leaving: Vec::new(),
             virtual_clients: HashMap::new(),
             taken_requests: Vec::new(),

@@ -89,10 +89,12 @@ pub enum Fault {
     Documents,
     /// No misfortune: clients use lists. Counted: runs in which they do.
     Lists,
+    /// No misfortune: clients publish and listen. Counted: messages that were heard.
+    PubSub,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 35] = [
+pub const FAULTS: [Fault; 36] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -128,6 +130,7 @@ pub const FAULTS: [Fault; 35] = [
     Fault::SortedSets,
     Fault::Documents,
     Fault::Lists,
+    Fault::PubSub,
 ];
 
 impl Fault {
@@ -170,13 +173,14 @@ impl Fault {
             Fault::SortedSets => "sorted-sets",
             Fault::Documents => "documents",
             Fault::Lists => "lists",
+            Fault::PubSub => "pubsub",
         }
     }
 
     /// Whether what is counted is not how often it was done to somebody but how often somebody noticed.
     #[must_use]
     pub fn is_counted_by_effect(self) -> bool {
-        matches!(self, Fault::ReadError | Fault::IdentityRot)
+        matches!(self, Fault::ReadError | Fault::IdentityRot | Fault::PubSub)
     }
 
     /// The kind with that name.
@@ -278,6 +282,8 @@ pub struct Chaos {
     pub documents_seed: Option<u64>,
     /// From this is drawn how clients use lists; none if they do not.
     pub lists_seed: Option<u64>,
+    /// From this is drawn who publishes and who listens; none if nobody does.
+    pub pubsub_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -301,6 +307,8 @@ impl Chaos {
         let (mut cache, mut settings) = (rng.fork(), rng.fork());
         let (hashes_seed, sets_seed, sorted_sets_seed) = (rng.next_u64(), rng.next_u64(), rng.next_u64());
         let (documents_seed, lists_seed) = (rng.next_u64(), rng.next_u64());
+        // A branch of its own, not the next of the seeds: others may come there.
+        let pubsub_seed = Rng::new(options.seed ^ 0x9b5b).next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -385,6 +393,7 @@ impl Chaos {
             sorted_sets_seed: has(Fault::SortedSets).then_some(sorted_sets_seed),
             documents_seed: has(Fault::Documents).then_some(documents_seed),
             lists_seed: has(Fault::Lists).then_some(lists_seed),
+            pubsub_seed: has(Fault::PubSub).then_some(pubsub_seed),
             plan,
             workload_seed,
             cluster_seed,
@@ -484,6 +493,7 @@ mod tests {
                 (Fault::SortedSets, chaos.sorted_sets_seed.is_some()),
                 (Fault::Documents, chaos.documents_seed.is_some()),
                 (Fault::Lists, chaos.lists_seed.is_some()),
+                (Fault::PubSub, chaos.pubsub_seed.is_some()),
                 (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
                 (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
             ] {

@@ -15,9 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{NodeId, PartitionId, Position, Rng};
 use node::Planted;
 
+use crate::callers::Caller;
 use crate::chaos::{Chaos, Fault, MS, SECOND};
 use crate::checkers::agreement::Agreement;
 use crate::checkers::eviction::Evictions;
+use crate::checkers::messages::{self, Messages};
 use crate::checkers::quota::Quota;
 use crate::checkers::replicas::Replicas;
 use crate::client::{Client, Record};
@@ -101,6 +103,10 @@ pub struct Cluster<N> {
     machines: Vec<Machine<N>>,
     network: Network,
     clients: Vec<Client>,
+    /// Those who publish and listen. They are numbered on from the clients.
+    callers: Vec<Caller>,
+    /// What they wrote down.
+    pub messages: Messages,
     client_ends: Vec<ClientEnd>,
     connections: BTreeMap<u64, Connection>,
     next_connection: u64,
@@ -181,6 +187,10 @@ impl<N: Door> Cluster<N> {
         let timeout = chaos.request_timeout_ms * MS * 13 / 10 + 2 * SECOND;
         let clients =
             (0..mix.clients).map(|id| Client::new(id, clients_rng.fork(), mix.clone(), chaos.nodes, timeout)).collect();
+        let callers = match chaos.pubsub_seed.filter(|_| N::HAS_BUCKETS) {
+            Some(seed) => draw_callers(&mut Rng::new(seed), chaos.nodes, timeout),
+            None => Vec::new(),
+        };
         let with_terms = mix.buckets.iter().filter(|(name, _)| [TIMED, BOUNDED].contains(name)).count();
         let with_hashes = u64::from(mix.uses_hashes());
         let with_sets = u64::from(mix.uses_sets());
@@ -208,8 +218,10 @@ impl<N: Door> Cluster<N> {
             queue: Queue::default(),
             machines,
             network,
-            client_ends: vec![ClientEnd::default(); mix.clients as usize],
+            client_ends: vec![ClientEnd::default(); mix.clients as usize + callers.len()],
             clients,
+            callers,
+            messages: Messages::default(),
             connections: BTreeMap::new(),
             next_connection: 1,
             planted,
@@ -230,12 +242,29 @@ impl<N: Door> Cluster<N> {
             let delay = cluster.rng.below(100 * MS);
             cluster.queue.push(delay, Event::ClientWake(client, 0));
         }
+        for caller in 0..cluster.callers.len() {
+            cluster.queue.push(MS * caller as u64, Event::ClientWake(cluster.clients.len() + caller, 0));
+        }
         for (number, planned) in cluster.chaos.plan.iter().enumerate() {
             if !dropped.contains(&(number as u32)) {
                 cluster.queue.push(planned.at, Event::Fault(number as u32));
             }
         }
         cluster
+    }
+
+    /// Judges what was published and heard.
+    #[must_use]
+    pub fn judge_messages(&mut self) -> Vec<String> {
+        let heard = messages::heard_count(&self.messages);
+        if heard > 0 {
+            self.injected.insert(Fault::PubSub, heard as u64);
+        }
+        // Two ways, each as long as the slowest message takes; and a listener hears late that its connection is gone.
+        let way = self.chaos.delay_min + 12 * self.chaos.jitter;
+        let limits =
+            messages::Limits { delivered_within: 4 * way + SECOND / 2, settled_after: SECOND / 2, end: self.now };
+        messages::check(&self.messages, &self.network.troubles, limits)
     }
 
     /// Lets everything happen that is due before `until`, or up to the first violation.
@@ -304,4 +333,10 @@ impl<N: Door> Cluster<N> {
         self.trace.event(at, [1, digest_of(text.as_bytes()), 0, 0], || format!("VIOLATION of {property}: {text}"));
         self.violations.push((property, text));
     }
+}
+
+/// One or two who publish, and some who listen.
+fn draw_callers(rng: &mut Rng, nodes: u16, timeout: u64) -> Vec<Caller> {
+    let (publish, listen) = (rng.between(1, 2), rng.between(2, 4));
+    (0..publish + listen).map(|id| Caller::new(id, rng.fork(), id < publish, nodes, timeout)).collect()
 }

@@ -1,5 +1,6 @@
 //! A whole cluster of the shipping node in one thread, with simulated network, disks, clocks and clients.
 
+pub mod callers;
 pub mod chaos;
 pub mod checkers;
 pub mod client;

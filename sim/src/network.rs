@@ -6,6 +6,7 @@ use base::{NodeId, Rng};
 use bytes::Bytes;
 
 use crate::chaos::{Chaos, MS};
+use crate::checkers::messages::Troubles;
 
 /// A message on its way.
 #[derive(Clone, Debug)]
@@ -62,6 +63,8 @@ pub struct Network {
     jitter: u64,
     /// What happened so far.
     pub fates: Fates,
+    /// When something happened to links, and to nodes.
+    pub troubles: Troubles,
 }
 
 impl Network {
@@ -80,6 +83,7 @@ impl Network {
             delay_min: chaos.delay_min,
             jitter: chaos.jitter,
             fates: Fates::default(),
+            troubles: Troubles::default(),
         }
     }
 
@@ -118,6 +122,10 @@ impl Network {
         if !link.up {
             return;
         }
+        if lost || overtaken || link.cuts[side] > 0 {
+            self.troubles.harmed(from.0, to.0, now);
+        }
+        let (link, side) = self.pair(from, to);
         if link.cuts[side] > 0 {
             if link.holds {
                 link.held[side].push(payload);
@@ -152,7 +160,8 @@ impl Network {
     }
 
     /// Breaks a link: what is on its way is gone. False if it was not up.
-    pub fn break_link(&mut self, one: NodeId, other: NodeId) -> bool {
+    pub fn break_link(&mut self, one: NodeId, other: NodeId, now: u64) -> bool {
+        self.troubles.link(one.0, other.0, now, false);
         let (link, _) = self.pair(one, other);
         let was_up = link.up;
         link.up = false;
@@ -178,7 +187,7 @@ impl Network {
 
     /// Puts a link up, if nothing is in its way. Its generation, and for each end (lower node first) whether it has
     /// yet to hear that the link before it is gone.
-    pub fn establish(&mut self, one: NodeId, other: NodeId) -> Option<(u64, [bool; 2])> {
+    pub fn establish(&mut self, one: NodeId, other: NodeId, now: u64) -> Option<(u64, [bool; 2])> {
         let (link, _) = self.pair(one, other);
         if link.up || link.cuts != [0, 0] {
             return None;
@@ -188,7 +197,9 @@ impl Network {
         link.last_arrival = [0; 2];
         let unheard = link.told_down.map(|told| !told);
         link.told_down = [true; 2];
-        Some((link.generation, unheard))
+        let generation = link.generation;
+        self.troubles.link(one.0, other.0, now, true);
+        Some((generation, unheard))
     }
 
     /// Whether somebody has to try to put this link up again; if so, that is now the caller.
@@ -255,7 +266,7 @@ mod tests {
     fn an_undisturbed_link_keeps_the_order() {
         let mut network = network(|_| {});
         assert!(arrivals(&mut network, 10).is_empty(), "it is not up");
-        network.establish(NodeId(1), NodeId(0)).expect("nothing is in the way");
+        network.establish(NodeId(1), NodeId(0), 0).expect("nothing is in the way");
         let all: Vec<u8> = arrivals(&mut network, 200).into_iter().map(|arrival| arrival.1).collect();
         assert_eq!(all, (0..200).collect::<Vec<u8>>());
     }
@@ -263,7 +274,7 @@ mod tests {
     #[test]
     fn messages_are_lost_repeated_and_overtaken() {
         let mut network = network(|chaos| (chaos.loss, chaos.duplicate, chaos.reorder) = (100_000, 100_000, 100_000));
-        network.establish(NodeId(0), NodeId(1)).expect("nothing is in the way");
+        network.establish(NodeId(0), NodeId(1), 0).expect("nothing is in the way");
         let all: Vec<u8> = arrivals(&mut network, 200).into_iter().map(|arrival| arrival.1).collect();
         let fates = network.fates;
         assert!(fates.lost > 5 && fates.duplicated > 5 && fates.reordered > 5, "{fates:?}");
@@ -275,15 +286,15 @@ mod tests {
     fn a_cut_holds_or_breaks() {
         for holds in [true, false] {
             let mut network = network(|_| {});
-            let (generation, _) = network.establish(NodeId(0), NodeId(1)).expect("nothing is in the way");
+            let (generation, _) = network.establish(NodeId(0), NodeId(1), 0).expect("nothing is in the way");
             network.cut(NodeId(0), NodeId(1), holds);
             assert!(arrivals(&mut network, 5).is_empty());
             let (held, breaks) = network.mend(NodeId(0), NodeId(1));
             assert_eq!((held.len(), breaks), if holds { (5, false) } else { (0, true) });
             assert!(network.is_current(NodeId(1), NodeId(0), generation));
-            assert!(network.break_link(NodeId(0), NodeId(1)));
+            assert!(network.break_link(NodeId(0), NodeId(1), 0));
             assert!(network.tell_down(NodeId(0), NodeId(1)) && !network.tell_down(NodeId(0), NodeId(1)));
-            let (_, unheard) = network.establish(NodeId(0), NodeId(1)).expect("it is not up");
+            let (_, unheard) = network.establish(NodeId(0), NodeId(1), 0).expect("it is not up");
             assert_eq!(unheard, [false, true]);
         }
     }

@@ -124,6 +124,7 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     judge("scan", scan::check(&history, &cluster.record.set_scans, scan::LASTING_MEMBERS));
     judge("scan", scan::check(&history, &cluster.record.sorted_scans, scan::LASTING_SCORED));
     judge("terms", terms::check(&history, &cluster.record.refusals, &settings, clock_error));
+    judge("messages", cluster.judge_messages());
     let limits =
         linearizability::Limits { clock_error, configurations_max: CONFIGURATIONS_MAX, clients_in_order: true };
     let shown = linearizability::check(&settings.history, limits);

@@ -129,3 +129,13 @@ fn stale_session() {
 fn eviction_outside_the_log() {
     is_found(Planted::EvictionOutsideTheLog, 60, &[Fault::BucketTerms]);
 }
+
+#[test]
+fn bulletin_taken_twice() {
+    is_found_by(Planted::BulletinTakenTwice, 20, &[Fault::PubSub, Fault::Duplicate, Fault::Reorder], "messages");
+}
+
+#[test]
+fn bulletin_forgotten() {
+    is_found_by(Planted::BulletinForgotten, 20, &[Fault::PubSub], "messages");
+}

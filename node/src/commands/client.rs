@@ -9,6 +9,7 @@ use data::{Failure, Reply};
 use super::{ADMIN, ALWAYS, Context, Entry, Local, Marks, answers, connection, container, helps, spec, special};
 use crate::door::ConnectionId;
 use crate::node::Node;
+use crate::pubsub::audience::Kind;
 use crate::session::{ReplyMode, Session};
 
 const GROUP: Group = Group::Connection;
@@ -178,6 +179,7 @@ pub(crate) fn client_reply(node: &mut Node, session: &mut Session, words: &[&[u8
 fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     let mut flags = String::new();
     let marks = [
+        (session.listens(), 'P'),
         (session.queue.is_some(), 'x'),
         (session.block.is_some(), 'b'),
         (session.closing, 'c'),
@@ -206,7 +208,9 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     // Writing to a string cannot fail.
     let _ = write!(line, "id={} addr={} laddr={} fd=-1", session.id.0, session.address, session.local_address);
     let _ = write!(line, " name={} age={}", name(&session.name), seconds_since(session.opened_time));
-    let _ = write!(line, " idle={} flags={flags} db=0 sub=0 psub=0 ssub=0", seconds_since(session.last_active));
+    let _ = write!(line, " idle={} flags={flags} db=0", seconds_since(session.last_active));
+    let [sub, psub, ssub] = Kind::ALL.map(|kind| session.subscribed(kind));
+    let _ = write!(line, " sub={sub} psub={psub} ssub={ssub}");
     let multi = session.queue.as_ref().map_or(-1, |queue| queue.commands.len() as i64);
     let _ = write!(line, " multi={multi} watch={} qbuf={read} qbuf-free={room}", session.watches.len());
     let _ = write!(line, " argv-mem={waiting} multi-mem={queued} rbs={output_room} rbp={output_room} obl={output}");
@@ -236,13 +240,28 @@ fn parse_id(word: &[u8]) -> Option<ConnectionId> {
     u64::try_from(number).ok().map(ConnectionId)
 }
 
-/// Whether connections of this type exist at all: every client is a normal one.
-fn is_normal(kind: &[u8]) -> Result<bool, Failure> {
-    let others: [&[u8]; 4] = [b"master", b"replica", b"slave", b"pubsub"];
+/// The types of connections that there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Normal,
+    /// It listens to channels.
+    PubSub,
+    /// Of these there is none.
+    Other,
+}
+
+fn type_of(session: &Session) -> Type {
+    if session.listens() { Type::PubSub } else { Type::Normal }
+}
+
+fn parse_type(kind: &[u8]) -> Result<Type, Failure> {
+    let others: [&[u8]; 3] = [b"master", b"replica", b"slave"];
     if kind.eq_ignore_ascii_case(b"normal") {
-        Ok(true)
+        Ok(Type::Normal)
+    } else if kind.eq_ignore_ascii_case(b"pubsub") {
+        Ok(Type::PubSub)
     } else if others.iter().any(|other| kind.eq_ignore_ascii_case(other)) {
-        Ok(false)
+        Ok(Type::Other)
     } else {
         Err(Failure::built(&[b"ERR Unknown client type '", kind, b"'"].concat()))
     }
@@ -253,11 +272,9 @@ fn list(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     let chosen = match words {
         [_, _] => everybody(),
         [_, _, option, kind] if option.eq_ignore_ascii_case(b"type") => {
-            if is_normal(kind)? {
-                everybody()
-            } else {
-                Vec::new()
-            }
+            let wanted = parse_type(kind)?;
+            let fits = |id: &ConnectionId| context.session_of(*id).is_some_and(|it| type_of(it) == wanted);
+            everybody().into_iter().filter(fits).collect()
         }
         [_, _, option, ids @ ..] if option.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
             // In their order and each once, however often it is named: lines are longer than numbers.
@@ -278,7 +295,7 @@ fn list(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
 /// Which connections a `CLIENT KILL` means; what is not said lets everybody pass.
 struct Filter<'a> {
     id: Option<ConnectionId>,
-    normal: bool,
+    kind: Option<Type>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     seconds_min: Option<u64>,
@@ -289,7 +306,7 @@ impl<'a> Filter<'a> {
     /// Reads pairs of option and value.
     fn parse(options: &[&'a [u8]]) -> Result<Filter<'a>, Failure> {
         let mut filter =
-            Filter { id: None, normal: true, address: None, local_address: None, seconds_min: None, skip_own: true };
+            Filter { id: None, kind: None, address: None, local_address: None, seconds_min: None, skip_own: true };
         for pair in options.chunks(2) {
             let [option, value] = pair else { return Err(Failure::Syntax) };
             let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
@@ -297,7 +314,7 @@ impl<'a> Filter<'a> {
                 let id = parse_id(value).ok_or(Failure::Text("ERR client-id should be greater than 0"))?;
                 filter.id = Some(id);
             } else if is(b"type") {
-                filter.normal = is_normal(value)?;
+                filter.kind = Some(parse_type(value)?);
             } else if is(b"user") {
                 if *value != b"default" {
                     return Err(Failure::built(&[b"ERR No such user '", *value, b"'"].concat()));
@@ -325,7 +342,7 @@ impl<'a> Filter<'a> {
     }
 
     fn fits(&self, node: &Node, session: &Session) -> bool {
-        self.normal
+        self.kind.is_none_or(|kind| kind == type_of(session))
             && self.id.is_none_or(|id| id == session.id)
             && self.address.is_none_or(|address| address == session.address.as_bytes())
             && self.local_address.is_none_or(|address| address == session.local_address.as_bytes())

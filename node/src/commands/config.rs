@@ -6,13 +6,16 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
 use data::algorithms::glob::Glob;
 use data::spec::Group;
 use data::{Failure, Reply};
 
 use super::{ADMIN, ALWAYS, Context, Entry, answers, container, helps, spec};
-use crate::door::Config;
+use crate::door::{Config, OutputLimit};
+use crate::node::Node;
 use crate::slow::{SLOW_COMMANDS_MAX, Thresholds};
+use crate::tunables::Tunables;
 
 const GROUP: Group = Group::Server;
 /// Longest pattern that is looked for among names.
@@ -84,14 +87,31 @@ enum Value {
     Settable(fn(&Config) -> String, fn(&mut Config, &[u8]) -> Result<(), String>),
     /// From when on a command or an event is kept.
     Threshold(fn(&Thresholds) -> String, fn(&mut Thresholds, &[u8]) -> Result<(), String>),
+    /// Its start says nothing of it.
+    Tunable(fn(&Tunables) -> String, fn(&mut Tunables, &[u8]) -> Result<(), String>),
+}
+
+/// What all settings are kept in.
+#[derive(Clone)]
+struct Settings {
+    config: Config,
+    thresholds: Thresholds,
+    tunables: Tunables,
+}
+
+impl Settings {
+    fn of(node: &Node) -> Settings {
+        Settings { config: node.config.clone(), thresholds: node.slow.thresholds(), tunables: node.tunables }
+    }
 }
 
 impl Setting {
-    fn text(&self, config: &Config, thresholds: &Thresholds) -> String {
+    fn text(&self, settings: &Settings) -> String {
         match self.value {
             Value::Fixed(text) => text.to_owned(),
-            Value::Given(text) | Value::Settable(text, _) => text(config),
-            Value::Threshold(text, _) => text(thresholds),
+            Value::Given(text) | Value::Settable(text, _) => text(&settings.config),
+            Value::Threshold(text, _) => text(&settings.thresholds),
+            Value::Tunable(text, _) => text(&settings.tunables),
         }
     }
 }
@@ -120,6 +140,14 @@ const fn threshold(
     Setting { name, value: Value::Threshold(value, set) }
 }
 
+const fn tunable(
+    name: &'static str,
+    value: fn(&Tunables) -> String,
+    set: fn(&mut Tunables, &[u8]) -> Result<(), String>,
+) -> Setting {
+    Setting { name, value: Value::Tunable(value, set) }
+}
+
 /// By name.
 static SETTINGS: &[Setting] = &[
     fixed("acllog-max-len", "0"),
@@ -127,7 +155,7 @@ static SETTINGS: &[Setting] = &[
     fixed("appendfsync", "always"),
     fixed("appendonly", "yes"),
     given("bind", |config| address(config).0.to_owned()),
-    fixed("client-output-buffer-limit", "normal 1073741824 0 0 slave 0 0 0 pubsub 0 0 0"),
+    tunable("client-output-buffer-limit", output_limits, set_output_limits),
     given("client-query-buffer-limit", |_| base::limits::CONNECTION_PENDING_BYTES_MAX.to_string()),
     fixed("cluster-enabled", "no"),
     fixed("daemonize", "no"),
@@ -283,6 +311,39 @@ fn memory(value: &[u8], least: u64, most: u64) -> Result<u64, String> {
     bytes.ok_or_else(|| out_of_range(least, most))
 }
 
+/// Classes of connections: what each may leave unread. Only that of `pubsub` can be changed; that of all others is the owner's.
+fn output_limits(tunables: &Tunables) -> String {
+    let OutputLimit { hard_bytes, soft_bytes, soft_for } = tunables.pubsub_output;
+    let others = format!("normal {CONNECTION_OUTPUT_BYTES_MAX} 0 0 slave 0 0 0");
+    format!("{others} pubsub {hard_bytes} {soft_bytes} {}", soft_for.as_secs())
+}
+
+fn set_output_limits(tunables: &mut Tunables, value: &[u8]) -> Result<(), String> {
+    const WRONG: &str = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+    let words: Vec<&[u8]> = value.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
+    let (groups, []) = words.as_chunks::<4>() else {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+    };
+    for [class, hard, soft, seconds] in groups {
+        let bytes = |word: &[u8]| memory(word, 0, u64::MAX).map_err(|_| WRONG.to_owned());
+        let seconds = number(seconds, 0, i32::MAX as u64).map_err(|_| WRONG.to_owned())?;
+        let limit = (bytes(hard)?, bytes(soft)?, seconds);
+        let is = |name: &[u8]| class.eq_ignore_ascii_case(name);
+        if is(b"pubsub") {
+            let (hard_bytes, soft_bytes, seconds) = limit;
+            tunables.pubsub_output = OutputLimit { hard_bytes, soft_bytes, soft_for: Duration::from_secs(seconds) };
+        } else if is(b"normal") || is(b"slave") || is(b"replica") {
+            let own = if is(b"normal") { CONNECTION_OUTPUT_BYTES_MAX as u64 } else { 0 };
+            if limit != (own, 0, 0) {
+                return Err("only the limit of the class pubsub can be changed".to_owned());
+            }
+        } else {
+            return Err("Invalid client class specified in buffer limit configuration.".to_owned());
+        }
+    }
+    Ok(())
+}
+
 fn get(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     if words.len() > PATTERNS_MAX {
         return Err(Failure::Text("ERR too many parameters are asked for at once"));
@@ -290,8 +351,8 @@ fn get(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     let patterns = words[2..].iter().filter(|word| word.len() <= PATTERN_BYTES_MAX);
     let patterns: Vec<Glob> = patterns.map(|word| Glob::new(&word.to_ascii_lowercase())).collect();
     let chosen = SETTINGS.iter().filter(|it| patterns.iter().any(|pattern| pattern.matches(it.name.as_bytes())));
-    let (config, thresholds) = (&context.node.config, context.node.slow.thresholds());
-    Ok(Reply::Map(chosen.map(|it| (Reply::bulk(it.name), Reply::bulk(it.text(config, &thresholds)))).collect()))
+    let settings = Settings::of(context.node);
+    Ok(Reply::Map(chosen.map(|it| (Reply::bulk(it.name), Reply::bulk(it.text(&settings)))).collect()))
 }
 
 fn set(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
@@ -300,7 +361,7 @@ fn set(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         Failure::built(&[b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat())
     };
     // All or nothing.
-    let (mut config, mut thresholds) = (context.node.config.clone(), context.node.slow.thresholds());
+    let mut settings = Settings::of(context.node);
     let mut seen: Vec<&str> = Vec::new();
     for pair in pairs {
         let [name, value] = pair else { return Err(Failure::WrongArity("config|set")) };
@@ -316,13 +377,16 @@ fn set(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         }
         seen.push(setting.name);
         match setting.value {
-            Value::Settable(_, set) => set(&mut config, value).map_err(|reason| refused(&reason))?,
-            Value::Threshold(_, set) => set(&mut thresholds, value).map_err(|reason| refused(&reason))?,
-            _ if setting.text(&config, &thresholds).as_bytes().eq_ignore_ascii_case(value) => {}
+            Value::Settable(_, set) => set(&mut settings.config, value).map_err(|reason| refused(&reason))?,
+            Value::Threshold(_, set) => set(&mut settings.thresholds, value).map_err(|reason| refused(&reason))?,
+            Value::Tunable(_, set) => set(&mut settings.tunables, value).map_err(|reason| refused(&reason))?,
+            _ if setting.text(&settings).as_bytes().eq_ignore_ascii_case(value) => {}
             _ => return Err(refused("can't set immutable config")),
         }
     }
+    let Settings { config, thresholds, tunables } = settings;
     context.node.config = config;
     context.node.slow.set_thresholds(thresholds);
+    context.node.tune(context.session, tunables);
     Ok(Reply::Ok)
 }

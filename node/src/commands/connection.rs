@@ -71,8 +71,12 @@ pub(super) static ENTRIES: &[Entry] = &[
     ),
 ];
 
-fn ping(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+fn ping(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    // In RESP2 everything that a connection hears which listens has the form of a message.
+    let as_message = context.session.listens() && context.session.protocol == Protocol::Resp2;
     match words {
+        [_] if as_message => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk("")])),
+        [_, message] if as_message => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(*message)])),
         [_] => Ok(Reply::Simple("PONG")),
         [_, message] => Ok(Reply::bulk(*message)),
         _ => Err(Failure::WrongArity("ping")),
@@ -188,6 +192,7 @@ pub(super) fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Fai
 
 fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let authenticated = context.node.config.password.is_none();
+    context.node.unsubscribe_all(context.session);
     let session = &mut *context.session;
     session.queue = None;
     session.watches.clear();

@@ -14,6 +14,7 @@ use super::{ALWAYS, Context, Entry, answers, config, spec};
 use crate::bucket::{Bucket, BucketKind, Named};
 use crate::node::{Node, role_number, role_text};
 use crate::partition::Partition;
+use crate::pubsub::audience::Kind;
 use crate::session::Session;
 use crate::status;
 
@@ -135,7 +136,7 @@ fn clients(context: &Context<'_>, fields: &mut Fields) {
     fields.put("client_recent_max_output_buffer", largest(|session| session.out.capacity()));
     fields.put("blocked_clients", sessions(context).filter(|session| session.block.is_some()).count());
     fields.put("tracking_clients", 0);
-    fields.put("pubsub_clients", 0);
+    fields.put("pubsub_clients", sessions(context).filter(|session| session.listens()).count());
     fields.put("watching_clients", sessions(context).filter(|session| !session.watches.is_empty()).count());
     fields.put("clients_in_timeout_table", 0);
     fields.put("total_watched_keys", watched);
@@ -213,9 +214,10 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("evicted_clients", 0);
     fields.put("keyspace_hits", stats.keyspace_hits);
     fields.put("keyspace_misses", stats.keyspace_misses);
-    fields.put("pubsub_channels", 0);
-    fields.put("pubsub_patterns", 0);
-    fields.put("pubsubshard_channels", 0);
+    let audience = &node.pubsub.audience;
+    fields.put("pubsub_channels", audience.names_here(Kind::Channel));
+    fields.put("pubsub_patterns", audience.names_here(Kind::Pattern));
+    fields.put("pubsubshard_channels", audience.names_here(Kind::Shard));
     fields.put("tracking_total_keys", 0);
     fields.put("tracking_total_items", 0);
     fields.put("total_error_replies", stats.errors);
@@ -335,4 +337,7 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_reads", node.stats.reads);
     fields.put("dictum_commands_applied", partition.commands_applied);
     fields.put("dictum_peer_messages_received", node.stats.peer_messages_in);
+    fields.put("dictum_pubsub_published", node.pubsub.published);
+    fields.put("dictum_pubsub_received", node.pubsub.received);
+    fields.put("dictum_pubsub_unsent", node.pubsub.unsent);
 }

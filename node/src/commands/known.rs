@@ -91,6 +91,7 @@ impl Known {
         let is_name = matches!(entry.run, Run::Container(_)) && entry.spec.arity == -2;
         add(entry.spec.group == Group::Connection && !is_name, "@connection");
         add(entry.spec.group == Group::Transactions, "@transaction");
+        add(has("pubsub"), "@pubsub");
         for mark in marks.iter().filter(|mark| mark.starts_with('@')) {
             if !categories.contains(mark) {
                 categories.push(mark);

@@ -21,6 +21,7 @@ impl Node {
                 group.router.ask_again(|_, _| true);
             }
         }
+        self.pubsub.on_peer_up(peer, self.now.time);
         let ping = PeerMessage::Ping(self.ping());
         self.send(peer, &ping);
     }
@@ -35,6 +36,7 @@ impl Node {
         if let Some(out) = self.peers_out.get_mut(usize::from(peer.0)) {
             out.clear();
         }
+        self.pubsub.on_peer_down(peer);
         self.tell_replicas();
     }
 
@@ -85,12 +87,14 @@ impl Node {
         };
         let message = match message {
             PeerMessage::Ping(ping) => return self.on_ping(from, ping),
+            PeerMessage::Bulletin { number, anew, items } => return self.on_bulletin(from, number, anew, &items),
+            PeerMessage::BulletinsHeard { number, whole } => return self.on_bulletins_heard(from, number, whole),
             other => other,
         };
         // Of a partition that this node does not have (yet, or any more): whatever matters is sent again.
         let Some(g) = message.partition().and_then(|id| place_of(&self.groups, id)) else { return };
         match message {
-            PeerMessage::Ping(_) => {}
+            PeerMessage::Ping(_) | PeerMessage::Bulletin { .. } | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { message, .. } => self.step_replica(g, Step::Message { from, message }),
             PeerMessage::Forward { life, floor, writes, .. } => self.on_forward(g, from, life, floor, writes),
             PeerMessage::ReadIndex { ticket, .. } => self.on_read_index(g, from, ticket),

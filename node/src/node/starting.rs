@@ -19,9 +19,11 @@ use crate::group::{DEFAULT_PARTITION, Group};
 use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
 use crate::partition::Partition;
+use crate::pubsub::PubSub;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::transfer::Throttle;
+use crate::tunables::Tunables;
 
 /// How long a candidate waits for its majority.
 const CANDIDACY: Duration = Duration::from_millis(300);
@@ -114,6 +116,8 @@ impl Node {
             rng,
             stats: Stats::default(),
             slow: Slow::default(),
+            tunables: Tunables::default(),
+            pubsub: PubSub::new(config.members.len()),
             next_tick: now.time,
             next_ping: now.time,
             pauses: Vec::new(),

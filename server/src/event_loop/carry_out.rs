@@ -57,6 +57,7 @@ impl EventLoop {
             self.save_snapshot(job);
         }
         self.transfers.give(&mut self.outbox);
+        self.look_at_limits(now);
         self.write_replies(now);
         self.pause_and_close(now);
         if commit_here {
@@ -81,17 +82,49 @@ impl EventLoop {
                 client.leave_at = Some(now.time + LEAVE_AFTER_REPLY);
             }
             let sent = client.output.send(&mut client.stream, bytes);
-            let unread = client.output.waiting_bytes();
-            if unread > CONNECTION_OUTPUT_BYTES_MAX {
-                log::warning(&format!(
-                    "client connection {connection} was cut off: it left {unread} bytes of replies unread"
-                ));
+            let was_slow = client.slow_since.is_some();
+            let too_slow = client.is_too_slow(now.time);
+            if !was_slow && client.slow_since.is_some() {
+                self.slow_clients.push(connection);
             }
-            if sent.is_err() || unread > CONNECTION_OUTPUT_BYTES_MAX {
+            if sent.is_err() {
                 self.remove_client(place, now);
+            } else if too_slow {
+                self.cut_off(place, now);
             }
         }
         give_back(&mut self.outbox.clients, replies);
+    }
+
+    /// A client does not read what it is sent.
+    fn cut_off(&mut self, place: usize, now: Now) {
+        if let Some(client) = self.clients.get(place) {
+            let (connection, unread) = (client.connection, client.output.waiting_bytes());
+            log::warning(&format!("client connection {connection} was cut off: it left {unread} bytes unread"));
+            self.remove_client(place, now);
+        }
+    }
+
+    /// Takes note of what connections may leave unread, and cuts off those that have left too much for too long.
+    fn look_at_limits(&mut self, now: Now) {
+        for (ConnectionId(connection), limit) in self.outbox.limits.drain(..) {
+            let place = self.clients.place_of(connection);
+            if let Some(client) = place.and_then(|place| self.clients.get(place)) {
+                client.limit = limit;
+                client.slow_since = None;
+            }
+        }
+        let mut slow = std::mem::take(&mut self.slow_clients);
+        slow.retain(|connection| {
+            let Some(place) = self.clients.place_of(*connection) else { return false };
+            let Some(client) = self.clients.get(place) else { return false };
+            if client.is_too_slow(now.time) {
+                self.cut_off(place, now);
+                return false;
+            }
+            client.slow_since.is_some()
+        });
+        self.slow_clients = slow;
     }
 
     fn pause_and_close(&mut self, now: Now) {

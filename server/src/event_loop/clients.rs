@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use base::Time;
+use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
 use mio::net::TcpStream;
+use node::OutputLimit;
 
 use super::output::Output;
 
@@ -24,8 +26,28 @@ pub(super) struct Client {
     pub(super) closing: bool,
     /// Something was received since the last reply.
     pub(super) unanswered: bool,
+    /// What it may leave unread, if that is less than others may.
+    pub(super) limit: Option<OutputLimit>,
+    /// Since when it has left more unread than it may for long.
+    pub(super) slow_since: Option<Time>,
     /// It has ended its side and waits for replies, at most until then.
     pub(super) leave_at: Option<Time>,
+}
+
+impl Client {
+    /// Whether it has left so much unread, or for so long, that it is to be cut off.
+    pub(super) fn is_too_slow(&mut self, now: Time) -> bool {
+        let unread = self.output.waiting_bytes();
+        let Some(limit) = self.limit else { return unread > CONNECTION_OUTPUT_BYTES_MAX };
+        let above = |bytes: u64| bytes > 0 && unread as u64 > bytes;
+        if above(limit.soft_bytes) {
+            self.slow_since.get_or_insert(now);
+        } else {
+            self.slow_since = None;
+        }
+        let for_long = self.slow_since.is_some_and(|since| now.since(since) > limit.soft_for);
+        unread > CONNECTION_OUTPUT_BYTES_MAX || above(limit.hard_bytes) || for_long
+    }
 }
 
 /// All client sockets, by place (that is what the poll knows) and by connection (that is what the node knows).

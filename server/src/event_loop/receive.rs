@@ -102,6 +102,8 @@ impl EventLoop {
                 half_closed: false,
                 closing: false,
                 unanswered: false,
+                limit: None,
+                slow_since: None,
                 leave_at: None,
             });
             let opened = Input::Opened {

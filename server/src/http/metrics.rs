@@ -61,6 +61,33 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
         "counter",
         "Commands applied from the log since the start.",
     ),
+    ("pubsub_clients", "dictum_pubsub_clients", "gauge", "Clients that listen to channels."),
+    ("pubsub_channels", "dictum_pubsub_channels", "gauge", "Channels that clients of this node listen to."),
+    ("pubsub_patterns", "dictum_pubsub_patterns", "gauge", "Patterns that clients of this node listen to."),
+    (
+        "pubsubshard_channels",
+        "dictum_pubsub_shard_channels",
+        "gauge",
+        "Shard channels that clients of this node listen to.",
+    ),
+    (
+        "dictum_pubsub_published",
+        "dictum_pubsub_published_total",
+        "counter",
+        "Messages that clients of this node have published.",
+    ),
+    (
+        "dictum_pubsub_received",
+        "dictum_pubsub_received_total",
+        "counter",
+        "Published messages received from other nodes.",
+    ),
+    (
+        "dictum_pubsub_unsent",
+        "dictum_pubsub_unsent_total",
+        "counter",
+        "Published messages not sent to a node because its link did not keep up.",
+    ),
     ("dictum_peer_messages_received", "dictum_peer_messages_total", "counter", "Messages received from other nodes."),
 ];
 

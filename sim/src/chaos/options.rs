@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 18] = [
+pub const PLANTED: [(&str, Planted); 20] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -24,6 +24,8 @@ pub const PLANTED: [(&str, Planted); 18] = [
     ("all-is-a-majority", Planted::AllIsAMajority),
     ("stale-session", Planted::StaleSession),
     ("eviction-outside-the-log", Planted::EvictionOutsideTheLog),
+    ("bulletin-taken-twice", Planted::BulletinTakenTwice),
+    ("bulletin-forgotten", Planted::BulletinForgotten),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

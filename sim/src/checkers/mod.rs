@@ -8,6 +8,7 @@ mod first_seen;
 pub mod levels;
 pub mod linearizability;
 pub mod liveness;
+pub mod messages;
 pub mod model;
 pub mod once;
 pub mod quota;

@@ -66,7 +66,10 @@ impl<N: Door> Cluster<N> {
             self.queue.push(at, Event::Connect(client, number, NodeId(node)));
         }
         if let Some(at) = wishes.wake_at {
-            let timer = self.clients[client].timer();
+            let timer = match self.caller_of(client) {
+                Some(caller) => self.callers[caller].timer(),
+                None => self.clients[client].timer(),
+            };
             self.queue.push(at, Event::ClientWake(client, timer));
         }
     }
@@ -92,7 +95,20 @@ impl<N: Door> Cluster<N> {
         }
     }
 
+    /// Which of the callers this is, if it is one.
+    fn caller_of(&self, client: usize) -> Option<usize> {
+        client.checked_sub(self.clients.len())
+    }
+
     pub(super) fn on_client_wake(&mut self, client: usize, timer: u64) {
+        if let Some(caller) = self.caller_of(client) {
+            if self.callers[caller].timer() == timer {
+                self.with_client(client, |world, wishes| {
+                    world.callers[caller].on_wake(world.now, &mut world.messages, wishes);
+                });
+            }
+            return;
+        }
         if self.clients[client].timer() == timer {
             self.with_client(client, |world, wishes| {
                 world.clients[client].on_wake(world.now, &mut world.record, wishes);
@@ -133,8 +149,10 @@ impl<N: Door> Cluster<N> {
             return;
         }
         self.client_ends[client] = ClientEnd { attempt: None, current: Some(number) };
-        self.with_client(client, |world, wishes| {
-            world.clients[client].on_connected(world.now, &mut world.record, wishes);
+        let caller = self.caller_of(client);
+        self.with_client(client, |world, wishes| match caller {
+            Some(caller) => world.callers[caller].on_connected(world.now, wishes),
+            None => world.clients[client].on_connected(world.now, &mut world.record, wishes),
         });
     }
 
@@ -147,8 +165,10 @@ impl<N: Door> Cluster<N> {
         let end = &mut self.client_ends[client];
         if end.current == Some(number) || end.attempt == Some(number) {
             *end = ClientEnd::default();
-            self.with_client(client, |world, wishes| {
-                world.clients[client].on_closed(world.now, &mut world.record, wishes);
+            let caller = self.caller_of(client);
+            self.with_client(client, |world, wishes| match caller {
+                Some(caller) => world.callers[caller].on_closed(world.now, &mut world.messages, wishes),
+                None => world.clients[client].on_closed(world.now, &mut world.record, wishes),
             });
         }
     }
@@ -255,8 +275,10 @@ impl<N: Door> Cluster<N> {
         self.trace.event(now, [12, client as u64, number, digest], || {
             format!("client {client} connection {number} > {}", wire::quote(&bytes[..bytes.len().min(200)]))
         });
-        self.with_client(client, |world, wishes| {
-            world.clients[client].on_bytes(&bytes, world.now, &mut world.record, wishes);
+        let caller = self.caller_of(client);
+        self.with_client(client, |world, wishes| match caller {
+            Some(caller) => world.callers[caller].on_bytes(&bytes, world.now, &mut world.messages),
+            None => world.clients[client].on_bytes(&bytes, world.now, &mut world.record, wishes),
         });
     }
 

@@ -95,6 +95,7 @@ impl<N: Door> Cluster<N> {
                 machine.paused_until = machine.paused_until.max(now + duration);
                 machine.disturbed_at = machine.paused_until;
                 let until = machine.paused_until;
+                self.network.troubles.paused(node.0, now, until);
                 self.queue.push(until, Event::Resume(node));
                 true
             }
@@ -175,7 +176,8 @@ impl<N: Door> Cluster<N> {
             | Fault::Sets
             | Fault::SortedSets
             | Fault::Documents
-            | Fault::Lists => false,
+            | Fault::Lists
+            | Fault::PubSub => false,
         }
     }
 

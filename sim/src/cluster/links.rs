@@ -22,7 +22,7 @@ impl<N: Door> Cluster<N> {
         let now = self.now;
         let ready = |machine: &Machine<N>| machine.running.is_some() && machine.paused_until <= now;
         let both = ready(self.machine(one)) && ready(self.machine(other));
-        let Some((generation, unheard)) = (if both { self.network.establish(one, other) } else { None }) else {
+        let Some((generation, unheard)) = (if both { self.network.establish(one, other, now) } else { None }) else {
             let at = now + self.rng.between(20 * MS, 200 * MS);
             self.queue.push(at, Event::TryLink(one, other));
             return;
@@ -100,7 +100,7 @@ impl<N: Door> Cluster<N> {
     }
 
     pub(super) fn reset_link(&mut self, one: NodeId, other: NodeId) {
-        if self.network.break_link(one, other) {
+        if self.network.break_link(one, other, self.now) {
             for (node, peer) in [(one, other), (other, one)] {
                 let at = self.now + self.rng.below(50 * MS);
                 self.queue.push(at, Event::LinkDown(node, peer));

@@ -402,12 +402,13 @@ impl<N: Door> Cluster<N> {
         for (probe, count) in probes.into_iter().chain(counted) {
             *self.probes.entry(probe).or_default() += count;
         }
+        self.network.troubles.died(node.0, now);
         let number = digest_of(reason.as_bytes());
         self.trace.event(now, [7, u64::from(node.0), u64::from(power), number], || {
             format!("{} ends: {reason}{}", name_of(node), if power { ", power lost" } else { "" })
         });
         for peer in self.nodes() {
-            if peer != node && self.network.break_link(node, peer) {
+            if peer != node && self.network.break_link(node, peer, now) {
                 // A killed process's peers hear of it at once, those of a dark machine when they lose patience.
                 let delay = if power { self.rng.between(200 * MS, 3 * SECOND) } else { self.rng.below(2 * MS) };
                 self.queue.push(now + delay, Event::LinkDown(peer, node));

@@ -1,0 +1,35 @@
+//! Settings of this node that `CONFIG SET` changes while it runs and that its start says nothing of.
+
+use std::time::Duration;
+
+use crate::door::OutputLimit;
+use crate::node::Node;
+use crate::session::Session;
+
+/// See the file's head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tunables {
+    /// What connections that listen to channels may leave unread.
+    pub pubsub_output: OutputLimit,
+}
+
+impl Default for Tunables {
+    fn default() -> Tunables {
+        let pubsub_output =
+            OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_for: Duration::from_secs(60) };
+        Tunables { pubsub_output }
+    }
+}
+
+impl Node {
+    /// Goes by these from now on. `own`: the connection that wants it, which is not among the node's at this moment.
+    pub(crate) fn tune(&mut self, own: &Session, tunables: Tunables) {
+        let before = std::mem::replace(&mut self.tunables, tunables);
+        if before.pubsub_output != tunables.pubsub_output {
+            let others = self.sessions.values().filter_map(Option::as_deref);
+            let listening = others.chain(std::iter::once(own)).filter(|session| session.listens());
+            let limits: Vec<_> = listening.map(|session| (session.id, Some(tunables.pubsub_output))).collect();
+            self.pubsub.limits.extend(limits);
+        }
+    }
+}

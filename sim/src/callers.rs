@@ -1,0 +1,313 @@
+//! Clients that publish and listen: what they do, and what they write down for the checker (`checkers/messages.rs`).
+//!
+//! They stand beside the other clients and touch no keys. One publishes, the others listen: on some channels, by some patterns, in either
+//! protocol; who listens in RESP3 may publish on the same connection. They begin with the first connection and go on to the end of the run.
+
+use base::Rng;
+use wire::{ReplyLimits, ReplyParser, Value, encode_command};
+
+use crate::chaos::MS;
+use crate::checkers::messages::{Kind, Messages, Publication, Subscription};
+use crate::client::Wishes;
+
+const CHANNELS: [&str; 4] = ["c0", "c1", "d0", "d1"];
+const PATTERNS: [&str; 4] = ["c*", "?0", "[cd]1", "*"];
+/// How often a listener looks whether its connection still stands.
+const PING_EVERY: u64 = 300 * MS;
+
+#[derive(Debug)]
+struct Connection {
+    parser: ReplyParser,
+    /// Which of the caller's connections it is.
+    number: u64,
+    resp3: bool,
+    /// The answer to HELLO is awaited.
+    greeting: bool,
+    /// Publications whose answers are awaited, in order.
+    asked: Vec<usize>,
+    /// When a PING was sent that is not answered.
+    pinged_at: Option<u64>,
+    /// What it listens to, by its place among all subscriptions; none while the confirmation is awaited.
+    listens: Vec<(Kind, String, Option<usize>)>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Caller {
+    id: u64,
+    rng: Rng,
+    publishes: bool,
+    nodes: u16,
+    node: u16,
+    timeout: u64,
+    timer: u64,
+    connecting: bool,
+    connections: u64,
+    published: u64,
+    connection: Option<Connection>,
+}
+
+impl Caller {
+    /// A caller that waits `timeout` nanoseconds for an answer.
+    #[must_use]
+    pub fn new(id: u64, mut rng: Rng, publishes: bool, nodes: u16, timeout: u64) -> Caller {
+        let node = rng.below(u64::from(nodes)) as u16;
+        Caller {
+            id,
+            rng,
+            publishes,
+            nodes,
+            node,
+            timeout,
+            timer: 0,
+            connecting: false,
+            connections: 0,
+            published: 0,
+            connection: None,
+        }
+    }
+
+    /// The number of the timer that counts.
+    #[must_use]
+    pub fn timer(&self) -> u64 {
+        self.timer
+    }
+
+    fn wake_in(&mut self, delay: u64, now: u64, wishes: &mut Wishes) {
+        self.timer += 1;
+        wishes.wake_at = Some(now + delay);
+    }
+
+    /// Its timer is due.
+    pub fn on_wake(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        let Some(connection) = &self.connection else {
+            if self.connecting {
+                self.connecting = false;
+                wishes.close = true;
+                return self.go_elsewhere(now, wishes);
+            }
+            self.connecting = true;
+            wishes.connect = Some(self.node);
+            return self.wake_in(500 * MS, now, wishes);
+        };
+        let oldest = connection.asked.first().map(|place| messages.publications[*place].asked);
+        let waits_since = [oldest, connection.pinged_at].into_iter().flatten().min();
+        if waits_since.is_some_and(|since| now.saturating_sub(since) >= self.timeout) {
+            wishes.overdue = waits_since.map(|since| now - since);
+            return self.leave(now, messages, wishes);
+        }
+        if self.rng.chance(1, 60) {
+            return self.leave(now, messages, wishes);
+        }
+        self.act(now, messages, wishes);
+        let delay = if self.publishes { self.rng.between(MS, 60 * MS) } else { self.rng.between(MS, PING_EVERY) };
+        self.wake_in(delay, now, wishes);
+    }
+
+    fn act(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        let Some(connection) = &mut self.connection else { return };
+        if connection.greeting {
+            return;
+        }
+        let publishes = self.publishes || (connection.resp3 && self.rng.chance(1, 4));
+        if publishes && connection.asked.len() < 8 {
+            for _ in 0..self.rng.between(1, 4) {
+                self.published += 1;
+                let kind = if self.rng.chance(1, 5) { Kind::Shard } else { Kind::Channel };
+                let channel = *self.rng.pick(&CHANNELS);
+                let message = format!("{}-{}-{}", self.id, connection.number, self.published);
+                let command = if kind == Kind::Shard { "SPUBLISH" } else { "PUBLISH" };
+                encode_command(&mut wishes.send, [command, channel, &message]);
+                connection.asked.push(messages.publications.len());
+                messages.publications.push(Publication {
+                    publisher: (self.id, connection.number),
+                    sequence: self.published,
+                    node: self.node,
+                    kind,
+                    channel: channel.to_owned(),
+                    message,
+                    asked: now,
+                    answered: None,
+                });
+            }
+        }
+        if self.publishes {
+            return;
+        }
+        if connection.pinged_at.is_none() {
+            connection.pinged_at = Some(now);
+            encode_command(&mut wishes.send, ["PING"]);
+        }
+        // One thing less to listen to, or one more.
+        if self.rng.chance(1, 12)
+            && let Some(place) =
+                connection.listens.iter().position(|(_, _, at)| at.is_some()).filter(|_| connection.listens.len() > 1)
+        {
+            let (kind, name, at) = connection.listens.remove(place);
+            let command = ["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"][kind as usize];
+            encode_command(&mut wishes.send, [command, &name]);
+            if let Some(at) = at {
+                messages.subscriptions[at].until = Some(now);
+            }
+        } else if self.rng.chance(1, 8) {
+            listen(connection, &mut self.rng, wishes);
+        }
+    }
+
+    /// The connection that it asked for stands.
+    pub fn on_connected(&mut self, now: u64, wishes: &mut Wishes) {
+        self.connecting = false;
+        self.connections += 1;
+        let resp3 = self.rng.chance(1, 2);
+        let mut connection = Connection {
+            parser: ReplyParser::new(ReplyLimits::default()),
+            number: self.connections,
+            resp3,
+            greeting: resp3,
+            asked: Vec::new(),
+            pinged_at: None,
+            listens: Vec::new(),
+        };
+        if resp3 {
+            encode_command(&mut wishes.send, ["HELLO", "3"]);
+        }
+        if !self.publishes {
+            for _ in 0..self.rng.between(1, 4) {
+                listen(&mut connection, &mut self.rng, wishes);
+            }
+        }
+        self.connection = Some(connection);
+        self.wake_in(MS, now, wishes);
+    }
+
+    /// Bytes have arrived.
+    pub fn on_bytes(&mut self, bytes: &[u8], now: u64, messages: &mut Messages) {
+        let Some(connection) = &mut self.connection else { return };
+        connection.parser.push(bytes);
+        loop {
+            match connection.parser.next() {
+                Ok(None) => return,
+                Ok(Some(value)) => {
+                    if let Err(text) = heard(connection, (self.id, self.node), &value, now, messages) {
+                        messages.violations.push(format!("caller {}: {text}", self.id));
+                    }
+                }
+                Err(error) => {
+                    messages.violations.push(format!("caller {}: not RESP: {error}", self.id));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The connection is gone, or could not be had.
+    pub fn on_closed(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        self.forget(now, messages);
+        self.connecting = false;
+        self.go_elsewhere(now, wishes);
+    }
+
+    fn leave(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        wishes.close = true;
+        self.forget(now, messages);
+        self.go_elsewhere(now, wishes);
+    }
+
+    fn forget(&mut self, now: u64, messages: &mut Messages) {
+        let listened = self.connection.take().into_iter().flat_map(|connection| connection.listens);
+        for place in listened.filter_map(|(_, _, at)| at) {
+            messages.subscriptions[place].until.get_or_insert(now);
+        }
+    }
+
+    fn go_elsewhere(&mut self, now: u64, wishes: &mut Wishes) {
+        self.node = self.rng.below(u64::from(self.nodes)) as u16;
+        let delay = self.rng.between(MS, 100 * MS);
+        self.wake_in(delay, now, wishes);
+    }
+}
+
+/// Asks to listen to one more name, unless that is listened to.
+fn listen(connection: &mut Connection, rng: &mut Rng, wishes: &mut Wishes) {
+    let (kind, names) = *rng.pick(&[
+        (Kind::Channel, CHANNELS),
+        (Kind::Pattern, PATTERNS),
+        (Kind::Shard, CHANNELS),
+        (Kind::Channel, CHANNELS),
+    ]);
+    let name = *rng.pick(&names);
+    if connection.listens.iter().any(|(other, listened, _)| *other == kind && listened == name) {
+        return;
+    }
+    let command = ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"][kind as usize];
+    encode_command(&mut wishes.send, [command, name]);
+    connection.listens.push((kind, name.to_owned(), None));
+}
+
+/// Takes note of what a caller hears.
+fn heard(
+    connection: &mut Connection,
+    (caller, node): (u64, u16),
+    value: &Value,
+    now: u64,
+    messages: &mut Messages,
+) -> Result<(), String> {
+    if connection.greeting && !matches!(value, Value::Push(_)) {
+        connection.greeting = false;
+        return Ok(());
+    }
+    let parts = match value {
+        Value::Push(parts) if connection.resp3 => parts,
+        Value::Array(parts) if !connection.resp3 && !connection.listens.is_empty() => parts,
+        Value::Simple(pong) if pong == "PONG" => {
+            connection.pinged_at = None;
+            return Ok(());
+        }
+        Value::Integer(_) if !connection.asked.is_empty() => {
+            messages.publications[connection.asked.remove(0)].answered = Some(now);
+            return Ok(());
+        }
+        // A node that stops, or is too busy, refuses.
+        Value::Error(_) if !connection.asked.is_empty() => {
+            connection.asked.remove(0);
+            return Ok(());
+        }
+        Value::Error(_) => return Ok(()),
+        other => return Err(format!("unexpected answer {other:?}")),
+    };
+    let text =
+        |place: usize| parts.get(place).and_then(Value::as_bytes).map(|it| String::from_utf8_lossy(it).into_owned());
+    let (word, name) = (text(0).unwrap_or_default(), text(1).unwrap_or_default());
+    let kind = match word.as_str() {
+        "pong" => {
+            connection.pinged_at = None;
+            return Ok(());
+        }
+        "unsubscribe" | "punsubscribe" | "sunsubscribe" => return Ok(()),
+        "subscribe" | "message" => Kind::Channel,
+        "psubscribe" | "pmessage" => Kind::Pattern,
+        "ssubscribe" | "smessage" => Kind::Shard,
+        other => return Err(format!("unexpected message {other:?}")),
+    };
+    let number = connection.number;
+    let listened = connection.listens.iter_mut().find(|(other, known, _)| *other == kind && *known == name);
+    if word.ends_with("subscribe") {
+        if let Some((_, _, at @ None)) = listened {
+            *at = Some(messages.subscriptions.len());
+            let connection = (caller, number);
+            let (from, until, heard) = (now, None, Vec::new());
+            messages.subscriptions.push(Subscription { connection, node, kind, name, from, until, heard });
+        }
+        return Ok(());
+    }
+    let (channel, message) = if kind == Kind::Pattern { (text(2), text(3)) } else { (text(1), text(2)) };
+    let said = (channel.unwrap_or_default(), message.unwrap_or_default());
+    // What it does not listen to any more may be on its way to it.
+    let connection = (caller, number);
+    let of_name = |it: &&mut Subscription| it.connection == connection && it.kind == kind && it.name == name;
+    match messages.subscriptions.iter_mut().rev().find(of_name) {
+        Some(subscription) => subscription.heard.push(said),
+        None => return Err(format!("hears {said:?} by {kind:?} {name}, which it does not listen to")),
+    }
+    Ok(())
+}
