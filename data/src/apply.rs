@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::blob::Blob;
 use crate::codec::as_recorded;
 use crate::commands::{self, Run};
+use crate::events::KeyEvent;
 use crate::failure::Failure;
 use crate::once::{Outcome, command_digest};
 use crate::reply::Reply;
@@ -32,6 +33,8 @@ pub struct EntryContext {
     pub ttl_ms: u64,
     /// A state of so many bytes is full ([`Tree::bytes`]): commands that may grow it are refused; 0: never.
     pub full_at_bytes: u64,
+    /// Somebody here wants to know what the changes are called. Changes nothing but [`Applied::events`].
+    pub names_events: bool,
 }
 
 /// What a full bucket says to what may grow it. Redis's text, to the letter: clients know it.
@@ -39,7 +42,14 @@ pub const OUT_OF_MEMORY: Failure = Failure::Text("OOM command not allowed when u
 
 impl Default for EntryContext {
     fn default() -> EntryContext {
-        EntryContext { time: WallTime(0), seed: 0, value_bytes_max: VALUE_BYTES_MAX, ttl_ms: 0, full_at_bytes: 0 }
+        EntryContext {
+            time: WallTime(0),
+            seed: 0,
+            value_bytes_max: VALUE_BYTES_MAX,
+            ttl_ms: 0,
+            full_at_bytes: 0,
+            names_events: false,
+        }
     }
 }
 
@@ -50,13 +60,15 @@ pub struct Applied {
     pub reply: Reply,
     /// What changed, in order; revisions count on from the tree's.
     pub changes: Vec<Change>,
+    /// What the changes are called, in order, if [`EntryContext::names_events`] says that somebody wants it.
+    pub events: Vec<KeyEvent>,
 }
 
 /// Applies one command. A read is answered too, at the entry's time.
 pub fn apply(tree: &mut Tree, context: &EntryContext, args: &[&[u8]]) -> Applied {
     let mut transaction = Transaction::new(tree, context);
     let reply = run(&mut transaction, args);
-    Applied { reply, changes: transaction.into_changes() }
+    transaction.finish(reply)
 }
 
 /// Applies `MULTI … EXEC`: all commands in order, or none if a watched key has another revision than it had.
@@ -71,11 +83,11 @@ pub fn apply_transaction(
     let mut transaction = Transaction::new(tree, context);
     for (key, revision) in watches {
         if transaction.tree().watch_revision(key) != *revision {
-            return Applied { reply: Reply::NilArray, changes: transaction.into_changes() };
+            return transaction.finish(Reply::NilArray);
         }
     }
     let replies = commands.iter().map(|args| run(&mut transaction, args)).collect();
-    Applied { reply: Reply::Array(replies), changes: transaction.into_changes() }
+    transaction.finish(Reply::Array(replies))
 }
 
 /// Applies one command unless `id` is remembered; then answers what it answered, and changes nothing. That `id` was used for
@@ -85,12 +97,12 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
     let command = command_digest(args);
     if let Some(outcome) = transaction.tree().once.get(id) {
         let reply = if outcome.is_of(command) { outcome.reply.clone() } else { Reply::Error(REUSED) };
-        return Applied { reply, changes: Vec::new() };
+        return Applied { reply, changes: Vec::new(), events: Vec::new() };
     }
     let reply = as_recorded(run(&mut transaction, args));
     let outcome = Outcome { id: Blob::new(id), command: Some(command), reply: reply.clone() };
     transaction.tree_mut().once.insert(outcome);
-    Applied { reply, changes: transaction.into_changes() }
+    transaction.finish(reply)
 }
 
 /// Removes up to `limit` keys that have reached their deadline at the entry's time: the leader's expiry entry.
@@ -99,23 +111,26 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
 /// are gone are reclaimed on the way.
 pub fn expire_due(tree: &mut Tree, context: &EntryContext, limit: usize) -> Applied {
     let mut transaction = Transaction::new(tree, context);
-    let count = transaction.expire_due(limit);
+    let count = transaction.naming(&[], |transaction| transaction.expire_due(limit));
     transaction.reclaim(limit);
-    Applied { reply: Reply::count(count), changes: transaction.into_changes() }
+    transaction.finish(Reply::count(count))
 }
 
 /// Removes keys to make room: the leader's eviction entry. Each of `victims` goes if it still has the revision with which it was chosen, in
 /// their order, until the state has `down_to` bytes ([`Tree::bytes`]) or fewer. Answers how many went.
 pub fn evict(tree: &mut Tree, context: &EntryContext, victims: &[(&[u8], Revision)], down_to: u64) -> Applied {
     let mut transaction = Transaction::new(tree, context);
-    let mut count = 0;
-    for (key, revision) in victims {
-        if transaction.tree().bytes() <= down_to {
-            break;
+    let count = transaction.naming(&[], |transaction| {
+        let mut count = 0;
+        for (key, revision) in victims {
+            if transaction.tree().bytes() <= down_to {
+                break;
+            }
+            count += usize::from(transaction.evict(KeyRef::new(key), *revision));
         }
-        count += usize::from(transaction.evict(KeyRef::new(key), *revision));
-    }
-    Applied { reply: Reply::count(count), changes: transaction.into_changes() }
+        count
+    });
+    transaction.finish(Reply::count(count))
 }
 
 /// Answers a read. See [`View::met_expired`] for when the reply must be thrown away.
@@ -153,6 +168,10 @@ pub fn outcome<'a>(view: &View<'a>, id: &[u8]) -> Option<&'a Reply> {
 }
 
 fn run(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {
+    transaction.naming(args, |transaction| run_unnamed(transaction, args))
+}
+
+fn run_unnamed(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {
     let mut run = || {
         let entry = commands::find(args)?;
         match entry.run {

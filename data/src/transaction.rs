@@ -1,8 +1,10 @@
 //! How a write changes the state: every change gets a revision of its own and is written down.
 
-use crate::apply::EntryContext;
+use crate::apply::{Applied, EntryContext};
 use crate::blob::Blob;
+use crate::events::{KeyEvent, name_changes};
 use crate::failure::Failure;
+use crate::reply::Reply;
 use crate::store::{KeyRef, StoreKey};
 use crate::tree::Tree;
 use crate::value::{Record, Value};
@@ -26,6 +28,8 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The partition's revision right after it.
     pub revision: Revision,
+    /// The key was not there before. Found out only where changes are given names.
+    pub is_new: bool,
 }
 
 /// What happened to a key.
@@ -52,6 +56,8 @@ pub enum ChangeKind {
 pub struct Transaction<'a> {
     tree: &'a mut Tree,
     changes: Vec<Change>,
+    /// Names of the changes, if somebody wants them.
+    events: Option<Vec<KeyEvent>>,
     rng: Rng,
     value_bytes_max: u64,
     ttl_ms: u64,
@@ -65,6 +71,7 @@ impl<'a> Transaction<'a> {
         Transaction {
             tree,
             changes: Vec::new(),
+            events: context.names_events.then(Vec::new),
             rng: Rng::new(context.seed),
             value_bytes_max: context.value_bytes_max.min(VALUE_BYTES_MAX) as u64,
             ttl_ms: context.ttl_ms,
@@ -77,6 +84,22 @@ impl<'a> Transaction<'a> {
     pub fn into_changes(self) -> Vec<Change> {
         self.tree.collections.settle();
         self.changes
+    }
+
+    /// Ends the entry with an answer.
+    pub(crate) fn finish(mut self, reply: Reply) -> Applied {
+        let events = self.events.take().unwrap_or_default();
+        Applied { reply, changes: self.into_changes(), events }
+    }
+
+    /// Lets `act` make changes, and gives them names if somebody wants them: those of the command `args`, if it is one.
+    pub(crate) fn naming<R>(&mut self, args: &[&[u8]], act: impl FnOnce(&mut Self) -> R) -> R {
+        let start = self.changes.len();
+        let result = act(self);
+        if let Some(events) = &mut self.events {
+            name_changes(args, &self.changes[start..], events);
+        }
+        result
     }
 
     /// The logical time at which the entry happens.
@@ -163,7 +186,13 @@ impl<'a> Transaction<'a> {
         let mut record = Record::new(value, deadline);
         let store_key = key.to_store_key();
         record.revision = self.record_change(store_key.key.clone(), ChangeKind::Set);
+        let keys = self.tree.len();
         self.tree.insert(store_key, record);
+        if self.events.is_some()
+            && let Some(change) = self.changes.last_mut()
+        {
+            change.is_new = self.tree.len() > keys;
+        }
     }
 
     /// Gives a key a string without a deadline of its own, whatever it was before.
@@ -297,7 +326,7 @@ impl<'a> Transaction<'a> {
             ChangeKind::Flushed => self.tree.removals.note_all(revision),
             ChangeKind::Set | ChangeKind::Deadline => {}
         }
-        self.changes.push(Change { key, kind, revision });
+        self.changes.push(Change { key, kind, revision, is_new: false });
         revision
     }
 }

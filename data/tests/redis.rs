@@ -8,13 +8,12 @@
 use base::{Rng, WallTime};
 use data::Tree;
 use draw::{About, draw};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use server::Redis;
 use std::time::{SystemTime, UNIX_EPOCH};
-use transcript::{Session, lines, pages, quoted, split};
+use transcript::{Session, lines, pages, split};
 
 mod draw;
+mod server;
 mod transcript;
 
 /// Starts of commands that Redis 7.0 does not know, or that are answered differently on purpose, and why.
@@ -55,71 +54,6 @@ const DIFFERENT: &[(&str, &str)] = &[
 /// since 7.2 in Redis too.
 const REFUSED_EARLY: &[&str] =
     &["LINDEX", "BITCOUNT", "BITPOS", "GETEX", "SETRANGE", "BITFIELD", "INCRBY", "OBJECT", "RESTORE"];
-
-struct Redis {
-    child: Child,
-    stream: BufReader<TcpStream>,
-}
-
-impl Redis {
-    fn start(program: &str) -> Redis {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-        let mut child = Command::new(program)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("the program of REDIS_SERVER starts");
-        loop {
-            if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
-                return Redis { child, stream: BufReader::new(stream) };
-            }
-            assert!(child.try_wait().expect("a child of ours").is_none(), "the server has gone");
-            std::thread::yield_now();
-        }
-    }
-
-    fn run(&mut self, args: &[Vec<u8>]) -> Vec<String> {
-        let mut request = format!("*{}\r\n", args.len()).into_bytes();
-        for argument in args {
-            request.extend(format!("${}\r\n", argument.len()).bytes());
-            request.extend(argument);
-            request.extend(b"\r\n");
-        }
-        self.stream.get_mut().write_all(&request).expect("the server reads");
-        self.reply()
-    }
-
-    /// A RESP2 reply in the lines that redis-cli would print.
-    fn reply(&mut self) -> Vec<String> {
-        let mut line = Vec::new();
-        self.stream.read_until(b'\n', &mut line).expect("the server answers");
-        let text = String::from_utf8_lossy(&line[1..line.len() - 2]).into_owned();
-        match line[0] {
-            b'+' => vec![text],
-            b'-' => vec![format!("(error) {text}")],
-            b':' => vec![format!("(integer) {text}")],
-            b'$' | b'*' if text == "-1" => vec!["(nil)".to_owned()],
-            b'$' => {
-                let mut bytes = vec![0; text.parse::<usize>().expect("a length") + 2];
-                self.stream.read_exact(&mut bytes).expect("the server answers");
-                vec![quoted(&bytes[..bytes.len() - 2])]
-            }
-            b'*' => {
-                let count = text.parse::<usize>().expect("a count");
-                let items: Vec<Vec<String>> = (0..count).map(|_| self.reply()).collect();
-                transcript::list(items, "(empty array)")
-            }
-            other => panic!("an unknown kind of reply: {other}"),
-        }
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Whether two answers are the same, but for the moment at which a time was asked.
 fn same(command: &str, ours: &[String], theirs: &[String]) -> bool {

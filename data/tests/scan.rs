@@ -5,8 +5,14 @@ use base::{Rng, WallTime};
 use data::{EntryContext, Reply, Tree, View, apply, read};
 use std::collections::BTreeSet;
 
-const CONTEXT: EntryContext =
-    EntryContext { time: WallTime(1000), seed: 1, value_bytes_max: VALUE_BYTES_MAX, ttl_ms: 0, full_at_bytes: 0 };
+const CONTEXT: EntryContext = EntryContext {
+    time: WallTime(1000),
+    seed: 1,
+    value_bytes_max: VALUE_BYTES_MAX,
+    ttl_ms: 0,
+    full_at_bytes: 0,
+    names_events: false,
+};
 
 fn set(tree: &mut Tree, key: &str) {
     assert_eq!(apply(tree, &CONTEXT, &[b"SET", key.as_bytes(), b"1"]).reply, Reply::Ok);

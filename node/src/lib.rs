@@ -23,6 +23,7 @@ pub mod inspect;
 mod journal;
 mod levels;
 mod node;
+mod notifications;
 mod origins;
 mod partition;
 mod peer;

@@ -89,6 +89,8 @@ pub struct Node {
     pub(crate) next_ping: Time,
     /// The last attempt to bring a state to disk has failed.
     pub(crate) snapshot_fails: bool,
+    /// How many snapshots of peers became states: entries before them were not applied here one by one.
+    pub(crate) installed: u64,
     pub(crate) pauses: Vec<(ConnectionId, bool)>,
     pub(crate) to_close: Vec<ConnectionId>,
     pub(crate) probes: BTreeMap<&'static str, u64>,
@@ -242,6 +244,12 @@ impl Node {
             group.partition.tree.spaces().into_iter().map(move |space| (id, space))
         };
         self.groups.iter().flat_map(of).collect()
+    }
+
+    /// How many snapshots of peers have become states of this node since its start.
+    #[must_use]
+    pub fn snapshots_installed(&self) -> u64 {
+        self.installed
     }
 
     /// Whether any state has elements that nobody reaches any more.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::limits::FLUSH_PART_MIN;
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
-use data::{Blob, Reply, Tree};
+use data::{Blob, KeyEvent, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
@@ -52,6 +52,8 @@ pub(crate) struct Wishes {
     pub fatal: Option<String>,
     /// To be freed elsewhere.
     pub rubbish: Vec<Rubbish>,
+    /// What changes are called, for those who want to be told.
+    pub key_events: Vec<KeyEvent>,
     /// Keys that were evicted in this turn: for checkers.
     pub evicted: Vec<(Position, Blob)>,
 }
@@ -102,6 +104,8 @@ pub(crate) struct Partition {
     waiting: Vec<NodeId>,
     /// Of a bucket of the kind `cache`: what has to go first.
     pub evicting: Option<Box<Evicting>>,
+    /// Changes are to be given names.
+    pub names_events: bool,
     /// How many commands were applied since the start, for INFO.
     pub commands_applied: u64,
     /// The highest time given to an entry: entries' times never go back.
@@ -153,6 +157,7 @@ impl Partition {
             cut_to: None,
             waiting: Vec::new(),
             evicting: None,
+            names_events: false,
             commands_applied: 0,
             proposed_time: WallTime(0),
         }

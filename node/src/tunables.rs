@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::door::OutputLimit;
 use crate::node::Node;
+use crate::notifications::Notify;
 use crate::session::Session;
 
 /// See the file's head.
@@ -11,13 +12,15 @@ use crate::session::Session;
 pub(crate) struct Tunables {
     /// What connections that listen to channels may leave unread.
     pub pubsub_output: OutputLimit,
+    /// Which changes of keys listeners are told of.
+    pub notify: Notify,
 }
 
 impl Default for Tunables {
     fn default() -> Tunables {
         let pubsub_output =
             OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_for: Duration::from_secs(60) };
-        Tunables { pubsub_output }
+        Tunables { pubsub_output, notify: Notify::default() }
     }
 }
 

@@ -79,6 +79,7 @@ impl Node {
 
     /// Applies what is decided. Reads that stand before one of the writes on its connection are served just before it.
     fn apply_decided(&mut self, g: usize) {
+        self.groups[g].partition.names_events = self.wants_key_events();
         while let Some(next) = self.groups[g].partition.next_entry() {
             let group = &mut self.groups[g];
             if let Some(sequence) = group.partition.own_write(&next)
@@ -90,6 +91,10 @@ impl Node {
             }
             let group = &mut self.groups[g];
             group.partition.apply(next, &mut group.wishes);
+            if !group.wishes.key_events.is_empty() {
+                self.tell_key_events(g);
+            }
+            let group = &self.groups[g];
             if group.wishes.fatal.is_some() {
                 return;
             }

@@ -187,6 +187,22 @@ pub(crate) fn of_read(kind: ReadKind, bytes: &[u8]) -> Vec<&[u8]> {
     }
 }
 
+/// The keys that commands which only look have looked for, each as often as it is named; none if these are malformed.
+pub(crate) fn keys_read(kind: ReadKind, bytes: &[u8]) -> Vec<&[u8]> {
+    fn of<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        let spec = words.first().and_then(|name| data::lookup(name)).map(|entry| entry.spec);
+        spec.filter(|spec| spec.flags.has(Flags::READONLY)).map_or_else(Vec::new, |spec| spec.keys_of(words))
+    }
+    match kind {
+        ReadKind::Command => Words::decode(bytes).map_or_else(|_| Vec::new(), |words| of(words.as_slice())),
+        ReadKind::Transaction => {
+            let commands = decode_transaction(bytes).map(|(_, commands)| commands).unwrap_or_default();
+            commands.iter().flat_map(|words| of(words.as_slice())).collect()
+        }
+        ReadKind::Outcome | ReadKind::Revisions | ReadKind::Buckets | ReadKind::Select => Vec::new(),
+    }
+}
+
 /// Keys whose revisions a WATCH wants.
 pub(crate) fn encode_keys<'a>(keys: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     wire::Arguments::from_words(keys).as_ref().encode_into(out);

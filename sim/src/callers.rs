@@ -1,19 +1,43 @@
-//! Clients that publish and listen: what they do, and what they write down for the checker (`checkers/messages.rs`).
+//! Clients that publish and listen: what they do, and what they write down for the checkers (`checkers/messages.rs`, `checkers/notes.rs`).
 //!
-//! They stand beside the other clients and touch no keys. One publishes, the others listen: on some channels, by some patterns, in either
-//! protocol; who listens in RESP3 may publish on the same connection. They begin with the first connection and go on to the end of the run.
+//! They stand beside the other clients and touch none of their keys. Some publish, and make keys that soon expire; some listen: on some channels, by some patterns, in either
+//! protocol; who listens in RESP3 may publish on the same connection; and some want to be told of those keys. They begin with the first connection and go on to the end of the run.
 
 use base::Rng;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::chaos::MS;
 use crate::checkers::messages::{Kind, Messages, Publication, Subscription};
+use crate::checkers::notes::{Note, Watch};
 use crate::client::Wishes;
 
 const CHANNELS: [&str; 4] = ["c0", "c1", "d0", "d1"];
 const PATTERNS: [&str; 4] = ["c*", "?0", "[cd]1", "*"];
 /// How often a listener looks whether its connection still stands.
 const PING_EVERY: u64 = 300 * MS;
+
+/// What a caller is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Publishes, and makes keys.
+    Publishes,
+    /// Listens to channels, and now and then publishes.
+    Listens,
+    /// Wants to be told of the keys.
+    Watches,
+}
+
+/// Keys of which watchers are told begin so.
+const NOTED: &str = "note:";
+/// What they are told of.
+const EVENTS: [&str; 2] = ["__keyevent@0__:set", "__keyevent@0__:expired"];
+
+/// What an answer is to.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Publication(usize),
+    Note(usize),
+}
 
 #[derive(Debug)]
 struct Connection {
@@ -23,8 +47,11 @@ struct Connection {
     resp3: bool,
     /// The answer to HELLO is awaited.
     greeting: bool,
-    /// Publications whose answers are awaited, in order.
-    asked: Vec<usize>,
+    /// What was asked and not answered, in order; and when the first of it was.
+    asked: Vec<Asked>,
+    asked_at: u64,
+    /// What it is told of keys, by its place among all watches.
+    watch: Option<usize>,
     /// When a PING was sent that is not answered.
     pinged_at: Option<u64>,
     /// What it listens to, by its place among all subscriptions; none while the confirmation is awaited.
@@ -36,7 +63,7 @@ struct Connection {
 pub struct Caller {
     id: u64,
     rng: Rng,
-    publishes: bool,
+    role: Role,
     nodes: u16,
     node: u16,
     timeout: u64,
@@ -50,12 +77,12 @@ pub struct Caller {
 impl Caller {
     /// A caller that waits `timeout` nanoseconds for an answer.
     #[must_use]
-    pub fn new(id: u64, mut rng: Rng, publishes: bool, nodes: u16, timeout: u64) -> Caller {
+    pub fn new(id: u64, mut rng: Rng, role: Role, nodes: u16, timeout: u64) -> Caller {
         let node = rng.below(u64::from(nodes)) as u16;
         Caller {
             id,
             rng,
-            publishes,
+            role,
             nodes,
             node,
             timeout,
@@ -90,7 +117,7 @@ impl Caller {
             wishes.connect = Some(self.node);
             return self.wake_in(500 * MS, now, wishes);
         };
-        let oldest = connection.asked.first().map(|place| messages.publications[*place].asked);
+        let oldest = (!connection.asked.is_empty()).then_some(connection.asked_at);
         let waits_since = [oldest, connection.pinged_at].into_iter().flatten().min();
         if waits_since.is_some_and(|since| now.saturating_sub(since) >= self.timeout) {
             wishes.overdue = waits_since.map(|since| now - since);
@@ -100,7 +127,8 @@ impl Caller {
             return self.leave(now, messages, wishes);
         }
         self.act(now, messages, wishes);
-        let delay = if self.publishes { self.rng.between(MS, 60 * MS) } else { self.rng.between(MS, PING_EVERY) };
+        let delay =
+            if self.role == Role::Publishes { self.rng.between(MS, 60 * MS) } else { self.rng.between(MS, PING_EVERY) };
         self.wake_in(delay, now, wishes);
     }
 
@@ -109,7 +137,19 @@ impl Caller {
         if connection.greeting {
             return;
         }
-        let publishes = self.publishes || (connection.resp3 && self.rng.chance(1, 4));
+        let publishes =
+            self.role == Role::Publishes || (self.role == Role::Listens && connection.resp3 && self.rng.chance(1, 4));
+        if connection.asked.is_empty() {
+            connection.asked_at = now;
+            // One at a time: what is published behind it waits for it.
+            if self.role == Role::Publishes && self.rng.chance(1, 4) {
+                let key = format!("{NOTED}{}-{}", self.id, messages.notes.notes.len());
+                let lives = self.rng.between(20, 1500).to_string();
+                encode_command(&mut wishes.send, ["SET", &key, "x", "PX", &lives]);
+                connection.asked.push(Asked::Note(messages.notes.notes.len()));
+                messages.notes.notes.push(Note { key, asked: now, answered: None });
+            }
+        }
         if publishes && connection.asked.len() < 8 {
             for _ in 0..self.rng.between(1, 4) {
                 self.published += 1;
@@ -118,7 +158,7 @@ impl Caller {
                 let message = format!("{}-{}-{}", self.id, connection.number, self.published);
                 let command = if kind == Kind::Shard { "SPUBLISH" } else { "PUBLISH" };
                 encode_command(&mut wishes.send, [command, channel, &message]);
-                connection.asked.push(messages.publications.len());
+                connection.asked.push(Asked::Publication(messages.publications.len()));
                 messages.publications.push(Publication {
                     publisher: (self.id, connection.number),
                     sequence: self.published,
@@ -131,12 +171,15 @@ impl Caller {
                 });
             }
         }
-        if self.publishes {
+        if self.role == Role::Publishes {
             return;
         }
         if connection.pinged_at.is_none() {
             connection.pinged_at = Some(now);
             encode_command(&mut wishes.send, ["PING"]);
+        }
+        if self.role == Role::Watches {
+            return;
         }
         // One thing less to listen to, or one more.
         if self.rng.chance(1, 12)
@@ -158,20 +201,28 @@ impl Caller {
     pub fn on_connected(&mut self, now: u64, wishes: &mut Wishes) {
         self.connecting = false;
         self.connections += 1;
-        let resp3 = self.rng.chance(1, 2);
+        let resp3 = self.role != Role::Watches && self.rng.chance(1, 2);
         let mut connection = Connection {
             parser: ReplyParser::new(ReplyLimits::default()),
             number: self.connections,
             resp3,
             greeting: resp3,
             asked: Vec::new(),
+            asked_at: now,
+            watch: None,
             pinged_at: None,
             listens: Vec::new(),
         };
         if resp3 {
             encode_command(&mut wishes.send, ["HELLO", "3"]);
         }
-        if !self.publishes {
+        if self.role == Role::Watches {
+            encode_command(&mut wishes.send, ["CONFIG", "SET", "notify-keyspace-events", "E$x"]);
+            connection.greeting = true;
+            encode_command(&mut wishes.send, [&["SUBSCRIBE"][..], &EVENTS].concat());
+            connection.listens.extend(EVENTS.map(|name| (Kind::Channel, name.to_owned(), None)));
+        }
+        if self.role == Role::Listens {
             for _ in 0..self.rng.between(1, 4) {
                 listen(&mut connection, &mut self.rng, wishes);
             }
@@ -214,7 +265,11 @@ impl Caller {
     }
 
     fn forget(&mut self, now: u64, messages: &mut Messages) {
-        let listened = self.connection.take().into_iter().flat_map(|connection| connection.listens);
+        let connection = self.connection.take();
+        if let Some(place) = connection.as_ref().and_then(|connection| connection.watch) {
+            messages.notes.watches[place].until.get_or_insert(now);
+        }
+        let listened = connection.into_iter().flat_map(|connection| connection.listens);
         for place in listened.filter_map(|(_, _, at)| at) {
             messages.subscriptions[place].until.get_or_insert(now);
         }
@@ -263,13 +318,21 @@ fn heard(
             connection.pinged_at = None;
             return Ok(());
         }
-        Value::Integer(_) if !connection.asked.is_empty() => {
-            messages.publications[connection.asked.remove(0)].answered = Some(now);
+        Value::Integer(_) | Value::Simple(_) if !connection.asked.is_empty() => {
+            match (connection.asked.remove(0), value) {
+                (Asked::Publication(place), Value::Integer(_)) => messages.publications[place].answered = Some(now),
+                (Asked::Note(place), Value::Simple(ok)) if ok == "OK" => {
+                    messages.notes.notes[place].answered = Some(now)
+                }
+                (asked, other) => return Err(format!("unexpected answer {other:?} to {asked:?}")),
+            }
+            connection.asked_at = now;
             return Ok(());
         }
         // A node that stops, or is too busy, refuses.
         Value::Error(_) if !connection.asked.is_empty() => {
             connection.asked.remove(0);
+            connection.asked_at = now;
             return Ok(());
         }
         Value::Error(_) => return Ok(()),
@@ -289,6 +352,9 @@ fn heard(
         "ssubscribe" | "smessage" => Kind::Shard,
         other => return Err(format!("unexpected message {other:?}")),
     };
+    if EVENTS.contains(&name.as_str()) {
+        return told(connection, (caller, node), &word, (name, text(2).unwrap_or_default()), now, messages);
+    }
     let number = connection.number;
     let listened = connection.listens.iter_mut().find(|(other, known, _)| *other == kind && *known == name);
     if word.ends_with("subscribe") {
@@ -302,12 +368,41 @@ fn heard(
     }
     let (channel, message) = if kind == Kind::Pattern { (text(2), text(3)) } else { (text(1), text(2)) };
     let said = (channel.unwrap_or_default(), message.unwrap_or_default());
+    // What becomes of keys fits `*` as well.
+    if said.0.starts_with("__key") {
+        return Ok(());
+    }
     // What it does not listen to any more may be on its way to it.
     let connection = (caller, number);
     let of_name = |it: &&mut Subscription| it.connection == connection && it.kind == kind && it.name == name;
     match messages.subscriptions.iter_mut().rev().find(of_name) {
         Some(subscription) => subscription.heard.push(said),
         None => return Err(format!("hears {said:?} by {kind:?} {name}, which it does not listen to")),
+    }
+    Ok(())
+}
+
+/// Takes note of what a watcher hears.
+fn told(
+    connection: &mut Connection,
+    (caller, node): (u64, u16),
+    word: &str,
+    (channel, key): (String, String),
+    now: u64,
+    messages: &mut Messages,
+) -> Result<(), String> {
+    let watches = &mut messages.notes.watches;
+    match (word, connection.watch) {
+        // Told from the last confirmation on.
+        ("subscribe", _) if channel == EVENTS[1] => {
+            connection.watch = Some(watches.len());
+            watches.push(Watch { caller, number: connection.number, node, from: now, until: None, told: Vec::new() });
+        }
+        ("subscribe", _) => {}
+        ("message", Some(place)) if key.starts_with(NOTED) => watches[place].told.push((channel == EVENTS[1], key)),
+        // Before the first confirmation, or a key of others.
+        ("message", _) => {}
+        _ => return Err(format!("hears {word} of {channel}")),
     }
     Ok(())
 }

@@ -15,11 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{NodeId, PartitionId, Position, Rng};
 use node::Planted;
 
-use crate::callers::Caller;
+use crate::callers::{Caller, Role};
 use crate::chaos::{Chaos, Fault, MS, SECOND};
 use crate::checkers::agreement::Agreement;
 use crate::checkers::eviction::Evictions;
 use crate::checkers::messages::{self, Messages};
+use crate::checkers::notes;
 use crate::checkers::quota::Quota;
 use crate::checkers::replicas::Replicas;
 use crate::client::{Client, Record};
@@ -46,6 +47,8 @@ struct Machine<N> {
     running: Option<Running<N>>,
     /// Counts starts and deaths; events of another life are out of date.
     life: u64,
+    /// Snapshots of peers that its process has installed.
+    installed: u64,
     /// It stands still until then.
     paused_until: u64,
     /// Its disk does not answer until then.
@@ -168,6 +171,7 @@ impl<N: Door> Cluster<N> {
                 disk: SimDisk::new(rng.next_u64()),
                 running: None,
                 life: 0,
+                installed: 0,
                 paused_until: 0,
                 stalled_until: 0,
                 disturbed_at: 0,
@@ -267,6 +271,12 @@ impl<N: Door> Cluster<N> {
         messages::check(&self.messages, &self.network.troubles, limits)
     }
 
+    /// Judges what was told of keys; what was acknowledged before `settled` has come to every node.
+    #[must_use]
+    pub fn judge_notes(&self, settled: u64) -> Vec<String> {
+        notes::check(&self.messages.notes, &self.network.troubles, settled, self.now)
+    }
+
     /// Lets everything happen that is due before `until`, or up to the first violation.
     pub fn run_until(&mut self, until: u64) {
         while self.violations.is_empty()
@@ -335,8 +345,10 @@ impl<N: Door> Cluster<N> {
     }
 }
 
-/// One or two who publish, and some who listen.
+/// One or two who publish, some who listen, and some who watch.
 fn draw_callers(rng: &mut Rng, nodes: u16, timeout: u64) -> Vec<Caller> {
-    let (publish, listen) = (rng.between(1, 2), rng.between(2, 4));
-    (0..publish + listen).map(|id| Caller::new(id, rng.fork(), id < publish, nodes, timeout)).collect()
+    let counts =
+        [(Role::Publishes, rng.between(1, 2)), (Role::Listens, rng.between(2, 4)), (Role::Watches, rng.between(1, 3))];
+    let roles = counts.into_iter().flat_map(|(role, count)| (0..count).map(move |_| role));
+    roles.enumerate().map(|(id, role)| Caller::new(id as u64, rng.fork(), role, nodes, timeout)).collect()
 }

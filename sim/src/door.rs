@@ -37,6 +37,10 @@ pub trait Door: Sized {
     fn has_garbage(&self) -> bool {
         false
     }
+    /// How many snapshots of peers it has installed.
+    fn snapshots_installed(&self) -> u64 {
+        0
+    }
     /// The checksum of a decided entry.
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64>;
     /// The spaces of the store below that it needs.
@@ -88,6 +92,10 @@ impl Door for node::Node {
 
     fn caches(&self) -> Vec<CacheNews> {
         node::Node::caches(self)
+    }
+
+    fn snapshots_installed(&self) -> u64 {
+        node::Node::snapshots_installed(self)
     }
 
     fn spaces(&self) -> Vec<Space> {

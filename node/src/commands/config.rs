@@ -14,6 +14,7 @@ use data::{Failure, Reply};
 use super::{ADMIN, ALWAYS, Context, Entry, answers, container, helps, spec};
 use crate::door::{Config, OutputLimit};
 use crate::node::Node;
+use crate::notifications::Notify;
 use crate::slow::{SLOW_COMMANDS_MAX, Thresholds};
 use crate::tunables::Tunables;
 
@@ -219,7 +220,15 @@ static SETTINGS: &[Setting] = &[
     fixed("maxmemory-samples", "5"),
     fixed("min-replicas-max-lag", "0"),
     fixed("min-replicas-to-write", "0"),
-    fixed("notify-keyspace-events", ""),
+    tunable(
+        "notify-keyspace-events",
+        |tunables| tunables.notify.to_text(),
+        |tunables, value| {
+            tunables.notify = Notify::parse(value)
+                .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned())?;
+            Ok(())
+        },
+    ),
     given("port", |config| address(config).1.to_owned()),
     settable(
         "proto-max-bulk-len",

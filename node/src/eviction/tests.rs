@@ -2,8 +2,14 @@ use super::*;
 use base::WallTime;
 use data::{EntryContext, apply, evict};
 
-const CONTEXT: EntryContext =
-    EntryContext { time: WallTime(1), seed: 1, value_bytes_max: 1 << 20, ttl_ms: 0, full_at_bytes: 0 };
+const CONTEXT: EntryContext = EntryContext {
+    time: WallTime(1),
+    seed: 1,
+    value_bytes_max: 1 << 20,
+    ttl_ms: 0,
+    full_at_bytes: 0,
+    names_events: false,
+};
 
 fn written(tree: &mut Tree, evicting: &mut Evicting, key: &str) {
     let applied = apply(tree, &CONTEXT, &[b"SET", key.as_bytes(), b"value"]);

@@ -124,6 +124,7 @@ impl Node {
             to_close: Vec::new(),
             probes: BTreeMap::new(),
             snapshot_fails: false,
+            installed: 0,
             throttle: Throttle::new(config.snapshots.bytes_per_second, now.time),
             buckets,
             council_followed: Position(0),

@@ -99,6 +99,7 @@ impl Partition {
             seed: header.seed,
             value_bytes_max: terms.value_bytes_max,
             ttl_ms: terms.ttl_ms,
+            names_events: self.names_events,
             full_at_bytes: if self.planted == Some(Planted::FullBucketGrows) { 0 } else { terms.full_at_bytes },
         };
         let applied = match header.kind {
@@ -123,7 +124,7 @@ impl Partition {
             Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX),
             Kind::Council => {
                 let reply = council::apply(&mut self.tree, &context, position, body)?;
-                Applied { reply, changes: Vec::new() }
+                Applied { reply, changes: Vec::new(), events: Vec::new() }
             }
             Kind::Evict => {
                 let Eviction { down_to, victims } =
@@ -132,6 +133,7 @@ impl Partition {
             }
         };
         self.watch_changes(position, &applied, wishes);
+        wishes.key_events.extend(applied.events);
         let reply = applied.reply;
         self.commands_applied += 1;
         self.origins.note(&origin, reply.clone());

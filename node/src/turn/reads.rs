@@ -279,6 +279,15 @@ impl Node {
             self.probe("node: read met an expired key");
             return Some(self.propose_expiry(g, clock));
         }
+        let wants_misses = self.tunables.notify.wants_misses() && view.lookups().1 > 0;
+        let keys: Vec<Vec<u8>> = if wants_misses {
+            let keys = words::keys_read(read.kind, &session.read_bytes[read.start..read.end]);
+            keys.into_iter().map(<[u8]>::to_vec).collect()
+        } else {
+            Vec::new()
+        };
+        let is_missing = |key: &&Vec<u8>| wants_misses && !view.exists(data::KeyRef::new(key));
+        let missing: Vec<Vec<u8>> = keys.iter().filter(is_missing).cloned().collect();
         self.stats.reads += 1;
         if matches!(read.kind, ReadKind::Command | ReadKind::Transaction) {
             let (hits, misses) = view.lookups();
@@ -297,6 +306,7 @@ impl Node {
         session.pop_read_if(|_| true);
         let answer = answer.unwrap_or(Reply::Error(Failure::Text("ERR the command could not be read back")));
         self.deliver(connection, read.slot, &answer);
+        self.tell_misses(g, &missing);
         None
     }
 

@@ -190,6 +190,7 @@ impl Node {
         let about = self.groups[g].about();
         if position > self.groups[g].partition.applied {
             self.probe("node: snapshot installed");
+            self.installed += 1;
             self.event(Level::Info, format!("{about}has the state of position {position} from a peer's snapshot"));
         }
         let group = &mut self.groups[g];

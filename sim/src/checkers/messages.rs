@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::notes::Notes;
+
 /// What is listened to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
@@ -66,6 +68,8 @@ pub struct Messages {
     pub subscriptions: Vec<Subscription>,
     /// What no caller should ever hear.
     pub violations: Vec<String>,
+    /// Keys that were made, and what was told of them.
+    pub notes: Notes,
 }
 
 /// When something happened to nodes and links.
@@ -77,6 +81,8 @@ pub struct Troubles {
     pauses: Vec<(u16, u64, u64)>,
     /// Of each pair, lower node first: when its link came up and when it broke.
     links: BTreeMap<(u16, u16), Vec<(u64, bool)>>,
+    /// A node installed a snapshot, and so has not applied all entries.
+    installs: Vec<(u16, u64)>,
     /// By direction: when a message was lost or held up, or overtaken by another.
     harmed: BTreeMap<(u16, u16), Vec<u64>>,
 }
@@ -90,6 +96,21 @@ impl Troubles {
     /// A node stands still.
     pub fn paused(&mut self, node: u16, from: u64, until: u64) {
         self.pauses.push((node, from, until));
+    }
+
+    /// A node has installed a snapshot.
+    pub fn installed(&mut self, node: u16, at: u64) {
+        self.installs.push((node, at));
+    }
+
+    /// Whether a node dies at that time or later.
+    pub(super) fn dies(&self, node: u16, from: u64) -> bool {
+        self.deaths.iter().any(|(other, at)| *other == node && *at >= from)
+    }
+
+    /// Whether a node has applied every entry one after the other for all this time, as far as it has come.
+    pub(super) fn applies_all(&self, node: u16, from: u64, until: u64) -> bool {
+        !self.installs.iter().any(|(other, at)| *other == node && (from..=until).contains(at))
     }
 
     /// A link has come up, or has broken.
@@ -256,7 +277,7 @@ mod tests {
 
     fn judged(subscription: Subscription, troubles: &Troubles) -> Vec<String> {
         let publications = vec![published(1, "c0", 100), published(2, "c0", 200), published(3, "d0", 300)];
-        let messages = Messages { publications, subscriptions: vec![subscription], violations: Vec::new() };
+        let messages = Messages { publications, subscriptions: vec![subscription], ..Messages::default() };
         check(&messages, troubles, LIMITS)
     }
 

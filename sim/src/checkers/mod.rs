@@ -10,6 +10,7 @@ pub mod linearizability;
 pub mod liveness;
 pub mod messages;
 pub mod model;
+pub mod notes;
 pub mod once;
 pub mod quota;
 pub mod replicas;

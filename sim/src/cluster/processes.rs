@@ -397,6 +397,7 @@ impl<N: Door> Cluster<N> {
         }
         machine.disk.repair();
         machine.life += 1;
+        machine.installed = 0;
         machine.disturbed_at = now;
         machine.dark = power;
         for (probe, count) in probes.into_iter().chain(counted) {

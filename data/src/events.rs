@@ -1,0 +1,225 @@
+//! What Redis calls the changes of keys, for those who want to be told of them (`notify-keyspace-events`).
+//!
+//! A change says what became of a key; the command that made it gives that a name. So the names are derived here from both, and no command knows of
+//! them. Nothing is derived unless somebody asks for it (see [`EntryContext`](crate::EntryContext)).
+
+use crate::blob::Blob;
+use crate::commands;
+use crate::spec::Group;
+use crate::transaction::{Change, ChangeKind};
+
+/// Which kinds of changes somebody wants to be told of, as letters choose them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// `g`: commands that are for keys of all types.
+    Generic,
+    /// `$`
+    String,
+    /// `l`
+    List,
+    /// `s`
+    Set,
+    /// `h`
+    Hash,
+    /// `z`
+    SortedSet,
+    /// `t`
+    Stream,
+    /// `x`: a key has reached its deadline.
+    Expired,
+    /// `e`: a key had to make room.
+    Evicted,
+    /// `d`: what modules have in Redis, documents here.
+    Module,
+    /// `n`: there is a key that was not there.
+    New,
+}
+
+/// A change as Redis names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyEvent {
+    /// Its kind.
+    pub class: Class,
+    /// Its name: `set`, `del`, `expired`, …
+    pub name: &'static str,
+    /// The key.
+    pub key: Blob,
+}
+
+/// What a command's change of an existing key is called: the kind, the name, and whether that is also said, before `del`, when the key goes because it has nothing left.
+type Named = (Class, &'static str, bool);
+
+/// Names of the changes that a command made; those that happened to keys by themselves have their own.
+pub(crate) fn name_changes(args: &[&[u8]], changes: &[Change], events: &mut Vec<KeyEvent>) {
+    if changes.is_empty() {
+        return;
+    }
+    let lower = args.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+    for change in changes {
+        let mut say = |class, name| events.push(KeyEvent { class, name, key: change.key.clone() });
+        match change.kind {
+            ChangeKind::Expired => say(Class::Expired, "expired"),
+            ChangeKind::Evicted => say(Class::Evicted, "evicted"),
+            ChangeKind::Flushed => {}
+            ChangeKind::Deadline => {
+                let persists = lower == b"persist" || has_word(args, b"persist");
+                say(Class::Generic, if persists { "persist" } else { "expire" });
+            }
+            ChangeKind::Deleted => match named(&lower, args, &change.key) {
+                // What is moved is there under the other name before it is gone under the first.
+                _ if lower == b"rename" || lower == b"renamenx" => {
+                    let to = args.get(2).copied().unwrap_or_default();
+                    events.push(KeyEvent { class: Class::New, name: "new", key: Blob::new(to) });
+                    events.push(KeyEvent { class: Class::Generic, name: "rename_from", key: change.key.clone() });
+                }
+                // A document that goes is called as the command, and nothing else.
+                Some((class @ Class::Module, name, _)) => say(class, name),
+                Some((class, name, true)) => {
+                    say(class, name);
+                    say(Class::Generic, "del");
+                }
+                _ => say(Class::Generic, "del"),
+            },
+            ChangeKind::Set => {
+                let is_moved = lower == b"rename" || lower == b"renamenx";
+                if (change.is_new || replaces(&lower)) && !is_moved {
+                    say(Class::New, "new");
+                }
+                if let Some((class, name, _)) = named(&lower, args, &change.key) {
+                    say(class, name);
+                }
+                if sets_deadline(&lower, args) {
+                    say(Class::Generic, "expire");
+                }
+            }
+        }
+    }
+}
+
+/// What stands in the way of these is deleted first, so that the key counts as new.
+fn replaces(command: &[u8]) -> bool {
+    matches!(command, b"copy" | b"restore")
+}
+
+fn named(command: &[u8], args: &[&[u8]], key: &[u8]) -> Option<Named> {
+    let is_first = args.get(1).is_some_and(|first| *first == key);
+    Some(match command {
+        b"rename" | b"renamenx" => (Class::Generic, "rename_to", false),
+        b"copy" => (Class::Generic, "copy_to", false),
+        b"restore" => (Class::Generic, "restore", false),
+        b"set" | b"setnx" | b"setex" | b"psetex" | b"getset" | b"mset" | b"msetnx" | b"msetex" | b"bitop"
+        | b"dictum.set" => (Class::String, "set", false),
+        b"append" => (Class::String, "append", false),
+        b"setrange" => (Class::String, "setrange", false),
+        b"incr" | b"decr" | b"incrby" | b"decrby" => (Class::String, "incrby", false),
+        b"incrbyfloat" => (Class::String, "incrbyfloat", false),
+        b"setbit" | b"bitfield" => (Class::String, "setbit", false),
+        b"hset" | b"hmset" | b"hsetnx" => (Class::Hash, "hset", false),
+        b"hincrby" => (Class::Hash, "hincrby", false),
+        b"hincrbyfloat" => (Class::Hash, "hincrbyfloat", false),
+        b"hdel" | b"hgetdel" => (Class::Hash, "hdel", true),
+        b"sadd" => (Class::Set, "sadd", false),
+        b"srem" => (Class::Set, "srem", true),
+        b"spop" => (Class::Set, "spop", true),
+        b"smove" if is_first => (Class::Set, "srem", true),
+        b"smove" => (Class::Set, "sadd", false),
+        b"sinterstore" => (Class::Set, "sinterstore", false),
+        b"sunionstore" => (Class::Set, "sunionstore", false),
+        b"sdiffstore" => (Class::Set, "sdiffstore", false),
+        b"zadd" if has_word(args.get(..args.len().saturating_sub(2)).unwrap_or_default(), b"incr") => {
+            (Class::SortedSet, "zincr", false)
+        }
+        b"zadd" => (Class::SortedSet, "zadd", false),
+        b"zincrby" => (Class::SortedSet, "zincr", false),
+        b"zrem" => (Class::SortedSet, "zrem", true),
+        b"zremrangebyrank" => (Class::SortedSet, "zremrangebyrank", true),
+        b"zremrangebyscore" => (Class::SortedSet, "zremrangebyscore", true),
+        b"zremrangebylex" => (Class::SortedSet, "zremrangebylex", true),
+        b"zpopmin" => (Class::SortedSet, "zpopmin", true),
+        b"zpopmax" => (Class::SortedSet, "zpopmax", true),
+        b"zmpop" if has_word(args, b"max") => (Class::SortedSet, "zpopmax", true),
+        b"zmpop" => (Class::SortedSet, "zpopmin", true),
+        b"json.forget" => (Class::Module, "json.del", false),
+        b"zrangestore" => (Class::SortedSet, "zrangestore", false),
+        b"zunionstore" => (Class::SortedSet, "zunionstore", false),
+        b"zinterstore" => (Class::SortedSet, "zinterstore", false),
+        b"zdiffstore" => (Class::SortedSet, "zdiffstore", false),
+        // What removes keys, or gives them other deadlines, and nothing else.
+        b"del" | b"unlink" | b"delex" | b"getdel" | b"getex" | b"persist" | b"expire" | b"pexpire" | b"expireat"
+        | b"pexpireat" | b"flushall" | b"flushdb" | b"dictum.del" => return None,
+        _ => return by_itself(command),
+    })
+}
+
+/// A command without a row of its own is called as it is; what it empties goes with its name.
+fn by_itself(command: &[u8]) -> Option<Named> {
+    let spec = commands::lookup(command)?.spec;
+    let class = match spec.group {
+        Group::String | Group::Bitmap => Class::String,
+        Group::Hash => Class::Hash,
+        Group::Set => Class::Set,
+        Group::SortedSet => Class::SortedSet,
+        Group::Json => Class::Module,
+        _ => Class::Generic,
+    };
+    Some((class, spec.name, !matches!(class, Class::Generic | Class::String | Class::Module)))
+}
+
+/// Whether a word stands behind the key.
+fn has_word(args: &[&[u8]], word: &[u8]) -> bool {
+    args.iter().skip(2).any(|arg| arg.eq_ignore_ascii_case(word))
+}
+
+/// Whether a command that gives a key a value gives it a deadline as well.
+fn sets_deadline(command: &[u8], args: &[&[u8]]) -> bool {
+    match command {
+        b"setex" | b"psetex" => true,
+        b"set" | b"dictum.set" => options_with_deadline(args.get(3..).unwrap_or_default()),
+        b"msetex" => {
+            let pairs = args.get(1).and_then(|count| crate::args::parse_integer(count)).unwrap_or(0);
+            let start = usize::try_from(pairs).ok().and_then(|pairs| pairs.checked_mul(2)?.checked_add(2));
+            options_with_deadline(start.and_then(|start| args.get(start..)).unwrap_or_default())
+        }
+        _ => false,
+    }
+}
+
+fn options_with_deadline(mut options: &[&[u8]]) -> bool {
+    while let Some((word, rest)) = options.split_first() {
+        let is = |names: &[&str]| names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+        if is(&["EX", "PX", "EXAT", "PXAT"]) {
+            return true;
+        }
+        let has_value = is(&["IFEQ", "IFNE", "IFDEQ", "IFDNE"]);
+        options = rest.get(usize::from(has_value)..).unwrap_or_default();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{EntryContext, Tree, apply};
+
+    #[test]
+    fn documents_have_the_names_of_their_commands() {
+        let mut tree = Tree::new();
+        let context = EntryContext { names_events: true, ..EntryContext::default() };
+        let mut names = |line: &str| -> String {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let events = apply(&mut tree, &context, &words).events;
+            events.iter().map(|event| event.name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names("JSON.SET doc $ {\"a\":1}"), "new json.set");
+        assert_eq!(names("JSON.NUMINCRBY doc $.a 1"), "json.numincrby");
+        assert_eq!(names("JSON.DEL doc $.a"), "json.del");
+        assert_eq!(names("JSON.FORGET doc"), "json.del");
+        assert_eq!(names("JSON.FORGET doc"), "");
+    }
+
+    #[test]
+    fn nothing_is_named_for_nobody() {
+        let mut tree = Tree::new();
+        let applied = apply(&mut tree, &EntryContext::default(), &[b"SET", b"k", b"v"]);
+        assert!(applied.events.is_empty() && applied.changes.len() == 1);
+    }
+}
