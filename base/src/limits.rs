@@ -49,6 +49,10 @@ pub const TRANSACTION_COMMANDS_MAX: usize = 64 * 1024;
 pub const SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes of published messages on their way to one other node, unless a single turn's are more; what is published beyond is not sent to it.
 pub const PUBLISHED_WINDOW_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most bytes of keys (and somewhat more for each) that a node notes for clients that track what they have read.
+pub const TRACKED_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most keys that a node notes for them, unless configured otherwise: that of Redis.
+pub const TRACKED_KEYS_DEFAULT: u64 = 1_000_000;
 /// Most keys one connection may WATCH.
 pub const WATCHED_KEYS_MAX: usize = 64 * 1024;
 

@@ -17,6 +17,7 @@ mod monitoring;
 pub(crate) mod pubsub;
 mod scripts;
 mod server;
+mod tracking;
 
 use data::spec::{Flags, Group, Keys};
 use data::{Failure, Reply, Spec};

@@ -20,6 +20,7 @@ use crate::node::{Node, Stopping, news_of, place_of};
 use crate::reply;
 use crate::router::{ReadKind, Waiter};
 use crate::session::{Block, Queue, Read, Session};
+use crate::tracking::Tracked;
 use crate::words::{self, Words};
 
 const OVERLOADED: &str = "CLUSTERDOWN too many requests are waiting; the command was not done, try again later";
@@ -131,6 +132,20 @@ impl Node {
     }
 
     fn command(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>) {
+        let is_client = || arguments.iter().next().is_some_and(|name| name.eq_ignore_ascii_case(b"client"));
+        let said_before = session.tracked.as_deref().is_some_and(|tracked| tracked.caching) && !is_client();
+        self.carry_out_command(session, arguments);
+        // CLIENT CACHING is for one command, or one transaction.
+        if said_before
+            && session.queue.is_none()
+            && session.deferred.is_none()
+            && let Some(tracked) = session.tracked.as_deref_mut()
+        {
+            tracked.caching = false;
+        }
+    }
+
+    fn carry_out_command(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>) {
         let words = Words::new(arguments);
         let words = words.as_slice();
         session.commands += 1;
@@ -382,11 +397,13 @@ impl Node {
         let waiter = Waiter::Client { connection: session.id, slot };
         let router = &mut self.groups[g].router;
         session.last_write = router.write(kind, body, waiter, self.now.time, deadline);
-        if (on_all || !session.reads.is_empty())
+        let tracks = kind == Kind::Transaction && session.tracked.as_deref().is_some_and(Tracked::notes_reads);
+        if (on_all || tracks || !session.reads.is_empty())
             && let Some(write) = router.get_mut(session.last_write)
         {
             write.reads_before = !session.reads.is_empty();
             write.on_all = on_all;
+            write.tracks = tracks;
         }
         Some(slot)
     }
@@ -413,7 +430,9 @@ impl Node {
         let end = session.read_bytes.len();
         let arrived = self.now.time;
         let floor = self.floor(session, g, kind);
-        session.reads.push_back(Read { slot, kind, start, end, after: session.last_write, floor, arrived, deadline });
+        let tracks = session.tracked.as_deref().is_some_and(Tracked::notes_reads);
+        let after = session.last_write;
+        session.reads.push_back(Read { slot, kind, start, end, after, tracks, floor, arrived, deadline });
         if floor.is_some() {
             if !session.weak {
                 session.weak = true;

@@ -340,6 +340,10 @@ pub enum Planted {
     BulletinTakenTwice,
     /// One bulletin in eight is not sent.
     BulletinForgotten,
+    /// One of eight keys that clients keep and that has changed is not told to them.
+    InvalidationForgotten,
+    /// What has changed is told to a client before answers that are ready and not out.
+    InvalidationTooEarly,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
     CacheNotWrittenThrough,
 }

@@ -34,6 +34,7 @@ mod session;
 mod slow;
 mod stats;
 mod status;
+mod tracking;
 mod transaction;
 mod transfer;
 mod tunables;

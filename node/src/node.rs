@@ -25,6 +25,7 @@ use crate::pubsub::PubSub;
 use crate::session::Session;
 use crate::slow::Slow;
 use crate::stats::Stats;
+use crate::tracking::Tracking;
 use crate::transfer::Throttle;
 use crate::tunables::Tunables;
 use crate::{CacheNews, Progress};
@@ -85,6 +86,7 @@ pub struct Node {
     pub(crate) slow: Slow,
     pub(crate) tunables: Tunables,
     pub(crate) pubsub: PubSub,
+    pub(crate) tracking: Tracking,
     pub(crate) next_tick: Time,
     pub(crate) next_ping: Time,
     /// The last attempt to bring a state to disk has failed.
@@ -127,6 +129,7 @@ impl Node {
             Input::Closed { connection } => {
                 if let Some(Some(mut session)) = self.sessions.remove(&connection) {
                     self.unsubscribe_all(&mut session);
+                    self.track_no_more(&mut session);
                 }
             }
             Input::PeerUp { peer } => self.on_peer_up(peer),
@@ -389,6 +392,8 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: bulletin heard before",
     "node: link does not keep up with what is published",
     "node: listeners told anew",
+    "node: everything invalidated",
+    "node: invalidation waited for a reply",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

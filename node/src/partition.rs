@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::limits::FLUSH_PART_MIN;
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
-use data::{Blob, KeyEvent, Reply, Tree};
+use data::{Blob, Change, KeyEvent, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
@@ -52,6 +52,8 @@ pub(crate) struct Wishes {
     pub fatal: Option<String>,
     /// To be freed elsewhere.
     pub rubbish: Vec<Rubbish>,
+    /// What has changed, if somebody keeps copies.
+    pub changes: Vec<Change>,
     /// What changes are called, for those who want to be told.
     pub key_events: Vec<KeyEvent>,
     /// Keys that were evicted in this turn: for checkers.
@@ -104,6 +106,8 @@ pub(crate) struct Partition {
     waiting: Vec<NodeId>,
     /// Of a bucket of the kind `cache`: what has to go first.
     pub evicting: Option<Box<Evicting>>,
+    /// Somebody keeps copies and is told of changes.
+    pub tells_changes: bool,
     /// Changes are to be given names.
     pub names_events: bool,
     /// How many commands were applied since the start, for INFO.
@@ -157,6 +161,7 @@ impl Partition {
             cut_to: None,
             waiting: Vec::new(),
             evicting: None,
+            tells_changes: false,
             names_events: false,
             commands_applied: 0,
             proposed_time: WallTime(0),

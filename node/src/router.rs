@@ -44,6 +44,8 @@ pub(crate) struct Write {
     pub sent: bool,
     /// Reads of the same connection may wait that must not see it.
     pub reads_before: bool,
+    /// The connection wants to be told when what it reads in its transaction changes.
+    pub tracks: bool,
     /// Answered only when every replica has it.
     pub on_all: bool,
     /// Applied, or given up: only waits for those before it.
@@ -188,6 +190,7 @@ impl Router {
             deadline,
             sent: false,
             reads_before: false,
+            tracks: false,
             on_all: false,
             done: false,
         });

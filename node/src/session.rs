@@ -15,6 +15,7 @@ use crate::group::DEFAULT_PARTITION;
 use crate::levels::Levels;
 use crate::pubsub::Subscriptions;
 use crate::router::ReadKind;
+use crate::tracking::{Told, Tracked};
 
 /// Bytes of read commands that a session keeps room for.
 const READ_BYTES_KEPT: usize = 64 * 1024;
@@ -29,6 +30,8 @@ struct Slot {
     ready: Option<Vec<u8>>,
     /// Replies of a transaction's commands that were answered by the connection itself, with their places.
     merge: Option<Merge>,
+    /// Its command is done, and the reply is held up.
+    held: bool,
     /// Pending bytes that the command counts for.
     bytes: usize,
 }
@@ -53,6 +56,8 @@ pub(crate) struct Read {
     pub end: usize,
     /// It must see this write of this node (0: none).
     pub after: u64,
+    /// The connection wants to be told when what it reads changes.
+    pub tracks: bool,
     /// Not linearizable: served by this replica without asking anybody, once its state has come to this revision.
     pub floor: Option<Revision>,
     /// When its command was taken.
@@ -146,6 +151,10 @@ pub(crate) struct Session {
     pub weak: bool,
     /// What it asks of its writes and reads.
     pub levels: Levels,
+    /// What it keeps and wants to be told of when it changes; none if it does not track.
+    pub tracked: Option<Box<Tracked>>,
+    /// What it is to be told, in order, each once everything before a slot is answered.
+    pub invalidations: VecDeque<(u64, Told)>,
     /// What it listens to; none if that is nothing.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// Messages for itself that its own command has published: they come behind the reply.
@@ -204,6 +213,8 @@ impl Session {
             parked: false,
             weak: false,
             levels: Levels::default(),
+            tracked: None,
+            invalidations: VecDeque::new(),
             subscriptions: None,
             afterwards: Vec::new(),
             slots: VecDeque::new(),
@@ -226,7 +237,7 @@ impl Session {
                 true
             }
         };
-        self.slots.push_back(Slot { protocol: self.protocol, silent, ready: None, merge: None, bytes });
+        self.slots.push_back(Slot { protocol: self.protocol, silent, ready: None, merge: None, held: false, bytes });
         self.pending_bytes += bytes;
         self.first_slot + self.slots.len() as u64 - 1
     }
@@ -244,6 +255,24 @@ impl Session {
     fn slot_mut(&mut self, slot: u64) -> Option<&mut Slot> {
         let index = usize::try_from(slot.checked_sub(self.first_slot)?).ok()?;
         self.slots.get_mut(index)
+    }
+
+    /// The command of a slot is done; its reply comes later.
+    pub(crate) fn hold(&mut self, slot: u64) {
+        if let Some(slot) = self.slot_mut(slot) {
+            slot.held = true;
+        }
+    }
+
+    /// Behind the last slot whose command is done and whose reply is not out.
+    pub(crate) fn last_done(&self) -> u64 {
+        let last = self.slots.iter().rposition(|slot| slot.held || slot.ready.is_some());
+        last.map_or(self.first_slot, |last| self.first_slot + last as u64 + 1)
+    }
+
+    /// Whether the replies of all slots before this one are out.
+    pub(crate) fn has_answered(&self, slot: u64) -> bool {
+        slot <= self.first_slot
     }
 
     /// Gives a slot its reply.

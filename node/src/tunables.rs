@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base::limits::TRACKED_KEYS_DEFAULT;
+
 use crate::door::OutputLimit;
 use crate::node::Node;
 use crate::notifications::Notify;
@@ -14,13 +16,15 @@ pub(crate) struct Tunables {
     pub pubsub_output: OutputLimit,
     /// Which changes of keys listeners are told of.
     pub notify: Notify,
+    /// Most keys that are noted for clients that track what they have read; 0: as many as there is room for.
+    pub tracking_keys_max: u64,
 }
 
 impl Default for Tunables {
     fn default() -> Tunables {
         let pubsub_output =
             OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_for: Duration::from_secs(60) };
-        Tunables { pubsub_output, notify: Notify::default() }
+        Tunables { pubsub_output, notify: Notify::default(), tracking_keys_max: TRACKED_KEYS_DEFAULT }
     }
 }
 

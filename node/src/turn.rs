@@ -12,12 +12,15 @@ use data::{Failure, Reply};
 use paxos::Input as Step;
 use std::time::Duration;
 
+use crate::council::COUNCIL;
 use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
+use crate::entry::Kind;
 use crate::group::Group;
 use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
 use crate::peer::PeerMessage;
 use crate::reply;
-use crate::router::{ASK_AGAIN_AFTER, Asked, SEND_AGAIN_AFTER, Waiter};
+use crate::router::{ASK_AGAIN_AFTER, Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
+use crate::words::{self, Terms};
 
 /// How often a leader with a full disk tries to give its leadership away.
 const ESCAPE_EVERY: Duration = Duration::from_secs(1);
@@ -65,6 +68,7 @@ impl Node {
             group.partition.replica.end_turn();
             self.send_wishes(g);
         }
+        self.send_invalidations();
         self.send_bulletins();
         self.consider_snapshots(out);
         for group in &mut self.groups {
@@ -80,9 +84,11 @@ impl Node {
     /// Applies what is decided. Reads that stand before one of the writes on its connection are served just before it.
     fn apply_decided(&mut self, g: usize) {
         self.groups[g].partition.names_events = self.wants_key_events();
+        self.groups[g].partition.tells_changes = self.tracking.is_wanted() && self.groups[g].id() != COUNCIL;
         while let Some(next) = self.groups[g].partition.next_entry() {
             let group = &mut self.groups[g];
-            if let Some(sequence) = group.partition.own_write(&next)
+            let own = group.partition.own_write(&next);
+            if let Some(sequence) = own
                 && let Some(write) = group.router.get_mut(sequence)
                 && write.reads_before
                 && let Waiter::Client { connection, slot } = write.waiter
@@ -91,13 +97,43 @@ impl Node {
             }
             let group = &mut self.groups[g];
             group.partition.apply(next, &mut group.wishes);
-            if !group.wishes.key_events.is_empty() {
+            if !group.wishes.changes.is_empty() {
+                self.invalidate_applied(g, own);
+            }
+            if self.groups[g].partition.tells_changes
+                && let Some(sequence) = own
+            {
+                self.remember_transaction(g, sequence);
+            }
+            if !self.groups[g].wishes.key_events.is_empty() {
                 self.tell_key_events(g);
             }
             let group = &self.groups[g];
             if group.wishes.fatal.is_some() {
                 return;
             }
+        }
+    }
+
+    /// What an entry has changed is told to those who keep copies; `own`: the number of this node's write that it was.
+    fn invalidate_applied(&mut self, g: usize, own: Option<u64>) {
+        let write = own.and_then(|sequence| self.groups[g].router.get_mut(sequence));
+        let writer = write.and_then(|write| match write.waiter {
+            Waiter::Client { connection, .. } => Some(connection),
+            Waiter::Nobody => None,
+        });
+        self.invalidate_changed(g, writer);
+    }
+
+    /// A transaction of this node has been applied: what it has read may be kept from here on.
+    fn remember_transaction(&mut self, g: usize, sequence: u64) {
+        let group = &mut self.groups[g];
+        let partition = group.id();
+        let Some(write) = group.router.get_mut(sequence).filter(|write| write.tracks) else { return };
+        let (Waiter::Client { connection, .. }, body) = (write.waiter, write.body.clone()) else { return };
+        if let Ok((_, body)) = Terms::split(Kind::Transaction, &body) {
+            let keys = words::keys_read(ReadKind::Transaction, body);
+            self.remember_keys(partition, keys.into_iter(), connection);
         }
     }
 
@@ -137,6 +173,7 @@ impl Node {
                 self.step_replica(g, Step::HandOver);
             }
         }
+        self.watch_contact();
         self.stats.sample(self.now);
     }
 

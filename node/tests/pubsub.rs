@@ -1,9 +1,9 @@
-//! Publishing and listening where the pages do not reach: links that lose and do not keep up, disks that stand still.
+//! Publishing, listening and keeping copies where the pages do not reach: links that lose and do not keep up, disks that stand still.
 
 mod common;
 
 use common::{CLIENT, Cluster, alone, bulk, field};
-use node::ConnectionId;
+use node::{ConnectionId, Input};
 
 const OTHER: ConnectionId = ConnectionId(2);
 
@@ -113,4 +113,60 @@ fn listeners_are_described_and_killed() {
         let answer = cluster.ask(0, &format!("{limit} \"{value}\""));
         assert!(answer.trim_end().ends_with(reason), "{value}: {answer}");
     }
+}
+
+#[test]
+fn a_change_is_told_behind_a_held_answer_that_is_older() {
+    let mut cluster = cluster();
+    cluster.open(1, OTHER);
+    for line in ["HELLO 3", "CLIENT TRACKING ON", "DICTUM.DURABILITY all"] {
+        cluster.ask_as(1, OTHER, line);
+    }
+    cluster.stalled = vec![2];
+    // The write is done and waits for the third disk; the read has its answer and waits for that of the write.
+    cluster.give(1, Input::Received { connection: OTHER, bytes: b"SET own 1\r\nGET k\r\n" });
+    pass(&mut cluster, 20);
+    assert_eq!(cluster.ask(0, "SET k 2"), "+OK\r\n");
+    pass(&mut cluster, 20);
+    assert_eq!(cluster.heard(1, OTHER), "", "who forgets k now would keep the old value");
+    cluster.stalled.clear();
+    pass(&mut cluster, 20);
+    assert_eq!(cluster.heard(1, OTHER), "+OK\r\n$1\r\n1\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");
+}
+
+#[test]
+fn a_node_without_contact_invalidates_everything() {
+    let mut cluster = cluster();
+    cluster.open(2, OTHER);
+    for line in ["HELLO 3", "CLIENT TRACKING ON", "GET k"] {
+        cluster.ask_as(2, OTHER, line);
+    }
+    cluster.isolated = vec![2];
+    assert_eq!(cluster.ask(0, "SET k 2"), "+OK\r\n");
+    assert_eq!(cluster.hear_as(2, OTHER), ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    cluster.isolated.clear();
+    pass(&mut cluster, 200);
+    assert_eq!(cluster.ask_as(2, OTHER, "GET k"), "$1\r\n2\r\n");
+    assert_eq!(cluster.ask(0, "SET k 3"), "+OK\r\n");
+    assert_eq!(cluster.hear_as(2, OTHER), ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");
+}
+
+#[test]
+fn a_redirection_that_is_gone_is_told() {
+    let mut cluster = alone();
+    cluster.open(0, OTHER);
+    cluster.ask(0, "HELLO 3");
+    assert_eq!(cluster.ask(0, "CLIENT TRACKING ON REDIRECT 2"), "+OK\r\n");
+    cluster.ask(0, "GET k");
+    cluster.give(0, Input::Closed { connection: OTHER });
+    cluster.open(0, ConnectionId(3));
+    assert_eq!(cluster.ask_as(0, ConnectionId(3), "SET k 2"), "+OK\r\n");
+    assert_eq!(cluster.hear(0), ">2\r\n$21\r\ntracking-redir-broken\r\n:2\r\n");
+    assert!(cluster.ask(0, "CLIENT TRACKINGINFO").contains("broken_redirect"));
+    let info = cluster.ask(0, "CLIENT INFO");
+    assert!(info.contains(" flags=tR ") && info.contains(" redir=2 "), "{info}");
+    let stats = cluster.ask(0, "INFO");
+    assert!(stats.contains("tracking_clients:1\r\n") && stats.contains("tracking_total_keys:0\r\n"), "{stats}");
+    assert_eq!(cluster.ask(0, "RESET"), "+RESET\r\n");
+    assert_eq!(cluster.ask(0, "CLIENT GETREDIR"), ":-1\r\n");
 }

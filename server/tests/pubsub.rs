@@ -122,3 +122,48 @@ fn who_does_not_read_is_cut_off_and_holds_up_nobody() {
     }
     assert!(heard > 0);
 }
+
+#[test]
+fn changes_of_all_nodes_are_told_and_invalidate_everywhere() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dev = Dev::start(folder.path(), &[]);
+    let leader = dev.leader().name;
+    let names: Vec<&str> = ["n1", "n2", "n3"].into_iter().filter(|name| *name != leader).collect();
+    let (near, far) = (names[0], names[1]);
+
+    // Keyspace notifications at one node of what was asked for at another.
+    let mut listener = connect(&dev, near);
+    assert_eq!(listener.call(&["CONFIG", "SET", "notify-keyspace-events", "EA"]).expect("an answer"), Value::ok());
+    listener.call(&["PSUBSCRIBE", "__keyevent@0__:*"]).expect("a message");
+    let mut writer = connect(&dev, far);
+    assert_eq!(writer.call(&["SET", "short", "1", "PX", "100"]).expect("an answer"), Value::ok());
+    for event in ["set", "expire", "expired"] {
+        // `dictum dev` has a key of its own.
+        let message = wait_for("an event", || {
+            let message = words(&listener.receive().expect("a message"));
+            (message[3] == "short").then_some(message)
+        });
+        assert_eq!(message[2], format!("__keyevent@0__:{event}"));
+    }
+
+    // Whoever has read a key at one node is told when it is changed at another.
+    let mut reader = connect(&dev, near);
+    reader.call(&["HELLO", "3"]).expect("a greeting");
+    assert_eq!(reader.call(&["CLIENT", "TRACKING", "ON"]).expect("an answer"), Value::ok());
+    let invalid = |keys: Value| Value::Push(vec![Value::bulk("invalidate"), keys]);
+    for round in 0..200 {
+        let value = round.to_string();
+        let before = reader.call(&["GET", "key"]).expect("an answer");
+        assert_eq!(before.is_null(), round == 0);
+        assert_eq!(writer.call(&["SET", "key", &value]).expect("an answer"), Value::ok());
+        assert_eq!(reader.receive().expect("a message"), invalid(Value::Array(vec![Value::bulk("key")])));
+        assert_eq!(reader.call(&["GET", "key"]).expect("an answer"), Value::bulk(&value));
+        assert_eq!(writer.call(&["DEL", "key"]).expect("an answer"), Value::Integer(1));
+        assert_eq!(reader.receive().expect("a message"), invalid(Value::Array(vec![Value::bulk("key")])));
+        assert_eq!(writer.call(&["SET", "key", &value]).expect("an answer"), Value::ok());
+    }
+    // A node that hears of no leader cannot know what has changed.
+    reader.call(&["GET", "key"]).expect("an answer");
+    common::signal(dev.node(&leader).pid, Signal::KILL);
+    assert_eq!(reader.receive().expect("a message"), invalid(Value::Null));
+}

@@ -3,7 +3,10 @@
 //! They stand beside the other clients and touch none of their keys. Some publish, and make keys that soon expire; some listen: on some channels, by some patterns, in either
 //! protocol; who listens in RESP3 may publish on the same connection; and some want to be told of those keys. They begin with the first connection and go on to the end of the run.
 
+mod caching;
+
 use base::Rng;
+use caching::Keeper;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::chaos::MS;
@@ -25,6 +28,8 @@ pub enum Role {
     Listens,
     /// Wants to be told of the keys.
     Watches,
+    /// Keeps what it reads of other keys, which those write who publish.
+    Keeps,
 }
 
 /// Keys of which watchers are told begin so.
@@ -37,6 +42,7 @@ const EVENTS: [&str; 2] = ["__keyevent@0__:set", "__keyevent@0__:expired"];
 enum Asked {
     Publication(usize),
     Note(usize),
+    Write(usize),
 }
 
 #[derive(Debug)]
@@ -72,6 +78,8 @@ pub struct Caller {
     connections: u64,
     published: u64,
     connection: Option<Connection>,
+    /// Of one that keeps what it reads: the connection.
+    keeper: Option<Keeper>,
 }
 
 impl Caller {
@@ -91,6 +99,7 @@ impl Caller {
             connections: 0,
             published: 0,
             connection: None,
+            keeper: None,
         }
     }
 
@@ -107,6 +116,9 @@ impl Caller {
 
     /// Its timer is due.
     pub fn on_wake(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        if self.keeper.is_some() {
+            return self.keep(now, messages, wishes);
+        }
         let Some(connection) = &self.connection else {
             if self.connecting {
                 self.connecting = false;
@@ -132,6 +144,22 @@ impl Caller {
         self.wake_in(delay, now, wishes);
     }
 
+    /// The same with a connection whose answers are kept.
+    fn keep(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        let Some(keeper) = &mut self.keeper else { return };
+        // What has to be on all disks may take as long as that takes.
+        if keeper.waits() && now.saturating_sub(keeper.asked_at) >= self.timeout {
+            wishes.overdue = Some(now - keeper.asked_at);
+            return self.leave(now, messages, wishes);
+        }
+        if self.rng.chance(1, 150) {
+            return self.leave(now, messages, wishes);
+        }
+        keeper.act(self.id, now, &mut self.rng, &messages.copies, &mut wishes.send);
+        let delay = self.rng.between(MS, 100 * MS);
+        self.wake_in(delay, now, wishes);
+    }
+
     fn act(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
         let Some(connection) = &mut self.connection else { return };
         if connection.greeting {
@@ -148,6 +176,9 @@ impl Caller {
                 encode_command(&mut wishes.send, ["SET", &key, "x", "PX", &lives]);
                 connection.asked.push(Asked::Note(messages.notes.notes.len()));
                 messages.notes.notes.push(Note { key, asked: now, answered: None });
+            } else if self.role == Role::Publishes && self.rng.chance(1, 3) {
+                let place = caching::write(self.id, &mut self.rng, now, &mut messages.copies, &mut wishes.send);
+                connection.asked.push(Asked::Write(place));
             }
         }
         if publishes && connection.asked.len() < 8 {
@@ -198,9 +229,14 @@ impl Caller {
     }
 
     /// The connection that it asked for stands.
-    pub fn on_connected(&mut self, now: u64, wishes: &mut Wishes) {
+    pub fn on_connected(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
         self.connecting = false;
         self.connections += 1;
+        if self.role == Role::Keeps {
+            let (rng, copies) = (&mut self.rng, &mut messages.copies);
+            self.keeper = Some(Keeper::new(self.id, self.node, now, rng, copies, &mut wishes.send));
+            return self.wake_in(MS, now, wishes);
+        }
         let resp3 = self.role != Role::Watches && self.rng.chance(1, 2);
         let mut connection = Connection {
             parser: ReplyParser::new(ReplyLimits::default()),
@@ -233,6 +269,12 @@ impl Caller {
 
     /// Bytes have arrived.
     pub fn on_bytes(&mut self, bytes: &[u8], now: u64, messages: &mut Messages) {
+        if let Some(keeper) = &mut self.keeper {
+            if let Err(text) = keeper.on_bytes(bytes, now, &mut messages.copies) {
+                messages.violations.push(format!("caller {}: {text}", self.id));
+            }
+            return;
+        }
         let Some(connection) = &mut self.connection else { return };
         connection.parser.push(bytes);
         loop {
@@ -265,9 +307,16 @@ impl Caller {
     }
 
     fn forget(&mut self, now: u64, messages: &mut Messages) {
+        if let Some(keeper) = self.keeper.take() {
+            keeper.end(now, &mut messages.copies);
+        }
         let connection = self.connection.take();
         if let Some(place) = connection.as_ref().and_then(|connection| connection.watch) {
             messages.notes.watches[place].until.get_or_insert(now);
+        }
+        let asked = connection.iter().flat_map(|connection| &connection.asked);
+        if asked.into_iter().any(|asked| matches!(asked, Asked::Write(_))) {
+            *messages.copies.generations.entry(self.id).or_default() += 1;
         }
         let listened = connection.into_iter().flat_map(|connection| connection.listens);
         for place in listened.filter_map(|(_, _, at)| at) {
@@ -324,6 +373,9 @@ fn heard(
                 (Asked::Note(place), Value::Simple(ok)) if ok == "OK" => {
                     messages.notes.notes[place].answered = Some(now)
                 }
+                (Asked::Write(place), Value::Simple(ok)) if ok == "OK" => {
+                    messages.copies.writes[place].answered = Some(now);
+                }
                 (asked, other) => return Err(format!("unexpected answer {other:?} to {asked:?}")),
             }
             connection.asked_at = now;
@@ -331,7 +383,10 @@ fn heard(
         }
         // A node that stops, or is too busy, refuses.
         Value::Error(_) if !connection.asked.is_empty() => {
-            connection.asked.remove(0);
+            if let Asked::Write(_) = connection.asked.remove(0) {
+                // It may be done, or be done later.
+                *messages.copies.generations.entry(caller).or_default() += 1;
+            }
             connection.asked_at = now;
             return Ok(());
         }

@@ -18,6 +18,7 @@ use node::Planted;
 use crate::callers::{Caller, Role};
 use crate::chaos::{Chaos, Fault, MS, SECOND};
 use crate::checkers::agreement::Agreement;
+use crate::checkers::copies;
 use crate::checkers::eviction::Evictions;
 use crate::checkers::messages::{self, Messages};
 use crate::checkers::notes;
@@ -271,6 +272,13 @@ impl<N: Door> Cluster<N> {
         messages::check(&self.messages, &self.network.troubles, limits)
     }
 
+    /// Judges what clients keep.
+    #[must_use]
+    pub fn judge_copies(&self) -> Vec<String> {
+        let way = self.chaos.delay_min + 12 * self.chaos.jitter;
+        copies::check(&self.messages.copies, &self.network.troubles, self.now.saturating_sub(4 * way + SECOND / 2))
+    }
+
     /// Judges what was told of keys; what was acknowledged before `settled` has come to every node.
     #[must_use]
     pub fn judge_notes(&self, settled: u64) -> Vec<String> {
@@ -347,8 +355,12 @@ impl<N: Door> Cluster<N> {
 
 /// One or two who publish, some who listen, and some who watch.
 fn draw_callers(rng: &mut Rng, nodes: u16, timeout: u64) -> Vec<Caller> {
-    let counts =
-        [(Role::Publishes, rng.between(1, 2)), (Role::Listens, rng.between(2, 4)), (Role::Watches, rng.between(1, 3))];
+    let counts = [
+        (Role::Publishes, rng.between(1, 2)),
+        (Role::Listens, rng.between(2, 4)),
+        (Role::Watches, rng.between(1, 3)),
+        (Role::Keeps, rng.between(1, 3)),
+    ];
     let roles = counts.into_iter().flat_map(|(role, count)| (0..count).map(move |_| role));
     roles.enumerate().map(|(id, role)| Caller::new(id as u64, rng.fork(), role, nodes, timeout)).collect()
 }

@@ -139,3 +139,13 @@ fn bulletin_taken_twice() {
 fn bulletin_forgotten() {
     is_found_by(Planted::BulletinForgotten, 20, &[Fault::PubSub], "messages");
 }
+
+#[test]
+fn invalidation_forgotten() {
+    is_found_by(Planted::InvalidationForgotten, 20, &[Fault::PubSub], "copies");
+}
+
+#[test]
+fn invalidation_too_early() {
+    is_found_by(Planted::InvalidationTooEarly, 300, &[Fault::PubSub, Fault::SlowSync], "copies");
+}

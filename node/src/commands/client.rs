@@ -6,7 +6,9 @@ use std::fmt::Write;
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ADMIN, ALWAYS, Context, Entry, Local, Marks, answers, connection, container, helps, spec, special};
+use super::{
+    ADMIN, ALWAYS, Context, Entry, Local, Marks, answers, connection, container, helps, spec, special, tracking,
+};
 use crate::door::ConnectionId;
 use crate::node::Node;
 use crate::pubsub::audience::Kind;
@@ -23,13 +25,13 @@ static SUBCOMMANDS: &[Entry] = &[
     answers(
         spec("client|caching", 3, GROUP, "6.0.0", "Says whether to track the keys of the next command.", "YES | NO"),
         OWN,
-        caching,
+        tracking::caching,
     ),
     answers(spec("client|getname", 2, GROUP, "2.6.9", "Returns the connection's name.", ""), OWN, get_name),
     answers(
         spec("client|getredir", 2, GROUP, "6.0.0", "Returns who is told when tracked keys change.", ""),
         OWN,
-        |_, _| Ok(Reply::Integer(-1)),
+        tracking::get_redirection,
     ),
     answers(spec("client|id", 2, GROUP, "5.0.0", "Returns the connection's number.", ""), OWN, id),
     answers(spec("client|info", 2, GROUP, "6.2.0", "Describes the connection.", ""), OWN, info),
@@ -84,23 +86,24 @@ static SUBCOMMANDS: &[Entry] = &[
         |context, words| connection::set_name(context, words[2]).map(|()| Reply::Ok),
     ),
     answers(
+        spec(
+            "client|tracking",
+            -3,
+            GROUP,
+            "6.0.0",
+            "Says whether and how to tell the connection, or another one, when keys change that it has read.",
+            "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+        ),
+        OWN,
+        tracking::tracking,
+    ),
+    answers(
         spec("client|trackinginfo", 2, GROUP, "6.2.0", "Returns what keys are tracked for the connection.", ""),
         OWN,
-        tracking_info,
+        tracking::tracking_info,
     ),
     helps("client|help", GROUP, ALWAYS),
 ];
-
-fn caching(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
-    let known = words[2].eq_ignore_ascii_case(b"yes") || words[2].eq_ignore_ascii_case(b"no");
-    Err(if known {
-        Failure::Text(
-            "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
-        )
-    } else {
-        Failure::Syntax
-    })
-}
 
 fn get_name(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let name = &context.session.name;
@@ -150,14 +153,6 @@ fn no_touch(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure
     Ok(Reply::Ok)
 }
 
-fn tracking_info(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
-    Ok(Reply::Map(vec![
-        (Reply::bulk("flags"), Reply::Set(vec![Reply::bulk("off")])),
-        (Reply::bulk("redirect"), Reply::Integer(-1)),
-        (Reply::bulk("prefixes"), Reply::Array(Vec::new())),
-    ]))
-}
-
 /// `CLIENT REPLY ON | OFF | SKIP`: only ON is answered.
 pub(crate) fn client_reply(node: &mut Node, session: &mut Session, words: &[&[u8]]) {
     let mode = words[2];
@@ -178,8 +173,12 @@ pub(crate) fn client_reply(node: &mut Node, session: &mut Session, words: &[&[u8
 /// The line that describes a connection, in Redis 7.4's fields; those that mean nothing here have their idle values.
 fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     let mut flags = String::new();
+    let tracked = session.tracked.as_deref();
     let marks = [
         (session.listens(), 'P'),
+        (tracked.is_some(), 't'),
+        (tracked.is_some_and(|it| it.broken), 'R'),
+        (tracked.is_some_and(|it| it.broadcast), 'B'),
         (session.queue.is_some(), 'x'),
         (session.block.is_some(), 'b'),
         (session.closing, 'c'),
@@ -216,7 +215,7 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     let _ = write!(line, " argv-mem={waiting} multi-mem={queued} rbs={output_room} rbp={output_room} obl={output}");
     let events = if session.paused { "" } else { "r" };
     let _ = write!(line, " oll=0 omem=0 tot-mem={in_all} events={events} cmd={}", session.last_command);
-    let _ = write!(line, " user=default redir=-1 resp={}", session.protocol.number());
+    let _ = write!(line, " user=default redir={} resp={}", tracking::redirection(tracked), session.protocol.number());
     let _ = writeln!(line, " lib-name={} lib-ver={}", name(&session.library_name), name(&session.library_version));
     out.extend_from_slice(line.as_bytes());
 }

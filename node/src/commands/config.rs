@@ -269,6 +269,14 @@ static SETTINGS: &[Setting] = &[
     fixed("tcp-keepalive", "0"),
     fixed("timeout", "0"),
     fixed("tls-port", "0"),
+    tunable(
+        "tracking-table-max-keys",
+        |tunables| tunables.tracking_keys_max.to_string(),
+        |tunables, value| {
+            tunables.tracking_keys_max = number(value, 0, i64::MAX as u64)?;
+            Ok(())
+        },
+    ),
     fixed("unixsocket", ""),
 ];
 

@@ -193,6 +193,7 @@ pub(super) fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Fai
 fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let authenticated = context.node.config.password.is_none();
     context.node.unsubscribe_all(context.session);
+    context.node.track_no_more(context.session);
     let session = &mut *context.session;
     session.queue = None;
     session.watches.clear();

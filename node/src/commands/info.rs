@@ -135,7 +135,7 @@ fn clients(context: &Context<'_>, fields: &mut Fields) {
     fields.put("client_recent_max_input_buffer", largest(|session| session.backlog.capacity()));
     fields.put("client_recent_max_output_buffer", largest(|session| session.out.capacity()));
     fields.put("blocked_clients", sessions(context).filter(|session| session.block.is_some()).count());
-    fields.put("tracking_clients", 0);
+    fields.put("tracking_clients", context.node.tracking.clients.len());
     fields.put("pubsub_clients", sessions(context).filter(|session| session.listens()).count());
     fields.put("watching_clients", sessions(context).filter(|session| !session.watches.is_empty()).count());
     fields.put("clients_in_timeout_table", 0);
@@ -218,8 +218,9 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("pubsub_channels", audience.names_here(Kind::Channel));
     fields.put("pubsub_patterns", audience.names_here(Kind::Pattern));
     fields.put("pubsubshard_channels", audience.names_here(Kind::Shard));
-    fields.put("tracking_total_keys", 0);
-    fields.put("tracking_total_items", 0);
+    fields.put("tracking_total_keys", node.tracking.keys_count());
+    fields.put("tracking_total_items", node.tracking.items_count());
+    fields.put("tracking_total_prefixes", node.tracking.prefixes_count());
     fields.put("total_error_replies", stats.errors);
 }
 

@@ -187,6 +187,7 @@ impl Node {
 
     /// A bucket is gone: nobody gets an answer from it any more, and what it had on disk is given back.
     fn remove_group(&mut self, g: usize) {
+        self.tracking.forget_everything();
         self.probe("node: replica of a dropped bucket removed");
         let mut group = self.groups.remove(g);
         self.saved_last = 0;

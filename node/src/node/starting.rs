@@ -22,6 +22,7 @@ use crate::partition::Partition;
 use crate::pubsub::PubSub;
 use crate::slow::Slow;
 use crate::stats::Stats;
+use crate::tracking::Tracking;
 use crate::transfer::Throttle;
 use crate::tunables::Tunables;
 
@@ -118,6 +119,7 @@ impl Node {
             slow: Slow::default(),
             tunables: Tunables::default(),
             pubsub: PubSub::new(config.members.len()),
+            tracking: Tracking::default(),
             next_tick: now.time,
             next_ping: now.time,
             pauses: Vec::new(),

@@ -133,6 +133,9 @@ impl Partition {
             }
         };
         self.watch_changes(position, &applied, wishes);
+        if self.tells_changes {
+            wishes.changes.extend(applied.changes);
+        }
         wishes.key_events.extend(applied.events);
         let reply = applied.reply;
         self.commands_applied += 1;

@@ -280,7 +280,7 @@ impl Node {
             return Some(self.propose_expiry(g, clock));
         }
         let wants_misses = self.tunables.notify.wants_misses() && view.lookups().1 > 0;
-        let keys: Vec<Vec<u8>> = if wants_misses {
+        let keys: Vec<Vec<u8>> = if wants_misses || read.tracks {
             let keys = words::keys_read(read.kind, &session.read_bytes[read.start..read.end]);
             keys.into_iter().map(<[u8]>::to_vec).collect()
         } else {
@@ -288,6 +288,7 @@ impl Node {
         };
         let is_missing = |key: &&Vec<u8>| wants_misses && !view.exists(data::KeyRef::new(key));
         let missing: Vec<Vec<u8>> = keys.iter().filter(is_missing).cloned().collect();
+        let partition = self.groups[g].id();
         self.stats.reads += 1;
         if matches!(read.kind, ReadKind::Command | ReadKind::Transaction) {
             let (hits, misses) = view.lookups();
@@ -306,6 +307,9 @@ impl Node {
         session.pop_read_if(|_| true);
         let answer = answer.unwrap_or(Reply::Error(Failure::Text("ERR the command could not be read back")));
         self.deliver(connection, read.slot, &answer);
+        if read.tracks {
+            self.remember_keys(partition, keys.iter().map(Vec::as_slice), connection);
+        }
         self.tell_misses(g, &missing);
         None
     }

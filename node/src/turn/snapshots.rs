@@ -191,6 +191,7 @@ impl Node {
         if position > self.groups[g].partition.applied {
             self.probe("node: snapshot installed");
             self.installed += 1;
+            self.tracking.forget_everything();
             self.event(Level::Info, format!("{about}has the state of position {position} from a peer's snapshot"));
         }
         let group = &mut self.groups[g];

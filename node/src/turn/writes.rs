@@ -41,6 +41,9 @@ impl Node {
                 if finished.on_all && !matches!(done.reply, Reply::Error(_)) {
                     let Finished { waiter, deadline, body, .. } = finished;
                     let (position, reply, bytes) = (done.position, done.reply, body.len());
+                    if let Some(Some(session)) = self.sessions.get_mut(&connection) {
+                        session.hold(slot);
+                    }
                     self.groups[g].copies.hold(Held { position, waiter, reply, bytes, deadline });
                 } else {
                     self.deliver(connection, slot, &done.reply);

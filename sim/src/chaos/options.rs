@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 20] = [
+pub const PLANTED: [(&str, Planted); 22] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -26,6 +26,8 @@ pub const PLANTED: [(&str, Planted); 20] = [
     ("eviction-outside-the-log", Planted::EvictionOutsideTheLog),
     ("bulletin-taken-twice", Planted::BulletinTakenTwice),
     ("bulletin-forgotten", Planted::BulletinForgotten),
+    ("invalidation-forgotten", Planted::InvalidationForgotten),
+    ("invalidation-too-early", Planted::InvalidationTooEarly),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::copies::Copies;
 use super::notes::Notes;
 
 /// What is listened to.
@@ -70,6 +71,8 @@ pub struct Messages {
     pub violations: Vec<String>,
     /// Keys that were made, and what was told of them.
     pub notes: Notes,
+    /// Keys that were written and kept.
+    pub copies: Copies,
 }
 
 /// When something happened to nodes and links.

@@ -151,7 +151,7 @@ impl<N: Door> Cluster<N> {
         self.client_ends[client] = ClientEnd { attempt: None, current: Some(number) };
         let caller = self.caller_of(client);
         self.with_client(client, |world, wishes| match caller {
-            Some(caller) => world.callers[caller].on_connected(world.now, wishes),
+            Some(caller) => world.callers[caller].on_connected(world.now, &mut world.messages, wishes),
             None => world.clients[client].on_connected(world.now, &mut world.record, wishes),
         });
     }
