@@ -85,6 +85,11 @@ pub(crate) fn name_changes(args: &[&[u8]], changes: &[Change], events: &mut Vec<
                 if (change.is_new || replaces(&lower)) && !is_moved {
                     say(Class::New, "new");
                 }
+                // What comes back to the list that it was taken from is one change, and two events.
+                if matches!(&lower[..], b"lmove" | b"rpoplpush") && args.get(1) == args.get(2) {
+                    let is_right = lower == b"lmove" && is_word(args, 4, b"right");
+                    say(Class::List, if is_right { "rpush" } else { "lpush" });
+                }
                 if let Some((class, name, _)) = named(&lower, args, &change.key) {
                     say(class, name);
                 }
@@ -137,8 +142,16 @@ fn named(command: &[u8], args: &[&[u8]], key: &[u8]) -> Option<Named> {
         b"zremrangebylex" => (Class::SortedSet, "zremrangebylex", true),
         b"zpopmin" => (Class::SortedSet, "zpopmin", true),
         b"zpopmax" => (Class::SortedSet, "zpopmax", true),
-        b"zmpop" if has_word(args, b"max") => (Class::SortedSet, "zpopmax", true),
+        b"zmpop" if is_behind_keys(args, b"max") => (Class::SortedSet, "zpopmax", true),
         b"zmpop" => (Class::SortedSet, "zpopmin", true),
+        b"lpush" | b"lpushx" => (Class::List, "lpush", false),
+        b"rpush" | b"rpushx" => (Class::List, "rpush", false),
+        b"lmpop" if is_behind_keys(args, b"right") => (Class::List, "rpop", true),
+        b"lmpop" => (Class::List, "lpop", true),
+        b"lmove" if is_first => (Class::List, if is_word(args, 3, b"right") { "rpop" } else { "lpop" }, true),
+        b"lmove" => (Class::List, if is_word(args, 4, b"right") { "rpush" } else { "lpush" }, false),
+        b"rpoplpush" if is_first => (Class::List, "rpop", true),
+        b"rpoplpush" => (Class::List, "lpush", false),
         b"json.forget" => (Class::Module, "json.del", false),
         b"zrangestore" => (Class::SortedSet, "zrangestore", false),
         b"zunionstore" => (Class::SortedSet, "zunionstore", false),
@@ -157,12 +170,24 @@ fn by_itself(command: &[u8]) -> Option<Named> {
     let class = match spec.group {
         Group::String | Group::Bitmap => Class::String,
         Group::Hash => Class::Hash,
+        Group::List => Class::List,
         Group::Set => Class::Set,
         Group::SortedSet => Class::SortedSet,
         Group::Json => Class::Module,
         _ => Class::Generic,
     };
     Some((class, spec.name, !matches!(class, Class::Generic | Class::String | Class::Module)))
+}
+
+/// Whether this word stands there.
+fn is_word(args: &[&[u8]], index: usize, word: &[u8]) -> bool {
+    args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word))
+}
+
+/// Whether a word stands right behind the keys, of a command that says first how many there are.
+fn is_behind_keys(args: &[&[u8]], word: &[u8]) -> bool {
+    let count = args.get(1).and_then(|count| crate::args::parse_integer(count)).unwrap_or(0);
+    usize::try_from(count).is_ok_and(|count| is_word(args, count.saturating_add(2), word))
 }
 
 /// Whether a word stands behind the key.

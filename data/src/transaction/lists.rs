@@ -53,6 +53,13 @@ impl ListEdit<'_, '_> {
         elements.map(|(_, _, value)| value)
     }
 
+    /// The element at an end.
+    #[must_use]
+    pub fn at(&self, end: End) -> Option<Blob> {
+        let last = self.len().checked_sub(1)?;
+        self.from(if end == End::Left { 0 } else { last }).next()
+    }
+
     /// Adds an element at an end.
     pub fn push(&mut self, end: End, value: impl Into<Blob>) {
         self.changed = true;

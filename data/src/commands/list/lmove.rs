@@ -38,11 +38,13 @@ impl LMove<'_> {
         if let Some(list) = tx.list(self.destination)? {
             list.check_room()?;
         }
-        let Some(element) = tx.edit_list(self.source, |list| Ok(list.pop(self.from)))? else { return Ok(Reply::Nil) };
+        // It is there before it is gone: those who are told of changes are told in this order.
+        let Some(element) = tx.edit_list(self.source, |list| Ok(list.at(self.from)))? else { return Ok(Reply::Nil) };
         tx.edit_list(self.destination, |list| {
             list.push(self.to, element.clone());
             Ok(())
         })?;
+        tx.edit_list(self.source, |list| Ok(list.pop(self.from)))?;
         Ok(Reply::Bulk(element))
     }
 }
