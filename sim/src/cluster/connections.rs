@@ -28,6 +28,8 @@ pub(super) struct Connection {
     /// Each end believes in the connection until it hears, or decides, otherwise.
     client_open: bool,
     node_open: bool,
+    /// It has broken on the way to the node: nothing more arrives there.
+    broken: bool,
 }
 
 /// A client's end.
@@ -136,6 +138,7 @@ impl<N: Door> Cluster<N> {
             last_to_client: answer_at,
             client_open: true,
             node_open: true,
+            broken: false,
         };
         self.connections.insert(number, opened);
         self.give(node, Happening::Opened(number));
@@ -205,6 +208,9 @@ impl<N: Door> Cluster<N> {
     }
 
     fn send_to_node(&mut self, number: u64, bytes: &[u8]) {
+        if self.connections.get(&number).is_some_and(|connection| connection.broken) {
+            return;
+        }
         let breaks = !self.healed && self.rng.below(1_000_000) < self.chaos.client_reset;
         if !breaks {
             self.send_cut(number, bytes, true);
@@ -215,7 +221,8 @@ impl<N: Door> Cluster<N> {
         let kept = self.rng.below(bytes.len() as u64 + 1) as usize;
         self.send_cut(number, &bytes[..kept], true);
         let (one, other) = (self.network.delay(), self.network.delay());
-        if let Some(connection) = self.connections.get(&number) {
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.broken = true;
             let client = connection.client;
             let gone_at = (self.now + one).max(connection.last_to_node);
             self.queue.push(self.now + other, Event::ConnectionClosed(client, number));
