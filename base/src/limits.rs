@@ -111,6 +111,8 @@ pub const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 /// Most bytes of log that are kept for nodes that take a snapshot, until they have caught up, unless configured otherwise.
 pub const LOG_BYTES_HELD: u64 = 1024 * 1024 * 1024;
 
+/// Most bytes of commands (and of the keys in them once more) that wait on a node until there is something for them, as `BLPOP` does.
+pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// How long a client waits for an answer, unless configured otherwise.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most remembered outcomes of `DICTUM.ONCE`; the oldest is forgotten first.

@@ -3,6 +3,8 @@
 //! A change says what became of a key; the command that made it gives that a name. So the names are derived here from both, and no command knows of
 //! them. Nothing is derived unless somebody asks for it (see [`EntryContext`](crate::EntryContext)).
 
+use std::borrow::Cow;
+
 use crate::blob::Blob;
 use crate::commands;
 use crate::spec::Group;
@@ -55,6 +57,8 @@ pub(crate) fn name_changes(args: &[&[u8]], changes: &[Change], events: &mut Vec<
         return;
     }
     let lower = args.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+    let (lower, args) = without_waiting(lower, args);
+    let args = &args[..];
     for change in changes {
         let mut say = |class, name| events.push(KeyEvent { class, name, key: change.key.clone() });
         match change.kind {
@@ -99,6 +103,24 @@ pub(crate) fn name_changes(args: &[&[u8]], changes: &[Change], events: &mut Vec<
             }
         }
     }
+}
+
+/// What a command that may wait does is called as if it were the one that does not.
+fn without_waiting<'a>(lower: Vec<u8>, args: &'a [&'a [u8]]) -> (Vec<u8>, Cow<'a, [&'a [u8]]>) {
+    let to: &[u8] = match &lower[..] {
+        b"blpop" => b"lpop",
+        b"brpop" => b"rpop",
+        b"blmove" => b"lmove",
+        b"brpoplpush" => b"rpoplpush",
+        b"blmpop" => b"lmpop",
+        b"bzpopmin" => b"zpopmin",
+        b"bzpopmax" => b"zpopmax",
+        b"bzmpop" => b"zmpop",
+        _ => return (lower, Cow::Borrowed(args)),
+    };
+    let is_counted = matches!(to, b"lmpop" | b"zmpop");
+    let args = args.iter().enumerate().filter(|(place, _)| !(is_counted && *place == 1)).map(|(_, arg)| *arg).collect();
+    (to.to_vec(), Cow::Owned(args))
 }
 
 /// What stands in the way of these is deleted first, so that the key counts as new.

@@ -43,6 +43,7 @@ pub mod transaction;
 pub mod tree;
 pub mod value;
 pub mod view;
+pub mod waiting;
 
 pub use apply::{
     Applied, EntryContext, OUT_OF_MEMORY, apply, apply_once, apply_transaction, evict, expire_due, outcome, read,

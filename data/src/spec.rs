@@ -51,6 +51,10 @@ impl Flags {
     pub const MOVABLE_KEYS: Flags = Flags(32);
     /// May make a value that is longer than its arguments: its entry carries the limit for values.
     pub const GROWS: Flags = Flags(64);
+    /// May wait until there is something for it: see [`crate::waiting`].
+    pub const BLOCKING: Flags = Flags(128);
+    /// Scripts may not call it.
+    pub const NOSCRIPT: Flags = Flags(256);
 
     /// All of `self` and of `other`.
     #[must_use]
@@ -67,10 +71,12 @@ impl Flags {
     /// The flags by the names that `COMMAND INFO` uses.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
-        const NAMES: [(Flags, &str); 5] = [
+        const NAMES: [(Flags, &str); 7] = [
             (Flags::WRITE, "write"),
             (Flags::READONLY, "readonly"),
             (Flags::DENYOOM, "denyoom"),
+            (Flags::BLOCKING, "blocking"),
+            (Flags::NOSCRIPT, "noscript"),
             (Flags::FAST, "fast"),
             (Flags::MOVABLE_KEYS, "movablekeys"),
         ];
@@ -115,6 +121,8 @@ impl Keys {
     pub const ONE: Keys = Keys::Range { first: 1, last: 1, step: 1 };
     /// The first two arguments.
     pub const TWO: Keys = Keys::Range { first: 1, last: 2, step: 1 };
+    /// All arguments but the last.
+    pub const ALL_BUT_LAST: Keys = Keys::Range { first: 1, last: -2, step: 1 };
     /// Every other argument from the first on: keys and values in turn.
     pub const PAIRS: Keys = Keys::Range { first: 1, last: -1, step: 2 };
     /// All arguments.
@@ -237,6 +245,9 @@ impl Spec {
             categories.push("@read");
         }
         categories.push(if self.flags.has(Flags::FAST) { "@fast" } else { "@slow" });
+        if self.flags.has(Flags::BLOCKING) {
+            categories.push("@blocking");
+        }
         if self.flags.has(Flags::DANGEROUS) {
             categories.push("@dangerous");
         }

@@ -67,7 +67,8 @@ fn same(command: &str, ours: &[String], theirs: &[String]) -> bool {
         let (place, text) = line.rsplit_once('"').and_then(|(line, _)| line.rsplit_once('"')).unwrap_or((line, ""));
         (place.to_owned(), text.parse::<f64>().map_or(text.to_owned(), |number| (number + 0.0).to_string()))
     };
-    if command.starts_with('Z') && ours.iter().map(number).eq(theirs.iter().map(number)) {
+    if (command.starts_with('Z') || command.starts_with("BZ")) && ours.iter().map(number).eq(theirs.iter().map(number))
+    {
         return true;
     }
     // The order of fields and members is our own.

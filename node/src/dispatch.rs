@@ -180,7 +180,11 @@ impl Node {
                 let mut body = Vec::with_capacity(terms.encoded_bytes(entry.spec.flags) + arguments.encoded_bytes());
                 terms.encode(entry.spec.flags, &mut body);
                 arguments.encode_into(&mut body);
-                self.submit_write(session, Kind::Command, Bytes::from(body));
+                let body = Bytes::from(body);
+                match data::waiting::wait_of(words) {
+                    Some(wait) => self.submit_waiting(session, wait, body),
+                    None => drop(self.submit_write(session, Kind::Command, body)),
+                }
             } else {
                 self.submit_read(session, ReadKind::Command, |out| arguments.encode_into(out));
             }
@@ -356,7 +360,7 @@ impl Node {
     }
 
     /// Why no write can be taken at all, if so.
-    fn refusal(&self, g: usize) -> Option<&'static str> {
+    pub(crate) fn refusal(&self, g: usize) -> Option<&'static str> {
         let Group { partition, router, copies, .. } = &self.groups[g];
         let (waiting, bytes) = (router.writes.len() + copies.held.len(), router.bytes + copies.held_bytes);
         if waiting >= OUTSTANDING_REQUESTS_MAX || bytes >= UNDECIDED_BYTES_MAX {

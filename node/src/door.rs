@@ -344,6 +344,8 @@ pub enum Planted {
     InvalidationForgotten,
     /// What has changed is told to a client before answers that are ready and not out.
     InvalidationTooEarly,
+    /// One of four clients that wait for a key is not told of what comes to it.
+    WaitingForgotten,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
     CacheNotWrittenThrough,
 }

@@ -39,6 +39,7 @@ mod transaction;
 mod transfer;
 mod tunables;
 mod turn;
+mod waiting;
 mod words;
 
 use base::Position;

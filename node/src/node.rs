@@ -22,12 +22,13 @@ use crate::group::{DEFAULT_PARTITION, Group};
 use crate::journal::Batch;
 use crate::peer::{PartitionNews, Ping};
 use crate::pubsub::PubSub;
-use crate::session::Session;
+use crate::session::{Block, Session};
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
 use crate::transfer::Throttle;
 use crate::tunables::Tunables;
+use crate::waiting::WaitingRoom;
 use crate::{CacheNews, Progress};
 
 /// How often a node says that it lives.
@@ -87,6 +88,7 @@ pub struct Node {
     pub(crate) tunables: Tunables,
     pub(crate) pubsub: PubSub,
     pub(crate) tracking: Tracking,
+    pub(crate) waiting: WaitingRoom,
     pub(crate) next_tick: Time,
     pub(crate) next_ping: Time,
     /// The last attempt to bring a state to disk has failed.
@@ -130,6 +132,9 @@ impl Node {
                 if let Some(Some(mut session)) = self.sessions.remove(&connection) {
                     self.unsubscribe_all(&mut session);
                     self.track_no_more(&mut session);
+                    if let Some(Block::Waiting { number, .. }) = session.block {
+                        self.waiting.leave(number);
+                    }
                 }
             }
             Input::PeerUp { peer } => self.on_peer_up(peer),
@@ -394,6 +399,8 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: listeners told anew",
     "node: everything invalidated",
     "node: invalidation waited for a reply",
+    "node: client waits for a key",
+    "node: waiting client found something",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -104,6 +104,8 @@ pub(crate) struct Partition {
     pub cut_to: Option<Position>,
     /// Other nodes with entries among those applied in this turn: they wait to hear that these are decided.
     waiting: Vec<NodeId>,
+    /// Nodes whose clients wait for changes: they want to hear at once what is decided.
+    pub eager: Vec<NodeId>,
     /// Of a bucket of the kind `cache`: what has to go first.
     pub evicting: Option<Box<Evicting>>,
     /// Somebody keeps copies and is told of changes.
@@ -161,6 +163,7 @@ impl Partition {
             cut_to: None,
             waiting: Vec::new(),
             evicting: None,
+            eager: Vec::new(),
             tells_changes: false,
             names_events: false,
             commands_applied: 0,

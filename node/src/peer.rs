@@ -26,6 +26,8 @@ pub(crate) struct Ping {
     /// Which nodes the sender hears: bit *i* is node *i*.
     pub hears: u64,
     pub disk_full: bool,
+    /// Clients of the sender wait for changes: it wants to hear at once what is decided.
+    pub waits: bool,
     /// The number of the sender's start: see [`Life::boot`].
     pub boot: u64,
     pub resp_address: String,
@@ -365,6 +367,7 @@ fn decode_copies(r: &mut Reader<'_>) -> Result<Vec<(NodeId, Position)>, Malforme
 fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     w.u64(ping.hears);
     w.bool(ping.disk_full);
+    w.bool(ping.waits);
     w.u64(ping.boot);
     w.bytes(ping.resp_address.as_bytes());
     w.bytes(ping.http_address.as_bytes());
@@ -387,6 +390,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
     let mut ping = Ping {
         hears: r.u64()?,
         disk_full: r.bool()?,
+        waits: r.bool()?,
         boot: r.u64()?,
         resp_address: r.text()?.to_owned(),
         http_address: r.text()?.to_owned(),

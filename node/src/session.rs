@@ -94,6 +94,8 @@ pub(crate) enum Block {
     /// `WAIT`: until so many replicas have the connection's writes on disk, or the time (in milliseconds; 0: none) is up.
     /// It runs from when the writes are answered, as their positions are known then.
     Copies { slot: u64, wanted: i64, timeout: u64, until: Option<Time> },
+    /// Until there is something for a command that waits, whose number is this one among those who wait.
+    Waiting { slot: u64, number: u64 },
     /// Until everything is answered: the next command is for another partition, or about what the connection has seen.
     Drain,
 }
@@ -275,6 +277,11 @@ impl Session {
         slot <= self.first_slot
     }
 
+    /// Whether its client has asked to wait, for keys or for replicas.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.block, Some(Block::Waiting { .. } | Block::Copies { .. }))
+    }
+
     /// Gives a slot its reply.
     pub(crate) fn deliver(&mut self, slot: u64, write: impl FnOnce(&mut ReplyWriter<'_>)) {
         let first = self.first_slot;
@@ -297,7 +304,11 @@ impl Session {
             }
         }
         match self.block {
-            Some(Block::Slot(blocking) | Block::Copies { slot: blocking, .. }) if blocking == slot => self.block = None,
+            Some(
+                Block::Slot(blocking) | Block::Copies { slot: blocking, .. } | Block::Waiting { slot: blocking, .. },
+            ) if blocking == slot => {
+                self.block = None;
+            }
             Some(Block::Drain) if self.slots.is_empty() => self.block = None,
             _ => {}
         }

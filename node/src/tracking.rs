@@ -233,6 +233,7 @@ impl Node {
             session.and_then(|session| session.tracked.as_deref()).is_some_and(|tracked| tracked.no_loop)
         };
         let writer = writer.map(|id| (id, skips(id)));
+        self.waiting.on_changes(self.groups[g].id(), &changes);
         self.tracking.on_changes(self.groups[g].id(), &changes, writer);
     }
 

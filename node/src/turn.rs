@@ -20,6 +20,7 @@ use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
 use crate::peer::PeerMessage;
 use crate::reply;
 use crate::router::{ASK_AGAIN_AFTER, Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
+use crate::session::Block;
 use crate::words::{self, Terms};
 
 /// How often a leader with a full disk tries to give its leadership away.
@@ -48,6 +49,7 @@ impl Node {
                 self.settle_reads(g);
             }
             self.look_at_waits();
+            self.serve_waiting();
             self.go_on();
             for g in 0..self.groups.len() {
                 self.pump(g);
@@ -84,7 +86,11 @@ impl Node {
     /// Applies what is decided. Reads that stand before one of the writes on its connection are served just before it.
     fn apply_decided(&mut self, g: usize) {
         self.groups[g].partition.names_events = self.wants_key_events();
-        self.groups[g].partition.tells_changes = self.tracking.is_wanted() && self.groups[g].id() != COUNCIL;
+        let eager = self.news.iter().filter(|(_, ping)| ping.waits).map(|(node, _)| *node);
+        self.groups[g].partition.eager.clear();
+        self.groups[g].partition.eager.extend(eager);
+        let is_told = self.tracking.is_wanted() || !self.waiting.is_empty();
+        self.groups[g].partition.tells_changes = is_told && self.groups[g].id() != COUNCIL;
         while let Some(next) = self.groups[g].partition.next_entry() {
             let group = &mut self.groups[g];
             let own = group.partition.own_write(&next);
@@ -173,6 +179,7 @@ impl Node {
                 self.step_replica(g, Step::HandOver);
             }
         }
+        self.end_waits();
         self.watch_contact();
         self.stats.sample(self.now);
     }
@@ -224,6 +231,10 @@ impl Node {
     pub(crate) fn deliver(&mut self, connection: ConnectionId, slot: u64, answer: &Reply) {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
         self.stats.errors += u64::from(matches!(answer, Reply::Error(_)));
+        let waited = match session.block {
+            Some(Block::Waiting { slot: waiting, number }) if waiting == slot => Some(number),
+            _ => None,
+        };
         let mut merge = session.take_merge(slot);
         if let Some(merge) = merge.as_mut().filter(|merge| !merge.later.is_empty() && matches!(answer, Reply::Array(_)))
         {
@@ -240,6 +251,10 @@ impl Node {
             session.dirty = true;
             self.dirty.push(connection);
         }
+        if let Some(number) = waited {
+            self.waiting.leave(number);
+        }
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
         if (blocked || !session.backlog.is_empty() || session.closing) && !self.resume.contains(&connection) {
             self.resume.push(connection);
         }

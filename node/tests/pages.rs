@@ -57,11 +57,14 @@ impl World for Ours {
             let mut bytes = Vec::new();
             wire::encode_command(&mut bytes, words);
             self.cluster.give(node, Input::Received { connection, bytes: &bytes });
-            heard += &self.cluster.hear_as(node, connection);
         }
-        for _ in 0..3 {
+        // A command that waits says nothing.
+        let mut left = if words.is_some() { 8 } else { 3 };
+        while left > 0 {
             self.cluster.pass();
-            heard += &self.cluster.heard(node, connection);
+            let more = self.cluster.heard(node, connection);
+            left = if heard.is_empty() && !more.is_empty() { 3 } else { left - 1 };
+            heard += &more;
         }
         heard.into_bytes()
     }

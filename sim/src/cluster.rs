@@ -24,10 +24,12 @@ use crate::checkers::messages::{self, Messages};
 use crate::checkers::notes;
 use crate::checkers::quota::Quota;
 use crate::checkers::replicas::Replicas;
+use crate::checkers::waiting;
 use crate::client::{Client, Record};
 use crate::disk::SimDisk;
 use crate::door::Door;
 use crate::events::{Event, Queue};
+use crate::history::Operation;
 use crate::network::Network;
 use crate::process::Running;
 use crate::settings::DEFAULT;
@@ -155,7 +157,11 @@ impl<N: Door> Cluster<N> {
             mix.documents.often = Rng::new(seed).between(1, 6);
         }
         if let Some(seed) = chaos.lists_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.lists.often = Rng::new(seed).between(1, 6);
+            let mut rng = Rng::new(seed);
+            // In some runs clients do little else but wait for each other.
+            let waits = rng.chance(1, 3);
+            mix.lists.often = if waits { rng.between(8, 14) } else { rng.between(1, 6) };
+            mix.lists.waits = if waits { rng.between(2, 4) } else { rng.below(2) };
         }
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
@@ -270,6 +276,19 @@ impl<N: Door> Cluster<N> {
         let limits =
             messages::Limits { delivered_within: 4 * way + SECOND / 2, settled_after: SECOND / 2, end: self.now };
         messages::check(&self.messages, &self.network.troubles, limits)
+    }
+
+    /// Judges those who have waited. Where disks fail or are slow nothing is promised in time.
+    #[must_use]
+    pub fn judge_waiting(&self, history: &[Operation]) -> Vec<String> {
+        let slow = [Fault::DiskFull, Fault::SlowSync, Fault::SyncFailure, Fault::SlowNetwork, Fault::BucketTerms];
+        if slow.iter().any(|fault| self.injected.get(fault).is_some_and(|count| *count > 0)) {
+            return Vec::new();
+        }
+        let nodes = self.chaos.nodes;
+        let way = self.chaos.delay_min + 12 * self.chaos.jitter;
+        let is_calm = |from, until| self.network.troubles.all_is_calm(nodes, from, until);
+        waiting::check(history, is_calm, 8 * way + SECOND / 4)
     }
 
     /// Judges what clients keep.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | APPEND, PREPEND | RPUSH, LPUSH |
 //! | POP, from the left or (−1) from the right | LPOP, RPOP |
+//! | the same with an argument, the seconds to wait | BLPOP, BRPOP |
 //! | GET | LRANGE of all |
 //! | GETDEL | LPOP of all |
 //!
@@ -18,11 +19,16 @@ use crate::workload::Task;
 /// What an element takes beside its bytes, at most.
 const ELEMENT_BYTES_MAX: u64 = 160;
 
+/// How long clients wait for an element.
+const SECONDS: [&str; 3] = ["0.05", "0.4", "1.5"];
+
 /// How clients use lists.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lists {
     /// Out of 16: how often a client turns to them.
     pub often: u64,
+    /// Out of 8: how often it waits for an element then.
+    pub waits: u64,
 }
 
 fn is_list(key: &str) -> bool {
@@ -43,6 +49,9 @@ pub fn words(command: &Command) -> Option<Vec<Vec<u8>>> {
     let line = |words: &[&str]| Some(words.iter().map(|word| bytes_of(word)).collect());
     if !is_list(key) {
         return None;
+    }
+    if let (Op::Pop, Some(seconds)) = (command.op, &command.argument) {
+        return line(&[if command.number == Some(-1) { "BRPOP" } else { "BLPOP" }, key, seconds]);
     }
     match (command.op, command.number) {
         (Op::Append, _) => line(&["RPUSH", key, value]),
@@ -65,6 +74,14 @@ pub fn reply(command: &Command, value: Value) -> Result<Reply, Option<Value>> {
     }
     match (command.op, value) {
         (Op::Append | Op::Prepend, Value::Integer(len)) if len > 0 => Ok(Reply::Integer(len * TOKEN_BYTES as i64)),
+        (Op::Pop, Value::NullArray) if command.argument.is_some() => Ok(Reply::Nil),
+        (Op::Pop, Value::Array(pair)) if command.argument.is_some() => match &pair[..] {
+            [key, element] if key.as_bytes() == Some(raw_key(&command.key).as_bytes()) => {
+                let element = element.as_bytes().filter(|element| element.len() == TOKEN_BYTES);
+                element.map(|element| Reply::Text(text_of(element))).ok_or(None)
+            }
+            _ => Err(None),
+        },
         (Op::Pop, Value::Null) => Ok(Reply::Nil),
         (Op::Pop, Value::Bulk(element)) if element.len() == TOKEN_BYTES => Ok(Reply::Text(text_of(&element))),
         (Op::GetDel, Value::NullArray | Value::Null) => Ok(Reply::Nil),
@@ -91,11 +108,18 @@ impl Lists {
             (true, _) => Command::new(Op::Get, key),
             (false, 0) => Command::new(Op::Del, key),
             (false, 1) => Command::new(Op::GetDel, key),
-            (false, 2..=5) => Command::new(Op::Pop, key),
-            (false, 6 | 7) => Command::new(Op::Pop, key).with_number(-1),
+            (false, 2..=4) => Command::new(Op::Pop, key),
+            (false, 5) => Command::new(Op::Pop, key).with_number(-1),
+            // In a transaction, and where it must be done once, it does not wait.
+            (false, 6) => Command::new(Op::Pop, key).with_argument(*rng.pick(&SECONDS)),
+            (false, 7) => Command::new(Op::Pop, key).with_number(-1).with_argument(*rng.pick(&SECONDS)),
             (false, 8 | 9) => Command::new(Op::Prepend, key).with_argument(element_of(&unique())),
             (false, _) => Command::new(Op::Append, key).with_argument(element_of(&unique())),
         };
+        if rng.chance(self.waits, 8) {
+            let pop = Command::new(Op::Pop, key).with_argument(*rng.pick(&SECONDS));
+            return Task::Plain(vec![if rng.chance(1, 3) { pop.with_number(-1) } else { pop }]);
+        }
         if rng.chance(1, 6) {
             let keys = [key.clone(), format!("q{}", rng.below(3))];
             let commands = (0..rng.between(2, 3)).map(|_| {
@@ -122,6 +146,7 @@ mod tests {
         let of = |command: Command| command.words().iter().map(|word| text_of(word)).collect::<Vec<_>>().join(" ");
         assert_eq!(of(Command::new(Op::Append, "p/q0").with_argument("v")), "RPUSH q0 v");
         assert_eq!(of(Command::new(Op::Pop, "q1").with_number(-1)), "RPOP q1");
+        assert_eq!(of(Command::new(Op::Pop, "q1").with_number(-1).with_argument("0.4")), "BRPOP q1 0.4");
         assert_eq!(of(Command::new(Op::Get, "e/q1")), "LRANGE q1 0 -1");
         assert_eq!(of(Command::new(Op::Del, "q1")), "DEL q1");
         assert_eq!(element_of("c3n17").len(), TOKEN_BYTES);
@@ -135,6 +160,10 @@ mod tests {
         assert_eq!(reply(&get, list(&[&a, &b])), Ok(Reply::Text(format!("{a}{b}"))));
         assert_eq!(reply(&get, list(&[])), Ok(Reply::Nil));
         assert_eq!(reply(&get, list(&[&a, "b"])), Err(None));
+        let pop = Command::new(Op::Pop, "q0").with_argument("0.4");
+        assert_eq!(reply(&pop, list(&["q0", &a])), Ok(Reply::Text(a.clone())));
+        assert_eq!(reply(&pop, list(&["q1", &a])), Err(None), "another list");
+        assert_eq!(reply(&pop, Value::NullArray), Ok(Reply::Nil));
         let push = Command::new(Op::Prepend, "q0").with_argument(a);
         assert_eq!(reply(&push, Value::Integer(2)), Ok(Reply::Integer(2 * TOKEN_BYTES as i64)));
     }

@@ -125,6 +125,7 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     judge("scan", scan::check(&history, &cluster.record.sorted_scans, scan::LASTING_SCORED));
     judge("terms", terms::check(&history, &cluster.record.refusals, &settings, clock_error));
     judge("messages", cluster.judge_messages());
+    judge("waiting", cluster.judge_waiting(&history));
     judge("copies", cluster.judge_copies());
     judge("notes", cluster.judge_notes(ends_at));
     let limits =

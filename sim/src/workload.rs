@@ -19,7 +19,7 @@
 //! | `i0` … | sorted sets of many members that come and go as a whole | the same as of `w0` |
 //! | `j%…` | ZADD once each, ZSCAN | completeness of ZSCAN |
 //! | `n0$m1` … | members of JSON documents, alone, together and in transactions (`documents.rs`) | members are registers |
-//! | `l0` … | lists (`lists.rs`) | the order of elements: each is taken out once, none is lost |
+//! | `q0` … | lists (`lists.rs`) | the order of elements: each is taken out once, none is lost |
 //! | `f0` … | JSON documents that are one text | single-key semantics |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
 //! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again; some have terms |

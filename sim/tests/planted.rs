@@ -149,3 +149,8 @@ fn invalidation_forgotten() {
 fn invalidation_too_early() {
     is_found_by(Planted::InvalidationTooEarly, 300, &[Fault::PubSub, Fault::SlowSync], "copies");
 }
+
+#[test]
+fn waiting_forgotten() {
+    is_found_by(Planted::WaitingForgotten, 120, &[Fault::Lists], "waiting");
+}

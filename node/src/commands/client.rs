@@ -13,6 +13,7 @@ use crate::door::ConnectionId;
 use crate::node::Node;
 use crate::pubsub::audience::Kind;
 use crate::session::{ReplyMode, Session};
+use crate::waiting::Unblock;
 
 const GROUP: Group = Group::Connection;
 const OWN: Marks = &["noscript", "loading", "stale"];
@@ -102,6 +103,18 @@ static SUBCOMMANDS: &[Entry] = &[
         OWN,
         tracking::tracking_info,
     ),
+    answers(
+        spec(
+            "client|unblock",
+            -3,
+            GROUP,
+            "5.0.0",
+            "Lets a connection that waits for keys or replicas wait no more.",
+            "client-id [TIMEOUT | ERROR]",
+        ),
+        ADMIN,
+        unblock,
+    ),
     helps("client|help", GROUP, ALWAYS),
 ];
 
@@ -143,6 +156,20 @@ fn switch(word: &[u8]) -> Result<bool, Failure> {
     }
 }
 
+/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
+fn unblock(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let how = match words.get(3..).unwrap_or_default() {
+        [] => Unblock::Timeout,
+        [word] if word.eq_ignore_ascii_case(b"timeout") => Unblock::Timeout,
+        [word] if word.eq_ignore_ascii_case(b"error") => Unblock::Error,
+        [_] => return Err(Failure::Text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        _ => return Err(Failure::Syntax),
+    };
+    let id = data::args::parse_integer(words[2]).ok_or(Failure::NotAnInteger)?;
+    let id = u64::try_from(id).map(ConnectionId);
+    Ok(Reply::Integer(i64::from(id.is_ok_and(|id| context.node.unblock(id, how)))))
+}
+
 fn no_evict(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     context.session.no_evict = switch(words[2])?;
     Ok(Reply::Ok)
@@ -180,7 +207,7 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
         (tracked.is_some_and(|it| it.broken), 'R'),
         (tracked.is_some_and(|it| it.broadcast), 'B'),
         (session.queue.is_some(), 'x'),
-        (session.block.is_some(), 'b'),
+        (session.is_waiting(), 'b'),
         (session.closing, 'c'),
         (session.no_evict, 'e'),
         (session.no_touch, 'T'),

@@ -134,7 +134,8 @@ fn clients(context: &Context<'_>, fields: &mut Fields) {
     fields.put("maxclients", context.node.config.clients_max);
     fields.put("client_recent_max_input_buffer", largest(|session| session.backlog.capacity()));
     fields.put("client_recent_max_output_buffer", largest(|session| session.out.capacity()));
-    fields.put("blocked_clients", sessions(context).filter(|session| session.block.is_some()).count());
+    fields.put("blocked_clients", sessions(context).filter(|session| session.is_waiting()).count());
+    fields.put("total_blocking_keys", context.node.waiting.keys());
     fields.put("tracking_clients", context.node.tracking.clients.len());
     fields.put("pubsub_clients", sessions(context).filter(|session| session.listens()).count());
     fields.put("watching_clients", sessions(context).filter(|session| !session.watches.is_empty()).count());

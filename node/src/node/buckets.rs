@@ -210,6 +210,7 @@ impl Node {
                 self.deliver(connection, slot, &Reply::Error(told.clone()));
             }
         }
+        self.end_waits_of(id, &told);
         for session in self.sessions.values_mut().flatten() {
             session.levels.forget(id);
         }

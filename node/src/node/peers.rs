@@ -141,6 +141,7 @@ impl Node {
         Ping {
             hears: hears.fold(1 << self.config.me.0, |bits, detector| bits | 1 << detector.peer.0),
             disk_full: self.disk_full,
+            waits: !self.waiting.is_empty() || self.tracking.is_wanted() || self.wants_key_events(),
             boot: self.boot,
             resp_address: self.config.resp_address.clone(),
             http_address: self.config.http_address.clone(),

@@ -25,6 +25,7 @@ use crate::stats::Stats;
 use crate::tracking::Tracking;
 use crate::transfer::Throttle;
 use crate::tunables::Tunables;
+use crate::waiting::WaitingRoom;
 
 /// How long a candidate waits for its majority.
 const CANDIDACY: Duration = Duration::from_millis(300);
@@ -120,6 +121,7 @@ impl Node {
             tunables: Tunables::default(),
             pubsub: PubSub::new(config.members.len()),
             tracking: Tracking::default(),
+            waiting: WaitingRoom::default(),
             next_tick: now.time,
             next_ping: now.time,
             pauses: Vec::new(),

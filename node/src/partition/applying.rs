@@ -133,6 +133,7 @@ impl Partition {
             }
         };
         self.watch_changes(position, &applied, wishes);
+        let changes = !applied.changes.is_empty();
         if self.tells_changes {
             wishes.changes.extend(applied.changes);
         }
@@ -146,6 +147,10 @@ impl Partition {
             }
         } else if !self.waiting.contains(&origin.node) {
             self.waiting.push(origin.node);
+        }
+        if changes {
+            let eager = self.eager.iter().filter(|node| !self.waiting.contains(node) && **node != self.me);
+            self.waiting.extend(eager.copied().collect::<Vec<_>>());
         }
         Ok(())
     }

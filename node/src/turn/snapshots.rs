@@ -192,6 +192,7 @@ impl Node {
             self.probe("node: snapshot installed");
             self.installed += 1;
             self.tracking.forget_everything();
+            self.waiting.touch_all(self.groups[g].id());
             self.event(Level::Info, format!("{about}has the state of position {position} from a peer's snapshot"));
         }
         let group = &mut self.groups[g];

@@ -38,6 +38,9 @@ impl Node {
                     session.last_position = done.position;
                     session.levels.see(revision);
                 }
+                if self.waits_on(connection, slot, &finished, &done.reply) {
+                    continue;
+                }
                 if finished.on_all && !matches!(done.reply, Reply::Error(_)) {
                     let Finished { waiter, deadline, body, .. } = finished;
                     let (position, reply, bytes) = (done.position, done.reply, body.len());

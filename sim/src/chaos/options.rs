@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 22] = [
+pub const PLANTED: [(&str, Planted); 23] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -27,6 +27,7 @@ pub const PLANTED: [(&str, Planted); 22] = [
     ("bulletin-taken-twice", Planted::BulletinTakenTwice),
     ("bulletin-forgotten", Planted::BulletinForgotten),
     ("invalidation-forgotten", Planted::InvalidationForgotten),
+    ("waiting-forgotten", Planted::WaitingForgotten),
     ("invalidation-too-early", Planted::InvalidationTooEarly),
 ];
 

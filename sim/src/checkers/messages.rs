@@ -126,6 +126,13 @@ impl Troubles {
         self.harmed.entry((from, to)).or_default().push(at);
     }
 
+    /// Whether nothing happened to any of so many nodes, nor to a link between two of them.
+    pub(crate) fn all_is_calm(&self, nodes: u16, from: u64, until: u64) -> bool {
+        let pairs = (0..nodes).flat_map(|one| (0..nodes).map(move |other| (one, other)));
+        (0..nodes).all(|node| self.node_is_calm(node, from, until) && self.applies_all(node, from, until))
+            && pairs.into_iter().all(|(one, other)| self.link_is_calm(one, other, from, until))
+    }
+
     fn node_is_calm(&self, node: u16, from: u64, until: u64) -> bool {
         let within = |at: u64| (from..=until).contains(&at);
         !self.deaths.iter().any(|(other, at)| *other == node && within(*at))

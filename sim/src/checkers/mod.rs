@@ -17,3 +17,4 @@ pub mod quota;
 pub mod replicas;
 pub mod scan;
 pub mod terms;
+pub mod waiting;

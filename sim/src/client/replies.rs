@@ -37,6 +37,8 @@ pub(super) fn meaning_of(error: &str) -> Meaning {
         // A bucket that was never created, because the node could not.
         "ERR" if error.starts_with("ERR there is no bucket") => Meaning::NotDone,
         "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "EXECABORT" => Meaning::NotDone,
+        // The node stops, and whoever waits there has to wait elsewhere.
+        "UNBLOCKED" => Meaning::NotDone,
         "UNKNOWN" | "NOTALL" => Meaning::Unknown,
         _ => Meaning::Surprise,
     }

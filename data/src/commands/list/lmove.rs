@@ -23,8 +23,14 @@ pub(crate) fn end(args: Args<'_>, index: usize) -> Result<End, Failure> {
     }
 }
 
-impl LMove<'_> {
-    fn run(&self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+impl<'a> LMove<'a> {
+    /// From the end of `source` to the beginning of `destination`.
+    pub(super) fn back_to_front(source: KeyRef<'a>, destination: KeyRef<'a>) -> LMove<'a> {
+        LMove { source, destination, from: End::Right, to: End::Left }
+    }
+
+    /// Answers nil if there is nothing to move.
+    pub(super) fn run(&self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         if tx.list(self.source)?.is_none() {
             return Ok(Reply::Nil);
         }
@@ -89,8 +95,7 @@ impl<'a> WriteCommand<'a> for RPopLPush<'a> {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
-        let (source, destination) = (args.key(1)?, args.key(2)?);
-        Ok(RPopLPush(LMove { source, destination, from: End::Right, to: End::Left }))
+        Ok(RPopLPush(LMove::back_to_front(args.key(1)?, args.key(2)?)))
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {

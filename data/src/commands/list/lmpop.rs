@@ -28,10 +28,22 @@ impl<'a> WriteCommand<'a> for LMPop<'a> {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        Self::parse_from(args, 1)
+    }
+
+    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        self.run(tx)
+    }
+}
+
+impl<'a> LMPop<'a> {
+    /// Reads the arguments, of which the number of keys stands at `start`.
+    pub(super) fn parse_from(args: Args<'a>, start: usize) -> Result<Self, Failure> {
         let positive =
             |text: &[u8]| parse_integer(text).and_then(|number| u64::try_from(number).ok()).filter(|n| *n > 0);
-        let numkeys = positive(args.get(1)?).ok_or(Failure::Text("ERR numkeys should be greater than 0"))?;
-        let place = usize::try_from(numkeys).ok().and_then(|numkeys| numkeys.checked_add(2)).ok_or(Failure::Syntax)?;
+        let numkeys = positive(args.get(start)?).ok_or(Failure::Text("ERR numkeys should be greater than 0"))?;
+        let first = start + 1;
+        let place = usize::try_from(numkeys).ok().and_then(|keys| keys.checked_add(first)).ok_or(Failure::Syntax)?;
         let end = super::lmove::end(args, place)?;
         let count = match args.from(place + 1) {
             [] => 1,
@@ -40,11 +52,11 @@ impl<'a> WriteCommand<'a> for LMPop<'a> {
             }
             _ => return Err(Failure::Syntax),
         };
-        let keys = args.items().get(2..place).ok_or(Failure::Syntax)?;
+        let keys = args.items().get(first..place).ok_or(Failure::Syntax)?;
         Ok(LMPop { keys, end, count })
     }
 
-    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+    pub(super) fn run(&self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         for key in self.keys {
             if let Some(popped) = pop(tx, KeyRef::new(key), self.end, self.count)? {
                 let elements = popped.into_iter().map(Reply::Bulk).collect();

@@ -1,5 +1,8 @@
 //! Commands on lists: one file each, or one for a pair of ends.
 
+pub mod blmove;
+pub mod blmpop;
+pub mod blpop;
 pub mod lindex;
 pub mod linsert;
 pub mod llen;

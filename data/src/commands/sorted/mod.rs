@@ -2,6 +2,8 @@
 
 pub(crate) mod algebra;
 pub(crate) mod bounds;
+pub mod bzmpop;
+pub mod bzpop;
 pub mod zadd;
 pub mod zcard;
 pub mod zcount;

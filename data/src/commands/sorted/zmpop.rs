@@ -27,10 +27,22 @@ impl<'a> WriteCommand<'a> for ZMPop<'a> {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
+        Self::parse_from(args, 1)
+    }
+
+    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        self.run(tx)
+    }
+}
+
+impl<'a> ZMPop<'a> {
+    /// Reads the arguments, of which the number of keys stands at `start`.
+    pub(super) fn parse_from(args: Args<'a>, start: usize) -> Result<Self, Failure> {
         let positive =
             |text: &[u8]| parse_integer(text).and_then(|number| u64::try_from(number).ok()).filter(|n| *n > 0);
-        let numkeys = positive(args.get(1)?).ok_or(Failure::Text("ERR numkeys should be greater than 0"))?;
-        let place = usize::try_from(numkeys).ok().and_then(|numkeys| numkeys.checked_add(2)).ok_or(Failure::Syntax)?;
+        let numkeys = positive(args.get(start)?).ok_or(Failure::Text("ERR numkeys should be greater than 0"))?;
+        let first = start + 1;
+        let place = usize::try_from(numkeys).ok().and_then(|keys| keys.checked_add(first)).ok_or(Failure::Syntax)?;
         let highest = match (args.is(place, "MIN"), args.is(place, "MAX")) {
             (false, false) => return Err(Failure::Syntax),
             (_, highest) => highest,
@@ -42,11 +54,11 @@ impl<'a> WriteCommand<'a> for ZMPop<'a> {
             }
             _ => return Err(Failure::Syntax),
         };
-        let keys = args.items().get(2..place).ok_or(Failure::Syntax)?;
+        let keys = args.items().get(first..place).ok_or(Failure::Syntax)?;
         Ok(ZMPop { keys, highest, count })
     }
 
-    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+    pub(super) fn run(&self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         for key in self.keys {
             if let Some(popped) = pop(tx, KeyRef::new(key), self.highest, self.count)? {
                 let pair = |(member, score)| Reply::Array(vec![Reply::Bulk(member), Reply::Double(score)]);

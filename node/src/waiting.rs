@@ -1,0 +1,305 @@
+//! Clients that wait until there is something for them: `BLPOP` and the others that begin with `B`.
+//!
+//! Such a command goes into the log as any other, and what it finds there it takes. If it finds nothing, nobody but this node knows that somebody waits: it keeps the command, watches what it
+//! applies, and when something has come to one of the keys the command goes into the log again. So waiting is not bound to a leader, nothing is taken for a client that is gone, and
+//! of two nodes whose clients wait for the same element the log decides which one gets it; the other waits on.
+//!
+//! On one node those who have waited longest go first. As many are sent on their way at a time as there are elements for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base::limits::WAITING_BYTES_MAX;
+use base::{PartitionId, Time};
+use bytes::Bytes;
+use data::waiting::{Wait, offered};
+use data::{Change, ChangeKind, Failure, Reply};
+
+use crate::door::{ConnectionId, Planted};
+use crate::entry::Kind;
+use crate::node::{Node, place_of};
+use crate::router::{Finished, Waiter};
+use crate::session::{Block, Session};
+
+const TOO_MANY: Failure = Failure::Text("ERR too many clients wait on this node; the command was not done");
+/// Redis's text for clients that have to look elsewhere.
+const STOPPING: Failure =
+    Failure::Text("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)");
+
+/// Bytes that somebody who waits counts beside the command and the keys.
+const OVERHEAD_BYTES: usize = 256;
+
+/// How somebody stops waiting before there is something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unblock {
+    /// As if the time were up.
+    Timeout,
+    /// `CLIENT UNBLOCK id ERROR`.
+    Error,
+}
+
+/// One command that waits.
+#[derive(Debug)]
+struct Waiting {
+    connection: ConnectionId,
+    slot: u64,
+    partition: PartitionId,
+    wait: Wait,
+    /// When the time is up; none: never.
+    until: Option<Time>,
+    /// Its entry; empty while that is on its way through the log.
+    body: Option<Bytes>,
+    on_all: bool,
+    unblock: Option<Unblock>,
+    bytes: usize,
+}
+
+/// Everybody who waits on this node.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingRoom {
+    /// In the order in which they came.
+    all: BTreeMap<u64, Waiting>,
+    by_key: BTreeMap<(PartitionId, Vec<u8>), BTreeSet<u64>>,
+    by_time: BTreeSet<(Time, u64)>,
+    /// Keys to look at: something has come to them, or somebody who could have taken it has not.
+    touched: BTreeSet<(PartitionId, Vec<u8>)>,
+    next: u64,
+    bytes: usize,
+}
+
+impl WaitingRoom {
+    /// Whether anybody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// How many keys somebody waits for.
+    pub(crate) fn keys(&self) -> usize {
+        self.by_key.len()
+    }
+
+    fn enter(&mut self, waiting: Waiting) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.bytes += waiting.bytes;
+        for key in &waiting.wait.keys {
+            self.by_key.entry((waiting.partition, key.clone())).or_default().insert(number);
+        }
+        self.by_time.extend(waiting.until.map(|until| (until, number)));
+        self.all.insert(number, waiting);
+        number
+    }
+
+    /// Somebody waits no more. Others may get what he has not taken.
+    pub(crate) fn leave(&mut self, number: u64) {
+        let Some(waiting) = self.all.remove(&number) else { return };
+        self.bytes -= waiting.bytes;
+        if let Some(until) = waiting.until {
+            self.by_time.remove(&(until, number));
+        }
+        for key in waiting.wait.keys {
+            let place = (waiting.partition, key);
+            if let Some(others) = self.by_key.get_mut(&place) {
+                others.remove(&number);
+                if others.is_empty() {
+                    self.by_key.remove(&place);
+                } else {
+                    self.touched.insert(place);
+                }
+            }
+        }
+    }
+
+    /// An entry has made changes.
+    pub(crate) fn on_changes(&mut self, partition: PartitionId, changes: &[Change]) {
+        if self.all.is_empty() {
+            return;
+        }
+        for change in changes.iter().filter(|change| change.kind == ChangeKind::Set) {
+            let place = (partition, change.key.to_vec());
+            if self.by_key.contains_key(&place) {
+                self.touched.insert(place);
+            }
+        }
+    }
+
+    /// A partition has another state, and nobody knows what has changed.
+    pub(crate) fn touch_all(&mut self, partition: PartitionId) {
+        let keys = self.by_key.keys().filter(|(of, _)| *of == partition).cloned();
+        self.touched.extend(keys);
+    }
+
+    /// Whose time is up and who can be told so.
+    fn due(&self, now: Time) -> Vec<u64> {
+        let up = self.by_time.iter().take_while(|(until, _)| *until <= now).map(|(_, number)| *number);
+        up.filter(|number| self.all.get(number).is_some_and(|waiting| waiting.body.is_some())).collect()
+    }
+}
+
+impl Node {
+    /// Carries out a command that waits if it finds nothing.
+    pub(crate) fn submit_waiting(&mut self, session: &mut Session, wait: Wait, body: Bytes) {
+        let keys: usize = wait.keys.iter().map(|key| 2 * key.len() + OVERHEAD_BYTES).sum();
+        let bytes = OVERHEAD_BYTES + body.len() + keys;
+        if self.waiting.bytes.saturating_add(bytes) > WAITING_BYTES_MAX {
+            return self.refuse(session, &TOO_MANY);
+        }
+        let Some(slot) = self.submit_write(session, Kind::Command, body) else { return };
+        let timeout = Duration::from_millis(wait.timeout_ms);
+        let until = (wait.timeout_ms > 0).then(|| self.now.time + timeout);
+        let number = self.waiting.enter(Waiting {
+            connection: session.id,
+            slot,
+            partition: session.aim,
+            wait,
+            until,
+            body: None,
+            on_all: false,
+            unblock: None,
+            bytes,
+        });
+        session.block = Some(Block::Waiting { slot, number });
+    }
+
+    /// A write of a connection has been applied: whether its client waits on, since it has found nothing.
+    pub(crate) fn waits_on(&mut self, connection: ConnectionId, slot: u64, finished: &Finished, reply: &Reply) -> bool {
+        let Some(Some(session)) = self.sessions.get(&connection) else { return false };
+        let Some(Block::Waiting { slot: waiting, number }) = session.block else { return false };
+        if waiting != slot || !matches!(reply, Reply::Nil | Reply::NilArray) {
+            return false;
+        }
+        let Some(waiting) = self.waiting.all.get_mut(&number) else { return false };
+        waiting.body = Some(finished.body.clone());
+        waiting.on_all = finished.on_all;
+        // Something may have come since the entry was applied, and he has not taken what was there for somebody.
+        let places: Vec<_> = waiting.wait.keys.iter().map(|key| (waiting.partition, key.clone())).collect();
+        self.waiting.touched.extend(places);
+        self.probe("node: client waits for a key");
+        let is_over = self.waiting.all.get(&number).is_some_and(|waiting| {
+            waiting.unblock.is_some() || waiting.until.is_some_and(|until| until <= self.now.time)
+        });
+        if is_over || self.stopping.is_some() {
+            self.stop_waiting(number);
+        }
+        true
+    }
+
+    /// Answers somebody who has waited in vain.
+    fn stop_waiting(&mut self, number: u64) {
+        let Some(waiting) = self.waiting.all.get(&number) else { return };
+        let (connection, slot) = (waiting.connection, waiting.slot);
+        let answer = match waiting.unblock {
+            Some(Unblock::Error) => Reply::Error(Failure::Text("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+            None if self.stopping.is_some() => Reply::Error(STOPPING),
+            _ => Reply::NilArray,
+        };
+        self.deliver(connection, slot, &answer);
+    }
+
+    /// `CLIENT UNBLOCK`. Whether the connection waits.
+    pub(crate) fn unblock(&mut self, connection: ConnectionId, how: Unblock) -> bool {
+        let Some(Some(session)) = self.sessions.get(&connection) else { return false };
+        match session.block {
+            Some(Block::Waiting { number, .. }) => {
+                let Some(waiting) = self.waiting.all.get_mut(&number) else { return false };
+                waiting.unblock = Some(how);
+                if waiting.body.is_some() {
+                    self.stop_waiting(number);
+                }
+                true
+            }
+            Some(Block::Copies { slot, .. }) => {
+                let answer = match how {
+                    Unblock::Timeout => Reply::Integer(self.replicas_with(session.aim, session.last_position)),
+                    Unblock::Error => Reply::Error(Failure::Text("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+                };
+                self.deliver(connection, slot, &answer);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Sends those on their way for whom there is something.
+    pub(crate) fn serve_waiting(&mut self) {
+        if self.waiting.touched.is_empty() {
+            return;
+        }
+        for (partition, key) in std::mem::take(&mut self.waiting.touched) {
+            let Some(numbers) = self.waiting.by_key.get(&(partition, key.clone())) else { continue };
+            let Some(g) = place_of(&self.groups, partition) else { continue };
+            let numbers: Vec<u64> = numbers.iter().copied().collect();
+            // The keys of all of them may be the same, but not what they want to find there.
+            for kind in [data::value::Kind::List, data::value::Kind::SortedSet] {
+                let of_kind = |number: &u64| self.waiting.all.get(number).is_some_and(|it| it.wait.kind == kind);
+                let waiting: Vec<u64> = numbers.iter().copied().filter(of_kind).collect();
+                if waiting.is_empty() {
+                    continue;
+                }
+                let there = offered(&self.groups[g].partition.tree, &key, kind);
+                let there = usize::try_from(there).unwrap_or(usize::MAX);
+                // Those on their way already may be the ones who get it; if not, the key is looked at again.
+                for number in waiting.into_iter().take(there) {
+                    if self.config.planted == Some(Planted::WaitingForgotten) && number.is_multiple_of(4) {
+                        continue;
+                    }
+                    if !self.send_waiting(g, number) {
+                        // Writes are refused just now: later.
+                        self.waiting.touched.insert((partition, key.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends the command of somebody who waits into the log again, unless it is on its way. False if that cannot be done now.
+    fn send_waiting(&mut self, g: usize, number: u64) -> bool {
+        let refused = self.refusal(g).is_some();
+        let Some(waiting) = self.waiting.all.get_mut(&number) else { return true };
+        if waiting.body.is_none() {
+            return true;
+        }
+        if refused {
+            return false;
+        }
+        let Some(body) = waiting.body.take() else { return true };
+        let (connection, slot, on_all) = (waiting.connection, waiting.slot, waiting.on_all);
+        let (now, deadline) = (self.now.time, self.now.time + self.config.request_timeout);
+        let router = &mut self.groups[g].router;
+        let sequence = router.write(Kind::Command, body, Waiter::Client { connection, slot }, now, deadline);
+        if let Some(write) = router.get_mut(sequence) {
+            write.on_all = on_all;
+        }
+        if let Some(Some(session)) = self.sessions.get_mut(&connection) {
+            session.last_write = sequence;
+            if let Some(write) = self.groups[g].router.get_mut(sequence) {
+                write.reads_before = !session.reads.is_empty();
+            }
+        }
+        self.probe("node: waiting client found something");
+        true
+    }
+
+    /// At every tick: tells those whose time is up, and all of them if the node stops.
+    pub(crate) fn end_waits(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let over = match self.stopping {
+            Some(_) => self.waiting.all.iter().filter(|(_, it)| it.body.is_some()).map(|(number, _)| *number).collect(),
+            None => self.waiting.due(self.now.time),
+        };
+        for number in over {
+            self.stop_waiting(number);
+        }
+    }
+
+    /// A bucket is gone, and those who wait for its keys wait for nothing.
+    pub(crate) fn end_waits_of(&mut self, partition: PartitionId, told: &Failure) {
+        let waiting: Vec<_> = self.waiting.all.values().filter(|waiting| waiting.partition == partition).collect();
+        let places: Vec<_> = waiting.iter().map(|waiting| (waiting.connection, waiting.slot)).collect();
+        for (connection, slot) in places {
+            self.deliver(connection, slot, &Reply::Error(told.clone()));
+        }
+    }
+}
