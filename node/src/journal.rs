@@ -173,6 +173,8 @@ pub(crate) struct Rebuilt {
     pub places: Places,
     /// The newest payload with the hard state.
     pub state_in: Option<u64>,
+    /// The first payload with the present incarnation, if that was taken because the memory before it was lost.
+    pub forgot_in: Option<u64>,
 }
 
 /// One partition while the journal is replayed.
@@ -186,6 +188,7 @@ struct Replay {
     places: Places,
     state: Option<HardState>,
     state_in: Option<u64>,
+    forgot_in: Option<u64>,
     /// Set behind a hole until the next records of this partition: nothing after this position is certain.
     doubt: Option<Position>,
     /// What the snapshot covers, if there is one.
@@ -277,6 +280,9 @@ impl Replay {
                 self.places.note(number, log.last());
             }
             Item::State(_, new) => {
+                if self.state.as_ref().is_none_or(|old| old.incarnation != new.incarnation) {
+                    self.forgot_in = new.recovering.then_some(number);
+                }
                 self.state = Some(new);
                 self.state_in = Some(number);
             }
@@ -314,7 +320,7 @@ impl Replay {
     fn pack(self, unprovable: bool) -> Rebuilt {
         let applied = self.snapshot.map_or(Position(0), |(position, _)| position);
         let restored = Restored { state: self.state, log: self.log, unprovable, incarnation: 0, applied };
-        Rebuilt { restored, places: self.places, state_in: self.state_in }
+        Rebuilt { restored, places: self.places, state_in: self.state_in, forgot_in: self.forgot_in }
     }
 }
 

@@ -156,8 +156,14 @@ impl Node {
         }
         // The start itself goes to the journal: it gives this life its number.
         node.batch.start();
-        if !recovered.journal.damage.is_empty() || recovered.journal.tail == storage::Tail::Unprovable {
-            node.doubtful_until = rebuilt.get(&COUNCIL).map_or(Position(0), |council| council.restored.log.last());
+        if let Some(council) = rebuilt.get(&COUNCIL) {
+            // A journal that begins with the loss of all before it: what was promised then was promised under another incarnation.
+            let forgot_in = council.forgot_in.unwrap_or(0);
+            let begins_anew = |hole: &storage::Damage| hole.after == 0 && hole.before <= forgot_in;
+            let is_missed = !recovered.journal.damage.iter().all(begins_anew);
+            if is_missed || recovered.journal.tail == storage::Tail::Unprovable {
+                node.doubtful_until = council.restored.log.last();
+            }
         }
         for (id, rebuilt) in rebuilt {
             if id == COUNCIL || !node.buckets.has_dropped(id.bucket) {
