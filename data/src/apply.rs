@@ -82,6 +82,8 @@ pub fn apply_transaction(
 ) -> Applied {
     let mut transaction = Transaction::new(tree, context);
     for (key, revision) in watches {
+        // A field that has expired is a change of its hash.
+        transaction.settle_fields(KeyRef::new(key));
         if transaction.tree().watch_revision(key) != *revision {
             return transaction.finish(Reply::NilArray);
         }

@@ -23,6 +23,8 @@ const VALUE_SET: u8 = 3;
 const VALUE_SORTED_SET: u8 = 4;
 const VALUE_LIST: u8 = 5;
 const VALUE_JSON: u8 = 6;
+/// A hash with fields that expire.
+const VALUE_HASH_FADING: u8 = 7;
 
 /// No state has so many bytes; sums of what is read stay within 64 bits.
 const COLLECTION_BYTES_MAX: u64 = 1 << 48;
@@ -41,6 +43,7 @@ const REPLY_DOUBLE: u8 = 11;
 const REPLY_BOOLEAN: u8 = 12;
 const REPLY_PAIRS: u8 = 13;
 const REPLY_BY_DIALECT: u8 = 14;
+const REPLY_DECIMAL: u8 = 15;
 
 /// Status words that replies are made of: they are static in memory, so reading one back looks it up here.
 const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set", "zset", "list", "ReJSON-RL"];
@@ -73,7 +76,10 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
             out.push(VALUE_STRING);
             put_bytes(out, bytes);
         }
-        Value::Hash(collection) => put_collection(out, VALUE_HASH, *collection),
+        Value::Hash(collection) => {
+            let tag = if collection.has_deadlines() { VALUE_HASH_FADING } else { VALUE_HASH };
+            put_collection(out, tag, *collection);
+        }
         Value::Set(collection) => put_collection(out, VALUE_SET, *collection),
         Value::SortedSet(collection) => put_collection(out, VALUE_SORTED_SET, *collection),
         Value::List(list) => {
@@ -150,6 +156,10 @@ pub(crate) fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         }
         Reply::Double(number) => {
             out.push(REPLY_DOUBLE);
+            out.extend_from_slice(&number.to_bits().to_le_bytes());
+        }
+        Reply::Decimal(number) => {
+            out.push(REPLY_DECIMAL);
             out.extend_from_slice(&number.to_bits().to_le_bytes());
         }
         Reply::Boolean(yes) => out.extend_from_slice(&[REPLY_BOOLEAN, u8::from(*yes)]),
@@ -251,6 +261,7 @@ impl<'a> Reader<'a> {
         let value = match self.byte()? {
             VALUE_STRING => Value::String(Blob::new(self.bytes()?)),
             VALUE_HASH => Value::Hash(self.collection()?),
+            VALUE_HASH_FADING => Value::Hash(self.collection()?.with_deadlines(true)),
             VALUE_SET => Value::Set(self.collection()?),
             VALUE_SORTED_SET => Value::SortedSet(self.collection()?),
             VALUE_LIST => Value::List(Box::new(List { collection: self.collection()?, front: self.number()? })),
@@ -311,6 +322,7 @@ impl<'a> Reader<'a> {
             REPLY_PAIRS => Reply::Pairs(self.pairs(depth)?),
             REPLY_BY_DIALECT => Reply::by_dialect(self.reply_at(depth + 1)?, self.reply_at(depth + 1)?),
             REPLY_DOUBLE => Reply::Double(f64::from_bits(u64::from_le_bytes(self.eight()?))),
+            REPLY_DECIMAL => Reply::Decimal(f64::from_bits(u64::from_le_bytes(self.eight()?))),
             REPLY_BOOLEAN => Reply::Boolean(self.byte()? != 0),
             _ => return Err(Malformed("a reply has an unknown kind")),
         })

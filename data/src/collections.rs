@@ -40,6 +40,7 @@ pub(crate) const PART_SCORES: u64 = 1 << 62;
 pub(crate) const PART_COUNTS: u64 = 2 << 62;
 
 pub(crate) mod boundaries;
+pub(crate) mod fading;
 pub(crate) mod fronts;
 pub(crate) mod ranked;
 
@@ -50,6 +51,7 @@ pub(crate) struct Collections {
     pub counts: CollectionCounts,
     pub fronts: fronts::Fronts,
     pub boundaries: boundaries::Boundaries,
+    pub soonest: fading::Soonest,
 }
 
 /// The part of the state that is numbers.
@@ -150,7 +152,7 @@ impl Collections {
     /// Nobody reaches the elements of this collection any more.
     pub(crate) fn give_up(&mut self, (kind, collection): (Kind, Collection)) {
         self.boundaries.forget(collection.number());
-        for part in kind.parts().iter().filter(|_| !collection.is_empty()) {
+        for part in kind.parts(collection).iter().filter(|_| !collection.is_empty()) {
             let place = self.counts.queue.end;
             self.counts.queue.end += 1;
             self.elements.insert_new(queue_key(place), Blob::new(&(collection.number() | part).to_be_bytes()));
@@ -204,6 +206,7 @@ impl Collections {
         self.counts = CollectionCounts { queue: end..end, owed: 0, ..self.counts.clone() };
         self.fronts = fronts::Fronts::default();
         self.boundaries = boundaries::Boundaries::default();
+        self.soonest = fading::Soonest::default();
         self.elements.clear()
     }
 }
@@ -240,6 +243,7 @@ pub struct Tally {
     /// The collection that is being counted.
     at: Option<Collection>,
     last: Option<ElementKey>,
+    deadlines: fading::Balance,
     /// The greatest number of a collection.
     greatest: u64,
     elements: u64,
@@ -254,7 +258,10 @@ impl Tally {
     /// A record has this value.
     pub fn say(&mut self, value: &Value) {
         let Some((kind, of)) = value.elements() else { return };
-        for part in &kind.parts()[..kind.counted_parts()] {
+        if of.has_deadlines() {
+            self.deadlines.say(of.number());
+        }
+        for part in &kind.parts(of)[..kind.counted_parts()] {
             self.said = self.said.wrapping_add(sign(Collection::new(of.number() | part, of.len() as u32, of.bytes())));
         }
     }
@@ -271,6 +278,9 @@ impl Tally {
             let (number, _) = read_place(value).ok_or(Malformed("a place in the queue is too short"))?;
             self.queued.insert(number);
             return Ok(());
+        }
+        if key.collection & PARTS == fading::PART_DEADLINES {
+            return self.deadlines.add(key, value, self.queued.contains(&key.collection));
         }
         if key.collection & PARTS == PART_COUNTS {
             return ranked::check_boundary(key, value);
@@ -310,6 +320,7 @@ impl Tally {
         if self.queued.len() as u64 != counts.queue.end - counts.queue.start {
             return Err(Malformed("the queue of what is to be reclaimed has another length"));
         }
+        self.deadlines.check()?;
         if self.said == self.found { Ok(()) } else { Err(Malformed("the elements are not those of the collections")) }
     }
 }

@@ -89,6 +89,10 @@ pub(crate) fn name_changes(args: &[&[u8]], changes: &[Change], events: &mut Vec<
                 if (change.is_new || replaces(&lower)) && !is_moved {
                     say(Class::New, "new");
                 }
+                if args.is_empty() {
+                    // Nobody's command: fields have reached their deadlines.
+                    say(Class::Hash, "hexpired");
+                }
                 // What comes back to the list that it was taken from is one change, and two events.
                 if matches!(&lower[..], b"lmove" | b"rpoplpush") && args.get(1) == args.get(2) {
                     let is_right = lower == b"lmove" && is_word(args, 4, b"right");
@@ -98,7 +102,9 @@ pub(crate) fn name_changes(args: &[&[u8]], changes: &[Change], events: &mut Vec<
                     say(class, name);
                 }
                 if sets_deadline(&lower, args) {
-                    say(Class::Generic, "expire");
+                    let is_of_fields = lower == b"hsetex";
+                    let class = if is_of_fields { Class::Hash } else { Class::Generic };
+                    say(class, if is_of_fields { "hexpire" } else { "expire" });
                 }
             }
         }
@@ -166,6 +172,14 @@ fn named(command: &[u8], args: &[&[u8]], key: &[u8]) -> Option<Named> {
         b"zpopmax" => (Class::SortedSet, "zpopmax", true),
         b"zmpop" if is_behind_keys(args, b"max") => (Class::SortedSet, "zpopmax", true),
         b"zmpop" => (Class::SortedSet, "zpopmin", true),
+        b"geoadd" => (Class::SortedSet, "zadd", false),
+        b"georadius" | b"georadiusbymember" => (Class::SortedSet, "georadiusstore", false),
+        b"pfadd" | b"pfmerge" => (Class::String, "pfadd", false),
+        b"sort" => (Class::List, "sortstore", false),
+        b"hexpire" | b"hpexpire" | b"hexpireat" | b"hpexpireat" => (Class::Hash, "hexpire", true),
+        b"hpersist" => (Class::Hash, "hpersist", false),
+        b"hgetex" => (Class::Hash, if has_word(args, b"persist") { "hpersist" } else { "hexpire" }, true),
+        b"hsetex" => (Class::Hash, "hset", true),
         b"lpush" | b"lpushx" => (Class::List, "lpush", false),
         b"rpush" | b"rpushx" => (Class::List, "rpush", false),
         b"lmpop" if is_behind_keys(args, b"right") => (Class::List, "rpop", true),
@@ -222,6 +236,11 @@ fn sets_deadline(command: &[u8], args: &[&[u8]]) -> bool {
     match command {
         b"setex" | b"psetex" => true,
         b"set" | b"dictum.set" => options_with_deadline(args.get(3..).unwrap_or_default()),
+        b"hsetex" => {
+            let before = args.iter().take_while(|word| !word.eq_ignore_ascii_case(b"fields"));
+            let before: Vec<&[u8]> = before.skip(2).copied().collect();
+            options_with_deadline(&before)
+        }
         b"msetex" => {
             let pairs = args.get(1).and_then(|count| crate::args::parse_integer(count)).unwrap_or(0);
             let start = usize::try_from(pairs).ok().and_then(|pairs| pairs.checked_mul(2)?.checked_add(2));
@@ -245,7 +264,8 @@ fn options_with_deadline(mut options: &[&[u8]]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{EntryContext, Tree, apply};
+    use crate::{EntryContext, Tree, apply, expire_due};
+    use base::WallTime;
 
     #[test]
     fn documents_have_the_names_of_their_commands() {
@@ -261,6 +281,25 @@ mod tests {
         assert_eq!(names("JSON.DEL doc $.a"), "json.del");
         assert_eq!(names("JSON.FORGET doc"), "json.del");
         assert_eq!(names("JSON.FORGET doc"), "");
+    }
+
+    #[test]
+    fn fields_that_expire_have_the_names_of_redis_8() {
+        let mut tree = Tree::new();
+        let context = |ms| EntryContext { names_events: true, time: WallTime(ms), ..EntryContext::default() };
+        let mut names = |line: &str| -> String {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let events = apply(&mut tree, &context(1), &words).events;
+            events.iter().map(|event| event.name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names("HSET h a 1 b 2 c 3"), "new hset");
+        assert_eq!(names("HPEXPIRE h 10 FIELDS 1 a"), "hexpire");
+        assert_eq!(names("HGETEX h PX 10 FIELDS 1 b"), "hexpire");
+        assert_eq!(names("HGETEX h PERSIST FIELDS 1 b"), "hpersist");
+        assert_eq!(names("HSETEX h PX 10 FIELDS 1 d 4"), "hset hexpire");
+        assert_eq!(names("HSETEX h FIELDS 1 c 4"), "hset");
+        let expired = expire_due(&mut tree, &context(100), 10).events;
+        assert_eq!(expired.iter().map(|event| event.name).collect::<Vec<_>>(), ["hexpired"]);
     }
 
     #[test]

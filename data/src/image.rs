@@ -11,7 +11,7 @@
 //! element blocks:  | 'E' | elements: collection, order, name, value … |                   in their order
 //! outcome blocks:  | 'O' | id, 1 and digest of the command or 0, reply … |                 oldest first
 //! ```
-//! Earlier versions are still read. Version 6 has no lists; version 5 has no JSON documents; version 4 has no sorted sets; version 3 has no collections but hashes; versions 1 and 2 have no elements and none of the numbers of collections; version 1 has outcomes without digests: `id, reply …`.
+//! Earlier versions are still read. Version 7 has no fields that expire; version 6 has no lists; version 5 has no JSON documents; version 4 has no sorted sets; version 3 has no collections but hashes; versions 1 and 2 have no elements and none of the numbers of collections; version 1 has outcomes without digests: `id, reply …`.
 //! Numbers are variable-length (see `codec.rs`). A block closes at the first item that brings it to
 //! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
 
@@ -34,7 +34,7 @@ use base::{Revision, WallTime};
 use std::fmt;
 use std::ops::Bound;
 
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 /// The only collections are hashes.
 const VERSION_OF_HASHES: u8 = 3;
 /// Outcomes have no digest of their command.
@@ -388,7 +388,10 @@ impl Restorer {
     pub fn finish(self) -> Result<Tree, Malformed> {
         let promises = self.promises.ok_or(Malformed("it is empty"))?;
         promises.are_kept(self.tree.len(), self.tree.once.len() as u64)?;
-        Ok(Tree { collections: Collections { counts: promises.collections, ..self.tree.collections }, ..self.tree })
+        // Whatever was looked for while elements were missing is forgotten.
+        let elements = self.tree.collections.elements;
+        let collections = Collections { elements, counts: promises.collections, ..Collections::default() };
+        Ok(Tree { collections, ..self.tree })
     }
 }
 

@@ -30,6 +30,8 @@ pub enum Reply {
     Set(Vec<Reply>),
     /// A floating-point number (RESP2: its text as a bulk string).
     Double(f64),
+    /// A floating-point number with all the decimals that seventeen can say (RESP2: its text, of that many, as a bulk string).
+    Decimal(f64),
     /// Yes or no (RESP2: 1 or 0).
     Boolean(bool),
     /// What clients of RESP2 get, and what those of RESP3 get, where a command answers them differently.
@@ -46,6 +48,16 @@ impl Reply {
     /// Bytes as a reply.
     pub fn bulk(bytes: impl Into<Blob>) -> Reply {
         Reply::Bulk(bytes.into())
+    }
+
+    /// The text of a [`Reply::Decimal`]: seventeen decimals without the zeros at their end.
+    #[must_use]
+    pub fn decimal_text(number: f64) -> String {
+        let text = format!("{number:.17}");
+        match text.trim_end_matches('0').trim_end_matches('.') {
+            "-0" => "0".to_owned(),
+            text => text.to_owned(),
+        }
     }
 
     /// 1 for yes, 0 for no: how commands older than RESP3 answer.

@@ -114,6 +114,40 @@ pub enum Keys {
         /// Index of the first key that is counted.
         first: usize,
     },
+    /// The first argument, and what follows the last `STORE` among the options.
+    Named {
+        /// Index of the first option.
+        from: usize,
+        /// Options that an argument follows, or several, and whether that is a key: so no argument is taken for an option.
+        words: &'static [(&'static str, Follows)],
+    },
+}
+
+/// What follows an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Follows {
+    /// A key.
+    Key,
+    /// So many arguments that are none.
+    Words(usize),
+}
+
+/// The argument behind the last option that a key follows.
+fn named_key<'a>(args: &[&'a [u8]], from: usize, words: &[(&str, Follows)]) -> Option<&'a [u8]> {
+    let (mut index, mut found) = (from, None);
+    while let Some(word) = args.get(index) {
+        let known = words.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()));
+        match known.map(|(_, follows)| *follows) {
+            Some(Follows::Key) => {
+                found = args.get(index + 1).copied().or(found);
+                index += 1;
+            }
+            Some(Follows::Words(count)) => index += count,
+            None => {}
+        }
+        index += 1;
+    }
+    found
 }
 
 impl Keys {
@@ -133,7 +167,7 @@ impl Keys {
     pub fn positions(self) -> (i64, i64, i64) {
         match self {
             Keys::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
-            Keys::Stored { .. } => (1, 1, 1),
+            Keys::Stored { .. } | Keys::Named { .. } => (1, 1, 1),
             Keys::None | Keys::Counted { .. } => (0, 0, 0),
         }
     }
@@ -144,6 +178,8 @@ impl Keys {
 pub enum Group {
     /// Keys of any type.
     Generic,
+    /// Keys of several types with elements.
+    Sorting,
     /// Strings.
     String,
     /// Bits of strings.
@@ -158,6 +194,10 @@ pub enum Group {
     List,
     /// JSON documents.
     Json,
+    /// Strings that count different elements.
+    HyperLogLog,
+    /// Sorted sets of places.
+    Geo,
     /// The connection itself.
     Connection,
     /// MULTI and what belongs to it.
@@ -175,7 +215,7 @@ impl Group {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Group::Generic => "generic",
+            Group::Generic | Group::Sorting => "generic",
             Group::String => "string",
             Group::Bitmap => "bitmap",
             Group::Hash => "hash",
@@ -183,6 +223,8 @@ impl Group {
             Group::SortedSet => "sorted-set",
             Group::List => "list",
             Group::Json => "json",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Geo => "geo",
             Group::Connection => "connection",
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
@@ -191,19 +233,22 @@ impl Group {
         }
     }
 
-    fn category(self) -> &'static str {
+    fn categories(self) -> &'static [&'static str] {
         match self {
-            Group::Generic | Group::Server | Group::Dictum => "@keyspace",
-            Group::Connection => "@connection",
-            Group::Transactions => "@transaction",
-            Group::PubSub => "@pubsub",
-            Group::String => "@string",
-            Group::Bitmap => "@bitmap",
-            Group::Hash => "@hash",
-            Group::Set => "@set",
-            Group::SortedSet => "@sortedset",
-            Group::List => "@list",
-            Group::Json => "@json",
+            Group::Generic | Group::Server | Group::Dictum => &["@keyspace"],
+            Group::Sorting => &["@set", "@sortedset", "@list"],
+            Group::Connection => &["@connection"],
+            Group::Transactions => &["@transaction"],
+            Group::String => &["@string"],
+            Group::Bitmap => &["@bitmap"],
+            Group::Hash => &["@hash"],
+            Group::Set => &["@set"],
+            Group::SortedSet => &["@sortedset"],
+            Group::HyperLogLog => &["@hyperloglog"],
+            Group::Geo => &["@geo"],
+            Group::PubSub => &["@pubsub"],
+            Group::List => &["@list"],
+            Group::Json => &["@json"],
         }
     }
 }
@@ -237,7 +282,7 @@ impl Spec {
     /// The access-control categories, as `COMMAND INFO` and `ACL CAT` name them.
     #[must_use]
     pub fn categories(&self) -> Vec<&'static str> {
-        let mut categories = vec![self.group.category()];
+        let mut categories = self.group.categories().to_vec();
         if self.flags.has(Flags::WRITE) {
             categories.push("@write");
         }
@@ -261,8 +306,11 @@ impl Spec {
             let counted = Spec { keys: Keys::Counted { count, first, step: 1 }, ..*self };
             return args.get(1).copied().into_iter().chain(counted.keys_of(args)).collect();
         }
+        if let Keys::Named { from, words } = self.keys {
+            return args.get(1).copied().into_iter().chain(named_key(args, from, words)).collect();
+        }
         let (first, end, step) = match self.keys {
-            Keys::None | Keys::Stored { .. } => return Vec::new(),
+            Keys::None | Keys::Stored { .. } | Keys::Named { .. } => return Vec::new(),
             Keys::Range { first, last, step } => {
                 let end = if last < 0 {
                     (args.len() + 1).saturating_sub(last.unsigned_abs() as usize)

@@ -5,7 +5,7 @@
 //! key value [NX | XX] [EX seconds | PERSIST] [key value ...]
 //! ```
 //! Words in capitals are tokens; a name after a token is the token's argument; brackets make optional; bars separate
-//! choices; `...` before a closing bracket repeats: `key [key ...]` is one argument that may be given several times.
+//! choices; `...` before a closing bracket repeats: `key [key ...]` is one argument that may be given several times. `<A | B>` is a choice that must be made.
 
 /// One argument, or a group of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,7 +75,10 @@ impl ArgumentKind {
 /// Reads the notation. Descriptions are our own, so there are no errors: what is odd becomes a plain argument.
 #[must_use]
 pub fn arguments(notation: &str) -> Vec<Argument> {
-    let spaced = notation.replace('[', " [ ").replace(']', " ] ").replace('|', " | ");
+    let mut spaced = notation.to_owned();
+    for sign in ["[", "]", "|", "<", ">"] {
+        spaced = spaced.replace(sign, &format!(" {sign} "));
+    }
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut at = 0;
     sequence(&words, &mut at)
@@ -86,12 +89,13 @@ fn sequence(words: &[&str], at: &mut usize) -> Vec<Argument> {
     let mut arguments: Vec<Argument> = Vec::new();
     while let Some(&word) = words.get(*at) {
         match word {
-            "|" | "]" => break,
+            "|" | "]" | ">" => break,
             "[" => {
                 *at += 1;
                 let group = bracket(words, at);
                 push_group(&mut arguments, group);
             }
+            "<" => arguments.push(choice(words, at)),
             _ => {
                 *at += 1;
                 arguments.push(plain(word, words, at));
@@ -99,6 +103,16 @@ fn sequence(words: &[&str], at: &mut usize) -> Vec<Argument> {
         }
     }
     arguments
+}
+
+/// A choice that must be made, from its opening sign on.
+fn choice(words: &[&str], at: &mut usize) -> Argument {
+    *at += 1;
+    let (mut choices, _) = bracket(words, at);
+    if choices.len() == 1 {
+        return block(choices.pop().unwrap_or_default());
+    }
+    Argument { kind: ArgumentKind::OneOf(choices.into_iter().map(block).collect()), ..named("option") }
 }
 
 /// Choices up to the closing bracket, each a sequence; and whether they may be repeated.
@@ -164,7 +178,8 @@ fn plain(word: &str, words: &[&str], at: &mut usize) -> Argument {
         return named(word);
     }
     match words.get(*at) {
-        Some(next) if !is_token(next) && !["[", "]", "|", "..."].contains(next) => {
+        Some(&"<") => Argument { token: Some(word.to_owned()), ..choice(words, at) },
+        Some(next) if !is_token(next) && !["[", "]", "|", ">", "..."].contains(next) => {
             *at += 1;
             Argument { token: Some(word.to_owned()), ..named(next) }
         }
@@ -198,6 +213,7 @@ fn kind_of(name: &str) -> ArgumentKind {
         "key" | "newkey" | "source" | "destination" | "destkey" | "key1" | "key2" => ArgumentKind::Key,
         "unix-time-seconds" | "unix-time-milliseconds" => ArgumentKind::UnixTime,
         "pattern" => ArgumentKind::Pattern,
+        "longitude" | "latitude" | "radius" | "width" | "height" => ArgumentKind::Double,
         _ if INTEGERS.contains(&name) => ArgumentKind::Integer,
         _ => ArgumentKind::String,
     }
@@ -236,6 +252,7 @@ mod tests {
             ("key [EX seconds | PERSIST] [GET]", "key (EX:seconds/PERSIST)? GET?"),
             ("source destination [DB destination-db]", "source destination DB:destination-db?"),
             ("key [start end [BYTE | BIT]]", "key (start end (BYTE/BIT)?)?"),
+            ("key <A a | B b <M | KM>> [C <D | E>]", "key (A:a/(B:b (M/KM))) (D/E)?"),
         ] {
             assert_eq!(shown(&arguments(notation), " "), tree, "{notation}");
         }

@@ -19,6 +19,9 @@ mod sorted;
 pub use lists::{End, ListEdit};
 pub use named::{NamedEdit, name_order};
 
+/// Fields that have expired and that are removed at once when their hash is asked for; more are passed over until an expiry entry removes them.
+const FIELDS_AT_ONCE_MAX: usize = if cfg!(test) { 4 } else { 1000 };
+
 /// What an applied entry did to one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
@@ -153,14 +156,28 @@ impl<'a> Transaction<'a> {
         self.tree
     }
 
-    /// The record of a key, if the key exists; one that has reached its deadline is removed on the way.
+    /// The record of a key, if the key exists; one that has reached its deadline is removed on the way, and so are fields of a hash: up to [`FIELDS_AT_ONCE_MAX`].
     pub fn get(&mut self, key: KeyRef<'_>) -> Option<Record> {
         let record = self.tree.store.get(key)?;
-        if record.is_alive(self.tree.time) {
-            return Some(record);
+        if !record.is_alive(self.tree.time) {
+            self.expire(key);
+            return None;
         }
-        self.expire(key);
-        None
+        let is_due = |deadline: WallTime| deadline <= self.tree.time;
+        match record.value {
+            Value::Hash(of) if self.tree.collections.soonest_field(of).is_some_and(is_due) => {
+                self.expire_fields(key, of, FIELDS_AT_ONCE_MAX);
+                self.tree.store.get(key)
+            }
+            _ => Some(record),
+        }
+    }
+
+    /// Removes fields of a hash that have expired. Free unless some field has.
+    pub(crate) fn settle_fields(&mut self, key: KeyRef<'_>) {
+        if self.tree.collections.next_field_deadline().is_some_and(|deadline| deadline <= self.tree.time) {
+            self.get(key);
+        }
     }
 
     /// Whether a key exists.
@@ -186,12 +203,20 @@ impl<'a> Transaction<'a> {
         let mut record = Record::new(value, deadline);
         let store_key = key.to_store_key();
         record.revision = self.record_change(store_key.key.clone(), ChangeKind::Set);
+        let fading = record.value.collection().filter(|of| of.has_deadlines());
+        let fading = fading.map(|of| (store_key.key.clone(), of));
         let keys = self.tree.len();
         self.tree.insert(store_key, record);
         if self.events.is_some()
             && let Some(change) = self.changes.last_mut()
         {
             change.is_new = self.tree.len() > keys;
+        }
+        let collections = &mut self.tree.collections;
+        if let Some((name, of)) = fading
+            && let Some(soonest) = collections.soonest_field(of)
+        {
+            collections.index_hash(&name, of.number(), soonest);
         }
     }
 
@@ -279,13 +304,27 @@ impl<'a> Transaction<'a> {
         self.record_change(Blob::EMPTY, ChangeKind::Flushed);
     }
 
-    /// Removes up to `limit` keys that have reached their deadline, soonest first; how many.
+    /// Removes up to `limit` keys and fields that have reached their deadline, the soonest keys first; how many.
     pub fn expire_due(&mut self, limit: usize) -> usize {
-        for count in 0..limit {
-            let Some(key) = self.tree.first_due(self.tree.time).cloned() else { return count };
+        let mut count = 0;
+        while count < limit {
+            let Some(key) = self.tree.first_due(self.tree.time).cloned() else { break };
             self.expire(KeyRef::new(&key));
+            count += 1;
         }
-        limit
+        while count < limit {
+            let Some(key) = self.tree.collections.first_due_hash(self.tree.time) else { break };
+            let key = KeyRef::new(&key);
+            let value = self.tree.store.get(key).map(|record| record.value);
+            // Only if the store below is in trouble is there nothing to expire.
+            let Some(Value::Hash(of)) = value else { break };
+            let expired = self.expire_fields(key, of, limit - count);
+            if expired == 0 {
+                break;
+            }
+            count += expired;
+        }
+        count
     }
 
     /// Takes out up to `limit` elements of collections that are gone.

@@ -130,10 +130,11 @@ impl Tree {
         self.expired
     }
 
-    /// The soonest deadline of any key: when the leader should next propose an expiry entry.
+    /// The soonest deadline of any key or field: when the leader should next propose an expiry entry.
     #[must_use]
     pub fn next_deadline(&self) -> Option<WallTime> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        let of_keys = self.deadlines.first().map(|(deadline, _)| *deadline);
+        of_keys.into_iter().chain(self.collections.next_field_deadline()).min()
     }
 
     /// The record of a key that exists at the state's time.
@@ -175,6 +176,8 @@ impl Tree {
 
     /// The collection that stood there.
     fn replace(&mut self, key: StoreKey, record: Record) -> Option<(Kind, Collection)> {
+        // Only where fields expire somewhere is the key needed again.
+        let name = self.collections.next_field_deadline().map(|_| key.key.clone());
         self.bytes = self.bytes.saturating_add(record.bytes(&key.key));
         let deadline = record.deadline();
         let old = if self.deadlines.len() == 0 && deadline.is_none() {
@@ -192,6 +195,9 @@ impl Tree {
             self.move_deadline(key, old_deadline, deadline);
             old?
         };
+        if let Some(name) = name {
+            self.unindex(&name, &old);
+        }
         old.value.elements()
     }
 
@@ -209,8 +215,17 @@ impl Tree {
         let old = self.store.remove(key)?;
         let store_key = key.to_store_key();
         self.bytes -= old.bytes(&store_key.key);
+        self.unindex(&store_key.key, &old);
         self.move_deadline(store_key, old.deadline(), None);
         Some(old)
+    }
+
+    /// What stood under a key is there no more: its fields are not waited for. Its elements are still there.
+    fn unindex(&mut self, key: &Blob, old: &Record) {
+        let soonest = old.value.collection().and_then(|of| self.collections.soonest_field(of));
+        if let Some(soonest) = soonest {
+            self.collections.unindex_hash(key, soonest);
+        }
     }
 
     /// Changes a record where it stands, keeping the totals; `None` if there is none.

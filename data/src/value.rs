@@ -1,6 +1,7 @@
 //! What stands under a key: the record and its value.
 
 use crate::blob::Blob;
+use crate::collections::fading::PART_DEADLINES;
 use crate::collections::{PART_COUNTS, PART_SCORES};
 use crate::failure::Failure;
 use base::{Revision, WallTime};
@@ -72,8 +73,9 @@ impl Kind {
     }
 
     /// The parts that its elements stand in: what is added to the number of the collection.
-    pub(crate) fn parts(self) -> &'static [u64] {
+    pub(crate) fn parts(self, of: Collection) -> &'static [u64] {
         match self {
+            Kind::Hash if of.has_deadlines() => &[0, PART_DEADLINES],
             Kind::Hash | Kind::Set | Kind::List => &[0],
             Kind::SortedSet => &[0, PART_SCORES, PART_COUNTS],
         }
@@ -113,6 +115,7 @@ impl Kind {
 #[repr(Rust, packed(4))]
 pub struct Collection {
     number: u64,
+    /// The highest bit says whether it has [`Collection::has_deadlines`].
     bytes: u64,
     len: u32,
 }
@@ -171,6 +174,8 @@ impl List {
         if start < end { (start, end) } else { (0, 0) }
     }
 }
+/// Where a head says that fields have deadlines.
+const DEADLINES: u64 = 1 << 63;
 
 /// Most elements of one collection: as many as a hash of Redis may have.
 pub const COLLECTION_LEN_MAX: u64 = u32::MAX as u64;
@@ -178,7 +183,22 @@ pub const COLLECTION_LEN_MAX: u64 = u32::MAX as u64;
 impl Collection {
     /// The collection of that number, which has `len` elements of so many bytes.
     pub(crate) fn new(number: u64, len: u32, bytes: u64) -> Collection {
-        Collection { number, bytes, len }
+        Collection { number, bytes: bytes & !DEADLINES, len }
+    }
+
+    /// Whether it is a hash with fields that expire (`collections/fading.rs`).
+    #[must_use]
+    pub fn has_deadlines(self) -> bool {
+        self.bytes & DEADLINES > 0
+    }
+
+    /// The same with deadlines, or without.
+    pub(crate) fn with_deadlines(self, has: bool) -> Collection {
+        Collection { bytes: self.bytes() | if has { DEADLINES } else { 0 }, ..self }
+    }
+
+    fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = self.bytes & DEADLINES | bytes & !DEADLINES;
     }
 
     /// Its number, which no other collection ever has.
@@ -202,24 +222,24 @@ impl Collection {
     /// Approximate bytes of its elements; of those in one part, if they stand in several.
     #[must_use]
     pub fn bytes(self) -> u64 {
-        self.bytes
+        self.bytes & !DEADLINES
     }
 
     /// An element has come. At most [`COLLECTION_LEN_MAX`] may.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.len = self.len.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.set_bytes(self.bytes().saturating_add(bytes));
     }
 
     /// An element has gone.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         self.len = self.len.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes);
+        self.set_bytes(self.bytes().saturating_sub(bytes));
     }
 
     /// The value of an element of `before` bytes has `after` now.
     pub(crate) fn resize(&mut self, before: u64, after: u64) {
-        self.bytes = self.bytes.saturating_add(after).saturating_sub(before);
+        self.set_bytes(self.bytes().saturating_add(after).saturating_sub(before));
     }
 }
 

@@ -4,11 +4,15 @@ use crate::blob::Blob;
 use crate::collections::Collections;
 use crate::failure::Failure;
 use crate::store::{KeyRef, StoreKey};
+use crate::transaction::name_order;
 use crate::tree::Tree;
-use crate::value::{Collection, Kind, List, Record};
+use crate::value::{Collection, Kind, List, Record, Value};
 use base::{Rng, WallTime};
 use std::cell::Cell;
 use std::ops::Bound;
+
+/// So many fields that have expired and are still there are told from the others when fields are counted.
+const DUE_COUNTED_MAX: usize = 1000;
 
 /// The state as one read sees it.
 #[derive(Debug)]
@@ -80,7 +84,14 @@ impl<'a> View<'a> {
 
     /// As [`View::get`], for what is no command's business: it does not count.
     pub(crate) fn find(&self, key: KeyRef<'_>) -> Option<Record> {
-        self.tree.store.get(key).filter(|record| self.sees(record))
+        let found = self.tree.store.get(key).filter(|record| self.sees(record))?;
+        match found.value {
+            Value::Hash(of) if of.has_deadlines() => {
+                self.look_at_deadlines(of);
+                (self.fields_len(of) > 0).then_some(found)
+            }
+            _ => Some(found),
+        }
     }
 
     /// Whether a key exists.
@@ -135,9 +146,52 @@ impl<'a> View<'a> {
         self.tree.collections.element(of, order, name)
     }
 
-    /// The elements of a collection from `order` on, in their order: order, name, value.
-    pub fn elements(&self, of: Collection, order: u64) -> impl Iterator<Item = (u64, Blob, Blob)> {
-        self.tree.collections.elements_of(of, order)
+    /// The elements of a collection from `order` on, in their order: order, name, value. Fields that have expired are none.
+    pub fn elements(&self, of: Collection, order: u64) -> impl Iterator<Item = (u64, Blob, Blob)> + use<'a> {
+        let (collections, clock) = (&self.tree.collections, self.clock);
+        let some_are_due = self.has_due_fields(of);
+        let is_there = move |field: &Blob| !some_are_due || !collections.is_due(of, field, clock);
+        collections.elements_of(of, order).filter(move |(_, name, _)| is_there(name))
+    }
+
+    /// The value of a field, unless it has expired.
+    #[must_use]
+    pub fn field(&self, of: Collection, field: &[u8]) -> Option<Blob> {
+        let value = self.element(of, name_order(field), field)?;
+        (!self.tree.collections.is_due(of, field, self.clock)).then_some(value)
+    }
+
+    /// When a field ceases to exist; none if it stays.
+    #[must_use]
+    pub fn field_deadline(&self, of: Collection, field: &[u8]) -> Option<WallTime> {
+        self.tree.collections.field_deadline(of, field)
+    }
+
+    /// Whether a field of a hash has a deadline that has not passed.
+    #[must_use]
+    pub fn has_deadlines_ahead(&self, of: Collection) -> bool {
+        self.tree.collections.field_deadlines(of).any(|(deadline, _)| deadline > self.clock)
+    }
+
+    /// Whether fields have expired that were not removed yet.
+    #[must_use]
+    pub fn has_due_fields(&self, of: Collection) -> bool {
+        self.tree.collections.soonest_field(of).is_some_and(|deadline| deadline <= self.clock)
+    }
+
+    /// How many fields a hash has. If more than [`DUE_COUNTED_MAX`] have expired that were not removed yet, the others of these count.
+    #[must_use]
+    pub fn fields_len(&self, of: Collection) -> u64 {
+        let due = self.tree.collections.field_deadlines(of).take_while(|(deadline, _)| *deadline <= self.clock);
+        of.len().saturating_sub(due.take(DUE_COUNTED_MAX).count() as u64)
+    }
+
+    /// Notes if a field's time is up by the clock only.
+    fn look_at_deadlines(&self, of: Collection) {
+        let due = |deadline: WallTime| deadline <= self.clock && deadline > self.tree.time();
+        if self.tree.collections.soonest_field(of).is_some_and(due) {
+            self.met_expired.set(true);
+        }
     }
 
     /// The keys that exist and their records, in store order from `start` on.

@@ -112,6 +112,22 @@ fn every_command_has_its_page() {
 }
 
 #[test]
+fn keys_behind_a_word_are_found() {
+    let keys = |line: &str| {
+        let words = split(line);
+        let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let keys = data::lookup(args[0]).expect("a command").spec.keys_of(&args);
+        keys.into_iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(keys("GEORADIUS cities 15 37 200 km"), "cities");
+    assert_eq!(keys("GEORADIUS cities 15 37 200 km STORE far storedist near"), "cities near");
+    assert_eq!(keys("GEORADIUSBYMEMBER cities STORE 200 km ASC"), "cities", "a member");
+    assert_eq!(keys("SORT s BY STORE GET STORE LIMIT STORE STORE"), "s", "patterns and numbers");
+    assert_eq!(keys("SORT s GET # store d BY x"), "s d");
+    assert_eq!(keys("SORT s STORE"), "s");
+}
+
+#[test]
 fn descriptions_are_sound() {
     for entry in data::commands::COMMANDS {
         let spec = entry.spec;

@@ -37,6 +37,9 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("ZSCAN", "as HSCAN"),
     ("SPOP", "chance"),
     ("HGETDEL", "8.0"),
+    ("RESTORE user 0 \"\\x19", "7.4"),
+    ("SORT ages STORE", "there are no lists yet"),
+    ("GET sketch", "PFCOUNT writes what it has counted there"),
     ("HSCAN", "a short hash is one page there, and the order of fields is our own"),
     ("SSCAN", "the same"),
     ("DBSIZE", "what has expired and is not removed yet counts, and that differs"),
@@ -52,8 +55,22 @@ const DIFFERENT: &[(&str, &str)] = &[
 
 /// Commands whose wrong arguments are refused before the key is looked at, also if it does not exist; some of them
 /// since 7.2 in Redis too.
-const REFUSED_EARLY: &[&str] =
-    &["LINDEX", "BITCOUNT", "BITPOS", "GETEX", "SETRANGE", "BITFIELD", "INCRBY", "OBJECT", "RESTORE"];
+const REFUSED_EARLY: &[&str] = &[
+    "LINDEX",
+    "BITCOUNT",
+    "BITPOS",
+    "GETEX",
+    "SETRANGE",
+    "BITFIELD",
+    "INCRBY",
+    "OBJECT",
+    "RESTORE",
+    "GEORADIUSBYMEMBER",
+    "GEORADIUSBYMEMBER_RO",
+];
+
+/// Starts of commands of 7.4 and 8.0 behind which a Redis 7.0 has another state.
+const NEWER: &[&str] = &["HEXPIRE", "HPEXPIRE", "HTTL", "HPTTL", "HPERSIST", "HGETEX", "HSETEX"];
 
 /// Whether two answers are the same, but for the moment at which a time was asked.
 fn same(command: &str, ours: &[String], theirs: &[String]) -> bool {
@@ -76,17 +93,22 @@ fn same(command: &str, ours: &[String], theirs: &[String]) -> bool {
         .iter()
         .any(|name| command.starts_with(name))
     {
-        let items = |lines: &[String]| {
-            let mut items: Vec<String> = lines
-                .iter()
-                .map(|line| line.split_once(") ").map_or(line.as_str(), |(_, item)| item).to_owned())
-                .collect();
-            items.sort();
-            items
-        };
         return items(ours) == items(theirs);
     }
+    // What stands elsewhere and is the same text is in no order there.
+    let upper = command.to_uppercase();
+    if upper.starts_with("SORT") && upper.contains(" ALPHA") && upper.contains(" BY ") {
+        return items(ours) == items(theirs) || upper.contains(" LIMIT ") && ours.len() == theirs.len();
+    }
     ours == theirs
+}
+
+/// The items of a list, sorted.
+fn items(lines: &[String]) -> Vec<String> {
+    let mut items: Vec<String> =
+        lines.iter().map(|line| line.split_once(") ").map_or(line.as_str(), |(_, item)| item).to_owned()).collect();
+    items.sort();
+    items
 }
 
 fn now() -> WallTime {
@@ -101,6 +123,9 @@ fn compare<'a>(redis: &mut Redis, conversation: impl Iterator<Item = &'a str>, d
     let mut count = 0;
     let mut before = String::new();
     for command in conversation {
+        if NEWER.iter().any(|start| command.starts_with(start)) {
+            break;
+        }
         if DIFFERENT.iter().any(|(start, _)| command.starts_with(start))
             || command.contains(" IF")
             || command.contains("RANK -9223372036854775808")
@@ -120,10 +145,16 @@ fn compare<'a>(redis: &mut Redis, conversation: impl Iterator<Item = &'a str>, d
         let wrong_type = theirs[0].starts_with("(error) WRONGTYPE");
         // Arguments are looked at before the key is, whatever that holds.
         let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let no_centre = theirs[0].starts_with("(error) ERR could not decode");
+        let no_member = name.starts_with("GEORADIUSBYMEMBER") && fails(&ours) && fails(&theirs);
         let early = REFUSED_EARLY.contains(&name) && fails(&ours) && !fails(&theirs)
-            || wrong_type && data::check(&words).is_err();
+            || (wrong_type || no_centre || no_member) && data::check(&words).is_err();
+        // The whole of a HyperLogLog is looked at before it is changed.
+        let whole = name == "PFADD" && ours[0].starts_with("(error) INVALIDOBJ") && !fails(&theirs);
+        // Redis 7.0 takes the error of an earlier number for that of one that is sorted.
+        let old_error = name.starts_with("SORT") && theirs[0].contains("converted into double") && !fails(&ours);
         let other_database = name == "COPY" && ours[0] == "(error) ERR DB index is out of range" && !fails(&theirs);
-        if !early && !other_database {
+        if !early && !whole && !old_error && !other_database {
             differences.push(format!("after\n{before}{command}\n  ours:   {ours:?}\n  theirs: {theirs:?}"));
         }
         // From here on the states may differ.
@@ -153,14 +184,18 @@ fn answers_are_those_of_redis() {
     }
     let pages_count = count;
     let mut rng = Rng::new(1);
-    for round in 0..4000 {
-        let about = match round % 9 {
+    for round in 0..7000 {
+        let about = match round % 14 {
             0..4 => About::Everything,
             4 => About::Named("H"),
             5 => About::Named("S"),
             6 => About::Named("Z"),
-            7 => About::Named("L"),
-            _ => About::Words,
+            7 => About::Words,
+            8 => About::Sketches,
+            9 => About::Counted,
+            10 => About::Sorted,
+            11 => About::Named("L"),
+            _ => About::Places,
         };
         let drawn = std::iter::repeat_with(|| draw(&mut rng, about)).filter(|command| !expires_soon(command)).take(50);
         let drawn: Vec<String> = drawn.collect();

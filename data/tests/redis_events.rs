@@ -105,9 +105,13 @@ fn events_are_those_of_redis() {
     }
     let mut rng = Rng::new(7);
     for round in 0..2000 {
-        let about = match round % 9 {
+        let about = match round % 13 {
             0..4 => About::Everything,
             8 => About::Named("L"),
+            9 => About::Sketches,
+            10 => About::Counted,
+            11 => About::Sorted,
+            12 => About::Places,
             4 => About::Named("H"),
             5 => About::Named("S"),
             6 => About::Named("Z"),

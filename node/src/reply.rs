@@ -48,6 +48,8 @@ pub(crate) fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
             write(writer, if writer.protocol() == Protocol::Resp3 { resp3 } else { resp2 });
         }
         Reply::Double(number) => writer.double(*number),
+        Reply::Decimal(number) if writer.protocol() == Protocol::Resp3 => writer.double(*number),
+        Reply::Decimal(number) => writer.bulk(Reply::decimal_text(*number).as_bytes()),
         Reply::Boolean(truth) => writer.boolean(*truth),
     }
 }

@@ -239,3 +239,31 @@ fn odd_words_are_answered() {
         }
     }
 }
+
+#[test]
+fn coordinates_are_texts_or_numbers() {
+    let mut cluster = alone();
+    transcript(
+        &mut cluster,
+        &[
+            ("GEOADD cities 13.361389 38.115556 Palermo", ":1"),
+            ("GEOPOS cities Palermo absent", "*2 | *2 | $20 | 13.36138933897018433 | $20 | 38.11555639549629859 | *-1"),
+            (
+                "DICTUM.ONCE id1 GEORADIUS cities 13 38 50 km WITHCOORD",
+                "*1 | *2 | $7 | Palermo | *2 | $20 | 13.36138933897018433 | $20 | 38.11555639549629859",
+            ),
+            (
+                "DICTUM.OUTCOME id1",
+                "*2 | $7 | applied | *1 | *2 | $7 | Palermo | *2 | $20 | 13.36138933897018433 | $20 | 38.11555639549629859",
+            ),
+        ],
+    );
+    cluster.ask(0, "HELLO 3");
+    transcript(
+        &mut cluster,
+        &[
+            ("GEOPOS cities Palermo absent", "*2 | *2 | ,13.361389338970184 | ,38.1155563954963 | _"),
+            ("GEODIST cities Palermo Palermo", "$6 | 0.0000"),
+        ],
+    );
+}

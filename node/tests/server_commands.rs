@@ -45,6 +45,7 @@ fn commands_are_described() {
             ("COMMAND GETKEYS MSET a 1 b 2", "*2 | $1 | a | $1 | b"),
             ("COMMAND GETKEYS WATCH a b", "*2 | $1 | a | $1 | b"),
             ("COMMAND GETKEYS OBJECT ENCODING a", "*1 | $1 | a"),
+            ("COMMAND GETKEYS SORT a BY w_* STORE b", "*2 | $1 | a | $1 | b"),
             ("COMMAND GETKEYS DICTUM.ONCE id1 SET a 1", "*1 | $1 | a"),
             ("COMMAND GETKEYS PING", "-ERR The command has no key arguments"),
             ("COMMAND GETKEYS NOSUCH", "-ERR Invalid command specified"),

@@ -110,7 +110,17 @@ fn keys(client: &mut Client) -> String {
         if ask(&["TYPE", &key]) == Value::Simple("hash".to_owned()) {
             let fields = ask(&["HGETALL", &key]);
             let pairs = fields.as_array().expect("fields and values").chunks_exact(2);
-            let shown: Vec<String> = pairs.map(|pair| format!("{}: {}", short(&pair[0]), short(&pair[1]))).collect();
+            let shown = pairs.map(|pair| (pair[0].clone(), format!("{}: {}", short(&pair[0]), short(&pair[1]))));
+            let shown: Vec<String> = shown
+                .map(|(field, shown)| {
+                    let field = String::from_utf8(field.as_bytes().expect("a field").to_vec()).expect("text");
+                    let until = ask(&["HPEXPIRETIME", &key, "FIELDS", "1", &field]);
+                    match until.as_array().and_then(|only| only[0].as_integer()) {
+                        Some(until @ 0..) => format!("{shown} until {until}"),
+                        _ => shown,
+                    }
+                })
+                .collect();
             let (key, shown) = (wire::quote(key.as_bytes()), shown.join(", "));
             writeln!(text, "{key} = {{{shown}}}, deadline {}", deadline.pretty().trim()).expect("as above");
             continue;
@@ -273,6 +283,10 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         tell(&["HSET", "gone-hash", "a", "1", "b", "2"]);
         tell(&["PEXPIREAT", "user", "4102444800000"]);
         tell(&["DEL", "gone-hash"]);
+        tell(&["HSETEX", "fading", "PXAT", "4102444800000", "FIELDS", "2", "one", "1", &format!("round:{round}"), "2"]);
+        tell(&["HSET", "fading", "stays", &long]);
+        tell(&["HSETEX", "gone-fading", "EX", "1000", "FIELDS", "1", "a", "1"]);
+        tell(&["DEL", "gone-fading"]);
         tell(&["SADD", "fruits", "apple", "", &format!("round:{round}"), &long]);
         tell(&[
             "ZADD",
@@ -344,6 +358,9 @@ fn fill(resp: &str, folder: &Path, state: &str) {
     tell(&["SET", "short-lived", "x", "PX", "1"]);
     tell(&["SET", "last", "one"]);
     tell(&["HDEL", "user", "name"]);
+    tell(&["HPEXPIREAT", "fading", "4102444700000", "FIELDS", "1", "round:0"]);
+    tell(&["HPERSIST", "fading", "FIELDS", "1", "one"]);
+    tell(&["HSETEX", "short-lived-fields", "PX", "1", "FIELDS", "1", "f", "v"]);
     tell(&["SPOP", "food", "2"]);
     tell(&["LMOVE", "queue", "late-list", "LEFT", "RIGHT"]);
     tell(&["JSON.NUMINCRBY", "document", "$.tags[*]", "1"]);

@@ -91,10 +91,16 @@ pub enum Fault {
     Lists,
     /// No misfortune: clients publish and listen. Counted: messages that were heard.
     PubSub,
+    /// No misfortune: clients use HyperLogLogs. Counted: runs in which they do.
+    HyperLogLogs,
+    /// No misfortune: clients use places. Counted: runs in which they do.
+    Places,
+    /// No misfortune: clients use fields of hashes that expire. Counted: runs in which they do.
+    FieldExpiry,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 36] = [
+pub const FAULTS: [Fault; 39] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -131,6 +137,9 @@ pub const FAULTS: [Fault; 36] = [
     Fault::Documents,
     Fault::Lists,
     Fault::PubSub,
+    Fault::HyperLogLogs,
+    Fault::Places,
+    Fault::FieldExpiry,
 ];
 
 impl Fault {
@@ -174,6 +183,9 @@ impl Fault {
             Fault::Documents => "documents",
             Fault::Lists => "lists",
             Fault::PubSub => "pubsub",
+            Fault::HyperLogLogs => "hyperloglogs",
+            Fault::Places => "places",
+            Fault::FieldExpiry => "field-expiry",
         }
     }
 
@@ -284,6 +296,12 @@ pub struct Chaos {
     pub lists_seed: Option<u64>,
     /// From this is drawn who publishes and who listens; none if nobody does.
     pub pubsub_seed: Option<u64>,
+    /// From this is drawn how clients use HyperLogLogs; none if they do not.
+    pub sketches_seed: Option<u64>,
+    /// From this is drawn how clients use places; none if they do not.
+    pub places_seed: Option<u64>,
+    /// From this is drawn how clients use fields that expire; none if they do not.
+    pub fading_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -309,6 +327,7 @@ impl Chaos {
         let (documents_seed, lists_seed) = (rng.next_u64(), rng.next_u64());
         // A branch of its own, not the next of the seeds: others may come there.
         let pubsub_seed = Rng::new(options.seed ^ 0x9b5b).next_u64();
+        let (sketches_seed, places_seed, fading_seed) = (rng.next_u64(), rng.next_u64(), rng.next_u64());
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -394,6 +413,9 @@ impl Chaos {
             documents_seed: has(Fault::Documents).then_some(documents_seed),
             lists_seed: has(Fault::Lists).then_some(lists_seed),
             pubsub_seed: has(Fault::PubSub).then_some(pubsub_seed),
+            sketches_seed: has(Fault::HyperLogLogs).then_some(sketches_seed),
+            places_seed: has(Fault::Places).then_some(places_seed),
+            fading_seed: has(Fault::FieldExpiry).then_some(fading_seed),
             plan,
             workload_seed,
             cluster_seed,
@@ -467,49 +489,4 @@ fn draw_plan(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_fault_is_drawn_sometimes() {
-        let mut seen = vec![false; FAULTS.len()];
-        for seed in 0..300 {
-            let chaos = Chaos::draw(&Options { seed, ..Options::default() });
-            for planned in &chaos.plan {
-                seen[FAULTS.iter().position(|&fault| fault == planned.fault).expect("listed")] = true;
-            }
-            for (fault, on) in [
-                (Fault::Loss, chaos.loss > 0),
-                (Fault::Duplicate, chaos.duplicate > 0),
-                (Fault::Reorder, chaos.reorder > 0),
-                (Fault::SlowNetwork, chaos.delay_min >= 2 * MS),
-                (Fault::ClientReset, chaos.client_reset > 0),
-                (Fault::CommitHere, chaos.commit_here > 0),
-                (Fault::TransferCrash, chaos.transfer_crash > 0),
-                (Fault::ValueCache, chaos.cache.is_some()),
-                (Fault::BucketTerms, chaos.terms_seed.is_some()),
-                (Fault::Hashes, chaos.hashes_seed.is_some()),
-                (Fault::Sets, chaos.sets_seed.is_some()),
-                (Fault::SortedSets, chaos.sorted_sets_seed.is_some()),
-                (Fault::Documents, chaos.documents_seed.is_some()),
-                (Fault::Lists, chaos.lists_seed.is_some()),
-                (Fault::PubSub, chaos.pubsub_seed.is_some()),
-                (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
-                (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
-            ] {
-                seen[FAULTS.iter().position(|&other| other == fault).expect("listed")] |= on;
-            }
-        }
-        for (fault, seen) in FAULTS.iter().zip(seen) {
-            assert!(seen, "{} is never drawn", fault.name());
-        }
-    }
-
-    #[test]
-    fn leaving_a_kind_out_leaves_the_rest() {
-        let all = Chaos::draw(&Options { seed: 5, ..Options::default() });
-        let without = Chaos::draw(&Options { seed: 5, without: vec![Fault::Kill], ..Options::default() });
-        let expected: Vec<Planned> = all.plan.into_iter().filter(|planned| planned.fault != Fault::Kill).collect();
-        assert_eq!(without.plan, expected);
-    }
-}
+mod tests;

@@ -29,6 +29,7 @@ use crate::client::{Client, Record};
 use crate::disk::SimDisk;
 use crate::door::Door;
 use crate::events::{Event, Queue};
+use crate::fading::Fading;
 use crate::history::Operation;
 use crate::network::Network;
 use crate::process::Running;
@@ -163,6 +164,15 @@ impl<N: Door> Cluster<N> {
             mix.lists.often = if waits { rng.between(8, 14) } else { rng.between(1, 6) };
             mix.lists.waits = if waits { rng.between(2, 4) } else { rng.below(2) };
         }
+        if let Some(seed) = chaos.sketches_seed.filter(|_| N::HAS_BUCKETS) {
+            mix.sketches.often = Rng::new(seed).between(1, 4);
+        }
+        if let Some(seed) = chaos.places_seed.filter(|_| N::HAS_BUCKETS) {
+            mix.places.often = Rng::new(seed).between(1, 4);
+        }
+        if let Some(seed) = chaos.fading_seed.filter(|_| N::HAS_BUCKETS) {
+            mix.fading = Fading::draw(&mut Rng::new(seed));
+        }
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
         for (name, settings) in &mix.buckets {
@@ -212,6 +222,9 @@ impl<N: Door> Cluster<N> {
             (Fault::SortedSets, u64::from(mix.sorted.often > 0)),
             (Fault::Documents, u64::from(mix.documents.often > 0)),
             (Fault::Lists, u64::from(mix.lists.often > 0)),
+            (Fault::HyperLogLogs, u64::from(mix.sketches.often > 0)),
+            (Fault::Places, u64::from(mix.places.often > 0)),
+            (Fault::FieldExpiry, u64::from(mix.fading.often > 0)),
         ]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {

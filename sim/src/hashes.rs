@@ -36,9 +36,14 @@ pub fn is_wide(key: &str) -> bool {
 /// The key that commands name.
 #[must_use]
 pub fn key_of(key: &str) -> &str {
-    let part = field_of(key).or_else(|| crate::sets::member_of(key)).or_else(|| crate::sorted::member_of(key));
-    let part = part.or_else(|| crate::documents::member_of(key));
-    part.map_or(raw_key(key), |(name, _)| name)
+    let of_types = [
+        field_of,
+        crate::sets::member_of,
+        crate::sorted::member_of,
+        crate::documents::member_of,
+        crate::places::member_of,
+    ];
+    of_types.iter().find_map(|part| part(key)).map_or(raw_key(key), |(name, _)| name)
 }
 
 /// What a command adds to a bucket beside its words and one record, at most.

@@ -10,7 +10,9 @@
 //!   `set@member` says whether a set has a member, and a key that begins with `x` is a set of a fixed number of members, all there or none (`sets.rs`).
 //!   `set%member` is the score of a member, and a key that begins with `i` a sorted set of a fixed number of members with one score (`sorted.rs`).
 //!   `document$member` is a member of a JSON document, and a key that begins with `f` a document that is one text (`documents.rs`).
-//!   A key that begins with `l` is a list, its value the text of all elements (`lists.rs`).
+//!   A key that begins with `q` is a list, its value the text of all elements (`lists.rs`).
+//!   A key that begins with `g` is a HyperLogLog that counts a fixed number of elements (`sketches.rs`). `set^member` is where a
+//!   member is, as a score (`places.rs`).
 //! - `invoke`, `return`: nanoseconds on one clock shared by all clients; `return` is null when no answer came.
 //! - `outcome`: `done` (as `replies` say), `failed` (it was not done), `maybe` (it may have been done, or may be later).
 //! - Several `commands` are one transaction (MULTI … EXEC); `replies` has one item for each command.
@@ -194,15 +196,27 @@ impl Command {
         self
     }
 
+    /// Whether it may be refused for want of room: it makes something longer, or gives a field a deadline, which takes room of its own.
+    #[must_use]
+    pub fn needs_room(&self) -> bool {
+        self.op.may_grow() || self.op == Op::Pexpire && crate::hashes::field_of(&self.key).is_some()
+    }
+
     /// The command's arguments as RESP has them.
     #[must_use]
     pub fn words(&self) -> Vec<Vec<u8>> {
-        if let Some(words) = crate::hashes::words(self)
-            .or_else(|| crate::sets::words(self))
-            .or_else(|| crate::sorted::words(self))
-            .or_else(|| crate::documents::words(self))
-            .or_else(|| crate::lists::words(self))
-        {
+        use crate::{documents, fading, hashes, lists, places, sets, sketches, sorted};
+        let of_types = [
+            hashes::words,
+            sets::words,
+            sorted::words,
+            documents::words,
+            lists::words,
+            sketches::words,
+            places::words,
+            fading::words,
+        ];
+        if let Some(words) = of_types.iter().find_map(|words| words(self)) {
             return words;
         }
         let key = bytes_of(raw_key(&self.key));

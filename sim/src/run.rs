@@ -166,7 +166,7 @@ fn say_terms(history: &mut [Operation], settings: &Settings) {
             let command = &operation.commands[place];
             let lifetime = settings.lifetime_of(command, operation).filter(|_| command.op.may_grow());
             let is_bounded = settings.quota(bucket_of(&command.key), span).0.is_some();
-            let refusable = is_bounded && command.op.may_grow() && operation.commands.len() > 1;
+            let refusable = is_bounded && command.needs_room() && operation.commands.len() > 1;
             let command = &mut operation.commands[place];
             command.lifetime = lifetime.map(|it| DefaultLifetime { least: it.least_ms, certain: it.certain });
             command.refusable = refusable;

@@ -21,6 +21,9 @@
 //! | `n0$m1` … | members of JSON documents, alone, together and in transactions (`documents.rs`) | members are registers |
 //! | `q0` … | lists (`lists.rs`) | the order of elements: each is taken out once, none is lost |
 //! | `f0` … | JSON documents that are one text | single-key semantics |
+//! | `g0` … | HyperLogLogs that are told of the same elements each time (`sketches.rs`) | all of them are counted, or none |
+//! | `e0#f1` … | fields that expire, alone, together and in transactions (`fading.rs`) | expiry of fields; a hash goes with its last one |
+//! | `d0^m1` … | places of members, alone, together and in transactions (`places.rs`) | places are registers, what is answered is in order |
 //! | `s:…` | SET once each, SCAN | completeness of SCAN, durability |
 //! | `bucket/…` | all but SCAN, by clients that have selected that bucket | buckets are apart, and each keeps the promises; one is dropped and made again and again; some have terms |
 //!
@@ -31,12 +34,18 @@ use std::collections::BTreeMap;
 use base::Rng;
 
 use crate::documents::Documents;
+use crate::fading::Fading;
 use crate::hashes::{FIELDS, LASTING};
 use crate::history::{Command, Op};
 use crate::lists::Lists;
+use crate::places::Places;
 use crate::sets::Sets;
-use crate::settings::DEFAULT;
+use crate::sketches::Sketches;
 use crate::sorted::SortedSets;
+
+mod changes;
+
+pub use changes::draw_change;
 
 /// One thing that a client does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,42 +87,6 @@ pub const BOUNDED: &str = "q";
 
 /// The bucket that evicts at its quota.
 pub const CACHED: &str = "k";
-
-/// Which change of settings comes next: the bucket, and the settings with their new values. None where a bucket is not there.
-#[must_use]
-pub fn draw_change(rng: &mut Rng, buckets: &[(&str, &str)]) -> (String, Vec<(&'static str, String)>) {
-    let cached: &[&str] = &["0", "1500", "4000", "20000", "1048576"];
-    let place = rng.below(buckets.len() as u64 + 1) as usize;
-    let bucket = place.checked_sub(1).map_or(DEFAULT, |place| buckets[place].0);
-    // What would break the promises that some checkers hold the default bucket to, it is not asked for.
-    let settings: Vec<(&'static str, &[&str])> = match bucket {
-        TIMED => vec![
-            ("ttl", &["1", "2", "4", "4", "0"]),
-            ("value-bytes-max", &["64", "64", "512", "8192", "0"]),
-            ("quota", cached),
-            ("policy", &POLICIES),
-        ],
-        BOUNDED => vec![
-            ("quota", &["700", "1500", "3000", "20000"]),
-            ("quota", &["700", "1500", "3000", "20000"]),
-            ("ttl", &["0", "2"]),
-            ("value-bytes-max", &["64", "512", "0"]),
-        ],
-        CACHED => vec![("quota", &["400", "600", "900", "1500"]), ("policy", &POLICIES)],
-        DROPPED => vec![("quota", cached), ("policy", &POLICIES), ("ttl", &["0", "1"])],
-        _ => vec![("quota", cached), ("policy", &POLICIES)],
-    };
-    let mut pairs: Vec<(&'static str, String)> = Vec::new();
-    for _ in 0..rng.between(1, 2) {
-        let (name, values) = rng.pick(&settings);
-        if !pairs.iter().any(|(known, _)| known == name) {
-            pairs.push((name, (*rng.pick(values)).to_owned()));
-        }
-    }
-    (bucket.to_owned(), pairs)
-}
-
-const POLICIES: [&str; 5] = ["fifo", "lru", "lfu", "s3-fifo", "node"];
 
 /// A run's mix.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,6 +131,12 @@ pub struct Mix {
     pub documents: Documents,
     /// How clients use lists.
     pub lists: Lists,
+    /// How clients use HyperLogLogs.
+    pub sketches: Sketches,
+    /// How clients use places.
+    pub places: Places,
+    /// How clients use fields that expire.
+    pub fading: Fading,
 }
 
 impl Mix {
@@ -202,6 +181,9 @@ impl Mix {
             sorted: SortedSets { lasting: true, ..SortedSets::default() },
             documents: Documents::default(),
             lists: Lists::default(),
+            sketches: Sketches::default(),
+            places: Places::default(),
+            fading: Fading::default(),
         }
     }
 
@@ -276,6 +258,15 @@ impl Mix {
         if self.lists.often > 0 && rng.chance(self.lists.often, 16) {
             return self.lists.draw_task(rng, (self.reads, self.once), unique);
         }
+        if self.sketches.often > 0 && rng.chance(self.sketches.often, 16) {
+            return self.sketches.draw_task(rng, (self.reads, self.once));
+        }
+        if self.places.often > 0 && rng.chance(self.places.often, 16) {
+            return self.places.draw_task(rng, (self.reads, self.once), unique);
+        }
+        if self.fading.often > 0 && rng.chance(self.fading.often, 16) {
+            return self.fading.draw_task(rng, (self.reads, self.once), unique);
+        }
         let mut ticket = rng.below(self.weights.iter().sum());
         let mut kind = 0;
         while ticket >= self.weights[kind] {
@@ -312,23 +303,27 @@ impl Mix {
     pub fn of_bucket(&self, name: &str) -> Mix {
         let mut mix = self.clone();
         mix.weights[6] = 0;
-        // A default time to live begins with the hash and not with its fields, which the model does not know.
+        // Of a hash a default time to live begins with the hash, which the model does not know of its fields.
         if name == TIMED || name == BOUNDED && !self.settled {
             mix.hashes = 0;
             mix.sets.often = 0;
             mix.sorted.often = 0;
             mix.documents.often = 0;
             mix.lists.often = 0;
+            // Of one that is made again the model cannot tell by its value which one it is.
+            mix.sketches.often = 0;
         }
         mix.documents.only_whole = name == CACHED;
-        mix.sorted.only_wide = name == CACHED;
-        mix.sorted.lasting = false;
+        // None of them is one register as a whole.
+        if [TIMED, BOUNDED, CACHED].contains(&name) {
+            (mix.places.often, mix.fading.often) = (0, 0);
+        }
+        (mix.sorted.only_wide, mix.sorted.lasting) = (name == CACHED, false);
         mix.sets.only_wide = name == CACHED;
         mix.sets.moves = name != BOUNDED;
         mix.sets.lasting = false;
         // An eviction is a removal of one key. HSCAN is for the default bucket.
-        mix.only_wide = name == CACHED;
-        mix.lasting_fields = false;
+        (mix.only_wide, mix.lasting_fields) = (name == CACHED, false);
         mix
     }
 

@@ -14,6 +14,9 @@
 //! hash (type 4)                     length, field, value, field, value, …: each a string as above
 //! hash (types 13 and 16)            one string: a ziplist or a listpack of fields and values (`dump/packed.rs`)
 //!
+//! hash (type 24, since Redis 7.4)   soonest deadline of a field (8, little-endian, ms), length, and of each field: deadline less the soonest + 1, or 0 (a length), field, value
+//! hash (type 25)                    soonest deadline (8), one string: a listpack of fields, values and deadlines or 0
+//!
 //! set (type 2)                      length, member, member, …: each a string as above
 //! set (type 11)                     one string: whole numbers (`dump/packed.rs`)
 //! set (type 20)                     one string: a listpack of members
@@ -29,7 +32,7 @@
 //!
 //! JSON document (type 7)            10000001 | module (8): "ReJSON-RL", version 3 | 5 | its text, a string as above | 0
 //! ```
-//! Hashes are written as type 4, sets as type 2, lists as type 1, sorted sets as type 5, which every Redis reads, whatever a Redis would write for their size.
+//! Hashes are written as type 4, or 24 if fields expire, sets as type 2, lists as type 1, sorted sets as type 5, which every Redis reads, whatever a Redis would write for their size.
 
 mod packed;
 
@@ -39,12 +42,15 @@ use crate::blob::Blob;
 use crate::commands::sorted::bounds::parse_score;
 use crate::json;
 use crate::value::Text;
+use base::WallTime;
 use base::checksum::crc64_redis;
 use base::limits::VALUE_BYTES_MAX;
 
 /// Written into payloads: that of Redis 7.0. Strings have looked alike since long before, and every Redis takes
 /// payloads that are older than itself, but none that are newer.
 const VERSION_WRITTEN: u16 = 10;
+/// Of hashes with fields that expire: that of Redis 7.4, the first that has them.
+const VERSION_OF_FADING: u16 = 12;
 /// The newest version read: that of Redis 8.10, whose strings still look the same.
 const VERSION_READ_MAX: u16 = 15;
 
@@ -54,6 +60,10 @@ const TYPE_STRING: u8 = 0;
 const TYPE_HASH: u8 = 4;
 const TYPE_HASH_ZIPLIST: u8 = 13;
 const TYPE_HASH_LISTPACK: u8 = 16;
+
+/// The types of a hash with fields that expire: one by one; all in a listpack.
+const TYPE_HASH_FADING: u8 = 24;
+const TYPE_HASH_FADING_LISTPACK: u8 = 25;
 
 /// The types of a set: members one by one; all in a set of integers; all in a listpack (since Redis 7.2).
 const TYPE_SET: u8 = 2;
@@ -110,8 +120,8 @@ pub enum Dumped {
     List(Vec<Blob>),
     /// A JSON document, as it is kept.
     Json(Text),
-    /// A hash: fields, each once, with their values.
-    Hash(Vec<(Blob, Blob)>),
+    /// A hash: fields, each once, with their values and deadlines.
+    Hash(Vec<(Blob, Blob, Option<WallTime>)>),
     /// A set: members, each once.
     Set(Vec<Blob>),
     /// A sorted set: members, each once, with their scores.
@@ -138,6 +148,20 @@ pub fn dump_hash(len: u64, fields: impl Iterator<Item = (Blob, Blob)>) -> Vec<u8
     with_footer(payload)
 }
 
+/// The payload of a hash of which some fields expire, the first of them at `soonest`.
+#[must_use]
+pub fn dump_fading_hash(soonest: WallTime, fields: &[(Blob, Blob, Option<WallTime>)]) -> Vec<u8> {
+    let mut payload = vec![TYPE_HASH_FADING];
+    payload.extend(soonest.0.to_le_bytes());
+    put_length(&mut payload, fields.len());
+    for (field, value, deadline) in fields {
+        put_length(&mut payload, deadline.map_or(0, |deadline| deadline.0.saturating_sub(soonest.0) as usize + 1));
+        put_string(&mut payload, field);
+        put_string(&mut payload, value);
+    }
+    with_footer_of(payload, VERSION_OF_FADING)
+}
+
 /// The payload of a set of `len` members.
 pub fn dump_set(len: u64, members: impl Iterator<Item = Blob>) -> Vec<u8> {
     let mut payload = vec![TYPE_SET];
@@ -157,8 +181,12 @@ pub fn dump_sorted(len: u64, members: impl Iterator<Item = (Blob, f64)>) -> Vec<
     with_footer(payload)
 }
 
-fn with_footer(mut payload: Vec<u8>) -> Vec<u8> {
-    payload.extend(VERSION_WRITTEN.to_le_bytes());
+fn with_footer(payload: Vec<u8>) -> Vec<u8> {
+    with_footer_of(payload, VERSION_WRITTEN)
+}
+
+fn with_footer_of(mut payload: Vec<u8>, version: u16) -> Vec<u8> {
+    payload.extend(version.to_le_bytes());
     payload.extend(crc64_redis(&payload).to_le_bytes());
     payload
 }
@@ -259,6 +287,11 @@ fn read_value(body: &[u8]) -> Option<Dumped> {
         TYPE_HASH => hash_of(read_words(rest, 2)?),
         TYPE_HASH_ZIPLIST => hash_of(packed::ziplist(&read_string(&mut rest)?)?),
         TYPE_HASH_LISTPACK => hash_of(packed::listpack(&read_string(&mut rest)?)?),
+        TYPE_HASH_FADING => read_fading(rest),
+        TYPE_HASH_FADING_LISTPACK => {
+            let (_, mut rest) = rest.split_first_chunk::<8>()?;
+            fading_of_words(packed::listpack(&read_string(&mut rest)?)?)
+        }
         TYPE_SET => set_of(read_words(rest, 1)?),
         TYPE_SET_INTEGERS => set_of(packed::integers(&read_string(&mut rest)?)?),
         TYPE_SET_LISTPACK => set_of(packed::listpack(&read_string(&mut rest)?)?),
@@ -328,6 +361,50 @@ fn read_json(rest: &[u8]) -> Option<Dumped> {
     json::to_text(&document).ok().map(Dumped::Json)
 }
 
+/// Fields that expire, one by one.
+fn read_fading(rest: &[u8]) -> Option<Dumped> {
+    let (soonest, rest) = rest.split_first_chunk::<8>()?;
+    let soonest = u64::from_le_bytes(*soonest);
+    let (len, mut rest) = read_length(rest)?;
+    let (mut fields, mut bytes) = (Vec::new(), 0);
+    for _ in 0..len {
+        let (later, after) = read_length(rest)?;
+        rest = after;
+        let deadline = match later.checked_sub(1) {
+            Some(later) => Some(read_deadline(soonest.checked_add(later as u64)?)?),
+            None => None,
+        };
+        let (field, value) = (read_string(&mut rest)?, read_string(&mut rest)?);
+        bytes += field.len() + value.len();
+        if bytes > VALUE_BYTES_MAX {
+            return None;
+        }
+        fields.push((Blob::from(field), Blob::from(value), deadline));
+    }
+    hash_of_fields(fields)
+}
+
+/// Fields, values and deadlines in turn.
+fn fading_of_words(words: Vec<Blob>) -> Option<Dumped> {
+    if !words.len().is_multiple_of(3) {
+        return None;
+    }
+    let field = |words: &[Blob]| {
+        let deadline = match u64::try_from(parse_integer(&words[2])?).ok()? {
+            0 => None,
+            deadline => Some(read_deadline(deadline)?),
+        };
+        Some((words[0].clone(), words[1].clone(), deadline))
+    };
+    hash_of_fields(words.chunks_exact(3).map(field).collect::<Option<Vec<_>>>()?)
+}
+
+/// No field of a Redis expires later.
+fn read_deadline(deadline: u64) -> Option<WallTime> {
+    const DEADLINE_MAX: u64 = 1 << 48;
+    (deadline < DEADLINE_MAX).then_some(WallTime(deadline))
+}
+
 /// Members with scores, each read by `score`.
 fn read_sorted(rest: &[u8], score: fn(&mut &[u8]) -> Option<f64>) -> Option<Dumped> {
     let (len, mut rest) = read_length(rest)?;
@@ -393,9 +470,14 @@ fn hash_of(words: Vec<Blob>) -> Option<Dumped> {
     let mut words = words.into_iter();
     let mut fields = Vec::new();
     while let (Some(field), Some(value)) = (words.next(), words.next()) {
-        fields.push((field, value));
+        fields.push((field, value, None));
     }
-    are_different(fields.iter().map(|(field, _)| field)).then_some(Dumped::Hash(fields))
+    hash_of_fields(fields)
+}
+
+fn hash_of_fields(fields: Vec<(Blob, Blob, Option<WallTime>)>) -> Option<Dumped> {
+    let fits = !fields.is_empty() && are_different(fields.iter().map(|(field, ..)| field));
+    fits.then_some(Dumped::Hash(fields))
 }
 
 /// The string at the front of `rest`, which is moved behind it.

@@ -14,6 +14,8 @@
 //!   for each level and short walks, which is what a store under it is good at.
 //! - A member that comes or goes changes one boundary of each level: the first behind it, found by one seek each. A short set has no boundaries.
 
+use std::ops::Bound;
+
 use super::{Collections, PART_COUNTS, PART_SCORES};
 use crate::blob::Blob;
 use crate::image::Malformed;
@@ -203,6 +205,19 @@ impl Collections {
     pub(crate) fn rank_of(&self, of: Collection, is_before: &dyn Fn(u64, &[u8]) -> bool) -> u64 {
         let descent = self.descend(of.number(), &|order, member, _| is_before(order, member));
         self.count_from(of.number(), &descent, is_before)
+    }
+
+    /// The members with scores from `least` up to `before`, which is not among them, in order.
+    pub(crate) fn scored<'c>(
+        &'c self,
+        of: Collection,
+        least: f64,
+        before: f64,
+    ) -> impl Iterator<Item = (Blob, f64)> + use<'c> {
+        let number = of.number() | PART_SCORES;
+        let end = ElementKey { collection: number, order: order_of(before), name: Blob::EMPTY };
+        let found = self.range_before(number, Bound::Included((order_of(least), b"")), &end);
+        found.map(|(key, _)| (key.name, score_of(key.order)))
     }
 
     /// The members from a rank on, in order, with their scores.

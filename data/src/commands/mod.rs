@@ -6,7 +6,9 @@
 pub mod bitmap;
 pub mod dictum;
 pub(crate) mod elements;
+pub mod geo;
 pub mod hash;
+pub mod hyperloglog;
 pub mod json;
 pub mod key;
 pub mod list;
@@ -141,6 +143,17 @@ pub static COMMANDS: &[Entry] = &[
     write!(hash::hincrbyfloat::HIncrByFloat),
     read!(hash::hrandfield::HRandField),
     read!(hash::hscan::HScan),
+    write!(hash::hexpire::HExpire),
+    write!(hash::hexpire::HPExpire),
+    write!(hash::hexpire::HExpireAt),
+    write!(hash::hexpire::HPExpireAt),
+    read!(hash::httl::HTtl),
+    read!(hash::httl::HPTtl),
+    read!(hash::httl::HExpireTime),
+    read!(hash::httl::HPExpireTime),
+    write!(hash::hpersist::HPersist),
+    write!(hash::hgetex::HGetEx),
+    write!(hash::hsetex::HSetEx),
     // Sets.
     write!(set::sadd::SAdd),
     write!(set::srem::SRem),
@@ -243,6 +256,21 @@ pub static COMMANDS: &[Entry] = &[
     write!(sorted::zdiff::ZDiffStore),
     read!(sorted::zintercard::ZInterCard),
     read!(sorted::zscan::ZScan),
+    // Places.
+    write!(geo::geoadd::GeoAdd),
+    read!(geo::geodist::GeoDist),
+    read!(geo::geopos::GeoHash),
+    read!(geo::geopos::GeoPos),
+    read!(geo::geosearch::GeoSearch),
+    write!(geo::geosearch::GeoSearchStore),
+    write!(geo::georadius::GeoRadius),
+    read!(geo::georadius::GeoRadiusReadOnly),
+    write!(geo::georadius::GeoRadiusByMember),
+    read!(geo::georadius::GeoRadiusByMemberReadOnly),
+    // HyperLogLogs.
+    write!(hyperloglog::pfadd::PfAdd),
+    read!(hyperloglog::pfcount::PfCount),
+    write!(hyperloglog::pfmerge::PfMerge),
     // Keys.
     write!(key::copy::Copy),
     read!(key::dbsize::DbSize),
@@ -270,6 +298,8 @@ pub static COMMANDS: &[Entry] = &[
     read!(key::object::Object),
     read!(key::keys::KeysMatching),
     read!(key::scan::Scan),
+    write!(key::sort::Sort),
+    read!(key::sort::SortReadOnly),
     read!(server::memory::Memory),
     // Bits.
     write!(bitmap::setbit::SetBit),

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::kept::{ElementKey, ElementRef, element_bytes};
 use crate::store::KeyRef;
 use crate::value::{COLLECTION_LEN_MAX, Collection, Kind, Value};
+use base::WallTime;
 use base::checksum::xxh3;
 
 /// Where named elements stand: by the hashes of their names, so that a cursor is a number and chance can point among them.
@@ -23,6 +24,8 @@ pub struct NamedEdit<'t, 'a> {
     /// Of number 0 until there is one.
     pub(super) collection: Collection,
     changed: bool,
+    /// Fields have expired that are still there.
+    some_are_due: bool,
 }
 
 impl NamedEdit<'_, '_> {
@@ -46,12 +49,29 @@ impl NamedEdit<'_, '_> {
     /// The value of an element.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<Blob> {
-        let exists = self.collection.number() > 0;
+        let exists = self.collection.number() > 0 && !self.is_due(name);
         exists.then(|| self.tx.tree.collections.elements.get(self.place(name))).flatten()
     }
 
-    /// Gives an element a value; whether it is new.
+    /// Whether it is a field that has expired.
+    fn is_due(&self, name: &[u8]) -> bool {
+        self.some_are_due && self.tx.tree.collections.is_due(self.collection, name, self.tx.tree.time)
+    }
+
+    /// Gives an element a value, and takes away a deadline that it had; whether it is new.
     pub fn set(&mut self, name: &[u8], value: impl Into<Blob>) -> bool {
+        let is_new = self.set_keeping_deadline(name, value);
+        if !is_new {
+            self.move_deadline(name, None);
+        }
+        is_new
+    }
+
+    /// Gives an element a value; whether it is new.
+    pub fn set_keeping_deadline(&mut self, name: &[u8], value: impl Into<Blob>) -> bool {
+        if self.is_due(name) {
+            self.take(name);
+        }
         self.begin();
         let value = value.into();
         let key = self.place(name).to_key();
@@ -92,10 +112,42 @@ impl NamedEdit<'_, '_> {
 
     /// Takes an element out; its value.
     pub fn remove(&mut self, name: &[u8]) -> Option<Blob> {
+        let is_due = self.is_due(name);
+        self.take(name).filter(|_| !is_due)
+    }
+
+    /// When a field ceases to exist; none if it stays.
+    #[must_use]
+    pub fn deadline(&self, field: &[u8]) -> Option<WallTime> {
+        self.tx.tree.collections.field_deadline(self.collection, field)
+    }
+
+    /// Sets or takes away the deadline of a field, which is there. One that has passed removes it.
+    pub fn set_deadline(&mut self, field: &[u8], deadline: Option<WallTime>) {
+        if deadline.is_some_and(|deadline| deadline <= self.tx.tree.time) {
+            self.take(field);
+        } else {
+            self.move_deadline(field, deadline);
+        }
+    }
+
+    fn move_deadline(&mut self, field: &[u8], after: Option<WallTime>) {
+        let before = self.deadline(field);
+        if before == after {
+            return;
+        }
+        self.changed = true;
+        self.collection = self.collection.with_deadlines(true);
+        self.tx.tree.collections.move_field_deadline(self.collection.number(), field, before, after);
+    }
+
+    /// Takes an element out, expired or not.
+    fn take(&mut self, name: &[u8]) -> Option<Blob> {
         if self.is_empty() {
             return None;
         }
         let old = self.tx.tree.collections.elements.remove(self.place(name))?;
+        self.move_deadline(name, None);
         self.changed = true;
         self.collection.shrink(element_bytes(Blob::new(name).heap_bytes(), old.heap_bytes()));
         Some(old)
@@ -146,14 +198,55 @@ impl<'a> Transaction<'a> {
     ) -> Result<R, Failure> {
         let before = self.collection(key, kind)?;
         let collection = before.unwrap_or(Collection::new(0, 0, 0));
-        let mut named = NamedEdit { tx: self, kind, collection, changed: false };
+        let soonest = self.tree.collections.soonest_field(collection);
+        let some_are_due = soonest.is_some_and(|deadline| deadline <= self.tree.time);
+        let mut named = NamedEdit { tx: self, kind, collection, changed: false, some_are_due };
         let result = edit(&mut named);
         let NamedEdit { collection, changed, .. } = named;
         if changed {
             debug_assert!(result.is_ok(), "refused after a change");
-            self.put_edited_value(key, before.is_none(), Value::of(kind, collection), collection.is_empty());
+            self.put_edited(key, before.map(|_| soonest), kind, collection);
         }
         result
+    }
+
+    /// Takes out up to `limit` fields of the hash under a key that have expired; how many.
+    pub(super) fn expire_fields(&mut self, key: KeyRef<'_>, of: Collection, limit: usize) -> usize {
+        let time = self.tree.time;
+        let due = self.tree.collections.field_deadlines(of).take_while(|(deadline, _)| *deadline <= time);
+        let due: Vec<(WallTime, Blob)> = due.take(limit).collect();
+        let Some((soonest, _)) = due.first().cloned() else { return 0 };
+        let mut named = NamedEdit { tx: self, kind: Kind::Hash, collection: of, changed: false, some_are_due: false };
+        due.iter().for_each(|(_, field)| drop(named.take(field)));
+        let NamedEdit { collection, .. } = named;
+        if collection.is_empty() {
+            self.tree.collections.unindex_hash(&Blob::new(key.key), soonest);
+            let empty = Value::Hash(collection.with_deadlines(false));
+            self.tree.update(key, |record| record.value = empty);
+            self.expire(key);
+        } else {
+            self.put_edited(key, Some(Some(soonest)), Kind::Hash, collection);
+        }
+        due.len()
+    }
+
+    /// Writes down that the elements of a key have changed. `before` is none if there was no such key, else the soonest deadline of its fields.
+    fn put_edited(
+        &mut self,
+        key: KeyRef<'_>,
+        before: Option<Option<WallTime>>,
+        kind: Kind,
+        mut collection: Collection,
+    ) {
+        let is_new = before.is_none();
+        let (before, after) = (before.flatten(), self.tree.collections.soonest_field(collection));
+        collection = collection.with_deadlines(after.is_some());
+        if before != after && !is_new {
+            let (name, collections) = (Blob::new(key.key), &mut self.tree.collections);
+            before.into_iter().for_each(|before| collections.unindex_hash(&name, before));
+            after.into_iter().for_each(|after| collections.index_hash(&name, collection.number(), after));
+        }
+        self.put_edited_value(key, is_new, Value::of(kind, collection), collection.is_empty());
     }
 
     /// A value that stands under no key yet: of these names with their values, each named once.
@@ -166,6 +259,21 @@ impl<'a> Transaction<'a> {
             collections.insert_new(key, value);
         }
         Value::of(kind, collection)
+    }
+
+    /// A hash that stands under no key yet: of these fields, each named once, with their values and deadlines. Those whose time is up are left out.
+    pub fn make_hash(&mut self, fields: Vec<(Blob, Blob, Option<WallTime>)>) -> Value {
+        let time = self.tree.time;
+        let lasting = fields.into_iter().filter(|(.., deadline)| deadline.is_none_or(|deadline| deadline > time));
+        let fields: Vec<(Blob, Blob, Option<WallTime>)> = lasting.collect();
+        let pairs = fields.iter().map(|(field, value, _)| (field.clone(), value.clone()));
+        let hash = self.make_named(Kind::Hash, pairs).collection().unwrap_or(Collection::new(0, 0, 0));
+        let mut has_deadlines = false;
+        for (field, _, deadline) in fields.iter().filter(|(.., deadline)| deadline.is_some()) {
+            self.tree.collections.move_field_deadline(hash.number(), field, None, *deadline);
+            has_deadlines = true;
+        }
+        Value::Hash(hash.with_deadlines(has_deadlines))
     }
 
     /// A set that stands under no key yet: of the members, with their orders, that `fill` finds in the collections that there are. It may name one
@@ -193,9 +301,10 @@ impl<'a> Transaction<'a> {
         let Some((kind, of)) = value.elements() else { return value.clone() };
         let collections = &mut self.tree.collections;
         let copy = Collection::new(collections.new_number(), of.len() as u32, of.bytes());
+        let copy = copy.with_deadlines(of.has_deadlines());
         // What is copied stays as it was: a frozen copy of the map can be read meanwhile.
         let source = collections.clone();
-        for part in kind.parts() {
+        for part in kind.parts(of) {
             for (key, value) in source.range(of.number() | part, std::ops::Bound::Unbounded) {
                 collections.insert_new(ElementKey { collection: copy.number() | part, ..key }, value);
             }

@@ -22,6 +22,111 @@ const WORDS: &[&str] = &[
     "ZRANGESTORE K K W W BYLEX REV LIMIT I I",
 ];
 
+/// Commands for HyperLogLogs, which may be looked at as strings and edited as such. PFCOUNT stands in [`COUNTED`] alone: in a Redis it changes what GET answers.
+const SKETCHES: &[&str] = &[
+    "PFADD K E",
+    "PFADD K E E E",
+    "PFADD K E E E E E E E E E E E E",
+    "PFADD K",
+    "PFMERGE K K",
+    "PFMERGE K K K",
+    "PFMERGE K",
+    "GET K",
+    "STRLEN K",
+    "COPY K K REPLACE",
+    "DEL K",
+    "EXPIRE K N",
+    "TTL K",
+    "TYPE K",
+    "SET K V",
+    "APPEND K V",
+];
+
+/// The same with counts.
+const COUNTED: &[&str] = &[
+    "PFADD K E",
+    "PFADD K E E E",
+    "PFADD K E E E E E E E E E E E E",
+    "PFCOUNT K",
+    "PFCOUNT K",
+    "PFCOUNT K K",
+    "PFCOUNT K K K",
+    "PFMERGE K K",
+    "PFMERGE K K K",
+    "STRLEN K",
+    "RENAME K K",
+    "DEL K",
+    "SET K V",
+];
+
+/// Commands for places.
+const PLACES: &[&str] = &[
+    "GEOADD K L A H",
+    "GEOADD K L A H L A H L A H",
+    "GEOADD K L A H L A H L A H",
+    "GEOADD K X L A H",
+    "GEOADD K X X L A H L A H",
+    "GEOADD K L A",
+    "GEOADD K F F H",
+    "GEOPOS K H H H",
+    "GEOHASH K H H H",
+    "GEODIST K H H",
+    "GEODIST K H H U",
+    "GEOSEARCH K FROMLONLAT L A BYRADIUS M U ASC WITHDIST",
+    "GEOSEARCH K FROMLONLAT L A BYRADIUS M U ASC WITHDIST WITHCOORD WITHHASH",
+    "GEOSEARCH K FROMMEMBER H BYRADIUS M U DESC WITHHASH",
+    "GEOSEARCH K FROMMEMBER H BYBOX M M U ASC WITHCOORD",
+    "GEOSEARCH K FROMLONLAT L A BYBOX M M U DESC WITHDIST",
+    "GEOSEARCH K FROMLONLAT L A BYBOX M M U",
+    "GEOSEARCH K BYRADIUS M U FROMMEMBER H COUNT I",
+    "GEOSEARCH K BYRADIUS M U FROMMEMBER H Y Y Y",
+    "GEOSEARCH K FROMLONLAT L A Y Y Y Y",
+    "GEOSEARCHSTORE K K FROMLONLAT L A BYRADIUS M U",
+    "GEOSEARCHSTORE K K FROMMEMBER H BYRADIUS M U STOREDIST",
+    "GEOSEARCHSTORE K K FROMMEMBER H BYBOX M M U COUNT I",
+    "GEORADIUS K L A M U ASC WITHDIST",
+    "GEORADIUS K L A M U STORE K",
+    "GEORADIUS K L A M U Y Y K",
+    "GEORADIUSBYMEMBER K H M U DESC COUNT I",
+    "GEORADIUSBYMEMBER K H M U STOREDIST K",
+    "GEORADIUS_RO K L A M U ASC",
+    "GEORADIUSBYMEMBER_RO K H M U ASC Y",
+    "ZADD K P H F H",
+    "ZREM K H",
+    "ZRANGE K 0 -1 WITHSCORES",
+    "DEL K",
+    "SET K V",
+];
+
+/// Commands that sort, and what they sort by.
+const SORTED: &[&str] = &[
+    "SADD K 3 1 2 10 -5",
+    "SADD K N N N",
+    "SADD K H H H",
+    "ZADD K P H P H P H",
+    "ZADD K 3 1 2 2 1 3 9 4",
+    "MSET w_1 N w_2 N w_3 F w_f1 N w_f2 V",
+    "HSET o_1 name V age N",
+    "HSET o_f1 name V age N",
+    "HSET o_2 age N",
+    "DEL w_1 o_1",
+    "SORT K",
+    "SORT K DESC",
+    "SORT K ALPHA",
+    "SORT K ALPHA DESC LIMIT I I",
+    "SORT K LIMIT I I",
+    "SORT K BY w_* LIMIT I I",
+    "SORT K BY w_* GET # GET w_*",
+    "SORT K BY w_* DESC GET o_*->name",
+    "SORT K BY o_*->age GET o_*->age GET #",
+    "SORT K BY o_*->name ALPHA GET o_*->name",
+    "SORT_RO K ALPHA T T",
+    "SORT_RO K T T T",
+    "SORT K T T",
+    "DEL K",
+    "SET K V",
+];
+
 /// What a conversation is about.
 #[derive(Clone, Copy)]
 pub enum About {
@@ -31,6 +136,14 @@ pub enum About {
     Named(&'static str),
     /// Members of sorted sets in their order.
     Words,
+    /// HyperLogLogs as strings.
+    Sketches,
+    /// HyperLogLogs and what they count.
+    Counted,
+    /// Sorted sets of places.
+    Places,
+    /// What is sorted.
+    Sorted,
 }
 
 const TEMPLATES: &[&str] = &[
@@ -193,16 +306,16 @@ const TEMPLATES: &[&str] = &[
     "ZINTERSTORE K 2 K K AGGREGATE MIN",
     "ZDIFFSTORE K 2 K K",
     "ZINTERCARD 2 K K LIMIT I",
-    "BLPOP K K T",
-    "BRPOP K K T",
-    "BLMOVE K K LEFT RIGHT T",
-    "BRPOPLPUSH K K T",
-    "BLMPOP T 2 K K LEFT",
-    "BLMPOP T 2 K K RIGHT COUNT I",
-    "BZPOPMIN K K T",
-    "BZPOPMAX K K T",
-    "BZMPOP T 2 K K MIN",
-    "BZMPOP T 2 K K MAX COUNT I",
+    "BLPOP K K TIMEOUT",
+    "BRPOP K K TIMEOUT",
+    "BLMOVE K K LEFT RIGHT TIMEOUT",
+    "BRPOPLPUSH K K TIMEOUT",
+    "BLMPOP TIMEOUT 2 K K LEFT",
+    "BLMPOP TIMEOUT 2 K K RIGHT COUNT I",
+    "BZPOPMIN K K TIMEOUT",
+    "BZPOPMAX K K TIMEOUT",
+    "BZMPOP TIMEOUT 2 K K MIN",
+    "BZMPOP TIMEOUT 2 K K MAX COUNT I",
     "LPUSH K H",
     "LPUSH K H H H",
     "LPUSH K N V F",
@@ -244,6 +357,9 @@ const TEMPLATES: &[&str] = &[
     "LMPOP 2 K K LEFT",
     "LMPOP 1 K RIGHT COUNT I",
     "LMPOP I K K LEFT",
+    "PFADD K H",
+    "PFADD K H V F",
+    "PFMERGE K K",
     "BITCOUNT K N",
     "BITPOS K 1 N N O",
     "BITFIELD_RO K GET u8 N",
@@ -316,6 +432,10 @@ pub fn draw(rng: &mut Rng, about: About) -> String {
     let template = match about {
         About::Everything => *rng.pick(TEMPLATES),
         About::Words => *rng.pick(WORDS),
+        About::Sketches => *rng.pick(SKETCHES),
+        About::Counted => *rng.pick(COUNTED),
+        About::Places => *rng.pick(PLACES),
+        About::Sorted => *rng.pick(SORTED),
         About::Named(begin) => {
             let fitting: Vec<&str> = TEMPLATES.iter().copied().filter(|line| line.starts_with(begin)).collect();
             *rng.pick(&fitting)
@@ -330,6 +450,70 @@ pub fn draw(rng: &mut Rng, about: About) -> String {
         }
         "N" => (*rng.pick(NUMBERS)).to_owned(),
         "H" => format!("f{}", rng.below(4)),
+        // Longitudes, latitudes, lengths, units, options of GEOADD and of searches: many near one another, some at the edge of the map.
+        "L" => match rng.below(16) {
+            0 => (*rng.pick(&["180", "-180", "179.999", "0", "181", "x", "13.361389", "1e2"])).to_owned(),
+            1..5 => format!("{}.{:06}", rng.below(359) as i64 - 179, rng.below(1_000_000)),
+            _ => format!("15.{:06}", rng.below(1_000_000)),
+        },
+        "A" => match rng.below(16) {
+            0 => (*rng.pick(&["85.05112878", "-85.05112878", "85", "0", "-86", "y", "38.115556", "66.5"])).to_owned(),
+            1..5 => format!("{}.{:06}", rng.below(169) as i64 - 84, rng.below(1_000_000)),
+            _ => format!("37.{:06}", rng.below(1_000_000)),
+        },
+        "M" => match rng.below(20) {
+            0 => (*rng.pick(&["0", "1e9", "-1", "inf", "nan", "1e-9", "20037727", "7000"])).to_owned(),
+            _ => format!("{}.5", 10u64.pow(rng.below(6) as u32) * rng.below(10)),
+        },
+        "U" if rng.chance(1, 40) => "parsec".to_owned(),
+        "U" => (*rng.pick(&["m", "km", "KM", "ft", "mi", "km"])).to_owned(),
+        "T" => (*rng.pick(&[
+            "ASC",
+            "DESC",
+            "ALPHA",
+            "alpha",
+            "LIMIT 0 2",
+            "LIMIT 1 -1",
+            "LIMIT -1 3",
+            "LIMIT 0",
+            "BY w_*",
+            "GET #",
+            "GET w_*",
+            "GET x",
+            "GET o_*->age",
+            "GET o_*->",
+            "LIMIT a b",
+            "GET",
+        ]))
+        .to_owned(),
+        "X" => (*rng.pick(&["NX", "XX", "CH", "ch", "GT"])).to_owned(),
+        "Y" => (*rng.pick(&[
+            "ASC",
+            "desc",
+            "WITHDIST",
+            "WITHCOORD",
+            "WITHHASH",
+            "ANY",
+            "COUNT",
+            "STORE",
+            "STOREDIST",
+            "BYBOX",
+            "BYRADIUS",
+            "FROMMEMBER",
+            "FROMLONLAT",
+            "COUNT 2",
+            "COUNT 1 ANY",
+            "BYRADIUS 100 km",
+            "BYBOX 200 100 km",
+        ]))
+        .to_owned(),
+        // Elements of HyperLogLogs: few, or so many that some become dense; in runs, so that one command has many.
+        "E" if rng.chance(1, 2) => format!("e{}", rng.below(20)),
+        "E" if rng.chance(1, 8) => {
+            let begin = rng.below(1 << 20);
+            (begin..begin + 200).map(|number| format!("e{number}")).collect::<Vec<_>>().join(" ")
+        }
+        "E" => format!("e{}", rng.below(1 << 20)),
         // Offsets that are small or refused: a string of half a gigabyte is of no use here.
         "S" => (*rng.pick(&["0", "1", "7", "100", "-1", "9223372036854775807", "abc", "4294967296"])).to_owned(),
         "F" => (*rng.pick(FLOATS)).to_owned(),
@@ -341,7 +525,9 @@ pub fn draw(rng: &mut Rng, about: About) -> String {
         "W" => (*rng.pick(&["-", "+", "-", "+", "[f1", "(f1", "[f2", "(f2", "[", "f1", "[f", "(f9"])).to_owned(),
         "R" => (*rng.pick(&["BYSCORE", "REV", "WITHSCORES", "rev"])).to_owned(),
         // How long to wait: not for long.
-        "T" => (*rng.pick(&["0.001", "1e-3", "0.0001", "0.001", "0.002", "-1", "abc", "\"\"", "-inf"])).to_owned(),
+        "TIMEOUT" => {
+            (*rng.pick(&["0.001", "1e-3", "0.0001", "0.001", "0.002", "-1", "abc", "\"\"", "-inf"])).to_owned()
+        }
         "O" => (*rng.pick(OPTIONS)).to_owned(),
         word => word.to_owned(),
     });

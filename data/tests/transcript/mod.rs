@@ -131,6 +131,7 @@ pub fn lines(reply: &Reply) -> Vec<String> {
         // As RESP2 clients see it.
         Reply::ByDialect(replies) => lines(&replies[0]),
         Reply::Double(number) => vec![quoted(number.to_string().as_bytes())],
+        Reply::Decimal(number) => vec![quoted(Reply::decimal_text(*number).as_bytes())],
         Reply::Boolean(yes) => vec![format!("({yes})")],
     }
 }

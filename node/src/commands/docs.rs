@@ -1,7 +1,7 @@
 //! `COMMAND …`: what commands there are, as clients and redis-cli read it.
 
 use data::algorithms::glob::Glob;
-use data::spec::{Group, Keys};
+use data::spec::{Follows, Group, Keys};
 use data::syntax::{Argument, ArgumentKind};
 use data::{Failure, Reply, Spec};
 
@@ -226,25 +226,39 @@ fn details(command: Known) -> Reply {
 
 /// Where the keys are, in the form of Redis 7.
 fn key_specifications(command: Known) -> Vec<Reply> {
-    let places = match command.key_places() {
-        Keys::Stored { count, first } => vec![Keys::ONE, Keys::Counted { count, first, step: 1 }],
-        places => vec![places],
-    };
-    places.into_iter().filter_map(|places| key_specification(command, places)).collect()
+    match command.key_places() {
+        Keys::Stored { count, first } => {
+            let places = [Keys::ONE, Keys::Counted { count, first, step: 1 }];
+            places.into_iter().filter_map(|places| key_specification(command, places)).collect()
+        }
+        Keys::Named { from, words } => {
+            let keys = words.iter().filter(|(_, follows)| *follows == Follows::Key);
+            let named = keys.map(|(word, _)| named_key_specification(command, word, from));
+            key_specification(command, Keys::ONE).into_iter().chain(named).collect()
+        }
+        places => key_specification(command, places).into_iter().collect(),
+    }
+}
+
+fn typed(kind: &'static str, spec: Vec<(Reply, Reply)>) -> Reply {
+    Reply::Map(vec![pair("type", Reply::bulk(kind)), pair("spec", Reply::Map(spec))])
+}
+
+fn number(key: &'static str, value: i64) -> (Reply, Reply) {
+    pair(key, Reply::Integer(value))
+}
+
+fn range(last: i64, step: usize) -> Reply {
+    typed("range", vec![number("lastkey", last), number("keystep", step as i64), number("limit", 0)])
 }
 
 fn key_specification(command: Known, places: Keys) -> Option<Reply> {
-    let typed = |kind: &'static str, spec: Vec<(Reply, Reply)>| {
-        Reply::Map(vec![pair("type", Reply::bulk(kind)), pair("spec", Reply::Map(spec))])
-    };
-    let number = |key: &'static str, value: i64| pair(key, Reply::Integer(value));
     let (begin, find) = match places {
-        Keys::None | Keys::Stored { .. } => return None,
+        Keys::None | Keys::Stored { .. } | Keys::Named { .. } => return None,
         Keys::Range { first, last, step } => {
             // A positive last is counted from the first.
             let last = if last < 0 { i64::from(last) } else { i64::from(last) - first as i64 };
-            let range = vec![number("lastkey", last), number("keystep", step as i64), number("limit", 0)];
-            (first, typed("range", range))
+            (first, range(last, step))
         }
         Keys::Counted { count, first, step } => {
             let first = first as i64 - count as i64;
@@ -252,11 +266,18 @@ fn key_specification(command: Known, places: Keys) -> Option<Reply> {
             (count, typed("keynum", counted))
         }
     };
-    Some(Reply::Map(vec![
-        pair("flags", key_flags(command)),
-        pair("begin_search", typed("index", vec![number("index", begin as i64)])),
-        pair("find_keys", find),
-    ]))
+    let begin = typed("index", vec![number("index", begin as i64)]);
+    Some(whole_specification(command, begin, find))
+}
+
+/// A key that follows a word, somewhere behind `from`.
+fn named_key_specification(command: Known, word: &'static str, from: usize) -> Reply {
+    let begin = vec![pair("keyword", Reply::bulk(word)), number("startfrom", from as i64)];
+    whole_specification(command, typed("keyword", begin), range(0, 1))
+}
+
+fn whole_specification(command: Known, begin: Reply, find: Reply) -> Reply {
+    Reply::Map(vec![pair("flags", key_flags(command)), pair("begin_search", begin), pair("find_keys", find)])
 }
 
 /// One value of `COMMAND DOCS`.

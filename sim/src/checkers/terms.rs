@@ -38,7 +38,7 @@ pub fn check(history: &[Operation], refusals: &[Refusal], settings: &Settings, c
     for Refusal { command, span, text } in refusals {
         let (bucket, op) = (bucket_of(&command.key), command.op);
         let excuse = if text == NO_ROOM {
-            op.may_grow() && settings.quota(bucket, *span).0.is_some()
+            command.needs_room() && settings.quota(bucket, *span).0.is_some()
         } else {
             let limit = settings.value_bytes_max(bucket, *span).0;
             limit.is_some_and(|limit| op == Op::Append || op.may_grow() && longest_word(command) > limit)

@@ -8,7 +8,7 @@ use super::{Client, Mode, Record, Running, Scanned, Wishes};
 use crate::hashes::{LASTING, elements_bytes, key_of, words_together};
 use crate::history::{Command, Op, Operation, Outcome, bucket_of};
 use crate::workload::Task;
-use crate::{documents, lists, sets, sorted};
+use crate::{documents, lists, places, sets, sketches, sorted};
 
 impl Client {
     pub(super) fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
@@ -130,11 +130,12 @@ impl Client {
             }
             Task::Together(commands) => {
                 let key = commands.first().map_or("", |command| command.key.as_str());
-                let words = match (sets::member_of(key), sorted::member_of(key)) {
-                    (Some(_), _) => sets::words_together,
-                    (_, Some(_)) => sorted::words_together,
-                    _ if documents::member_of(key).is_some() => documents::words_together,
-                    _ => words_together,
+                let words = match () {
+                    () if sets::member_of(key).is_some() => sets::words_together,
+                    () if sorted::member_of(key).is_some() => sorted::words_together,
+                    () if places::member_of(key).is_some() => places::words_together,
+                    () if documents::member_of(key).is_some() => documents::words_together,
+                    () => words_together,
                 };
                 encode_command(send, words(&commands));
                 Running::Together { operation: self.invoke(commands, now, record) }
@@ -165,11 +166,15 @@ impl Client {
 
 fn elements_of(command: &Command) -> u64 {
     let value = command.argument.as_ref().map_or(0, |value| value.len() as u64);
-    elements_bytes(&command.key, value)
-        + sets::elements_bytes(&command.key)
-        + sorted::elements_bytes(&command.key)
-        + documents::elements_bytes(&command.key)
-        + lists::elements_bytes(&command.key)
+    let of_types = [
+        sets::elements_bytes,
+        sorted::elements_bytes,
+        documents::elements_bytes,
+        lists::elements_bytes,
+        sketches::elements_bytes,
+        places::elements_bytes,
+    ];
+    elements_bytes(&command.key, value) + of_types.iter().map(|bytes| bytes(&command.key)).sum::<u64>()
 }
 
 /// The same task on keys of a bucket.

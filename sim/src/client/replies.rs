@@ -11,7 +11,7 @@ use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
 use crate::hashes::{LASTING, replies_together};
 use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
 use crate::workload::DROPPED;
-use crate::{documents, lists, sets, sorted};
+use crate::{documents, fading, lists, places, sets, sketches, sorted};
 
 /// Names of what is counted here.
 pub(crate) const PROBES: [&str; 3] = [TOO_LONG_REFUSED, FULL_REFUSED, PART_REFUSED];
@@ -295,11 +295,12 @@ impl Client {
         }
         let operation = &mut record.operations[index];
         let key = operation.commands.first().map_or("", |command| command.key.as_str());
-        let replies = match (sets::member_of(key), sorted::member_of(key)) {
-            (Some(_), _) => sets::replies_together(&mut operation.commands, value),
-            (_, Some(_)) => sorted::replies_together(&operation.commands, value),
-            _ if documents::member_of(key).is_some() => documents::replies_together(&operation.commands, value),
-            _ => replies_together(&operation.commands, value),
+        let replies = match () {
+            () if sets::member_of(key).is_some() => sets::replies_together(&mut operation.commands, value),
+            () if sorted::member_of(key).is_some() => sorted::replies_together(&operation.commands, value),
+            () if places::member_of(key).is_some() => places::replies_together(&operation.commands, value),
+            () if documents::member_of(key).is_some() => documents::replies_together(&operation.commands, value),
+            () => replies_together(&operation.commands, value),
         };
         match replies {
             Some(replies) => {
@@ -394,7 +395,9 @@ fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record:
 
 fn reply_of(command: &Command, value: Value) -> Option<Reply> {
     let mut value = value;
-    for reply in [sets::reply, sorted::reply, documents::reply, lists::reply] {
+    let of_types =
+        [sets::reply, sorted::reply, documents::reply, lists::reply, sketches::reply, places::reply, fading::reply];
+    for reply in of_types {
         value = match reply(command, value) {
             Err(Some(of_another)) => of_another,
             said => return said.ok(),

@@ -177,7 +177,10 @@ impl<N: Door> Cluster<N> {
             | Fault::SortedSets
             | Fault::Documents
             | Fault::Lists
-            | Fault::PubSub => false,
+            | Fault::PubSub
+            | Fault::HyperLogLogs
+            | Fault::Places
+            | Fault::FieldExpiry => false,
         }
     }
 

@@ -17,6 +17,9 @@ fn every_command_is_drawn_sometimes() {
             mix.sorted.often = 4;
             mix.documents.often = 4;
             mix.lists.often = 4;
+            mix.sketches.often = 4;
+            mix.places.often = 4;
+            mix.fading = Fading { often: 4, lifetime_ms_max: 100 };
         }
         let seen = BTreeMap::from([("r0".to_string(), "old".to_string())]);
         let mut number = 0;

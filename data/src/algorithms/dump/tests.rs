@@ -93,7 +93,7 @@ fn no_payload_panics() {
 }
 
 fn hash(fields: &[(&str, &str)]) -> Dumped {
-    Dumped::Hash(fields.iter().map(|(field, value)| (Blob::from(*field), Blob::from(*value))).collect())
+    Dumped::Hash(fields.iter().map(|(field, value)| (Blob::from(*field), Blob::from(*value), None)).collect())
 }
 
 #[test]
@@ -107,7 +107,8 @@ fn hashes_come_back() {
         let fields: Vec<(Blob, Blob)> =
             (0..len).map(|number| (Blob::from(format!("{number}")), word(&mut rng))).collect();
         let payload = dump_hash(len, fields.clone().into_iter());
-        assert_eq!(restore(&payload), Ok(Dumped::Hash(fields)));
+        let read = fields.into_iter().map(|(field, value)| (field, value, None)).collect();
+        assert_eq!(restore(&payload), Ok(Dumped::Hash(read)));
     }
 }
 
@@ -165,4 +166,34 @@ fn damaged_sorted_sets_are_refused() {
     for body in [&b"\x05\x00"[..], &nan, &twice, b"\x03\x01\x01a\xfd", b"\x03\x01\x01a\x01x", b"\x11\x00"] {
         assert_eq!(restore(&footed(body, 10)), Err(Damage::Format), "{body:?}");
     }
+}
+
+#[test]
+fn fields_that_expire_come_back() {
+    let field = |name: &str, deadline: Option<u64>| {
+        (Blob::from(name.as_bytes()), Blob::from(&b"v"[..]), deadline.map(WallTime))
+    };
+    let fields = vec![field("a", Some(1_893_456_000_000)), field("b", None), field("7", Some(1_893_456_900_000))];
+    let payload = dump_fading_hash(WallTime(1_893_456_000_000), &fields);
+    assert_eq!(restore(&payload), Ok(Dumped::Hash(fields)));
+    assert_eq!(payload[0], 24);
+    // All of them end somewhere inside.
+    for len in 1..payload.len() - 11 {
+        assert_eq!(read_value(&payload[..len]), None, "{len}");
+    }
+    // A listpack of three words, as a Redis 7.4 has it: field, value, deadline.
+    let mut listpack = vec![0; 6];
+    listpack.extend([0x81, b'a', 2, 0x81, b'v', 2]);
+    let deadline = 1_893_456_000_000_i64.to_le_bytes();
+    listpack.push(0xf4);
+    listpack.extend(deadline);
+    listpack.push(9);
+    listpack.push(0xff);
+    let bytes = listpack.len() as u32;
+    listpack[..4].copy_from_slice(&bytes.to_le_bytes());
+    listpack[4] = 3;
+    let mut payload = vec![25];
+    payload.extend(deadline);
+    put_text(&mut payload, &listpack);
+    assert_eq!(read_value(&payload), Some(Dumped::Hash(vec![field("a", Some(1_893_456_000_000))])));
 }

@@ -23,6 +23,8 @@ pub(crate) struct Urn<'c> {
     pub collections: &'c Collections,
     pub kind: Kind,
     pub of: Collection,
+    /// Where some of the elements do not count any more: the others.
+    pub others: Option<Drawn>,
 }
 
 /// Names and values.
@@ -97,6 +99,9 @@ impl<'a> Asked<'a> {
 impl Urn<'_> {
     /// One element; none only if the store below is in trouble.
     pub(crate) fn one(&self, rng: &mut Rng) -> Option<(Blob, Blob)> {
+        if let Some(others) = &self.others {
+            return (!others.is_empty()).then(|| rng.pick(others).clone());
+        }
         if self.of.len() > COUNTED_MAX {
             return self.near(rng).map(|(_, name, value)| (name, value));
         }
@@ -112,6 +117,9 @@ impl Urn<'_> {
     }
 
     fn all(&self) -> Result<Drawn, Failure> {
+        if let Some(others) = &self.others {
+            return Ok(others.clone());
+        }
         if self.of.bytes() > REPLY_BYTES_MAX {
             return Err(self.kind.is_too_large());
         }
@@ -119,7 +127,7 @@ impl Urn<'_> {
     }
 
     fn repeated(&self, wanted: u64, rng: &mut Rng) -> Result<Drawn, Failure> {
-        let all = if self.of.len() <= COUNTED_MAX { self.all()? } else { Vec::new() };
+        let all = if self.of.len() <= COUNTED_MAX && self.others.is_none() { self.all()? } else { Vec::new() };
         let mut bytes = 0;
         let mut found = Vec::new();
         for _ in 0..wanted {
@@ -138,7 +146,7 @@ impl Urn<'_> {
         if wanted == 0 {
             return Ok(Vec::new());
         }
-        if self.of.len() <= COUNTED_MAX || wanted >= self.of.len() / 4 {
+        if self.of.len() <= COUNTED_MAX || self.others.is_some() || wanted >= self.of.len() / 4 {
             let mut all = self.all()?;
             let wanted = wanted.min(all.len() as u64);
             for place in 0..wanted {

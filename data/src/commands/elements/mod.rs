@@ -15,5 +15,5 @@ pub(crate) fn whole<'v>(
     if of.bytes() > REPLY_BYTES_MAX {
         return Err(kind.is_too_large());
     }
-    Ok(view.collections().elements_of(of, 0).map(|(_, name, value)| (name, value)))
+    Ok(view.elements(of, 0).map(|(_, name, value)| (name, value)))
 }

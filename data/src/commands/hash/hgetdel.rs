@@ -1,6 +1,6 @@
 //! `HGETDEL key FIELDS numfields field [field ...]`
 
-use crate::args::parse_integer;
+use super::fields::{NOT_POSITIVE, parse_fields};
 use crate::commands::prelude::*;
 
 /// The values of fields, which are removed.
@@ -25,15 +25,7 @@ impl<'a> WriteCommand<'a> for HGetDel<'a> {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
-        if !args.is(2, "FIELDS") {
-            return Err(Failure::Text("ERR Mandatory argument FIELDS is missing or not at the right position"));
-        }
-        let count = parse_integer(args.get(3)?).filter(|count| *count > 0);
-        let count = count.ok_or(Failure::Text("ERR Number of fields must be a positive integer"))?;
-        if usize::try_from(count) != Ok(args.len() - 4) {
-            return Err(Failure::Text("ERR The `numfields` parameter must match the number of arguments"));
-        }
-        Ok(HGetDel { key: args.key(1)?, fields: args.fields_from(4)? })
+        Ok(HGetDel { fields: parse_fields(args, 2, NOT_POSITIVE)?, key: args.key(1)? })
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {

@@ -37,7 +37,7 @@ impl<'a> WriteCommand<'a> for HIncrBy<'a> {
             };
             hash.check_room(1)?;
             let sum = number.checked_add(self.increment).ok_or(Failure::Overflow)?;
-            hash.set(self.field, itoa::Buffer::new().format(sum));
+            hash.set_keeping_deadline(self.field, itoa::Buffer::new().format(sum));
             Ok(Reply::Integer(sum))
         })
     }

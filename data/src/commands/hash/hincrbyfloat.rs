@@ -43,7 +43,7 @@ impl<'a> WriteCommand<'a> for HIncrByFloat<'a> {
             let sum = number.add(&self.increment);
             let sum = sum.ok_or(Failure::Text("ERR increment would produce NaN or Infinity"))?;
             let text = Blob::from(sum.to_text());
-            hash.set(self.field, text.clone());
+            hash.set_keeping_deadline(self.field, text.clone());
             Ok(Reply::Bulk(text))
         })
     }

@@ -25,6 +25,6 @@ impl<'a> ReadCommand<'a> for HLen<'a> {
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
-        Ok(Reply::Integer(view.hash(self.0)?.map_or(0, Collection::len) as i64))
+        Ok(Reply::Integer(view.hash(self.0)?.map_or(0, |hash| view.fields_len(hash)) as i64))
     }
 }

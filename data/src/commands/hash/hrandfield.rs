@@ -27,7 +27,11 @@ impl<'a> ReadCommand<'a> for HRandField<'a> {
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let of = view.hash(self.0.key)?;
-        let urn = of.map(|of| Urn { collections: view.collections(), kind: Kind::Hash, of });
+        let others = match of.filter(|of| view.has_due_fields(*of)) {
+            Some(of) => Some(super::elements::whole(view, Kind::Hash, of)?.collect()),
+            None => None,
+        };
+        let urn = of.map(|of| Urn { collections: view.collections(), kind: Kind::Hash, of, others });
         self.0.answer(urn, &mut view.rng(), Reply::Bulk)
     }
 }

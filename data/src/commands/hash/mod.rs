@@ -1,15 +1,21 @@
 //! Commands on hashes: fields with values under one key.
 
+pub(crate) mod fields;
 pub mod hdel;
+pub mod hexpire;
 pub mod hget;
 pub mod hgetall;
 pub mod hgetdel;
+pub mod hgetex;
 pub mod hincrby;
 pub mod hincrbyfloat;
 pub mod hlen;
+pub mod hpersist;
 pub mod hrandfield;
 pub mod hscan;
 pub mod hset;
+pub mod hsetex;
+pub mod httl;
 
 use super::elements;
 use crate::commands::prelude::*;
@@ -25,5 +31,5 @@ pub(crate) fn whole<'v>(
 
 /// The value of a field.
 pub(crate) fn field_value(view: &View<'_>, hash: Collection, field: &[u8]) -> Option<Blob> {
-    view.element(hash, name_order(field), field)
+    view.field(hash, field)
 }

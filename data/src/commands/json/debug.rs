@@ -49,7 +49,7 @@ impl<'a> ReadCommand<'a> for JsonDebug<'a> {
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
         let spec = subcommand::find(&Self::SPEC, args)?;
         let is_memory = spec.name == "json.debug|memory";
-        let memory = is_memory.then(|| Ok((args.key(2)?, path_or_root(args, 3)?))).transpose()?;
+        let memory = is_memory.then(|| Ok::<_, Failure>((args.key(2)?, path_or_root(args, 3)?))).transpose()?;
         Ok(JsonDebug { memory })
     }
 

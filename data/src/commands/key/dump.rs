@@ -1,6 +1,6 @@
 //! `DUMP key`
 
-use crate::algorithms::dump::{dump_hash, dump_json, dump_list, dump_set, dump_sorted, dump_string};
+use crate::algorithms::dump::{dump_fading_hash, dump_hash, dump_json, dump_list, dump_set, dump_sorted, dump_string};
 use crate::collections::ranked::Standing;
 use crate::commands::elements::whole;
 use crate::commands::prelude::*;
@@ -38,6 +38,23 @@ impl<'a> ReadCommand<'a> for Dump<'a> {
                 dump_list(list.len(), elements)
             }
             Value::Json(text) => dump_json(text.as_slice()),
+            Value::Hash(hash) if hash.has_deadlines() => {
+                let fields = whole(view, Kind::Hash, hash)?;
+                let fields = fields.map(|(field, value)| {
+                    let deadline = view.field_deadline(hash, &field);
+                    (field, value, deadline)
+                });
+                let fields: Vec<_> = fields.collect();
+                match fields.iter().filter_map(|(.., deadline)| *deadline).min() {
+                    Some(soonest) => dump_fading_hash(soonest, &fields),
+                    None if fields.is_empty() => return Ok(Reply::Nil),
+                    None => {
+                        let lasting = fields.into_iter().map(|(field, value, _)| (field, value));
+                        let lasting: Vec<(Blob, Blob)> = lasting.collect();
+                        dump_hash(lasting.len() as u64, lasting.into_iter())
+                    }
+                }
+            }
             Value::Hash(hash) => dump_hash(hash.len(), whole(view, Kind::Hash, hash)?),
             Value::Set(set) => dump_set(set.len(), whole(view, Kind::Set, set)?.map(|(member, _)| member)),
             Value::SortedSet(set) => {

@@ -14,5 +14,6 @@ pub mod randomkey;
 pub mod rename;
 pub mod restore;
 pub mod scan;
+pub mod sort;
 pub mod ttl;
 pub mod type_of;

@@ -144,5 +144,10 @@ fn encoding(view: &View<'_>, value: &Value) -> &'static str {
         return "intset";
     }
     let packed = of.len() <= most && all(|name, value| name.len().max(value.len()) <= PACKED_BYTES_MAX);
-    if packed { "listpack" } else { otherwise }
+    let some_expire = of.has_deadlines() && view.has_deadlines_ahead(of);
+    match (packed, some_expire) {
+        (true, true) => "listpackex",
+        (true, false) => "listpack",
+        (false, _) => otherwise,
+    }
 }

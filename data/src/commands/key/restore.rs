@@ -69,7 +69,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         check_length(longest_word(&value))?;
         match &value {
             Dumped::String(_) | Dumped::Json(_) | Dumped::List(_) => {}
-            Dumped::Hash(fields) => fields.iter().try_for_each(|(field, _)| check_field(field))?,
+            Dumped::Hash(fields) => fields.iter().try_for_each(|(field, ..)| check_field(field))?,
             Dumped::Set(members) => members.iter().try_for_each(|member| check_member(member))?,
             Dumped::SortedSet(members) => members.iter().try_for_each(|(member, _)| check_member(member))?,
         }
@@ -86,11 +86,18 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
             (date, true) => Some(WallTime(date)),
             (duration, false) => Some(WallTime(tx.time().0.saturating_add(duration))),
         };
+        let now = tx.time();
+        let is_ahead = |deadline: Option<WallTime>| deadline.is_none_or(|deadline| deadline > now);
         let value = match self.value {
             Dumped::String(bytes) => Value::String(bytes.into()),
             Dumped::List(elements) => tx.make_list(elements.into_iter()),
             Dumped::Json(text) => Value::Json(text),
-            Dumped::Hash(fields) => tx.make_named(Kind::Hash, fields.into_iter()),
+            // Of fields whose time is up nothing is left; perhaps not even the hash.
+            Dumped::Hash(fields) if !fields.iter().any(|(.., deadline)| is_ahead(*deadline)) => {
+                tx.remove(self.key);
+                return Ok(Reply::Ok);
+            }
+            Dumped::Hash(fields) => tx.make_hash(fields),
             Dumped::Set(members) => tx.make_named(Kind::Set, members.into_iter().map(|member| (member, Blob::EMPTY))),
             Dumped::SortedSet(members) => tx.make_sorted(members.into_iter()),
         };
@@ -105,7 +112,7 @@ fn longest_word(value: &Dumped) -> u64 {
         Dumped::String(bytes) => bytes.len(),
         Dumped::List(elements) => elements.iter().map(|element| element.len()).max().unwrap_or(0),
         Dumped::Json(text) => text.as_slice().len(),
-        Dumped::Hash(fields) => fields.iter().map(|(field, value)| field.len().max(value.len())).max().unwrap_or(0),
+        Dumped::Hash(fields) => fields.iter().map(|(field, value, _)| field.len().max(value.len())).max().unwrap_or(0),
         Dumped::Set(members) => members.iter().map(|member| member.len()).max().unwrap_or(0),
         Dumped::SortedSet(members) => members.iter().map(|(member, _)| member.len()).max().unwrap_or(0),
     };

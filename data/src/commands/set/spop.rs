@@ -47,7 +47,7 @@ impl<'a> WriteCommand<'a> for SPop<'a> {
             return Ok(self.count.map_or(Reply::Nil, |_| Reply::Set(Vec::new())));
         };
         let mut rng = tx.rng().clone();
-        let urn = Urn { collections: &tx.tree().collections, kind: Kind::Set, of };
+        let urn = Urn { collections: &tx.tree().collections, kind: Kind::Set, of, others: None };
         let drawn = match self.count {
             Some(count) => urn.draw(count, &mut rng)?,
             None => urn.one(&mut rng).into_iter().collect(),

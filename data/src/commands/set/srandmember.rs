@@ -42,7 +42,7 @@ impl<'a> ReadCommand<'a> for SRandMember<'a> {
         let Some(of) = view.set(self.key)? else {
             return Ok(self.count.map_or(Reply::Nil, |_| Reply::Array(Vec::new())));
         };
-        let (mut rng, urn) = (view.rng(), Urn { collections: view.collections(), kind: Kind::Set, of });
+        let (mut rng, urn) = (view.rng(), Urn { collections: view.collections(), kind: Kind::Set, of, others: None });
         Ok(match self.count {
             None => Reply::bulk_or_nil(urn.one(&mut rng).map(|(member, _)| member)),
             Some(count) => {

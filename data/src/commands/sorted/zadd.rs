@@ -59,6 +59,18 @@ impl How {
     }
 }
 
+impl<'a> ZAdd<'a> {
+    /// Of scores and members; only new ones or only known ones, and whether changed ones are counted.
+    pub(crate) fn of_scores(
+        key: KeyRef<'a>,
+        (only_new, only_known): (bool, bool),
+        counts_changes: bool,
+        members: Vec<(f64, &'a [u8])>,
+    ) -> ZAdd<'a> {
+        ZAdd { key, how: How { only_new, only_known, ..How::default() }, counts_changes, members }
+    }
+}
+
 impl<'a> WriteCommand<'a> for ZAdd<'a> {
     const SPEC: Spec = Spec {
         name: "zadd",

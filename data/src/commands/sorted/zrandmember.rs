@@ -29,7 +29,7 @@ impl<'a> ReadCommand<'a> for ZRandMember<'a> {
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let score = |value: Blob| Standing::read(&value).map_or(Reply::Nil, |standing| Reply::Double(standing.score));
         let of = view.sorted(self.0.key)?;
-        let urn = of.map(|of| Urn { collections: view.collections(), kind: Kind::SortedSet, of });
+        let urn = of.map(|of| Urn { collections: view.collections(), kind: Kind::SortedSet, of, others: None });
         self.0.answer(urn, &mut view.rng(), score)
     }
 }

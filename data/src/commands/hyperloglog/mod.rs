@@ -1,0 +1,23 @@
+//! Commands that count different elements, about: strings that are HyperLogLogs ([`crate::algorithms::hyperloglog`]).
+//!
+//! `PFDEBUG` and `PFSELFTEST`, with which a Redis tests itself, are not there.
+
+pub mod pfadd;
+pub mod pfcount;
+pub mod pfmerge;
+
+use crate::algorithms::hyperloglog::{self, Corrupt};
+use crate::blob::Blob;
+use crate::failure::Failure;
+
+/// The string as a HyperLogLog; an error if it does not begin like one.
+fn as_one(bytes: Blob) -> Result<Blob, Failure> {
+    let wrong = Failure::Text("WRONGTYPE Key is not a valid HyperLogLog string value.");
+    if hyperloglog::is_one(&bytes) { Ok(bytes) } else { Err(wrong) }
+}
+
+impl From<Corrupt> for Failure {
+    fn from(_: Corrupt) -> Failure {
+        Failure::Text("INVALIDOBJ Corrupted HLL object detected")
+    }
+}

@@ -1,0 +1,49 @@
+//! Every kind is drawn, and what is left out leaves the rest as it is.
+
+use super::*;
+
+#[test]
+fn every_fault_is_drawn_sometimes() {
+    let mut seen = vec![false; FAULTS.len()];
+    for seed in 0..300 {
+        let chaos = Chaos::draw(&Options { seed, ..Options::default() });
+        for planned in &chaos.plan {
+            seen[FAULTS.iter().position(|&fault| fault == planned.fault).expect("listed")] = true;
+        }
+        for (fault, on) in [
+            (Fault::Loss, chaos.loss > 0),
+            (Fault::Duplicate, chaos.duplicate > 0),
+            (Fault::Reorder, chaos.reorder > 0),
+            (Fault::SlowNetwork, chaos.delay_min >= 2 * MS),
+            (Fault::ClientReset, chaos.client_reset > 0),
+            (Fault::CommitHere, chaos.commit_here > 0),
+            (Fault::TransferCrash, chaos.transfer_crash > 0),
+            (Fault::ValueCache, chaos.cache.is_some()),
+            (Fault::BucketTerms, chaos.terms_seed.is_some()),
+            (Fault::Hashes, chaos.hashes_seed.is_some()),
+            (Fault::Sets, chaos.sets_seed.is_some()),
+            (Fault::SortedSets, chaos.sorted_sets_seed.is_some()),
+            (Fault::Documents, chaos.documents_seed.is_some()),
+            (Fault::Lists, chaos.lists_seed.is_some()),
+            (Fault::PubSub, chaos.pubsub_seed.is_some()),
+            (Fault::HyperLogLogs, chaos.sketches_seed.is_some()),
+            (Fault::Places, chaos.places_seed.is_some()),
+            (Fault::FieldExpiry, chaos.fading_seed.is_some()),
+            (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
+            (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
+        ] {
+            seen[FAULTS.iter().position(|&other| other == fault).expect("listed")] |= on;
+        }
+    }
+    for (fault, seen) in FAULTS.iter().zip(seen) {
+        assert!(seen, "{} is never drawn", fault.name());
+    }
+}
+
+#[test]
+fn leaving_a_kind_out_leaves_the_rest() {
+    let all = Chaos::draw(&Options { seed: 5, ..Options::default() });
+    let without = Chaos::draw(&Options { seed: 5, without: vec![Fault::Kill], ..Options::default() });
+    let expected: Vec<Planned> = all.plan.into_iter().filter(|planned| planned.fault != Fault::Kill).collect();
+    assert_eq!(without.plan, expected);
+}
