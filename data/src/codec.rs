@@ -11,7 +11,7 @@ use crate::kept::ElementKey;
 use crate::once::Outcome;
 use crate::reply::Reply;
 use crate::store::StoreKey;
-use crate::value::{Collection, List, Record, Text, Value};
+use crate::value::{Collection, List, OpenBlock, Record, Stream, StreamId, Text, Value};
 use base::{Revision, WallTime};
 
 /// A reply inside replies inside replies …: deeper than any command answers.
@@ -25,6 +25,7 @@ const VALUE_LIST: u8 = 5;
 const VALUE_JSON: u8 = 6;
 /// A hash with fields that expire.
 const VALUE_HASH_FADING: u8 = 7;
+const VALUE_STREAM: u8 = 8;
 
 /// No state has so many bytes; sums of what is read stay within 64 bits.
 const COLLECTION_BYTES_MAX: u64 = 1 << 48;
@@ -44,9 +45,10 @@ const REPLY_BOOLEAN: u8 = 12;
 const REPLY_PAIRS: u8 = 13;
 const REPLY_BY_DIALECT: u8 = 14;
 const REPLY_DECIMAL: u8 = 15;
+const REPLY_NAMED: u8 = 16;
 
 /// Status words that replies are made of: they are static in memory, so reading one back looks it up here.
-const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set", "zset", "list", "ReJSON-RL"];
+const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set", "zset", "list", "ReJSON-RL", "stream"];
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -86,11 +88,28 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
             put_collection(out, VALUE_LIST, list.collection);
             put_number(out, list.front);
         }
+        Value::Stream(stream) => put_stream(out, stream),
         Value::Json(text) => {
             out.push(VALUE_JSON);
             put_bytes(out, text.as_slice());
         }
     }
+}
+
+/// All of the head: its collection, four numbers of groups and blocks, the open block, three identifiers, entries added.
+fn put_stream(out: &mut Vec<u8>, stream: &Stream) {
+    put_collection(out, VALUE_STREAM, stream.entries);
+    let Stream { blocks, groups, group_bytes, held_bytes, open, .. } = *stream;
+    let counts = [u64::from(blocks), u64::from(groups), group_bytes, held_bytes];
+    let of_block = [open.added, open.live, open.bytes].map(u64::from);
+    counts.into_iter().chain(of_block).for_each(|number| put_number(out, number));
+    [open.first, stream.first, stream.last, stream.deleted].into_iter().for_each(|id| put_id(out, id));
+    put_number(out, stream.added);
+}
+
+pub(crate) fn put_id(out: &mut Vec<u8>, id: StreamId) {
+    put_number(out, id.ms);
+    put_number(out, id.seq);
 }
 
 fn put_collection(out: &mut Vec<u8>, tag: u8, collection: Collection) {
@@ -150,6 +169,9 @@ pub(crate) fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         Reply::Pairs(pairs) => {
             put_replies(out, REPLY_PAIRS, pairs.len(), pairs.iter().flat_map(|(one, other)| [one, other]));
         }
+        Reply::Named(pairs) => {
+            put_replies(out, REPLY_NAMED, pairs.len(), pairs.iter().flat_map(|(name, value)| [name, value]));
+        }
         Reply::ByDialect(replies) => {
             out.push(REPLY_BY_DIALECT);
             replies.iter().for_each(|reply| put_reply(out, reply));
@@ -175,6 +197,7 @@ pub(crate) fn as_recorded(reply: Reply) -> Reply {
         Reply::Set(items) => Reply::Set(items.into_iter().map(as_recorded).collect()),
         Reply::Map(pairs) => Reply::Map(pairs_as_recorded(pairs)),
         Reply::Pairs(pairs) => Reply::Pairs(pairs_as_recorded(pairs)),
+        Reply::Named(pairs) => Reply::Named(pairs_as_recorded(pairs)),
         Reply::ByDialect(replies) => Reply::ByDialect(Box::new(replies.map(as_recorded))),
         other => other,
     }
@@ -265,6 +288,7 @@ impl<'a> Reader<'a> {
             VALUE_SET => Value::Set(self.collection()?),
             VALUE_SORTED_SET => Value::SortedSet(self.collection()?),
             VALUE_LIST => Value::List(Box::new(List { collection: self.collection()?, front: self.number()? })),
+            VALUE_STREAM => Value::Stream(Box::new(self.stream()?)),
             VALUE_JSON => Value::Json(Text::new(self.bytes()?)),
             _ => return Err(Malformed("a value has an unknown type")),
         };
@@ -274,11 +298,39 @@ impl<'a> Reader<'a> {
     }
 
     fn collection(&mut self) -> Result<Collection, Malformed> {
+        let collection = self.collection_or_empty()?;
+        if collection.is_empty() { Err(Malformed("the size of a collection is out of range")) } else { Ok(collection) }
+    }
+
+    /// As a stream or a group of one may be.
+    pub(crate) fn collection_or_empty(&mut self) -> Result<Collection, Malformed> {
         let (number, len, bytes) = (self.number()?, self.number()?, self.number()?);
         match u32::try_from(len) {
-            Ok(len @ 1..) if bytes <= COLLECTION_BYTES_MAX => Ok(Collection::new(number, len, bytes)),
+            Ok(len) if bytes <= COLLECTION_BYTES_MAX => Ok(Collection::new(number, len, bytes)),
             _ => Err(Malformed("the size of a collection is out of range")),
         }
+    }
+
+    fn small(&mut self) -> Result<u32, Malformed> {
+        u32::try_from(self.number()?).map_err(|_| Malformed("a number of a stream is out of range"))
+    }
+
+    pub(crate) fn id(&mut self) -> Result<StreamId, Malformed> {
+        Ok(StreamId { ms: self.number()?, seq: self.number()? })
+    }
+
+    fn stream(&mut self) -> Result<Stream, Malformed> {
+        let entries = self.collection_or_empty()?;
+        let (blocks, groups) = (self.small()?, self.small()?);
+        let (group_bytes, held_bytes) = (self.number()?, self.number()?);
+        if group_bytes.max(held_bytes) > COLLECTION_BYTES_MAX {
+            return Err(Malformed("the size of a stream is out of range"));
+        }
+        let (added, live, bytes) = (self.small()?, self.small()?, self.small()?);
+        let open = OpenBlock { first: self.id()?, added, live, bytes };
+        let (first, last, deleted) = (self.id()?, self.id()?, self.id()?);
+        let added = self.number()?;
+        Ok(Stream { entries, first, last, deleted, added, blocks, open, groups, group_bytes, held_bytes })
     }
 
     pub(crate) fn collection_counts(&mut self) -> Result<CollectionCounts, Malformed> {
@@ -320,6 +372,7 @@ impl<'a> Reader<'a> {
             REPLY_SET => Reply::Set(self.replies(depth)?),
             REPLY_MAP => Reply::Map(self.pairs(depth)?),
             REPLY_PAIRS => Reply::Pairs(self.pairs(depth)?),
+            REPLY_NAMED => Reply::Named(self.pairs(depth)?),
             REPLY_BY_DIALECT => Reply::by_dialect(self.reply_at(depth + 1)?, self.reply_at(depth + 1)?),
             REPLY_DOUBLE => Reply::Double(f64::from_bits(u64::from_le_bytes(self.eight()?))),
             REPLY_DECIMAL => Reply::Decimal(f64::from_bits(u64::from_le_bytes(self.eight()?))),

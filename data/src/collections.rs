@@ -4,6 +4,7 @@
 //!   key ─► record: Value::Hash { number, elements, bytes }, or another type  (`layers.rs`, as any record)
 //!   (number, order, name) ─► value                                  (`layers.rs`, a map of its own)
 //!   (number and part, …)                            of a sorted set, which has several parts (`collections/ranked.rs`)
+//!   (number and part, …)                            of a stream (`collections/streams.rs`)
 //!   (0, place in the queue, "") ─► number | how far                 given up, and not reclaimed yet
 //! ```
 //! **Giving up** a collection (its key is deleted, overwritten, expired, evicted) costs the same whatever its size: its number goes into a
@@ -38,11 +39,18 @@ const PARTS: u64 = 3 << 62;
 pub(crate) const PART_SCORES: u64 = 1 << 62;
 /// Counts of members, by which ranks are found.
 pub(crate) const PART_COUNTS: u64 = 2 << 62;
+/// The blocks of a stream. No collection is both: a sorted set has no blocks, a stream no scores.
+pub(crate) const PART_BLOCKS: u64 = PART_SCORES;
+/// The consumer groups of a stream.
+pub(crate) const PART_GROUPS: u64 = 3 << 62;
+/// Where groups stand in that part. Deadlines of fields, which the same part of a hash holds, come nowhere near.
+pub(crate) const GROUP_ORDER: u64 = u64::MAX;
 
 pub(crate) mod boundaries;
 pub(crate) mod fading;
 pub(crate) mod fronts;
 pub(crate) mod ranked;
+pub(crate) mod streams;
 
 /// The elements of all collections, and the numbers that belong to them.
 #[derive(Clone, Debug, Default)]
@@ -152,11 +160,17 @@ impl Collections {
     /// Nobody reaches the elements of this collection any more.
     pub(crate) fn give_up(&mut self, (kind, collection): (Kind, Collection)) {
         self.boundaries.forget(collection.number());
-        for part in kind.parts(collection).iter().filter(|_| !collection.is_empty()) {
-            let place = self.counts.queue.end;
-            self.counts.queue.end += 1;
-            self.elements.insert_new(queue_key(place), Blob::new(&(collection.number() | part).to_be_bytes()));
+        // A stream without entries may have groups.
+        for part in kind.parts(collection).iter().filter(|_| kind == Kind::Stream || !collection.is_empty()) {
+            self.give_up_number(collection.number() | part);
         }
+    }
+
+    /// The same of what has this number, part included.
+    pub(crate) fn give_up_number(&mut self, number: u64) {
+        let place = self.counts.queue.end;
+        self.counts.queue.end += 1;
+        self.elements.insert_new(queue_key(place), Blob::new(&number.to_be_bytes()));
     }
 
     /// At the end of an entry: reclaims what it owes.
@@ -183,7 +197,16 @@ impl Collections {
                 None => Bound::Unbounded,
             };
             let room = usize::try_from(left).unwrap_or(usize::MAX);
-            let gone: Vec<ElementKey> = self.range(number, start).map(|(key, _)| key).take(room).collect();
+            let mut groups = Vec::new();
+            let gone = self.range(number, start).take(room).map(|(key, value)| {
+                if number & PARTS == PART_GROUPS && key.order == GROUP_ORDER {
+                    groups.extend(streams::Group::read(&value));
+                }
+                key
+            });
+            let gone: Vec<ElementKey> = gone.collect();
+            // What a group of a stream holds is reached by nobody from now on.
+            groups.iter().for_each(|group| self.give_up_number(group.held.number()));
             left -= gone.len() as u64;
             let last = gone.last().cloned();
             gone.into_iter().for_each(|key| self.elements.erase(key));
@@ -239,6 +262,9 @@ fn read_place(value: &[u8]) -> Option<(u64, Option<ElementKey>)> {
 pub struct Tally {
     said: u64,
     found: u64,
+    /// Bytes of the collections of groups, as the heads of streams say and as the groups do.
+    held: u64,
+    held_found: u64,
     queued: BTreeSet<u64>,
     /// The collection that is being counted.
     at: Option<Collection>,
@@ -257,13 +283,32 @@ fn sign(collection: Collection) -> u64 {
 impl Tally {
     /// A record has this value.
     pub fn say(&mut self, value: &Value) {
-        let Some((kind, of)) = value.elements() else { return };
-        if of.has_deadlines() {
+        if let Some((_, of)) = value.elements()
+            && of.has_deadlines()
+        {
             self.deadlines.say(of.number());
         }
-        for part in &kind.parts(of)[..kind.counted_parts()] {
-            self.said = self.said.wrapping_add(sign(Collection::new(of.number() | part, of.len() as u32, of.bytes())));
+        for part in value.counted() {
+            self.said = self.said.wrapping_add(sign(part));
         }
+        if let Value::Stream(stream) = value {
+            self.held = self.held.wrapping_add(stream.held_bytes);
+        }
+    }
+
+    /// The next element is a group of a stream, which has a collection of its own.
+    fn add_group(&mut self, stream: u64, group: &streams::Group) -> Result<(), Malformed> {
+        if group.held.number() & PARTS != 0 || group.held.number() == QUEUE {
+            return Err(Malformed("a consumer group has a number that is none"));
+        }
+        self.greatest = self.greatest.max(group.held.number());
+        if !group.held.is_empty() {
+            self.said = self.said.wrapping_add(sign(group.held));
+        }
+        if !self.queued.contains(&stream) {
+            self.held_found = self.held_found.wrapping_add(group.held.bytes());
+        }
+        Ok(())
     }
 
     /// The next element; refused if it is out of order.
@@ -279,11 +324,15 @@ impl Tally {
             self.queued.insert(number);
             return Ok(());
         }
-        if key.collection & PARTS == fading::PART_DEADLINES {
+        let is_group = key.collection & PARTS == PART_GROUPS && key.order == GROUP_ORDER;
+        if key.collection & PARTS == fading::PART_DEADLINES && !is_group {
             return self.deadlines.add(key, value, self.queued.contains(&key.collection));
         }
         if key.collection & PARTS == PART_COUNTS {
             return ranked::check_boundary(key, value);
+        }
+        if is_group {
+            self.add_group(key.collection, &streams::Group::read(value)?)?;
         }
         match &mut self.at {
             Some(at) if at.number() == key.collection => at.grow(key.bytes_with(value)),
@@ -321,6 +370,9 @@ impl Tally {
             return Err(Malformed("the queue of what is to be reclaimed has another length"));
         }
         self.deadlines.check()?;
+        if self.held != self.held_found {
+            return Err(Malformed("the groups of a stream are not as large as it says"));
+        }
         if self.said == self.found { Ok(()) } else { Err(Malformed("the elements are not those of the collections")) }
     }
 }

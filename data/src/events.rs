@@ -188,6 +188,9 @@ fn named(command: &[u8], args: &[&[u8]], key: &[u8]) -> Option<Named> {
         b"lmove" => (Class::List, if is_word(args, 4, b"right") { "rpush" } else { "lpush" }, false),
         b"rpoplpush" if is_first => (Class::List, "rpop", true),
         b"rpoplpush" => (Class::List, "lpush", false),
+        // What is delivered, acknowledged or claimed is nobody's event. (A Redis says of these whether they made a consumer; the change does not.)
+        b"xreadgroup" | b"xack" | b"xclaim" | b"xautoclaim" => return None,
+        b"xgroup" => (Class::Stream, group_event(args.get(1).copied().unwrap_or_default()), false),
         b"json.forget" => (Class::Module, "json.del", false),
         b"zrangestore" => (Class::SortedSet, "zrangestore", false),
         b"zunionstore" => (Class::SortedSet, "zunionstore", false),
@@ -200,6 +203,17 @@ fn named(command: &[u8], args: &[&[u8]], key: &[u8]) -> Option<Named> {
     })
 }
 
+/// What a subcommand of XGROUP is called.
+fn group_event(subcommand: &[u8]) -> &'static str {
+    match &subcommand.to_ascii_lowercase()[..] {
+        b"create" => "xgroup-create",
+        b"createconsumer" => "xgroup-createconsumer",
+        b"delconsumer" => "xgroup-delconsumer",
+        b"destroy" => "xgroup-destroy",
+        _ => "xgroup-setid",
+    }
+}
+
 /// A command without a row of its own is called as it is; what it empties goes with its name.
 fn by_itself(command: &[u8]) -> Option<Named> {
     let spec = commands::lookup(command)?.spec;
@@ -209,6 +223,7 @@ fn by_itself(command: &[u8]) -> Option<Named> {
         Group::List => Class::List,
         Group::Set => Class::Set,
         Group::SortedSet => Class::SortedSet,
+        Group::Stream => Class::Stream,
         Group::Json => Class::Module,
         _ => Class::Generic,
     };
@@ -266,6 +281,25 @@ fn options_with_deadline(mut options: &[&[u8]]) -> bool {
 mod tests {
     use crate::{EntryContext, Tree, apply, expire_due};
     use base::WallTime;
+
+    #[test]
+    fn streams_have_the_names_of_redis() {
+        let mut tree = Tree::new();
+        let context = EntryContext { names_events: true, ..EntryContext::default() };
+        let mut names = |line: &str| -> String {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let events = apply(&mut tree, &context, &words).events;
+            events.iter().map(|event| event.name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names("XADD s 1-1 a b"), "new xadd");
+        assert_eq!(names("XGROUP CREATE s g 0"), "xgroup-create");
+        assert_eq!(names("XREADGROUP GROUP g c STREAMS s >"), "");
+        assert_eq!(names("XGROUP DELCONSUMER s g c"), "xgroup-delconsumer");
+        assert_eq!(names("XGROUP DESTROY s g"), "xgroup-destroy");
+        assert_eq!(names("XDEL s 1-1"), "xdel");
+        assert_eq!(names("XTRIM s MAXLEN 0"), "");
+        assert_eq!(names("DEL s"), "del");
+    }
 
     #[test]
     fn documents_have_the_names_of_their_commands() {

@@ -119,7 +119,9 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
             + match reply {
                 Reply::Bulk(bytes) => bytes.len(),
                 Reply::Array(items) | Reply::Set(items) => items.iter().map(of).sum(),
-                Reply::Map(pairs) | Reply::Pairs(pairs) => pairs.iter().map(|(key, value)| of(key) + of(value)).sum(),
+                Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Named(pairs) => {
+                    pairs.iter().map(|(key, value)| of(key) + of(value)).sum()
+                }
                 Reply::ByDialect(replies) => replies.iter().map(of).sum(),
                 _ => 0,
             }

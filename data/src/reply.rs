@@ -26,6 +26,8 @@ pub enum Reply {
     Map(Vec<(Reply, Reply)>),
     /// Pairs in a fixed order that may repeat (RESP2: a flat list, RESP3: a list of lists of two).
     Pairs(Vec<(Reply, Reply)>),
+    /// Pairs in a fixed order, whose first parts are different (RESP2: a list of lists of two, RESP3: a map).
+    Named(Vec<(Reply, Reply)>),
     /// Different values in a fixed order (RESP2: a list).
     Set(Vec<Reply>),
     /// A floating-point number (RESP2: its text as a bulk string).

@@ -114,6 +114,8 @@ pub enum Keys {
         /// Index of the first key that is counted.
         first: usize,
     },
+    /// The first half of what stands behind the word `STREAMS`.
+    Streams,
     /// The first argument, and what follows the last `STORE` among the options.
     Named {
         /// Index of the first option.
@@ -168,7 +170,7 @@ impl Keys {
         match self {
             Keys::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
             Keys::Stored { .. } | Keys::Named { .. } => (1, 1, 1),
-            Keys::None | Keys::Counted { .. } => (0, 0, 0),
+            Keys::None | Keys::Counted { .. } | Keys::Streams => (0, 0, 0),
         }
     }
 }
@@ -192,6 +194,8 @@ pub enum Group {
     SortedSet,
     /// Lists.
     List,
+    /// Streams.
+    Stream,
     /// JSON documents.
     Json,
     /// Strings that count different elements.
@@ -222,6 +226,7 @@ impl Group {
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
             Group::List => "list",
+            Group::Stream => "stream",
             Group::Json => "json",
             Group::HyperLogLog => "hyperloglog",
             Group::Geo => "geo",
@@ -249,6 +254,7 @@ impl Group {
             Group::PubSub => &["@pubsub"],
             Group::List => &["@list"],
             Group::Json => &["@json"],
+            Group::Stream => &["@stream"],
         }
     }
 }
@@ -311,6 +317,10 @@ impl Spec {
         }
         let (first, end, step) = match self.keys {
             Keys::None | Keys::Stored { .. } | Keys::Named { .. } => return Vec::new(),
+            Keys::Streams => {
+                let first = behind_streams(args);
+                (first, first + (args.len() - first) / 2, 1)
+            }
             Keys::Range { first, last, step } => {
                 let end = if last < 0 {
                     (args.len() + 1).saturating_sub(last.unsigned_abs() as usize)
@@ -327,4 +337,19 @@ impl Spec {
         };
         args.get(first..end.min(args.len())).unwrap_or_default().iter().step_by(step).copied().collect()
     }
+}
+
+/// Where the words behind `STREAMS` begin. It may also be the name of a group or a consumer.
+fn behind_streams(args: &[&[u8]]) -> usize {
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let mut index = 1;
+    while let Some(word) = args.get(index) {
+        index += match *word {
+            word if is(word, "STREAMS") => return index + 1,
+            word if is(word, "GROUP") => 3,
+            word if is(word, "COUNT") || is(word, "BLOCK") => 2,
+            _ => 1,
+        };
+    }
+    args.len()
 }

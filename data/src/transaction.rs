@@ -12,12 +12,17 @@ use crate::view::View;
 use base::limits::VALUE_BYTES_MAX;
 use base::{Revision, Rng, WallTime};
 
+mod groups;
 mod lists;
 mod named;
 mod sorted;
+mod streams;
 
+pub(crate) use groups::GroupEdit;
 pub use lists::{End, ListEdit};
 pub use named::{NamedEdit, name_order};
+pub(crate) use streams::{BLOCK_BYTES, BLOCK_ENTRIES_MAX};
+pub use streams::{Keep, StreamEdit};
 
 /// Fields that have expired and that are removed at once when their hash is asked for; more are passed over until an expiry entry removes them.
 const FIELDS_AT_ONCE_MAX: usize = if cfg!(test) { 4 } else { 1000 };

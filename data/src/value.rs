@@ -2,10 +2,14 @@
 
 use crate::blob::Blob;
 use crate::collections::fading::PART_DEADLINES;
-use crate::collections::{PART_COUNTS, PART_SCORES};
+use crate::collections::{PART_BLOCKS, PART_COUNTS, PART_GROUPS, PART_SCORES};
 use crate::failure::Failure;
 use base::{Revision, WallTime};
 use std::sync::Arc;
+
+mod streams;
+
+pub use streams::{OpenBlock, Stream, StreamId};
 
 /// A value. Each type of Redis that Dictum knows is one variant.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,6 +24,8 @@ pub enum Value {
     SortedSet(Collection),
     /// Elements in an order, each an element of a collection; found by their places.
     List(Box<List>),
+    /// Entries in the order of their identifiers, and groups of consumers, each several elements (`collections/streams.rs`).
+    Stream(Box<Stream>),
     /// A JSON document, as compact text (`json.rs`).
     Json(Text),
 }
@@ -58,6 +64,8 @@ pub enum Kind {
     SortedSet,
     /// Elements in an order.
     List,
+    /// Entries in the order of their identifiers.
+    Stream,
 }
 
 impl Kind {
@@ -69,6 +77,7 @@ impl Kind {
             Kind::Set => "set",
             Kind::SortedSet => "zset",
             Kind::List => "list",
+            Kind::Stream => "stream",
         }
     }
 
@@ -78,13 +87,14 @@ impl Kind {
             Kind::Hash if of.has_deadlines() => &[0, PART_DEADLINES],
             Kind::Hash | Kind::Set | Kind::List => &[0],
             Kind::SortedSet => &[0, PART_SCORES, PART_COUNTS],
+            Kind::Stream => &[0, PART_BLOCKS, PART_GROUPS],
         }
     }
 
     /// How many parts, the first of them, have as many elements and bytes as the head says.
-    pub(crate) fn counted_parts(self) -> usize {
+    fn counted_parts(self) -> usize {
         match self {
-            Kind::Hash | Kind::Set | Kind::List => 1,
+            Kind::Hash | Kind::Set | Kind::List | Kind::Stream => 1,
             Kind::SortedSet => 2,
         }
     }
@@ -96,6 +106,7 @@ impl Kind {
             Kind::Set => "ERR a set has at most 4294967295 members",
             Kind::SortedSet => "ERR a sorted set has at most 4294967295 members",
             Kind::List => "ERR a list has at most 4294967295 elements",
+            Kind::Stream => "ERR a stream has at most 4294967295 entries",
         })
     }
 
@@ -106,6 +117,7 @@ impl Kind {
             Kind::Set => "ERR the set is too large for one answer: go through it with SSCAN",
             Kind::SortedSet => "ERR the sorted set is too large for one answer: go through it with ZSCAN",
             Kind::List => "ERR this part of the list is too large for one answer: ask for a shorter one",
+            Kind::Stream => "ERR this part of the stream is too large for one answer: ask for fewer with COUNT",
         })
     }
 }
@@ -213,7 +225,7 @@ impl Collection {
         u64::from(self.len)
     }
 
-    /// Whether it has no element. No such collection stands under a key.
+    /// Whether it has no element. No such collection stands under a key, but of a stream.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len == 0
@@ -272,6 +284,7 @@ impl Value {
             Value::Set(_) => Kind::Set.type_name(),
             Value::SortedSet(_) => Kind::SortedSet.type_name(),
             Value::List(_) => Kind::List.type_name(),
+            Value::Stream(_) => Kind::Stream.type_name(),
             Value::Json(_) => "ReJSON-RL",
         }
     }
@@ -297,6 +310,7 @@ impl Value {
             Kind::Set => Value::Set(collection),
             Kind::SortedSet => Value::SortedSet(collection),
             Kind::List => Value::List(Box::new(List { collection, front: LIST_FRONT })),
+            Kind::Stream => Value::Stream(Box::new(Stream::new(collection))),
         }
     }
 
@@ -304,6 +318,7 @@ impl Value {
     pub(crate) fn with_collection(&self, collection: Collection) -> Value {
         match self {
             Value::List(list) => Value::List(Box::new(List { collection, ..**list })),
+            Value::Stream(stream) => Value::Stream(Box::new(Stream { entries: collection, ..**stream })),
             other => other.elements().map_or_else(|| other.clone(), |(kind, _)| Value::of(kind, collection)),
         }
     }
@@ -316,6 +331,29 @@ impl Value {
         }
     }
 
+    /// The stream of a value; an error for any other type.
+    pub fn into_stream(self) -> Result<Stream, Failure> {
+        match self {
+            Value::Stream(stream) => Ok(*stream),
+            _ => Err(Failure::WrongType),
+        }
+    }
+
+    /// The parts whose elements are counted here, by their numbers, with how many there are; none of those that are empty.
+    pub(crate) fn counted(&self) -> Vec<Collection> {
+        let Some((kind, of)) = self.elements() else { return Vec::new() };
+        let parts = &kind.parts(of)[..kind.counted_parts()];
+        let mut counted: Vec<Collection> =
+            parts.iter().map(|part| Collection::new(of.number() | part, of.len() as u32, of.bytes())).collect();
+        if let Value::Stream(stream) = self {
+            let (blocks, groups) = (stream.block_bytes(), stream.group_bytes);
+            counted.push(Collection::new(of.number() | PART_BLOCKS, stream.blocks, blocks));
+            counted.push(Collection::new(of.number() | PART_GROUPS, stream.groups, groups));
+        }
+        counted.retain(|part| !part.is_empty());
+        counted
+    }
+
     /// The kind and the collection of what has elements.
     #[must_use]
     pub fn elements(&self) -> Option<(Kind, Collection)> {
@@ -325,6 +363,7 @@ impl Value {
             Value::Set(collection) => Some((Kind::Set, *collection)),
             Value::SortedSet(collection) => Some((Kind::SortedSet, *collection)),
             Value::List(list) => Some((Kind::List, list.collection)),
+            Value::Stream(stream) => Some((Kind::Stream, stream.entries)),
         }
     }
 
@@ -341,6 +380,7 @@ impl Value {
             Value::String(bytes) => bytes.heap_bytes(),
             Value::Json(text) => text.heap_bytes(),
             Value::List(_) => size_of::<List>(),
+            Value::Stream(_) => size_of::<Stream>(),
             Value::Hash(_) | Value::Set(_) | Value::SortedSet(_) => 0,
         }
     }
@@ -348,7 +388,10 @@ impl Value {
     /// Approximate bytes of the value outside its record, elements included.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let elements = self.elements().map_or(0, |(kind, of)| of.bytes().saturating_mul(kind.counted_parts() as u64));
+        let elements = match self {
+            Value::Stream(stream) => stream.bytes(),
+            other => other.elements().map_or(0, |(kind, of)| of.bytes().saturating_mul(kind.counted_parts() as u64)),
+        };
         self.heap_bytes() as u64 + elements
     }
 }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::store::{KeyRef, StoreKey};
 use crate::transaction::name_order;
 use crate::tree::Tree;
-use crate::value::{Collection, Kind, List, Record, Value};
+use crate::value::{Collection, Kind, List, Record, Stream, Value};
 use base::{Rng, WallTime};
 use std::cell::Cell;
 use std::ops::Bound;
@@ -123,6 +123,11 @@ impl<'a> View<'a> {
     /// A list, `None` if the key does not exist; an error if it holds something else.
     pub fn list(&self, key: KeyRef<'_>) -> Result<Option<List>, Failure> {
         self.get(key).map(|record| record.value.into_list()).transpose()
+    }
+
+    /// A stream, `None` if the key does not exist; an error if it holds something else.
+    pub fn stream(&self, key: KeyRef<'_>) -> Result<Option<Stream>, Failure> {
+        self.get(key).map(|record| record.value.into_stream()).transpose()
     }
 
     /// The elements of a list from an index on.

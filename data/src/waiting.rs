@@ -42,7 +42,8 @@ pub fn parse_timeout(text: &[u8]) -> Result<u64, Failure> {
 #[must_use]
 pub fn wait_of(args: &[&[u8]]) -> Option<Wait> {
     let spec = commands::lookup(args.first()?)?.spec;
-    if !spec.flags.has(Flags::BLOCKING) {
+    // Streams are not waited for yet: XREAD and XREADGROUP say it in their own way (`commands::stream::xread::Reading::block`).
+    if !spec.flags.has(Flags::BLOCKING) || spec.keys == Keys::Streams {
         return None;
     }
     let is_counted = matches!(spec.keys, Keys::Counted { .. });
@@ -93,6 +94,7 @@ mod tests {
         assert_eq!(of("BLMPOP 1.5 2 a b LEFT COUNT 3"), list("a b", 1500));
         assert_eq!(of("BZMPOP 1 1 a MIN"), Some(("a".to_owned(), Kind::SortedSet, 1000)));
         assert_eq!(of("LPOP a"), None);
+        assert_eq!(of("XREAD BLOCK 5 STREAMS a 0"), None);
         assert_eq!(of("BLPOP a x"), None);
     }
 

@@ -30,6 +30,8 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("BITOP ONE", "8.2"),
     ("SPOP", "chance"),
     ("RESTORE packed-set", "7.2"),
+    ("XGROUP CREATECONSUMER", "since 7.2 who asks becomes a consumer, whether it gets something or not"),
+    ("XGROUP DELCONSUMER", "the same"),
     ("MEMORY", "it has no events, and its answers are our own"),
 ];
 
@@ -43,6 +45,16 @@ const DIFFERENT_WORDS: &[(&str, &str)] = &[
     ("IFNE", "8.4"),
     ("IFDEQ", "8.4"),
     ("IFDNE", "8.4"),
+];
+
+/// Events that a Redis has beside the one that a command is named for, and why they are not here: the commands, how the event begins.
+const UNSAID: &[(&[&str], &str, &str)] = &[
+    (&["XADD"], "xtrim", "one change has one name"),
+    (
+        &["XREADGROUP", "XCLAIM", "XAUTOCLAIM"],
+        "xgroup-createconsumer",
+        "what a group gives out is nobody's event, and names no change",
+    ),
 ];
 
 fn now() -> WallTime {
@@ -105,7 +117,8 @@ fn events_are_those_of_redis() {
     }
     let mut rng = Rng::new(7);
     for round in 0..2000 {
-        let about = match round % 13 {
+        let about = match round % 14 {
+            13 => About::Named("X"),
             0..4 => About::Everything,
             8 => About::Named("L"),
             9 => About::Sketches,
@@ -141,7 +154,11 @@ fn events_are_those_of_redis() {
             let (our_reply, ours) = run(&mut tree, &args);
             let their_reply = redis.run(&args);
             let fails = |reply: &[String]| reply[0].starts_with("(error)");
-            let theirs = theirs(&mut redis, &mut listening);
+            let mut theirs = theirs(&mut redis, &mut listening);
+            let unsaid = |event: &str| {
+                UNSAID.iter().any(|(names, said, _)| names.contains(&&*words[0]) && event.starts_with(said))
+            };
+            theirs.retain(|event| !unsaid(event));
             if fails(&our_reply) != fails(&their_reply) {
                 // What is refused on one side only is known, and looked at elsewhere.
                 break;

@@ -28,14 +28,15 @@ pub(crate) fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
                 write(writer, value);
             }
         }
-        Reply::Pairs(pairs) if writer.protocol() == Protocol::Resp3 => {
-            writer.array(pairs.len());
-            for (one, other) in pairs {
-                writer.array(2);
-                write(writer, one);
-                write(writer, other);
+        Reply::Named(pairs) if writer.protocol() == Protocol::Resp3 => {
+            writer.map(pairs.len());
+            for (name, value) in pairs {
+                write(writer, name);
+                write(writer, value);
             }
         }
+        Reply::Named(pairs) => lists_of_two(writer, pairs),
+        Reply::Pairs(pairs) if writer.protocol() == Protocol::Resp3 => lists_of_two(writer, pairs),
         Reply::Pairs(pairs) => {
             writer.array(pairs.len() * 2);
             for (one, other) in pairs {
@@ -51,6 +52,15 @@ pub(crate) fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
         Reply::Decimal(number) if writer.protocol() == Protocol::Resp3 => writer.double(*number),
         Reply::Decimal(number) => writer.bulk(Reply::decimal_text(*number).as_bytes()),
         Reply::Boolean(truth) => writer.boolean(*truth),
+    }
+}
+
+fn lists_of_two(writer: &mut ReplyWriter<'_>, pairs: &[(Reply, Reply)]) {
+    writer.array(pairs.len());
+    for (one, other) in pairs {
+        writer.array(2);
+        write(writer, one);
+        write(writer, other);
     }
 }
 

@@ -147,6 +147,16 @@ fn keys(client: &mut Client) -> String {
             writeln!(text, "{key} = [{shown}], deadline {}", deadline.pretty().trim()).expect("as above");
             continue;
         }
+        if ask(&["TYPE", &key]) == Value::Simple("stream".to_owned()) {
+            // When something was delivered was another time for each folder.
+            let mut all = vec![ask(&["XINFO", "STREAM", &key]), ask(&["XRANGE", &key, "-", "+"])];
+            all.push(ask(&["XINFO", "GROUPS", &key]));
+            all.extend(["readers:0", "readers:1", "others:0"].map(|group| ask(&["XPENDING", &key, group])));
+            let shown = Value::bulk(all.iter().map(|part| part.pretty()).collect::<String>());
+            let (key, shown) = (wire::quote(key.as_bytes()), short(&shown));
+            writeln!(text, "{key} = {shown}, deadline {}", deadline.pretty().trim()).expect("as above");
+            continue;
+        }
         if ask(&["TYPE", &key]) == Value::Simple("ReJSON-RL".to_owned()) {
             let (document, key) = (short(&ask(&["JSON.GET", &key])), wire::quote(key.as_bytes()));
             writeln!(text, "{key} = {document}, deadline {}", deadline.pretty().trim()).expect("as above");
@@ -315,6 +325,20 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         tell(&["LPOP", "queue"]);
         tell(&["RPUSH", "gone-list", "a", "b", "c"]);
         tell(&["DEL", "gone-list"]);
+        tell(&["XADD", "log", &format!("{round}-1"), "round", &round.to_string(), "long", &long]);
+        tell(&["XADD", "log", &format!("{round}-2"), "short", ""]);
+        tell(&["XADD", "log", "MAXLEN", "20", &format!("{round}-3"), "a", "b", "c", "d"]);
+        tell(&["XDEL", "log", &format!("{round}-2")]);
+        let readers = format!("readers:{round}");
+        tell(&["XGROUP", "CREATE", "log", &readers, "0"]);
+        tell(&["XGROUP", "CREATE", "log", &format!("others:{round}"), "$"]);
+        tell(&["XREADGROUP", "GROUP", &readers, "anna", "COUNT", "1", "STREAMS", "log", ">"]);
+        tell(&["XREADGROUP", "GROUP", &readers, "bert", "STREAMS", "log", ">"]);
+        tell(&["XACK", "log", &readers, &format!("{round}-1")]);
+        tell(&["XADD", "gone-log", "*", "a", "b"]);
+        tell(&["XGROUP", "CREATE", "gone-log", "readers", "0"]);
+        tell(&["XREADGROUP", "GROUP", "readers", "anna", "STREAMS", "gone-log", ">"]);
+        tell(&["DEL", "gone-log"]);
         tell(&["SADD", "gone-set", "a", "b", "c"]);
         tell(&["SUNIONSTORE", "food", "fruits", "gone-set"]);
         tell(&["SMOVE", "gone-set", "food", "a"]);
@@ -363,6 +387,8 @@ fn fill(resp: &str, folder: &Path, state: &str) {
     tell(&["HSETEX", "short-lived-fields", "PX", "1", "FIELDS", "1", "f", "v"]);
     tell(&["SPOP", "food", "2"]);
     tell(&["LMOVE", "queue", "late-list", "LEFT", "RIGHT"]);
+    tell(&["XGROUP", "CREATE", "late-log", "readers", "$", "MKSTREAM"]);
+    tell(&["XCLAIM", "log", "readers:1", "anna", "0", "1-3", "FORCE", "JUSTID"]);
     tell(&["JSON.NUMINCRBY", "document", "$.tags[*]", "1"]);
     tell(&["JSON.MERGE", "late-document", "$", "{\"in\":\"the log alone\"}"]);
     tell(&["ZINCRBY", "scores", "1", "grace"]);

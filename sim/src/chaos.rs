@@ -97,10 +97,12 @@ pub enum Fault {
     Places,
     /// No misfortune: clients use fields of hashes that expire. Counted: runs in which they do.
     FieldExpiry,
+    /// No misfortune: clients use streams. Counted: runs in which they do.
+    Streams,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 39] = [
+pub const FAULTS: [Fault; 40] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -140,6 +142,7 @@ pub const FAULTS: [Fault; 39] = [
     Fault::HyperLogLogs,
     Fault::Places,
     Fault::FieldExpiry,
+    Fault::Streams,
 ];
 
 impl Fault {
@@ -186,6 +189,7 @@ impl Fault {
             Fault::HyperLogLogs => "hyperloglogs",
             Fault::Places => "places",
             Fault::FieldExpiry => "field-expiry",
+            Fault::Streams => "streams",
         }
     }
 
@@ -302,6 +306,8 @@ pub struct Chaos {
     pub places_seed: Option<u64>,
     /// From this is drawn how clients use fields that expire; none if they do not.
     pub fading_seed: Option<u64>,
+    /// From this is drawn how clients use streams; none if they do not.
+    pub streams_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -328,6 +334,7 @@ impl Chaos {
         // A branch of its own, not the next of the seeds: others may come there.
         let pubsub_seed = Rng::new(options.seed ^ 0x9b5b).next_u64();
         let (sketches_seed, places_seed, fading_seed) = (rng.next_u64(), rng.next_u64(), rng.next_u64());
+        let streams_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -416,6 +423,7 @@ impl Chaos {
             sketches_seed: has(Fault::HyperLogLogs).then_some(sketches_seed),
             places_seed: has(Fault::Places).then_some(places_seed),
             fading_seed: has(Fault::FieldExpiry).then_some(fading_seed),
+            streams_seed: has(Fault::Streams).then_some(streams_seed),
             plan,
             workload_seed,
             cluster_seed,

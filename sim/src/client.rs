@@ -243,6 +243,7 @@ impl Client {
     /// Lets it read these keys, once each.
     pub fn read_at_the_end(&mut self, keys: Vec<String>, now: u64, wishes: &mut Wishes) {
         self.final_keys = keys;
+        self.final_keys.retain(|key| crate::streams::is_readable(key));
         self.mode = Mode::Reading;
         self.wake_in(0, now, wishes);
     }

@@ -173,6 +173,9 @@ impl<N: Door> Cluster<N> {
         if let Some(seed) = chaos.fading_seed.filter(|_| N::HAS_BUCKETS) {
             mix.fading = Fading::draw(&mut Rng::new(seed));
         }
+        if let Some(seed) = chaos.streams_seed.filter(|_| N::HAS_BUCKETS) {
+            mix.streams.often = Rng::new(seed).between(1, 6);
+        }
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
         for (name, settings) in &mix.buckets {
@@ -225,6 +228,7 @@ impl<N: Door> Cluster<N> {
             (Fault::HyperLogLogs, u64::from(mix.sketches.often > 0)),
             (Fault::Places, u64::from(mix.places.often > 0)),
             (Fault::FieldExpiry, u64::from(mix.fading.often > 0)),
+            (Fault::Streams, u64::from(mix.streams.often > 0)),
         ]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {

@@ -13,6 +13,7 @@
 //!   A key that begins with `q` is a list, its value the text of all elements (`lists.rs`).
 //!   A key that begins with `g` is a HyperLogLog that counts a fixed number of elements (`sketches.rs`). `set^member` is where a
 //!   member is, as a score (`places.rs`).
+//!   A key that begins with `t` is a stream, one that begins with `m` what a consumer group has still to be given of one; `stream~entry` is whose a pending entry is (`streams.rs`).
 //! - `invoke`, `return`: nanoseconds on one clock shared by all clients; `return` is null when no answer came.
 //! - `outcome`: `done` (as `replies` say), `failed` (it was not done), `maybe` (it may have been done, or may be later).
 //! - Several `commands` are one transaction (MULTI … EXEC); `replies` has one item for each command.
@@ -49,6 +50,8 @@ pub enum Op {
     Append,
     /// Puts in front; returns the new length.
     Prepend,
+    /// Appends; says nothing of the length.
+    Push,
     /// Takes the first [`TOKEN_BYTES`] bytes out, or the last if `number` is −1, and returns them.
     Pop,
     /// Adds `number` (absent: 1) to a decimal number; returns the sum.
@@ -69,8 +72,8 @@ impl Op {
     /// Whether it may make its key's value longer, or the key: what is refused where there is no room.
     #[must_use]
     pub fn may_grow(self) -> bool {
-        use Op::{Append, GetSet, Incr, Prepend, Set, SetIfEq, SetNx, SetPx};
-        matches!(self, Set | SetPx | SetNx | SetIfEq | GetSet | Append | Prepend | Incr)
+        use Op::{Append, GetSet, Incr, Prepend, Push, Set, SetIfEq, SetNx, SetPx};
+        matches!(self, Set | SetPx | SetNx | SetIfEq | GetSet | Append | Prepend | Push | Incr)
     }
 }
 
@@ -205,7 +208,7 @@ impl Command {
     /// The command's arguments as RESP has them.
     #[must_use]
     pub fn words(&self) -> Vec<Vec<u8>> {
-        use crate::{documents, fading, hashes, lists, places, sets, sketches, sorted};
+        use crate::{documents, fading, hashes, lists, places, sets, sketches, sorted, streams};
         let of_types = [
             hashes::words,
             sets::words,
@@ -215,6 +218,7 @@ impl Command {
             sketches::words,
             places::words,
             fading::words,
+            streams::words,
         ];
         if let Some(words) = of_types.iter().find_map(|words| words(self)) {
             return words;
@@ -235,6 +239,7 @@ impl Command {
             Op::GetDel => vec![word("GETDEL"), key],
             Op::Append => vec![word("APPEND"), key, argument()],
             Op::Prepend => vec![word("LPUSH"), key, argument()],
+            Op::Push => vec![word("RPUSH"), key, argument()],
             Op::Pop => vec![word("LPOP"), key],
             Op::Incr => match self.number {
                 None => vec![word("INCR"), key],

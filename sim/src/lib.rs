@@ -25,6 +25,7 @@ pub mod settings;
 pub mod shrink;
 pub mod sketches;
 pub mod sorted;
+pub mod streams;
 pub mod trace;
 pub mod workload;
 

@@ -95,7 +95,7 @@ pub fn reply(command: &Command, value: Value) -> Result<Reply, Option<Value>> {
 }
 
 /// An element that no other one of a run is: what is unique, as long as all are.
-fn element_of(unique: &str) -> String {
+pub(crate) fn element_of(unique: &str) -> String {
     format!("{unique:.>TOKEN_BYTES$}")
 }
 

@@ -20,6 +20,8 @@
 //! | `j%…` | ZADD once each, ZSCAN | completeness of ZSCAN |
 //! | `n0$m1` … | members of JSON documents, alone, together and in transactions (`documents.rs`) | members are registers |
 //! | `q0` … | lists (`lists.rs`) | the order of elements: each is taken out once, none is lost |
+//! | `t0` … | streams (`streams.rs`) | the order of entries |
+//! | `m0` …, `k0~1-1` … | streams with consumer groups | entries are delivered once, the oldest first; what is pending is with one consumer |
 //! | `f0` … | JSON documents that are one text | single-key semantics |
 //! | `g0` … | HyperLogLogs that are told of the same elements each time (`sketches.rs`) | all of them are counted, or none |
 //! | `e0#f1` … | fields that expire, alone, together and in transactions (`fading.rs`) | expiry of fields; a hash goes with its last one |
@@ -42,6 +44,7 @@ use crate::places::Places;
 use crate::sets::Sets;
 use crate::sketches::Sketches;
 use crate::sorted::SortedSets;
+use crate::streams::Streams;
 
 mod changes;
 
@@ -137,6 +140,8 @@ pub struct Mix {
     pub places: Places,
     /// How clients use fields that expire.
     pub fading: Fading,
+    /// How clients use streams.
+    pub streams: Streams,
 }
 
 impl Mix {
@@ -184,6 +189,7 @@ impl Mix {
             sketches: Sketches::default(),
             places: Places::default(),
             fading: Fading::default(),
+            streams: Streams::default(),
         }
     }
 
@@ -267,6 +273,9 @@ impl Mix {
         if self.fading.often > 0 && rng.chance(self.fading.often, 16) {
             return self.fading.draw_task(rng, (self.reads, self.once), unique);
         }
+        if self.streams.often > 0 && rng.chance(self.streams.often, 16) {
+            return self.streams.draw_task(rng, (self.reads, self.once), unique);
+        }
         let mut ticket = rng.below(self.weights.iter().sum());
         let mut kind = 0;
         while ticket >= self.weights[kind] {
@@ -312,6 +321,10 @@ impl Mix {
             mix.lists.often = 0;
             // Of one that is made again the model cannot tell by its value which one it is.
             mix.sketches.often = 0;
+        }
+        // A group begins with its stream, and goes with it.
+        if [TIMED, BOUNDED, CACHED].contains(&name) {
+            mix.streams.often = 0;
         }
         mix.documents.only_whole = name == CACHED;
         // None of them is one register as a whole.

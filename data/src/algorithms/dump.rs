@@ -30,11 +30,17 @@
 //! list (type 14)                    length, and so many strings: ziplists of elements
 //! list (type 18)                    length, and so many nodes: 1 and one element, or 2 and a listpack of elements
 //!
+//! stream (types 15, 19 and 21)      see `dump/streams.rs`
+//!
 //! JSON document (type 7)            10000001 | module (8): "ReJSON-RL", version 3 | 5 | its text, a string as above | 0
 //! ```
-//! Hashes are written as type 4, or 24 if fields expire, sets as type 2, lists as type 1, sorted sets as type 5, which every Redis reads, whatever a Redis would write for their size.
+//! Hashes are written as type 4, or 24 if fields expire, sets as type 2, lists as type 1, streams as type 19, sorted sets as type 5, which every Redis reads, whatever a Redis would write for their size.
 
 mod packed;
+mod streams;
+
+pub(crate) use streams::dump_stream;
+pub use streams::{DumpedConsumer, DumpedGroup, DumpedStream};
 
 use super::lzf;
 use crate::args::parse_integer;
@@ -118,6 +124,8 @@ pub enum Dumped {
     String(Vec<u8>),
     /// A list: elements in their order.
     List(Vec<Blob>),
+    /// A stream, with its groups.
+    Stream(DumpedStream),
     /// A JSON document, as it is kept.
     Json(Text),
     /// A hash: fields, each once, with their values and deadlines.
@@ -280,6 +288,7 @@ fn read_value(body: &[u8]) -> Option<Dumped> {
     match *kind {
         TYPE_STRING => read_string(&mut rest).map(Dumped::String),
         TYPE_MODULE => read_json(rest),
+        streams::TYPE_OLD | streams::TYPE | streams::TYPE_NEW => streams::read_stream(*kind, rest).map(Dumped::Stream),
         TYPE_LIST => list_of(read_words(rest, 1)?),
         TYPE_LIST_ZIPLIST => list_of(packed::ziplist(&read_string(&mut rest)?)?),
         TYPE_LIST_ZIPLISTS => read_nodes(rest, false),

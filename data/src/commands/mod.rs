@@ -17,6 +17,7 @@ pub(crate) mod prelude;
 pub mod server;
 pub mod set;
 pub mod sorted;
+pub mod stream;
 pub mod string;
 pub(crate) mod subcommand;
 
@@ -195,6 +196,22 @@ pub static COMMANDS: &[Entry] = &[
     write!(list::ltrim::LTrim),
     write!(list::linsert::LInsert),
     write!(list::lrem::LRem),
+    // Streams.
+    write!(stream::xadd::XAdd),
+    write!(stream::xtrim::XTrim),
+    write!(stream::xdel::XDel),
+    write!(stream::xsetid::XSetId),
+    read!(stream::xlen::XLen),
+    read!(stream::xrange::XRange),
+    read!(stream::xrange::XRevRange),
+    read!(stream::xread::XRead),
+    read!(stream::xinfo::XInfo),
+    write!(stream::xgroup::XGroup),
+    write!(stream::xreadgroup::XReadGroup),
+    write!(stream::xack::XAck),
+    read!(stream::xpending::XPending),
+    write!(stream::xclaim::XClaim),
+    write!(stream::xautoclaim::XAutoClaim),
     // JSON documents.
     write!(json::set::JsonSet),
     write!(json::mset::JsonMSet),

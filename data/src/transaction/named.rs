@@ -298,6 +298,9 @@ impl<'a> Transaction<'a> {
 
     /// A copy of a value, which shares nothing with it.
     pub fn copy(&mut self, value: &Value) -> Value {
+        if let Value::Stream(stream) = value {
+            return self.copy_stream(stream);
+        }
         let Some((kind, of)) = value.elements() else { return value.clone() };
         let collections = &mut self.tree.collections;
         let copy = Collection::new(collections.new_number(), of.len() as u32, of.bytes());

@@ -128,6 +128,10 @@ pub fn lines(reply: &Reply) -> Vec<String> {
         Reply::Map(pairs) | Reply::Pairs(pairs) => {
             list(pairs.iter().flat_map(|(key, value)| [lines(key), lines(value)]).collect(), "(empty array)")
         }
+        Reply::Named(pairs) => {
+            let pair = |(name, value): &(Reply, Reply)| list(vec![lines(name), lines(value)], "(empty array)");
+            list(pairs.iter().map(pair).collect(), "(empty array)")
+        }
         // As RESP2 clients see it.
         Reply::ByDialect(replies) => lines(&replies[0]),
         Reply::Double(number) => vec![quoted(number.to_string().as_bytes())],

@@ -248,6 +248,10 @@ fn number(key: &'static str, value: i64) -> (Reply, Reply) {
     pair(key, Reply::Integer(value))
 }
 
+fn index(at: usize) -> Reply {
+    typed("index", vec![number("index", at as i64)])
+}
+
 fn range(last: i64, step: usize) -> Reply {
     typed("range", vec![number("lastkey", last), number("keystep", step as i64), number("limit", 0)])
 }
@@ -258,15 +262,22 @@ fn key_specification(command: Known, places: Keys) -> Option<Reply> {
         Keys::Range { first, last, step } => {
             // A positive last is counted from the first.
             let last = if last < 0 { i64::from(last) } else { i64::from(last) - first as i64 };
-            (first, range(last, step))
+            (index(first), range(last, step))
         }
         Keys::Counted { count, first, step } => {
             let first = first as i64 - count as i64;
             let counted = vec![number("keynumidx", 0), number("firstkey", first), number("keystep", step as i64)];
-            (count, typed("keynum", counted))
+            (index(count), typed("keynum", counted))
+        }
+        Keys::Streams => {
+            // Behind the words that every such command has before it.
+            let from = command.spec().arity.unsigned_abs() as i64 - 3;
+            let keyword = vec![pair("keyword", Reply::bulk("STREAMS")), number("startfrom", from)];
+            // The first half of what follows.
+            let range = vec![number("lastkey", -1), number("keystep", 1), number("limit", 2)];
+            (typed("keyword", keyword), typed("range", range))
         }
     };
-    let begin = typed("index", vec![number("index", begin as i64)]);
     Some(whole_specification(command, begin, find))
 }
 

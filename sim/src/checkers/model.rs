@@ -174,7 +174,7 @@ impl Prepared {
     /// Whether it makes new values out of old ones.
     #[must_use]
     pub fn computes(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.op, Op::Append | Op::Prepend | Op::Pop | Op::Incr))
+        self.steps.iter().any(|step| matches!(step.op, Op::Append | Op::Prepend | Op::Push | Op::Pop | Op::Incr))
     }
 
     /// Writes `unseen` in place of each value of which `is_seen` is not true.
@@ -247,7 +247,7 @@ impl Prepared {
             Op::Get | Op::Exists | Op::Pttl => true,
             Op::SetNx | Op::Del | Op::Pexpire => step.reply == Some(Seen::Integer(0)),
             Op::SetIfEq | Op::GetDel | Op::Pop => step.reply == Some(Seen::Nil),
-            Op::Set | Op::SetPx | Op::GetSet | Op::Append | Op::Prepend | Op::Incr | Op::Persist => false,
+            Op::Set | Op::SetPx | Op::GetSet | Op::Append | Op::Prepend | Op::Push | Op::Incr | Op::Persist => false,
         })
     }
 }
@@ -330,7 +330,7 @@ pub fn prepare(
 }
 
 fn answers_ok(command: &Command) -> bool {
-    matches!(command.op, Op::Set | Op::SetPx | Op::SetIfEq)
+    matches!(command.op, Op::Set | Op::SetPx | Op::SetIfEq | Op::Push)
 }
 
 /// Puts into `next` every state to which `operation` may lead from `state`, the unchanged one first.
@@ -431,6 +431,11 @@ fn apply(state: &mut State, step: &Step, values: &mut Values) -> bool {
             let value = if present { values.append(before.value, step.argument) } else { step.argument };
             *slot = if present { Slot { value, ..before } } else { step.made(value) };
             Seen::Integer(i64::try_from(values.value(value).len()).unwrap_or(i64::MAX))
+        }
+        Op::Push => {
+            let value = if present { values.append(before.value, step.argument) } else { step.argument };
+            *slot = if present { Slot { value, ..before } } else { step.made(value) };
+            Seen::Value(ABSENT)
         }
         Op::Prepend => {
             let value = if present { values.append(step.argument, before.value) } else { step.argument };

@@ -8,7 +8,7 @@ use super::{Client, Mode, Record, Running, Scanned, Wishes};
 use crate::hashes::{LASTING, elements_bytes, key_of, words_together};
 use crate::history::{Command, Op, Operation, Outcome, bucket_of};
 use crate::workload::Task;
-use crate::{documents, lists, places, sets, sketches, sorted};
+use crate::{documents, lists, places, sets, sketches, sorted, streams};
 
 impl Client {
     pub(super) fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
@@ -173,6 +173,7 @@ fn elements_of(command: &Command) -> u64 {
         lists::elements_bytes,
         sketches::elements_bytes,
         places::elements_bytes,
+        streams::elements_bytes,
     ];
     elements_bytes(&command.key, value) + of_types.iter().map(|bytes| bytes(&command.key)).sum::<u64>()
 }

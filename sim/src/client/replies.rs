@@ -11,7 +11,7 @@ use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
 use crate::hashes::{LASTING, replies_together};
 use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
 use crate::workload::DROPPED;
-use crate::{documents, fading, lists, places, sets, sketches, sorted};
+use crate::{documents, fading, lists, places, sets, sketches, sorted, streams};
 
 /// Names of what is counted here.
 pub(crate) const PROBES: [&str; 3] = [TOO_LONG_REFUSED, FULL_REFUSED, PART_REFUSED];
@@ -25,6 +25,8 @@ pub(super) enum Meaning {
     NotDone,
     /// Not done, because the bucket's terms do not allow it: that is no failure.
     Refused,
+    /// Not done, because what it needs is not there: that is no failure either.
+    Absent,
     Unknown,
     Surprise,
 }
@@ -32,6 +34,9 @@ pub(super) enum Meaning {
 pub(super) fn meaning_of(error: &str) -> Meaning {
     if is_refusal(error) {
         return Meaning::Refused;
+    }
+    if streams::is_absent(error) {
+        return Meaning::Absent;
     }
     match error.split_whitespace().next().unwrap_or("") {
         // A bucket that was never created, because the node could not.
@@ -205,7 +210,7 @@ impl Client {
             }
             let operation = &mut record.operations[index];
             operation.finish = Some(now);
-            let is_certain = matches!(meaning, Meaning::NotDone | Meaning::Refused);
+            let is_certain = matches!(meaning, Meaning::NotDone | Meaning::Refused | Meaning::Absent);
             operation.outcome = if is_certain { Outcome::Failed } else { Outcome::Maybe };
             return;
         }
@@ -373,7 +378,7 @@ impl Client {
             return Meaning::NotDone;
         }
         let meaning = meaning_of(text);
-        if meaning == Meaning::Refused {
+        if matches!(meaning, Meaning::Refused | Meaning::Absent) {
             return meaning;
         }
         record.last_failure = now;
@@ -395,8 +400,16 @@ fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record:
 
 fn reply_of(command: &Command, value: Value) -> Option<Reply> {
     let mut value = value;
-    let of_types =
-        [sets::reply, sorted::reply, documents::reply, lists::reply, sketches::reply, places::reply, fading::reply];
+    let of_types = [
+        sets::reply,
+        sorted::reply,
+        documents::reply,
+        lists::reply,
+        sketches::reply,
+        places::reply,
+        fading::reply,
+        streams::reply,
+    ];
     for reply in of_types {
         value = match reply(command, value) {
             Err(Some(of_another)) => of_another,

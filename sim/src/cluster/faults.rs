@@ -180,7 +180,8 @@ impl<N: Door> Cluster<N> {
             | Fault::PubSub
             | Fault::HyperLogLogs
             | Fault::Places
-            | Fault::FieldExpiry => false,
+            | Fault::FieldExpiry
+            | Fault::Streams => false,
         }
     }
 

@@ -20,6 +20,7 @@ fn every_command_is_drawn_sometimes() {
             mix.sketches.often = 4;
             mix.places.often = 4;
             mix.fading = Fading { often: 4, lifetime_ms_max: 100 };
+            mix.streams.often = 4;
         }
         let seen = BTreeMap::from([("r0".to_string(), "old".to_string())]);
         let mut number = 0;
@@ -40,7 +41,7 @@ fn every_command_is_drawn_sometimes() {
             }
         }
     }
-    assert_eq!(seen_ops.len(), 16, "{seen_ops:?}");
+    assert_eq!(seen_ops.len(), 17, "{seen_ops:?}");
     assert!(
         once > 0 && scans > 0 && watched > 0 && together > 0 && hash_scans > 0 && set_scans > 0 && sorted_scans > 0
     );

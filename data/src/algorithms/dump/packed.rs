@@ -71,6 +71,55 @@ pub(super) fn listpack(bytes: &[u8]) -> Option<Vec<Blob>> {
     }
 }
 
+/// A listpack that is being written.
+#[derive(Default)]
+pub(super) struct Writer {
+    entries: Vec<u8>,
+    count: usize,
+}
+
+impl Writer {
+    /// Adds a number: in place, or as one of eight bytes.
+    pub(super) fn number(&mut self, number: i64) {
+        match u8::try_from(number) {
+            Ok(small @ ..=0x7f) => self.entry(&[small], b""),
+            _ => self.entry(&[&[0xf4], &number.to_le_bytes()[..]].concat(), b""),
+        }
+    }
+
+    /// Adds bytes.
+    pub(super) fn word(&mut self, word: &[u8]) {
+        let length = word.len();
+        match length {
+            0..=0x3f => self.entry(&[0x80 | length as u8], word),
+            0x40..=0xfff => self.entry(&[0xe0 | (length >> 8) as u8, length as u8], word),
+            _ => {
+                let length = u32::try_from(length).unwrap_or(u32::MAX);
+                self.entry(&[&[0xf0], &length.to_le_bytes()[..]].concat(), word);
+            }
+        }
+    }
+
+    fn entry(&mut self, head: &[u8], word: &[u8]) {
+        self.entries.extend_from_slice(head);
+        self.entries.extend_from_slice(word);
+        // The length in groups of seven bits, the highest first; all but the first group are marked.
+        let length = head.len() + word.len();
+        let groups = (1..5).find(|groups| length < 1 << (7 * groups)).unwrap_or(5);
+        for group in (0..groups).rev() {
+            let mark = if group + 1 < groups { 0x80 } else { 0 };
+            self.entries.push((length >> (7 * group)) as u8 & 0x7f | mark);
+        }
+        self.count += 1;
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        let total = u32::try_from(self.entries.len() + 7).unwrap_or(u32::MAX);
+        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
+        [&total.to_le_bytes()[..], &count.to_le_bytes(), &self.entries, &[END]].concat()
+    }
+}
+
 /// The entries of a ziplist; `None` if it is none.
 pub(super) fn ziplist(bytes: &[u8]) -> Option<Vec<Blob>> {
     let (total, rest) = bytes.split_first_chunk::<4>()?;

@@ -1,9 +1,12 @@
 //! `DUMP key`
 
-use crate::algorithms::dump::{dump_fading_hash, dump_hash, dump_json, dump_list, dump_set, dump_sorted, dump_string};
+use crate::algorithms::dump::{
+    dump_fading_hash, dump_hash, dump_json, dump_list, dump_set, dump_sorted, dump_stream, dump_string,
+};
 use crate::collections::ranked::Standing;
 use crate::commands::elements::whole;
 use crate::commands::prelude::*;
+use base::limits::REPLY_BYTES_MAX;
 
 /// A value as bytes that `RESTORE` takes, here or in a Redis.
 pub struct Dump<'a> {
@@ -37,6 +40,8 @@ impl<'a> ReadCommand<'a> for Dump<'a> {
                 let elements = whole(view, Kind::List, list.collection)?.map(|(_, value)| value);
                 dump_list(list.len(), elements)
             }
+            Value::Stream(stream) if stream.bytes() > REPLY_BYTES_MAX => return Err(Kind::Stream.is_too_large()),
+            Value::Stream(stream) => dump_stream(view.collections(), &stream),
             Value::Json(text) => dump_json(text.as_slice()),
             Value::Hash(hash) if hash.has_deadlines() => {
                 let fields = whole(view, Kind::Hash, hash)?;

@@ -129,6 +129,7 @@ fn encoding(view: &View<'_>, value: &Value) -> &'static str {
             let bytes: usize = elements.map(|element| element.len() + PACKED_OVERHEAD_BYTES).sum();
             return if bytes <= PACKED_LIST_BYTES_MAX { "listpack" } else { "quicklist" };
         }
+        Value::Stream(_) => return "stream",
         Value::Hash(of) | Value::Set(of) | Value::SortedSet(of) => *of,
     };
     let all = |fits: fn(&Blob, &Blob) -> bool| view.elements(of, 0).all(|(_, name, value)| fits(&name, &value));

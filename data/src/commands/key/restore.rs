@@ -3,6 +3,7 @@
 use crate::algorithms::dump::{Damage, Dumped, restore};
 use crate::args::{check_field, check_member};
 use crate::commands::prelude::*;
+use crate::commands::stream::xgroup::check_names;
 use base::WallTime;
 
 /// Gives a key the value that `DUMP` answered, here or in a Redis.
@@ -69,6 +70,12 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         check_length(longest_word(&value))?;
         match &value {
             Dumped::String(_) | Dumped::Json(_) | Dumped::List(_) => {}
+            Dumped::Stream(stream) => {
+                let names = stream.groups.iter().flat_map(|group| {
+                    std::iter::once(&group.name).chain(group.consumers.iter().map(|consumer| &consumer.name))
+                });
+                check_names(names.map(|name| name.as_slice()))?;
+            }
             Dumped::Hash(fields) => fields.iter().try_for_each(|(field, ..)| check_field(field))?,
             Dumped::Set(members) => members.iter().try_for_each(|member| check_member(member))?,
             Dumped::SortedSet(members) => members.iter().try_for_each(|(member, _)| check_member(member))?,
@@ -91,6 +98,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         let value = match self.value {
             Dumped::String(bytes) => Value::String(bytes.into()),
             Dumped::List(elements) => tx.make_list(elements.into_iter()),
+            Dumped::Stream(stream) => tx.make_stream(stream),
             Dumped::Json(text) => Value::Json(text),
             // Of fields whose time is up nothing is left; perhaps not even the hash.
             Dumped::Hash(fields) if !fields.iter().any(|(.., deadline)| is_ahead(*deadline)) => {
@@ -111,6 +119,7 @@ fn longest_word(value: &Dumped) -> u64 {
     let length = match value {
         Dumped::String(bytes) => bytes.len(),
         Dumped::List(elements) => elements.iter().map(|element| element.len()).max().unwrap_or(0),
+        Dumped::Stream(stream) => stream.entries.iter().map(|(_, value)| value.len()).max().unwrap_or(0),
         Dumped::Json(text) => text.as_slice().len(),
         Dumped::Hash(fields) => fields.iter().map(|(field, value, _)| field.len().max(value.len())).max().unwrap_or(0),
         Dumped::Set(members) => members.iter().map(|member| member.len()).max().unwrap_or(0),

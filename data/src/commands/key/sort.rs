@@ -211,7 +211,7 @@ impl<'a> Sorting<'a> {
                 let elements = collections.elements_of(of, front.wrapping_add(skipped));
                 Box::new(elements.map(|(_, _, element)| element))
             }
-            Kind::Hash => return Err(Failure::WrongType),
+            Kind::Hash | Kind::Stream => return Err(Failure::WrongType),
         };
         let (mut elements, mut bytes) = (Vec::new(), 0);
         for element in all.take(usize::try_from(taken).unwrap_or(usize::MAX)) {

@@ -58,6 +58,11 @@ fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply
             key.value = Some(value.clone());
             Reply::Integer(value.len() as i64)
         }
+        Op::Push => {
+            key.expires = if before.is_some() { key.expires } else { usual };
+            key.value = Some(before.unwrap_or_default() + &argument.unwrap_or_default());
+            Reply::Text("OK".into())
+        }
         Op::Prepend => {
             key.expires = if before.is_some() { key.expires } else { usual };
             let value = argument.unwrap_or_default() + &before.unwrap_or_default();
@@ -113,7 +118,7 @@ fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
             Op::Set,
             Op::SetNx,
         ]),
-        5 => *rng.pick(&[Op::Get, Op::Append, Op::Append, Op::Prepend, Op::Pop, Op::Pop, Op::GetDel, Op::Del]),
+        5 => *rng.pick(&[Op::Get, Op::Append, Op::Push, Op::Prepend, Op::Pop, Op::Pop, Op::GetDel, Op::Del]),
         _ if rng.chance(1, 3) => *rng.pick(&[Op::Get, Op::Exists]),
         _ => *rng.pick(&writes),
     };
@@ -124,7 +129,7 @@ fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
     if op == Op::Pop && rng.chance(1, 2) {
         command = command.with_number(-1);
     }
-    if matches!(op, Op::Set | Op::SetPx | Op::SetNx | Op::SetIfEq | Op::GetSet | Op::Append | Op::Prepend) {
+    if matches!(op, Op::Set | Op::SetPx | Op::SetNx | Op::SetIfEq | Op::GetSet | Op::Append | Op::Prepend | Op::Push) {
         command = command.with_argument(value);
     }
     if op == Op::SetIfEq {
