@@ -85,6 +85,11 @@ pub(crate) enum Local {
     Publish(Kind),
 }
 
+/// Whether a command is not shown to MONITOR: those that tell or change how the server runs, as in Redis.
+pub(crate) fn is_hidden(words: &[&[u8]]) -> bool {
+    find(words).is_ok_and(|entry| entry.marks.contains(&"admin"))
+}
+
 /// Marks of commands that tell or change how the server runs.
 const ADMIN: Marks = &["admin", "noscript", "loading", "stale"];
 /// Marks of commands that anybody may send at any time.

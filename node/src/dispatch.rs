@@ -160,6 +160,9 @@ impl Node {
         if let Some(failure) = commands::pubsub::refusal(session, words) {
             return self.refuse(session, &failure);
         }
+        if self.waits_for_pause(session, arguments, words) {
+            return;
+        }
         if session.queue.is_some() && !commands::runs_inside_multi(name) {
             return self.queue(session, arguments, words);
         }
@@ -175,6 +178,7 @@ impl Node {
                 return self.refuse(session, &failure);
             }
             self.notice(session.aim, entry.spec, words);
+            self.show(session, words);
             if entry.spec.flags.has(Flags::WRITE) {
                 let terms = self.terms(session.aim);
                 let mut body = Vec::with_capacity(terms.encoded_bytes(entry.spec.flags) + arguments.encoded_bytes());
@@ -198,6 +202,7 @@ impl Node {
                 session.last_command = entry.spec.name;
                 match entry.run {
                     commands::Run::Reply(_) | commands::Run::Container(_) => {
+                        self.show(session, words);
                         let answer = commands::run_local(self, session, words);
                         if self.slow.wants(Duration::ZERO) {
                             self.slow.note(self.now.wall, Duration::ZERO, words, &session.address, &session.name);
@@ -226,6 +231,10 @@ impl Node {
                             if is_last && session.pending() > 0 {
                                 session.drain(arguments);
                             } else {
+                                // EXEC is shown behind what it carries out.
+                                if special != Local::Exec {
+                                    self.show(session, words);
+                                }
                                 self.special(session, special, words);
                             }
                         }
@@ -244,7 +253,7 @@ impl Node {
                 session.queue = Some(Queue::default());
                 session.reply(|writer| writer.ok());
             }
-            Local::Exec => self.exec(session),
+            Local::Exec => self.exec(session, words),
             Local::Discard if session.queue.is_none() => {
                 self.refuse(session, &Failure::Text("ERR DISCARD without MULTI"));
             }

@@ -20,6 +20,8 @@ use crate::detector::Detector;
 use crate::door::{Config, ConnectionId, Input, Level, Outbox, Rubbish};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::journal::Batch;
+use crate::monitor::Monitors;
+use crate::pause::Pauses;
 use crate::peer::{PartitionNews, Ping};
 use crate::pubsub::PubSub;
 use crate::session::{Block, Session};
@@ -89,6 +91,8 @@ pub struct Node {
     pub(crate) pubsub: PubSub,
     pub(crate) tracking: Tracking,
     pub(crate) waiting: WaitingRoom,
+    pub(crate) pausing: Pauses,
+    pub(crate) monitors: Monitors,
     pub(crate) next_tick: Time,
     pub(crate) next_ping: Time,
     /// The last attempt to bring a state to disk has failed.
@@ -132,6 +136,7 @@ impl Node {
                 if let Some(Some(mut session)) = self.sessions.remove(&connection) {
                     self.unsubscribe_all(&mut session);
                     self.track_no_more(&mut session);
+                    self.monitors.remove(&connection);
                     if let Some(Block::Waiting { number, .. }) = session.block {
                         self.waiting.leave(number);
                     }

@@ -363,7 +363,7 @@ impl Node {
     }
 
     /// A connection has something to be sent in this turn.
-    fn mark_dirty(&mut self, connection: ConnectionId) {
+    pub(crate) fn mark_dirty(&mut self, connection: ConnectionId) {
         if let Some(Some(session)) = self.sessions.get_mut(&connection)
             && !session.dirty
         {

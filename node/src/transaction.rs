@@ -68,15 +68,21 @@ impl Node {
         }
     }
 
-    pub(crate) fn exec(&mut self, session: &mut Session) {
+    pub(crate) fn exec(&mut self, session: &mut Session, words: &[&[u8]]) {
         let Some(Queue { commands, broken, .. }) = session.queue.take() else {
+            self.show(session, words);
             return self.refuse(session, &Failure::Text("ERR EXEC without MULTI"));
         };
         let watches = std::mem::take(&mut session.watches);
         if broken {
+            self.show(session, words);
             let text = "EXECABORT Transaction discarded because of previous errors.";
             return self.refuse(session, &Failure::Text(text));
         }
+        for command in &commands {
+            self.show(session, Words::new(command.as_ref()).as_slice());
+        }
+        self.show(session, words);
         let mut merge = Merge { count: commands.len(), ..Merge::default() };
         let mut stored = Vec::with_capacity(commands.len());
         let mut flags = Flags::NONE;

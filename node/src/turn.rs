@@ -179,6 +179,7 @@ impl Node {
                 self.step_replica(g, Step::HandOver);
             }
         }
+        self.look_at_pause();
         self.end_waits();
         self.watch_contact();
         self.stats.sample(self.now);

@@ -222,7 +222,8 @@ impl Node {
 
     /// Sends those on their way for whom there is something.
     pub(crate) fn serve_waiting(&mut self) {
-        if self.waiting.touched.is_empty() {
+        // What they take is a write.
+        if self.waiting.touched.is_empty() || self.pausing.is_on() {
             return;
         }
         for (partition, key) in std::mem::take(&mut self.waiting.touched) {

@@ -32,7 +32,7 @@ fn a_connection_says_who_it_is() {
             ),
             ("CLIENT", "-ERR wrong number of arguments for 'client' command"),
             ("CLIENT ID 1", "-ERR wrong number of arguments for 'client|id' command"),
-            ("CLIENT PAUSE 100", "-ERR unknown subcommand 'PAUSE'. Try CLIENT HELP."),
+            ("CLIENT NOSUCH 100", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."),
             ("CLIENT INFO", &client_line("cmd=client|info")),
             ("CLIENT LIST", &client_line("cmd=client|list")),
             ("CLIENT LIST ID 7 1", &client_line("cmd=client|list")),
@@ -189,7 +189,8 @@ fn odd_words_are_answered() {
         ["client", "command", "config", "function", "script", "latency", "slowlog", "acl", "module", "cluster", "info"];
     let others = ["role", "lastsave", "bgsave", "debug", "hello", "auth", "select", "wait", "dictum", "readonly"];
     let names = list.lines().filter(|name| own.iter().chain(&others).any(|it| name.starts_with(it)));
-    let names: Vec<String> = names.map(str::to_owned).collect();
+    // After a pause of odd length nobody would be answered.
+    let names: Vec<String> = names.filter(|name| *name != "client|pause").map(str::to_owned).collect();
     assert!(names.len() > 60, "{names:?}");
     let long = vec![b'x'; 5000];
     let odd: [&[u8]; 12] = [

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::time::Duration;
 
 use data::spec::Group;
 use data::{Failure, Reply};
@@ -64,6 +65,18 @@ static SUBCOMMANDS: &[Entry] = &[
         OWN,
         no_touch,
     ),
+    answers(
+        spec(
+            "client|pause",
+            -3,
+            GROUP,
+            "3.0.0",
+            "Lets clients of this node wait with their commands.",
+            "timeout [WRITE | ALL]",
+        ),
+        ADMIN,
+        pause,
+    ),
     special(
         spec("client|reply", 3, GROUP, "3.2.0", "Says which commands are answered.", "ON | OFF | SKIP"),
         OWN,
@@ -103,6 +116,10 @@ static SUBCOMMANDS: &[Entry] = &[
         OWN,
         tracking::tracking_info,
     ),
+    answers(spec("client|unpause", 2, GROUP, "6.2.0", "Ends a pause.", ""), ADMIN, |context, _| {
+        context.node.end_pause();
+        Ok(Reply::Ok)
+    }),
     answers(
         spec(
             "client|unblock",
@@ -156,6 +173,22 @@ fn switch(word: &[u8]) -> Result<bool, Failure> {
     }
 }
 
+/// `CLIENT PAUSE timeout [WRITE | ALL]`: milliseconds.
+fn pause(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let all = match words.get(3..).unwrap_or_default() {
+        [] => true,
+        [word] if word.eq_ignore_ascii_case(b"all") => true,
+        [word] if word.eq_ignore_ascii_case(b"write") => false,
+        [_] => return Err(Failure::Text("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => return Err(Failure::Syntax),
+    };
+    let length =
+        data::args::parse_integer(words[2]).ok_or(Failure::Text("ERR timeout is not an integer or out of range"))?;
+    let length = u64::try_from(length).map_err(|_| Failure::Text("ERR timeout is negative"))?;
+    context.node.pause(Duration::from_millis(length), all);
+    Ok(Reply::Ok)
+}
+
 /// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
 fn unblock(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     let how = match words.get(3..).unwrap_or_default() {
@@ -202,6 +235,7 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     let mut flags = String::new();
     let tracked = session.tracked.as_deref();
     let marks = [
+        (node.monitors.contains(&session.id), 'O'),
         (session.listens(), 'P'),
         (tracked.is_some(), 't'),
         (tracked.is_some_and(|it| it.broken), 'R'),

@@ -194,6 +194,7 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let authenticated = context.node.config.password.is_none();
     context.node.unsubscribe_all(context.session);
     context.node.track_no_more(context.session);
+    context.node.monitors.remove(&context.session.id);
     let session = &mut *context.session;
     session.queue = None;
     session.watches.clear();

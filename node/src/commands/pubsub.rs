@@ -175,6 +175,11 @@ pub(crate) fn acts(words: &[&[u8]]) -> bool {
     )
 }
 
+/// Whether these words publish something.
+pub(crate) fn publishes(words: &[&[u8]]) -> bool {
+    matches!(super::find(words).map(|entry| &entry.run), Ok(Run::Special(Local::Publish(_))))
+}
+
 /// Carries such a command out.
 pub(crate) fn act(node: &mut Node, session: &mut Session, local: Local, words: &[&[u8]]) {
     match local {

@@ -47,6 +47,14 @@ pub(super) static ENTRIES: &[Entry] = &[
         role,
     ),
     answers(
+        spec("monitor", 1, GROUP, "1.0.0", "Shows every command of this node's clients.", ""),
+        ADMIN,
+        |context, _| {
+            context.node.monitors.insert(context.session.id);
+            Ok(Reply::Ok)
+        },
+    ),
+    answers(
         spec("lastsave", 1, GROUP, "1.0.0", "Returns when the last snapshot was saved.", ""),
         &["loading", "stale", "fast", "@admin", "@dangerous"],
         last_save,

@@ -18,7 +18,9 @@ use crate::entry::Life;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
+use crate::monitor::Monitors;
 use crate::partition::Partition;
+use crate::pause::Pauses;
 use crate::pubsub::PubSub;
 use crate::slow::Slow;
 use crate::stats::Stats;
@@ -122,6 +124,8 @@ impl Node {
             pubsub: PubSub::new(config.members.len()),
             tracking: Tracking::default(),
             waiting: WaitingRoom::default(),
+            pausing: Pauses::default(),
+            monitors: Monitors::new(),
             next_tick: now.time,
             next_ping: now.time,
             pauses: Vec::new(),

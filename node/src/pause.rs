@@ -1,0 +1,94 @@
+//! `CLIENT PAUSE`: for some time this node's clients wait with their next command, all of them or those who write.
+//!
+//! What was taken before goes on. It is the node's own matter: clients of other nodes are served, so whoever wants all to stand still pauses all nodes.
+
+use std::time::Duration;
+
+use base::Time;
+use data::spec::Flags;
+use wire::ArgumentsRef;
+
+use crate::commands;
+use crate::door::ConnectionId;
+use crate::node::Node;
+use crate::session::{Block, Session};
+
+/// The pause that there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Pause {
+    until: Time,
+    /// Those who only read wait as well.
+    all: bool,
+}
+
+/// What a node knows of it.
+#[derive(Debug, Default)]
+pub(crate) struct Pauses {
+    pause: Option<Pause>,
+    /// Who waits for its end.
+    waiting: Vec<ConnectionId>,
+}
+
+impl Pauses {
+    /// Whether commands that write wait.
+    pub(crate) fn is_on(&self) -> bool {
+        self.pause.is_some()
+    }
+}
+
+/// Whether a command may change something, or be heard by others.
+fn writes(session: &Session, words: &[&[u8]]) -> bool {
+    let Some(name) = words.first() else { return false };
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    let of_data = |name: &[u8]| data::lookup(name).is_some_and(|entry| entry.spec.flags.has(Flags::WRITE));
+    let queued = || session.queue.iter().flat_map(|queue| &queue.commands);
+    let acts = |words: &[&[u8]]| words.first().is_some_and(|name| of_data(name)) || commands::pubsub::publishes(words);
+    acts(words)
+        || is("DICTUM.ONCE")
+        || is("EXEC") && queued().any(|command| acts(crate::words::Words::new(command.as_ref()).as_slice()))
+}
+
+impl Node {
+    /// Begins a pause, or makes the one that there is longer or wider.
+    pub(crate) fn pause(&mut self, length: Duration, all: bool) {
+        let before = self.pausing.pause.unwrap_or(Pause { until: Time(0), all: false });
+        let until = (self.now.time + length).max(before.until);
+        self.pausing.pause = Some(Pause { until, all: all || before.all });
+    }
+
+    /// Ends it.
+    pub(crate) fn end_pause(&mut self) {
+        self.pausing.pause = None;
+        for connection in std::mem::take(&mut self.pausing.waiting) {
+            if let Some(Some(session)) = self.sessions.get_mut(&connection)
+                && session.block == Some(Block::Paused)
+            {
+                session.block = None;
+                self.resume.push(connection);
+            }
+        }
+    }
+
+    /// At every tick: ends it when its time is up.
+    pub(crate) fn look_at_pause(&mut self) {
+        if self.pausing.pause.is_some_and(|pause| pause.until <= self.now.time) {
+            self.end_pause();
+        }
+    }
+
+    /// Keeps a command until the pause is over, if it has to wait for that.
+    pub(crate) fn waits_for_pause(
+        &mut self,
+        session: &mut Session,
+        arguments: ArgumentsRef<'_>,
+        words: &[&[u8]],
+    ) -> bool {
+        let waits = self.pausing.pause.is_some_and(|pause| pause.all || writes(session, words));
+        if waits {
+            session.deferred = Some(arguments.to_owned());
+            session.block = Some(Block::Paused);
+            self.pausing.waiting.push(session.id);
+        }
+        waits
+    }
+}
