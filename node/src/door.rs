@@ -346,6 +346,8 @@ pub enum Planted {
     InvalidationTooEarly,
     /// One of four clients that wait for a key is not told of what comes to it.
     WaitingForgotten,
+    /// One of four clients that wait for the end of a pause goes on waiting.
+    PauseForgotten,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
     CacheNotWrittenThrough,
 }

@@ -137,8 +137,10 @@ impl Node {
                     self.unsubscribe_all(&mut session);
                     self.track_no_more(&mut session);
                     self.monitors.remove(&connection);
-                    if let Some(Block::Waiting { number, .. }) = session.block {
-                        self.waiting.leave(number);
+                    match session.block {
+                        Some(Block::Waiting { number, .. }) => self.waiting.leave(number),
+                        Some(Block::Paused { number }) => self.pausing.leave(number),
+                        _ => {}
                     }
                 }
             }
@@ -406,6 +408,7 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: invalidation waited for a reply",
     "node: client waits for a key",
     "node: waiting client found something",
+    "node: client waits for the end of a pause",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -2,6 +2,7 @@
 //!
 //! What was taken before goes on. It is the node's own matter: clients of other nodes are served, so whoever wants all to stand still pauses all nodes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::Time;
@@ -9,7 +10,7 @@ use data::spec::Flags;
 use wire::ArgumentsRef;
 
 use crate::commands;
-use crate::door::ConnectionId;
+use crate::door::{ConnectionId, Planted};
 use crate::node::Node;
 use crate::session::{Block, Session};
 
@@ -25,14 +26,32 @@ struct Pause {
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     pause: Option<Pause>,
-    /// Who waits for its end.
-    waiting: Vec<ConnectionId>,
+    /// Who waits for its end, in the order in which they came.
+    waiting: BTreeMap<u64, ConnectionId>,
+    next: u64,
 }
 
 impl Pauses {
     /// Whether commands that write wait.
     pub(crate) fn is_on(&self) -> bool {
         self.pause.is_some()
+    }
+
+    /// How many connections wait.
+    pub(crate) fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn enter(&mut self, connection: ConnectionId) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.waiting.insert(number, connection);
+        number
+    }
+
+    /// A connection that waited is gone.
+    pub(crate) fn leave(&mut self, number: u64) {
+        self.waiting.remove(&number);
     }
 }
 
@@ -59,9 +78,12 @@ impl Node {
     /// Ends it.
     pub(crate) fn end_pause(&mut self) {
         self.pausing.pause = None;
-        for connection in std::mem::take(&mut self.pausing.waiting) {
+        for (number, connection) in std::mem::take(&mut self.pausing.waiting) {
+            if self.config.planted == Some(Planted::PauseForgotten) && number.is_multiple_of(4) {
+                continue;
+            }
             if let Some(Some(session)) = self.sessions.get_mut(&connection)
-                && session.block == Some(Block::Paused)
+                && session.block == Some(Block::Paused { number })
             {
                 session.block = None;
                 self.resume.push(connection);
@@ -86,8 +108,8 @@ impl Node {
         let waits = self.pausing.pause.is_some_and(|pause| pause.all || writes(session, words));
         if waits {
             session.deferred = Some(arguments.to_owned());
-            session.block = Some(Block::Paused);
-            self.pausing.waiting.push(session.id);
+            session.block = Some(Block::Paused { number: self.pausing.enter(session.id) });
+            self.probe("node: client waits for the end of a pause");
         }
         waits
     }

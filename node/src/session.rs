@@ -96,8 +96,8 @@ pub(crate) enum Block {
     Copies { slot: u64, wanted: i64, timeout: u64, until: Option<Time> },
     /// Until there is something for a command that waits, whose number is this one among those who wait.
     Waiting { slot: u64, number: u64 },
-    /// Until the node's pause is over.
-    Paused,
+    /// Until the node's pause is over; its number among those who wait for that.
+    Paused { number: u64 },
     /// Until everything is answered: the next command is for another partition, or about what the connection has seen.
     Drain,
 }

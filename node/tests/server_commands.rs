@@ -325,3 +325,13 @@ fn info_counts_what_reads_find_and_how_many_commands_come() {
     cluster.ask(0, "CONFIG RESETSTAT");
     assert_eq!((figure(&mut cluster, "keyspace_hits"), figure(&mut cluster, "keyspace_misses")), (0, 0));
 }
+
+#[test]
+fn every_field_of_info_is_named_once() {
+    let info = alone().ask(0, "INFO everything");
+    let mut names: Vec<&str> = bulk(&info).lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}

@@ -4,9 +4,11 @@
 //! protocol; who listens in RESP3 may publish on the same connection; and some want to be told of those keys. They begin with the first connection and go on to the end of the run.
 
 mod caching;
+mod pausing;
 
 use base::Rng;
 use caching::Keeper;
+use pausing::Pauser;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::chaos::MS;
@@ -30,6 +32,10 @@ pub enum Role {
     Watches,
     /// Keeps what it reads of other keys, which those write who publish.
     Keeps,
+    /// Lets the clients of its node wait.
+    Pauses,
+    /// Is shown what they do.
+    Monitors,
 }
 
 /// Keys of which watchers are told begin so.
@@ -80,6 +86,8 @@ pub struct Caller {
     connection: Option<Connection>,
     /// Of one that keeps what it reads: the connection.
     keeper: Option<Keeper>,
+    /// Of one that lets others wait, or is shown what they do: the connection.
+    pauser: Option<Pauser>,
 }
 
 impl Caller {
@@ -100,6 +108,7 @@ impl Caller {
             published: 0,
             connection: None,
             keeper: None,
+            pauser: None,
         }
     }
 
@@ -118,6 +127,9 @@ impl Caller {
     pub fn on_wake(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
         if self.keeper.is_some() {
             return self.keep(now, messages, wishes);
+        }
+        if self.pauser.is_some() {
+            return self.pause(now, messages, wishes);
         }
         let Some(connection) = &self.connection else {
             if self.connecting {
@@ -157,6 +169,22 @@ impl Caller {
         }
         keeper.act(self.id, now, &mut self.rng, &messages.copies, &mut wishes.send);
         let delay = self.rng.between(MS, 100 * MS);
+        self.wake_in(delay, now, wishes);
+    }
+
+    /// The same with one that lets others wait.
+    fn pause(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        let Some(pauser) = &mut self.pauser else { return };
+        if pauser.waits() && now.saturating_sub(pauser.asked_at) >= self.timeout {
+            wishes.overdue = Some(now - pauser.asked_at);
+            return self.leave(now, messages, wishes);
+        }
+        // Also while it waits itself.
+        if self.rng.chance(1, 40) {
+            return self.leave(now, messages, wishes);
+        }
+        pauser.act(now, &mut self.rng, &mut wishes.send);
+        let delay = self.rng.between(MS, 300 * MS);
         self.wake_in(delay, now, wishes);
     }
 
@@ -237,6 +265,10 @@ impl Caller {
             self.keeper = Some(Keeper::new(self.id, self.node, now, rng, copies, &mut wishes.send));
             return self.wake_in(MS, now, wishes);
         }
+        if matches!(self.role, Role::Pauses | Role::Monitors) {
+            self.pauser = Some(Pauser::new(self.role == Role::Monitors, now, &mut wishes.send));
+            return self.wake_in(MS, now, wishes);
+        }
         let resp3 = self.role != Role::Watches && self.rng.chance(1, 2);
         let mut connection = Connection {
             parser: ReplyParser::new(ReplyLimits::default()),
@@ -271,6 +303,12 @@ impl Caller {
     pub fn on_bytes(&mut self, bytes: &[u8], now: u64, messages: &mut Messages) {
         if let Some(keeper) = &mut self.keeper {
             if let Err(text) = keeper.on_bytes(bytes, now, &mut messages.copies) {
+                messages.violations.push(format!("caller {}: {text}", self.id));
+            }
+            return;
+        }
+        if let Some(pauser) = &mut self.pauser {
+            if let Err(text) = pauser.on_bytes(bytes, now) {
                 messages.violations.push(format!("caller {}: {text}", self.id));
             }
             return;
@@ -310,6 +348,7 @@ impl Caller {
         if let Some(keeper) = self.keeper.take() {
             keeper.end(now, &mut messages.copies);
         }
+        self.pauser = None;
         let connection = self.connection.take();
         if let Some(place) = connection.as_ref().and_then(|connection| connection.watch) {
             messages.notes.watches[place].until.get_or_insert(now);

@@ -99,10 +99,12 @@ pub enum Fault {
     FieldExpiry,
     /// No misfortune: clients use streams. Counted: runs in which they do.
     Streams,
+    /// No misfortune: clients let the others of a node wait, and are shown what these do. Counted: runs in which they do.
+    Pauses,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 40] = [
+pub const FAULTS: [Fault; 41] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -143,6 +145,7 @@ pub const FAULTS: [Fault; 40] = [
     Fault::Places,
     Fault::FieldExpiry,
     Fault::Streams,
+    Fault::Pauses,
 ];
 
 impl Fault {
@@ -190,6 +193,7 @@ impl Fault {
             Fault::Places => "places",
             Fault::FieldExpiry => "field-expiry",
             Fault::Streams => "streams",
+            Fault::Pauses => "pauses",
         }
     }
 
@@ -308,6 +312,8 @@ pub struct Chaos {
     pub fading_seed: Option<u64>,
     /// From this is drawn how clients use streams; none if they do not.
     pub streams_seed: Option<u64>,
+    /// From this is drawn who lets others wait; none if nobody does.
+    pub pauses_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -335,6 +341,7 @@ impl Chaos {
         let pubsub_seed = Rng::new(options.seed ^ 0x9b5b).next_u64();
         let (sketches_seed, places_seed, fading_seed) = (rng.next_u64(), rng.next_u64(), rng.next_u64());
         let streams_seed = rng.next_u64();
+        let pauses_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -424,6 +431,7 @@ impl Chaos {
             places_seed: has(Fault::Places).then_some(places_seed),
             fading_seed: has(Fault::FieldExpiry).then_some(fading_seed),
             streams_seed: has(Fault::Streams).then_some(streams_seed),
+            pauses_seed: has(Fault::Pauses).then_some(pauses_seed),
             plan,
             workload_seed,
             cluster_seed,

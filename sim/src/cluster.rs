@@ -211,10 +211,13 @@ impl<N: Door> Cluster<N> {
         let timeout = chaos.request_timeout_ms * MS * 13 / 10 + 2 * SECOND;
         let clients =
             (0..mix.clients).map(|id| Client::new(id, clients_rng.fork(), mix.clone(), chaos.nodes, timeout)).collect();
-        let callers = match chaos.pubsub_seed.filter(|_| N::HAS_BUCKETS) {
+        let mut callers = match chaos.pubsub_seed.filter(|_| N::HAS_BUCKETS) {
             Some(seed) => draw_callers(&mut Rng::new(seed), chaos.nodes, timeout),
             None => Vec::new(),
         };
+        if let Some(seed) = chaos.pauses_seed.filter(|_| N::HAS_BUCKETS) {
+            callers.extend(draw_pausers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
+        }
         let with_terms = mix.buckets.iter().filter(|(name, _)| [TIMED, BOUNDED].contains(name)).count();
         let with_hashes = u64::from(mix.uses_hashes());
         let with_sets = u64::from(mix.uses_sets());
@@ -229,6 +232,7 @@ impl<N: Door> Cluster<N> {
             (Fault::Places, u64::from(mix.places.often > 0)),
             (Fault::FieldExpiry, u64::from(mix.fading.often > 0)),
             (Fault::Streams, u64::from(mix.streams.often > 0)),
+            (Fault::Pauses, u64::from(chaos.pauses_seed.is_some())),
         ]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {
@@ -305,7 +309,9 @@ impl<N: Door> Cluster<N> {
         let nodes = self.chaos.nodes;
         let way = self.chaos.delay_min + 12 * self.chaos.jitter;
         let is_calm = |from, until| self.network.troubles.all_is_calm(nodes, from, until);
-        waiting::check(history, is_calm, 8 * way + SECOND / 4)
+        // What clients wait for is sent for after the end of a pause.
+        let pauses = if self.chaos.pauses_seed.is_some() { SECOND / 4 } else { 0 };
+        waiting::check(history, is_calm, 8 * way + SECOND / 4 + pauses)
     }
 
     /// Judges what clients keep.
@@ -387,6 +393,14 @@ impl<N: Door> Cluster<N> {
         self.trace.event(at, [1, digest_of(text.as_bytes()), 0, 0], || format!("VIOLATION of {property}: {text}"));
         self.violations.push((property, text));
     }
+}
+
+/// One or two who let others wait, and perhaps one who is shown what these do; behind so many callers.
+fn draw_pausers(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<Caller> {
+    let mut roles = vec![Role::Pauses; rng.between(1, 2) as usize];
+    roles.extend(rng.chance(1, 2).then_some(Role::Monitors));
+    let numbered = roles.into_iter().enumerate();
+    numbered.map(|(place, role)| Caller::new((before + place) as u64, rng.fork(), role, nodes, timeout)).collect()
 }
 
 /// One or two who publish, some who listen, and some who watch.

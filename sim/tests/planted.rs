@@ -154,3 +154,8 @@ fn invalidation_too_early() {
 fn waiting_forgotten() {
     is_found_by(Planted::WaitingForgotten, 120, &[Fault::Lists], "waiting");
 }
+
+#[test]
+fn pause_forgotten() {
+    is_found_by(Planted::PauseForgotten, 20, &[Fault::Pauses], "an answer in bounded time");
+}

@@ -141,7 +141,7 @@ fn clients(context: &Context<'_>, fields: &mut Fields) {
     fields.put("watching_clients", sessions(context).filter(|session| !session.watches.is_empty()).count());
     fields.put("clients_in_timeout_table", 0);
     fields.put("total_watched_keys", watched);
-    fields.put("total_blocking_keys", 0);
+    fields.put("paused_clients", context.node.pausing.count());
 }
 
 /// Bytes as people read them, in Redis's form.

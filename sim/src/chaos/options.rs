@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 23] = [
+pub const PLANTED: [(&str, Planted); 24] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -28,6 +28,7 @@ pub const PLANTED: [(&str, Planted); 23] = [
     ("bulletin-forgotten", Planted::BulletinForgotten),
     ("invalidation-forgotten", Planted::InvalidationForgotten),
     ("waiting-forgotten", Planted::WaitingForgotten),
+    ("pause-forgotten", Planted::PauseForgotten),
     ("invalidation-too-early", Planted::InvalidationTooEarly),
 ];
 

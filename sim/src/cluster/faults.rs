@@ -181,7 +181,8 @@ impl<N: Door> Cluster<N> {
             | Fault::HyperLogLogs
             | Fault::Places
             | Fault::FieldExpiry
-            | Fault::Streams => false,
+            | Fault::Streams
+            | Fault::Pauses => false,
         }
     }
 
