@@ -190,7 +190,11 @@ impl Node {
                     None => drop(self.submit_write(session, Kind::Command, body)),
                 }
             } else {
-                self.submit_read(session, ReadKind::Command, |out| arguments.encode_into(out));
+                let blocks = entry.spec.flags.has(Flags::BLOCKING);
+                match blocks.then(|| data::waiting::wait_of(words)).flatten() {
+                    Some(wait) => self.submit_waiting_read(session, wait, arguments),
+                    None => drop(self.submit_read(session, ReadKind::Command, |out| arguments.encode_into(out))),
+                }
             }
             return;
         }

@@ -1,10 +1,12 @@
-//! Clients that wait until there is something for them: `BLPOP` and the others that begin with `B`.
+//! Clients that wait until there is something for them: `BLPOP` and the others that begin with `B`, `XREAD` and `XREADGROUP` with `BLOCK` (see `waiting/streams.rs`).
 //!
 //! Such a command goes into the log as any other, and what it finds there it takes. If it finds nothing, nobody but this node knows that somebody waits: it keeps the command, watches what it
 //! applies, and when something has come to one of the keys the command goes into the log again. So waiting is not bound to a leader, nothing is taken for a client that is gone, and
 //! of two nodes whose clients wait for the same element the log decides which one gets it; the other waits on.
 //!
 //! On one node those who have waited longest go first. As many are sent on their way at a time as there are elements for them.
+
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,6 +22,9 @@ use crate::entry::Kind;
 use crate::node::{Node, place_of};
 use crate::router::{Finished, Waiter};
 use crate::session::{Block, Session};
+use crate::tracking::Tracked;
+
+pub(crate) use streams::settled;
 
 const TOO_MANY: Failure = Failure::Text("ERR too many clients wait on this node; the command was not done");
 /// Redis's text for clients that have to look elsewhere.
@@ -47,8 +52,10 @@ struct Waiting {
     wait: Wait,
     /// When the time is up; none: never.
     until: Option<Time>,
-    /// Its entry; empty while that is on its way through the log.
+    /// Its entry, or the words of a read; none while that is on its way.
     body: Option<Bytes>,
+    /// What it reads is noted, as its client keeps it.
+    tracks: bool,
     on_all: bool,
     unblock: Option<Unblock>,
     bytes: usize,
@@ -115,7 +122,13 @@ impl WaitingRoom {
         if self.all.is_empty() {
             return;
         }
-        for change in changes.iter().filter(|change| change.kind == ChangeKind::Set) {
+        for change in changes {
+            match change.kind {
+                ChangeKind::Flushed => return self.touch_all(partition),
+                ChangeKind::Deadline => continue,
+                // Who waits as a consumer of a group is told that this is gone with its key.
+                ChangeKind::Set | ChangeKind::Deleted | ChangeKind::Expired | ChangeKind::Evicted => {}
+            }
             let place = (partition, change.key.to_vec());
             if self.by_key.contains_key(&place) {
                 self.touched.insert(place);
@@ -136,15 +149,30 @@ impl WaitingRoom {
     }
 }
 
+/// What somebody who waits takes, whose command takes so much.
+fn bytes_of(wait: &Wait, bytes: usize) -> usize {
+    let keys: usize = wait.keys.iter().map(|key| 2 * key.len() + OVERHEAD_BYTES).sum();
+    OVERHEAD_BYTES + bytes + keys
+}
+
 impl Node {
     /// Carries out a command that waits if it finds nothing.
     pub(crate) fn submit_waiting(&mut self, session: &mut Session, wait: Wait, body: Bytes) {
-        let keys: usize = wait.keys.iter().map(|key| 2 * key.len() + OVERHEAD_BYTES).sum();
-        let bytes = OVERHEAD_BYTES + body.len() + keys;
-        if self.waiting.bytes.saturating_add(bytes) > WAITING_BYTES_MAX {
+        let bytes = body.len();
+        if !self.has_place_for(&wait, bytes) {
             return self.refuse(session, &TOO_MANY);
         }
         let Some(slot) = self.submit_write(session, Kind::Command, body) else { return };
+        self.let_wait(session, wait, slot, bytes);
+    }
+
+    fn has_place_for(&self, wait: &Wait, bytes: usize) -> bool {
+        self.waiting.bytes.saturating_add(bytes_of(wait, bytes)) <= WAITING_BYTES_MAX
+    }
+
+    /// What was just submitted waits if it finds nothing.
+    fn let_wait(&mut self, session: &mut Session, wait: Wait, slot: u64, bytes: usize) {
+        let bytes = bytes_of(&wait, bytes);
         let timeout = Duration::from_millis(wait.timeout_ms);
         let until = (wait.timeout_ms > 0).then(|| self.now.time + timeout);
         let number = self.waiting.enter(Waiting {
@@ -154,6 +182,7 @@ impl Node {
             wait,
             until,
             body: None,
+            tracks: session.tracked.as_deref().is_some_and(Tracked::notes_reads),
             on_all: false,
             unblock: None,
             bytes,
@@ -168,9 +197,14 @@ impl Node {
         if waiting != slot || !matches!(reply, Reply::Nil | Reply::NilArray) {
             return false;
         }
+        self.rest(number, finished.body.clone(), finished.on_all)
+    }
+
+    /// Somebody has found nothing, and waits with this. False if he does not wait at all.
+    fn rest(&mut self, number: u64, body: Bytes, on_all: bool) -> bool {
         let Some(waiting) = self.waiting.all.get_mut(&number) else { return false };
-        waiting.body = Some(finished.body.clone());
-        waiting.on_all = finished.on_all;
+        waiting.body = Some(body);
+        waiting.on_all = on_all;
         // Something may have come since the entry was applied, and he has not taken what was there for somebody.
         let places: Vec<_> = waiting.wait.keys.iter().map(|key| (waiting.partition, key.clone())).collect();
         self.waiting.touched.extend(places);
@@ -230,6 +264,7 @@ impl Node {
             let Some(numbers) = self.waiting.by_key.get(&(partition, key.clone())) else { continue };
             let Some(g) = place_of(&self.groups, partition) else { continue };
             let numbers: Vec<u64> = numbers.iter().copied().collect();
+            self.serve_streams(g, &key, &numbers);
             // The keys of all of them may be the same, but not what they want to find there.
             for kind in [data::value::Kind::List, data::value::Kind::SortedSet] {
                 let of_kind = |number: &u64| self.waiting.all.get(number).is_some_and(|it| it.wait.kind == kind);
@@ -241,16 +276,18 @@ impl Node {
                 let there = usize::try_from(there).unwrap_or(usize::MAX);
                 // Those on their way already may be the ones who get it; if not, the key is looked at again.
                 for number in waiting.into_iter().take(there) {
-                    if self.config.planted == Some(Planted::WaitingForgotten) && number.is_multiple_of(4) {
-                        continue;
-                    }
-                    if !self.send_waiting(g, number) {
+                    if !self.is_forgotten(number) && !self.send_waiting(g, number) {
                         // Writes are refused just now: later.
                         self.waiting.touched.insert((partition, key.clone()));
                     }
                 }
             }
         }
+    }
+
+    /// The planted bug.
+    fn is_forgotten(&self, number: u64) -> bool {
+        self.config.planted == Some(Planted::WaitingForgotten) && number.is_multiple_of(4)
     }
 
     /// Sends the command of somebody who waits into the log again, unless it is on its way. False if that cannot be done now.

@@ -200,3 +200,118 @@ fn a_bucket_that_is_dropped_has_nothing_to_wait_for() {
     let heard = cluster.hear_as(1, A);
     assert!(heard.starts_with("-ERR the bucket was dropped"), "{heard}");
 }
+
+/// What XREAD answers: the entry `id` of the stream, whose only field is `f` with the value `v`.
+fn entry(stream: &str, id: &str) -> String {
+    format!(
+        "*1\r\n*2\r\n${}\r\n{stream}\r\n*1\r\n*2\r\n${}\r\n{id}\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n",
+        stream.len(),
+        id.len()
+    )
+}
+
+#[test]
+fn all_who_read_a_stream_are_told_on_all_nodes() {
+    let mut cluster = cluster();
+    for me in 0..3 {
+        wait(&mut cluster, me, &[(A, "XREAD BLOCK 0 STREAMS s $"), (B, "XREAD BLOCK 0 STREAMS s 3-0")]);
+    }
+    cluster.isolated = vec![0];
+    pass(&mut cluster, 1000);
+    assert_eq!(cluster.ask(2, "XADD s 1-0 f v"), "$3\r\n1-0\r\n", "the others have a new leader");
+    for me in 1..3 {
+        assert_eq!(cluster.hear_as(me, A), entry("s", "1-0"), "node {me}");
+    }
+    cluster.isolated.clear();
+    assert_eq!(cluster.hear_as(0, A), entry("s", "1-0"), "it comes late");
+    assert_eq!(cluster.ask(0, "XADD s 4-0 f v"), "$3\r\n4-0\r\n");
+    for me in 0..3 {
+        assert_eq!(cluster.hear_as(me, B), entry("s", "4-0"), "node {me}");
+    }
+}
+
+#[test]
+fn the_end_of_a_stream_is_where_it_was_when_nothing_was_found() {
+    let mut cluster = cluster();
+    assert_eq!(cluster.ask(0, "XADD s 1-0 f v"), "$3\r\n1-0\r\n");
+    wait(&mut cluster, 1, &[(A, "XREAD BLOCK 0 STREAMS s $")]);
+    // Node 1 hears of both at once.
+    cluster.isolated = vec![1];
+    assert_eq!(cluster.ask(0, "XADD s 2-0 f v"), "$3\r\n2-0\r\n");
+    assert_eq!(cluster.ask(0, "XADD s 3-0 f v"), "$3\r\n3-0\r\n");
+    cluster.isolated.clear();
+    let heard = cluster.hear_as(1, A);
+    assert!(heard.contains("\r\n2-0\r\n") && !heard.contains("\r\n1-0\r\n"), "{heard}");
+}
+
+#[test]
+fn one_of_a_group_gets_what_is_new_to_it() {
+    let mut cluster = cluster();
+    for group in ["g", "h"] {
+        assert_eq!(cluster.ask(0, &format!("XGROUP CREATE s {group} $ MKSTREAM")), "+OK\r\n");
+    }
+    for me in 0..2 {
+        wait(
+            &mut cluster,
+            me,
+            &[(A, "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"), (B, "XREADGROUP GROUP h a BLOCK 0 STREAMS s >")],
+        );
+    }
+    for id in ["1-0", "2-0"] {
+        assert_eq!(cluster.ask(2, &format!("XADD s {id} f v")), format!("$3\r\n{id}\r\n"));
+        pass(&mut cluster, 40);
+        for connection in [A, B] {
+            let heard: Vec<String> =
+                (0..2).map(|me| cluster.heard(me, connection)).filter(|it| !it.is_empty()).collect();
+            assert_eq!(heard, [entry("s", id)], "each group is told once of {id}");
+        }
+    }
+    let info = cluster.ask(0, "INFO clients");
+    assert_eq!(field(bulk(&info), "total_blocking_keys"), Some("0"));
+}
+
+#[test]
+fn who_reads_a_stream_is_let_go_too() {
+    let mut cluster = cluster();
+    let line = "XREAD BLOCK 0 STREAMS s $";
+    wait(&mut cluster, 1, &[(A, line), (B, line)]);
+    let info = cluster.ask(1, "INFO clients");
+    assert_eq!(field(bulk(&info), "blocked_clients"), Some("2"));
+    assert_eq!(cluster.ask(1, "CLIENT UNBLOCK 11"), ":1\r\n");
+    assert_eq!(cluster.heard(1, A), "*-1\r\n");
+    assert_eq!(cluster.ask(1, "CLIENT UNBLOCK 12 ERROR"), ":1\r\n");
+    assert_eq!(cluster.heard(1, B), "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+    cluster.give(1, Input::Received { connection: A, bytes: b"XREAD BLOCK 0 STREAMS s $\r\n" });
+    pass(&mut cluster, 20);
+    cluster.give(1, Input::Closed { connection: A });
+    assert_eq!(cluster.ask(0, "XADD s 1-0 f v"), "$3\r\n1-0\r\n");
+    // The read is still on its way.
+    cluster.isolated = vec![1];
+    cluster.give(1, Input::Received { connection: B, bytes: b"XREAD BLOCK 0 STREAMS s $\r\n" });
+    assert_eq!(cluster.ask(1, "CLIENT UNBLOCK 12"), ":1\r\n");
+    assert_eq!(cluster.heard(1, B), "");
+    cluster.isolated.clear();
+    assert_eq!(cluster.hear_as(1, B), "*-1\r\n");
+    cluster.give(1, Input::Received { connection: B, bytes: b"XREAD BLOCK 0 STREAMS s $\r\n" });
+    pass(&mut cluster, 20);
+    cluster.give(1, Input::Stop);
+    let heard = cluster.hear_as(1, B);
+    assert!(heard.starts_with("-UNBLOCKED "), "{heard}");
+}
+
+#[test]
+fn what_was_waited_for_and_kept_is_told_when_it_changes() {
+    let mut cluster = alone();
+    cluster.open(0, A);
+    cluster.ask_as(0, A, "HELLO 3");
+    assert_eq!(cluster.ask_as(0, A, "CLIENT TRACKING ON"), "+OK\r\n");
+    cluster.give(0, Input::Received { connection: A, bytes: b"XREAD BLOCK 0 STREAMS s $\r\n" });
+    pass(&mut cluster, 5);
+    assert_eq!(cluster.ask(0, "XADD s 1-0 f v"), "$3\r\n1-0\r\n");
+    pass(&mut cluster, 5);
+    let heard = cluster.heard(0, A);
+    assert!(heard.contains("1-0"), "{heard}");
+    assert_eq!(cluster.ask(0, "XADD s 2-0 f v"), "$3\r\n2-0\r\n");
+    pass(&mut cluster, 5);
+    assert_eq!(cluster.heard(0, A), ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\ns\r\n");
+}

@@ -13,8 +13,9 @@ use crate::group::Group;
 use crate::node::{Node, place_of};
 use crate::peer::PeerMessage;
 use crate::router::{Asked, ReadBatch, ReadKind, Ready, Waiter};
-use crate::session::{Read, Session};
+use crate::session::{Block, Read, Session};
 use crate::slow::Slow;
+use crate::waiting::settled;
 use crate::words::{self, Words};
 
 /// How old a state may be said to be before it is asked for anew.
@@ -287,6 +288,12 @@ impl Node {
             Vec::new()
         };
         let is_missing = |key: &&Vec<u8>| wants_misses && !view.exists(data::KeyRef::new(key));
+        let waits = match (&answer, session.block) {
+            (Ok(Reply::NilArray), Some(Block::Waiting { slot, number })) if slot == read.slot => {
+                Some((number, settled(&view, &session.read_bytes[read.start..read.end])))
+            }
+            _ => None,
+        };
         let missing: Vec<Vec<u8>> = keys.iter().filter(is_missing).cloned().collect();
         let partition = self.groups[g].id();
         self.stats.reads += 1;
@@ -306,8 +313,12 @@ impl Node {
         session.watches.append(&mut revisions);
         session.pop_read_if(|_| true);
         let answer = answer.unwrap_or(Reply::Error(Failure::Text("ERR the command could not be read back")));
-        self.deliver(connection, read.slot, &answer);
-        if read.tracks {
+        let is_answered = waits.is_none();
+        match waits {
+            Some((number, words)) => self.read_found_nothing(number, words),
+            None => self.deliver(connection, read.slot, &answer),
+        }
+        if read.tracks && is_answered {
             self.remember_keys(partition, keys.iter().map(Vec::as_slice), connection);
         }
         self.tell_misses(g, &missing);
