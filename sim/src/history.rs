@@ -66,6 +66,8 @@ pub enum Op {
     Persist,
     /// The time to live in milliseconds; −1 permanent, −2 not there.
     Pttl,
+    /// Reads what stands behind the first `number` times [`TOKEN_BYTES`] bytes, null if that is nothing; with −1 what has been added since it was asked: some end of the value, or null.
+    Tail,
 }
 
 impl Op {
@@ -228,7 +230,7 @@ impl Command {
         let number = |absent: i64| self.number.unwrap_or(absent).to_string().into_bytes();
         let word = |text: &str| text.as_bytes().to_vec();
         match self.op {
-            Op::Get => vec![word("GET"), key],
+            Op::Get | Op::Tail => vec![word("GET"), key],
             Op::Set => vec![word("SET"), key, argument()],
             Op::SetPx => vec![word("SET"), key, argument(), word("PX"), number(1)],
             Op::SetNx => vec![word("SETNX"), key, argument()],

@@ -20,7 +20,7 @@ use crate::workload::Task;
 const ELEMENT_BYTES_MAX: u64 = 160;
 
 /// How long clients wait for an element.
-const SECONDS: [&str; 3] = ["0.05", "0.4", "1.5"];
+pub(crate) const SECONDS: [&str; 3] = ["0.05", "0.4", "1.5"];
 
 /// How clients use lists.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -2,8 +2,8 @@
 //!
 //! | key of a history | stands for | commands |
 //! |---|---|---|
-//! | `t0` | a stream, as the text of its entries: APPEND's length is told by the identifier, which counts | XADD XRANGE XREVRANGE DEL |
-//! | `m0` | what of a stream a consumer group has still to be given: PUSH, POP, and GETDEL of all | XADD, XREADGROUP with `>`, with and without NOACK |
+//! | `t0` | a stream, as the text of its entries: APPEND's length is told by the identifier, which counts | XADD XRANGE XREVRANGE DEL; for TAIL, XREAD with an identifier or `$`, which waits |
+//! | `m0` | what of a stream a consumer group has still to be given: PUSH, POP, and GETDEL of all | XADD, XREADGROUP with `>`, with and without NOACK; with an argument, the seconds to wait, POP waits |
 //! | `k0~1-1` | whose an entry is that is pending: SET, GET, DEL | XCLAIM with FORCE, XPENDING, XACK |
 //! | `m0~all`, `k0~all` | nothing: what makes the group (SET) | XGROUP CREATE, RESTORE |
 //!
@@ -14,6 +14,7 @@ use base::Rng;
 use wire::Value;
 
 use crate::history::{Command, Op, Reply, TOKEN_BYTES, bytes_of, raw_key, text_of};
+use crate::lists::SECONDS;
 use crate::lists::element_of;
 use crate::workload::Task;
 
@@ -69,6 +70,11 @@ pub fn is_readable(key: &str) -> bool {
     !is_queue(key) && entry_of(key).is_none_or(|(_, entry)| entry != ALL)
 }
 
+/// Seconds to wait, as these commands have them.
+fn milliseconds(seconds: &str) -> String {
+    ((seconds.parse::<f64>().unwrap_or(0.0) * 1000.0) as u64).to_string()
+}
+
 fn line(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| bytes_of(word)).collect()
 }
@@ -112,7 +118,20 @@ pub fn words(command: &Command) -> Option<Vec<Vec<u8>>> {
         Op::Append if is_log(key) => Some(line(&["XADD", key, "1-*", "f", value])),
         Op::Get if is_log(key) && command.number.is_some() => Some(line(&["XREVRANGE", key, "+", "-"])),
         Op::Get if is_log(key) => Some(line(&["XRANGE", key, "-", "+"])),
+        Op::Tail if is_log(key) => {
+            let after = match command.number.unwrap_or(0) {
+                -1 => "$".to_owned(),
+                0 => "0".to_owned(),
+                // The first one is 1-0.
+                tokens => format!("1-{}", tokens - 1),
+            };
+            Some(line(&["XREAD", "BLOCK", &milliseconds(value), "STREAMS", key, &after]))
+        }
         Op::Push if is_queue(key) => Some(line(&["XADD", key, "*", "f", value])),
+        Op::Pop if is_queue(key) && command.argument.is_some() => {
+            let (group, block) = (["XREADGROUP", "GROUP", "g", consumer, "COUNT", "1"], milliseconds(value));
+            Some(line(&[&group[..], &["BLOCK", &block, "STREAMS", key, ">"]].concat()))
+        }
         Op::Pop if is_queue(key) => {
             Some(line(&["XREADGROUP", "GROUP", "g", consumer, "COUNT", "1", "STREAMS", key, ">"]))
         }
@@ -172,12 +191,12 @@ pub fn reply(command: &Command, value: Value) -> Result<Reply, Option<Value>> {
             before.map(|before| Reply::Integer((before + 1) * TOKEN_BYTES as i64))
         }
         (Op::Push, Value::Bulk(_)) => Some(ok()),
-        (Op::Pop | Op::GetDel, Value::Null | Value::NullArray) => Some(Reply::Nil),
-        (Op::Pop | Op::GetDel, Value::Array(streams)) => match streams.as_slice() {
+        (Op::Pop | Op::GetDel | Op::Tail, Value::Null | Value::NullArray) => Some(Reply::Nil),
+        (Op::Pop | Op::GetDel | Op::Tail, Value::Array(streams)) => match streams.as_slice() {
             [Value::Array(parts)] => delivered(parts.get(1)),
             _ => None,
         },
-        (Op::Pop | Op::GetDel, Value::Map(streams)) => match streams.as_slice() {
+        (Op::Pop | Op::GetDel | Op::Tail, Value::Map(streams)) => match streams.as_slice() {
             [(_, entries)] => delivered(Some(entries)),
             _ => None,
         },
@@ -199,6 +218,10 @@ impl Streams {
             0 => {
                 let key = format!("t{}", rng.below(2));
                 match (rng.chance(reads, 16), rng.below(12)) {
+                    (true, 0..4) => {
+                        let from = if rng.chance(1, 2) { -1 } else { rng.below(40) as i64 };
+                        Command::new(Op::Tail, key).with_number(from).with_argument(*rng.pick(&SECONDS))
+                    }
                     (true, _) => either(rng, Command::new(Op::Get, key)),
                     (false, 0) => Command::new(Op::Del, key),
                     (false, _) => Command::new(Op::Append, key).with_argument(element_of(&unique())),
@@ -209,7 +232,8 @@ impl Streams {
                 match rng.below(16) {
                     0 => Command::new(Op::Set, format!("{key}~{ALL}")).with_argument(unique()),
                     1 => either(rng, Command::new(Op::GetDel, key)),
-                    2..=7 => either(rng, Command::new(Op::Pop, key)),
+                    2..=4 => either(rng, Command::new(Op::Pop, key)),
+                    5..=7 => either(rng, Command::new(Op::Pop, key)).with_argument(*rng.pick(&SECONDS)),
                     _ => Command::new(Op::Push, key).with_argument(element_of(&unique())),
                 }
             }
@@ -226,7 +250,7 @@ impl Streams {
         };
         // By an identifier that is asked again and again nobody waits for a group that is not made.
         let is_certain = is_log(&command.key) || command.op == Op::Push;
-        if command.op != Op::Get && is_certain && rng.chance(once, 8) {
+        if !matches!(command.op, Op::Get | Op::Tail) && is_certain && rng.chance(once, 8) {
             Task::Once(command)
         } else {
             Task::Plain(vec![command])
@@ -244,6 +268,10 @@ mod tests {
         assert_eq!(of(Command::new(Op::Append, "p/t0").with_argument("v")), "XADD t0 1-* f v");
         assert_eq!(of(Command::new(Op::Push, "m0").with_argument("v")), "XADD m0 * f v");
         assert_eq!(of(Command::new(Op::Pop, "m1")), "XREADGROUP GROUP g bert COUNT 1 STREAMS m1 >");
+        let waits = |op: Op, key: &str| Command::new(op, key).with_argument("0.05");
+        assert_eq!(of(waits(Op::Pop, "m1")), "XREADGROUP GROUP g bert COUNT 1 BLOCK 50 STREAMS m1 >");
+        assert_eq!(of(waits(Op::Tail, "t1").with_number(-1)), "XREAD BLOCK 50 STREAMS t1 $");
+        assert_eq!(of(waits(Op::Tail, "t1").with_number(2)), "XREAD BLOCK 50 STREAMS t1 1-1");
         assert_eq!(of(Command::new(Op::Set, "k0~1-2").with_argument("c")), "XCLAIM k0 g c 0 1-2 FORCE JUSTID");
         assert_eq!(of(Command::new(Op::Del, "e/k0~1-2")), "XACK k0 g 1-2");
         assert_eq!(of(Command::new(Op::Del, "t0")), "DEL t0");

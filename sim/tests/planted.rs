@@ -14,7 +14,13 @@ fn is_found(planted: Planted, within: u64, with: &[Fault]) {
 
 /// Fails unless the bug is found in the first `within` seeds by the checker of this property (none: by any).
 fn is_found_by(planted: Planted, within: u64, with: &[Fault], property: &str) {
-    let mut options = Options { nodes: Some(3), with: with.to_vec(), planted: Some(planted), ..Options::default() };
+    is_found_without(planted, within, with, None, property);
+}
+
+/// The same without a kind.
+fn is_found_without(planted: Planted, within: u64, with: &[Fault], without: Option<Fault>, property: &str) {
+    let (with, without) = (with.to_vec(), without.into_iter().collect());
+    let mut options = Options { nodes: Some(3), with, without, planted: Some(planted), ..Options::default() };
     for seed in 1..=within {
         options.seed = seed;
         let found = run(&options, false).violations;
@@ -38,7 +44,7 @@ fn count_unsynced_self() {
 
 #[test]
 fn read_without_confirmation() {
-    is_found(Planted::ReadWithoutConfirmation, 80, &[Fault::Partition, Fault::Pause]);
+    is_found(Planted::ReadWithoutConfirmation, 200, &[Fault::Partition, Fault::Pause]);
 }
 
 #[test]
@@ -153,6 +159,12 @@ fn invalidation_too_early() {
 #[test]
 fn waiting_forgotten() {
     is_found_by(Planted::WaitingForgotten, 120, &[Fault::Lists], "waiting");
+}
+
+#[test]
+fn waiting_for_a_stream_forgotten() {
+    let without = Some(Fault::Lists);
+    is_found_without(Planted::WaitingForgotten, 200, &[Fault::Streams], without, "waiting");
 }
 
 #[test]

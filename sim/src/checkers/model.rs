@@ -174,7 +174,9 @@ impl Prepared {
     /// Whether it makes new values out of old ones.
     #[must_use]
     pub fn computes(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.op, Op::Append | Op::Prepend | Op::Push | Op::Pop | Op::Incr))
+        self.steps
+            .iter()
+            .any(|step| matches!(step.op, Op::Append | Op::Prepend | Op::Push | Op::Pop | Op::Tail | Op::Incr))
     }
 
     /// Writes `unseen` in place of each value of which `is_seen` is not true.
@@ -244,7 +246,7 @@ impl Prepared {
     pub fn never_changes(&self) -> bool {
         self.steps.iter().all(|step| match step.op {
             _ if step.reply == Some(Seen::Refused) => true,
-            Op::Get | Op::Exists | Op::Pttl => true,
+            Op::Get | Op::Tail | Op::Exists | Op::Pttl => true,
             Op::SetNx | Op::Del | Op::Pexpire => step.reply == Some(Seen::Integer(0)),
             Op::SetIfEq | Op::GetDel | Op::Pop => step.reply == Some(Seen::Nil),
             Op::Set | Op::SetPx | Op::GetSet | Op::Append | Op::Prepend | Op::Push | Op::Incr | Op::Persist => false,
@@ -290,7 +292,7 @@ pub fn prepare(
             key: key(&command.key),
             argument: text(&command.argument),
             expected: text(&command.expected),
-            addend: if matches!(command.op, Op::Incr | Op::Pop) { command.number.unwrap_or(1) } else { 0 },
+            addend: if matches!(command.op, Op::Incr | Op::Pop | Op::Tail) { command.number.unwrap_or(1) } else { 0 },
             deadline: if matches!(command.op, Op::SetPx | Op::Pexpire) {
                 let lifetime = u64::try_from(command.number.unwrap_or(1)).unwrap_or(0).saturating_mul(1_000_000);
                 operation.invoke.saturating_add(lifetime).saturating_sub(clock_error)
@@ -386,6 +388,16 @@ fn apply(state: &mut State, step: &Step, values: &mut Values) -> bool {
     let ok = Seen::Value(ABSENT);
     let answer = match step.op {
         Op::Get => of_value(before.value),
+        Op::Tail => {
+            let all: &[u8] = if present { values.value(before.value) } else { &[] };
+            let seen = match step.reply {
+                None => return true,
+                Some(Seen::Value(seen)) => values.value(seen),
+                Some(_) => &[],
+            };
+            let wanted = usize::try_from(step.addend).ok().map(|tokens| all.get(tokens * TOKEN_BYTES..).unwrap_or(&[]));
+            return wanted.map_or(all.ends_with(seen), |wanted| wanted == seen);
+        }
         Op::Exists => flag(present),
         Op::Pttl => {
             // How much is left is not part of the model; whether the key is there, and has a deadline, is.

@@ -1,11 +1,11 @@
-//! Waiting: a pop that waits does not come back empty-handed while nothing happens to the cluster and there is an element all the time.
+//! Waiting: a pop that waits, or a read that waits for what is added, does not come back empty-handed while nothing happens to the cluster and there is an element all the time.
 //!
 //! That what it brings was there, and that it is brought once, is for the search for an order; nil it may always answer there, as the list was empty when it began to wait. Here it is asked what came later: an
 //! element that was acknowledged some time before the pop gave up, and that nobody can have taken out before then, is one that somebody was not told of.
 
 use std::collections::BTreeMap;
 
-use crate::history::{Command, Op, Operation, Outcome, Reply, bucket_of};
+use crate::history::{Command, Op, Operation, Outcome, Reply, TOKEN_BYTES, bucket_of};
 
 /// How many violations are told.
 const TOLD_MAX: usize = 5;
@@ -29,8 +29,16 @@ pub fn check(history: &[Operation], is_calm: impl Fn(u64, u64) -> bool, known_wi
         for pop in &operations {
             let Some(until) = gave_up(pop) else { continue };
             let pushes = operations.iter().filter(|it| it.outcome == Outcome::Done);
-            for (push, element, known) in pushes.flat_map(|push| elements(push, key)) {
-                let from = known.saturating_sub(known_within);
+            for (push, element, length, known) in pushes.flat_map(|push| elements(push, key)) {
+                let mut from = known.saturating_sub(known_within);
+                let command = &pop.commands[0];
+                match command.number.filter(|_| command.op == Op::Tail) {
+                    // What was there when it was asked is not meant.
+                    Some(-1) if push.invoke < pop.invoke.saturating_add(known_within) => continue,
+                    Some(-1) => from = pop.invoke,
+                    Some(tokens) if length <= tokens * TOKEN_BYTES as i64 => continue,
+                    _ => {}
+                }
                 if known.saturating_add(known_within) < until
                     && from >= pop.invoke
                     && !operations.iter().any(|it| may_remove(it, key, element, push.invoke, until))
@@ -51,18 +59,23 @@ pub fn check(history: &[Operation], is_calm: impl Fn(u64, u64) -> bool, known_wi
     found
 }
 
-/// When a pop that waited came back with nothing.
+/// When a pop or a read that waited came back with nothing.
 fn gave_up(operation: &Operation) -> Option<u64> {
-    let [Command { op: Op::Pop, argument: Some(_), .. }] = &operation.commands[..] else { return None };
+    let [Command { op: Op::Pop | Op::Tail, argument: Some(_), .. }] = &operation.commands[..] else { return None };
     if operation.replies == [Reply::Nil] { operation.finish } else { None }
 }
 
-/// What an acknowledged operation has added to a list, and when that was known.
-fn elements<'a>(operation: &'a Operation, key: &'a str) -> impl Iterator<Item = (&'a Operation, &'a str, u64)> {
-    let added = operation.commands.iter().zip(&operation.replies).filter(move |(command, reply)| {
-        command.key == key && matches!(command.op, Op::Append | Op::Prepend) && matches!(reply, Reply::Integer(_))
-    });
-    added.filter_map(move |(command, _)| Some((operation, command.argument.as_deref()?, operation.finish?)))
+/// What an acknowledged operation has added to a list or a stream, how long that was then if it says so, and when it was known.
+fn elements<'a>(operation: &'a Operation, key: &'a str) -> impl Iterator<Item = (&'a Operation, &'a str, i64, u64)> {
+    let added = operation.commands.iter().zip(&operation.replies).filter(move |(command, _)| command.key == key);
+    added.filter_map(move |(command, reply)| {
+        let length = match (command.op, reply) {
+            (Op::Append | Op::Prepend, Reply::Integer(length)) => *length,
+            (Op::Push, Reply::Text(_)) => 0,
+            _ => return None,
+        };
+        Some((operation, command.argument.as_deref()?, length, operation.finish?))
+    })
 }
 
 /// Whether an operation may have taken an element out between two times.
@@ -74,7 +87,7 @@ fn may_remove(operation: &Operation, key: &str, element: &str, from: u64, until:
             let reply = operation.replies.get(place).filter(|_| operation.outcome == Outcome::Done);
             command.key == key
                 && match (command.op, reply) {
-                    (Op::Append | Op::Prepend | Op::Get | Op::Exists, _) => false,
+                    (Op::Append | Op::Prepend | Op::Push | Op::Get | Op::Tail | Op::Exists, _) => false,
                     (Op::Pop | Op::GetDel, Some(Reply::Text(text))) => text.contains(element),
                     (Op::Pop | Op::GetDel, Some(Reply::Nil)) => false,
                     _ => true,
@@ -112,6 +125,22 @@ mod tests {
         assert_eq!(violations(None, 50, true), 1);
         assert_eq!(violations(None, 50, false), 0, "something happened");
         assert_eq!(violations(None, 95, true), 0, "too late");
+    }
+
+    #[test]
+    fn a_read_waits_for_what_comes_behind_its_place() {
+        let found = |number: i64, pushed_at: u64, length: i64| {
+            let tail = Command::new(Op::Tail, "t0").with_number(number).with_argument("0.4");
+            let push = Command::new(Op::Append, "t0").with_argument("xx");
+            let push = done(2, push, Reply::Integer(length), (pushed_at - 5, pushed_at));
+            check(&[done(1, tail, Reply::Nil, (10, 100)), push], |_, _| true, 10).len()
+        };
+        assert_eq!((found(2, 50, 30), found(3, 50, 30)), (1, 0));
+        assert_eq!((found(-1, 50, 30), found(-1, 24, 30)), (1, 0), "it may have been there already");
+        let pop = Command::new(Op::Pop, "m0").with_argument("0.4");
+        let push = Command::new(Op::Push, "m0").with_argument("xx");
+        let history = [done(1, pop, Reply::Nil, (10, 100)), done(2, push, Reply::Text("OK".to_owned()), (45, 50))];
+        assert_eq!(check(&history, |_, _| true, 10).len(), 1);
     }
 
     #[test]

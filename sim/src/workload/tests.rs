@@ -41,7 +41,7 @@ fn every_command_is_drawn_sometimes() {
             }
         }
     }
-    assert_eq!(seen_ops.len(), 17, "{seen_ops:?}");
+    assert_eq!(seen_ops.len(), 18, "{seen_ops:?}");
     assert!(
         once > 0 && scans > 0 && watched > 0 && together > 0 && hash_scans > 0 && set_scans > 0 && sorted_scans > 0
     );

@@ -32,6 +32,11 @@ fn answer(keys: &mut BTreeMap<String, Key>, command: &Command, at: u64) -> Reply
     let deadline = at + command.number.unwrap_or(1).max(0) as u64 * MS;
     match command.op {
         Op::Get => old(),
+        Op::Tail => {
+            let behind = command.number.unwrap_or(0) as usize * TOKEN_BYTES;
+            let all = before.unwrap_or_default();
+            all.get(behind..).filter(|tail| !tail.is_empty()).map_or(Reply::Nil, |tail| Reply::Text(tail.to_owned()))
+        }
         Op::Exists => flag(before.is_some()),
         Op::Set | Op::SetPx | Op::GetSet => {
             *key = Key { value: argument, expires: if command.op == Op::SetPx { Some(deadline) } else { usual } };
@@ -118,7 +123,7 @@ fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
             Op::Set,
             Op::SetNx,
         ]),
-        5 => *rng.pick(&[Op::Get, Op::Append, Op::Push, Op::Prepend, Op::Pop, Op::Pop, Op::GetDel, Op::Del]),
+        5 => *rng.pick(&[Op::Get, Op::Tail, Op::Append, Op::Push, Op::Prepend, Op::Pop, Op::Pop, Op::GetDel, Op::Del]),
         _ if rng.chance(1, 3) => *rng.pick(&[Op::Get, Op::Exists]),
         _ => *rng.pick(&writes),
     };
@@ -128,6 +133,9 @@ fn draw_command(rng: &mut Rng, family: u64, number: usize) -> Command {
     }
     if op == Op::Pop && rng.chance(1, 2) {
         command = command.with_number(-1);
+    }
+    if op == Op::Tail {
+        command = command.with_number(rng.below(3) as i64);
     }
     if matches!(op, Op::Set | Op::SetPx | Op::SetNx | Op::SetIfEq | Op::GetSet | Op::Append | Op::Prepend | Op::Push) {
         command = command.with_argument(value);
