@@ -6,6 +6,7 @@
 pub mod checksum;
 pub mod ids;
 pub mod limits;
+pub mod number;
 pub mod ordered;
 pub mod random;
 pub mod slots;

@@ -62,6 +62,19 @@ pub struct Applied {
     pub changes: Vec<Change>,
     /// What the changes are called, in order, if [`EntryContext::names_events`] says that somebody wants it.
     pub events: Vec<KeyEvent>,
+    /// What scripts have published, in order: for whoever proposed the entry to pass on.
+    pub published: Vec<Published>,
+}
+
+/// A message that a script has published.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Published {
+    /// By `SPUBLISH`.
+    pub sharded: bool,
+    /// Where.
+    pub channel: Blob,
+    /// What.
+    pub message: Blob,
 }
 
 /// Applies one command. A read is answered too, at the entry's time.
@@ -99,7 +112,7 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
     let command = command_digest(args);
     if let Some(outcome) = transaction.tree().once.get(id) {
         let reply = if outcome.is_of(command) { outcome.reply.clone() } else { Reply::Error(REUSED) };
-        return Applied { reply, changes: Vec::new(), events: Vec::new() };
+        return Applied { reply, changes: Vec::new(), events: Vec::new(), published: Vec::new() };
     }
     let reply = as_recorded(run(&mut transaction, args));
     let outcome = Outcome { id: Blob::new(id), command: Some(command), reply: reply.clone() };
@@ -169,7 +182,8 @@ pub fn outcome<'a>(view: &View<'a>, id: &[u8]) -> Option<&'a Reply> {
     view.tree().once.get(id).map(|outcome| &outcome.reply)
 }
 
-fn run(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {
+/// Carries a command out, and names what it changes.
+pub(crate) fn run(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {
     transaction.naming(args, |transaction| run_unnamed(transaction, args))
 }
 

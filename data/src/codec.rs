@@ -46,6 +46,7 @@ const REPLY_PAIRS: u8 = 13;
 const REPLY_BY_DIALECT: u8 = 14;
 const REPLY_DECIMAL: u8 = 15;
 const REPLY_NAMED: u8 = 16;
+const REPLY_STATUS: u8 = 17;
 
 /// Status words that replies are made of: they are static in memory, so reading one back looks it up here.
 const STATUS_WORDS: &[&str] = &["none", "string", "hash", "set", "zset", "list", "ReJSON-RL", "stream"];
@@ -156,6 +157,10 @@ pub(crate) fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
             // See `as_recorded`: a word that could not be read back as a status has become bytes before.
             out.push(if STATUS_WORDS.contains(text) { REPLY_SIMPLE } else { REPLY_BULK });
             put_bytes(out, text.as_bytes());
+        }
+        Reply::Status(text) => {
+            out.push(REPLY_STATUS);
+            put_bytes(out, text);
         }
         Reply::Error(failure) => {
             out.push(REPLY_ERROR);
@@ -367,6 +372,7 @@ impl<'a> Reader<'a> {
                 let word = STATUS_WORDS.iter().find(|word| word.as_bytes() == text);
                 Reply::Simple(word.ok_or(Malformed("a status is unknown"))?)
             }
+            REPLY_STATUS => Reply::Status(Blob::new(self.bytes()?)),
             REPLY_ERROR => Reply::Error(Failure::built(self.bytes()?)),
             REPLY_ARRAY => Reply::Array(self.replies(depth)?),
             REPLY_SET => Reply::Set(self.replies(depth)?),

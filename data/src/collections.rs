@@ -6,6 +6,7 @@
 //!   (number and part, …)                            of a sorted set, which has several parts (`collections/ranked.rs`)
 //!   (number and part, …)                            of a stream (`collections/streams.rs`)
 //!   (0, place in the queue, "") ─► number | how far                 given up, and not reclaimed yet
+//!   (0 and a part, …)                               scripts and libraries (`collections/code.rs`)
 //! ```
 //! **Giving up** a collection (its key is deleted, overwritten, expired, evicted) costs the same whatever its size: its number goes into a
 //! queue, which is kept as elements of the collection 0. Elements that nobody can reach are *reclaimed* a few at a time, by entries of the log, so that
@@ -47,6 +48,7 @@ pub(crate) const PART_GROUPS: u64 = 3 << 62;
 pub(crate) const GROUP_ORDER: u64 = u64::MAX;
 
 pub(crate) mod boundaries;
+pub(crate) mod code;
 pub(crate) mod fading;
 pub(crate) mod fronts;
 pub(crate) mod ranked;
@@ -230,7 +232,10 @@ impl Collections {
         self.fronts = fronts::Fronts::default();
         self.boundaries = boundaries::Boundaries::default();
         self.soonest = fading::Soonest::default();
-        self.elements.clear()
+        let code = self.take_code();
+        let cleared = self.elements.clear();
+        code.into_iter().for_each(|(key, value)| self.elements.insert_new(key, value));
+        cleared
     }
 }
 
@@ -323,6 +328,9 @@ impl Tally {
             let (number, _) = read_place(value).ok_or(Malformed("a place in the queue is too short"))?;
             self.queued.insert(number);
             return Ok(());
+        }
+        if key.collection == code::CODE {
+            return code::check(key, value);
         }
         let is_group = key.collection & PARTS == PART_GROUPS && key.order == GROUP_ORDER;
         if key.collection & PARTS == fading::PART_DEADLINES && !is_group {

@@ -28,7 +28,7 @@ use base::{Revision, WallTime};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-const VERSION: u8 = 8;
+const VERSION: u8 = 9;
 /// The only collections are hashes.
 const VERSION_OF_HASHES: u8 = 2;
 /// There are no collections.
@@ -284,7 +284,7 @@ pub(crate) struct Counts {
 /// | version: 1 byte | time | revision | expired | bytes | records | deadlines | outcomes: first, end | elements | of collections: next number,
 /// first and end of the queue, owed | 4 spaces, + 1 or 0 | removals: 1024 revisions |
 ///
-/// Version 7 has no streams, version 6 no fields that expire, version 5 no lists, version 4 no JSON documents, version 3 no sorted sets, version 2 no collections but hashes. Version 1 has no elements, none of the numbers of collections, and 3 spaces.
+/// Version 8 has no scripts, version 7 no streams, version 6 no fields that expire, version 5 no lists, version 4 no JSON documents, version 3 no sorted sets, version 2 no collections but hashes. Version 1 has no elements, none of the numbers of collections, and 3 spaces.
 pub(crate) fn encode_head(tree: &Tree, spaces: [Space; STATE_SPACES], counts: &Counts) -> Vec<u8> {
     let mut head = vec![VERSION];
     let numbers = [

@@ -5,13 +5,13 @@
 //! has the first n blocks goes on with block n ([`Image::skip_blocks`]).
 //!
 //! ```text
-//! block 0:         | version: 1 byte = 9 | time | revision | expired | records | outcomes | elements |
+//! block 0:         | version: 1 byte = 10 | time | revision | expired | records | outcomes | elements |
 //!                  | of collections: next number, first and end of the queue, owed | removals: 1024 revisions |
 //! record blocks:   | 'R' | records: key, deadline + 1 or 0, revision, type, value … |      in store order
 //! element blocks:  | 'E' | elements: collection, order, name, value … |                   in their order
 //! outcome blocks:  | 'O' | id, 1 and digest of the command or 0, reply … |                 oldest first
 //! ```
-//! Earlier versions are still read. Version 8 has no streams; version 7 has no fields that expire; version 6 has no lists; version 5 has no JSON documents; version 4 has no sorted sets; version 3 has no collections but hashes; versions 1 and 2 have no elements and none of the numbers of collections; version 1 has outcomes without digests: `id, reply …`.
+//! Earlier versions are still read. Version 9 has no scripts; version 8 has no streams; version 7 has no fields that expire; version 6 has no lists; version 5 has no JSON documents; version 4 has no sorted sets; version 3 has no collections but hashes; versions 1 and 2 have no elements and none of the numbers of collections; version 1 has outcomes without digests: `id, reply …`.
 //! Numbers are variable-length (see `codec.rs`). A block closes at the first item that brings it to
 //! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
 
@@ -34,7 +34,7 @@ use base::{Revision, WallTime};
 use std::fmt;
 use std::ops::Bound;
 
-const VERSION: u8 = 9;
+const VERSION: u8 = 10;
 /// The only collections are hashes.
 const VERSION_OF_HASHES: u8 = 3;
 /// Outcomes have no digest of their command.

@@ -36,6 +36,7 @@ mod merge;
 pub mod once;
 mod removals;
 pub mod reply;
+mod script;
 pub mod spec;
 pub mod store;
 pub mod syntax;
@@ -46,8 +47,8 @@ pub mod view;
 pub mod waiting;
 
 pub use apply::{
-    Applied, EntryContext, OUT_OF_MEMORY, apply, apply_once, apply_transaction, evict, expire_due, outcome, read,
-    read_transaction, watch_revision,
+    Applied, EntryContext, OUT_OF_MEMORY, Published, apply, apply_once, apply_transaction, evict, expire_due, outcome,
+    read, read_transaction, watch_revision,
 };
 pub use args::Args;
 pub use blob::Blob;

@@ -18,6 +18,8 @@ pub enum Reply {
     Bulk(Blob),
     /// A short status without line breaks.
     Simple(&'static str),
+    /// The same, put together by a script.
+    Status(Blob),
     /// A command that failed inside a transaction, where the others have answers of their own.
     Error(Failure),
     /// A list.

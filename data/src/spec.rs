@@ -55,6 +55,8 @@ impl Flags {
     pub const BLOCKING: Flags = Flags(128);
     /// Scripts may not call it.
     pub const NOSCRIPT: Flags = Flags(256);
+    /// Runs other commands: its entry carries what any of them might need.
+    pub const RUNS: Flags = Flags(512);
 
     /// All of `self` and of `other`.
     #[must_use]
@@ -80,7 +82,13 @@ impl Flags {
             (Flags::FAST, "fast"),
             (Flags::MOVABLE_KEYS, "movablekeys"),
         ];
-        NAMES.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name).collect()
+        let mut names: Vec<&str> = NAMES.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name).collect();
+        if self.has(Flags::RUNS) {
+            // What it does depends on what it runs.
+            names.retain(|name| *name != "write");
+            names.extend(["stale", "skip_monitor", "no_mandatory_keys"]);
+        }
+        names
     }
 }
 
@@ -208,6 +216,8 @@ pub enum Group {
     Transactions,
     /// Messages for whoever listens.
     PubSub,
+    /// Scripts and functions.
+    Scripting,
     /// What only Dictum has.
     Dictum,
     /// The server as a whole.
@@ -233,6 +243,7 @@ impl Group {
             Group::Connection => "connection",
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
+            Group::Scripting => "scripting",
             Group::Dictum => "dictum",
             Group::Server => "server",
         }
@@ -252,6 +263,7 @@ impl Group {
             Group::HyperLogLog => &["@hyperloglog"],
             Group::Geo => &["@geo"],
             Group::PubSub => &["@pubsub"],
+            Group::Scripting => &["@scripting"],
             Group::List => &["@list"],
             Group::Json => &["@json"],
             Group::Stream => &["@stream"],
@@ -289,10 +301,11 @@ impl Spec {
     #[must_use]
     pub fn categories(&self) -> Vec<&'static str> {
         let mut categories = self.group.categories().to_vec();
-        if self.flags.has(Flags::WRITE) {
+        let runs_others = self.flags.has(Flags::RUNS);
+        if self.flags.has(Flags::WRITE) && !runs_others {
             categories.push("@write");
         }
-        if self.flags.has(Flags::READONLY) {
+        if self.flags.has(Flags::READONLY) && !runs_others {
             categories.push("@read");
         }
         categories.push(if self.flags.has(Flags::FAST) { "@fast" } else { "@slow" });

@@ -1,6 +1,6 @@
 //! How a write changes the state: every change gets a revision of its own and is written down.
 
-use crate::apply::{Applied, EntryContext};
+use crate::apply::{Applied, EntryContext, Published};
 use crate::blob::Blob;
 use crate::events::{KeyEvent, name_changes};
 use crate::failure::Failure;
@@ -15,12 +15,14 @@ use base::{Revision, Rng, WallTime};
 mod groups;
 mod lists;
 mod named;
+mod scripts;
 mod sorted;
 mod streams;
 
 pub(crate) use groups::GroupEdit;
 pub use lists::{End, ListEdit};
 pub use named::{NamedEdit, name_order};
+pub(crate) use scripts::{Scripted, is_own, own_command};
 pub(crate) use streams::{BLOCK_BYTES, BLOCK_ENTRIES_MAX};
 pub use streams::{Keep, StreamEdit};
 
@@ -66,6 +68,9 @@ pub struct Transaction<'a> {
     changes: Vec<Change>,
     /// Names of the changes, if somebody wants them.
     events: Option<Vec<KeyEvent>>,
+    /// How many changes have names: those that a script makes get them one command at a time.
+    named: usize,
+    published: Vec<Published>,
     rng: Rng,
     value_bytes_max: u64,
     ttl_ms: u64,
@@ -80,6 +85,8 @@ impl<'a> Transaction<'a> {
             tree,
             changes: Vec::new(),
             events: context.names_events.then(Vec::new),
+            named: 0,
+            published: Vec::new(),
             rng: Rng::new(context.seed),
             value_bytes_max: context.value_bytes_max.min(VALUE_BYTES_MAX) as u64,
             ttl_ms: context.ttl_ms,
@@ -97,7 +104,8 @@ impl<'a> Transaction<'a> {
     /// Ends the entry with an answer.
     pub(crate) fn finish(mut self, reply: Reply) -> Applied {
         let events = self.events.take().unwrap_or_default();
-        Applied { reply, changes: self.into_changes(), events }
+        let published = std::mem::take(&mut self.published);
+        Applied { reply, changes: self.into_changes(), events, published }
     }
 
     /// Lets `act` make changes, and gives them names if somebody wants them: those of the command `args`, if it is one.
@@ -105,7 +113,8 @@ impl<'a> Transaction<'a> {
         let start = self.changes.len();
         let result = act(self);
         if let Some(events) = &mut self.events {
-            name_changes(args, &self.changes[start..], events);
+            name_changes(args, &self.changes[start.max(self.named)..], events);
+            self.named = self.changes.len();
         }
         result
     }

@@ -15,7 +15,6 @@ mod known;
 pub(crate) mod levels;
 mod monitoring;
 pub(crate) mod pubsub;
-mod scripts;
 mod server;
 mod tracking;
 
@@ -157,7 +156,6 @@ pub(crate) static TABLES: &[&[Entry]] = &[
     dictum::ENTRIES,
     bucket::ENTRIES,
     levels::ENTRIES,
-    scripts::ENTRIES,
     monitoring::ENTRIES,
     access::ENTRIES,
     pubsub::ENTRIES,

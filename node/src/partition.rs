@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::limits::FLUSH_PART_MIN;
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
-use data::{Blob, Change, KeyEvent, Reply, Tree};
+use data::{Blob, Change, KeyEvent, Published, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
@@ -56,6 +56,8 @@ pub(crate) struct Wishes {
     pub changes: Vec<Change>,
     /// What changes are called, for those who want to be told.
     pub key_events: Vec<KeyEvent>,
+    /// What scripts of this node's clients have published.
+    pub published: Vec<Published>,
     /// Keys that were evicted in this turn: for checkers.
     pub evicted: Vec<(Position, Blob)>,
 }

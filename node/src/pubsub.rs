@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use base::limits::{ACCEPT_BYTES_TARGET, CONNECTION_OUTPUT_BYTES_MAX};
 use base::{NodeId, Time};
 use bytes::Bytes;
-use data::Failure;
+use data::{Failure, Published};
 use wire::{Protocol, Reader, ReplyWriter};
 
 use crate::door::{ConnectionId, Level, OutputLimit, Planted};
@@ -144,9 +144,9 @@ impl Session {
 impl Node {
     /// Publishes a message of a client, here at once and elsewhere at the end of the turn. Answers how many listeners it reaches; those of
     /// other nodes as far as is known here.
-    pub(crate) fn publish(&mut self, session: &mut Session, kind: Kind, channel: &[u8], message: &[u8]) -> u64 {
+    pub(crate) fn publish(&mut self, session: Option<&mut Session>, kind: Kind, channel: &[u8], message: &[u8]) -> u64 {
         self.pubsub.published += 1;
-        let here = self.tell_listeners(Some(session), kind, channel, message);
+        let here = self.tell_listeners(session, kind, channel, message);
         if self.config.members.len() == 1 {
             return here;
         }
@@ -158,6 +158,13 @@ impl Node {
             self.send_items();
         }
         here + elsewhere
+    }
+
+    /// Publishes what scripts of clients of this node have asked for. That an entry is carried out does not depend on it: nobody may be listening.
+    pub(crate) fn publish_of_scripts(&mut self, g: usize) {
+        for Published { sharded, channel, message } in std::mem::take(&mut self.groups[g].wishes.published) {
+            self.publish(None, if sharded { Kind::Shard } else { Kind::Channel }, &channel, &message);
+        }
     }
 
     /// Hands a message to the listeners of this node; how many there are. `own`: the connection whose command is being carried out, which is not

@@ -12,6 +12,8 @@ pub(crate) fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
         Reply::Integer(number) => writer.integer(*number),
         Reply::Bulk(bytes) => writer.bulk(bytes),
         Reply::Simple(text) => writer.simple(text),
+        // Whoever made it saw to it that it is one line; what is no text it shows as such.
+        Reply::Status(text) => writer.simple(&String::from_utf8_lossy(text)),
         Reply::Error(failure) => error(writer, failure),
         Reply::Array(items) => {
             writer.array(items.len());

@@ -114,6 +114,7 @@ impl Node {
             if !self.groups[g].wishes.key_events.is_empty() {
                 self.tell_key_events(g);
             }
+            self.publish_of_scripts(g);
             let group = &self.groups[g];
             if group.wishes.fatal.is_some() {
                 return;

@@ -114,7 +114,7 @@ impl Terms {
 
     /// Whether a write with these flags needs all of them.
     fn all_apply(&self, flags: Flags) -> bool {
-        flags.has(Flags::DENYOOM) && (self.ttl_ms > 0 || self.full_at_bytes > 0)
+        (flags.has(Flags::DENYOOM) || flags.has(Flags::RUNS)) && (self.ttl_ms > 0 || self.full_at_bytes > 0)
     }
 
     /// How many bytes [`Terms::encode`] writes.

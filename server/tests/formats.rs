@@ -169,8 +169,20 @@ fn keys(client: &mut Client) -> String {
         writeln!(text, "{key} = {value}, deadline {}, revision {}", deadline.pretty().trim(), revision.pretty().trim())
             .expect("as above");
     }
+    let functions = ask(&["FUNCTION", "LIST", "WITHCODE"]);
+    if functions.as_array().is_some_and(|list| !list.is_empty()) {
+        let functions = short(&Value::bulk(functions.pretty()));
+        let kept = ask(&["SCRIPT", "EXISTS", SCRIPT_SHA, LATE_SCRIPT_SHA]);
+        let counted = ask(&["FCALL", "count", "0"]);
+        writeln!(text, "functions {functions}, count {}", counted.pretty().trim()).expect("as above");
+        writeln!(text, "scripts {}", short(&Value::bulk(kept.pretty()))).expect("as above");
+    }
     text
 }
+
+/// SHA1 of `return ARGV[1]`, and of `return ARGV[2]`.
+const SCRIPT_SHA: &str = "098e0f0d1448c0a81dafe820f66d460eb09263da";
+const LATE_SCRIPT_SHA: &str = "bcdff5e20b3d665f7cd844350cdb0b0395946a66";
 
 /// A string, or what can be told of a long one.
 fn short(value: &Value) -> String {
@@ -339,6 +351,11 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         tell(&["XGROUP", "CREATE", "gone-log", "readers", "0"]);
         tell(&["XREADGROUP", "GROUP", "readers", "anna", "STREAMS", "gone-log", ">"]);
         tell(&["DEL", "gone-log"]);
+        tell(&["SCRIPT", "LOAD", "return ARGV[1]"]);
+        let library =
+            format!("#!lua name=lib{round}\nredis.register_function('f{round}', function() return {round} end)");
+        tell(&["FUNCTION", "LOAD", "REPLACE", &library]);
+        tell(&["EVAL", "return redis.call('INCR', KEYS[1])", "1", "by-script"]);
         tell(&["SADD", "gone-set", "a", "b", "c"]);
         tell(&["SUNIONSTORE", "food", "fruits", "gone-set"]);
         tell(&["SMOVE", "gone-set", "food", "a"]);
@@ -389,6 +406,11 @@ fn fill(resp: &str, folder: &Path, state: &str) {
     tell(&["LMOVE", "queue", "late-list", "LEFT", "RIGHT"]);
     tell(&["XGROUP", "CREATE", "late-log", "readers", "$", "MKSTREAM"]);
     tell(&["XCLAIM", "log", "readers:1", "anna", "0", "1-3", "FORCE", "JUSTID"]);
+    tell(&["EVAL", "return ARGV[2]", "0", "a", "b"]);
+    let counting =
+        "#!lua name=late\nredis.register_function('count', function() return redis.call('INCR', 'counted') end)";
+    tell(&["FUNCTION", "LOAD", counting]);
+    tell(&["FUNCTION", "DELETE", "lib0"]);
     tell(&["JSON.NUMINCRBY", "document", "$.tags[*]", "1"]);
     tell(&["JSON.MERGE", "late-document", "$", "{\"in\":\"the log alone\"}"]);
     tell(&["ZINCRBY", "scores", "1", "grace"]);

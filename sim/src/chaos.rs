@@ -101,10 +101,12 @@ pub enum Fault {
     Streams,
     /// No misfortune: clients let the others of a node wait, and are shown what these do. Counted: runs in which they do.
     Pauses,
+    /// No misfortune: clients say what they want in scripts. Counted: runs in which they do.
+    Scripts,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 41] = [
+pub const FAULTS: [Fault; 42] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -146,6 +148,7 @@ pub const FAULTS: [Fault; 41] = [
     Fault::FieldExpiry,
     Fault::Streams,
     Fault::Pauses,
+    Fault::Scripts,
 ];
 
 impl Fault {
@@ -194,6 +197,7 @@ impl Fault {
             Fault::FieldExpiry => "field-expiry",
             Fault::Streams => "streams",
             Fault::Pauses => "pauses",
+            Fault::Scripts => "scripts",
         }
     }
 
@@ -314,6 +318,8 @@ pub struct Chaos {
     pub streams_seed: Option<u64>,
     /// From this is drawn who lets others wait; none if nobody does.
     pub pauses_seed: Option<u64>,
+    /// From this is drawn how clients use scripts; none if they do not.
+    pub scripts_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -342,6 +348,7 @@ impl Chaos {
         let (sketches_seed, places_seed, fading_seed) = (rng.next_u64(), rng.next_u64(), rng.next_u64());
         let streams_seed = rng.next_u64();
         let pauses_seed = rng.next_u64();
+        let scripts_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -432,6 +439,7 @@ impl Chaos {
             fading_seed: has(Fault::FieldExpiry).then_some(fading_seed),
             streams_seed: has(Fault::Streams).then_some(streams_seed),
             pauses_seed: has(Fault::Pauses).then_some(pauses_seed),
+            scripts_seed: has(Fault::Scripts).then_some(scripts_seed),
             plan,
             workload_seed,
             cluster_seed,

@@ -7,6 +7,7 @@ mod replies;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::scripts::Scripts;
 use base::Rng;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
@@ -167,6 +168,7 @@ pub struct Client {
     /// How many connections it has had.
     connections: u64,
     levels_rng: Rng,
+    scripts: Scripts,
     /// Its bucket, and the settings by which that is created; none for the default bucket.
     bucket: Option<(&'static str, &'static str)>,
     /// Its bucket was dropped: it has to select the new one.
@@ -186,10 +188,12 @@ impl Client {
     pub fn new(id: u64, mut rng: Rng, mix: Mix, nodes: u16, timeout: u64) -> Client {
         let node = rng.below(u64::from(nodes)) as u16;
         let levels_rng = Rng::new(mix.levels_seed ^ id);
+        let scripts = Scripts::new(mix.scripts.0 ^ id, mix.scripts.1);
         let turn = id as usize % (mix.buckets.len() + 1);
         let bucket = turn.checked_sub(1).and_then(|place| mix.buckets.get(place).copied());
         Client {
             id,
+            scripts,
             rng,
             mix: bucket.map_or_else(|| mix.clone(), |(name, _)| mix.of_bucket(name)),
             bucket,

@@ -176,6 +176,9 @@ impl<N: Door> Cluster<N> {
         if let Some(seed) = chaos.streams_seed.filter(|_| N::HAS_BUCKETS) {
             mix.streams.often = Rng::new(seed).between(1, 6);
         }
+        if let Some(seed) = chaos.scripts_seed.filter(|_| N::HAS_BUCKETS) {
+            mix.scripts = (seed, Rng::new(seed).between(1, 6));
+        }
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
         for (name, settings) in &mix.buckets {
@@ -233,6 +236,7 @@ impl<N: Door> Cluster<N> {
             (Fault::FieldExpiry, u64::from(mix.fading.often > 0)),
             (Fault::Streams, u64::from(mix.streams.often > 0)),
             (Fault::Pauses, u64::from(chaos.pauses_seed.is_some())),
+            (Fault::Scripts, u64::from(mix.scripts.1 > 0)),
         ]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {

@@ -20,6 +20,7 @@ pub mod places;
 pub mod process;
 pub mod report;
 pub mod run;
+pub mod scripts;
 pub mod sets;
 pub mod settings;
 pub mod shrink;

@@ -142,6 +142,8 @@ pub struct Mix {
     pub fading: Fading,
     /// How clients use streams.
     pub streams: Streams,
+    /// How clients use scripts: a seed, and of sixteen tasks how many are sent so.
+    pub scripts: (u64, u64),
 }
 
 impl Mix {
@@ -190,6 +192,7 @@ impl Mix {
             places: Places::default(),
             fading: Fading::default(),
             streams: Streams::default(),
+            scripts: (0, 0),
         }
     }
 

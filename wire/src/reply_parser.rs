@@ -8,8 +8,8 @@ use std::fmt;
 
 use bytes::{Buf, BytesMut};
 
-use crate::number::parse_integer;
 use crate::value::Value;
+use base::number::parse_integer;
 
 /// Bounds of one reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,8 +19,8 @@ use base::limits::{ARGUMENTS_MAX, ENTRY_BYTES_MAX, INLINE_BYTES_MAX, VALUE_BYTES
 
 use crate::arguments::{ArgumentsRef, Span};
 use crate::inline;
-use crate::number::parse_integer;
 use crate::reply::{Protocol, ReplyWriter};
+use base::number::parse_integer;
 
 /// Memory that a parser keeps between commands; what a larger one needed is given back.
 const KEPT_BYTES_MAX: usize = 16 * 1024;

@@ -36,9 +36,11 @@
 //! ```
 //! Hashes are written as type 4, or 24 if fields expire, sets as type 2, lists as type 1, streams as type 19, sorted sets as type 5, which every Redis reads, whatever a Redis would write for their size.
 
+mod libraries;
 mod packed;
 mod streams;
 
+pub(crate) use libraries::{dump_libraries, restore_libraries};
 pub(crate) use streams::dump_stream;
 pub use streams::{DumpedConsumer, DumpedGroup, DumpedStream};
 
@@ -220,6 +222,11 @@ pub fn dump_json(text: &[u8]) -> Vec<u8> {
 
 /// What `payload` holds.
 pub fn restore(payload: &[u8]) -> Result<Dumped, Damage> {
+    read_value(checked_body(payload)?).ok_or(Damage::Format)
+}
+
+/// What stands before the footer, if that is in order.
+fn checked_body(payload: &[u8]) -> Result<&[u8], Damage> {
     let (checked, checksum) = payload.split_last_chunk::<8>().ok_or(Damage::VersionOrChecksum)?;
     let (body, version) = checked.split_last_chunk::<2>().ok_or(Damage::VersionOrChecksum)?;
     if u16::from_le_bytes(*version) > VERSION_READ_MAX {
@@ -228,7 +235,7 @@ pub fn restore(payload: &[u8]) -> Result<Dumped, Damage> {
     if u64::from_le_bytes(*checksum) != crc64_redis(checked) {
         return Err(Damage::VersionOrChecksum);
     }
-    read_value(body).ok_or(Damage::Format)
+    Ok(body)
 }
 
 fn put_string(payload: &mut Vec<u8>, value: &[u8]) {

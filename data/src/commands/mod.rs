@@ -14,6 +14,7 @@ pub mod key;
 pub mod list;
 pub mod options;
 pub(crate) mod prelude;
+pub mod scripting;
 pub mod server;
 pub mod set;
 pub mod sorted;
@@ -326,6 +327,15 @@ pub static COMMANDS: &[Entry] = &[
     write!(bitmap::bitop::BitOp),
     write!(bitmap::bitfield::BitField),
     read!(bitmap::bitfield::BitFieldReadOnly),
+    // Scripts and functions.
+    write!(scripting::eval::Eval),
+    read!(scripting::eval::EvalReadOnly),
+    write!(scripting::eval::EvalSha),
+    read!(scripting::eval::EvalShaReadOnly),
+    write!(scripting::script::Script),
+    write!(scripting::fcall::FCall),
+    read!(scripting::fcall::FCallReadOnly),
+    write!(scripting::function::Function),
     // Of Dictum's own.
     read!(dictum::get::DictumGet),
     write!(dictum::set::DictumSet),

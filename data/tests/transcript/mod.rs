@@ -121,6 +121,7 @@ pub fn lines(reply: &Reply) -> Vec<String> {
         Reply::Integer(number) => vec![format!("(integer) {number}")],
         Reply::Bulk(bytes) => vec![quoted(bytes)],
         Reply::Simple(text) => vec![(*text).to_owned()],
+        Reply::Status(text) => vec![String::from_utf8_lossy(text).into_owned()],
         Reply::Error(failure) => vec![format!("(error) {failure}")],
         Reply::Array(items) => list(items.iter().map(lines).collect(), "(empty array)"),
         Reply::Set(items) => list(items.iter().map(lines).collect(), "(empty array)"),
@@ -136,7 +137,8 @@ pub fn lines(reply: &Reply) -> Vec<String> {
         Reply::ByDialect(replies) => lines(&replies[0]),
         Reply::Double(number) => vec![quoted(number.to_string().as_bytes())],
         Reply::Decimal(number) => vec![quoted(Reply::decimal_text(*number).as_bytes())],
-        Reply::Boolean(yes) => vec![format!("({yes})")],
+        // As RESP2 clients see it.
+        Reply::Boolean(yes) => vec![format!("(integer) {}", u8::from(*yes))],
     }
 }
 

@@ -210,7 +210,7 @@ pub(crate) fn act(node: &mut Node, session: &mut Session, local: Local, words: &
         }
         Local::Publish(kind) => match check_name(words[1]) {
             Ok(()) => {
-                let count = node.publish(session, kind, words[1], words[2]);
+                let count = node.publish(Some(session), kind, words[1], words[2]);
                 session.reply(|writer| writer.integer(i64::try_from(count).unwrap_or(i64::MAX)));
             }
             Err(failure) => node.refuse(session, &failure),

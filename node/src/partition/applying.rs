@@ -124,7 +124,7 @@ impl Partition {
             Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX),
             Kind::Council => {
                 let reply = council::apply(&mut self.tree, &context, position, body)?;
-                Applied { reply, changes: Vec::new(), events: Vec::new() }
+                Applied { reply, changes: Vec::new(), events: Vec::new(), published: Vec::new() }
             }
             Kind::Evict => {
                 let Eviction { down_to, victims } =
@@ -143,6 +143,8 @@ impl Partition {
         self.origins.note(&origin, reply.clone());
         if origin.node == self.me {
             if origin.life == self.life {
+                // The node that the client is connected to passes on what its script says: once, as the entry is applied once.
+                wishes.published.extend(applied.published);
                 wishes.completed.push(Completed { sequence: origin.sequence, position, reply });
             }
         } else if !self.waiting.contains(&origin.node) {

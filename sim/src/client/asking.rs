@@ -87,7 +87,7 @@ impl Client {
             Task::Plain(commands) => {
                 let mut operations = Vec::new();
                 for command in commands {
-                    encode_command(send, command.words());
+                    self.scripts.send(&command, send);
                     operations.push(self.invoke(vec![command], now, record));
                 }
                 Running::Plain { operations, answered: 0 }
@@ -102,9 +102,15 @@ impl Client {
                 Running::Once { operation, id, sent: true }
             }
             Task::Transaction { watch, commands } if watch.is_empty() => {
-                self.send_transaction(&commands, send);
+                let answered = if self.scripts.send_several(&commands, send) {
+                    // One answer, as if MULTI and all that was queued had been answered already.
+                    commands.len() + 1
+                } else {
+                    self.send_transaction(&commands, send);
+                    0
+                };
                 let operation = self.invoke(commands, now, record);
-                Running::Executing { operation, answered: 0, refused: false }
+                Running::Executing { operation, answered, refused: false }
             }
             Task::Transaction { watch, commands } => {
                 let mut words = vec!["WATCH"];

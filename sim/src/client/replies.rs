@@ -11,7 +11,7 @@ use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
 use crate::hashes::{LASTING, replies_together};
 use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
 use crate::workload::DROPPED;
-use crate::{documents, fading, lists, places, sets, sketches, sorted, streams};
+use crate::{documents, fading, lists, places, scripts, sets, sketches, sorted, streams};
 
 /// Names of what is counted here.
 pub(crate) const PROBES: [&str; 3] = [TOO_LONG_REFUSED, FULL_REFUSED, PART_REFUSED];
@@ -34,6 +34,9 @@ pub(super) enum Meaning {
 pub(super) fn meaning_of(error: &str) -> Meaning {
     if is_refusal(error) {
         return Meaning::Refused;
+    }
+    if scripts::is_undone(error) {
+        return Meaning::Absent;
     }
     if streams::is_absent(error) {
         return Meaning::Absent;

@@ -182,7 +182,8 @@ impl<N: Door> Cluster<N> {
             | Fault::Places
             | Fault::FieldExpiry
             | Fault::Streams
-            | Fault::Pauses => false,
+            | Fault::Pauses
+            | Fault::Scripts => false,
         }
     }
 

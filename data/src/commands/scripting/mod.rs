@@ -1,0 +1,69 @@
+//! Scripts and functions: how they are called, and how they are kept.
+
+pub mod eval;
+pub mod fcall;
+pub mod function;
+pub mod script;
+
+use crate::commands::prelude::*;
+use crate::script::{Call, Code, Host, run};
+use crate::transaction::{Scripted, own_command};
+
+/// The keys of a script: counted by the second argument.
+pub(crate) const KEYS: Keys = Keys::Counted { count: 2, first: 3, step: 1 };
+
+/// What all calls of scripts may do.
+pub(crate) const FLAGS: Flags =
+    Flags::WRITE.and(Flags::RUNS).and(Flags::GROWS).and(Flags::NOSCRIPT).and(Flags::MOVABLE_KEYS);
+/// The same of those that only read.
+pub(crate) const READ_FLAGS: Flags = Flags::READONLY.and(Flags::RUNS).and(Flags::NOSCRIPT).and(Flags::MOVABLE_KEYS);
+
+/// The arguments behind what is called: keys, and others.
+pub(crate) struct Words<'a> {
+    pub keys: &'a [&'a [u8]],
+    pub args: &'a [&'a [u8]],
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn parse(args: Args<'a>) -> Result<Words<'a>, Failure> {
+        let count = args.integer(2)?;
+        let rest = args.from(3);
+        if count > rest.len() as i64 {
+            return Err(Failure::Text("ERR Number of keys can't be greater than number of args"));
+        }
+        let count = usize::try_from(count).map_err(|_| Failure::Text("ERR Number of keys can't be negative"))?;
+        let (keys, args) = rest.split_at(count);
+        Ok(Words { keys, args })
+    }
+}
+
+/// Runs code in an entry.
+pub(crate) fn run_in(tx: &mut Transaction<'_>, code: Code<'_>, words: &Words<'_>, read_only: bool) -> Reply {
+    let seed = tx.rng().next_u64();
+    let call = Call { code, keys: words.keys, args: words.args, read_only, seed };
+    run(&call, &mut Scripted::new(tx))
+}
+
+/// Runs code on a view, where nothing can be changed.
+pub(crate) fn run_on(view: &View<'_>, code: Code<'_>, words: &Words<'_>) -> Reply {
+    let seed = view.rng().next_u64();
+    let call = Call { code, keys: words.keys, args: words.args, read_only: true, seed };
+    run(&call, &mut Reading(view))
+}
+
+struct Reading<'s, 'v>(&'s View<'v>);
+
+impl Host for Reading<'_, '_> {
+    fn call(&mut self, words: &[&[u8]]) -> Reply {
+        match crate::commands::lookup(words[0]) {
+            Some(_) => crate::apply::read(self.0, words),
+            None if ["PUBLISH", "SPUBLISH"].iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes())) => {
+                Reply::Error(Failure::Text("ERR Write commands are not allowed from read-only scripts."))
+            }
+            None => own_command(words, self.0.time())
+                .unwrap_or(Reply::Error(Failure::Text("ERR Unknown Redis command called from script"))),
+        }
+    }
+
+    fn restore(&mut self) {}
+}

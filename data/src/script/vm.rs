@@ -1,0 +1,424 @@
+//! A virtual machine of Lua, and how a script is run in it.
+
+use super::library::{Registered, is_name, script_head, without_head};
+use super::natives::{Limit, Shared, is_memory, natives_table, position, raised_as_table, told};
+use super::values::{Answering, error, from_reply, word};
+use super::{
+    BYTES_MAX, CALL_INSTRUCTIONS, CODE_BYTES_MAX, Call, Code, Host, INSTRUCTIONS_MAX, cjson, cmsgpack, maths, packing,
+    redis_api, sha1, text,
+};
+use crate::commands;
+use crate::failure::Failure;
+use crate::reply::Reply;
+use crate::spec::{Flags, Keys, Spec};
+use mlua::chunk::ChunkMode;
+use mlua::{Error, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Instructions between two looks at what is left.
+const INSTRUCTIONS_AT_ONCE: u32 = 1000;
+/// A used machine that holds more is not used again.
+const USED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// After so many bytes of garbage it is collected.
+const GARBAGE_BYTES: usize = 1024 * 1024;
+/// Scripts that a machine keeps compiled.
+const COMPILED_MAX: usize = 1000;
+
+/// Why a script did not come to an end of its own.
+pub(super) enum Broken {
+    /// It broke a limit, and would anywhere.
+    Limit(Failure),
+    /// It broke the limit of bytes: in a used machine that means nothing yet.
+    Bytes,
+    /// The machine itself failed.
+    Machine(String),
+}
+
+/// See the file's head.
+pub(super) struct Machine {
+    lua: Lua,
+    shared: Rc<Shared>,
+    api: Table,
+    /// What scripts see as `redis`.
+    redis: Table,
+    /// By their kind and the SHA1 of their code.
+    compiled: BTreeMap<String, Function>,
+    is_new: bool,
+    /// Bytes in use after the last collection.
+    settled_bytes: usize,
+}
+
+const VERSION: &str = "7.4.0";
+const VERSION_NUMBER: u32 = 0x0007_0400;
+
+impl Machine {
+    pub(super) fn new() -> Result<Machine, Error> {
+        // Leaves `pcall` and `xpcall` as they are in Lua.
+        let options = LuaOptions::new().catch_rust_panics(true);
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, options)?;
+        let shared = Rc::new(Shared::new());
+        let natives = natives(&lua, &shared)?;
+        let prelude = lua.load(include_str!("prelude.lua")).set_name("=dictum").set_mode(ChunkMode::Text);
+        let api: Table = prelude.call(natives)?;
+        let redis = api.raw_get("redis")?;
+        lua.gc_collect()?;
+        lua.gc_stop();
+        let settled_bytes = lua.used_memory();
+        Ok(Machine { lua, shared, api, redis, compiled: BTreeMap::new(), is_new: true, settled_bytes })
+    }
+
+    /// Between scripts: collects garbage; whether the machine may be used again.
+    pub(super) fn tidy(&mut self) -> bool {
+        self.is_new = false;
+        let _ = self.lua.set_memory_limit(0);
+        let intact = self.api.raw_get::<Function>("intact").and_then(|intact| intact.call::<bool>(()));
+        if !matches!(intact, Ok(true)) || self.compiled.len() > COMPILED_MAX {
+            return false;
+        }
+        if self.lua.used_memory() > self.settled_bytes + GARBAGE_BYTES {
+            if self.lua.gc_collect().is_err() {
+                return false;
+            }
+            // A collection sets it going again.
+            self.lua.gc_stop();
+            self.settled_bytes = self.lua.used_memory();
+        }
+        self.settled_bytes <= USED_BYTES_MAX
+    }
+
+    /// Sets the limits. What fits into a used machine's fits into a new one's, too: that lacks no more than what the used one held before.
+    fn begin(&self, seed: u64) -> Result<(), Broken> {
+        let room = if self.is_new { BYTES_MAX } else { BYTES_MAX - (USED_BYTES_MAX + GARBAGE_BYTES) as u64 };
+        self.shared.reset(INSTRUCTIONS_MAX, BYTES_MAX, seed);
+        let limit = self.lua.used_memory() + room as usize;
+        self.lua.set_memory_limit(limit).map_err(machine)?;
+        let shared = Rc::clone(&self.shared);
+        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
+        // Set anew, so that each script begins to count at zero.
+        let count = move |_: &Lua, _: &mlua::debug::Debug<'_>| {
+            shared.spend(u64::from(INSTRUCTIONS_AT_ONCE))?;
+            Ok(VmState::Continue)
+        };
+        self.lua.set_global_hook(triggers, count).map_err(machine)
+    }
+
+    /// What an error of Lua's own means, if it is not the script's.
+    fn broken(&self, error: &Error) -> Option<Broken> {
+        match self.shared.broken.get() {
+            Some(Limit::Bytes) => Some(Broken::Bytes),
+            Some(limit) => Some(Broken::Limit(limit_failure(limit))),
+            None if is_memory(error) => Some(Broken::Bytes),
+            None => None,
+        }
+    }
+
+    fn function(&mut self, kind: &str, sha: &str, code: &[u8]) -> Result<Result<Function, String>, Broken> {
+        let name = format!("{kind}{sha}");
+        if let Some(found) = self.compiled.get(&name) {
+            return Ok(Ok(found.clone()));
+        }
+        let chunk = self.lua.load(without_head(code)).set_name(kind).set_mode(ChunkMode::Text);
+        match chunk.into_function() {
+            Ok(function) => {
+                self.compiled.insert(name, function.clone());
+                Ok(Ok(function))
+            }
+            Err(Error::SyntaxError { message, .. }) if !message.contains("not enough memory") => Ok(Err(message)),
+            Err(error) if is_memory(&error) => Err(Broken::Bytes),
+            Err(error) => Err(machine(error)),
+        }
+    }
+
+    /// Whether a script can be compiled.
+    pub(super) fn check(&mut self, body: &[u8]) -> Result<Result<(), Failure>, Broken> {
+        self.begin(0)?;
+        Ok(match self.function(SCRIPT, &sha1(body), body)? {
+            Ok(_) => Ok(()),
+            Err(message) => Err(not_compiled(&message)),
+        })
+    }
+
+    /// Runs a library, and tells what it registers.
+    pub(super) fn functions_of(&mut self, code: &[u8]) -> Result<Result<Vec<Registered>, Failure>, Broken> {
+        self.begin(0)?;
+        let function = match self.function(LIBRARY, &sha1(code), code)? {
+            Ok(function) => function,
+            Err(message) => {
+                return Ok(Err(Failure::built(format!("ERR Error compiling function: {message}").as_bytes())));
+            }
+        };
+        let loading: Function = self.api.raw_get("loading").map_err(machine)?;
+        let (ok, value) = match loading.call::<(bool, Value)>(function) {
+            Ok(outcome) => outcome,
+            Err(error) => return Err(self.broken(&error).unwrap_or_else(|| machine(error))),
+        };
+        if self.shared.broken.get().is_some() || (!ok && self.shared.is_broken(&value)) {
+            return Err(self.broken(&Error::runtime("")).unwrap_or(Broken::Bytes));
+        }
+        if !ok {
+            let text = self.error_text(&value, None).map_err(machine)?;
+            return Ok(Err(Failure::built(&[b"ERR Error registering functions: ", &text[..]].concat())));
+        }
+        registered(&value).map_err(machine).map(Ok)
+    }
+
+    /// Runs what is called.
+    pub(super) fn run(&mut self, call: &Call<'_>, host: &mut dyn Host) -> Result<Reply, Broken> {
+        self.begin(call.seed)?;
+        let (kind, sha, body, name) = match call.code {
+            Code::Script { body, sha } => (SCRIPT, sha, body, sha.as_bytes()),
+            Code::Function { library, sha, name } => (LIBRARY, sha, library, name),
+        };
+        let mut read_only = call.read_only;
+        if kind == SCRIPT {
+            match script_head(body) {
+                Ok(said) => read_only |= said.no_writes,
+                Err(failure) => return Ok(Reply::Error(failure)),
+            }
+        }
+        let function = match self.function(kind, sha, body)? {
+            Ok(function) => function,
+            Err(message) => return Ok(Reply::Error(not_compiled(&message))),
+        };
+        let host = RefCell::new(host);
+        let outcome = self.lua.scope(|scope| {
+            let (shared, host) = (&*self.shared, &host);
+            let raising = scope.create_function(move |lua, words: Variadic<Value>| {
+                carry_out(lua, shared, &words, read_only, &mut **host.borrow_mut())?
+                    .map_err(|text| raised_as_table(&text))
+            })?;
+            let returning = scope.create_function(move |lua, words: Variadic<Value>| {
+                match carry_out(lua, shared, &words, read_only, &mut **host.borrow_mut())? {
+                    Ok(value) => Ok(value),
+                    Err(text) => error(lua, &text),
+                }
+            })?;
+            self.redis.raw_set("call", raising)?;
+            self.redis.raw_set("pcall", returning)?;
+            let table = |words: &[&[u8]]| -> Result<Table, Error> {
+                let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+                for (index, word) in words.iter().enumerate() {
+                    table.raw_set(index + 1, self.lua.create_string(word)?)?;
+                }
+                Ok(table)
+            };
+            let (keys, args) = (table(call.keys)?, table(call.args)?);
+            let (ok, value) = if kind == SCRIPT {
+                self.api.raw_get::<Function>("script")?.call::<(bool, Value)>((function, keys, args))?
+            } else {
+                let name = self.lua.create_string(name)?;
+                self.api.raw_get::<Function>("call")?.call::<(bool, Value)>((function, name, keys, args))?
+            };
+            if self.shared.broken.get().is_some() || (!ok && self.shared.is_broken(&value)) {
+                return Err(Error::runtime("a limit is broken"));
+            }
+            if !ok {
+                let text = self.error_text(&value, Some(name))?;
+                return Ok(Reply::Error(Failure::built(&text)));
+            }
+            Answering { shared: &self.shared, resp3: self.shared.resp3.get(), count: 0 }.reply(&value, 0)
+        });
+        outcome.map_err(|error| self.broken(&error).unwrap_or_else(|| machine(error)))
+    }
+
+    /// The text of an error that ended a script, and where it was, if the script's name is to be told.
+    fn error_text(&self, value: &Value, name: Option<&[u8]>) -> Result<Vec<u8>, Error> {
+        let Value::Table(told) = value else {
+            return Ok([
+                b"ERR ",
+                &*self.lua.coerce_string(value.clone())?.map_or(Vec::new(), |text| text.as_bytes().to_vec()),
+            ]
+            .concat());
+        };
+        let field = |name: &str| -> Result<Option<Vec<u8>>, Error> {
+            let value = told.raw_get::<Value>(name)?;
+            Ok(self.lua.coerce_string(value)?.map(|text| text.as_bytes().to_vec()))
+        };
+        let mut text = field("err")?.unwrap_or_else(|| b"ERR unknown error".to_vec());
+        if let (Some(name), Some(source), Some(line)) = (name, field("source")?, field("line")?) {
+            text.extend([b" script: ", name, b", on ", &source, b":", &line, b"."].concat());
+        }
+        Ok(text)
+    }
+}
+
+/// The name of a script's chunk in messages.
+const SCRIPT: &str = "@user_script";
+/// The same of a library's.
+const LIBRARY: &str = "@user_function";
+
+fn machine(error: Error) -> Broken {
+    if is_memory(&error) { Broken::Bytes } else { Broken::Machine(error.to_string()) }
+}
+
+fn not_compiled(message: &str) -> Failure {
+    Failure::built(format!("ERR Error compiling script (new function): {message}").as_bytes())
+}
+
+fn limit_failure(limit: Limit) -> Failure {
+    Failure::Text(match limit {
+        Limit::Instructions => "ERR the script took more than 50000000 instructions; nothing that it did has happened",
+        Limit::Bytes => "ERR the script used more than 67108864 bytes; nothing that it did has happened",
+        Limit::Order => {
+            "ERR the script goes through keys that are tables or functions, whose order differs from replica to replica; nothing that it did has happened"
+        }
+    })
+}
+
+/// What the table of registered functions says.
+fn registered(value: &Value) -> Result<Vec<Registered>, Error> {
+    let Value::Table(list) = value else { return Ok(Vec::new()) };
+    list.sequence_values::<Table>()
+        .map(|function| {
+            let function = function?;
+            let flags: Vec<LuaString> =
+                function.raw_get::<Table>("flags")?.sequence_values().collect::<Result<_, _>>()?;
+            Ok(Registered {
+                name: function.raw_get::<LuaString>("name")?.as_bytes().to_vec(),
+                description: function.raw_get::<Option<LuaString>>("description")?.map(|text| text.as_bytes().to_vec()),
+                flags: flags.iter().map(|flag| flag.as_bytes().to_vec()).collect(),
+            })
+        })
+        .collect()
+}
+
+/// Carries out what a script calls: its answer, or the text of its error.
+fn carry_out(
+    lua: &Lua,
+    shared: &Shared,
+    values: &[Value],
+    read_only: bool,
+    host: &mut dyn Host,
+) -> Result<Result<Value, Vec<u8>>, Error> {
+    let refused = |text: &str| Ok(Err(text.as_bytes().to_vec()));
+    if values.is_empty() {
+        return refused("ERR Please specify at least one argument for this redis lib call");
+    }
+    let Some(words) = values.iter().map(word).collect::<Option<Vec<Vec<u8>>>>() else {
+        return refused("ERR Lua redis lib command arguments must be strings or integers");
+    };
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    shared.spend(CALL_INSTRUCTIONS)?;
+    shared.spend_bytes(words.iter().map(|word| word.len()).sum())?;
+    if let Some(entry) = commands::lookup(words[0]) {
+        if !entry.spec.arity_fits(words.len()) {
+            return refused("ERR Wrong number of args calling Redis command from script");
+        }
+        if words.len() > 1 && !entry.spec.subcommands.is_empty() {
+            let own = |spec: &&Spec| {
+                spec.name.split('|').next_back().is_some_and(|name| words[1].eq_ignore_ascii_case(name.as_bytes()))
+            };
+            match entry.spec.subcommands.iter().find(own) {
+                None => return refused("ERR Unknown Redis command called from script"),
+                Some(found) if !found.arity_fits(words.len()) => {
+                    return refused("ERR Wrong number of args calling Redis command from script");
+                }
+                Some(_) => {}
+            }
+        }
+        if entry.spec.flags.has(Flags::NOSCRIPT) {
+            return refused("ERR This Redis command is not allowed from script");
+        }
+        if read_only && entry.is_write() {
+            return refused("ERR Write commands are not allowed from read-only scripts.");
+        }
+        if entry.spec.keys == Keys::Streams && asks_to_wait(&words) {
+            let name = String::from_utf8_lossy(words[0]);
+            return refused(&format!("ERR {name} command is not allowed with BLOCK option from scripts"));
+        }
+        if let Err(failure) = commands::check_keys(entry.spec, &words) {
+            return refused(&failure.to_string());
+        }
+    } else if is_elsewhere(words[0]) {
+        return refused("ERR This Redis command is not allowed from script");
+    }
+    match host.call(&words) {
+        Reply::Error(failure) => Ok(Err(failure.to_string().into_bytes())),
+        reply => from_reply(lua, &reply, shared.resp3.get()).map(Ok),
+    }
+}
+
+/// Whether XREAD or XREADGROUP says that it would wait.
+fn asks_to_wait(words: &[&[u8]]) -> bool {
+    let is = |word: &&&[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    words.iter().take_while(|word| !is(word, "STREAMS")).any(|word| is(&word, "BLOCK"))
+}
+
+/// Whether a command is one of the server or the connection, which scripts have nothing to do with.
+pub(super) fn is_elsewhere(name: &[u8]) -> bool {
+    const NAMES: [&str; 30] = [
+        "acl",
+        "asking",
+        "auth",
+        "bgrewriteaof",
+        "bgsave",
+        "client",
+        "cluster",
+        "config",
+        "debug",
+        "discard",
+        "exec",
+        "failover",
+        "hello",
+        "info",
+        "latency",
+        "module",
+        "monitor",
+        "multi",
+        "psubscribe",
+        "psync",
+        "punsubscribe",
+        "quit",
+        "readonly",
+        "readwrite",
+        "replicaof",
+        "reset",
+        "save",
+        "shutdown",
+        "slowlog",
+        "subscribe",
+    ];
+    const MORE: [&str; 9] =
+        ["ssubscribe", "sunsubscribe", "swapdb", "sync", "unsubscribe", "unwatch", "wait", "waitaof", "watch"];
+    NAMES.iter().chain(&MORE).any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// What the prelude is given.
+fn natives(lua: &Lua, shared: &Rc<Shared>) -> Result<Table, Error> {
+    let natives = lua.create_table()?;
+    for (name, calls) in [
+        ("string", text::STRING),
+        ("patterns", text::PATTERNS),
+        ("math", maths::MATH),
+        ("bit", maths::BIT),
+        ("cjson", cjson::CJSON),
+        ("cmsgpack", cmsgpack::CMSGPACK),
+        ("struct", packing::STRUCT),
+        ("redis", redis_api::REDIS),
+    ] {
+        natives.raw_set(name, natives_table(lua, shared, calls)?)?;
+    }
+    natives.raw_set("null", Value::NULL)?;
+    natives.raw_set("version", VERSION)?;
+    natives.raw_set("version_number", VERSION_NUMBER)?;
+    let of = |shared: &Rc<Shared>| Rc::clone(shared);
+    let owned = of(shared);
+    natives.raw_set("broken", lua.create_function(move |_, caught: Value| Ok(owned.is_broken(&caught)))?)?;
+    let owned = of(shared);
+    let refuse_order = move |_: &Lua, (): ()| -> Result<(), Error> { Err(owned.break_limit(Limit::Order)) };
+    natives.raw_set("refuse_order", lua.create_function(refuse_order)?)?;
+    let owned = of(shared);
+    natives.raw_set("charge", lua.create_function(move |_, instructions: f64| owned.spend(instructions as u64))?)?;
+    natives.raw_set("told", lua.create_function(told)?)?;
+    natives.raw_set("is_name", lua.create_function(|_, name: LuaString| Ok(is_name(&name.as_bytes())))?)?;
+    let place = |lua: &Lua, (): ()| match position(lua, true) {
+        Some((source, line)) => Ok((Some(lua.create_string(&source)?), Some(line as f64))),
+        None => Ok((None, None)),
+    };
+    natives.raw_set("position", lua.create_function(place)?)?;
+    Ok(natives)
+}
+
+const _: () = assert!(CODE_BYTES_MAX as u64 * 8 < BYTES_MAX, "a script of the greatest length can be compiled");

@@ -1,0 +1,122 @@
+//! Scripts inside an entry: they call commands, and if they break a limit nothing has happened.
+
+use super::{Change, Transaction};
+use crate::apply::{Published, run};
+use crate::args::parse_integer;
+use crate::blob::Blob;
+use crate::commands;
+use crate::events::KeyEvent;
+use crate::failure::Failure;
+use crate::reply::Reply;
+use crate::script::Host;
+use crate::spec::Flags;
+use crate::tree::Tree;
+use base::{Rng, WallTime};
+
+/// What a script runs on.
+pub(crate) struct Scripted<'s, 't> {
+    transaction: &'s mut Transaction<'t>,
+    /// What there was before its first command that writes.
+    before: Option<Before>,
+    rng: Rng,
+}
+
+struct Before {
+    tree: Tree,
+    changes: Vec<Change>,
+    events: Option<Vec<KeyEvent>>,
+    named: usize,
+    published: Vec<Published>,
+}
+
+impl<'s, 't> Scripted<'s, 't> {
+    pub(crate) fn new(transaction: &'s mut Transaction<'t>) -> Scripted<'s, 't> {
+        let rng = transaction.rng.clone();
+        Scripted { transaction, before: None, rng }
+    }
+
+    /// Remembers how everything is, to be put back. Layers of the state are shared, not copied.
+    fn remember(&mut self) {
+        if self.before.is_none() {
+            let of = &*self.transaction;
+            self.before = Some(Before {
+                tree: of.tree.clone(),
+                changes: of.changes.clone(),
+                events: of.events.clone(),
+                named: of.named,
+                published: of.published.clone(),
+            });
+        }
+    }
+}
+
+/// Answers what a script may ask of the server itself, alike on every replica; `None` if it is no such command.
+pub(crate) fn own_command(words: &[&[u8]], time: WallTime) -> Option<Reply> {
+    let is = |name: &str| words[0].eq_ignore_ascii_case(name.as_bytes());
+    let wrong = Failure::Text("ERR Wrong number of args calling Redis command from script");
+    Some(match words.len() {
+        1 if is("PING") => Reply::Simple("PONG"),
+        2 if is("PING") => Reply::bulk(words[1]),
+        1 if is("TIME") => {
+            let (seconds, micros) = (time.0 / 1000, time.0 % 1000 * 1000);
+            Reply::Array([seconds, micros].map(|number| Reply::bulk(number.to_string())).into())
+        }
+        2 if is("ECHO") => Reply::bulk(words[1]),
+        2 if is("SELECT") => match parse_integer(words[1]) {
+            Some(0) => Reply::Ok,
+            Some(_) => Reply::Error(Failure::Text("ERR a script stays in its bucket")),
+            None => Reply::Error(Failure::Text("ERR invalid DB index")),
+        },
+        _ if ["PING", "TIME", "ECHO", "SELECT"].iter().any(|name| is(name)) => Reply::Error(wrong),
+        _ => return None,
+    })
+}
+
+/// Whether scripts may call this though it is no command on keys.
+pub(crate) fn is_own(name: &[u8]) -> bool {
+    ["PING", "TIME", "ECHO", "SELECT", "PUBLISH", "SPUBLISH"]
+        .iter()
+        .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+}
+
+impl Host for Scripted<'_, '_> {
+    fn call(&mut self, words: &[&[u8]]) -> Reply {
+        let Some(entry) = commands::lookup(words[0]) else {
+            if let Some(reply) = own_command(words, self.transaction.time()) {
+                return reply;
+            }
+            let sharded = words[0].eq_ignore_ascii_case(b"SPUBLISH");
+            if !sharded && !words[0].eq_ignore_ascii_case(b"PUBLISH") {
+                return Reply::Error(Failure::Text("ERR Unknown Redis command called from script"));
+            }
+            let [_, channel, message] = words else {
+                return Reply::Error(Failure::Text("ERR Wrong number of args calling Redis command from script"));
+            };
+            self.remember();
+            let (channel, message) = (Blob::new(channel), Blob::new(message));
+            self.transaction.published.push(Published { sharded, channel, message });
+            // How many listen is not the same on every replica.
+            return Reply::Integer(0);
+        };
+        if entry.is_write() {
+            self.remember();
+            let limit = self.transaction.value_bytes_max as usize;
+            if entry.spec.flags.has(Flags::DENYOOM) && words.iter().any(|word| word.len() > limit) {
+                return Reply::Error(Failure::ValueTooLong);
+            }
+        }
+        run(self.transaction, words)
+    }
+
+    fn restore(&mut self) {
+        self.transaction.rng = self.rng.clone();
+        if let Some(before) = self.before.take() {
+            let of = &mut *self.transaction;
+            *of.tree = before.tree;
+            of.changes = before.changes;
+            of.events = before.events;
+            of.named = before.named;
+            of.published = before.published;
+        }
+    }
+}
