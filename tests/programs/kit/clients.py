@@ -1,0 +1,48 @@
+"""The sessions of client libraries. Each is a program of its own in its folder: it prints `ok STEP` for each step that
+it has checked and ends with 0 if all were right."""
+
+from harness.processes import Failure, run
+
+from .packages import java, place
+
+
+def _commands(name):
+    there = place(name)
+    return {
+        "redis-py": lambda: [there / "venv/bin/python", there / "session.py"],
+        "go-redis": lambda: [there / "session"],
+        "ioredis": lambda: ["node", there / "session.mjs"],
+        "jedis": lambda: java(there, "Session"),
+    }[name]()
+
+
+def play(context, name, part):
+    """Runs one part of a client's session on a cluster of its own."""
+    log = context.work / "session.log"
+    with context.cluster() as cluster:
+        done = run([*_commands(name), part], 240, check=False, env=context.environment(cluster))
+    log.write_text(done.stdout + done.stderr)
+    steps = [line for line in done.stdout.splitlines() if line.startswith("ok ")]
+    if done.returncode != 0 or not steps:
+        tail = "\n    ".join((done.stdout + done.stderr).strip().splitlines()[-12:])
+        raise Failure(f"{len(steps)} steps were right, then it ended with {done.returncode} (all of it: {log})\n    {tail}")
+    return f"{len(steps)} steps: {', '.join(line[3:] for line in steps)}"
+
+
+def _session(name, part, text):
+    def session(context):
+        return play(context, name, part)
+
+    session.__doc__ = text
+    return session
+
+
+WHAT = {"redis-py": "Python", "go-redis": "Go", "ioredis": "JavaScript", "jedis": "Java"}
+SESSIONS = {}
+for _name, _language in WHAT.items():
+    SESSIONS[_name] = _session(_name, "main", f"{_name} ({_language}): every type, both protocols, pipelines, "
+                                              "transactions, messages.")
+    SESSIONS[f"{_name}:scripts"] = _session(_name, "scripts", f"{_name} ({_language}): Lua scripts and what is built "
+                                                              "on them.")
+    SESSIONS[f"{_name}:stream-waits"] = _session(_name, "stream-waits", f"{_name} ({_language}): XREAD and XREADGROUP "
+                                                                        "that wait.")
