@@ -26,7 +26,8 @@ def play(context, name, part):
     if done.returncode != 0 or not steps:
         tail = "\n    ".join((done.stdout + done.stderr).strip().splitlines()[-12:])
         raise Failure(f"{len(steps)} steps were right, then it ended with {done.returncode} (all of it: {log})\n    {tail}")
-    return f"{len(steps)} steps: {', '.join(line[3:] for line in steps)}"
+    names = dict.fromkeys(line[3:].rsplit(" (", 1)[0] for line in steps)
+    return f"{len(steps)} steps over both protocols: {', '.join(names)}"
 
 
 def _session(name, part, text):

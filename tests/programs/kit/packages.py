@@ -32,7 +32,7 @@ def _node(place):
 
 
 def _go(place):
-    _need("go", "Go 1.24 or newer")
+    _need("go", "Go 1.26 or newer")
     run(["go", "build", "-o", "session", "."], 900, cwd=place, env={**os.environ, "GOFLAGS": "-buildvcs=false"})
 
 

@@ -79,7 +79,7 @@ def keys(r):
     r.mset({"k1": "1", "k2": "2"})
     assert r.exists("k1", "k2", "k3") == 2 and r.type("k1") == "string" and r.rename("k1", "k3")
     assert r.copy("k3", "k4") and r.renamenx("k3", "k2") is False and r.unlink("k3", "k4") == 2
-    assert r.expire("k2", 100) and r.expire("k2", 50, gt=True) is False and r.pexpireat("k2", 9_999_999_999_999)
+    assert r.expire("k2", 100) and r.expire("k2", 50, gt=True) is False and r.pexpireat("k2", 9_999_999_999_000)
     assert r.expiretime("k2") == 9_999_999_999 and r.touch("k2") == 1
     held = redis.Redis(*HOSTS[0]).dump("k2")
     assert r.restore("k5", 0, held) and r.get("k5") == "2" and r.object("encoding", "k5") == "int"
@@ -91,7 +91,7 @@ def keys(r):
 def hashes(r):
     assert r.hset("h", mapping={"a": "1", "b": "two", "c": "3.5"}) == 3 and r.hset("h", "a", "2") == 0
     assert r.hgetall("h") == {"a": "2", "b": "two", "c": "3.5"} and r.hmget("h", "a", "x") == ["2", None]
-    assert r.hincrby("h", "a", 5) == 7 and r.hincrbyfloat("h", "c", 0.25) == 3.75 and r.hsetnx("h", "b", "x") is False
+    assert r.hincrby("h", "a", 5) == 7 and r.hincrbyfloat("h", "c", 0.25) == 3.75 and r.hsetnx("h", "b", "x") == 0
     assert r.hlen("h") == 3 and sorted(r.hkeys("h")) == ["a", "b", "c"] and r.hexists("h", "b") and r.hstrlen("h", "b") == 3
     assert set(r.hrandfield("h", 5)) == {"a", "b", "c"} and r.hdel("h", "a", "x") == 1
     r.hset("wide", mapping={f"f{i}": str(i) for i in range(1000)})
@@ -155,7 +155,7 @@ def sorted_sets(r):
     assert r.zcount("z", 2, 4) == 2 and r.zadd("w", {"two": 1, "four": 4}) == 2
     assert r.zunionstore("u", {"z": 1, "w": 10}, aggregate="SUM") == 4 and r.zscore("u", "two") == 12.5
     assert r.zinter(["z", "w"]) == ["two"] and r.zdiff(["z", "w"]) == ["three", "one"]
-    assert [tuple(p) for p in r.zpopmin("z")] == [("two", 2.5)] and r.zremrangebyscore("z", 4, "+inf") == 1 and r.zcard("z") == 1
+    assert [tuple(p) for p in r.zpopmin("z", 1)] == [("two", 2.5)] and r.zremrangebyscore("z", 4, "+inf") == 1 and r.zcard("z") == 1
     assert r.zadd("lex", dict.fromkeys("abcd", 0)) == 4 and r.zrangebylex("lex", "[b", "(d") == ["b", "c"]
     got = []
     waiting = threading.Thread(target=lambda: got.append(client(1).bzpopmin(["late"], timeout=20)))
@@ -310,8 +310,8 @@ def asynchronous(r):
     async def work():
         host, port = HOSTS[0]
         async with redis.asyncio.Redis(host=host, port=port, protocol=PROTOCOL, decode_responses=True) as one:
-            await asyncio.gather(*(one.incr("async") for _ in range(200)))
-            assert await one.get("async") == "200"
+            await asyncio.gather(*(one.incr("async") for _ in range(80)))
+            assert await one.get("async") == "80"
             waiting = asyncio.create_task(one.blpop("async-list", timeout=20))
             await asyncio.sleep(0.05)
             await one.rpush("async-list", "v")
@@ -322,7 +322,7 @@ def asynchronous(r):
     asyncio.run(work())
 
 
-@step()
+@step(newer_than_redis_7_0=True)
 def caching(r):
     if PROTOCOL != 3:
         return
