@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from harness.processes import Missing, run, say
+from harness.processes import Failure, Missing, run, say
 
 PROGRAMS = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("DICTUM_PROGRAMS_CACHE")
@@ -38,8 +38,10 @@ def _go(place):
 
 def _java(place):
     _need("mvn", "Maven and a JDK, 17 or newer")
-    run(["mvn", "-q", "-B", f"-Dmaven.repo.local={CACHE / 'maven'}", "package", "dependency:copy-dependencies"], 1800,
-        cwd=place)
+    done = run(["mvn", "-q", "-B", f"-Dmaven.repo.local={CACHE / 'maven'}", "compile", "dependency:copy-dependencies"],
+               1800, check=False, cwd=place)
+    if done.returncode != 0:
+        raise Failure("Maven does not build it:\n" + "\n".join(done.stdout.splitlines()[:20]))
 
 
 # By the file that pins the packages: how they are fetched and built, and which files that depends on.
