@@ -28,7 +28,8 @@ def _python(place):
 
 def _node(place):
     _need("npm", "Node 20 or newer")
-    run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], 900, cwd=place)
+    # Not `npm ci`: it wants the lock to hold optional parts for other systems too.
+    run(["npm", "install", "--no-save", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"], 900, cwd=place)
 
 
 def _go(place):

@@ -13,6 +13,8 @@ from rq.job import Job
 
 from work import mark
 
+RETRIES = 3
+
 
 def main():
     """Does one of the two."""
@@ -26,7 +28,7 @@ def main():
     if doing == "enqueue":
         for start in range(0, count, 500):
             queue.enqueue_many([
-                Queue.prepare_data(mark, (name,), job_id=name, timeout=60, result_ttl=3600, retry=Retry(max=3))
+                Queue.prepare_data(mark, (name,), job_id=name, timeout=60, result_ttl=3600, retry=Retry(max=RETRIES))
                 for name in names[start:start + 500]])
         return
     jobs = Job.fetch_many(names, connection=connection)
@@ -37,7 +39,7 @@ def main():
         "failed": queue.failed_job_registry.get_job_count(cleanup=False),
         "unknown": [name for name, job in zip(names, jobs) if job is None],
         "unfinished": [job.id for job in jobs if job and not job.is_finished],
-        "repeated": {job.id: job.number_of_retries for job in jobs if job and job.number_of_retries},
+        "repeated": {job.id: RETRIES - job.retries_left for job in jobs if job and job.retries_left < RETRIES},
     }))
 
 
