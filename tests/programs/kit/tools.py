@@ -56,25 +56,35 @@ def redis_cli_scripts(context):
     return transcript(context, place("redis-cli") / "scripts.txt")
 
 
-def redis_benchmark(context):
-    """redis-benchmark: all its default tests, unpipelined and with -P 16, over three nodes' leader."""
+def benchmark(context, *runs):
+    """Runs redis-benchmark with its default tests and these words, each time on the leader; every test must end well."""
     require("redis-benchmark")
     names = [line for line in (place("redis-benchmark") / "tests.txt").read_text().splitlines() if line[0] != "#"]
-    told = []
     with context.cluster() as cluster:
-        node = cluster.nodes[0] if context.redis else cluster.leader()
-        host, port = node.resp.rsplit(":", 1)
-        for words in (["-n", "20000"], ["-n", "100000", "-P", "16", "-r", "100000"], ["-n", "20000", "--threads", "2", "-3"]):
+        for number, words in enumerate(runs):
+            node = cluster.nodes[0] if context.redis else cluster.leader()
+            host, port = node.resp.rsplit(":", 1)
             done = run(["redis-benchmark", "-h", host, "-p", port, "--csv", *words], 900, check=False)
-            (context.work / f"benchmark-{len(told)}.csv").write_text(done.stdout + done.stderr)
-            rows = list(csv.DictReader(io.StringIO(done.stdout[done.stdout.find('"test"'):])))
-            rates = {row["test"]: float(row["rps"]) for row in rows}
-            if done.returncode != 0 or "rror" in done.stdout + done.stderr or list(rates) != names or min(rates.values()) <= 0:
-                raise Failure(f"redis-benchmark {' '.join(words)} ended with {done.returncode} after {list(rates)}: "
-                              f"{(done.stderr + done.stdout)[:600]}")
-            told.append(f"{' '.join(words)}: " + ", ".join(f"{name.split(' ')[0]} {rate / 1000:.1f}" for name, rate in rates.items()))
-    say("  thousand requests a second with " + "\n  ".join(told))
-    return f"{len(names)} tests, {len(told)} times"
+            (context.work / f"benchmark-{number}.csv").write_text(done.stdout + done.stderr)
+            rates = {row["test"]: float(row["rps"]) for row in csv.DictReader(io.StringIO(done.stdout[done.stdout.find('"test"'):]))}
+            said = [line for line in (done.stdout + done.stderr).splitlines() if "rror" in line]
+            if done.returncode != 0 or said or list(rates) != names or min(rates.values()) <= 0:
+                raise Failure(f"redis-benchmark {' '.join(words)} ended with {done.returncode} after {len(rates)} of "
+                              f"{len(names)} tests (the last: {list(rates)[-1:]}): {said[:3]}")
+            say(f"  {' '.join(words)}, thousand requests a second: "
+                + ", ".join(f"{name.split(' ')[0]} {rate / 1000:.1f}" for name, rate in rates.items()))
+    return f"{len(names)} tests, {len(runs)} times"
 
 
-SESSIONS = {"redis-cli": redis_cli, "redis-cli:scripts": redis_cli_scripts, "redis-benchmark": redis_benchmark}
+def redis_benchmark(context):
+    """redis-benchmark: all its default tests, over RESP2 and over RESP3 with two threads."""
+    return benchmark(context, ["-n", "20000"], ["-n", "20000", "--threads", "2", "-3"])
+
+
+def redis_benchmark_pipelined(context):
+    """redis-benchmark: the same with pipelines of 16 and 100,000 keys."""
+    return benchmark(context, ["-n", "100000", "-P", "16", "-r", "100000"])
+
+
+SESSIONS = {"redis-cli": redis_cli, "redis-cli:scripts": redis_cli_scripts, "redis-benchmark": redis_benchmark,
+            "redis-benchmark:pipelined": redis_benchmark_pipelined}
