@@ -41,6 +41,9 @@ pub const CONNECTION_OUTPUT_BYTES_MAX: usize = 1024 * 1024 * 1024;
 pub const REPLY_BYTES_MAX: u64 = VALUE_BYTES_MAX as u64;
 /// Bytes of replies that a connection gets in one turn before the rest is left to the next one.
 pub const TURN_OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of answers to reads that all connections together get in one turn before the rest is left to the next one. A microsecond makes some eight of
+/// them where elements are short; a leader whose turn takes longer than an election's patience is deposed.
+pub const TURN_READ_BYTES_MAX: usize = 1024 * 1024;
 /// Most client connections of a node unless configured otherwise: that of Redis.
 pub const CONNECTIONS_DEFAULT: usize = 10_000;
 /// Most commands queued by one MULTI.

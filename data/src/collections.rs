@@ -50,6 +50,7 @@ pub(crate) const GROUP_ORDER: u64 = u64::MAX;
 pub(crate) mod boundaries;
 pub(crate) mod code;
 pub(crate) mod fading;
+pub(crate) mod few;
 pub(crate) mod fronts;
 pub(crate) mod ranked;
 pub(crate) mod streams;
@@ -62,6 +63,7 @@ pub(crate) struct Collections {
     pub fronts: fronts::Fronts,
     pub boundaries: boundaries::Boundaries,
     pub soonest: fading::Soonest,
+    pub few: few::Few,
 }
 
 /// The part of the state that is numbers.
@@ -162,6 +164,7 @@ impl Collections {
     /// Nobody reaches the elements of this collection any more.
     pub(crate) fn give_up(&mut self, (kind, collection): (Kind, Collection)) {
         self.boundaries.forget(collection.number());
+        self.few.forget(collection.number());
         // A stream without entries may have groups.
         for part in kind.parts(collection).iter().filter(|_| kind == Kind::Stream || !collection.is_empty()) {
             self.give_up_number(collection.number() | part);
@@ -232,6 +235,7 @@ impl Collections {
         self.fronts = fronts::Fronts::default();
         self.boundaries = boundaries::Boundaries::default();
         self.soonest = fading::Soonest::default();
+        self.few = few::Few::default();
         let code = self.take_code();
         let cleared = self.elements.clear();
         code.into_iter().for_each(|(key, value)| self.elements.insert_new(key, value));

@@ -73,6 +73,8 @@ pub struct Node {
     pub(crate) dirty: Vec<ConnectionId>,
     /// Connections that may go on with their backlog.
     pub(crate) resume: Vec<ConnectionId>,
+    /// Bytes of answers to reads in this turn.
+    pub(crate) read_bytes: usize,
     /// Connections that are blocked by WAIT.
     pub(crate) waits: Vec<ConnectionId>,
     pub(crate) batch: Batch,

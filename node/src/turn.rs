@@ -373,6 +373,7 @@ impl Node {
                 }
             }
         }
+        self.read_bytes = 0;
         out.close.append(&mut self.to_close);
         out.pause.append(&mut self.pauses);
         out.limits.append(&mut self.pubsub.limits);

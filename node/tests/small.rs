@@ -6,7 +6,7 @@ mod common;
 use base::limits::KEY_BYTES_MAX;
 use base::{NodeId, PartitionId};
 use common::Cluster;
-use node::Input;
+use node::{ConnectionId, Input};
 
 #[test]
 fn a_node_alone_serves() {
@@ -149,6 +149,34 @@ fn large_replies_are_given_out_in_parts() {
     assert_eq!(heard.matches("$1048576").count(), 50);
     let most = base::limits::TURN_OUTPUT_BYTES_MAX + 2 * value.len();
     assert!(cluster.largest < most, "{} bytes in one turn", cluster.largest);
+}
+
+/// A leader that answers for too long in one turn is deposed.
+#[test]
+fn reads_of_many_connections_are_spread_over_turns() {
+    let mut cluster = Cluster::new(3);
+    let value = "v".repeat(64 * 1024);
+    assert_eq!(cluster.ask(0, &format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}", value.len())), "+OK\r\n");
+    let connections: Vec<ConnectionId> = (100..104).map(ConnectionId).collect();
+    for connection in &connections {
+        cluster.open(0, *connection);
+        let commands = format!("{}\r\nPING\r\n", ["GET k"; 40].join("\r\n"));
+        cluster.give(0, Input::Received { connection: *connection, bytes: commands.as_bytes() });
+    }
+    let mut heard = vec![String::new(); connections.len()];
+    for _ in 0..100 {
+        cluster.pass();
+        for (all, connection) in heard.iter_mut().zip(&connections) {
+            *all += &cluster.heard(0, *connection);
+        }
+    }
+    for all in &heard {
+        assert_eq!(all.matches("$65536").count(), 40);
+        assert!(all.ends_with("+PONG\r\n"));
+    }
+    let most = base::limits::TURN_READ_BYTES_MAX + 2 * value.len();
+    assert!(cluster.largest_turn < most, "{} bytes in one turn", cluster.largest_turn);
+    assert!(cluster.largest_turn >= base::limits::TURN_READ_BYTES_MAX, "the limit was reached");
 }
 
 /// The limit for values is a node's own setting, and its entries carry it: all replicas decide alike.

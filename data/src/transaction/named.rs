@@ -105,6 +105,9 @@ impl NamedEdit<'_, '_> {
             }
             None => {
                 self.collection.grow(key.bytes_with(&value));
+                if self.kind == Kind::Set {
+                    collections.few.note_new(self.collection, key.order, &key.name);
+                }
                 collections.insert_new(key, value);
             }
         }
@@ -147,6 +150,9 @@ impl NamedEdit<'_, '_> {
             return None;
         }
         let old = self.tx.tree.collections.elements.remove(self.place(name))?;
+        if self.kind == Kind::Set {
+            self.tx.tree.collections.few.note_gone(self.collection.number(), name_order(name), name);
+        }
         self.move_deadline(name, None);
         self.changed = true;
         self.collection.shrink(element_bytes(Blob::new(name).heap_bytes(), old.heap_bytes()));

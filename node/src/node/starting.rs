@@ -108,6 +108,7 @@ impl Node {
             sessions: BTreeMap::new(),
             dirty: Vec::new(),
             resume: Vec::new(),
+            read_bytes: 0,
             waits: Vec::new(),
             batch: Batch::default(),
             next_number: boot,

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use base::limits::TURN_READ_BYTES_MAX;
 use base::{NodeId, Now, Position, Revision, WallTime};
 use data::{Failure, Reply, View};
 use paxos::RoleName;
@@ -143,6 +144,10 @@ impl Node {
             let floor = self.groups[g].router.floor();
             let waits_for_leader = read.floor.is_none() && read.slot >= session.confirmed;
             if waits_for_leader || session.has_said_enough() {
+                return;
+            }
+            if self.read_bytes >= TURN_READ_BYTES_MAX {
+                self.resume.push(connection);
                 return;
             }
             if let Some(floor) = read.floor
@@ -316,7 +321,12 @@ impl Node {
         let is_answered = waits.is_none();
         match waits {
             Some((number, words)) => self.read_found_nothing(number, words),
-            None => self.deliver(connection, read.slot, &answer),
+            None => {
+                let said_before = session.out.len();
+                self.deliver(connection, read.slot, &answer);
+                let said = self.sessions.get(&connection).and_then(Option::as_ref).map_or(0, |session| session.out.len());
+                self.read_bytes += said.saturating_sub(said_before);
+            }
         }
         if read.tracks && is_answered {
             self.remember_keys(partition, keys.iter().map(Vec::as_slice), connection);

@@ -54,6 +54,8 @@ pub struct Cluster {
     pub may_end: bool,
     /// The most bytes of replies that a connection was given in one turn.
     pub largest: usize,
+    /// The most that all connections of a node were given in one turn.
+    pub largest_turn: usize,
     heard: Vec<BTreeMap<ConnectionId, Vec<u8>>>,
     /// Connections that a node has closed.
     pub closed: Vec<(u16, ConnectionId)>,
@@ -86,6 +88,7 @@ impl Cluster {
             fatal: None,
             may_end: false,
             largest: 0,
+            largest_turn: 0,
             heard: vec![BTreeMap::new(); count],
             closed: Vec::new(),
             snapshots: Vec::new(),
@@ -129,6 +132,7 @@ impl Cluster {
                 self.mail.push((NodeId(me), to, Bytes::copy_from_slice(frame.unwrap())));
             }
         }
+        self.largest_turn = self.largest_turn.max(out.clients.iter().map(|(_, bytes)| bytes.len()).sum());
         for (connection, bytes) in out.clients {
             self.largest = self.largest.max(bytes.len());
             self.heard[usize::from(me)].entry(connection).or_default().extend_from_slice(&bytes);

@@ -20,6 +20,8 @@ def play(context, name, part):
     """Runs one part of a client's session on a cluster of its own."""
     log = context.work / "session.log"
     with context.cluster() as cluster:
+        if part == "scripts":
+            context.needs(cluster, "eval")
         done = run([*_commands(name), part], 240, check=False, env=context.environment(cluster))
     log.write_text(done.stdout + done.stderr)
     steps = [line for line in done.stdout.splitlines() if line.startswith("ok ")]

@@ -44,6 +44,12 @@ class Context:
         """Three nodes, or with --redis one Redis that fsyncs."""
         return RedisAlone(self.work, True) if self.redis else DictumCluster(self.program, self.work, options=options)
 
+    @staticmethod
+    def needs(cluster, command):
+        """Skips the session if the server does not know that command at all."""
+        if not cluster.reply(cluster.nodes[0], "command", "info", command):
+            raise Missing(f"needs {command.upper()}, which this server does not have")
+
     def addresses(self, cluster):
         """Three addresses, which are one and the same if it is a Redis."""
         return (cluster.addresses * 3)[:3]

@@ -70,10 +70,11 @@ def kill_leader(context, cluster):
     return victim.name
 
 
-def finish(context, command, queued, enqueue_first):
+def finish(context, command, queued, enqueue_first, needs="get"):
     """Runs the jobs; `queued` is the library's program that enqueues them and tells what became of them."""
     count = context.count
     with context.cluster() as cluster:
+        context.needs(cluster, needs)
         told = context.environment(cluster)
         if enqueue_first:
             run([*queued, "enqueue", count], 600, env=told)
@@ -148,7 +149,8 @@ def rq(context):
 def bullmq(context):
     """BullMQ (JavaScript, Lua scripts throughout): 10,000 jobs, the leader killed twice."""
     there = place("bullmq")
-    return finish(context, lambda *_: ["node", there / "worker.mjs"], ["node", there / "queued.mjs"], enqueue_first=False)
+    return finish(context, lambda *_: ["node", there / "worker.mjs"], ["node", there / "queued.mjs"], enqueue_first=False,
+                  needs="eval")
 
 
 SESSIONS = {"rq": rq, "bullmq": bullmq}

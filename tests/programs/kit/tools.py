@@ -9,7 +9,7 @@ from harness.processes import Failure, require, run, say
 from .packages import place
 
 
-def transcript(context, file):
+def transcript(context, file, needs="get"):
     """Runs the commands of a transcript and compares what each prints."""
     require("redis-cli", "bash")
     lines = [line for line in file.read_text().split("\n") if not line.startswith("#")]
@@ -23,6 +23,7 @@ def transcript(context, file):
     entries = [one for one in entries if not (one[1] and context.redis)]
     wrong = []
     with context.cluster() as cluster:
+        context.needs(cluster, needs)
         if context.redis:
             cluster.reply(cluster.nodes[0], "flushall")
         else:
@@ -53,7 +54,7 @@ def redis_cli(context):
 
 def redis_cli_scripts(context):
     """redis-cli: EVAL and --eval."""
-    return transcript(context, place("redis-cli") / "scripts.txt")
+    return transcript(context, place("redis-cli") / "scripts.txt", needs="eval")
 
 
 def benchmark(context, *runs):

@@ -106,7 +106,7 @@ impl Urn<'_> {
             return self.near(rng).map(|(_, name, value)| (name, value));
         }
         let place = rng.below(self.of.len().max(1));
-        let mut all = self.collections.elements_of(self.of, 0);
+        let mut all = self.collections.drawn_from(self.of, 0);
         all.nth(place as usize).map(|(_, name, value)| (name, value))
     }
 
@@ -123,7 +123,7 @@ impl Urn<'_> {
         if self.of.bytes() > REPLY_BYTES_MAX {
             return Err(self.kind.is_too_large());
         }
-        Ok(self.collections.elements_of(self.of, 0).map(|(_, name, value)| (name, value)).collect())
+        Ok(self.collections.drawn_from(self.of, 0).map(|(_, name, value)| (name, value)).collect())
     }
 
     fn repeated(&self, wanted: u64, rng: &mut Rng) -> Result<Drawn, Failure> {
@@ -165,7 +165,7 @@ impl Urn<'_> {
             }
             let Some((order, name, value)) = self.near(rng) else { break };
             let (name, value) = if draw >= wanted * 2 && chosen.contains_key(&name) {
-                let mut behind = self.collections.elements_of(self.of, order);
+                let mut behind = self.collections.drawn_from(self.of, order);
                 let near = behind.find(|(_, name, _)| !chosen.contains_key(name));
                 near.map_or((name, value), |(_, name, value)| (name, value))
             } else {
@@ -178,7 +178,7 @@ impl Urn<'_> {
             chosen.insert(name, value);
         }
         if (chosen.len() as u64) < wanted {
-            let all = self.collections.elements_of(self.of, 0).map(|(_, name, value)| (name, value));
+            let all = self.collections.drawn_from(self.of, 0).map(|(_, name, value)| (name, value));
             let more: Drawn = all
                 .filter(|(name, _)| !chosen.contains_key(name))
                 .take((wanted - chosen.len() as u64) as usize)
@@ -191,7 +191,7 @@ impl Urn<'_> {
     /// One of the elements at or behind a place by chance; behind the last comes the first.
     fn near(&self, rng: &mut Rng) -> Option<(u64, Blob, Blob)> {
         let (place, further) = (rng.next_u64(), rng.below(NEIGHBOURS) as usize);
-        let behind = self.collections.elements_of(self.of, place);
-        behind.chain(self.collections.elements_of(self.of, 0)).nth(further)
+        let behind = self.collections.drawn_from(self.of, place);
+        behind.chain(self.collections.drawn_from(self.of, 0)).nth(further)
     }
 }

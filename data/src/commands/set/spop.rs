@@ -46,6 +46,7 @@ impl<'a> WriteCommand<'a> for SPop<'a> {
         let Some(of) = tx.collection(self.key, Kind::Set)? else {
             return Ok(self.count.map_or(Reply::Nil, |_| Reply::Set(Vec::new())));
         };
+        tx.tree_mut().collections.learn_few(of);
         let mut rng = tx.rng().clone();
         let urn = Urn { collections: &tx.tree().collections, kind: Kind::Set, of, others: None };
         let drawn = match self.count {
