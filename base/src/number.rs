@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn doubles_read_back_as_themselves() {
-        let mut rng = base::Rng::new(1);
+        let mut rng = crate::Rng::new(1);
         for _ in 0..20_000 {
             let number = f64::from_bits(rng.next_u64());
             let mut out = Vec::new();

@@ -72,10 +72,7 @@ thread_local! {
 }
 
 /// Runs something in the used machine if there is one, and in a new one if there is none or if what came of it means nothing yet. What has broken a limit is put back.
-fn with_machine<R>(
-    run: impl Fn(&mut Machine) -> Result<R, Broken>,
-    mut restore: impl FnMut(),
-) -> Result<R, Failure> {
+fn with_machine<R>(run: impl Fn(&mut Machine) -> Result<R, Broken>, mut restore: impl FnMut()) -> Result<R, Failure> {
     let mut attempt = |mut machine: Machine| {
         let outcome = run(&mut machine);
         if machine.tidy() {

@@ -228,3 +228,33 @@ fn libraries_begin_anew_with_each_call() {
     assert_eq!(run(&[b"FCALL", b"count", b"0"]), Reply::Integer(1));
     assert_eq!(run(&[b"FCALL", b"count", b"0"]), Reply::Integer(1));
 }
+
+#[test]
+fn no_number_of_arguments_ends_the_process() {
+    let many = "local t = {} for i = 1, 7990 do t[i] = 'key' .. i end ";
+    assert_eq!(eval(&format!("{many} return redis.call('DEL', unpack(t))")), Reply::Integer(0));
+    assert!(matches!(
+        eval(&format!("{many} return redis.call('DEL', unpack(t, 1, 7000), unpack(t))")),
+        Reply::Integer(_) | Reply::Error(_)
+    ));
+    assert_eq!(eval("return #{cmsgpack.unpack(('\\161a'):rep(6999))}"), Reply::Integer(6999));
+    assert!(matches!(eval("return #{cmsgpack.unpack(('\\161a'):rep(100000))}"), Reply::Error(_)));
+    assert_eq!(eval("return #{struct.unpack(('B'):rep(6990), ('a'):rep(6990))}"), Reply::Integer(6991));
+    assert!(matches!(
+        eval("local function f(n) return redis.call('GET', 'k' .. n) or f(n + 1) end return f(1)"),
+        Reply::Error(_)
+    ));
+    assert!(matches!(
+        eval("local function f(n) local t = {redis.call('GET', 'k')} return 1 + f(n + 1) end return f(1)"),
+        Reply::Error(_)
+    ));
+    assert!(matches!(
+        eval("local t = {} for i = 1, 200000 do t[i] = cjson.decode('[[1]]') end return cjson.encode(t)"),
+        Reply::Bulk(_) | Reply::Error(_)
+    ));
+    assert!(matches!(eval("local s = ('['):rep(2000) return cjson.decode(s)"), Reply::Error(_)));
+    assert!(matches!(eval("return cmsgpack.unpack(('\\145'):rep(5000))"), Reply::Error(_)));
+    assert!(matches!(eval("local t = {} for i = 1, 2000 do t = {t} end return cjson.encode(t)"), Reply::Error(_)));
+    assert!(matches!(eval("local t = {} for i = 1, 2000 do t = {t} end return t"), Reply::Array(_)));
+    assert!(matches!(eval("return xpcall(function() return unpack({}, 1, 7900) end, print)"), Reply::Error(_)));
+}

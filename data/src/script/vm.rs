@@ -88,12 +88,10 @@ impl Machine {
         self.settled_bytes <= USED_BYTES_MAX
     }
 
-    /// Sets the limits. What fits into a used machine's fits into a new one's, too: that lacks no more than what the used one held before.
+    /// Before a script: sets the limits.
     fn begin(&self, seed: u64) -> Result<(), Broken> {
-        let room = if self.is_new { BYTES_MAX } else { BYTES_MAX - (USED_BYTES_MAX + GARBAGE_BYTES) as u64 };
         self.shared.reset(INSTRUCTIONS_MAX, BYTES_MAX, seed);
-        let limit = self.lua.used_memory() + room as usize;
-        self.lua.set_memory_limit(limit).map_err(machine)?;
+        self.limit_bytes()?;
         let shared = Rc::clone(&self.shared);
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
         // Set anew, so that each script begins to count at zero.
@@ -102,6 +100,13 @@ impl Machine {
             Ok(VmState::Continue)
         };
         self.lua.set_global_hook(triggers, count).map_err(machine)
+    }
+
+    /// From here on so many bytes may be allocated. What fits into a used machine's allowance fits into a new one's, too: that lacks no more than what the used
+    /// one held before.
+    fn limit_bytes(&self) -> Result<(), Broken> {
+        let room = if self.is_new { BYTES_MAX } else { BYTES_MAX - (USED_BYTES_MAX + GARBAGE_BYTES) as u64 };
+        self.lua.set_memory_limit(self.lua.used_memory() + room as usize).map(drop).map_err(machine)
     }
 
     /// What an error of Lua's own means, if it is not the script's.
@@ -123,6 +128,8 @@ impl Machine {
         match chunk.into_function() {
             Ok(function) => {
                 self.compiled.insert(name, function.clone());
+                // Compiling has an allowance of its own, as a used machine may be spared it.
+                self.limit_bytes()?;
                 Ok(Ok(function))
             }
             Err(Error::SyntaxError { message, .. }) if !message.contains("not enough memory") => Ok(Err(message)),

@@ -324,7 +324,8 @@ impl Node {
             None => {
                 let said_before = session.out.len();
                 self.deliver(connection, read.slot, &answer);
-                let said = self.sessions.get(&connection).and_then(Option::as_ref).map_or(0, |session| session.out.len());
+                let said =
+                    self.sessions.get(&connection).and_then(Option::as_ref).map_or(0, |session| session.out.len());
                 self.read_bytes += said.saturating_sub(said_before);
             }
         }
