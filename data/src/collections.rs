@@ -161,6 +161,13 @@ impl Collections {
         elements.map(|(key, value)| (key.order, key.name, value))
     }
 
+    /// The values of a collection's elements from one order up to another. Told where it ends, a walk does not look at what stands behind: while
+    /// a flush is writing a long list, each LRANGE at its beginning would pass over all that the store has of it and may not show yet.
+    pub(crate) fn elements_between(&self, of: Collection, start: u64, end: u64) -> impl Iterator<Item = Blob> {
+        let end = ElementKey { collection: of.number(), order: end, name: Blob::EMPTY };
+        self.range_before(of.number(), Bound::Included((start, b"")), &end).map(|(_, value)| value)
+    }
+
     /// Nobody reaches the elements of this collection any more.
     pub(crate) fn give_up(&mut self, (kind, collection): (Kind, Collection)) {
         self.boundaries.forget(collection.number());

@@ -130,9 +130,12 @@ impl<'a> View<'a> {
         self.get(key).map(|record| record.value.into_stream()).transpose()
     }
 
-    /// The elements of a list from an index on.
-    pub fn list_from(&self, list: List, index: u64) -> impl Iterator<Item = Blob> {
-        self.tree.collections.elements_of(list.collection, list.place(index)).map(|(_, _, value)| value)
+    /// The elements of a list from an index up to another one, or to its end.
+    pub fn list_between(&self, list: List, start: u64, end: u64) -> impl Iterator<Item = Blob> {
+        let end = end.min(list.len());
+        let range = (start < end).then(|| (list.place(start), list.place(end)));
+        let elements = range.map(|(start, end)| self.tree.collections.elements_between(list.collection, start, end));
+        elements.into_iter().flatten()
     }
 
     /// The collection of a value of that kind, `None` if the key does not exist; an error if it holds something else.

@@ -125,7 +125,7 @@ fn encoding(view: &View<'_>, value: &Value) -> &'static str {
         Value::String(bytes) if bytes.len() <= EMBEDDED_BYTES_MAX => return "embstr",
         Value::String(_) | Value::Json(_) => return "raw",
         Value::List(list) => {
-            let elements = view.list_from(**list, 0).take(PACKED_LIST_BYTES_MAX);
+            let elements = view.list_between(**list, 0, PACKED_LIST_BYTES_MAX as u64);
             let bytes: usize = elements.map(|element| element.len() + PACKED_OVERHEAD_BYTES).sum();
             return if bytes <= PACKED_LIST_BYTES_MAX { "listpack" } else { "quicklist" };
         }

@@ -85,7 +85,7 @@ impl LPos<'_> {
         let matches =
             |(index, element): (u64, Blob)| (*element == *self.element).then_some(Reply::Integer(index as i64));
         if self.rank > 0 {
-            let elements = (0..).zip(view.list_from(list, 0)).take(looks as usize);
+            let elements = (0..).zip(view.list_between(list, 0, looks));
             return elements.filter_map(matches).skip(others).take(wanted).collect();
         }
         // Backwards, one by one: their places are known.

@@ -33,7 +33,7 @@ impl<'a> ReadCommand<'a> for LRange<'a> {
         let Some(list) = view.list(self.key)? else { return Ok(Reply::Array(Vec::new())) };
         let (start, end) = list.part(self.start, self.stop);
         let (mut elements, mut bytes) = (Vec::new(), 0);
-        for element in view.list_from(list, start).take((end - start) as usize) {
+        for element in view.list_between(list, start, end) {
             bytes += element.len() as u64;
             if bytes > REPLY_BYTES_MAX {
                 return Err(Kind::List.is_too_large());
