@@ -174,7 +174,11 @@ impl<N: Door> Cluster<N> {
             mix.fading = Fading::draw(&mut Rng::new(seed));
         }
         if let Some(seed) = chaos.streams_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.streams.often = Rng::new(seed).between(1, 6);
+            let mut rng = Rng::new(seed);
+            mix.streams.often = rng.between(1, 6);
+            // In some runs clients do little else but wait for what is new to their group.
+            mix.streams.waits = rng.chance(1, 3);
+            mix.streams.often += if mix.streams.waits { 7 } else { 0 };
         }
         if let Some(seed) = chaos.scripts_seed.filter(|_| N::HAS_BUCKETS) {
             mix.scripts = (seed, Rng::new(seed).between(1, 6));

@@ -31,6 +31,8 @@ const ALL_BYTES_MAX: u64 = 4000;
 pub struct Streams {
     /// Out of 16: how often a client turns to them.
     pub often: u64,
+    /// It mostly waits for what is new to a group.
+    pub waits: bool,
 }
 
 /// The stream and the entry that a key of a history stands for.
@@ -214,7 +216,8 @@ impl Streams {
     /// The next task of a client that reads so often out of 8, and asks by `DICTUM.ONCE` so often.
     pub fn draw_task(&self, rng: &mut Rng, (reads, once): (u64, u64), unique: &mut dyn FnMut() -> String) -> Task {
         let either = |rng: &mut Rng, command: Command| if rng.chance(1, 2) { command.with_number(1) } else { command };
-        let command = match rng.below(3) {
+        let kind = if self.waits { *rng.pick(&[0, 1, 1, 1]) } else { rng.below(3) };
+        let command = match kind {
             0 => {
                 let key = format!("t{}", rng.below(2));
                 match (rng.chance(reads, 16), rng.below(12)) {
@@ -232,6 +235,7 @@ impl Streams {
                 match rng.below(16) {
                     0 => Command::new(Op::Set, format!("{key}~{ALL}")).with_argument(unique()),
                     1 => either(rng, Command::new(Op::GetDel, key)),
+                    2..=10 if self.waits => either(rng, Command::new(Op::Pop, key)).with_argument(*rng.pick(&SECONDS)),
                     2..=4 => either(rng, Command::new(Op::Pop, key)),
                     5..=7 => either(rng, Command::new(Op::Pop, key)).with_argument(*rng.pick(&SECONDS)),
                     _ => Command::new(Op::Push, key).with_argument(element_of(&unique())),
