@@ -30,18 +30,18 @@ pub fn check(history: &[Operation], is_calm: impl Fn(u64, u64) -> bool, known_wi
             let Some(until) = gave_up(pop) else { continue };
             let pushes = operations.iter().filter(|it| it.outcome == Outcome::Done);
             for (push, element, length, known) in pushes.flat_map(|push| elements(push, key)) {
-                let mut from = known.saturating_sub(known_within);
+                let (mut from, mut removed_from) = (known.saturating_sub(known_within), push.invoke);
                 let command = &pop.commands[0];
                 match command.number.filter(|_| command.op == Op::Tail) {
-                    // What was there when it was asked is not meant.
+                    // What was there when it was asked is not meant, nor what a stream has that is made anew: it begins below the old end.
                     Some(-1) if push.invoke < pop.invoke.saturating_add(known_within) => continue,
-                    Some(-1) => from = pop.invoke,
+                    Some(-1) => (from, removed_from) = (pop.invoke, pop.invoke),
                     Some(tokens) if length <= tokens * TOKEN_BYTES as i64 => continue,
                     _ => {}
                 }
                 if known.saturating_add(known_within) < until
                     && from >= pop.invoke
-                    && !operations.iter().any(|it| may_remove(it, key, element, push.invoke, until))
+                    && !operations.iter().any(|it| may_remove(it, key, element, removed_from, until))
                     && is_calm(from, until)
                 {
                     found.push(format!(
@@ -137,6 +137,18 @@ mod tests {
         };
         assert_eq!((found(2, 50, 30), found(3, 50, 30)), (1, 0));
         assert_eq!((found(-1, 50, 30), found(-1, 24, 30)), (1, 0), "it may have been there already");
+        let tail = Command::new(Op::Tail, "t0").with_number(-1).with_argument("0.4");
+        let push = Command::new(Op::Append, "t0").with_argument("xx");
+        let history = [
+            done(1, tail, Reply::Nil, (10, 100)),
+            done(3, Command::new(Op::Del, "t0"), Reply::Integer(1), (15, 20)),
+            done(2, push, Reply::Integer(10), (45, 50)),
+        ];
+        assert_eq!(
+            check(&history, |_, _| true, 10).len(),
+            0,
+            "a stream that is made anew begins below the end of the old one"
+        );
         let pop = Command::new(Op::Pop, "m0").with_argument("0.4");
         let push = Command::new(Op::Push, "m0").with_argument("xx");
         let history = [done(1, pop, Reply::Nil, (10, 100)), done(2, push, Reply::Text("OK".to_owned()), (45, 50))];
