@@ -116,6 +116,9 @@ impl Node {
     /// Lets connections go on whose block is gone.
     pub(crate) fn go_on(&mut self) {
         for id in std::mem::take(&mut self.resume) {
+            if let Some(Some(session)) = self.sessions.get_mut(&id) {
+                session.reads_later = false;
+            }
             self.run_reads(id);
             let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { continue };
             if session.is_ready()

@@ -146,6 +146,8 @@ pub(crate) struct Session {
     pub read_bytes: Vec<u8>,
     /// The connection is in the batch of reads that is being gathered.
     pub gathered: bool,
+    /// It waits for the next turn to read on: this one has read enough.
+    pub reads_later: bool,
     /// Reads in slots below this are confirmed, by this clock of the leader.
     pub confirmed: u64,
     pub clock: WallTime,
@@ -212,6 +214,7 @@ impl Session {
             reads: VecDeque::new(),
             read_bytes: Vec::new(),
             gathered: false,
+            reads_later: false,
             confirmed: 0,
             clock: WallTime(0),
             parked: false,

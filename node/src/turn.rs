@@ -38,6 +38,8 @@ impl Node {
             self.tick();
         }
         self.groups.iter_mut().for_each(|group| group.wishes.evicted.clear());
+        // Before those whose reads are confirmed in this turn: else these would have all the room, again and again.
+        self.go_on();
         for _ in 0..PASSES_MAX {
             for g in 0..self.groups.len() {
                 self.apply_decided(g);

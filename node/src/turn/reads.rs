@@ -147,7 +147,9 @@ impl Node {
                 return;
             }
             if self.read_bytes >= TURN_READ_BYTES_MAX {
-                self.resume.push(connection);
+                if !std::mem::replace(&mut session.reads_later, true) {
+                    self.resume.push(connection);
+                }
                 return;
             }
             if let Some(floor) = read.floor
