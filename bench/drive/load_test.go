@@ -80,3 +80,16 @@ func TestRepliesAreCutWhereTheyEnd(t *testing.T) {
 		t.Errorf("%q", digits)
 	}
 }
+
+func TestWholeRepliesEndWhereTheyEnd(t *testing.T) {
+	for _, reply := range []string{"+OK\r\n", "$3\r\na\nb\r\n", "*-1\r\n", "*0\r\n", "*2\r\n*1\r\n:1\r\n$2\r\nab\r\n"} {
+		if length := wholeReply([]byte(reply + "+next\r\n")); length != len(reply) {
+			t.Errorf("%q has %d bytes, not %d", reply, len(reply), length)
+		}
+		for cut := range len(reply) {
+			if length := wholeReply([]byte(reply[:cut])); length != 0 {
+				t.Errorf("%q was taken for whole", reply[:cut])
+			}
+		}
+	}
+}

@@ -12,11 +12,14 @@ MEMBER = f"{NUMBER}{'x' * 244}"
 
 @dataclass(frozen=True)
 class Load:
-    """What one run of redis-benchmark does: its own test of that name, or these words."""
+    """What one run does: redis-benchmark its own test of that name, or these words; `drive packets` operations of these
+    commands; or `drive publish` messages to so many subscribers."""
 
     requests: int
     test: str | None = None
     words: tuple = ()
+    commands: tuple = ()
+    subscribers: int = 0
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Row:
     title: str
     target: float
     loads: tuple
-    # "set": compared with the row `set` of Dictum itself; "redis": with the same work of Redis alone, AOF always.
+    # "redis": compared with the same work of Redis alone, AOF always; else with the row of that name, of Dictum itself.
     against: str
     # Commands that must have run before, by a name that is run once: see `FILLS`.
     fill: str | None = None
@@ -50,6 +53,13 @@ def read(name, title, words, requests, fill):
 
 
 SET = Row("set", "SET key:…, 256 B", 1.0, (Load(150_000, words=("SET", f"key:{NUMBER}", VALUE)),), "set")
+KEYS = (f"key:{NUMBER}", f"count:{NUMBER}")
+MULTI = Row("multi", "MULTI, SET of 256 B, INCR, EXEC", 1.0,
+            (Load(80_000, commands=(("MULTI",), ("SET", KEYS[0], VALUE), ("INCR", KEYS[1]), ("EXEC",))),), "multi")
+SCRIPT = "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])"
+EVAL = Row("eval", "EVAL of SET of 256 B and INCR", 0.7,
+           (Load(80_000, commands=(("EVAL", SCRIPT, "2", *KEYS, VALUE),)),), "multi")
+PUBLISH = Row("publish", "PUBLISH of 128 B to 10 on all nodes", 0.5, (Load(100_000, subscribers=10),), "redis")
 
 ROWS = [
     SET,
@@ -85,6 +95,9 @@ ROWS = [
          ("ZRANGE", "bench:million", f"{NUMBER}0", "+inf", "BYSCORE", "LIMIT", "0", "100"), 30_000, "million"),
     read("hgetall", "HGETALL of 1,000 fields", ("HGETALL", "bench:thousand"), 10_000, "thousand"),
     read("lrange", "LRANGE of 600, in 600", ("LRANGE", "bench:six-hundred", "0", "599"), 10_000, "six-hundred"),
+    MULTI,
+    EVAL,
+    PUBLISH,
 ]
 BY_NAME = {row.name: row for row in ROWS}
 

@@ -12,14 +12,16 @@ import time
 from . import install, machine
 from .cluster import port_of
 from .run import describe, say
-from .sides import Dictum, Redis
-from .type_rows import BY_NAME, FILLS, NUMBERS, ROWS, SET
+from .sides import Dictum, Redis, drive
+from .type_rows import BY_NAME, FILLS, MULTI, NUMBERS, ROWS, SET
 
 EPILOG = """\
 Three kinds of rows, all with 50 clients × pipeline 16 at Dictum's leader, every write fsynced:
   set hset …    a write of 256 bytes against Dictum's own SET of 256 bytes: ≥ 0.6×
   rb-…          each default test of redis-benchmark against one Redis with AOF always: ≥ 0.5×, of reads 0.6×
   zrange …      long answers against the same Redis: ≥ 0.5×
+  eval          a script of two calls against Dictum's own MULTI of the same two (`multi`): ≥ 0.7×
+  publish       messages to ten subscribers, spread over all nodes, against the same Redis: ≥ 0.5×
 
 Examples:
   bench/types                                    everything that is there, 3 repeats
@@ -51,8 +53,9 @@ def parse(arguments):
         if name not in BY_NAME:
             parser.error(f"no row {name!r}; there are {', '.join(BY_NAME)}")
     options.rows = [row for row in ROWS if row.name in names]
-    if any(row.against == "set" for row in options.rows) and SET not in options.rows:
-        options.rows.insert(0, SET)
+    for base in (MULTI, SET):
+        if any(row.against == base.name for row in options.rows) and base not in options.rows:
+            options.rows.insert(0, base)
     return options
 
 
@@ -84,9 +87,25 @@ def cli_at_once(port, commands):
         raise machine.BenchError(f"filling failed:\n{text[-500:]}")
 
 
-def once(port, load, scale):
-    """One run of redis-benchmark: operations, and seconds that they took."""
+def by_drive(side, load, requests):
+    """One run of a program of our own: operations, seconds that they took, and p99 in milliseconds or None."""
+    address = f"127.0.0.1:{port_of_side(side)}"
+    if load.subscribers:
+        nodes = side.cluster.nodes if side.name == "dictum" else [{"resp": address}]
+        found = drive("publish", "-addr", address, "-subscribe", ",".join(node["resp"] for node in nodes),
+                      "-subscribers", load.subscribers, "-messages", requests)
+    else:
+        words = [word for command in load.commands for word in (*command, ";")][:-1]
+        found = drive("packets", "-addr", address, "-pipeline", 16, "-requests", requests, "-numbers", NUMBERS, *words)
+    return found["operations"], found["seconds"], found.get("p99_ms")
+
+
+def once(side, load, scale):
+    """One run: operations, seconds that they took, and p99 in milliseconds or None."""
     requests = max(1000, int(load.requests * scale))
+    if load.commands or load.subscribers:
+        return by_drive(side, load, requests)
+    port = port_of_side(side)
     arguments = ["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-c", 50, "-P", 16, "-n", requests, "--csv"]
     arguments += ["-t", load.test] if load.test else ["-r", NUMBERS, *load.words]
     try:
@@ -105,10 +124,9 @@ def once(port, load, scale):
 
 
 def measure(side, row, scale):
-    """A row, once: operations per second, and the worst p99 of its loads."""
-    port = port_of_side(side)
-    runs = [once(port, load, scale) for load in row.loads]
-    return sum(n for n, _, _ in runs) / sum(s for _, s, _ in runs), max(p99 for _, _, p99 in runs)
+    """A row, once: operations per second, and the worst p99 of its loads, where it is a figure."""
+    runs = [once(side, load, scale) for load in row.loads]
+    return sum(n for n, _, _ in runs) / sum(s for _, s, _ in runs), max((p99 for _, _, p99 in runs if p99 is not None), default=None)
 
 
 def measure_side(side, rows, repeat, options, results):
@@ -128,7 +146,8 @@ def measure_side(side, rows, repeat, options, results):
                 results.append({"repeat": repeat, "side": side.name, "row": row.name, "rate": None})
                 continue
             idle, stolen = machine.share_since(before)
-            say(f"  {side.name:7} {row.name:14} {rate:9,.0f} op/s  p99 {p99:.2f} ms   [idle {idle:.0f} % stolen {stolen:.0f} %]")
+            tail = "" if p99 is None else f"p99 {p99:.2f} ms"
+            say(f"  {side.name:7} {row.name:14} {rate:9,.0f} op/s  {tail}   [idle {idle:.0f} % stolen {stolen:.0f} %]")
             results.append({"repeat": repeat, "side": side.name, "row": row.name, "rate": rate, "p99_ms": p99})
     finally:
         side.stop()
@@ -139,13 +158,13 @@ def judged(results, rows):
     rates = {(r["repeat"], r["side"], r["row"]): r["rate"] for r in results}
     marks = []
     for row in rows:
-        if row is SET:
+        if row.against == row.name:
             continue
         ratios = []
         for (repeat, side, name), rate in rates.items():
             if side != "dictum" or name != row.name or not rate:
                 continue
-            other = rates.get((repeat, "dictum", "set") if row.against == "set" else (repeat, "redis", row.name))
+            other = rates.get((repeat, "redis", name) if row.against == "redis" else (repeat, "dictum", row.against))
             if other:
                 ratios.append(rate / other)
         ratio = statistics.median(ratios) if ratios else None

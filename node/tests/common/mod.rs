@@ -198,10 +198,10 @@ impl Cluster {
         self.give(me, Input::Received { connection: CLIENT, bytes });
     }
 
-    /// What a client of node `me` has heard so far; taken away.
+    /// What a client of node `me` has heard so far; taken away. What is no text in it (`FUNCTION DUMP`) is replaced.
     pub fn heard(&mut self, me: u16, connection: ConnectionId) -> String {
         let bytes = self.heard[usize::from(me)].remove(&connection).unwrap_or_default();
-        String::from_utf8(bytes).unwrap()
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// What a client of node `me` has heard once it has heard something; taken away.
