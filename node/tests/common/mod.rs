@@ -198,10 +198,14 @@ impl Cluster {
         self.give(me, Input::Received { connection: CLIENT, bytes });
     }
 
-    /// What a client of node `me` has heard so far; taken away. What is no text in it (`FUNCTION DUMP`) is replaced.
+    /// What a client of node `me` has heard so far; taken away.
+    pub fn heard_bytes(&mut self, me: u16, connection: ConnectionId) -> Vec<u8> {
+        self.heard[usize::from(me)].remove(&connection).unwrap_or_default()
+    }
+
+    /// The same where it is text.
     pub fn heard(&mut self, me: u16, connection: ConnectionId) -> String {
-        let bytes = self.heard[usize::from(me)].remove(&connection).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
+        String::from_utf8(self.heard_bytes(me, connection)).unwrap()
     }
 
     /// What a client of node `me` has heard once it has heard something; taken away.
