@@ -105,7 +105,8 @@ public class Session {
                 }
             });
             thread.start();
-            until(() -> asking.info("clients").contains("blocked_clients:1"));
+            until(() -> !thread.isAlive() || asking.info("clients").contains("blocked_clients:1"));
+            if (answer.get() instanceof RuntimeException problem) throw problem;
             then.run();
             thread.join();
         }
@@ -399,7 +400,7 @@ public class Session {
         var read = waits(1, other -> other.xread(XReadParams.xReadParams().block(20_000), Map.of("waited", StreamEntryID.XREAD_NEW_ENTRY)),
                 () -> r.xadd("waited", Map.of("a", "1"), XAddParams.xAddParams()));
         equal(read.get(0).getValue().get(0).getFields(), Map.of("a", "1"));
-        r.xgroupCreate("waited", "g", null, false);
+        r.xgroupCreate("waited", "g", StreamEntryID.XGROUP_LAST_ENTRY, false);
         read = waits(2, other -> other.xreadGroup("g", "c", XReadGroupParams.xReadGroupParams().block(20_000),
                 Map.of("waited", StreamEntryID.XREADGROUP_UNDELIVERED_ENTRY)),
                 () -> r.xadd("waited", Map.of("a", "2"), XAddParams.xAddParams()));
