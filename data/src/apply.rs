@@ -120,6 +120,18 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
     transaction.finish(reply)
 }
 
+/// What a command that writes would answer, if it changed nothing; `None` if it would change something. The state stays as it is in either case.
+pub fn look(tree: &mut Tree, context: &EntryContext, args: &[&[u8]]) -> Option<Reply> {
+    let moment = tree.begin_undo();
+    let mut transaction = Transaction::new(tree, context);
+    let reply = run(&mut transaction, args);
+    let is_nothing = transaction.has_done_nothing();
+    drop(transaction);
+    let is_untouched = !tree.has_notes();
+    tree.undo(moment);
+    (is_nothing && is_untouched).then_some(reply)
+}
+
 /// Removes up to `limit` keys that have reached their deadline at the entry's time: the leader's expiry entry.
 ///
 /// Answers how many. Keys beyond the limit are not seen any more either; the next expiry entry removes them. As many elements of collections that

@@ -235,14 +235,19 @@ impl Collections {
         }
     }
 
-    /// Takes everything out; returns what is to be freed a little at a time, and the space that nobody needs any more.
-    pub(crate) fn clear(&mut self) -> (Vec<Layer<Elements>>, Option<Space>) {
-        let end = self.counts.queue.end;
-        self.counts = CollectionCounts { queue: end..end, owed: 0, ..self.counts.clone() };
+    /// Forgets what is known by heart, and is no part of the state.
+    pub(crate) fn forget_what_is_known(&mut self) {
         self.fronts = fronts::Fronts::default();
         self.boundaries = boundaries::Boundaries::default();
         self.soonest = fading::Soonest::default();
         self.few = few::Few::default();
+    }
+
+    /// Takes everything out; returns what is to be freed a little at a time, and the space that nobody needs any more.
+    pub(crate) fn clear(&mut self) -> (Vec<Layer<Elements>>, Option<Space>) {
+        let end = self.counts.queue.end;
+        self.counts = CollectionCounts { queue: end..end, owed: 0, ..self.counts.clone() };
+        self.forget_what_is_known();
         let code = self.take_code();
         let cleared = self.elements.clear();
         code.into_iter().for_each(|(key, value)| self.elements.insert_new(key, value));

@@ -14,8 +14,7 @@ use crate::merge::{Merge, Said, Sorted};
 use crate::store::StoreKey;
 use base::WallTime;
 use base::ordered::{OrderedError, OrderedRead, Space};
-use imbl::OrdMap;
-use std::collections::BTreeSet;
+use imbl::{OrdMap, OrdSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ pub(crate) type DueLayer = OrdMap<Due, Option<()>>;
 /// See the file's head.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines {
-    near: BTreeSet<Due>,
+    near: OrdSet<Due>,
     /// Everything before it is in `near`; none: everything is.
     horizon: Option<Due>,
     len: u64,
@@ -50,7 +49,7 @@ impl Deadlines {
     /// Over what a store holds already: `len` deadlines.
     pub(crate) fn over(read: Arc<dyn OrderedRead>, space: Option<Space>, trouble: Trouble, len: u64) -> Deadlines {
         let base = DueBase { active: DueLayer::new(), frozen: DueLayer::new(), read, space, trouble };
-        let mut deadlines = Deadlines { near: BTreeSet::new(), horizon: None, len, base: Some(base) };
+        let mut deadlines = Deadlines { near: OrdSet::new(), horizon: None, len, base: Some(base) };
         deadlines.load(Bound::Unbounded);
         deadlines
     }
@@ -73,7 +72,7 @@ impl Deadlines {
 
     /// The soonest.
     pub(crate) fn first(&self) -> Option<&Due> {
-        self.near.first()
+        self.near.get_min()
     }
 
     pub(crate) fn insert(&mut self, due: Due) {
@@ -86,7 +85,7 @@ impl Deadlines {
             if self.base.is_some() && self.near.len() >= 4 * WINDOW {
                 let at = self.near.iter().nth(WINDOW).cloned();
                 if let Some(at) = at {
-                    self.near.split_off(&at);
+                    self.near = std::mem::take(&mut self.near).split(&at).0;
                     self.horizon = Some(at);
                 }
             }
@@ -145,7 +144,7 @@ impl Deadlines {
     }
 
     /// Takes everything out; returns what is to be freed a little at a time, and the space that nobody needs any more.
-    pub(crate) fn clear(&mut self) -> (BTreeSet<Due>, Vec<DueLayer>, Option<Space>) {
+    pub(crate) fn clear(&mut self) -> (OrdSet<Due>, Vec<DueLayer>, Option<Space>) {
         self.len = 0;
         self.horizon = None;
         let near = std::mem::take(&mut self.near);

@@ -11,9 +11,11 @@
 use crate::image::Malformed;
 use crate::kept::{Kept, base_key};
 use crate::merge::{Merge, Said, Sorted};
+use crate::undo::{Cleared, LayersBefore};
 use crate::value::Record;
 use base::ordered::{OrderedError, OrderedRead, Space};
 use imbl::OrdMap;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
@@ -33,6 +35,8 @@ pub(crate) struct Layers<K: Kept> {
     /// Approximate bytes of `active` and of `frozen`. Counted only over a base.
     active_bytes: u64,
     frozen_bytes: u64,
+    /// Notes of what is changed, while it may have to be taken back.
+    before: Option<Box<LayersBefore<K>>>,
 }
 
 /// The store below, as far as it is ours.
@@ -90,6 +94,7 @@ impl<K: Kept> Layers<K> {
 
     /// Puts a value in place and returns the one that stood there.
     pub(crate) fn insert(&mut self, key: K::Key, value: K::Value) -> Option<K::Value> {
+        self.note(K::borrow(&key));
         let old = if self.base.is_none() {
             self.active.insert(key, Some(value)).flatten()
         } else {
@@ -127,6 +132,7 @@ impl<K: Kept> Layers<K> {
     /// Takes out what is known to be there, without a look at it.
     pub(crate) fn erase(&mut self, key: K::Key) {
         if self.base.is_none() {
+            self.note_present(K::borrow(&key));
             self.active.remove(&K::borrow(&key));
         } else {
             self.put(key, None);
@@ -141,6 +147,7 @@ impl<K: Kept> Layers<K> {
     }
 
     fn put(&mut self, key: K::Key, slot: Option<K::Value>) {
+        self.note(K::borrow(&key));
         if self.base.is_some() {
             let key_bytes = K::key_heap_bytes(&key);
             self.active_bytes += K::slot_bytes(key_bytes, slot.as_ref());
@@ -155,6 +162,7 @@ impl<K: Kept> Layers<K> {
     /// Takes a value out and returns it.
     pub(crate) fn remove(&mut self, key: K::Ref<'_>) -> Option<K::Value> {
         if self.base.is_none() {
+            self.note_present(key);
             let old = self.active.remove(&key).flatten();
             self.len -= u64::from(old.is_some());
             return old;
@@ -166,6 +174,7 @@ impl<K: Kept> Layers<K> {
 
     /// Changes a value where it stands; `None` if there is none. What `edit` returns is handed back.
     pub(crate) fn update<R>(&mut self, key: K::Ref<'_>, edit: impl FnOnce(&mut K::Value) -> R) -> Option<R> {
+        self.note_present(key);
         if let Some(slot) = self.active.get_mut(&key) {
             let value = slot.as_mut()?;
             let before = K::slot_bytes(0, Some(value));
@@ -270,9 +279,72 @@ impl<K: Kept> Layers<K> {
 
     /// Takes everything out, and returns the layers, to be freed a little at a time, and the space that nobody needs any more.
     pub(crate) fn clear(&mut self) -> (Vec<Layer<K>>, Option<Space>) {
+        if let Some(before) = &mut self.before {
+            before.cleared.get_or_insert_with(|| Cleared {
+                active: self.active.clone(),
+                frozen: self.frozen.clone(),
+                frozen_bytes: self.frozen_bytes,
+                space: self.base.as_ref().and_then(|base| base.space),
+            });
+        }
         (self.len, self.active_bytes, self.frozen_bytes) = (0, 0, 0);
         let layers = vec![std::mem::take(&mut self.active), std::mem::take(&mut self.frozen)];
         (layers, self.base.as_mut().and_then(|base| base.space.take()))
+    }
+
+    /// From here on it is noted what changes, until [`Layers::keep`] or [`Layers::undo`]. Nothing is frozen or thawed meanwhile: that is done between entries.
+    pub(crate) fn begin_undo(&mut self) {
+        debug_assert!(self.before.is_none(), "one script at a time");
+        self.before = Some(Box::new(LayersBefore {
+            slots: BTreeMap::new(),
+            len: self.len,
+            active_bytes: self.active_bytes,
+            cleared: None,
+        }));
+    }
+
+    /// Whether anything was written since then.
+    pub(crate) fn has_notes(&self) -> bool {
+        self.before.as_ref().is_some_and(|before| before.cleared.is_some() || !before.slots.is_empty())
+    }
+
+    /// What was changed stays.
+    pub(crate) fn keep(&mut self) {
+        self.before = None;
+    }
+
+    /// Puts everything back.
+    pub(crate) fn undo(&mut self) {
+        let Some(before) = self.before.take() else { return };
+        if let Some(cleared) = before.cleared {
+            (self.active, self.frozen, self.frozen_bytes) = (cleared.active, cleared.frozen, cleared.frozen_bytes);
+            if let Some(base) = &mut self.base {
+                base.space = cleared.space;
+            }
+        }
+        for (key, slot) in before.slots {
+            match slot {
+                Some(slot) => self.active.insert(key, slot),
+                None => self.active.remove(&K::borrow(&key)),
+            };
+        }
+        (self.len, self.active_bytes) = (before.len, before.active_bytes);
+    }
+
+    /// Before the active layer's slot of a key is changed.
+    fn note(&mut self, key: K::Ref<'_>) {
+        if let Some(before) = &mut self.before
+            && before.cleared.is_none()
+        {
+            before.slots.entry(K::own(key)).or_insert_with(|| self.active.get(&key).cloned());
+        }
+    }
+
+    /// The same if there is a slot, which is changed if it holds a value.
+    fn note_present(&mut self, key: K::Ref<'_>) {
+        if self.before.is_some() && self.active.get(&key).is_some_and(Option::is_some) {
+            self.note(key);
+        }
     }
 
     /// A copy that later changes do not reach, neither those here nor those below.

@@ -42,13 +42,14 @@ pub mod store;
 pub mod syntax;
 pub mod transaction;
 pub mod tree;
+mod undo;
 pub mod value;
 pub mod view;
 pub mod waiting;
 
 pub use apply::{
-    Applied, EntryContext, OUT_OF_MEMORY, Published, apply, apply_once, apply_transaction, evict, expire_due, outcome,
-    read, read_transaction, watch_revision,
+    Applied, EntryContext, OUT_OF_MEMORY, Published, apply, apply_once, apply_transaction, evict, expire_due, look,
+    outcome, read, read_transaction, watch_revision,
 };
 pub use args::Args;
 pub use blob::Blob;

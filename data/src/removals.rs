@@ -2,20 +2,21 @@
 
 use base::Revision;
 use base::checksum::xxh3;
+use std::sync::Arc;
 
 /// Keys fall into so many classes by their hash. A removal of another key of the class looks like one of the watched key, and
 /// only aborts a transaction that would then be tried again.
 pub(crate) const CLASSES: usize = 1024;
 
-/// The revision of the last removal in each class; 0 where there was none.
+/// The revision of the last removal in each class; 0 where there was none. Copies share it until one of them changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Removals {
-    last: Box<[Revision]>,
+    last: Arc<[Revision; CLASSES]>,
 }
 
 impl Default for Removals {
     fn default() -> Removals {
-        Removals { last: vec![Revision(0); CLASSES].into() }
+        Removals { last: Arc::new([Revision(0); CLASSES]) }
     }
 }
 
@@ -30,21 +31,21 @@ impl Removals {
     }
 
     pub(crate) fn note(&mut self, key: &[u8], revision: Revision) {
-        self.last[Self::class(key)] = revision;
+        Arc::make_mut(&mut self.last)[Self::class(key)] = revision;
     }
 
     /// Everything was removed.
     pub(crate) fn note_all(&mut self, revision: Revision) {
-        self.last.fill(revision);
+        Arc::make_mut(&mut self.last).fill(revision);
     }
 
     /// All classes in their order, for images.
     pub(crate) fn classes(&self) -> &[Revision] {
-        &self.last
+        &*self.last
     }
 
     pub(crate) fn restore(&mut self, class: usize, revision: Revision) {
-        if let Some(last) = self.last.get_mut(class) {
+        if let Some(last) = Arc::make_mut(&mut self.last).get_mut(class) {
             *last = revision;
         }
     }

@@ -57,6 +57,9 @@ impl Flags {
     pub const NOSCRIPT: Flags = Flags(256);
     /// Runs other commands: its entry carries what any of them might need.
     pub const RUNS: Flags = Flags(512);
+    /// Often changes nothing, and finding that out costs little: a client whose last such command changed nothing has the next one looked at before it goes
+    /// through the log.
+    pub const OFTEN_NOTHING: Flags = Flags(1024);
 
     /// All of `self` and of `other`.
     #[must_use]

@@ -101,6 +101,11 @@ impl<'a> Transaction<'a> {
         self.changes
     }
 
+    /// Whether nothing has changed so far and nobody was told anything.
+    pub(crate) fn has_done_nothing(&self) -> bool {
+        self.changes.is_empty() && self.published.is_empty()
+    }
+
     /// Ends the entry with an answer.
     pub(crate) fn finish(mut self, reply: Reply) -> Applied {
         let events = self.events.take().unwrap_or_default();

@@ -11,13 +11,12 @@ use crate::removals::Removals;
 use crate::store::{KeyRef, StoreKey};
 use crate::value::{Collection, Kind, Record};
 use base::{Revision, WallTime};
-use imbl::OrdMap;
-use std::collections::BTreeSet;
+use imbl::{OrdMap, OrdSet};
 use std::ops::Bound;
 
 /// The state of one partition. Equal logs yield equal trees.
 ///
-/// Cloning one copies the deadline index; for a copy to write to disk take [`Tree::image`] instead.
+/// Copies share what they have in common. For one to write to disk take [`Tree::image`].
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     pub(crate) store: Layers<Records>,
@@ -47,7 +46,7 @@ pub struct Trash {
     pub(crate) records: Vec<Layer<Records>>,
     pub(crate) elements: Vec<Layer<Elements>>,
     pub(crate) dues: Vec<DueLayer>,
-    pub(crate) near: BTreeSet<Due>,
+    pub(crate) near: OrdSet<Due>,
 }
 
 /// Up to so many records are freed at once.

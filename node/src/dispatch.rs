@@ -180,6 +180,10 @@ impl Node {
             if let Err(failure) = self.check_values(session.aim, entry.spec, words) {
                 return self.refuse(session, &failure);
             }
+            let looks = self.looks_first(session, entry.spec);
+            if session.looks > 0 && !looks && entry.spec.flags.has(Flags::WRITE) {
+                return session.drain(arguments);
+            }
             self.notice(session.aim, entry.spec, words);
             self.show(session, words);
             if entry.spec.flags.has(Flags::WRITE) {
@@ -190,7 +194,8 @@ impl Node {
                 let body = Bytes::from(body);
                 match data::waiting::wait_of(words) {
                     Some(wait) => self.submit_waiting(session, wait, body),
-                    None => drop(self.submit_write(session, Kind::Command, body)),
+                    None if looks => self.submit_look(session, &body),
+                    None => self.submit_command(session, entry.spec, body),
                 }
             } else {
                 let blocks = entry.spec.flags.has(Flags::BLOCKING);
@@ -235,7 +240,7 @@ impl Node {
                             _ => false,
                         };
                         if session.aim_at(aim, arguments) {
-                            if is_last && session.pending() > 0 {
+                            if session.looks > 0 || (is_last && session.pending() > 0) {
                                 session.drain(arguments);
                             } else {
                                 // EXEC is shown behind what it carries out.

@@ -178,7 +178,7 @@ impl Evicting {
                 let commands = words::decode_transaction(bytes).map(|(_, commands)| commands).unwrap_or_default();
                 commands.iter().for_each(|words| self.touch_keys(words.as_slice(), tree, tells));
             }
-            ReadKind::Outcome | ReadKind::Buckets | ReadKind::Select | ReadKind::Revisions => {}
+            ReadKind::Outcome | ReadKind::Buckets | ReadKind::Select | ReadKind::Revisions | ReadKind::Look => {}
         }
     }
 

@@ -22,6 +22,7 @@ mod image;
 pub mod inspect;
 mod journal;
 mod levels;
+mod looks;
 mod monitor;
 mod node;
 mod notifications;

@@ -411,6 +411,8 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: client waits for a key",
     "node: waiting client found something",
     "node: client waits for the end of a pause",
+    "node: write looked and found nothing to do",
+    "node: write looked and found something",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -27,6 +27,8 @@ pub(crate) struct Completed {
     pub sequence: u64,
     pub position: Position,
     pub reply: Reply,
+    /// It has changed something, or nobody knows.
+    pub changes: bool,
 }
 
 /// An entry that is about to be applied.
@@ -410,7 +412,7 @@ impl Partition {
         self.applied_ballot = ballot;
         (self.bytes_since_snapshot, self.bytes_flushing) = (0, 0);
         for (sequence, reply) in self.origins.replies(self.me, self.life) {
-            wishes.completed.push(Completed { sequence: *sequence, position, reply: reply.clone() });
+            wishes.completed.push(Completed { sequence: *sequence, position, reply: reply.clone(), changes: true });
         }
         self.step(now, Input::SnapshotInstalled { position, ballot }, batch, wishes);
         wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));

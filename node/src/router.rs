@@ -48,6 +48,8 @@ pub(crate) struct Write {
     pub tracks: bool,
     /// Answered only when every replica has it.
     pub on_all: bool,
+    /// If it changes nothing, the next one of its connection looks first.
+    pub may_look: bool,
     /// Applied, or given up: only waits for those before it.
     pub done: bool,
 }
@@ -61,6 +63,7 @@ pub(crate) struct Finished {
     pub arrived: Time,
     pub deadline: Time,
     pub on_all: bool,
+    pub may_look: bool,
 }
 
 /// What a read asks for; its words are in the batch's bytes.
@@ -70,6 +73,8 @@ pub(crate) enum ReadKind {
     Command,
     /// MULTI … EXEC of reads alone.
     Transaction,
+    /// A write that looks first: the body of its entry.
+    Look,
     /// What became of a `DICTUM.ONCE`.
     Outcome,
     /// The revisions of keys, for WATCH.
@@ -192,6 +197,7 @@ impl Router {
             reads_before: false,
             tracks: false,
             on_all: false,
+            may_look: false,
             done: false,
         });
         sequence
@@ -210,7 +216,8 @@ impl Router {
         let waiter = std::mem::replace(&mut write.waiter, Waiter::Nobody);
         let body = std::mem::take(&mut write.body);
         let (arrived, deadline) = (write.arrived, write.deadline);
-        let finished = Finished { waiter, kind: write.kind, body, arrived, deadline, on_all: write.on_all };
+        let (kind, on_all, may_look) = (write.kind, write.on_all, write.may_look);
+        let finished = Finished { waiter, kind, body, arrived, deadline, on_all, may_look };
         self.bytes -= finished.body.len();
         while self.writes.front().is_some_and(|write| write.done) {
             self.writes.pop_front();

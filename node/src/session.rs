@@ -144,6 +144,10 @@ pub(crate) struct Session {
     /// Reads in the order of their slots.
     pub reads: VecDeque<Read>,
     pub read_bytes: Vec<u8>,
+    /// How many of them are writes that look first.
+    pub looks: usize,
+    /// Its last write that might have changed nothing did not.
+    pub expects_nothing: bool,
     /// The connection is in the batch of reads that is being gathered.
     pub gathered: bool,
     /// It waits for the next turn to read on: this one has read enough.
@@ -213,6 +217,8 @@ impl Session {
             last_position: base::Position(0),
             reads: VecDeque::new(),
             read_bytes: Vec::new(),
+            looks: 0,
+            expects_nothing: false,
             gathered: false,
             reads_later: false,
             confirmed: 0,
@@ -401,6 +407,7 @@ impl Session {
     pub(crate) fn pop_read_if(&mut self, wanted: impl FnOnce(&Read) -> bool) -> Option<Read> {
         let read = self.reads.front().copied().filter(wanted)?;
         self.reads.pop_front();
+        self.looks -= usize::from(read.kind == ReadKind::Look);
         match self.reads.front().map(|read| read.start) {
             None => {
                 self.read_bytes.clear();
@@ -417,6 +424,28 @@ impl Session {
             Some(_) => {}
         }
         Some(read)
+    }
+
+    /// Takes out all writes that look first. `write` makes a write of one, given its bytes and whether reads stand before it, and returns its number; reads
+    /// behind it have to see it.
+    pub(crate) fn take_looks(&mut self, mut write: impl FnMut(&Read, &[u8], bool) -> Option<u64>) {
+        let mut kept: VecDeque<Read> = VecDeque::with_capacity(self.reads.len());
+        let mut last = 0;
+        for mut read in std::mem::take(&mut self.reads) {
+            if read.kind == ReadKind::Look {
+                last = write(&read, &self.read_bytes[read.start..read.end], !kept.is_empty()).unwrap_or(last);
+            } else {
+                read.after = read.after.max(last);
+                kept.push_back(read);
+            }
+        }
+        self.last_write = self.last_write.max(last);
+        self.looks = 0;
+        self.reads = kept;
+        if self.reads.is_empty() {
+            self.read_bytes.clear();
+            self.read_bytes.shrink_to(READ_BYTES_KEPT);
+        }
     }
 
     /// Commands before `slot` that wait for their replies.

@@ -2,7 +2,7 @@
 
 mod copies;
 mod evictions;
-mod reads;
+pub(crate) mod reads;
 mod snapshots;
 mod stop;
 mod writes;

@@ -185,3 +185,8 @@ fn waiting_for_a_group_forgotten() {
 fn pause_forgotten() {
     is_found_by(Planted::PauseForgotten, 20, &[Fault::Pauses], "an answer in bounded time");
 }
+
+#[test]
+fn look_too_soon() {
+    is_found(Planted::LookTooSoon, 200, &[Fault::Partition, Fault::Pause]);
+}

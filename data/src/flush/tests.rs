@@ -1,6 +1,7 @@
 //! A state over a store is the same as one in memory, whatever is flushed when, and after every crash.
 
 use super::STATE_SPACES;
+use crate::spec::Flags;
 use crate::{
     Blob, EntryContext, Flush, KeyRef, Restored, Restorer, StoreRestorer, Tally, Tree, apply, apply_once, expire_due,
 };
@@ -28,6 +29,11 @@ enum Step {
     Move,
     /// The same, straight into the store, so many blocks at a time.
     Stream(usize),
+    /// One of the two applies something and takes it back.
+    Undo {
+        in_memory: bool,
+        entries: Vec<Entry>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -133,6 +139,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(Step::Retry),
         1 => Just(Step::Move),
         1 => (1..8usize).prop_map(Step::Stream),
+        3 => (any::<bool>(), prop::collection::vec(entry(), 1..8))
+            .prop_map(|(in_memory, entries)| Step::Undo { in_memory, entries }),
     ]
 }
 
@@ -144,6 +152,41 @@ fn run(tree: &mut Tree, time: u64, entry: &Entry) -> String {
         (_, Some(id)) => apply_once(tree, &context, &[id], &words),
         _ => apply(tree, &context, &words),
     };
+    format!("{applied:?}")
+}
+
+/// Applies entries and takes them back. The digest tells of records and elements; the rest is asked for here.
+fn undo(tree: &mut Tree, time: u64, entries: &[Entry]) {
+    let rest = |tree: &Tree| {
+        let counts = (tree.collections.counts.clone(), tree.expired, tree.time, tree.revision);
+        (counts, tree.removals.clone(), tree.deadlines.len(), tree.trash.len(), tree.spaces())
+    };
+    let before = rest(tree);
+    let moment = tree.begin_undo();
+    let mut time = time;
+    for entry in entries {
+        time += entry.time;
+        run(tree, time, &Entry { once: None, ..entry.clone() });
+    }
+    tree.undo(moment);
+    assert_eq!(rest(tree), before);
+}
+
+/// Looks whether an entry changes something, and then applies it.
+fn look_and_run(tree: &mut Tree, time: u64, entry: &Entry) -> String {
+    let context = EntryContext { time: WallTime(time), seed: time, ..EntryContext::default() };
+    let words: Vec<&[u8]> = entry.words.split(' ').map(str::as_bytes).collect();
+    if entry.once.is_some() || entry.words == "EXPIRE" {
+        return run(tree, time, entry);
+    }
+    let seen = crate::look(tree, &context, &words);
+    let applied = apply(tree, &context, &words);
+    let often = crate::lookup(words[0]).is_some_and(|found| found.spec.flags.has(Flags::OFTEN_NOTHING));
+    match seen {
+        Some(reply) => assert_eq!((reply, 0), (applied.reply.clone(), applied.changes.len()), "{}", entry.words),
+        None if often => assert!(!applied.changes.is_empty(), "{} has changed nothing", entry.words),
+        None => {}
+    }
     format!("{applied:?}")
 }
 
@@ -311,7 +354,7 @@ proptest! {
                     time += entry.time;
                     log.push((time, entry.clone()));
                     replica.applied += 1;
-                    prop_assert_eq!(run(&mut replica.tree, time, entry), run(&mut memory, time, entry));
+                    prop_assert_eq!(look_and_run(&mut replica.tree, time, entry), look_and_run(&mut memory, time, entry));
                 }
                 Step::Begin => replica.begin(true),
                 Step::Retry(applied) => replica.begin(*applied),
@@ -319,6 +362,8 @@ proptest! {
                 Step::Crash => replica.crash(seed ^ at as u64, &log),
                 Step::Move => replica.install(),
                 Step::Stream(blocks) => replica.stream(*blocks),
+                Step::Undo { in_memory: true, entries } => undo(&mut memory, time, entries),
+                Step::Undo { in_memory: false, entries } => undo(&mut replica.tree, time, entries),
             }
             compare(&replica.tree, &memory);
             if at % 16 == 7 {

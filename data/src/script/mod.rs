@@ -9,6 +9,7 @@
 //! Machines are kept from script to script, as making one takes longer than most scripts do. One that has been used has strings in it that a new one
 //! would have to make. Where that could decide (a limit of bytes is near), the script is run again in a new machine, and that is the outcome that counts.
 
+mod calls;
 mod cjson;
 mod cmsgpack;
 pub(crate) mod library;

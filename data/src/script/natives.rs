@@ -24,6 +24,8 @@ pub(super) struct Shared {
     instructions: Cell<u64>,
     /// Bytes that may still be handed to commands or be built outside of Lua.
     bytes: Cell<u64>,
+    /// What Lua may have in use while a script's own code runs, in bytes.
+    pub memory_limit: Cell<usize>,
     pub broken: Cell<Option<Limit>>,
     pub rng: RefCell<Rng>,
     pub resp3: Cell<bool>,
@@ -67,6 +69,7 @@ impl Shared {
         Shared {
             instructions: Cell::new(0),
             bytes: Cell::new(0),
+            memory_limit: Cell::new(0),
             broken: Cell::new(None),
             rng: RefCell::new(Rng::new(0)),
             resp3: Cell::new(false),

@@ -1,7 +1,7 @@
 -- What scripts see. Runs once in each virtual machine, with the functions that are written in Rust, and gives back how to run a script.
 --
 -- A script must leave nothing behind for the next one: what it sees is shut, and what a careless library function could still write into is
--- looked at after each run (`intact`). And it must mean the same on every replica: nothing here depends on addresses or on garbage.
+-- looked at after each run (`fronts`). And it must mean the same on every replica: nothing here depends on addresses or on garbage.
 local native = ...
 
 local error, getmetatable, next, pcall, pairs, rawset, setmetatable = error, getmetatable, next, pcall, pairs, rawset, setmetatable
@@ -13,6 +13,8 @@ local globals = _G
 local visible = {}
 -- What nobody may write into, and where what it shows really is.
 local behind = {}
+-- What stands before what is shut: empty, unless something was written past it.
+local fronts = {}
 
 local function refuse_write()
   error('Attempt to modify a readonly table', 2)
@@ -22,6 +24,7 @@ local function shut(content)
   local front = {}
   setmetatable(front, { __index = content, __newindex = refuse_write, __metatable = false })
   behind[front] = content
+  fronts[#fronts + 1] = front
   return front
 end
 
@@ -319,6 +322,7 @@ end })
 for name in pairs(globals) do globals[name] = nil end
 setmetatable(globals, { __index = visible, __newindex = refuse_write, __metatable = false })
 behind[globals] = visible
+fronts[#fronts + 1] = globals
 local of_strings = getmetatable('')
 of_strings.__index = strings
 of_strings.__metatable = false
@@ -340,15 +344,7 @@ local function located(err)
   return err
 end
 
-local api = { redis = redis }
-
--- Whether nothing was written past the shut doors.
-function api.intact()
-  for front in next, behind do
-    if next(front) ~= nil then return false end
-  end
-  return true
-end
+local api = { redis = redis, fronts = fronts }
 
 function api.script(run, keys, args)
   checked = nil

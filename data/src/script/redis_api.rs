@@ -1,8 +1,8 @@
 //! What of the table `redis` scripts call beside `call` and `pcall`.
 
+use super::calls::is_elsewhere;
 use super::natives::{Answer, Arguments, Call, Refusal, Shared, as_number, raised_as_table};
 use super::values::{error, error_text};
-use super::vm::is_elsewhere;
 use crate::commands;
 use crate::transaction::is_own;
 use mlua::Value;

@@ -8,7 +8,8 @@ use crate::blob::Blob;
 use crate::failure::Failure;
 use crate::reply::Reply;
 use base::number::format_double;
-use mlua::{Error, Lua, Table, Value};
+use mlua::{BorrowedBytes, Error, Lua, Table, Value};
+use std::ops::Deref;
 
 /// Tables in tables in an answer.
 const DEPTH_MAX: u32 = 200;
@@ -191,16 +192,34 @@ fn whole(number: f64) -> i64 {
     if (-9.3e18..9.2e18).contains(&number) { number as i64 } else { i64::MIN }
 }
 
-/// The bytes of an argument that a script hands to a command: a string, or a number in seventeen digits.
-pub(super) fn word(value: &Value) -> Option<Vec<u8>> {
-    match value {
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => {
-            Some(number.to_string().into_bytes())
+/// An argument that a script hands to a command: a string, or a number in seventeen digits.
+pub(super) enum Word {
+    Text(BorrowedBytes),
+    Digits(Vec<u8>),
+}
+
+impl Word {
+    pub(super) fn of(value: &Value) -> Option<Word> {
+        Some(match value {
+            Value::String(text) => Word::Text(text.as_bytes()),
+            Value::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => {
+                Word::Digits(number.to_string().into_bytes())
+            }
+            Value::Integer(number) => Word::Digits(general(*number as f64, 17).into_bytes()),
+            Value::Number(number) => Word::Digits(general(*number, 17).into_bytes()),
+            _ => return None,
+        })
+    }
+}
+
+impl Deref for Word {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Word::Text(bytes) => bytes,
+            Word::Digits(digits) => digits,
         }
-        Value::Integer(number) => Some(general(*number as f64, 17).into_bytes()),
-        Value::Number(number) => Some(general(*number, 17).into_bytes()),
-        _ => None,
     }
 }
 

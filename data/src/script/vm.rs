@@ -1,16 +1,15 @@
 //! A virtual machine of Lua, and how a script is run in it.
 
+use super::calls::carry_out;
 use super::library::{Registered, is_name, script_head, without_head};
 use super::natives::{Limit, Shared, is_memory, natives_table, position, raised_as_table, told};
-use super::values::{Answering, error, from_reply, word};
+use super::values::{Answering, error};
 use super::{
-    BYTES_MAX, CALL_INSTRUCTIONS, CODE_BYTES_MAX, Call, Code, Host, INSTRUCTIONS_MAX, cjson, cmsgpack, maths, packing,
-    redis_api, sha1, text,
+    BYTES_MAX, CODE_BYTES_MAX, Call, Code, Host, INSTRUCTIONS_MAX, cjson, cmsgpack, maths, packing, redis_api, sha1,
+    text,
 };
-use crate::commands;
 use crate::failure::Failure;
 use crate::reply::Reply;
-use crate::spec::{Flags, Keys, Spec};
 use mlua::chunk::ChunkMode;
 use mlua::{Error, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
 use std::cell::RefCell;
@@ -40,14 +39,41 @@ pub(super) enum Broken {
 pub(super) struct Machine {
     lua: Lua,
     shared: Rc<Shared>,
-    api: Table,
-    /// What scripts see as `redis`.
-    redis: Table,
-    /// By their kind and the SHA1 of their code.
-    compiled: BTreeMap<String, Function>,
+    doors: Doors,
+    /// Scripts and libraries by the SHA1 of their code.
+    scripts: BTreeMap<String, Function>,
+    libraries: BTreeMap<String, Function>,
     is_new: bool,
     /// Bytes in use after the last collection.
     settled_bytes: usize,
+}
+
+/// What the prelude gives back, looked up once.
+struct Doors {
+    /// What scripts see as `redis`.
+    redis: Table,
+    script: Function,
+    loading: Function,
+    call: Function,
+    /// Tables that are empty as long as nothing was written past the shut doors.
+    fronts: Vec<Table>,
+}
+
+/// What a body of code is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Chunk {
+    Script,
+    Library,
+}
+
+impl Chunk {
+    /// Its name in messages.
+    fn name(self) -> &'static str {
+        match self {
+            Chunk::Script => "@user_script",
+            Chunk::Library => "@user_function",
+        }
+    }
 }
 
 const VERSION: &str = "7.4.0";
@@ -62,19 +88,26 @@ impl Machine {
         let natives = natives(&lua, &shared)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=dictum").set_mode(ChunkMode::Text);
         let api: Table = prelude.call(natives)?;
-        let redis = api.raw_get("redis")?;
+        let doors = Doors {
+            redis: api.raw_get("redis")?,
+            script: api.raw_get("script")?,
+            loading: api.raw_get("loading")?,
+            call: api.raw_get("call")?,
+            fronts: api.raw_get::<Table>("fronts")?.sequence_values().collect::<Result<_, _>>()?,
+        };
+        drop(api);
         lua.gc_collect()?;
         lua.gc_stop();
         let settled_bytes = lua.used_memory();
-        Ok(Machine { lua, shared, api, redis, compiled: BTreeMap::new(), is_new: true, settled_bytes })
+        let (scripts, libraries) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Machine { lua, shared, doors, scripts, libraries, is_new: true, settled_bytes })
     }
 
     /// Between scripts: collects garbage; whether the machine may be used again.
     pub(super) fn tidy(&mut self) -> bool {
         self.is_new = false;
-        let _ = self.lua.set_memory_limit(0);
-        let intact = self.api.raw_get::<Function>("intact").and_then(|intact| intact.call::<bool>(()));
-        if !matches!(intact, Ok(true)) || self.compiled.len() > COMPILED_MAX {
+        let is_intact = self.doors.fronts.iter().all(Table::is_empty);
+        if !is_intact || self.scripts.len() + self.libraries.len() > COMPILED_MAX {
             return false;
         }
         if self.lua.used_memory() > self.settled_bytes + GARBAGE_BYTES {
@@ -91,7 +124,7 @@ impl Machine {
     /// Before a script: sets the limits.
     fn begin(&self, seed: u64) -> Result<(), Broken> {
         self.shared.reset(INSTRUCTIONS_MAX, BYTES_MAX, seed);
-        self.limit_bytes()?;
+        self.limit_bytes();
         let shared = Rc::clone(&self.shared);
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
         // Set anew, so that each script begins to count at zero.
@@ -104,9 +137,18 @@ impl Machine {
 
     /// From here on so many bytes may be allocated. What fits into a used machine's allowance fits into a new one's, too: that lacks no more than what the used
     /// one held before.
-    fn limit_bytes(&self) -> Result<(), Broken> {
+    fn limit_bytes(&self) {
         let room = if self.is_new { BYTES_MAX } else { BYTES_MAX - (USED_BYTES_MAX + GARBAGE_BYTES) as u64 };
-        self.lua.set_memory_limit(self.lua.used_memory() + room as usize).map(drop).map_err(machine)
+        self.shared.memory_limit.set(self.lua.used_memory() + room as usize);
+    }
+
+    /// Lets Lua run code that is not ours. What that allocates is limited; what we allocate is counted, but refused only to the next of its own: under a limit each
+    /// of our calls of Lua is a protected one, and these took more time than all the rest of a short script.
+    fn limited<R>(&self, run: impl FnOnce() -> R) -> Result<R, Error> {
+        self.lua.set_memory_limit(self.shared.memory_limit.get())?;
+        let outcome = run();
+        self.lua.set_memory_limit(0)?;
+        Ok(outcome)
     }
 
     /// What an error of Lua's own means, if it is not the script's.
@@ -119,17 +161,27 @@ impl Machine {
         }
     }
 
-    fn function(&mut self, kind: &str, sha: &str, code: &[u8]) -> Result<Result<Function, String>, Broken> {
-        let name = format!("{kind}{sha}");
-        if let Some(found) = self.compiled.get(&name) {
+    fn function(&mut self, chunk: Chunk, sha: &str, code: &[u8]) -> Result<Result<Function, String>, Broken> {
+        let compiled = match chunk {
+            Chunk::Script => &self.scripts,
+            Chunk::Library => &self.libraries,
+        };
+        if let Some(found) = compiled.get(sha) {
             return Ok(Ok(found.clone()));
         }
-        let chunk = self.lua.load(without_head(code)).set_name(kind).set_mode(ChunkMode::Text);
-        match chunk.into_function() {
+        let load = || {
+            let code = self.lua.load(without_head(code)).set_name(chunk.name()).set_mode(ChunkMode::Text);
+            code.into_function()
+        };
+        match self.limited(load).map_err(machine)? {
             Ok(function) => {
-                self.compiled.insert(name, function.clone());
+                let compiled = match chunk {
+                    Chunk::Script => &mut self.scripts,
+                    Chunk::Library => &mut self.libraries,
+                };
+                compiled.insert(sha.to_owned(), function.clone());
                 // Compiling has an allowance of its own, as a used machine may be spared it.
-                self.limit_bytes()?;
+                self.limit_bytes();
                 Ok(Ok(function))
             }
             Err(Error::SyntaxError { message, .. }) if !message.contains("not enough memory") => Ok(Err(message)),
@@ -141,7 +193,7 @@ impl Machine {
     /// Whether a script can be compiled.
     pub(super) fn check(&mut self, body: &[u8]) -> Result<Result<(), Failure>, Broken> {
         self.begin(0)?;
-        Ok(match self.function(SCRIPT, &sha1(body), body)? {
+        Ok(match self.function(Chunk::Script, &sha1(body), body)? {
             Ok(_) => Ok(()),
             Err(message) => Err(not_compiled(&message)),
         })
@@ -150,14 +202,14 @@ impl Machine {
     /// Runs a library, and tells what it registers.
     pub(super) fn functions_of(&mut self, code: &[u8]) -> Result<Result<Vec<Registered>, Failure>, Broken> {
         self.begin(0)?;
-        let function = match self.function(LIBRARY, &sha1(code), code)? {
+        let function = match self.function(Chunk::Library, &sha1(code), code)? {
             Ok(function) => function,
             Err(message) => {
                 return Ok(Err(Failure::built(format!("ERR Error compiling function: {message}").as_bytes())));
             }
         };
-        let loading: Function = self.api.raw_get("loading").map_err(machine)?;
-        let (ok, value) = match loading.call::<(bool, Value)>(function) {
+        let load = || self.doors.loading.call::<(bool, Value)>(function);
+        let (ok, value) = match self.limited(load).map_err(machine)? {
             Ok(outcome) => outcome,
             Err(error) => return Err(self.broken(&error).unwrap_or_else(|| machine(error))),
         };
@@ -174,18 +226,18 @@ impl Machine {
     /// Runs what is called.
     pub(super) fn run(&mut self, call: &Call<'_>, host: &mut dyn Host) -> Result<Reply, Broken> {
         self.begin(call.seed)?;
-        let (kind, sha, body, name) = match call.code {
-            Code::Script { body, sha } => (SCRIPT, sha, body, sha.as_bytes()),
-            Code::Function { library, sha, name } => (LIBRARY, sha, library, name),
+        let (chunk, sha, body, name) = match call.code {
+            Code::Script { body, sha } => (Chunk::Script, sha, body, sha.as_bytes()),
+            Code::Function { library, sha, name } => (Chunk::Library, sha, library, name),
         };
         let mut read_only = call.read_only;
-        if kind == SCRIPT {
+        if chunk == Chunk::Script {
             match script_head(body) {
                 Ok(said) => read_only |= said.no_writes,
                 Err(failure) => return Ok(Reply::Error(failure)),
             }
         }
-        let function = match self.function(kind, sha, body)? {
+        let function = match self.function(chunk, sha, body)? {
             Ok(function) => function,
             Err(message) => return Ok(Reply::Error(not_compiled(&message))),
         };
@@ -202,8 +254,8 @@ impl Machine {
                     Err(text) => error(lua, &text),
                 }
             })?;
-            self.redis.raw_set("call", raising)?;
-            self.redis.raw_set("pcall", returning)?;
+            self.doors.redis.raw_set("call", raising)?;
+            self.doors.redis.raw_set("pcall", returning)?;
             let table = |words: &[&[u8]]| -> Result<Table, Error> {
                 let table = self.lua.create_table_with_capacity(words.len(), 0)?;
                 for (index, word) in words.iter().enumerate() {
@@ -212,11 +264,12 @@ impl Machine {
                 Ok(table)
             };
             let (keys, args) = (table(call.keys)?, table(call.args)?);
-            let (ok, value) = if kind == SCRIPT {
-                self.api.raw_get::<Function>("script")?.call::<(bool, Value)>((function, keys, args))?
-            } else {
-                let name = self.lua.create_string(name)?;
-                self.api.raw_get::<Function>("call")?.call::<(bool, Value)>((function, name, keys, args))?
+            let (ok, value): (bool, Value) = match chunk {
+                Chunk::Script => self.limited(|| self.doors.script.call((function, keys, args)))??,
+                Chunk::Library => {
+                    let name = self.lua.create_string(name)?;
+                    self.limited(|| self.doors.call.call((function, name, keys, args)))??
+                }
             };
             if self.shared.broken.get().is_some() || (!ok && self.shared.is_broken(&value)) {
                 return Err(Error::runtime("a limit is broken"));
@@ -251,11 +304,6 @@ impl Machine {
     }
 }
 
-/// The name of a script's chunk in messages.
-const SCRIPT: &str = "@user_script";
-/// The same of a library's.
-const LIBRARY: &str = "@user_function";
-
 fn machine(error: Error) -> Broken {
     if is_memory(&error) { Broken::Bytes } else { Broken::Machine(error.to_string()) }
 }
@@ -289,107 +337,6 @@ fn registered(value: &Value) -> Result<Vec<Registered>, Error> {
             })
         })
         .collect()
-}
-
-/// Carries out what a script calls: its answer, or the text of its error.
-fn carry_out(
-    lua: &Lua,
-    shared: &Shared,
-    values: &[Value],
-    read_only: bool,
-    host: &mut dyn Host,
-) -> Result<Result<Value, Vec<u8>>, Error> {
-    let refused = |text: &str| Ok(Err(text.as_bytes().to_vec()));
-    if values.is_empty() {
-        return refused("ERR Please specify at least one argument for this redis lib call");
-    }
-    let Some(words) = values.iter().map(word).collect::<Option<Vec<Vec<u8>>>>() else {
-        return refused("ERR Lua redis lib command arguments must be strings or integers");
-    };
-    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    shared.spend(CALL_INSTRUCTIONS)?;
-    shared.spend_bytes(words.iter().map(|word| word.len()).sum())?;
-    if let Some(entry) = commands::lookup(words[0]) {
-        if !entry.spec.arity_fits(words.len()) {
-            return refused("ERR Wrong number of args calling Redis command from script");
-        }
-        if words.len() > 1 && !entry.spec.subcommands.is_empty() {
-            let own = |spec: &&Spec| {
-                spec.name.split('|').next_back().is_some_and(|name| words[1].eq_ignore_ascii_case(name.as_bytes()))
-            };
-            match entry.spec.subcommands.iter().find(own) {
-                None => return refused("ERR Unknown Redis command called from script"),
-                Some(found) if !found.arity_fits(words.len()) => {
-                    return refused("ERR Wrong number of args calling Redis command from script");
-                }
-                Some(_) => {}
-            }
-        }
-        if entry.spec.flags.has(Flags::NOSCRIPT) {
-            return refused("ERR This Redis command is not allowed from script");
-        }
-        if read_only && entry.is_write() {
-            return refused("ERR Write commands are not allowed from read-only scripts.");
-        }
-        if entry.spec.keys == Keys::Streams && asks_to_wait(&words) {
-            let name = String::from_utf8_lossy(words[0]);
-            return refused(&format!("ERR {name} command is not allowed with BLOCK option from scripts"));
-        }
-        if let Err(failure) = commands::check_keys(entry.spec, &words) {
-            return refused(&failure.to_string());
-        }
-    } else if is_elsewhere(words[0]) {
-        return refused("ERR This Redis command is not allowed from script");
-    }
-    match host.call(&words) {
-        Reply::Error(failure) => Ok(Err(failure.to_string().into_bytes())),
-        reply => from_reply(lua, &reply, shared.resp3.get()).map(Ok),
-    }
-}
-
-/// Whether XREAD or XREADGROUP says that it would wait.
-fn asks_to_wait(words: &[&[u8]]) -> bool {
-    let is = |word: &&&[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-    words.iter().take_while(|word| !is(word, "STREAMS")).any(|word| is(&word, "BLOCK"))
-}
-
-/// Whether a command is one of the server or the connection, which scripts have nothing to do with.
-pub(super) fn is_elsewhere(name: &[u8]) -> bool {
-    const NAMES: [&str; 30] = [
-        "acl",
-        "asking",
-        "auth",
-        "bgrewriteaof",
-        "bgsave",
-        "client",
-        "cluster",
-        "config",
-        "debug",
-        "discard",
-        "exec",
-        "failover",
-        "hello",
-        "info",
-        "latency",
-        "module",
-        "monitor",
-        "multi",
-        "psubscribe",
-        "psync",
-        "punsubscribe",
-        "quit",
-        "readonly",
-        "readwrite",
-        "replicaof",
-        "reset",
-        "save",
-        "shutdown",
-        "slowlog",
-        "subscribe",
-    ];
-    const MORE: [&str; 9] =
-        ["ssubscribe", "sunsubscribe", "swapdb", "sync", "unsubscribe", "unwatch", "wait", "waitaof", "watch"];
-    NAMES.iter().chain(&MORE).any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// What the prelude is given.

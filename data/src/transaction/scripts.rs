@@ -1,19 +1,18 @@
 //! Scripts inside an entry: they call commands, and if they break a limit nothing has happened.
 
-use super::{Change, Transaction};
+use super::Transaction;
 use crate::apply::{Published, run};
 use crate::args::parse_integer;
 use crate::blob::Blob;
 use crate::commands;
-use crate::events::KeyEvent;
 use crate::failure::Failure;
 use crate::reply::Reply;
 use crate::script::Host;
 use crate::spec::Flags;
-use crate::tree::Tree;
+use crate::undo::Moment;
 use base::{Rng, WallTime};
 
-/// What a script runs on.
+/// What a script runs on. What it has done stays, unless [`Host::restore`] is called.
 pub(crate) struct Scripted<'s, 't> {
     transaction: &'s mut Transaction<'t>,
     /// What there was before its first command that writes.
@@ -21,12 +20,13 @@ pub(crate) struct Scripted<'s, 't> {
     rng: Rng,
 }
 
+/// A moment of a transaction. Changes, their names and messages only come in addition.
 struct Before {
-    tree: Tree,
-    changes: Vec<Change>,
-    events: Option<Vec<KeyEvent>>,
+    tree: Moment,
+    changes: usize,
+    events: usize,
     named: usize,
-    published: Vec<Published>,
+    published: usize,
 }
 
 impl<'s, 't> Scripted<'s, 't> {
@@ -35,18 +35,24 @@ impl<'s, 't> Scripted<'s, 't> {
         Scripted { transaction, before: None, rng }
     }
 
-    /// Remembers how everything is, to be put back. Layers of the state are shared, not copied.
+    /// Remembers how everything is, to be put back.
     fn remember(&mut self) {
         if self.before.is_none() {
-            let of = &*self.transaction;
+            let of = &mut *self.transaction;
             self.before = Some(Before {
-                tree: of.tree.clone(),
-                changes: of.changes.clone(),
-                events: of.events.clone(),
+                tree: of.tree.begin_undo(),
+                changes: of.changes.len(),
+                events: of.events.as_ref().map_or(0, Vec::len),
                 named: of.named,
-                published: of.published.clone(),
+                published: of.published.len(),
             });
         }
+    }
+}
+
+impl Drop for Scripted<'_, '_> {
+    fn drop(&mut self) {
+        self.transaction.tree.keep();
     }
 }
 
@@ -112,11 +118,13 @@ impl Host for Scripted<'_, '_> {
         self.transaction.rng = self.rng.clone();
         if let Some(before) = self.before.take() {
             let of = &mut *self.transaction;
-            *of.tree = before.tree;
-            of.changes = before.changes;
-            of.events = before.events;
+            of.tree.undo(before.tree);
+            of.changes.truncate(before.changes);
+            if let Some(events) = &mut of.events {
+                events.truncate(before.events);
+            }
             of.named = before.named;
-            of.published = before.published;
+            of.published.truncate(before.published);
         }
     }
 }

@@ -145,7 +145,7 @@ impl Partition {
             if origin.life == self.life {
                 // The node that the client is connected to passes on what its script says: once, as the entry is applied once.
                 wishes.published.extend(applied.published);
-                wishes.completed.push(Completed { sequence: origin.sequence, position, reply });
+                wishes.completed.push(Completed { sequence: origin.sequence, position, reply, changes });
             }
         } else if !self.waiting.contains(&origin.node) {
             self.waiting.push(origin.node);

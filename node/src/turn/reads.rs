@@ -238,6 +238,10 @@ impl Node {
 
     /// Serves the first read of a connection. If it has to wait for a write of this node first, returns that one's number.
     fn run_read(&mut self, g: usize, connection: ConnectionId, read: &Read, clock: WallTime) -> Option<u64> {
+        if read.kind == ReadKind::Look {
+            self.look(g, connection, read, clock);
+            return None;
+        }
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return None };
         let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
         let clock = if own_clock { self.now.wall } else { clock };
@@ -266,6 +270,8 @@ impl Node {
                 view = View::new(tree, WallTime(0), self.rng.next_u64());
                 data::read_transaction(&view, &watches, &commands)
             }),
+            // Has been looked at above.
+            ReadKind::Look => Err(wire::Malformed),
             ReadKind::Outcome => Ok(match data::outcome(&view, bytes) {
                 Some(reply) => Reply::Array(vec![Reply::bulk(&b"applied"[..]), reply.clone()]),
                 None => Reply::Nil,
@@ -384,7 +390,7 @@ impl Node {
 }
 
 /// Tells the log of slow commands of a read that is being answered and that the session still holds.
-pub(super) fn note_read(slow: &mut Slow, now: Now, session: &Session, read: &Read) {
+pub(crate) fn note_read(slow: &mut Slow, now: Now, session: &Session, read: &Read) {
     let took = now.time.since(read.arrived);
     if slow.wants(took) {
         let words = words::of_read(read.kind, &session.read_bytes[read.start..read.end]);

@@ -37,6 +37,9 @@ impl Node {
                 if let Some(Some(session)) = self.sessions.get_mut(&connection) {
                     session.last_position = done.position;
                     session.levels.see(revision);
+                    if finished.may_look {
+                        session.expects_nothing = !done.changes;
+                    }
                 }
                 if self.waits_on(connection, slot, &finished, &done.reply) {
                     continue;

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 24] = [
+pub const PLANTED: [(&str, Planted); 25] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -29,6 +29,7 @@ pub const PLANTED: [(&str, Planted); 24] = [
     ("invalidation-forgotten", Planted::InvalidationForgotten),
     ("waiting-forgotten", Planted::WaitingForgotten),
     ("pause-forgotten", Planted::PauseForgotten),
+    ("look-too-soon", Planted::LookTooSoon),
     ("invalidation-too-early", Planted::InvalidationTooEarly),
 ];
 

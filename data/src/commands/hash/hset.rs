@@ -94,7 +94,7 @@ impl<'a> WriteCommand<'a> for HSetNx<'a> {
     const SPEC: Spec = Spec {
         name: "hsetnx",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "2.0.0",

@@ -16,7 +16,7 @@ impl<'a> WriteCommand<'a> for LMPop<'a> {
     const SPEC: Spec = Spec {
         name: "lmpop",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::MOVABLE_KEYS),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::MOVABLE_KEYS),
         keys: Keys::Counted { count: 1, first: 2, step: 1 },
         group: Group::List,
         since: "7.0.0",

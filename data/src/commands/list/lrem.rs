@@ -14,7 +14,7 @@ impl<'a> WriteCommand<'a> for LRem<'a> {
     const SPEC: Spec = Spec {
         name: "lrem",
         arity: 4,
-        flags: Flags::WRITE,
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING),
         keys: Keys::ONE,
         group: Group::List,
         since: "1.0.0",

@@ -17,7 +17,7 @@ impl<'a> WriteCommand<'a> for LTrim<'a> {
     const SPEC: Spec = Spec {
         name: "ltrim",
         arity: 4,
-        flags: Flags::WRITE,
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING),
         keys: Keys::ONE,
         group: Group::List,
         since: "1.0.0",

@@ -15,7 +15,7 @@ impl<'a> WriteCommand<'a> for ZMPop<'a> {
     const SPEC: Spec = Spec {
         name: "zmpop",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::MOVABLE_KEYS),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::MOVABLE_KEYS),
         keys: Keys::Counted { count: 1, first: 2, step: 1 },
         group: Group::SortedSet,
         since: "7.0.0",

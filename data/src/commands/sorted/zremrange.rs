@@ -40,7 +40,7 @@ impl<'a> WriteCommand<'a> for ZRemRangeByRank<'a> {
     const SPEC: Spec = Spec {
         name: "zremrangebyrank",
         arity: 4,
-        flags: Flags::WRITE,
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING),
         keys: Keys::ONE,
         group: Group::SortedSet,
         since: "2.0.0",
@@ -65,7 +65,7 @@ impl<'a> WriteCommand<'a> for ZRemRangeByScore<'a> {
     const SPEC: Spec = Spec {
         name: "zremrangebyscore",
         arity: 4,
-        flags: Flags::WRITE,
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING),
         keys: Keys::ONE,
         group: Group::SortedSet,
         since: "1.2.0",
@@ -90,7 +90,7 @@ impl<'a> WriteCommand<'a> for ZRemRangeByLex<'a> {
     const SPEC: Spec = Spec {
         name: "zremrangebylex",
         arity: 4,
-        flags: Flags::WRITE,
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING),
         keys: Keys::ONE,
         group: Group::SortedSet,
         since: "2.8.9",

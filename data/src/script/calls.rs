@@ -1,0 +1,155 @@
+//! What scripts call: `redis.call` and `redis.pcall`, from Lua's values to a command and back.
+
+use super::natives::Shared;
+use super::values::{Word, from_reply};
+use super::{CALL_INSTRUCTIONS, Host};
+use crate::commands;
+use crate::reply::Reply;
+use crate::spec::{Flags, Keys, Spec};
+use mlua::{Error, Lua, Value};
+use std::borrow::Cow;
+
+/// Carries out what a script calls: its answer, or the text of its error.
+pub(super) fn carry_out(
+    lua: &Lua,
+    shared: &Shared,
+    values: &[Value],
+    read_only: bool,
+    host: &mut dyn Host,
+) -> Result<Result<Value, Vec<u8>>, Error> {
+    let reply = match answer(shared, values, read_only, host)? {
+        Ok(Reply::Error(failure)) => return Ok(Err(failure.to_string().into_bytes())),
+        Ok(reply) => reply,
+        Err(text) => return Ok(Err(text.into_owned().into_bytes())),
+    };
+    let resp3 = shared.resp3.get();
+    if !is_small(&reply) {
+        return from_reply(lua, &reply, resp3).map(Ok);
+    }
+    // See `Machine::limited`.
+    lua.set_memory_limit(0)?;
+    let value = from_reply(lua, &reply, resp3);
+    lua.set_memory_limit(shared.memory_limit.get())?;
+    value.map(Ok)
+}
+
+/// Whether a reply is so small that it does not matter if a script gets it beyond its limit of bytes: what it does with it next is refused.
+fn is_small(reply: &Reply) -> bool {
+    const BYTES: usize = 16 * 1024;
+    const ITEMS: usize = 128;
+    fn bytes(reply: &Reply) -> Option<usize> {
+        match reply {
+            Reply::Bulk(bytes) | Reply::Status(bytes) => Some(bytes.len()),
+            Reply::Ok | Reply::Simple(_) | Reply::Nil | Reply::NilArray | Reply::Integer(_) | Reply::Boolean(_) => {
+                Some(0)
+            }
+            Reply::Double(_) | Reply::Decimal(_) => Some(0),
+            _ => None,
+        }
+    }
+    match reply {
+        Reply::Array(items) => {
+            items.len() <= ITEMS
+                && items.iter().try_fold(0, |sum, item| Some(sum + bytes(item)?)).is_some_and(|sum| sum <= BYTES)
+        }
+        reply => bytes(reply).is_some_and(|bytes| bytes <= BYTES),
+    }
+}
+
+/// What a script's call is answered, or the text of the error if it is no call that scripts may make.
+fn answer(
+    shared: &Shared,
+    values: &[Value],
+    read_only: bool,
+    host: &mut dyn Host,
+) -> Result<Result<Reply, Cow<'static, str>>, Error> {
+    let refused = |text: &'static str| Ok(Err(Cow::Borrowed(text)));
+    if values.is_empty() {
+        return refused("ERR Please specify at least one argument for this redis lib call");
+    }
+    let Some(words) = values.iter().map(Word::of).collect::<Option<Vec<Word>>>() else {
+        return refused("ERR Lua redis lib command arguments must be strings or integers");
+    };
+    let words: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+    shared.spend(CALL_INSTRUCTIONS)?;
+    shared.spend_bytes(words.iter().map(|word| word.len()).sum())?;
+    if let Some(entry) = commands::lookup(words[0]) {
+        if !entry.spec.arity_fits(words.len()) {
+            return refused("ERR Wrong number of args calling Redis command from script");
+        }
+        if words.len() > 1 && !entry.spec.subcommands.is_empty() {
+            let own = |spec: &&Spec| {
+                spec.name.split('|').next_back().is_some_and(|name| words[1].eq_ignore_ascii_case(name.as_bytes()))
+            };
+            match entry.spec.subcommands.iter().find(own) {
+                None => return refused("ERR Unknown Redis command called from script"),
+                Some(found) if !found.arity_fits(words.len()) => {
+                    return refused("ERR Wrong number of args calling Redis command from script");
+                }
+                Some(_) => {}
+            }
+        }
+        if entry.spec.flags.has(Flags::NOSCRIPT) {
+            return refused("ERR This Redis command is not allowed from script");
+        }
+        if read_only && entry.is_write() {
+            return refused("ERR Write commands are not allowed from read-only scripts.");
+        }
+        if entry.spec.keys == Keys::Streams && asks_to_wait(&words) {
+            let name = String::from_utf8_lossy(words[0]);
+            let text = format!("ERR {name} command is not allowed with BLOCK option from scripts");
+            return Ok(Err(Cow::Owned(text)));
+        }
+        if let Err(failure) = commands::check_keys(entry.spec, &words) {
+            return Ok(Err(Cow::Owned(failure.to_string())));
+        }
+    } else if is_elsewhere(words[0]) {
+        return refused("ERR This Redis command is not allowed from script");
+    }
+    Ok(Ok(host.call(&words)))
+}
+
+/// Whether XREAD or XREADGROUP says that it would wait.
+fn asks_to_wait(words: &[&[u8]]) -> bool {
+    let is = |word: &&&[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    words.iter().take_while(|word| !is(word, "STREAMS")).any(|word| is(&word, "BLOCK"))
+}
+
+/// Whether a command is one of the server or the connection, which scripts have nothing to do with.
+pub(super) fn is_elsewhere(name: &[u8]) -> bool {
+    const NAMES: [&str; 30] = [
+        "acl",
+        "asking",
+        "auth",
+        "bgrewriteaof",
+        "bgsave",
+        "client",
+        "cluster",
+        "config",
+        "debug",
+        "discard",
+        "exec",
+        "failover",
+        "hello",
+        "info",
+        "latency",
+        "module",
+        "monitor",
+        "multi",
+        "psubscribe",
+        "psync",
+        "punsubscribe",
+        "quit",
+        "readonly",
+        "readwrite",
+        "replicaof",
+        "reset",
+        "save",
+        "shutdown",
+        "slowlog",
+        "subscribe",
+    ];
+    const MORE: [&str; 9] =
+        ["ssubscribe", "sunsubscribe", "swapdb", "sync", "unsubscribe", "unwatch", "wait", "waitaof", "watch"];
+    NAMES.iter().chain(&MORE).any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}

@@ -1,0 +1,125 @@
+//! Writes that look first: a write that would change nothing needs no entry.
+//!
+//! A worker that polls an empty queue, a lock that is taken, a member that is in its set already: commands of the flag [`Flags::OFTEN_NOTHING`] often change nothing,
+//! and then all that an entry would do is to give the answer its place in the order. A read position does the same for less.
+//!
+//! ```text
+//!   the connection's last such write changed nothing ─► look: a read with its position ─► would change nothing ─► its answer
+//!                                                                                     └─► would change something ─► a write, as ever
+//! ```
+//! 1. The look carries the command itself out on the state, and takes that back (`data::look`): there is no second reading of what a command means.
+//! 2. A look that finds something becomes a write in its own place, and so do all looks of the connection behind it; reads behind them wait for them.
+//! 3. While a connection has looks on their way, no other write of it is taken: it would be in the log before them.
+
+use base::{Revision, WallTime};
+use bytes::Bytes;
+use data::spec::{Flags, Spec};
+use data::{EntryContext, Failure, Reply};
+
+use crate::door::{ConnectionId, Planted};
+use crate::entry::Kind;
+use crate::node::{Node, place_of};
+use crate::router::{ReadKind, Waiter};
+use crate::session::{Read, Session};
+use crate::turn::reads::note_read;
+use crate::words::{Terms, Words};
+
+const UNREADABLE: Failure = Failure::Text("ERR the command could not be read back");
+
+impl Node {
+    /// Whether a command of the connection, which writes, is to look first.
+    pub(crate) fn looks_first(&self, session: &Session, spec: &Spec) -> bool {
+        spec.flags.has(Flags::OFTEN_NOTHING)
+            && (session.looks > 0 || session.expects_nothing)
+            && place_of(&self.groups, session.aim).is_some_and(|g| matches!(self.is_for_all(session, g), Ok(false)))
+    }
+
+    /// Gives a write that looks first to the router. `body` is that of its entry.
+    pub(crate) fn submit_look(&mut self, session: &mut Session, body: &[u8]) {
+        if self.submit_read(session, ReadKind::Look, |out| out.extend_from_slice(body)).is_none() {
+            return;
+        }
+        session.looks += 1;
+        if self.config.planted == Some(Planted::LookTooSoon)
+            && let Some(read) = session.reads.back_mut()
+            && let Some(g) = place_of(&self.groups, session.aim)
+        {
+            read.floor = Some(Revision(0));
+            self.groups[g].router.weak.push(session.id);
+        }
+    }
+
+    /// Gives a write to the router that will tell whether the next one had better look first.
+    pub(crate) fn submit_command(&mut self, session: &mut Session, spec: &Spec, body: Bytes) {
+        let slot = self.submit_write(session, Kind::Command, body);
+        if slot.is_some()
+            && spec.flags.has(Flags::OFTEN_NOTHING)
+            && let Some(g) = place_of(&self.groups, session.aim)
+            && let Some(write) = self.groups[g].router.get_mut(session.last_write)
+        {
+            write.may_look = true;
+        }
+    }
+
+    /// Looks for the first read of a connection, which is a look: answers it, or makes writes of it and of all looks behind it.
+    pub(crate) fn look(&mut self, g: usize, connection: ConnectionId, read: &Read, clock: WallTime) {
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+        let bytes = &session.read_bytes[read.start..read.end];
+        let partition = &mut self.groups[g].partition;
+        let seed = self.rng.next_u64();
+        let words = Terms::split(Kind::Command, bytes).and_then(|(terms, body)| Ok((terms, Words::decode(body)?)));
+        let answer = match &words {
+            Ok((terms, words)) => {
+                let context = EntryContext {
+                    time: clock,
+                    seed,
+                    value_bytes_max: terms.value_bytes_max,
+                    ttl_ms: terms.ttl_ms,
+                    full_at_bytes: terms.full_at_bytes,
+                    names_events: false,
+                };
+                data::look(&mut partition.tree, &context, words.as_slice())
+            }
+            Err(_) => Some(Reply::Error(UNREADABLE)),
+        };
+        session.expects_nothing = answer.is_some();
+        let Some(answer) = answer else {
+            self.probe("node: write looked and found something");
+            return self.write_after_look(g, connection);
+        };
+        if let (Some(evicting), Ok((_, words))) = (partition.evicting.as_mut(), &words) {
+            evicting.touch_keys(words.as_slice(), &partition.tree, partition.replica.leads().is_none());
+        }
+        session.levels.see(partition.tree.revision());
+        note_read(&mut self.slow, self.now, session, read);
+        session.pop_read_if(|_| true);
+        self.stats.reads += 1;
+        self.probe("node: write looked and found nothing to do");
+        self.deliver(connection, read.slot, &answer);
+    }
+
+    /// Makes writes of all looks of a connection.
+    fn write_after_look(&mut self, g: usize, connection: ConnectionId) {
+        let refusal = self.refusal(g);
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+        let mut refused = Vec::new();
+        let router = &mut self.groups[g].router;
+        session.take_looks(|read, bytes, reads_before| {
+            if refusal.is_some() {
+                refused.push(read.slot);
+                return None;
+            }
+            let waiter = Waiter::Client { connection, slot: read.slot };
+            let number =
+                router.write(Kind::Command, Bytes::copy_from_slice(bytes), waiter, read.arrived, read.deadline);
+            if let Some(write) = router.get_mut(number) {
+                write.may_look = true;
+                write.reads_before = reads_before;
+            }
+            Some(number)
+        });
+        if let Some(text) = refusal {
+            refused.into_iter().for_each(|slot| self.deliver(connection, slot, &Reply::Error(Failure::Text(text))));
+        }
+    }
+}
