@@ -162,9 +162,18 @@ pub fn evict(tree: &mut Tree, context: &EntryContext, victims: &[(&[u8], Revisio
 
 /// Answers a read. See [`View::met_expired`] for when the reply must be thrown away.
 pub fn read(view: &View<'_>, args: &[&[u8]]) -> Reply {
-    let run = || match commands::find(args)?.run {
-        Run::Read(read) => read(view, Args::new(args)),
-        Run::Write(_) => Err(Failure::Text("ERR this command writes and was sent as a read")),
+    let run = || {
+        let entry = commands::find(args)?;
+        match entry.run {
+            Run::Read(read) if entry.spec.flags.has(Flags::NO_TOUCH) => {
+                let touches = view.set_touches(false);
+                let answer = read(view, Args::new(args));
+                view.set_touches(touches);
+                answer
+            }
+            Run::Read(read) => read(view, Args::new(args)),
+            Run::Write(_) => Err(Failure::Text("ERR this command writes and was sent as a read")),
+        }
     };
     run().into()
 }

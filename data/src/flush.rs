@@ -262,11 +262,20 @@ impl Tree {
 
     /// The flush is in the store, durably.
     pub fn end_flush(&mut self) {
+        self.end_flush_by(Layers::thaw);
+    }
+
+    /// The same with a mistake in it, for whoever wants to see it found: elements that are known by heart stay as they were before the flush.
+    pub fn end_flush_forgetting_nothing(&mut self) {
+        self.end_flush_by(Layers::thaw_without_forgetting);
+    }
+
+    fn end_flush_by(&mut self, thaw: fn(&mut Layers<Elements>) -> Layer<Elements>) {
         let Some(below) = &mut self.below else { return };
         let Some(outcomes) = below.under_way.take() else { return };
         below.outcomes = outcomes;
         below.dropping.clear();
-        let (records, elements) = (vec![self.store.thaw()], vec![self.collections.elements.thaw()]);
+        let (records, elements) = (vec![self.store.thaw()], vec![thaw(&mut self.collections.elements)]);
         let dues = vec![self.deadlines.thaw()];
         self.throw_away(Trash { records, elements, dues, ..Trash::default() });
     }

@@ -16,6 +16,9 @@ pub(crate) trait Kept: Clone + Debug + Default + 'static {
     type Ref<'a>: Copy + Comparable<Self::Key>;
     type Value: Clone + Debug;
 
+    /// Bytes that what is known by heart of the store (`runs.rs`) may occupy, in each partition; 0 for none.
+    const RUNS_BYTES_MAX: u64;
+
     fn borrow(key: &Self::Key) -> Self::Ref<'_>;
     fn own(key: Self::Ref<'_>) -> Self::Key;
     /// Bytes that a key allocates.
@@ -46,6 +49,9 @@ impl Kept for Records {
     type Key = StoreKey;
     type Ref<'a> = KeyRef<'a>;
     type Value = Record;
+
+    /// Records are found one by one, and walked over by those who want all of them.
+    const RUNS_BYTES_MAX: u64 = 0;
 
     fn borrow(key: &StoreKey) -> KeyRef<'_> {
         key.as_ref()
@@ -154,6 +160,8 @@ impl Kept for Elements {
     type Key = ElementKey;
     type Ref<'a> = ElementRef<'a>;
     type Value = Blob;
+
+    const RUNS_BYTES_MAX: u64 = if cfg!(test) { 8 * 1024 } else { 8 * 1024 * 1024 };
 
     fn borrow(key: &ElementKey) -> ElementRef<'_> {
         key.as_ref()

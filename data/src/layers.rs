@@ -11,10 +11,12 @@
 use crate::image::Malformed;
 use crate::kept::{Kept, base_key};
 use crate::merge::{Merge, Said, Sorted};
+use crate::runs::{Runs, Walk};
 use crate::undo::{Cleared, LayersBefore};
 use crate::value::Record;
 use base::ordered::{OrderedError, OrderedRead, Space};
 use imbl::OrdMap;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
@@ -35,6 +37,8 @@ pub(crate) struct Layers<K: Kept> {
     /// Approximate bytes of `active` and of `frozen`. Counted only over a base.
     active_bytes: u64,
     frozen_bytes: u64,
+    /// What walks over the base have read of it.
+    runs: RefCell<Runs<K>>,
     /// Notes of what is changed, while it may have to be taken back.
     before: Option<Box<LayersBefore<K>>>,
 }
@@ -223,21 +227,47 @@ impl<K: Kept> Layers<K> {
         let Some(base) = &self.base else {
             return Box::new(layer(&self.active).filter_map(|(key, slot)| Some((key, slot?))));
         };
-        let sorted = |one| -> Sorted<'a, K::Key, K::Value> { Box::new(layer(one).map(Ok)) };
-        let below = base.range::<K>(start);
-        let below: Sorted<'a, K::Key, K::Value> = match end.cloned() {
-            Some(end) => Box::new(below.take_while(move |said| said.as_ref().map_or(true, |(key, _)| *key < end))),
-            None => below,
-        };
-        let layers = vec![sorted(&self.active), sorted(&self.frozen), below];
+        let mut layers: Vec<Sorted<'a, K::Key, K::Value>> = Vec::with_capacity(3);
+        // A layer without anything to say here need not be asked at every step.
+        for one in [&self.active, &self.frozen] {
+            if !one.is_empty() && layer(one).next().is_some() {
+                layers.push(Box::new(layer(one).map(Ok)));
+            }
+        }
+        layers.push(self.base_before(base, start, end));
         let trouble = base.trouble.clone();
         Box::new(Merge::new(layers).map_while(move |said| said.map_err(|error| trouble.note(error)).ok()))
+    }
+
+    /// What the base has from `start` on, up to `end` if there is one. Where both are known, what is known by heart is not read.
+    fn base_before<'a>(
+        &'a self,
+        base: &'a Base,
+        start: Bound<K::Ref<'_>>,
+        end: Option<&K::Key>,
+    ) -> Sorted<'a, K::Key, K::Value> {
+        let from = match start {
+            Bound::Included(key) => Some((K::own(key), false)),
+            Bound::Excluded(key) => Some((K::own(key), true)),
+            Bound::Unbounded => None,
+        };
+        match (from, end.cloned()) {
+            (Some(from), Some(end)) if self.runs.borrow().is_enabled() => {
+                Box::new(Walk::new(base, &self.runs, from, (end, false)))
+            }
+            (_, Some(end)) => {
+                let is_before = move |said: &Said<K::Key, K::Value>| said.as_ref().map_or(true, |(key, _)| *key < end);
+                Box::new(base.range::<K>(start).take_while(is_before))
+            }
+            (_, None) => base.range::<K>(start),
+        }
     }
 
     /// From now on what is not in memory is in `base`, which has nothing of ours yet.
     pub(crate) fn attach(&mut self, base: Base) {
         self.active_bytes = layer_bytes::<K>(&self.active);
         self.base = Some(base);
+        self.runs.get_mut().clear();
     }
 
     /// What went wrong with the base, if there is one.
@@ -253,6 +283,11 @@ impl<K: Kept> Layers<K> {
     /// Approximate bytes of what the base does not have: what is active, and what is frozen.
     pub(crate) fn changed_bytes(&self) -> (u64, u64) {
         (self.active_bytes, self.frozen_bytes)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn runs(&self) -> std::cell::Ref<'_, Runs<K>> {
+        self.runs.borrow()
     }
 
     /// What [`Layers::changed_bytes`] must be.
@@ -273,6 +308,12 @@ impl<K: Kept> Layers<K> {
 
     /// The base has what was frozen. Returns that, to be freed a little at a time.
     pub(crate) fn thaw(&mut self) -> Layer<K> {
+        self.runs.get_mut().forget(&self.frozen);
+        self.thaw_without_forgetting()
+    }
+
+    /// The same with a mistake in it: what was known by heart of the base stays as it was.
+    pub(crate) fn thaw_without_forgetting(&mut self) -> Layer<K> {
         self.frozen_bytes = 0;
         std::mem::take(&mut self.frozen)
     }
@@ -288,6 +329,7 @@ impl<K: Kept> Layers<K> {
             });
         }
         (self.len, self.active_bytes, self.frozen_bytes) = (0, 0, 0);
+        self.runs.get_mut().clear();
         let layers = vec![std::mem::take(&mut self.active), std::mem::take(&mut self.frozen)];
         (layers, self.base.as_mut().and_then(|base| base.space.take()))
     }
@@ -321,6 +363,8 @@ impl<K: Kept> Layers<K> {
             if let Some(base) = &mut self.base {
                 base.space = cleared.space;
             }
+            // What was read since then is of a base without anything.
+            self.runs.get_mut().clear();
         }
         for (key, slot) in before.slots {
             match slot {
@@ -353,6 +397,8 @@ impl<K: Kept> Layers<K> {
         if let Some(base) = &mut copy.base {
             base.read = base.read.freeze();
         }
+        // It is read from one end to the other, once.
+        copy.runs = RefCell::new(Runs::none());
         copy
     }
 }
@@ -370,7 +416,7 @@ impl Base {
         })
     }
 
-    fn range<'a, K: Kept>(&'a self, start: Bound<K::Ref<'_>>) -> Sorted<'a, K::Key, K::Value> {
+    pub(crate) fn range<'a, K: Kept>(&'a self, start: Bound<K::Ref<'_>>) -> Sorted<'a, K::Key, K::Value> {
         let Some(space) = self.space else { return Box::new(std::iter::empty()) };
         let start = start.map(base_key::<K>);
         let start = match &start {

@@ -60,6 +60,8 @@ impl Flags {
     /// Often changes nothing, and finding that out costs little: a client whose last such command changed nothing has the next one looked at before it goes
     /// through the log.
     pub const OFTEN_NOTHING: Flags = Flags(1024);
+    /// Asks about keys without using them: how long they are idle does not change.
+    pub const NO_TOUCH: Flags = Flags(2048);
 
     /// All of `self` and of `other`.
     #[must_use]
@@ -275,6 +277,16 @@ impl Group {
 }
 
 impl Spec {
+    /// The name of what `words` ask for, whose command this is: that of the subcommand, if there is one.
+    #[must_use]
+    pub fn name_of(&self, words: &[&[u8]]) -> &'static str {
+        let Some(wanted) = words.get(1).filter(|_| !self.subcommands.is_empty()) else { return self.name };
+        let is_wanted = |sub: &&Spec| {
+            sub.name.split_once('|').is_some_and(|(_, name)| name.as_bytes().eq_ignore_ascii_case(wanted))
+        };
+        self.subcommands.iter().find(is_wanted).map_or(self.name, |sub| sub.name)
+    }
+
     /// Whether `count` arguments, the name included, are acceptable.
     #[must_use]
     pub fn arity_fits(&self, count: usize) -> bool {

@@ -14,6 +14,16 @@ use std::ops::Bound;
 /// So many fields that have expired and are still there are told from the others when fields are counted.
 const DUE_COUNTED_MAX: usize = 1000;
 
+/// What a node knows of how keys are used. It is no part of the state: other nodes know something else.
+pub trait Usage: std::fmt::Debug {
+    /// A key is asked for.
+    fn touch(&self, key: KeyRef<'_>);
+    /// Seconds since it was asked for the last time.
+    fn idle_seconds(&self, key: KeyRef<'_>) -> u64;
+    /// How often it is asked for, if the bucket's policy counts that.
+    fn frequency(&self, key: KeyRef<'_>) -> Option<u64>;
+}
+
 /// The state as one read sees it.
 #[derive(Debug)]
 pub struct View<'a> {
@@ -24,6 +34,9 @@ pub struct View<'a> {
     met_expired: Cell<bool>,
     hits: Cell<u64>,
     misses: Cell<u64>,
+    usage: Option<&'a dyn Usage>,
+    /// The keys that are found count as used.
+    touches: Cell<bool>,
 }
 
 impl<'a> View<'a> {
@@ -37,7 +50,26 @@ impl<'a> View<'a> {
             met_expired: Cell::new(false),
             hits: Cell::new(0),
             misses: Cell::new(0),
+            usage: None,
+            touches: Cell::new(false),
         }
+    }
+
+    /// The same for a client that may ask how keys are used, and that uses those it finds if `touches`.
+    #[must_use]
+    pub fn with_usage(self, usage: &'a dyn Usage, touches: bool) -> View<'a> {
+        self.touches.set(touches);
+        View { usage: Some(usage), ..self }
+    }
+
+    /// How keys are used; `None` inside an entry, which must mean the same everywhere.
+    pub(crate) fn usage(&self) -> Option<&'a dyn Usage> {
+        self.usage
+    }
+
+    /// What is done from here on uses keys, if the client does so at all and the command does; tells whether it was so before.
+    pub(crate) fn set_touches(&self, touches: bool) -> bool {
+        self.touches.replace(touches)
     }
 
     /// Whether the read touched a key that the state still has but whose deadline has passed by the clock.
@@ -77,6 +109,9 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn get(&self, key: KeyRef<'_>) -> Option<Record> {
         let found = self.find(key);
+        if let Some(usage) = self.usage.filter(|_| self.touches.get() && found.is_some()) {
+            usage.touch(key);
+        }
         let count = if found.is_some() { &self.hits } else { &self.misses };
         count.set(count.get() + 1);
         found

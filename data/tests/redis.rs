@@ -47,7 +47,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("KEYS", "the order of keys is our own"),
     ("MEMORY", "sizes are our own"),
     ("OBJECT FREQ", "no access data is kept"),
-    ("OBJECT IDLETIME", "no access data is kept"),
+    ("OBJECT IDLETIME", "each node knows for itself how keys are used"),
     ("OBJECT REFCOUNT", "Redis shares small integers"),
     ("OBJECT ENCODING", "how a value came about is no part of the state, so one that was edited is not raw for it"),
     ("XREAD STREAMS readings +", "7.4"),

@@ -170,7 +170,7 @@ impl Node {
             return self.queue(session, arguments, words);
         }
         if let Some(entry) = data::lookup(name) {
-            session.last_command = entry.spec.name;
+            session.last_command = entry.spec.name_of(words);
             if let Err(failure) = data::check(words) {
                 return self.refuse(session, &failure);
             }
@@ -219,6 +219,7 @@ impl Node {
                         if self.slow.wants(Duration::ZERO) {
                             self.slow.note(self.now.wall, Duration::ZERO, words, &session.address, &session.name);
                         }
+                        self.slow.durations.note(entry.spec.name, Duration::ZERO);
                         session.reply(|writer| reply::write(writer, &answer));
                     }
                     commands::Run::Special(special) => {
@@ -423,9 +424,8 @@ impl Node {
         let router = &mut self.groups[g].router;
         session.last_write = router.write(kind, body, waiter, self.now.time, deadline);
         let tracks = kind == Kind::Transaction && session.tracked.as_deref().is_some_and(Tracked::notes_reads);
-        if (on_all || tracks || !session.reads.is_empty())
-            && let Some(write) = router.get_mut(session.last_write)
-        {
+        if let Some(write) = router.get_mut(session.last_write) {
+            write.command = session.last_command;
             write.reads_before = !session.reads.is_empty();
             write.on_all = on_all;
             write.tracks = tracks;
@@ -456,8 +456,8 @@ impl Node {
         let arrived = self.now.time;
         let floor = self.floor(session, g, kind);
         let tracks = session.tracked.as_deref().is_some_and(Tracked::notes_reads);
-        let after = session.last_write;
-        session.reads.push_back(Read { slot, kind, start, end, after, tracks, floor, arrived, deadline });
+        let (after, command) = (session.last_write, session.last_command);
+        session.reads.push_back(Read { slot, kind, command, start, end, after, tracks, floor, arrived, deadline });
         if floor.is_some() {
             if !session.weak {
                 session.weak = true;

@@ -352,6 +352,8 @@ pub enum Planted {
     LookTooSoon,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
     CacheNotWrittenThrough,
+    /// What is known by heart of the store's elements stays as it is when the store has taken others.
+    RunsNotForgotten,
 }
 
 /// What the disk remembered, given to a node at its start.

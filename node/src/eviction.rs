@@ -109,6 +109,11 @@ impl Evicting {
         }
     }
 
+    /// How often a key is asked for, as the policy LFU counts.
+    pub(crate) fn count_of(&self, key: KeyRef<'_>) -> u64 {
+        u64::from(self.tracker.count_of(key))
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         self.tracker.policy()
     }

@@ -14,6 +14,7 @@ mod council;
 mod detector;
 mod dispatch;
 pub mod door;
+mod durations;
 mod entry;
 mod eviction;
 pub mod fuzzing;
@@ -42,6 +43,7 @@ mod transaction;
 mod transfer;
 mod tunables;
 mod turn;
+mod usage;
 mod waiting;
 mod words;
 

@@ -87,6 +87,9 @@ impl Node {
             self.probe("node: write looked and found something");
             return self.write_after_look(g, connection);
         };
+        if let Ok((_, words)) = &words {
+            partition.last_uses.touch_keys(words.as_slice());
+        }
         if let (Some(evicting), Ok((_, words))) = (partition.evicting.as_mut(), &words) {
             evicting.touch_keys(words.as_slice(), &partition.tree, partition.replica.leads().is_none());
         }
@@ -94,6 +97,7 @@ impl Node {
         note_read(&mut self.slow, self.now, session, read);
         session.pop_read_if(|_| true);
         self.stats.reads += 1;
+        self.slow.durations.note(read.command, self.now.time.since(read.arrived));
         self.probe("node: write looked and found nothing to do");
         self.deliver(connection, read.slot, &answer);
     }
@@ -114,6 +118,7 @@ impl Node {
                 router.write(Kind::Command, Bytes::copy_from_slice(bytes), waiter, read.arrived, read.deadline);
             if let Some(write) = router.get_mut(number) {
                 write.may_look = true;
+                write.command = read.command;
                 write.reads_before = reads_before;
             }
             Some(number)

@@ -20,6 +20,7 @@ use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
 use crate::origins::Origins;
 use crate::transfer::jobs::Incoming;
+use crate::usage::LastUses;
 
 /// A write of this node's own that has been applied.
 #[derive(Debug)]
@@ -112,6 +113,8 @@ pub(crate) struct Partition {
     pub eager: Vec<NodeId>,
     /// Of a bucket of the kind `cache`: what has to go first.
     pub evicting: Option<Box<Evicting>>,
+    /// When keys were last used here.
+    pub last_uses: LastUses,
     /// Somebody keeps copies and is told of changes.
     pub tells_changes: bool,
     /// Changes are to be given names.
@@ -167,6 +170,7 @@ impl Partition {
             cut_to: None,
             waiting: Vec::new(),
             evicting: None,
+            last_uses: LastUses::new(),
             eager: Vec::new(),
             tells_changes: false,
             names_events: false,
@@ -234,7 +238,11 @@ impl Partition {
     pub(crate) fn end_flush(&mut self) {
         self.flushing = None;
         self.bytes_flushing = 0;
-        self.tree.end_flush();
+        if self.planted == Some(Planted::RunsNotForgotten) {
+            self.tree.end_flush_forgetting_nothing();
+        } else {
+            self.tree.end_flush();
+        }
     }
 
     /// Where a state goes that a peer sends.

@@ -50,6 +50,8 @@ pub(crate) struct Write {
     pub on_all: bool,
     /// If it changes nothing, the next one of its connection looks first.
     pub may_look: bool,
+    /// The client's command, as in the table; empty if no client has asked for it.
+    pub command: &'static str,
     /// Applied, or given up: only waits for those before it.
     pub done: bool,
 }
@@ -64,6 +66,7 @@ pub(crate) struct Finished {
     pub deadline: Time,
     pub on_all: bool,
     pub may_look: bool,
+    pub command: &'static str,
 }
 
 /// What a read asks for; its words are in the batch's bytes.
@@ -198,6 +201,7 @@ impl Router {
             tracks: false,
             on_all: false,
             may_look: false,
+            command: "",
             done: false,
         });
         sequence
@@ -216,8 +220,8 @@ impl Router {
         let waiter = std::mem::replace(&mut write.waiter, Waiter::Nobody);
         let body = std::mem::take(&mut write.body);
         let (arrived, deadline) = (write.arrived, write.deadline);
-        let (kind, on_all, may_look) = (write.kind, write.on_all, write.may_look);
-        let finished = Finished { waiter, kind, body, arrived, deadline, on_all, may_look };
+        let (kind, on_all, may_look, command) = (write.kind, write.on_all, write.may_look, write.command);
+        let finished = Finished { waiter, kind, body, arrived, deadline, on_all, may_look, command };
         self.bytes -= finished.body.len();
         while self.writes.front().is_some_and(|write| write.done) {
             self.writes.pop_front();

@@ -52,6 +52,8 @@ pub(crate) struct Merge {
 pub(crate) struct Read {
     pub slot: u64,
     pub kind: ReadKind,
+    /// The client's command, as in the table.
+    pub command: &'static str,
     pub start: usize,
     pub end: usize,
     /// It must see this write of this node (0: none).

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use base::{Time, WallTime};
 
+use crate::durations::Durations;
+
 /// Words of a slow command that are kept, and bytes of each: those of Redis.
 const WORDS_MAX: usize = 32;
 const WORD_BYTES_MAX: usize = 128;
@@ -30,12 +32,14 @@ pub(crate) struct Thresholds {
     pub slow_len_max: usize,
     /// Milliseconds from which on an event is kept; 0: none is.
     pub latency_ms_min: u64,
+    /// The durations of all commands are kept.
+    pub durations_kept: bool,
 }
 
 impl Default for Thresholds {
     /// Those of Redis.
     fn default() -> Thresholds {
-        Thresholds { slow_us_min: 10_000, slow_len_max: 128, latency_ms_min: 0 }
+        Thresholds { slow_us_min: 10_000, slow_len_max: 128, latency_ms_min: 0, durations_kept: true }
     }
 }
 
@@ -71,6 +75,8 @@ pub(crate) struct Slow {
     pub commands: VecDeque<SlowCommand>,
     next_id: u64,
     pub events: BTreeMap<&'static str, Event>,
+    /// Of all commands, slow or not.
+    pub durations: Durations,
     /// Journal payloads that are under way, if the way to the disk is watched.
     sealed: VecDeque<(u64, Time)>,
 }
@@ -83,6 +89,7 @@ impl Default for Slow {
             commands: VecDeque::new(),
             next_id: 0,
             events: BTreeMap::new(),
+            durations: Durations::default(),
             sealed: VecDeque::new(),
         };
         slow.set_thresholds(Thresholds::default());
@@ -99,6 +106,7 @@ impl Slow {
         let slow = u64::try_from(thresholds.slow_us_min).map(Duration::from_micros).ok();
         let latency = (thresholds.latency_ms_min > 0).then(|| Duration::from_millis(thresholds.latency_ms_min));
         self.least = slow.into_iter().chain(latency).min().unwrap_or(Duration::MAX);
+        self.durations.kept = thresholds.durations_kept;
         self.thresholds = thresholds;
         if thresholds.latency_ms_min == 0 {
             self.sealed.clear();

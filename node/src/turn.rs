@@ -17,6 +17,7 @@ use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
 use crate::entry::Kind;
 use crate::group::Group;
 use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
+use crate::partition::Partition;
 use crate::peer::PeerMessage;
 use crate::reply;
 use crate::router::{ASK_AGAIN_AFTER, Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
@@ -88,6 +89,8 @@ impl Node {
     /// Applies what is decided. Reads that stand before one of the writes on its connection are served just before it.
     fn apply_decided(&mut self, g: usize) {
         self.groups[g].partition.names_events = self.wants_key_events();
+        let Partition { last_uses, tree, .. } = &mut self.groups[g].partition;
+        last_uses.turn(self.now.time, tree.len());
         let eager = self.news.iter().filter(|(_, ping)| ping.waits).map(|(node, _)| *node);
         self.groups[g].partition.eager.clear();
         self.groups[g].partition.eager.extend(eager);

@@ -311,6 +311,7 @@ impl Node {
         if let Some(Some(session)) = self.sessions.get_mut(&connection) {
             session.last_write = sequence;
             if let Some(write) = self.groups[g].router.get_mut(sequence) {
+                write.command = session.last_command;
                 write.reads_before = !session.reads.is_empty();
             }
         }

@@ -114,7 +114,12 @@ fn state_named_before_loaded() {
 
 #[test]
 fn cache_not_written_through() {
-    is_found_by(Planted::CacheNotWrittenThrough, 20, &[Fault::ValueCache], "linearizability");
+    is_found_by(Planted::CacheNotWrittenThrough, 60, &[Fault::ValueCache], "linearizability");
+}
+
+#[test]
+fn runs_not_forgotten() {
+    is_found(Planted::RunsNotForgotten, 60, &[Fault::Lists]);
 }
 
 #[test]

@@ -78,6 +78,22 @@ impl Collections {
         };
         self.range(number | PART_SCORES, start)
     }
+
+    /// The members whose scores have orders from `from` up to `end`, which is not among them, in order.
+    pub(crate) fn scores_between<'c>(
+        &'c self,
+        number: u64,
+        from: u64,
+        end: u64,
+    ) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
+        let place = match self.fronts.places.get(&number) {
+            Some((order, member)) if *order >= from => (*order, &**member),
+            _ => (from, &b""[..]),
+        };
+        let end = ElementKey { collection: number | PART_SCORES, order: end, name: Blob::EMPTY };
+        let found = (place.0 < end.order).then(|| self.range_before(end.collection, Bound::Included(place), &end));
+        found.into_iter().flatten()
+    }
 }
 
 #[cfg(test)]

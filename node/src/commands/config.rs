@@ -50,6 +50,7 @@ static SUBCOMMANDS: &[Entry] = &[
         ADMIN,
         |context, _| {
             context.node.stats.reset();
+            context.node.slow.durations.clear();
             Ok(Reply::Ok)
         },
     ),
@@ -208,7 +209,21 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    fixed("latency-tracking", "no"),
+    threshold(
+        "latency-tracking",
+        |thresholds| (if thresholds.durations_kept { "yes" } else { "no" }).to_owned(),
+        |thresholds, value| {
+            thresholds.durations_kept = if value.eq_ignore_ascii_case(b"yes") {
+                true
+            } else if value.eq_ignore_ascii_case(b"no") {
+                false
+            } else {
+                return Err("argument must be 'yes' or 'no'".to_owned());
+            };
+            Ok(())
+        },
+    ),
+    fixed("latency-tracking-info-percentiles", "50 99 99.9"),
     fixed("lazyfree-lazy-eviction", "no"),
     fixed("lazyfree-lazy-expire", "no"),
     fixed("lazyfree-lazy-user-del", "no"),

@@ -12,6 +12,7 @@ use data::{Failure, Reply};
 use super::server::{COMPATIBLE_VERSION, last_save_seconds, replicas};
 use super::{ALWAYS, Context, Entry, answers, config, spec};
 use crate::bucket::{Bucket, BucketKind, Named};
+use crate::durations::PERCENTILES;
 use crate::node::{Node, role_number, role_text};
 use crate::partition::Partition;
 use crate::pubsub::audience::Kind;
@@ -46,6 +47,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("Stats", true, stats),
     ("Replication", true, replication),
     ("Modules", true, |_, _| ()),
+    ("Latencystats", false, latency_stats),
     ("Cluster", true, |_, fields| fields.put("cluster_enabled", 0)),
     ("Keyspace", true, keyspace),
     ("Buckets", true, buckets),
@@ -259,6 +261,15 @@ fn replication(context: &Context<'_>, fields: &mut Fields) {
     fields.put("repl_backlog_size", log.bytes());
     fields.put("repl_backlog_first_byte_offset", log.first().0);
     fields.put("repl_backlog_histlen", (log.last().0 + 1).saturating_sub(log.first().0));
+}
+
+/// Within how many microseconds half, 99 and 99.9 of a hundred commands were done.
+fn latency_stats(context: &Context<'_>, fields: &mut Fields) {
+    let durations = &context.node.slow.durations;
+    for (name, histogram) in durations.of(|_| durations.kept) {
+        let told = PERCENTILES.map(|percent| format!("p{percent}={:.3}", histogram.percentile(percent)));
+        fields.put(format_args!("latency_percentiles_usec_{name}"), told.join(","));
+    }
 }
 
 fn keyspace(context: &Context<'_>, fields: &mut Fields) {

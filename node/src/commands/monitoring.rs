@@ -6,6 +6,7 @@ use data::spec::Group;
 use data::{Failure, Reply};
 
 use super::{ADMIN, ALWAYS, Context, Entry, Marks, answers, container, helps, spec};
+use crate::durations::Histogram;
 use crate::slow::{Event, Slow};
 
 const GROUP: Group = Group::Server;
@@ -28,11 +29,11 @@ static LATENCY: &[Entry] = &[
             -2,
             GROUP,
             "7.0.0",
-            "Would return how the durations of commands are spread; that is not kept here.",
+            "Returns how the durations of commands are spread.",
             "[command ...]",
         ),
         ADMIN,
-        |_, _| Ok(Reply::Map(Vec::new())),
+        histogram,
     ),
     answers(
         spec("latency|history", 3, GROUP, "2.8.13", "Returns the latest samples of an event.", "event"),
@@ -66,6 +67,29 @@ fn integer(number: u64) -> Reply {
 fn event<'a>(slow: &'a Slow, name: &[u8]) -> Option<(&'static str, &'a Event)> {
     let found = slow.events.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
     found.map(|(name, event)| (*name, event))
+}
+
+/// How often each command took less than so many microseconds: of all commands, or of those that are named, in that order.
+fn histogram(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let durations = &context.node.slow.durations;
+    let told = |(name, histogram): (&'static str, &Histogram)| {
+        let spread = histogram.cumulative().into_iter().map(|(bound, below)| (integer(bound), integer(below)));
+        let fields = vec![
+            (Reply::bulk("calls"), integer(histogram.calls)),
+            (Reply::bulk("histogram_usec"), Reply::Map(spread.collect())),
+        ];
+        (Reply::bulk(name), Reply::Map(fields))
+    };
+    let Some(names) = words.get(2..).filter(|names| !names.is_empty()) else {
+        return Ok(Reply::Map(durations.of(|_| true).into_iter().map(told).collect()));
+    };
+    // A container stands for its subcommands.
+    let is_meant = |wanted: &[u8], known: &str| {
+        let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(wanted);
+        is(known) || known.split_once('|').is_some_and(|(container, _)| is(container))
+    };
+    let found = names.iter().flat_map(|wanted| durations.of(|known| is_meant(wanted, known)));
+    Ok(Reply::Map(found.map(told).collect()))
 }
 
 fn latest(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {

@@ -93,6 +93,15 @@ impl Tracker {
         self.places.get(&key.order).copied().filter(|place| self.lists.get(*place).key.as_slice() == key.key)
     }
 
+    /// How often a key is asked for, as LFU counts: 0 to one less than its levels.
+    pub(crate) fn count_of(&self, key: KeyRef<'_>) -> u8 {
+        self.place_of(key).map_or(0, |place| {
+            let slot = self.lists.get(place);
+            // Halved once for each halving since.
+            slot.count.checked_shr(u32::from(self.epoch.wrapping_sub(slot.epoch))).unwrap_or(0)
+        })
+    }
+
     /// A key got a value, or was read for the first time since this process knows of it.
     pub(crate) fn written(&mut self, key: &Blob) {
         let at = KeyRef::new(key);

@@ -106,6 +106,9 @@ impl Partition {
             Kind::Command => {
                 let words = Words::decode(body).map_err(|_| "its command is malformed")?;
                 let applied = data::apply(&mut self.tree, &context, words.as_slice());
+                if applied.changes.is_empty() {
+                    self.last_uses.touch_keys(words.as_slice());
+                }
                 if let Some(evicting) = self.evicting.as_mut().filter(|_| applied.changes.is_empty()) {
                     evicting.touch_keys(words.as_slice(), &self.tree, false);
                 }
@@ -132,6 +135,7 @@ impl Partition {
                 data::evict(&mut self.tree, &context, &victims, down_to)
             }
         };
+        applied.changes.iter().for_each(|change| self.last_uses.touch(&change.key));
         self.watch_changes(position, &applied, wishes);
         let changes = !applied.changes.is_empty();
         if self.tells_changes {

@@ -16,6 +16,7 @@ use crate::peer::PeerMessage;
 use crate::router::{Asked, ReadBatch, ReadKind, Ready, Waiter};
 use crate::session::{Block, Read, Session};
 use crate::slow::Slow;
+use crate::usage::Uses;
 use crate::waiting::settled;
 use crate::words::{self, Words};
 
@@ -249,7 +250,11 @@ impl Node {
         // Nobody was asked for the leader's clock: this node's is near enough, but hides nothing that no entry has expired.
         let asked_nobody = read.floor.is_some();
         let clock = if asked_nobody { self.now.wall } else { clock };
-        let mut view = View::new(tree, clock, self.rng.next_u64());
+        let touches = !session.no_touch;
+        let partition = &self.groups[g].partition;
+        let started = self.started.time;
+        let uses = Uses { last: &partition.last_uses, evicting: partition.evicting.as_deref(), started };
+        let mut view = View::new(tree, clock, self.rng.next_u64()).with_usage(&uses, touches);
         let bytes = &session.read_bytes[read.start..read.end];
         let mut revisions = Vec::new();
         let answer = match read.kind {
@@ -258,7 +263,7 @@ impl Node {
                 if !asked_nobody || !view.met_expired() {
                     return answer;
                 }
-                view = View::new(tree, WallTime(0), self.rng.next_u64());
+                view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches);
                 data::read(&view, words.as_slice())
             }),
             ReadKind::Transaction => words::decode_transaction(bytes).map(|(watches, commands)| {
@@ -267,7 +272,7 @@ impl Node {
                 if !asked_nobody || !view.met_expired() {
                     return answer;
                 }
-                view = View::new(tree, WallTime(0), self.rng.next_u64());
+                view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches);
                 data::read_transaction(&view, &watches, &commands)
             }),
             // Has been looked at above.
@@ -323,6 +328,7 @@ impl Node {
         session.levels.see(self.groups[g].partition.tree.revision());
         session.levels.read_from(self.groups[g].router.fresh_at);
         note_read(&mut self.slow, self.now, session, read);
+        let took = self.now.time.since(read.arrived);
         session.watches.append(&mut revisions);
         session.pop_read_if(|_| true);
         let answer = answer.unwrap_or(Reply::Error(Failure::Text("ERR the command could not be read back")));
@@ -336,6 +342,9 @@ impl Node {
                     self.sessions.get(&connection).and_then(Option::as_ref).map_or(0, |session| session.out.len());
                 self.read_bytes += said.saturating_sub(said_before);
             }
+        }
+        if is_answered {
+            self.slow.durations.note(read.command, took);
         }
         if read.tracks && is_answered {
             self.remember_keys(partition, keys.iter().map(Vec::as_slice), connection);

@@ -44,6 +44,7 @@ impl Node {
                 if self.waits_on(connection, slot, &finished, &done.reply) {
                     continue;
                 }
+                self.slow.durations.note(finished.command, self.now.time.since(finished.arrived));
                 if finished.on_all && !matches!(done.reply, Reply::Error(_)) {
                     let Finished { waiter, deadline, body, .. } = finished;
                     let (position, reply, bytes) = (done.position, done.reply, body.len());

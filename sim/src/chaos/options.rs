@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 25] = [
+pub const PLANTED: [(&str, Planted); 26] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -18,6 +18,7 @@ pub const PLANTED: [(&str, Planted); 25] = [
     ("state-named-before-loaded", Planted::StateNamedBeforeLoaded),
     ("full-bucket-grows", Planted::FullBucketGrows),
     ("cache-not-written-through", Planted::CacheNotWrittenThrough),
+    ("runs-not-forgotten", Planted::RunsNotForgotten),
     ("apply-retry-twice", Planted::ApplyRetryTwice),
     ("truncate-decided", Planted::TruncateDecided),
     ("expire-by-own-clock", Planted::ExpireByOwnClock),

@@ -14,7 +14,7 @@ impl<'a> ReadCommand<'a> for Exists<'a> {
     const SPEC: Spec = Spec {
         name: "exists",
         arity: -2,
-        flags: Flags::READONLY.and(Flags::FAST),
+        flags: Flags::READONLY.and(Flags::NO_TOUCH).and(Flags::FAST),
         keys: Keys::ALL,
         group: Group::Generic,
         since: "1.0.0",

@@ -29,14 +29,26 @@ const PACKED_OVERHEAD_BYTES: usize = 2;
 /// Integers below this are shared by all keys of a Redis.
 const SHARED_INTEGERS: i64 = 10_000;
 
+const NO_FREQUENCY: Failure = Failure::Text(
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between \
+     policies at runtime LRU and LFU data will take some time to adjust.",
+);
+const NO_IDLE_TIME: Failure = Failure::Text(
+    "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at \
+     runtime LRU and LFU data will take some time to adjust.",
+);
+/// What every replica does must not depend on what one of them has been asked.
+const IN_AN_ENTRY: Failure =
+    Failure::Text("ERR each node knows for itself how keys are used: not in scripts and transactions that write");
+
 const HELP: &[&str] = &[
     "OBJECT <subcommand> [<argument>]. Subcommands are:",
     "ENCODING <key>",
     "    The name of the representation that Redis would choose for the value.",
     "FREQ <key>",
-    "    How often the key is used; an error, because no eviction policy counts it.",
+    "    How often the key is used, from 0 to 15, in a bucket whose policy is lfu.",
     "IDLETIME <key>",
-    "    How long the key was not used; an error, because uses are not recorded.",
+    "    Seconds since this node was last asked for the key.",
     "REFCOUNT <key>",
     "    How many references to the value a Redis would count.",
     "HELP",
@@ -47,7 +59,7 @@ const SUBCOMMANDS: &[Spec] = &[
     subcommand("object|encoding", 3, KEY, "key", "Answers the representation that Redis would choose for a value."),
     subcommand("object|freq", 3, KEY, "key", "Answers how often a key is used, under a policy that counts it."),
     subcommand("object|help", 2, Keys::None, "", "Describes the subcommands."),
-    subcommand("object|idletime", 3, KEY, "key", "Refuses: when a key was last used is not recorded."),
+    subcommand("object|idletime", 3, KEY, "key", "Answers how many seconds ago this node was last asked for a key."),
     subcommand("object|refcount", 3, KEY, "key", "Answers how many references to a value a Redis would count."),
 ];
 
@@ -65,7 +77,7 @@ impl<'a> ReadCommand<'a> for Object<'a> {
     const SPEC: Spec = Spec {
         name: "object",
         arity: -2,
-        flags: Flags::READONLY,
+        flags: Flags::READONLY.and(Flags::NO_TOUCH),
         keys: KEY,
         group: Group::Generic,
         since: "2.2.3",
@@ -103,16 +115,20 @@ impl<'a> ReadCommand<'a> for Object<'a> {
         };
         match self.question {
             Question::Encoding(_) => Ok(Reply::bulk(encoding(view, &record.value))),
-            Question::Frequency(_) => Err(Failure::Text(
-                "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
-                 switching between policies at runtime LRU and LFU data will take some time to adjust.",
-            )),
+            Question::Frequency(key) => match view.usage().map(|usage| usage.frequency(key)) {
+                Some(Some(frequency)) => Ok(Reply::Integer(i64::try_from(frequency).unwrap_or(i64::MAX))),
+                Some(None) => Err(NO_FREQUENCY),
+                None => Err(IN_AN_ENTRY),
+            },
             Question::ReferenceCount(_) if integer.is_some_and(|integer| (0..SHARED_INTEGERS).contains(&integer)) => {
                 Ok(Reply::Integer(i64::from(i32::MAX)))
             }
             Question::ReferenceCount(_) => Ok(Reply::Integer(1)),
-            // Any node reads any key, and a read leaves no trace: 0 would say that the key was used just now.
-            Question::IdleTime(_) => Err(Failure::Text("ERR Idle time is not tracked: reads leave no trace.")),
+            Question::IdleTime(key) => match view.usage() {
+                Some(usage) if usage.frequency(key).is_some() => Err(NO_IDLE_TIME),
+                Some(usage) => Ok(Reply::Integer(i64::try_from(usage.idle_seconds(key)).unwrap_or(i64::MAX))),
+                None => Err(IN_AN_ENTRY),
+            },
             Question::Help => Ok(Reply::Nil),
         }
     }

@@ -32,7 +32,7 @@ fn to_seconds(milliseconds: i64) -> i64 {
 const FAMILY: Spec = Spec {
     name: "",
     arity: 2,
-    flags: Flags::READONLY.and(Flags::FAST),
+    flags: Flags::READONLY.and(Flags::NO_TOUCH).and(Flags::FAST),
     keys: Keys::ONE,
     group: Group::Generic,
     since: "",

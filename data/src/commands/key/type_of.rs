@@ -11,7 +11,7 @@ impl<'a> ReadCommand<'a> for Type<'a> {
     const SPEC: Spec = Spec {
         name: "type",
         arity: 2,
-        flags: Flags::READONLY.and(Flags::FAST),
+        flags: Flags::READONLY.and(Flags::NO_TOUCH).and(Flags::FAST),
         keys: Keys::ONE,
         group: Group::Generic,
         since: "1.0.0",

@@ -56,7 +56,7 @@ impl<'a> ReadCommand<'a> for Memory<'a> {
     const SPEC: Spec = Spec {
         name: "memory",
         arity: -2,
-        flags: Flags::READONLY,
+        flags: Flags::READONLY.and(Flags::NO_TOUCH),
         keys: KEY,
         group: Group::Server,
         since: "4.0.0",

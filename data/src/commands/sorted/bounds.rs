@@ -1,7 +1,7 @@
 //! Scores, and parts of a sorted set, as clients write them.
 
 use crate::collections::Collections;
-use crate::collections::ranked::order_of;
+use crate::collections::ranked::{order_of, score_of};
 use crate::commands::prelude::*;
 use crate::commands::string::extended::Extended;
 use base::limits::REPLY_BYTES_MAX;
@@ -128,6 +128,10 @@ pub(crate) struct Part<'a> {
 impl Part<'_> {
     /// The members in their order, with their scores; an error if they are too large for one answer.
     pub(crate) fn read(self, collections: &Collections, of: Collection) -> Result<Vec<(Blob, f64)>, Failure> {
+        if let Some(((from, end), skipped, room)) = self.by_score() {
+            let found = collections.scores_between(of.number(), from, end).skip(skipped).take(room);
+            return collect(found.map(|(key, _)| (key.name, score_of(key.order))), self.reverse);
+        }
         let (mut from, mut end) = self.span.ranks(collections, of, self.reverse);
         if let Some((offset, count)) = self.limit {
             let Ok(offset) = u64::try_from(offset) else { return Ok(Vec::new()) };
@@ -142,6 +146,22 @@ impl Part<'_> {
         }
         read_ranks(collections, of, (from, end), self.reverse)
     }
+
+    /// Where it can be read without a look at ranks: from which order of scores up to which, and of that how many members to leave out and to take.
+    fn by_score(self) -> Option<((u64, u64), usize, usize)> {
+        let Span::Scores(least, most) = self.span else { return None };
+        let (skipped, room) = match self.limit {
+            None => (0, usize::MAX),
+            Some((offset, count)) if !self.reverse => {
+                let skipped = usize::try_from(offset).ok().filter(|offset| *offset <= SKIPPED_MAX)?;
+                (skipped, usize::try_from(count).unwrap_or(usize::MAX))
+            }
+            Some(_) => return None,
+        };
+        let from = order_of(least.score).saturating_add(u64::from(least.exclusive));
+        let end = order_of(most.score).saturating_add(u64::from(!most.exclusive));
+        Some(((from, end), skipped, room))
+    }
 }
 
 /// The members from one rank up to another, from the lowest score on or backwards.
@@ -154,9 +174,14 @@ pub(crate) fn read_ranks(
     if from >= end {
         return Ok(Vec::new());
     }
-    let (mut found, mut bytes) = (Vec::new(), 0);
     let room = usize::try_from(end - from).unwrap_or(usize::MAX);
-    for (member, score) in collections.ranked_from(of, from).take(room) {
+    collect(collections.ranked_from(of, from).take(room), reverse)
+}
+
+/// Members as they come, or backwards; an error if they are too large for one answer.
+fn collect(members: impl Iterator<Item = (Blob, f64)>, reverse: bool) -> Result<Vec<(Blob, f64)>, Failure> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for (member, score) in members {
         bytes += member.len() as u64 + MEMBER_BYTES;
         if bytes > REPLY_BYTES_MAX {
             return Err(Failure::Text("ERR so many members are too large for one answer"));
@@ -168,6 +193,9 @@ pub(crate) fn read_ranks(
     }
     Ok(found)
 }
+
+/// So many members of a span of scores are passed over one by one; more, by their ranks.
+const SKIPPED_MAX: usize = if cfg!(test) { 3 } else { 256 };
 
 /// What a member of an answer takes beside its bytes.
 const MEMBER_BYTES: u64 = 64;
