@@ -234,7 +234,12 @@ impl<K: Kept> Layers<K> {
                 layers.push(Box::new(layer(one).map(Ok)));
             }
         }
-        layers.push(self.base_before(base, start, end));
+        let below = self.base_before(base, start, end);
+        if layers.is_empty() {
+            let below = below.map_while(move |said| said.map_err(|error| base.trouble.note(error)).ok());
+            return Box::new(below.filter_map(|(key, value)| Some((key, value?))));
+        }
+        layers.push(below);
         let trouble = base.trouble.clone();
         Box::new(Merge::new(layers).map_while(move |said| said.map_err(|error| trouble.note(error)).ok()))
     }

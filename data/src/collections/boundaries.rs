@@ -159,6 +159,17 @@ impl Collections {
         self.stored_boundaries(&boundary_key(number, level, name.clone()), false).next()
     }
 
+    /// The boundaries of a level and their counts, those behind a place or all, where they are known by heart.
+    pub(super) fn known_behind<'c>(
+        &'c self,
+        number: u64,
+        level: u64,
+        behind: Option<&Blob>,
+    ) -> Option<impl Iterator<Item = (&'c Blob, &'c u64)> + use<'c>> {
+        let start = behind.map_or(Bound::Unbounded, |place| Bound::Excluded(&**place));
+        Some(self.boundaries.level(number, level)?.range::<[u8], _>((start, Bound::Unbounded)))
+    }
+
     /// The boundaries of a level and their counts: those behind a place, or all.
     pub(super) fn boundaries_behind<'c>(
         &'c self,
@@ -166,9 +177,8 @@ impl Collections {
         level: u64,
         behind: Option<&Blob>,
     ) -> Box<dyn Iterator<Item = (Blob, u64)> + 'c> {
-        if let Some(known) = self.boundaries.level(number, level) {
-            let start = behind.map_or(Bound::Unbounded, |place| Bound::Excluded(&**place));
-            return Box::new(known.range::<[u8], _>((start, Bound::Unbounded)).map(owned));
+        if let Some(known) = self.known_behind(number, level, behind) {
+            return Box::new(known.map(owned));
         }
         let start = behind.cloned().or_else(|| self.fronts.first_boundary(number)).unwrap_or_default();
         Box::new(self.stored_boundaries(&boundary_key(number, level, start), behind.is_some()))

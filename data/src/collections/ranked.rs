@@ -99,6 +99,11 @@ pub(super) fn check_boundary(key: &ElementKey, value: &[u8]) -> Result<(), Malfo
     if fits { Ok(()) } else { Err(Malformed("a boundary of a sorted set is none")) }
 }
 
+/// Whether a boundary is passed, by its order and member.
+fn named(is_before: &dyn Fn(u64, &[u8]) -> bool) -> impl Fn(&[u8], u64) -> bool {
+    move |name, _| read_name(name).is_some_and(|(order, member)| is_before(order, member))
+}
+
 /// How far a way down the levels has come.
 struct Descent {
     /// Members up to the last boundary that was passed, on each level.
@@ -127,7 +132,7 @@ impl Collections {
         let name = boundary_name(order, member);
         let level = u64::from(standing.level);
         let is_before = |at: u64, other: &[u8]| (at, other) < (order, &**member);
-        let before = (level > 0).then(|| self.descend(number, &|at, other, _| is_before(at, other)));
+        let before = (level > 0).then(|| self.descend(number, &named(&is_before)));
         let rank = before.as_ref().map_or(0, |before| self.count_from(number, before, &is_before));
         for at in 1..=LEVELS_MAX {
             let next = self.boundary_at(number, at, &name);
@@ -167,21 +172,30 @@ impl Collections {
         self.advance_front(number);
     }
 
-    /// Down the levels, past all boundaries for which `passes` says so: given order, member, and how many members there are up to it.
-    fn descend(&self, number: u64, passes: &dyn Fn(u64, &[u8], u64) -> bool) -> Descent {
+    /// Down the levels, past all boundaries for which `passes` says so: given the name, and how many members there are up to it.
+    fn descend(&self, number: u64, passes: &dyn Fn(&[u8], u64) -> bool) -> Descent {
         let mut passed = [0; LEVELS_MAX as usize + 1];
         let mut last: Option<Blob> = None;
         let mut rank: u64 = 0;
         for level in (1..=self.highest_level(number)).rev() {
-            let mut furthest = None;
-            for (name, count) in self.boundaries_behind(number, level, last.as_ref()) {
-                let Some((order, member)) = read_name(&name) else { break };
-                if !passes(order, member, rank.saturating_add(count)) {
-                    break;
+            let mut is_passed = |name: &[u8], count: u64| {
+                let up_to = rank.saturating_add(count);
+                let is_passed = passes(name, up_to);
+                if is_passed {
+                    rank = up_to;
                 }
-                rank = rank.saturating_add(count);
-                furthest = Some(name);
-            }
+                is_passed
+            };
+            // What is known by heart is not copied on the way: a walk has some hundred steps.
+            let furthest = match self.known_behind(number, level, last.as_ref()) {
+                Some(known) => {
+                    known.take_while(|(name, count)| is_passed(name, **count)).last().map(|(name, _)| name.clone())
+                }
+                None => {
+                    let stored = self.boundaries_behind(number, level, last.as_ref());
+                    stored.take_while(|(name, count)| is_passed(name, *count)).last().map(|(name, _)| name)
+                }
+            };
             last = furthest.or(last);
             passed[level as usize] = rank;
         }
@@ -203,7 +217,7 @@ impl Collections {
     /// How many members stand before a place: those for which `is_before` says so, which are the first of all. It is given the order of the score
     /// and the member.
     pub(crate) fn rank_of(&self, of: Collection, is_before: &dyn Fn(u64, &[u8]) -> bool) -> u64 {
-        let descent = self.descend(of.number(), &|order, member, _| is_before(order, member));
+        let descent = self.descend(of.number(), &named(is_before));
         self.count_from(of.number(), &descent, is_before)
     }
 
@@ -222,7 +236,7 @@ impl Collections {
 
     /// The members from a rank on, in order, with their scores.
     pub(crate) fn ranked_from<'c>(&'c self, of: Collection, rank: u64) -> impl Iterator<Item = (Blob, f64)> + use<'c> {
-        let descent = self.descend(of.number(), &|_, _, up_to| up_to <= rank);
+        let descent = self.descend(of.number(), &|_, up_to| up_to <= rank);
         let further = usize::try_from(rank.saturating_sub(descent.rank())).unwrap_or(usize::MAX);
         self.behind(of.number(), &descent).skip(further).map(|(key, _)| (key.name, score_of(key.order)))
     }
