@@ -348,6 +348,8 @@ pub enum Planted {
     WaitingForgotten,
     /// One of four clients that wait for the end of a pause goes on waiting.
     PauseForgotten,
+    /// Reads leave no trace: what is only read seems idle.
+    IdleForgetsReads,
     /// A write that looks first does so without asking whether its state is the newest.
     LookTooSoon,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)

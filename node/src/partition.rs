@@ -415,6 +415,8 @@ impl Partition {
         if let Some(evicting) = &mut self.evicting {
             wishes.rubbish.push(evicting.forget());
         }
+        self.last_uses.forget();
+        self.last_uses.turn(now, self.tree.len());
         self.origins = state.origins;
         self.applied = position;
         self.applied_ballot = ballot;

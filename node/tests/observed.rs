@@ -93,13 +93,13 @@ fn keys_are_idle_until_they_are_used() {
         ("SADD s n", "s", true),
         ("SPOP s", "s", true),
     ] {
-        later(&mut cluster, Duration::from_secs(9));
+        later(&mut cluster, Duration::from_millis(9200));
         assert!(idle(&mut cluster, key) >= 9, "before {line}");
         cluster.ask(0, line);
         let after = idle(&mut cluster, key);
         assert_eq!(after == 0, is_used, "{line}: {after}");
     }
-    later(&mut cluster, Duration::from_secs(5));
+    later(&mut cluster, Duration::from_millis(5200));
     cluster.ask(0, "CLIENT NO-TOUCH ON");
     cluster.ask(0, "GET a");
     assert!(idle(&mut cluster, "a") >= 5, "this client does not use what it reads");

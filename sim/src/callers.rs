@@ -4,10 +4,12 @@
 //! protocol; who listens in RESP3 may publish on the same connection; and some want to be told of those keys. They begin with the first connection and go on to the end of the run.
 
 mod caching;
+mod observing;
 mod pausing;
 
 use base::Rng;
 use caching::Keeper;
+use observing::Observer;
 use pausing::Pauser;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
@@ -36,6 +38,8 @@ pub enum Role {
     Pauses,
     /// Is shown what they do.
     Monitors,
+    /// Asks its node what this has seen.
+    Observes,
 }
 
 /// Keys of which watchers are told begin so.
@@ -88,6 +92,8 @@ pub struct Caller {
     keeper: Option<Keeper>,
     /// Of one that lets others wait, or is shown what they do: the connection.
     pauser: Option<Pauser>,
+    /// Of one that asks what its node has seen: the connection.
+    observer: Option<Observer>,
 }
 
 impl Caller {
@@ -109,6 +115,7 @@ impl Caller {
             connection: None,
             keeper: None,
             pauser: None,
+            observer: None,
         }
     }
 
@@ -130,6 +137,9 @@ impl Caller {
         }
         if self.pauser.is_some() {
             return self.pause(now, messages, wishes);
+        }
+        if self.observer.is_some() {
+            return self.observe(now, messages, wishes);
         }
         let Some(connection) = &self.connection else {
             if self.connecting {
@@ -185,6 +195,21 @@ impl Caller {
         }
         pauser.act(now, &mut self.rng, &mut wishes.send);
         let delay = self.rng.between(MS, 300 * MS);
+        self.wake_in(delay, now, wishes);
+    }
+
+    /// The same with one that asks what its node has seen.
+    fn observe(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        let Some(observer) = &mut self.observer else { return };
+        if observer.waits() && now.saturating_sub(observer.asked_at) >= self.timeout {
+            wishes.overdue = Some(now - observer.asked_at);
+            return self.leave(now, messages, wishes);
+        }
+        if self.rng.chance(1, 60) {
+            return self.leave(now, messages, wishes);
+        }
+        observer.act(self.id, now, &mut self.rng, &mut wishes.send);
+        let delay = self.rng.between(MS, 500 * MS);
         self.wake_in(delay, now, wishes);
     }
 
@@ -269,6 +294,10 @@ impl Caller {
             self.pauser = Some(Pauser::new(self.role == Role::Monitors, now, &mut wishes.send));
             return self.wake_in(MS, now, wishes);
         }
+        if self.role == Role::Observes {
+            self.observer = Some(Observer::new(self.rng.chance(1, 2), now, &mut wishes.send));
+            return self.wake_in(MS, now, wishes);
+        }
         let resp3 = self.role != Role::Watches && self.rng.chance(1, 2);
         let mut connection = Connection {
             parser: ReplyParser::new(ReplyLimits::default()),
@@ -313,6 +342,12 @@ impl Caller {
             }
             return;
         }
+        if let Some(observer) = &mut self.observer {
+            if let Err(text) = observer.on_bytes(bytes, now) {
+                messages.violations.push(format!("caller {}: {text}", self.id));
+            }
+            return;
+        }
         let Some(connection) = &mut self.connection else { return };
         connection.parser.push(bytes);
         loop {
@@ -349,6 +384,7 @@ impl Caller {
             keeper.end(now, &mut messages.copies);
         }
         self.pauser = None;
+        self.observer = None;
         let connection = self.connection.take();
         if let Some(place) = connection.as_ref().and_then(|connection| connection.watch) {
             messages.notes.watches[place].until.get_or_insert(now);

@@ -103,10 +103,12 @@ pub enum Fault {
     Pauses,
     /// No misfortune: clients say what they want in scripts. Counted: runs in which they do.
     Scripts,
+    /// No misfortune: clients ask nodes what these have seen of their keys' uses and of commands' durations. Counted: runs in which they do.
+    Observers,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 42] = [
+pub const FAULTS: [Fault; 43] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -149,6 +151,7 @@ pub const FAULTS: [Fault; 42] = [
     Fault::Streams,
     Fault::Pauses,
     Fault::Scripts,
+    Fault::Observers,
 ];
 
 impl Fault {
@@ -198,6 +201,7 @@ impl Fault {
             Fault::Streams => "streams",
             Fault::Pauses => "pauses",
             Fault::Scripts => "scripts",
+            Fault::Observers => "observers",
         }
     }
 
@@ -320,6 +324,8 @@ pub struct Chaos {
     pub pauses_seed: Option<u64>,
     /// From this is drawn how clients use scripts; none if they do not.
     pub scripts_seed: Option<u64>,
+    /// From this is drawn who asks nodes what they have seen; none if nobody does.
+    pub observers_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -349,6 +355,7 @@ impl Chaos {
         let streams_seed = rng.next_u64();
         let pauses_seed = rng.next_u64();
         let scripts_seed = rng.next_u64();
+        let observers_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -440,6 +447,7 @@ impl Chaos {
             streams_seed: has(Fault::Streams).then_some(streams_seed),
             pauses_seed: has(Fault::Pauses).then_some(pauses_seed),
             scripts_seed: has(Fault::Scripts).then_some(scripts_seed),
+            observers_seed: has(Fault::Observers).then_some(observers_seed),
             plan,
             workload_seed,
             cluster_seed,

@@ -225,6 +225,9 @@ impl<N: Door> Cluster<N> {
         if let Some(seed) = chaos.pauses_seed.filter(|_| N::HAS_BUCKETS) {
             callers.extend(draw_pausers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
         }
+        if let Some(seed) = chaos.observers_seed.filter(|_| N::HAS_BUCKETS) {
+            callers.extend(draw_observers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
+        }
         let with_terms = mix.buckets.iter().filter(|(name, _)| [TIMED, BOUNDED].contains(name)).count();
         let with_hashes = u64::from(mix.uses_hashes());
         let with_sets = u64::from(mix.uses_sets());
@@ -241,6 +244,7 @@ impl<N: Door> Cluster<N> {
             (Fault::Streams, u64::from(mix.streams.often > 0)),
             (Fault::Pauses, u64::from(chaos.pauses_seed.is_some())),
             (Fault::Scripts, u64::from(mix.scripts.1 > 0)),
+            (Fault::Observers, u64::from(chaos.observers_seed.is_some())),
         ]);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {
@@ -409,6 +413,12 @@ fn draw_pausers(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<C
     roles.extend(rng.chance(1, 2).then_some(Role::Monitors));
     let numbered = roles.into_iter().enumerate();
     numbered.map(|(place, role)| Caller::new((before + place) as u64, rng.fork(), role, nodes, timeout)).collect()
+}
+
+/// One or two who ask nodes what these have seen; behind so many callers.
+fn draw_observers(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<Caller> {
+    let count = rng.between(1, 2) as usize;
+    (before..before + count).map(|id| Caller::new(id as u64, rng.fork(), Role::Observes, nodes, timeout)).collect()
 }
 
 /// One or two who publish, some who listen, and some who watch.

@@ -187,6 +187,11 @@ fn waiting_for_a_group_forgotten() {
 }
 
 #[test]
+fn idle_forgets_reads() {
+    is_found_saying(Planted::IdleForgetsReads, 20, (&[Fault::Observers], &[]), ("", "is idle for"));
+}
+
+#[test]
 fn pause_forgotten() {
     is_found_by(Planted::PauseForgotten, 20, &[Fault::Pauses], "an answer in bounded time");
 }

@@ -252,8 +252,8 @@ impl Node {
         let clock = if asked_nobody { self.now.wall } else { clock };
         let touches = !session.no_touch;
         let partition = &self.groups[g].partition;
-        let started = self.started.time;
-        let uses = Uses { last: &partition.last_uses, evicting: partition.evicting.as_deref(), started };
+        let forgets = self.config.planted == Some(Planted::IdleForgetsReads);
+        let uses = Uses { last: &partition.last_uses, evicting: partition.evicting.as_deref(), forgets };
         let mut view = View::new(tree, clock, self.rng.next_u64()).with_usage(&uses, touches);
         let bytes = &session.read_bytes[read.start..read.end];
         let mut revisions = Vec::new();

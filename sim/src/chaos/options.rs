@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 26] = [
+pub const PLANTED: [(&str, Planted); 27] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -32,6 +32,7 @@ pub const PLANTED: [(&str, Planted); 26] = [
     ("pause-forgotten", Planted::PauseForgotten),
     ("look-too-soon", Planted::LookTooSoon),
     ("invalidation-too-early", Planted::InvalidationTooEarly),
+    ("idle-forgets-reads", Planted::IdleForgetsReads),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

@@ -183,7 +183,8 @@ impl<N: Door> Cluster<N> {
             | Fault::FieldExpiry
             | Fault::Streams
             | Fault::Pauses
-            | Fault::Scripts => false,
+            | Fault::Scripts
+            | Fault::Observers => false,
         }
     }
 
