@@ -16,7 +16,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("wire", &["base"]),
     ("node", &["base", "paxos", "storage", "data", "wire"]),
     ("sim", &["base", "node", "storage", "wire", "data"]),
-    ("server", &["base", "node", "storage", "wire", "sim"]),
+    ("lab", &["base", "wire"]),
+    ("server", &["base", "node", "storage", "wire", "sim", "lab"]),
 ];
 
 fn root() -> PathBuf {
