@@ -100,6 +100,8 @@ pub const FLUSH_PART_MIN: u64 = 64;
 /// Most bytes of log, or of changed records in memory, that the store below does not have yet. Beyond, the node takes no more
 /// entries until the store has caught up.
 pub const UNFLUSHED_BYTES_MAX: u64 = 2 * LOG_BYTES_PER_SNAPSHOT;
+/// Most bytes of what walks over elements have read of the store that each partition keeps in memory; no more than an eighth of the quota for values.
+pub const KNOWN_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Bytes per second that a node spends on sending snapshots, all of them together, unless configured otherwise.
 pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 64 * 1024 * 1024;
 /// How long the sender of a snapshot keeps its view for a receiver that says nothing, and a receiver what it has for a sender that

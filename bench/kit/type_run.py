@@ -28,8 +28,13 @@ Examples:
   bench/types --rows set,hset,zadd --dictum target/release/dictum
   bench/types --rows zrange-rank,hgetall --repeat 1
 
+A row begins when the machine is idle: it does not pay for what the row before it still writes in the background, on either side.
 A row whose command Dictum does not know is named as absent. Ratios are taken within a repeat, and their median is judged.
 Every side writes below bench/work/data, one side at a time, and each repeat begins with another side."""
+
+
+# A row begins when most of the machine has been idle for a second, or after so long.
+REST_SECONDS_MAX = 40
 
 
 class Absent(Exception):
@@ -135,11 +140,13 @@ def measure_side(side, rows, repeat, options, results):
     filled = set()
     try:
         for row in rows:
-            before = machine.processor_times()
             try:
                 if row.fill and row.fill not in filled:
                     cli(port_of_side(side), FILLS[row.fill]())
                     filled.add(row.fill)
+                # No row pays for what the one before it, or what was filled in, still writes in the background.
+                machine.quietness(1.0, REST_SECONDS_MAX)
+                before = machine.processor_times()
                 rate, p99 = measure(side, row, options.scale)
             except Absent:
                 say(f"  {side.name:7} {row.name:14} absent")

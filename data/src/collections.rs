@@ -26,7 +26,7 @@ use crate::value::{Collection, Kind, Value};
 use base::checksum::xxh3;
 use base::ordered::Space;
 use std::collections::BTreeSet;
-use std::ops::{Bound, Range};
+use std::ops::{Bound, ControlFlow, Range};
 
 /// Elements that are reclaimed at once, at least: finding the first of them costs more than one.
 const PORTION: u64 = if cfg!(test) { 3 } else { 32 };
@@ -166,6 +166,19 @@ impl Collections {
     pub(crate) fn elements_between(&self, of: Collection, start: u64, end: u64) -> impl Iterator<Item = Blob> {
         let end = ElementKey { collection: of.number(), order: end, name: Blob::EMPTY };
         self.range_before(of.number(), Bound::Included((start, b"")), &end).map(|(_, value)| value)
+    }
+
+    /// Shows the same until `visit` breaks off.
+    pub(crate) fn visit_between(
+        &self,
+        of: Collection,
+        (start, end): (u64, u64),
+        mut visit: impl FnMut(&Blob) -> ControlFlow<()>,
+    ) {
+        let collection = of.number();
+        let start = ElementRef { collection, order: start, name: b"" };
+        let end = ElementKey { collection, order: end, name: Blob::EMPTY };
+        self.elements.visit_before(Bound::Included(start), &end, 0, |_, value| visit(value));
     }
 
     /// Nobody reaches the elements of this collection any more.

@@ -175,6 +175,11 @@ impl Tree {
         self
     }
 
+    /// At most so many bytes are kept in memory of what walks over elements have read of the store.
+    pub fn set_known_bytes_max(&mut self, bytes: u64) {
+        self.collections.elements.set_known_bytes_max(bytes);
+    }
+
     /// Whether the state goes into a store.
     #[must_use]
     pub fn has_store(&self) -> bool {

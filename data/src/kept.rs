@@ -161,7 +161,7 @@ impl Kept for Elements {
     type Ref<'a> = ElementRef<'a>;
     type Value = Blob;
 
-    const RUNS_BYTES_MAX: u64 = if cfg!(test) { 8 * 1024 } else { 8 * 1024 * 1024 };
+    const RUNS_BYTES_MAX: u64 = if cfg!(test) { 8 * 1024 } else { base::limits::KNOWN_BYTES_MAX };
 
     fn borrow(key: &ElementKey) -> ElementRef<'_> {
         key.as_ref()

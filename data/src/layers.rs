@@ -8,6 +8,8 @@
 //! Without a base everything stays in `active`, for ever. A layer holds `None` for a key that was removed and may be in an
 //! older one. The base is only read here; whoever owns the state carries batches to it (`crate::flush`).
 
+mod visit;
+
 use crate::image::Malformed;
 use crate::kept::{Kept, base_key};
 use crate::merge::{Merge, Said, Sorted};
@@ -273,6 +275,11 @@ impl<K: Kept> Layers<K> {
         self.active_bytes = layer_bytes::<K>(&self.active);
         self.base = Some(base);
         self.runs.get_mut().clear();
+    }
+
+    /// At most so many bytes are kept in memory of what walks over the base have read of it.
+    pub(crate) fn set_known_bytes_max(&mut self, bytes: u64) {
+        self.runs.get_mut().set_bytes_max(bytes);
     }
 
     /// What went wrong with the base, if there is one.

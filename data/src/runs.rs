@@ -11,7 +11,7 @@
 //! 1. The base changes only by a flush. While it is under way, the frozen layer says of each key that it changes what there is, whatever was read below; of all
 //!    other keys the base says the same before and after. When it is done, runs in which such a key would stand are forgotten ([`Runs::forget`]).
 //! 2. Runs do not overlap, and are short: few entries are forgotten together.
-//! 3. All runs together have at most [`Kept::RUNS_BYTES_MAX`]. Those go first that were not used since the hand of a clock came by.
+//! 3. All runs together have a limit of bytes ([`Kept::RUNS_BYTES_MAX`], unless the owner sets another). Those go first that were not used since the hand of a clock came by.
 //!
 //! This is no part of the state. A copy knows nothing, replicas may know different things: only how long a walk takes depends on it.
 
@@ -32,8 +32,10 @@ pub(crate) use walk::Walk;
 const ENTRIES_MAX: usize = if cfg!(test) { 4 } else { 256 };
 /// Bytes of one run, at most, if it has more than one entry.
 const RUN_BYTES_MAX: u64 = 64 * 1024;
-/// What a run is reckoned to occupy beside its entries: more than it does, so that there are not too many for [`Runs::forget`] to look at.
+/// What a run is reckoned to occupy beside its entries.
 const RUN_BYTES: u64 = 512;
+/// Runs at most, whatever their bytes: when a flush ends all are looked at ([`Runs::forget`]).
+const RUNS_MAX: usize = 16 * 1024;
 /// One walk may remember one part in so many of all that may be known: a long one does not push out everything else.
 const WALK_SHARE: u64 = 4;
 
@@ -41,7 +43,7 @@ const WALK_SHARE: u64 = 4;
 pub(crate) type Edge<K> = (<K as Kept>::Key, bool);
 
 /// A key and its value, as the base has them.
-type Entry<K> = (<K as Kept>::Key, <K as Kept>::Value);
+pub(crate) type Entry<K> = (<K as Kept>::Key, <K as Kept>::Value);
 
 /// All that the base has between two places. Invariant: entries ascend, and stand between the ends; the beginning is before the end.
 #[derive(Debug)]
@@ -100,6 +102,14 @@ impl<K: Kept> Runs<K> {
     /// Whether anything may be known.
     pub(crate) fn is_enabled(&self) -> bool {
         self.bytes_max > 0
+    }
+
+    /// From now on all of them have at most so many bytes. Those of keys that have none anyway never have any.
+    pub(crate) fn set_bytes_max(&mut self, bytes: u64) {
+        if K::RUNS_BYTES_MAX > 0 {
+            self.bytes_max = bytes;
+            self.make_room(0);
+        }
     }
 
     /// Forgets all.
@@ -187,7 +197,7 @@ impl<K: Kept> Runs<K> {
 
     /// Forgets runs until there is room for so many bytes.
     fn make_room(&mut self, bytes: u64) {
-        while self.bytes + bytes > self.bytes_max {
+        while self.bytes + bytes > self.bytes_max || self.slots.len() >= RUNS_MAX {
             let behind = self.hand.take().map_or(Bound::Unbounded, Bound::Excluded);
             let Some((start, slot)) = self.slots.range_mut((behind, Bound::Unbounded)).next() else {
                 // Once around. Nothing is left only if the limit is less than was asked for.

@@ -34,13 +34,22 @@ pub struct Below {
     pub read: Arc<dyn OrderedRead>,
     /// From this number on the store has no space. One count for all partitions of the node, which share the store.
     next_space: Arc<AtomicU64>,
+    /// Bytes that each partition may keep in memory of what walks over elements have read of it.
+    pub(crate) known_bytes_max: u64,
 }
 
 impl Below {
     /// `next_space`: from this number on the store has no space.
     #[must_use]
     pub fn new(read: Arc<dyn OrderedRead>, next_space: u64) -> Below {
-        Below { read, next_space: Arc::new(AtomicU64::new(next_space.max(1))) }
+        let known_bytes_max = base::limits::KNOWN_BYTES_MAX;
+        Below { read, next_space: Arc::new(AtomicU64::new(next_space.max(1))), known_bytes_max }
+    }
+
+    /// The same; each partition keeps at most so many bytes in memory of what walks over elements have read of it.
+    #[must_use]
+    pub fn with_known_bytes_max(self, bytes: u64) -> Below {
+        Below { known_bytes_max: bytes, ..self }
     }
 
     /// A space that was never used.

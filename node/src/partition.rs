@@ -184,6 +184,7 @@ impl Partition {
         if !self.tree.has_store() {
             self.tree = std::mem::take(&mut self.tree).over(Arc::clone(&below.read));
         }
+        self.tree.set_known_bytes_max(below.known_bytes_max);
         self.tree.give_up(given_up);
         // A space may have a name and nothing in it, and then the store does not know it.
         below.note_named(&self.tree.spaces());

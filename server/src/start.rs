@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base::limits::KNOWN_BYTES_MAX;
 use base::ordered::OrderedWrite;
 use node::{Below, Config, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -127,9 +128,11 @@ fn serve(options: &Options) -> Result<Ending, String> {
         // Certainly not a new node: it must not vote before it has recovered, whoever else has lost what.
         recovered_journal.tail = storage::Tail::Unprovable;
     }
-    let below = store
-        .as_ref()
-        .map(|store| Below::new(Arc::new(store.clone()), store.spaces().last().map_or(1, |space| space.0 + 1)));
+    let below = store.as_ref().map(|store| {
+        let next_space = store.spaces().last().map_or(1, |space| space.0 + 1);
+        let known_bytes_max = KNOWN_BYTES_MAX.min(options.cache.quota_bytes / 8);
+        Below::new(Arc::new(store.clone()), next_space).with_known_bytes_max(known_bytes_max)
+    });
     let recovered = Recovered { incarnation, journal: recovered_journal, snapshots, snapshot_damaged, store: below };
     let seed = chance();
     let config = Config {

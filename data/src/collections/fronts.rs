@@ -6,11 +6,12 @@
 //!
 //! This is no part of the state. It is forgotten at a restart, and replicas may know different places: only how long a walk takes depends on it.
 
-use super::{Collections, PART_SCORES, ranked::boundary_name};
+use super::ranked::{boundary_name, score_of};
+use super::{Collections, PART_SCORES};
 use crate::blob::Blob;
-use crate::kept::ElementKey;
+use crate::kept::{ElementKey, ElementRef};
 use imbl::OrdMap;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 /// Sorted sets that are known at once. If there are more, that with the lowest number is forgotten.
 const FRONTS_MAX: usize = 64;
@@ -79,20 +80,46 @@ impl Collections {
         self.range(number | PART_SCORES, start)
     }
 
-    /// The members whose scores have orders from `from` up to `end`, which is not among them, in order.
-    pub(crate) fn scores_between<'c>(
-        &'c self,
+    /// Shows the same, without the first `passed`, until `visit` breaks off.
+    pub(super) fn visit_scores_from(
+        &self,
         number: u64,
-        from: u64,
-        end: u64,
-    ) -> impl Iterator<Item = (ElementKey, Blob)> + use<'c> {
+        behind: Option<&(u64, Blob)>,
+        passed: usize,
+        mut visit: impl FnMut(&ElementKey) -> ControlFlow<()>,
+    ) {
+        let collection = number | PART_SCORES;
+        let place = |(order, member): &'_ (u64, Blob)| (*order, member.clone());
+        let (start, is_behind) = match (behind, self.fronts.places.get(&number)) {
+            (Some(behind), _) => (place(behind), true),
+            (None, Some(front)) => (place(front), false),
+            (None, None) => ((0, Blob::EMPTY), false),
+        };
+        let start = ElementRef { collection, order: start.0, name: &start.1 };
+        let start = if is_behind { Bound::Excluded(start) } else { Bound::Included(start) };
+        let end = ElementKey { collection: collection.saturating_add(1), order: 0, name: Blob::EMPTY };
+        self.elements.visit_before(start, &end, passed, |key, _| visit(key));
+    }
+
+    /// Shows the members whose scores have orders from `from` up to `end`, which is not among them, in order, without the first `passed`, until `visit`
+    /// breaks off.
+    pub(crate) fn visit_scores(
+        &self,
+        number: u64,
+        (from, end): (u64, u64),
+        passed: usize,
+        mut visit: impl FnMut(&Blob, f64) -> ControlFlow<()>,
+    ) {
         let place = match self.fronts.places.get(&number) {
             Some((order, member)) if *order >= from => (*order, &**member),
             _ => (from, &b""[..]),
         };
-        let end = ElementKey { collection: number | PART_SCORES, order: end, name: Blob::EMPTY };
-        let found = (place.0 < end.order).then(|| self.range_before(end.collection, Bound::Included(place), &end));
-        found.into_iter().flatten()
+        let collection = number | PART_SCORES;
+        let end = ElementKey { collection, order: end, name: Blob::EMPTY };
+        if place.0 < end.order {
+            let start = Bound::Included(ElementRef { collection, order: place.0, name: place.1 });
+            self.elements.visit_before(start, &end, passed, |key, _| visit(&key.name, score_of(key.order)));
+        }
     }
 }
 

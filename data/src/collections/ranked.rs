@@ -14,7 +14,7 @@
 //!   for each level and short walks, which is what a store under it is good at.
 //! - A member that comes or goes changes one boundary of each level: the first behind it, found by one seek each. A short set has no boundaries.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use super::{Collections, PART_COUNTS, PART_SCORES};
 use crate::blob::Blob;
@@ -210,8 +210,15 @@ impl Collections {
     }
 
     fn count_from(&self, number: u64, descent: &Descent, is_before: &dyn Fn(u64, &[u8]) -> bool) -> u64 {
-        let behind = self.behind(number, descent).take_while(|(key, _)| is_before(key.order, &key.name));
-        descent.rank().saturating_add(behind.count() as u64)
+        let mut behind: u64 = 0;
+        self.visit_scores_from(number, descent.last.as_ref(), 0, |key| {
+            if !is_before(key.order, &key.name) {
+                return ControlFlow::Break(());
+            }
+            behind += 1;
+            ControlFlow::Continue(())
+        });
+        descent.rank().saturating_add(behind)
     }
 
     /// How many members stand before a place: those for which `is_before` says so, which are the first of all. It is given the order of the score
@@ -239,6 +246,15 @@ impl Collections {
         let descent = self.descend(of.number(), &|_, up_to| up_to <= rank);
         let further = usize::try_from(rank.saturating_sub(descent.rank())).unwrap_or(usize::MAX);
         self.behind(of.number(), &descent).skip(further).map(|(key, _)| (key.name, score_of(key.order)))
+    }
+
+    /// Shows the members from a rank on, in order, with their scores, until `visit` breaks off.
+    pub(crate) fn visit_ranked(&self, of: Collection, rank: u64, mut visit: impl FnMut(&Blob, f64) -> ControlFlow<()>) {
+        let descent = self.descend(of.number(), &|_, up_to| up_to <= rank);
+        let further = usize::try_from(rank.saturating_sub(descent.rank())).unwrap_or(usize::MAX);
+        self.visit_scores_from(of.number(), descent.last.as_ref(), further, |key| {
+            visit(&key.name, score_of(key.order))
+        });
     }
 }
 

@@ -6,6 +6,7 @@ use crate::kept::{ElementKey, ElementRef, Elements};
 use crate::layers::{Base, Layers, Trouble};
 use base::Rng;
 use base::ordered::{OrderedBatch, Space};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use storage::MemoryStore;
 
@@ -85,6 +86,25 @@ impl World {
     }
 }
 
+impl World {
+    /// A visit shows what a walk says, from wherever it is to begin and however early it breaks off.
+    fn visit(&self, start: Bound<ElementRef<'_>>, end: &ElementKey, limit: usize) {
+        for passed in [0, 1, 5, limit] {
+            let walked: Vec<(ElementKey, Blob)> =
+                self.layers.range_before(start, Some(end)).skip(passed).take(limit).collect();
+            let mut shown = Vec::new();
+            self.layers.visit_before(start, end, passed, |key, value| {
+                if shown.len() == limit {
+                    return ControlFlow::Break(());
+                }
+                shown.push((key.clone(), value.clone()));
+                ControlFlow::Continue(())
+            });
+            assert_eq!(shown, walked, "from {start:?} to {end:?}, without {passed}");
+        }
+    }
+}
+
 fn is_sound(runs: &Runs<Elements>) {
     let bytes: u64 = runs.slots.values().map(|slot| slot.run.bytes).sum();
     assert_eq!(runs.bytes, bytes);
@@ -145,6 +165,9 @@ fn a_walk_says_what_is_there() {
                     let limit = if rng.chance(1, 2) { rng.below(10) as usize } else { usize::MAX };
                     let [said, wanted] = world.walk(start, end, limit);
                     assert_eq!(said, wanted);
+                    if let Some(end) = end {
+                        world.visit(start, end, limit.min(20));
+                    }
                     let (is_full, after) = (world.layers.runs().bytes * 2 > 8 * 1024, world.layers.runs().slots.len());
                     evicted += usize::from(is_full && after < before);
                 }

@@ -1,4 +1,4 @@
-//! A walk over the base that takes from runs what is known, and remembers what it reads.
+//! A walk over the base that takes from runs what is known, and remembers what it has read and passed.
 
 use super::{
     ENTRIES_MAX, Edge, Entry, Known, RUN_BYTES_MAX, Run, Runs, WALK_SHARE, entry_bytes, is_before, lower_bound,
@@ -6,6 +6,7 @@ use super::{
 use crate::kept::Kept;
 use crate::layers::Base;
 use crate::merge::{Said, Sorted};
+use base::ordered::OrderedError;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ struct Part<K: Kept> {
 /// A gap between runs that is being read.
 struct Reading<'a, K: Kept> {
     below: Sorted<'a, K::Key, K::Value>,
+    /// What was read and not passed yet.
+    current: Option<Entry<K>>,
     /// Where the gap ends, or the walk.
     stop: Edge<K>,
     /// What was read from `from` on and is not remembered yet.
@@ -64,7 +67,7 @@ impl<'a, K: Kept> Walk<'a, K> {
                 let stop = next.filter(|next| *next < self.end).unwrap_or_else(|| self.end.clone());
                 let below = self.base.range::<K>(lower_bound::<K>(&self.at));
                 let from = std::mem::replace(&mut self.at, stop.clone());
-                self.reading = Some(Reading { below, stop, from, entries: Vec::new(), bytes: 0 });
+                self.reading = Some(Reading { below, current: None, stop, from, entries: Vec::new(), bytes: 0 });
             }
         }
     }
@@ -83,25 +86,67 @@ impl<'a, K: Kept> Walk<'a, K> {
         self.runs.borrow_mut().remember(from, end, entries);
     }
 
-    /// The next of a gap.
-    fn read(&mut self) -> Option<Said<K::Key, K::Value>> {
-        let reading = self.reading.as_mut()?;
+    /// Goes to where something stands that was not passed yet: whether there is anything.
+    pub(crate) fn stand(&mut self) -> Result<bool, OrderedError> {
+        loop {
+            if let Some(part) = &self.known {
+                if part.next < part.until {
+                    return Ok(true);
+                }
+                self.known = None;
+            }
+            if let Some(reading) = &self.reading {
+                if reading.current.is_some() || self.read()? {
+                    return Ok(true);
+                }
+                continue;
+            }
+            if self.at >= self.end {
+                return Ok(false);
+            }
+            self.turn();
+        }
+    }
+
+    /// What comes next and is at hand: at least one entry where there is anything ([`Walk::stand`]).
+    pub(crate) fn at_hand(&self) -> &[Entry<K>] {
+        match (&self.known, &self.reading) {
+            (Some(part), _) => part.run.entries.get(part.next..part.until).unwrap_or_default(),
+            (None, Some(reading)) => reading.current.as_slice(),
+            (None, None) => &[],
+        }
+    }
+
+    /// Passes so many entries of those that are at hand.
+    pub(crate) fn pass(&mut self, count: usize) {
+        if let Some(part) = &mut self.known {
+            part.next += count;
+        } else if count > 0
+            && let Some(reading) = &mut self.reading
+            && let Some(entry) = reading.current.take()
+            && self.room > 0
+        {
+            reading.bytes += entry_bytes::<K>(&entry);
+            let behind = (entry.0.clone(), true);
+            reading.entries.push(entry);
+            if reading.entries.len() >= ENTRIES_MAX || reading.bytes >= RUN_BYTES_MAX {
+                self.remember(behind);
+            }
+        }
+    }
+
+    /// Reads the next of a gap; false behind it.
+    fn read(&mut self) -> Result<bool, OrderedError> {
+        let Some(reading) = &mut self.reading else { return Ok(false) };
         match reading.below.next() {
             Some(Ok((key, Some(value)))) if is_before::<K>(&key, &reading.stop) => {
-                if self.room > 0 {
-                    let entry = (key.clone(), value.clone());
-                    reading.bytes += entry_bytes::<K>(&entry);
-                    reading.entries.push(entry);
-                    if reading.entries.len() >= ENTRIES_MAX || reading.bytes >= RUN_BYTES_MAX {
-                        self.remember((key.clone(), true));
-                    }
-                }
-                Some(Ok((key, Some(value))))
+                reading.current = Some((key, value));
+                Ok(true)
             }
             Some(Err(error)) => {
                 self.reading = None;
                 self.at = self.end.clone();
-                Some(Err(error))
+                Err(error)
             }
             // Behind the gap, or nothing: the base removes nothing that it says.
             _ => {
@@ -110,7 +155,7 @@ impl<'a, K: Kept> Walk<'a, K> {
                     self.remember(stop);
                 }
                 self.reading = None;
-                None
+                Ok(false)
             }
         }
     }
@@ -120,25 +165,14 @@ impl<K: Kept> Iterator for Walk<'_, K> {
     type Item = Said<K::Key, K::Value>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(part) = &mut self.known {
-                if part.next < part.until {
-                    let (key, value) = part.run.entries.get(part.next)?;
-                    part.next += 1;
-                    return Some(Ok((key.clone(), Some(value.clone()))));
-                }
-                self.known = None;
+        match self.stand() {
+            Ok(true) => {
+                let (key, value) = self.at_hand().first()?.clone();
+                self.pass(1);
+                Some(Ok((key, Some(value))))
             }
-            if self.reading.is_some() {
-                match self.read() {
-                    Some(said) => return Some(said),
-                    None => continue,
-                }
-            }
-            if self.at >= self.end {
-                return None;
-            }
-            self.turn();
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
         }
     }
 }

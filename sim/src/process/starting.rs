@@ -17,6 +17,8 @@ use crate::clock::Clock;
 use crate::disk::SimDisk;
 use crate::door::Door;
 
+/// So little is kept in memory of what walks have read that much of it is forgotten again.
+const KNOWN_BYTES_MAX: u64 = 64 * 1024;
 /// Stands for the cluster in identity files.
 const CLUSTER: u64 = 0xd1c7;
 
@@ -93,7 +95,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
     let store = uses_store.then(|| ProcessStore::open(disk, cache, config.seed, config.planted));
     let below = store.as_ref().map(|store| {
         let next_space = disk.store().spaces().last().map_or(1, |space| space.0 + 1);
-        Below::new(store.reader(), next_space)
+        Below::new(store.reader(), next_space).with_known_bytes_max(KNOWN_BYTES_MAX)
     });
     let recovered = Recovered { incarnation, journal: recovered, snapshots, snapshot_damaged, store: below };
     let mut outbox = Outbox::default();

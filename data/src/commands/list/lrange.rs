@@ -2,6 +2,10 @@
 
 use crate::commands::prelude::*;
 use base::limits::REPLY_BYTES_MAX;
+use std::ops::ControlFlow;
+
+/// Room for so many elements at most is made before the first of them is seen.
+const ROOM_AT_ONCE: usize = 1024;
 
 /// A part of the elements.
 pub struct LRange<'a> {
@@ -32,13 +36,18 @@ impl<'a> ReadCommand<'a> for LRange<'a> {
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(list) = view.list(self.key)? else { return Ok(Reply::Array(Vec::new())) };
         let (start, end) = list.part(self.start, self.stop);
-        let (mut elements, mut bytes) = (Vec::new(), 0);
-        for element in view.list_between(list, start, end) {
+        let room = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
+        let (mut elements, mut bytes) = (Vec::with_capacity(room.min(ROOM_AT_ONCE)), 0);
+        view.visit_list(list, start, end, |element| {
             bytes += element.len() as u64;
             if bytes > REPLY_BYTES_MAX {
-                return Err(Kind::List.is_too_large());
+                return ControlFlow::Break(());
             }
-            elements.push(Reply::Bulk(element));
+            elements.push(Reply::Bulk(element.clone()));
+            ControlFlow::Continue(())
+        });
+        if bytes > REPLY_BYTES_MAX {
+            return Err(Kind::List.is_too_large());
         }
         Ok(Reply::Array(elements))
     }

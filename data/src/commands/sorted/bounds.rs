@@ -1,10 +1,11 @@
 //! Scores, and parts of a sorted set, as clients write them.
 
 use crate::collections::Collections;
-use crate::collections::ranked::{order_of, score_of};
+use crate::collections::ranked::order_of;
 use crate::commands::prelude::*;
 use crate::commands::string::extended::Extended;
 use base::limits::REPLY_BYTES_MAX;
+use std::ops::ControlFlow;
 
 /// A number as `strtod` reads it, and nothing behind it; what is too large is infinite.
 fn read_number(text: &[u8]) -> Option<f64> {
@@ -128,9 +129,20 @@ pub(crate) struct Part<'a> {
 impl Part<'_> {
     /// The members in their order, with their scores; an error if they are too large for one answer.
     pub(crate) fn read(self, collections: &Collections, of: Collection) -> Result<Vec<(Blob, f64)>, Failure> {
+        self.read_as(collections, of, |member, score| (member.clone(), score))
+    }
+
+    /// What `make` makes of each member and its score.
+    pub(crate) fn read_as<T>(
+        self,
+        collections: &Collections,
+        of: Collection,
+        make: impl Fn(&Blob, f64) -> T,
+    ) -> Result<Vec<T>, Failure> {
         if let Some(((from, end), skipped, room)) = self.by_score() {
-            let found = collections.scores_between(of.number(), from, end).skip(skipped).take(room);
-            return collect(found.map(|(key, _)| (key.name, score_of(key.order))), self.reverse);
+            let mut found = Found::new(room, make);
+            collections.visit_scores(of.number(), (from, end), skipped, |member, score| found.take(member, score));
+            return found.end(self.reverse);
         }
         let (mut from, mut end) = self.span.ranks(collections, of, self.reverse);
         if let Some((offset, count)) = self.limit {
@@ -144,7 +156,7 @@ impl Part<'_> {
                 end = end.min(from.saturating_add(count));
             }
         }
-        read_ranks(collections, of, (from, end), self.reverse)
+        read_ranks_as(collections, of, (from, end), self.reverse, make)
     }
 
     /// Where it can be read without a look at ranks: from which order of scores up to which, and of that how many members to leave out and to take.
@@ -168,31 +180,66 @@ impl Part<'_> {
 pub(crate) fn read_ranks(
     collections: &Collections,
     of: Collection,
-    (from, end): (u64, u64),
+    ranks: (u64, u64),
     reverse: bool,
 ) -> Result<Vec<(Blob, f64)>, Failure> {
-    if from >= end {
-        return Ok(Vec::new());
-    }
-    let room = usize::try_from(end - from).unwrap_or(usize::MAX);
-    collect(collections.ranked_from(of, from).take(room), reverse)
+    read_ranks_as(collections, of, ranks, reverse, |member, score| (member.clone(), score))
 }
 
-/// Members as they come, or backwards; an error if they are too large for one answer.
-fn collect(members: impl Iterator<Item = (Blob, f64)>, reverse: bool) -> Result<Vec<(Blob, f64)>, Failure> {
-    let (mut found, mut bytes) = (Vec::new(), 0);
-    for (member, score) in members {
-        bytes += member.len() as u64 + MEMBER_BYTES;
-        if bytes > REPLY_BYTES_MAX {
+fn read_ranks_as<T>(
+    collections: &Collections,
+    of: Collection,
+    (from, end): (u64, u64),
+    reverse: bool,
+    make: impl Fn(&Blob, f64) -> T,
+) -> Result<Vec<T>, Failure> {
+    let mut found = Found::new(usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX), make);
+    if from < end {
+        collections.visit_ranked(of, from, |member, score| found.take(member, score));
+    }
+    found.end(reverse)
+}
+
+/// Members as they come.
+struct Found<T, F> {
+    members: Vec<T>,
+    make: F,
+    /// How many more are taken.
+    room: usize,
+    bytes: u64,
+}
+
+impl<T, F: Fn(&Blob, f64) -> T> Found<T, F> {
+    fn new(room: usize, make: F) -> Self {
+        Found { members: Vec::with_capacity(room.min(ROOM_AT_ONCE)), make, room, bytes: 0 }
+    }
+
+    fn take(&mut self, member: &Blob, score: f64) -> ControlFlow<()> {
+        if self.members.len() >= self.room {
+            return ControlFlow::Break(());
+        }
+        self.bytes += member.len() as u64 + MEMBER_BYTES;
+        if self.bytes > REPLY_BYTES_MAX {
+            return ControlFlow::Break(());
+        }
+        self.members.push((self.make)(member, score));
+        if self.members.len() < self.room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    /// All of them, or backwards; an error if they are too large for one answer.
+    fn end(mut self, reverse: bool) -> Result<Vec<T>, Failure> {
+        if self.bytes > REPLY_BYTES_MAX {
             return Err(Failure::Text("ERR so many members are too large for one answer"));
         }
-        found.push((member, score));
+        if reverse {
+            self.members.reverse();
+        }
+        Ok(self.members)
     }
-    if reverse {
-        found.reverse();
-    }
-    Ok(found)
 }
+
+/// Room for so many members at most is made before the first of them is seen.
+const ROOM_AT_ONCE: usize = 1024;
 
 /// So many members of a span of scores are passed over one by one; more, by their ranks.
 const SKIPPED_MAX: usize = if cfg!(test) { 3 } else { 256 };

@@ -67,7 +67,11 @@ impl<'a> Asked<'a> {
 
     pub(crate) fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(of) = view.sorted(self.key)? else { return Ok(Reply::Array(Vec::new())) };
-        Ok(answer(self.part.read(view.collections(), of)?, self.with_scores))
+        let collections = view.collections();
+        if self.with_scores {
+            return Ok(answer(self.part.read(collections, of)?, true));
+        }
+        self.part.read_as(collections, of, |member, _| Reply::Bulk(member.clone())).map(Reply::Array)
     }
 }
 
