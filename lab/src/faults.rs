@@ -1,0 +1,3 @@
+//! Faults.
+
+pub mod noise;
