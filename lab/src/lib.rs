@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod cluster;
+pub mod environment;
 pub mod faults;
 pub mod record;
 

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::child::MARK;
 
 /// Between two looks at something that is waited for.
-pub(super) const PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 /// How much of a log is shown at most when something failed.
 const TAIL_BYTES: u64 = 4096;
 /// How many lines of it.
@@ -67,14 +67,14 @@ pub fn spawn(mut command: Command, name: &str) -> Result<Process, String> {
 
 /// A command that becomes `program` after it was bound to the laboratory's life, for programs that know nothing of it. `guard` is the
 /// laboratory's own program.
-pub(super) fn guarded(guard: &Path, program: &Path) -> Command {
+pub(crate) fn guarded(guard: &Path, program: &Path) -> Command {
     let mut command = Command::new(guard);
     command.args([MARK, "guard", &std::process::id().to_string(), "--"]).arg(program);
     command
 }
 
 /// Lets a command append what it says to a file. Answers where in the file that begins.
-pub(super) fn log_to(command: &mut Command, path: &Path) -> Result<u64, String> {
+pub(crate) fn log_to(command: &mut Command, path: &Path) -> Result<u64, String> {
     let failed = |error| format!("the log file {} cannot be written: {error}", path.display());
     let log = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
     let start = log.metadata().map_err(failed)?.len();
@@ -83,7 +83,7 @@ pub(super) fn log_to(command: &mut Command, path: &Path) -> Result<u64, String> 
 }
 
 /// The last lines of a log, from `start` on; a sentence if it is empty or cannot be read.
-pub(super) fn tail(path: &Path, start: u64) -> String {
+pub(crate) fn tail(path: &Path, start: u64) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;
         let from = file.metadata()?.len().saturating_sub(TAIL_BYTES).max(start);
@@ -165,7 +165,7 @@ impl Drop for Process {
 }
 
 /// No standard input: for programs that might read it.
-pub(super) fn without_input(command: &mut Command) {
+pub(crate) fn without_input(command: &mut Command) {
     command.stdin(Stdio::null());
 }
 

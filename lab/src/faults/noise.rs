@@ -4,7 +4,9 @@
 //! Busy for share × slice, asleep for the rest. The slices are counted from the beginning, so that what one slice is late the next one makes
 //! good, and the share is kept on average.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::cluster::child::MARK;
@@ -27,7 +29,7 @@ impl Noise {
     ///
     /// # Errors
     /// A share outside 0 to 1, too many of them, or a program that cannot be started.
-    pub fn start(program: &std::path::Path, shares: &[f64]) -> Result<Noise, String> {
+    pub fn start(program: &Path, shares: &[f64]) -> Result<Noise, String> {
         if shares.len() > PROCESSES_MAX {
             return Err(format!("{} noisy neighbours are too many; ask for at most {PROCESSES_MAX}", shares.len()));
         }
@@ -46,6 +48,25 @@ impl Noise {
     #[must_use]
     pub fn process_ids(&self) -> Vec<u32> {
         self.processes.iter().map(Process::id).collect()
+    }
+}
+
+/// The neighbours that one system has at the moment, which any thread may change.
+#[derive(Debug, Default)]
+pub struct Neighbours(Mutex<Option<Noise>>);
+
+impl Neighbours {
+    /// Others instead of those before; none for silence. As [`Noise::start`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set(&self, program: &Path, shares: &[f64]) -> Result<(), String> {
+        let mut noise = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *noise = None;
+        if !shares.is_empty() {
+            *noise = Some(Noise::start(program, shares)?);
+        }
+        Ok(())
     }
 }
 
