@@ -77,7 +77,10 @@ fn follow(delay: &SyncDelay, first: Duration, file: &PathBuf) {
         };
         complained = false;
         if wanted != now {
-            log::warning(&format!("FAULT INJECTION: every sync of the journal now takes {} ms longer", wanted.as_millis()));
+            log::warning(&format!(
+                "FAULT INJECTION: every sync of the journal now takes {} ms longer",
+                wanted.as_millis()
+            ));
             delay.set(wanted);
             now = wanted;
         }

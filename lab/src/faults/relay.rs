@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ const READ_BYTES: usize = 256 * 1024;
 const CONNECTIONS_MAX: usize = 256;
 /// Events taken at once.
 const EVENTS_MAX: usize = 256;
+/// How long it is waited for the thread to take a change.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
 /// Longest delay of a message.
 pub const DELAY_MAX: Duration = Duration::from_secs(60);
 
@@ -65,10 +67,20 @@ pub struct Relays {
 
 #[derive(Debug)]
 struct Shared {
-    /// Of each pair: from the lower node to the higher one, and back.
-    ways: Mutex<Vec<[Way; 2]>>,
+    state: Mutex<State>,
+    /// The thread has taken changes.
+    taken: Condvar,
     ending: AtomicBool,
     waker: Waker,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Of each pair: from the lower node to the higher one, and back.
+    ways: Vec<[Way; 2]>,
+    /// How many changes were made, and how many of them hold.
+    made: u64,
+    holding: u64,
 }
 
 impl Relays {
@@ -88,7 +100,8 @@ impl Relays {
             }
         }
         let shared = Arc::new(Shared {
-            ways: Mutex::new(vec![[Way::default(); 2]; pairs.len()]),
+            state: Mutex::new(State { ways: vec![[Way::default(); 2]; pairs.len()], made: 0, holding: 0 }),
+            taken: Condvar::new(),
             ending: AtomicBool::new(false),
             waker: Waker::new(poll.registry(), WAKE)?,
         });
@@ -111,20 +124,39 @@ impl Relays {
         self.pairs.iter().find(|(low, high, _)| (*low, *high) == (from, to)).map(|(_, _, address)| *address)
     }
 
-    /// Changes what node `from` sends to node `to`. Nothing if they are not both nodes.
+    /// Changes what node `from` sends to node `to`; returns when that holds. Nothing if they are not both nodes.
     pub fn change(&self, from: usize, to: usize, change: impl FnOnce(&mut Way)) {
         let (low, high) = (from.min(to), from.max(to));
         let Some(pair) = self.pairs.iter().position(|(a, b, _)| (*a, *b) == (low, high)) else { return };
-        let way = &mut self.shared.lock()[pair][usize::from(from > to)];
+        let mut state = self.shared.lock();
+        let way = &mut state.ways[pair][usize::from(from > to)];
         change(way);
         way.delay = way.delay.min(DELAY_MAX);
-        self.wake();
+        self.wait(state);
     }
 
-    /// Changes all directions of all pairs.
+    /// Changes all directions of all pairs; returns when that holds.
     pub fn change_all(&self, mut change: impl FnMut(&mut Way)) {
-        self.shared.lock().iter_mut().flatten().for_each(&mut change);
+        let mut state = self.shared.lock();
+        for way in state.ways.iter_mut().flatten() {
+            change(way);
+            way.delay = way.delay.min(DELAY_MAX);
+        }
+        self.wait(state);
+    }
+
+    /// Waits until the thread has taken what was changed. It does so at once, unless the machine keeps it from the processor.
+    fn wait(&self, mut state: MutexGuard<'_, State>) {
+        state.made += 1;
+        let (made, end) = (state.made, Instant::now() + CHANGE_PATIENCE);
         self.wake();
+        while state.holding < made {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            state = self.shared.taken.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     fn wake(&self) {
@@ -144,8 +176,8 @@ impl Drop for Relays {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Vec<[Way; 2]>> {
-        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -223,7 +255,8 @@ impl Mover {
     }
 
     fn take_changes(&mut self, shared: &Shared) {
-        let ways = shared.lock().clone();
+        let mut state = shared.lock();
+        let ways = state.ways.clone();
         let now = Instant::now();
         for (pair, ways) in ways.iter().enumerate() {
             let open = ways.iter().all(|way| way.open);
@@ -239,6 +272,9 @@ impl Mover {
             }
         }
         self.ways = ways;
+        state.holding = state.made;
+        drop(state);
+        shared.taken.notify_all();
     }
 
     /// All of a pair is open again.
