@@ -117,7 +117,7 @@ fn a_leader_that_is_cut_off_is_replaced_and_comes_back() {
     let new = wait_for("another leader", || cluster.leader().ok().filter(|new| *new != old));
     assert_ne!(new, old);
     assert_eq!(connect(cluster.as_ref(), other).call(&["SET", "key", "while cut"]).expect("a reply"), Value::ok());
-    assert!(!cluster.is_current(old), "it reaches no leader");
+    wait_for("a leader that knows it is none", || (!cluster.is_current(old)).then_some(()));
     cluster.heal().expect("there are relays");
     wait_for("the old leader", || cluster.is_current(old).then_some(()));
     assert_eq!(connect(cluster.as_ref(), old).call(&["GET", "key"]).expect("a reply"), Value::bulk("while cut"));
@@ -234,6 +234,47 @@ fn what_is_guarded_ends_with_who_started_it() {
     let _ = shell.wait();
     let by_hand = Command::new(DICTUM).args(["lab-child", "noise", "1", "0.5"]).output().expect("it ends");
     assert!(!by_hand.status.success());
+}
+
+/// Not a test: what the next one starts and ends. A laboratory with a cluster, a rival and a neighbour, which tells their process ids and lives
+/// until it is killed.
+#[test]
+#[ignore = "it is started by another test, and waits to be killed"]
+fn a_laboratory_that_waits() {
+    let Some(parent) = std::env::var_os("LAB_TEST_PARENT") else { return };
+    let cluster = Cluster::start(Options { program: DICTUM.into(), parent: parent.into(), ..Options::default() });
+    // Asked for by a thread that ends: the children stay.
+    let cluster = thread::spawn(|| cluster.expect("it starts")).join().expect("no panic");
+    let started = thread::spawn(|| Noise::start(Path::new(DICTUM), &[0.1]));
+    let noise = started.join().expect("no panic").expect("it starts");
+    let pids = cluster.process_ids().into_iter().flatten().chain(noise.process_ids());
+    println!("\npids {}", pids.map(|pid| pid.to_string()).collect::<Vec<_>>().join(" "));
+    thread::sleep(PATIENCE);
+}
+
+#[test]
+fn nothing_outlives_a_laboratory_that_is_interrupted_or_killed() {
+    let parent = tempdir().expect("a temporary folder");
+    for how in [Signal::INT, Signal::KILL] {
+        let mut laboratory = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--ignored", "--exact", "--nocapture", "a_laboratory_that_waits"])
+            .env("LAB_TEST_PARENT", parent.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let lines = BufReader::new(laboratory.stdout.take().expect("a pipe")).lines();
+        let told = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("pids ").map(str::to_owned));
+        let pids: Vec<u32> = told.expect("it tells").split(' ').map(|pid| pid.parse().expect("a number")).collect();
+        assert!(pids.len() == 4 && pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
+        signal(laboratory.id(), how);
+        let _ = laboratory.wait();
+        assert!(pids.iter().all(|pid| wait_for_end(*pid)), "{how:?}: {pids:?}");
+    }
+    // What they have left is removed by the next one.
+    let left = || std::fs::read_dir(parent.path()).expect("a folder").count();
+    assert_eq!(left(), 1, "the first one's was removed by the second");
+    drop(start(Options { nodes: 1, ..options(&parent) }));
+    assert_eq!(left(), 0);
 }
 
 fn place(parent: &TempDir) -> Place {

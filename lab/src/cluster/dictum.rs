@@ -27,7 +27,7 @@ use status::Status;
 const ASK_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a node may take to stop in good order before it is started again.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
-/// A node that lacks no more decided entries than this is current: under load some are always on their way.
+/// A node that lacks no more entries than this that any node knows to be decided is current: under load some are always on their way.
 const LAG_MAX: u64 = 100;
 /// The file in a node's folder that says how much longer a sync takes (server/src/fault.rs).
 const SYNC_DELAY_FILE: &str = "fault-sync-delay";
@@ -178,6 +178,20 @@ impl Cluster {
         Status::parse(&node.resp.text(&["DICTUM.STATUS"], ASK_PATIENCE)?)
     }
 
+    /// What the nodes say that answer, by number.
+    fn statuses(&self) -> BTreeMap<usize, Status> {
+        let answering = (0..self.nodes.len()).filter(|node| self.children.answers(*node));
+        answering.filter_map(|node| Some((node, self.status(node).ok()?))).collect()
+    }
+
+    /// The node that a majority of all nodes take for the leader.
+    fn elected(&self, votes: impl Iterator<Item = String>) -> Option<usize> {
+        let mut counts = BTreeMap::new();
+        votes.for_each(|name| *counts.entry(name).or_insert(0) += 1);
+        let (name, _) = counts.into_iter().find(|(_, count)| 2 * count > self.nodes.len())?;
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
     fn relays(&self) -> Result<&Relays, String> {
         let reason = "the cluster was started without relays between its nodes; ask for them when it is started";
         self.relays.as_ref().ok_or_else(|| reason.to_owned())
@@ -235,23 +249,22 @@ impl System for Cluster {
     }
 
     fn leader(&self) -> Result<usize, String> {
-        let mut votes = BTreeMap::new();
-        for node in (0..self.nodes.len()).filter(|node| self.children.answers(*node)) {
-            if let Some(leader) = self.status(node).ok().and_then(|status| status.leader()) {
-                *votes.entry(leader).or_insert(0) += 1;
-            }
-        }
-        let chosen = votes.into_iter().find(|(_, count)| 2 * count > self.nodes.len());
-        let named = chosen.and_then(|(name, _)| self.nodes.iter().position(|node| node.name == name));
-        named.ok_or_else(|| "no node is taken for the leader by a majority".to_owned())
+        let votes = self.statuses().into_values().filter_map(|status| status.leader());
+        self.elected(votes).ok_or_else(|| "no node is taken for the leader by a majority".to_owned())
     }
 
     fn is_current(&self, node: usize) -> bool {
-        self.children.answers(node)
-            && self.status(node).is_ok_and(|status| status.lag().is_some_and(|lag| lag <= LAG_MAX))
-            && self
-                .node(node)
-                .is_ok_and(|node| http(node.http, "GET /readyz", "", ASK_PATIENCE).is_ok_and(|it| it.0 == 200))
+        let statuses = self.statuses();
+        // A node that was cut off or held may think well of itself: what the others say counts.
+        let decided = statuses.values().filter_map(Status::decided).max().unwrap_or(0);
+        let (Some(leader), Some(status)) =
+            (self.elected(statuses.values().filter_map(Status::leader)), statuses.get(&node))
+        else {
+            return false;
+        };
+        status.leader().is_some_and(|name| name == self.nodes[leader].name)
+            && status.applied().is_some_and(|applied| applied + LAG_MAX >= decided)
+            && http(self.nodes[node].http, "GET /readyz", "", ASK_PATIENCE).is_ok_and(|(code, _)| code == 200)
     }
 
     fn kill(&self, node: usize) -> Result<(), String> {

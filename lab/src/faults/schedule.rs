@@ -117,6 +117,24 @@ impl Schedule {
     }
 }
 
+impl Action {
+    /// To whom it is done, if to one node.
+    #[must_use]
+    pub fn whom(&self) -> Option<&Whom> {
+        match self {
+            Action::Kill(whom)
+            | Action::Terminate(whom)
+            | Action::Restart(whom)
+            | Action::Pause(whom, _)
+            | Action::Resume(whom)
+            | Action::Cut(whom, ..)
+            | Action::SlowDisk(whom, _)
+            | Action::SlowLinks(whom, _) => Some(whom),
+            Action::Heal | Action::Noise(..) => None,
+        }
+    }
+}
+
 fn parse_step(text: &str) -> Result<Step, String> {
     let mut words = text.split_whitespace();
     let mut next = || words.next();

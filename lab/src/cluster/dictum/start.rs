@@ -133,12 +133,19 @@ impl Cluster {
         })
     }
 
-    /// Makes the levels that were asked for the default bucket's: whoever asks for nothing gets them.
+    /// Makes the levels that were asked for the default bucket's: whoever asks for nothing gets them. Waits until every node knows.
     pub(super) fn set_levels(&self) -> Result<(), String> {
         let levels = [("DURABILITY", &self.options.durability), ("CONSISTENCY", &self.options.consistency)];
+        let end = Instant::now() + self.options.patience;
         for (name, level) in levels {
-            if let Some(level) = level {
-                self.nodes[0].resp.call(&["DICTUM.BUCKET", "SET", "default", name, level], WRITE_PATIENCE)?;
+            let Some(level) = level else { continue };
+            self.nodes[0].resp.call(&["DICTUM.BUCKET", "SET", "default", name, level], WRITE_PATIENCE)?;
+            let command = format!("DICTUM.{name}");
+            for node in &self.nodes {
+                wait(end, || match node.resp.text(&[&command], ASK_PATIENCE)? {
+                    known if known == *level => Ok(()),
+                    other => Err(format!("{} answers {command} with {other} instead of {level}", node.name)),
+                })?;
             }
         }
         Ok(())

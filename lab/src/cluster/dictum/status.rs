@@ -22,7 +22,8 @@ struct Member {
     me: bool,
     up: bool,
     role: String,
-    lag: u64,
+    decided: u64,
+    applied: u64,
 }
 
 impl Status {
@@ -40,9 +41,18 @@ impl Status {
         default.map_or(&self.leader, |partition| &partition.leader).clone()
     }
 
-    /// Decided entries that the node which answers lacks; `None` while it recovers.
-    pub(crate) fn lag(&self) -> Option<u64> {
-        self.nodes.iter().find(|node| node.me && node.role != "recovering").map(|node| node.lag)
+    /// Up to where the node that answers has applied the log; `None` while it recovers.
+    pub(crate) fn applied(&self) -> Option<u64> {
+        self.me().filter(|node| node.role != "recovering").map(|node| node.applied)
+    }
+
+    /// Up to where the node that answers knows the log to be decided.
+    pub(crate) fn decided(&self) -> Option<u64> {
+        self.me().map(|node| node.decided)
+    }
+
+    fn me(&self) -> Option<&Member> {
+        self.nodes.iter().find(|node| node.me)
     }
 
     /// How many nodes can be reached, the one that answers among them.
@@ -60,15 +70,15 @@ mod tests {
         let text = r#"{"version":"0.1.0","node":"n1","cluster":["n1","n2"],"leader":"n2","ballot":"1.1","partitions":[
             {"bucket":0,"index":0,"name":"default","role":"follower","leader":"n2","ballot":"1.1"},
             {"bucket":4294967295,"index":0,"name":"council","role":"leader","leader":"n1","ballot":"1.0"}],"nodes":[
-            {"name":"n1","me":true,"up":true,"peer":"127.0.0.1:1","role":"follower","lag":7},
-            {"name":"n2","me":false,"up":false,"peer":"127.0.0.1:2","role":"leader","lag":3}]}"#;
+            {"name":"n1","me":true,"up":true,"peer":"127.0.0.1:1","role":"follower","decided":9,"applied":7},
+            {"name":"n2","me":false,"up":false,"peer":"127.0.0.1:2","role":"leader","decided":3,"applied":3}]}"#;
         let status = Status::parse(text).expect("the documented shape");
-        assert_eq!((status.leader().as_deref(), status.lag(), status.up()), (Some("n2"), Some(7), 1));
-        let status =
-            Status::parse(&text.replace("\"follower\",\"lag\"", "\"recovering\",\"lag\"")).expect("the same shape");
-        assert_eq!(status.lag(), None);
+        assert_eq!((status.leader().as_deref(), status.applied(), status.decided()), (Some("n2"), Some(7), Some(9)));
+        assert_eq!(status.up(), 1);
+        let status = Status::parse(&text.replace("\"follower\",\"decided\"", "\"recovering\",\"decided\""));
+        assert_eq!(status.expect("the same shape").applied(), None);
         let status = Status::parse(r#"{"leader":null,"nodes":[]}"#).expect("the same shape");
-        assert_eq!((status.leader(), status.lag(), status.up()), (None, None, 0));
+        assert_eq!((status.leader(), status.applied(), status.up()), (None, None, 0));
         assert!(Status::parse("[]").is_err());
     }
 }

@@ -1,5 +1,7 @@
 //! Plans on a system that is only told about.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::cluster::Cut;
 use crate::record::Side;
