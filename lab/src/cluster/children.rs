@@ -10,9 +10,6 @@ use rustix::process::Signal;
 
 use super::process::{self, Process};
 
-/// How long a process may take to end when it is asked to.
-const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// How a member's process is made each time that it is started.
 pub(super) type Make = Box<dyn Fn() -> Command + Send>;
 
@@ -137,15 +134,13 @@ impl Children {
         (0..self.members.len()).filter_map(|node| tail(node).ok()).collect::<Vec<_>>().join("\n")
     }
 
-    /// Ends all of them: those that do not end by themselves are killed.
+    /// Kills all of them. Their data goes with them or is safe on disk, and a stop in good order may wait for peers that stop as well.
     pub(super) fn stop(&self) {
         for node in 0..self.members.len() {
-            // One that is held takes the signal only when it goes on.
-            let _ = self.terminate(node).and_then(|()| self.hold(node, false));
+            // First all of them, so that none has time to say what it thinks of the others' end.
+            let _ = self.with(node, |process| process.signal(Signal::KILL));
         }
-        let end = Instant::now() + STOP_TIMEOUT;
         for node in 0..self.members.len() {
-            let _ = self.wait_for_end(node, end.saturating_duration_since(Instant::now()));
             if let Ok(mut member) = self.lock(node) {
                 member.process = None;
             }
