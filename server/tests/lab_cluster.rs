@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 use lab::cluster::counters::NodeCounters;
 use lab::cluster::rivals::{Etcd, Place, Redis};
 use lab::cluster::{Cluster, Cut, Options, System};
-use lab::environment::ProcessorTimes;
-use lab::faults::Schedule;
+use lab::environment::{ProcessorTimes, is_in_memory};
 use lab::faults::noise::Noise;
+use lab::faults::{Hooks, Schedule};
 use rustix::process::Signal;
 use tempfile::{TempDir, tempdir};
 use wire::Value;
@@ -81,7 +81,8 @@ fn a_leader_is_killed_beside_a_load_and_costs_are_counted() {
     // To the leader and from it to both others, and back.
     assert!(costs["messages_per_operation"] >= 3.0, "{costs:?}");
     assert!(costs["message_bytes_per_operation"] > costs["messages_per_operation"], "{costs:?}");
-    assert!(costs["bytes_written_per_operation"] >= 1000.0 && costs["cpu_share"] > 0.0, "{costs:?}");
+    let on_disk = !is_in_memory(parent.path());
+    assert!(costs["cpu_share"] > 0.0 && (!on_disk || costs["bytes_written_per_operation"] >= 1000.0), "{costs:?}");
 
     let plan = Schedule::parse("100ms kill leader; 1500ms restart").expect("it is right");
     let done = AtomicBool::new(false);
@@ -96,9 +97,11 @@ fn a_leader_is_killed_beside_a_load_and_costs_are_counted() {
     let whats = whats(&outcome.marks);
     let name = format!("n{}", old + 1);
     assert_eq!(whats[0], format!("{name} (leader) killed"));
-    assert!(whats[1].ends_with(" leads") && !whats[1].starts_with(&name), "{whats:?}");
-    assert_eq!(whats[2..], [format!("{name} started again"), format!("{name} is current")]);
-    assert!(outcome.marks[0].at_ms >= 100.0 && outcome.marks[1].at_ms < 1500.0, "{:?}", outcome.marks);
+    // On a busy machine it may take longer until another one leads than until the old one is started again.
+    let (leads, own): (Vec<&str>, Vec<&str>) = whats[1..].iter().partition(|what| what.ends_with(" leads"));
+    assert!(leads.len() == 1 && !leads[0].starts_with(&name), "{whats:?}");
+    assert_eq!(own, [format!("{name} started again"), format!("{name} is current")]);
+    assert!(outcome.marks[0].at_ms >= 100.0, "{:?}", outcome.marks);
     assert!(written > 10);
     cluster.wait_until_current(PATIENCE).expect("all run");
     let (folder, pids) = (cluster.folder().to_owned(), cluster.process_ids());
@@ -177,6 +180,11 @@ fn levels_and_arguments_reach_the_nodes() {
     let info = ask(&["INFO"]);
     let info = String::from_utf8_lossy(info.as_bytes().expect("text")).into_owned();
     assert!(info.contains("maxclients:77") && info.contains("quota=67108864"), "{info}");
+    // As somebody else's cluster, of which only the addresses are known.
+    let nodes: Vec<(String, String)> = cluster.names().into_iter().zip(cluster.addresses()).collect();
+    let hooks = Hooks::new(cluster.side(), &nodes, BTreeMap::new(), PATIENCE).expect("addresses");
+    assert_eq!(hooks.leader(), Ok(leader(cluster.as_ref())));
+    assert!(hooks.is_current(0) && hooks.kill(0).expect_err("no command").contains("no command for kill"));
     let configuration = cluster.side().configuration;
     assert!(
         configuration.contains(&("arguments of n2".to_owned(), "--log-level debug".to_owned())),
@@ -207,8 +215,10 @@ fn a_neighbour_takes_its_share_of_a_processor() {
     let pid = noise.process_ids()[0];
     let (begin, machine) = (Instant::now(), ProcessorTimes::read());
     let used = wait_for("some work", || {
+        // Not at once again: looking takes processor time as well.
+        let _ = Command::new("sleep").arg("0.02").status();
         let used = NodeCounters::of_process(pid).expect("it runs").cpu_us;
-        (used >= 300_000).then_some(used)
+        (used >= 800_000).then_some(used)
     });
     let share = used as f64 / 1e6 / begin.elapsed().as_secs_f64();
     // A machine that is busy otherwise gives it less; it takes no more than it was told, but for what began before the first look.
@@ -297,7 +307,8 @@ fn redis_is_started_as_it_should_be() {
     assert!(matches!(client.call(&["WAIT", "1", "0"]).expect("a reply"), Value::Integer(1..=2)));
     let synced = client.call(&["CONFIG", "GET", "appendfsync"]).expect("a reply");
     assert_eq!(synced.as_array().expect("a list")[1], Value::bulk("always"));
-    assert_eq!((redis.leader(), redis.replicas_waited_for(), redis.side().nodes), (Ok(0), 1, 3));
+    assert_eq!((redis.leader(), redis.side().nodes), (Ok(0), 3));
+    assert_eq!(redis.after_write().expect("there are replicas"), ["WAIT", "1", "0"]);
     redis.kill(2).expect("it runs");
     redis.start_again(2).expect("it has ended");
     wait_for("the replica", || redis.is_current(2).then_some(()));

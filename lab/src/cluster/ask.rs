@@ -38,7 +38,8 @@ impl Asker {
         self.address
     }
 
-    /// Sends one command by RESP and waits for its reply, at most `patience`.
+    /// Sends one command by RESP and waits for its reply, at most `patience`. It may be sent twice: the connection of the question before may
+    /// be one that the server has closed.
     ///
     /// # Errors
     /// When no reply comes in time, or it is an error.

@@ -29,7 +29,7 @@ pub struct NodeCounters {
     pub voluntary_switches: u64,
     /// How often a thread had to give the processor up; of those threads that live.
     pub involuntary_switches: u64,
-    /// Bytes sent to the disk.
+    /// Bytes sent to the disk; also zeros for files that are to be filled later, which is most of it in the first minute of a cluster.
     pub bytes_written: u64,
     /// Bytes of memory it holds now.
     pub resident_bytes: u64,

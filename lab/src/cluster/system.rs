@@ -34,6 +34,11 @@ pub trait System: Send + Sync {
         Vec::new()
     }
 
+    /// A command that a load sends behind each write, in the same piece; the write is answered when both are.
+    fn after_write(&self) -> Option<Vec<String>> {
+        None
+    }
+
     /// Who leads, as most of the nodes that answer see it.
     ///
     /// # Errors
