@@ -104,9 +104,13 @@ fn a_leader_is_killed_beside_a_load_and_costs_are_counted() {
     assert!(outcome.marks[0].at_ms >= 100.0, "{:?}", outcome.marks);
     assert!(written > 10);
     cluster.wait_until_current(PATIENCE).expect("all run");
+    assert_eq!(cluster.check(), Ok(()));
+    signal(cluster.process_ids()[other].expect("it runs"), Signal::KILL);
+    let told = wait_for("an end that nobody has asked the laboratory for", || cluster.check().err());
+    assert!(told.contains(&format!("n{} has ended (signal: 9", other + 1)), "{told}");
     let (folder, pids) = (cluster.folder().to_owned(), cluster.process_ids());
     drop(cluster);
-    assert!(!folder.exists() && pids.iter().flatten().count() == 3);
+    assert!(!folder.exists() && pids.iter().flatten().count() == 2);
     assert!(pids.iter().flatten().all(|pid| !is_alive(*pid)));
 }
 

@@ -27,6 +27,8 @@ struct Member {
     log_start: u64,
     process: Option<Process>,
     held: bool,
+    /// It was killed or asked to stop since it was started.
+    to_end: bool,
 }
 
 impl fmt::Debug for Member {
@@ -38,7 +40,8 @@ impl fmt::Debug for Member {
 impl Children {
     /// Adds a member that is not started yet.
     pub(super) fn add(&mut self, name: &str, log: PathBuf, make: Make) {
-        let member = Member { name: name.to_owned(), make, log, log_start: 0, process: None, held: false };
+        let member =
+            Member { name: name.to_owned(), make, log, log_start: 0, process: None, held: false, to_end: false };
         self.members.push(Mutex::new(member));
     }
 
@@ -55,7 +58,7 @@ impl Children {
         }
         let mut command = (member.make)();
         member.log_start = process::log_to(&mut command, &member.log)?;
-        member.held = false;
+        (member.held, member.to_end) = (false, false);
         member.process = Some(process::spawn(command, &member.name)?);
         Ok(())
     }
@@ -70,6 +73,7 @@ impl Children {
 
     /// `kill -9`; returns when it is gone.
     pub(super) fn kill(&self, node: usize) -> Result<(), String> {
+        self.lock(node)?.to_end = true;
         self.with(node, |process| {
             process.signal(Signal::KILL)?;
             process.kill();
@@ -79,6 +83,7 @@ impl Children {
 
     /// SIGTERM; does not wait for the end.
     pub(super) fn terminate(&self, node: usize) -> Result<(), String> {
+        self.lock(node)?.to_end = true;
         self.with(node, |process| process.signal(Signal::TERM))
     }
 
@@ -126,6 +131,13 @@ impl Children {
             Some(status) => Err(format!("{} has ended ({status}); it said last:\n{}", member.name, member.tail())),
             None => Ok(()),
         }
+    }
+
+    /// An error with the logs' last lines if a member has ended that nobody has told to.
+    pub(super) fn check_all(&self) -> Result<(), String> {
+        (0..self.members.len())
+            .filter(|node| self.lock(*node).is_ok_and(|member| !member.to_end))
+            .try_for_each(|node| self.check(node))
     }
 
     /// The last lines of every member's log, for an error.
@@ -188,7 +200,9 @@ mod tests {
         assert!(children.runs(0) && !children.answers(0));
         children.hold(0, false).expect("it runs");
         assert!(children.answers(0));
+        assert_eq!(children.check_all(), Ok(()));
         children.kill(0).expect("it runs");
+        assert_eq!(children.check_all(), Ok(()), "it was told to end");
         assert!(!children.runs(0) && children.kill(0).expect_err("it is gone").contains("has ended"));
         children.start(0).expect("it starts");
         assert_ne!(children.process_id(0), Some(first));
@@ -204,7 +218,7 @@ mod tests {
         let children = children(folder.path(), "echo the port is taken; exit 3");
         children.start(0).expect("it starts");
         children.wait_for_end(0, Duration::from_secs(30)).expect("it ends");
-        let told = children.check(0).expect_err("it has ended");
+        let told = children.check_all().expect_err("nobody has told it to end");
         assert!(told.contains("n1 has ended (exit status: 3)") && told.contains("  the port is taken"), "{told}");
     }
 }

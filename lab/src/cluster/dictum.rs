@@ -330,6 +330,10 @@ impl System for Cluster {
         self.noise.set(&self.options.program, shares)
     }
 
+    fn check(&self) -> Result<(), String> {
+        self.children.check_all()
+    }
+
     fn process_ids(&self) -> Vec<Option<u32>> {
         (0..self.nodes.len()).map(|node| self.children.process_id(node)).collect()
     }

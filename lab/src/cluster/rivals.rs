@@ -93,6 +93,10 @@ macro_rules! process_faults {
             self.noise.set(&self.guard, shares)
         }
 
+        fn check(&self) -> Result<(), String> {
+            self.children.check_all()
+        }
+
         fn process_ids(&self) -> Vec<Option<u32>> {
             (0..self.names().len()).map(|node| self.children.process_id(node)).collect()
         }

@@ -123,6 +123,14 @@ pub trait System: Send + Sync {
         vec![None; self.names().len()]
     }
 
+    /// Whether all nodes run that nobody has told to end; to be asked when a measurement is over, whose figures are worth nothing else.
+    ///
+    /// # Errors
+    /// Which node has ended by itself, and what it has said last.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// What the system has used so far. The difference of two tells what happened between them.
     fn counters(&self) -> Counters {
         Counters::default()

@@ -47,12 +47,7 @@ impl Hooks {
         commands: BTreeMap<String, String>,
         patience: Duration,
     ) -> Result<Hooks, String> {
-        if let Some(unknown) = commands.keys().find(|name| !ACTIONS.contains(&name.as_str())) {
-            return Err(format!(
-                "there is no action {unknown:?} to have a command for; choose among {}",
-                ACTIONS.join(", ")
-            ));
-        }
+        commands.keys().try_for_each(|action| known(action))?;
         let resolve = |(name, address): &(String, String)| {
             let found: Result<Option<SocketAddr>, _> = address.to_socket_addrs().map(|mut all| all.next());
             match found {
@@ -63,6 +58,23 @@ impl Hooks {
         };
         let nodes = nodes.iter().map(resolve).collect::<Result<_, _>>()?;
         Ok(Hooks { side, nodes, commands, patience })
+    }
+
+    /// Reads `ACTION=COMMAND`, as people give it on a command line.
+    ///
+    /// # Errors
+    /// When it has no such form, or there is no such action.
+    pub fn parse_command(text: &str) -> Result<(String, String), String> {
+        let wrong = || {
+            format!(
+                "{text:?} is not ACTION=COMMAND; write for example kill='ssh $LAB_NODE systemctl kill -s KILL dictum'"
+            )
+        };
+        let (action, command) = text.split_once('=').ok_or_else(wrong)?;
+        if command.trim().is_empty() {
+            return Err(wrong());
+        }
+        known(action).map(|()| (action.to_owned(), command.to_owned()))
     }
 
     /// Runs the command of an action; answers what it has said last.
@@ -108,6 +120,14 @@ impl Hooks {
     fn place(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|(other, _)| other == name)
     }
+}
+
+/// Whether there can be a command for it.
+fn known(action: &str) -> Result<(), String> {
+    if ACTIONS.contains(&action) {
+        return Ok(());
+    }
+    Err(format!("there is no action {action:?} to have a command for; choose among {}", ACTIONS.join(", ")))
 }
 
 impl System for Hooks {
@@ -243,6 +263,9 @@ mod tests {
     #[test]
     fn what_is_given_is_checked() {
         assert!(hooks(&[("explode", "true")], PATIENCE_DEFAULT).expect_err("no action").contains("choose among kill"));
+        let read = |text| Hooks::parse_command(text).ok();
+        assert_eq!(read("kill=a=b; c"), Some(("kill".to_owned(), "a=b; c".to_owned())));
+        assert!([read("kill"), read("kill="), read("explode=x")].iter().all(Option::is_none));
         let nodes = [("a".to_owned(), "nowhere".to_owned())];
         let wrong = Hooks::new(Side::default(), &nodes, BTreeMap::new(), PATIENCE_DEFAULT);
         assert!(wrong.expect_err("no port").contains("HOST:PORT"));
