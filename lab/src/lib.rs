@@ -7,6 +7,9 @@
 // The laboratory is all clocks, files and threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod cluster;
+pub mod environment;
+pub mod faults;
 pub mod record;
 
 pub use record::Record;

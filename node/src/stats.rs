@@ -23,6 +23,8 @@ pub(crate) struct Stats {
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub peer_messages_in: u64,
+    /// Bytes of those messages, without their frames.
+    pub peer_bytes_in: u64,
     pub last_snapshot: Option<WallTime>,
     pub snapshot_running: bool,
     samples: VecDeque<(Time, u64)>,

@@ -8,6 +8,8 @@
 //! for a single small payload with nothing else to do, the loop itself ([`JournalHandle::commit_here`]), which
 //! saves two changes of thread. It does so only while the disk is quick: a slow one must not hold up heartbeats.
 //!
+//! Every sync is counted, and `fault.rs` may have asked for it to take longer.
+//!
 //! A full disk is waited out. After a failed write or sync nothing is known about what the disk holds: the process
 //! says so and ends at once with [`EXIT_DISK_FAILED`]; nothing more is acknowledged.
 
@@ -23,6 +25,7 @@ use bytes::Bytes;
 use node::JournalWrite;
 use storage::{CommitError, Disk, Journal, Prepared};
 
+use crate::fault::SyncDelay;
 use crate::log;
 
 /// Exit code of a process whose disk failed (`EX_IOERR` of sysexits.h).
@@ -57,6 +60,10 @@ struct Shared<D: Disk> {
     persisted: AtomicU64,
     /// How long commits took lately, in nanoseconds: a moving average.
     commit_time: AtomicU64,
+    /// Commits since the start, each with one sync of the disk.
+    syncs: Arc<AtomicU64>,
+    /// What a commit is made to take longer.
+    delay: SyncDelay,
 }
 
 struct State<D: Disk> {
@@ -80,6 +87,7 @@ struct State<D: Disk> {
 pub(crate) fn start<D: Disk + Sync>(
     journal: Journal<D>,
     persisted: u64,
+    delay: SyncDelay,
     events: impl JournalEvents,
 ) -> io::Result<JournalHandle<D>> {
     let state = State {
@@ -98,6 +106,8 @@ pub(crate) fn start<D: Disk + Sync>(
         persisted: AtomicU64::new(persisted),
         // Until it has shown how quick it is, the disk counts as slow.
         commit_time: AtomicU64::new(2 * QUICK.as_nanos() as u64),
+        syncs: Arc::new(AtomicU64::new(0)),
+        delay,
     });
     let of_thread = Arc::clone(&shared);
     let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || run(&of_thread, &events))?;
@@ -108,6 +118,11 @@ impl<D: Disk> JournalHandle<D> {
     /// Every payload up to this number is on disk.
     pub(crate) fn persisted(&self) -> u64 {
         self.shared.persisted.load(Ordering::SeqCst)
+    }
+
+    /// How often the journal was synced since the start; goes on counting.
+    pub(crate) fn syncs(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.shared.syncs)
     }
 
     /// Hands payloads over, in order, and empties `writes`.
@@ -182,6 +197,9 @@ impl<D: Disk> Shared<D> {
     fn commit(&self, journal: &mut Journal<D>, batch: &[JournalWrite]) -> Committed {
         let begin = Instant::now();
         let result = commit(journal, batch);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        // Counts as the disk's time: a slow disk is not waited for on the loop either.
+        self.delay.wait();
         let took = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let before = self.commit_time.load(Ordering::Relaxed);
         self.commit_time.store(before - before / 8 + took / 8, Ordering::Relaxed);

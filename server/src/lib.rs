@@ -32,6 +32,7 @@ mod alarm;
 mod background;
 mod clock;
 mod event_loop;
+mod fault;
 mod journal;
 mod low_disk;
 mod memory;

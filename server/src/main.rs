@@ -45,6 +45,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // The laboratory's helpers are this program too; they take no flags of people.
+    if let Some(code) = lab::cluster::child::run_if_asked() {
+        return code;
+    }
     match Arguments::parse().command {
         Command::Dev(arguments) => dev::run(arguments),
         Command::Start(arguments) => start::run(*arguments),

@@ -17,6 +17,8 @@ use node::{Level, Member};
 use serde::Deserialize;
 use storage::{CachePolicy, CacheSettings};
 
+use crate::fault::DELAY_MAX;
+
 /// The address for RESP clients unless told otherwise.
 const RESP_DEFAULT: &str = "127.0.0.1:7001";
 /// The address for HTTP unless told otherwise.
@@ -108,6 +110,9 @@ pub struct StartArguments {
     /// Whether the journal is written past the page cache
     #[arg(long, env = "DICTUM_DIRECT_WRITES", value_name = "BOOL", hide = true)]
     pub direct_writes: Option<bool>,
+    /// Fault injection: every sync of the journal takes so many milliseconds longer
+    #[arg(long, value_name = "MS", hide = true)]
+    pub fault_sync_delay: Option<u64>,
 }
 
 /// Where a node keeps its state.
@@ -261,6 +266,8 @@ pub struct Options {
     pub direct_writes: bool,
     /// Where the state is.
     pub state: StateIn,
+    /// How much longer every sync of the journal is made to take, to see what a slow disk costs; none without fault injection.
+    pub fault_sync_delay: Option<Duration>,
 }
 
 impl Options {
@@ -347,6 +354,10 @@ impl Options {
         if clients_max == 0 {
             return Err("--maxclients 0 would let nobody in; choose at least 1".to_owned());
         }
+        let fault_sync_delay = arguments.fault_sync_delay.map(Duration::from_millis);
+        if fault_sync_delay.is_some_and(|delay| delay > DELAY_MAX) {
+            return Err(format!("--fault-sync-delay: choose at most {} ms", DELAY_MAX.as_millis()));
+        }
         let peer = arguments.peer.or(file.peer).unwrap_or_else(|| members[me].peer_address.clone());
         Ok(Options {
             me: NodeId(me as u16),
@@ -368,6 +379,7 @@ impl Options {
             commit_here: arguments.commit_here.unwrap_or(true),
             state: arguments.state.unwrap_or(StateIn::Store),
             direct_writes: arguments.direct_writes.unwrap_or(true),
+            fault_sync_delay,
         })
     }
 

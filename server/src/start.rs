@@ -22,7 +22,7 @@ use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
-use crate::{background, journal, log, low_disk, memory, snapshots};
+use crate::{background, fault, journal, log, low_disk, memory, snapshots};
 
 /// Exit code when the settings are wrong: that of the argument parser.
 const EXIT_USAGE: u8 = 2;
@@ -167,7 +167,8 @@ fn serve(options: &Options) -> Result<Ending, String> {
     }
 
     let frame = Frame::new().map_err(|error| format!("the event poll cannot be made: {error}"))?;
-    let journal = journal::start(opened, persisted, frame.messenger.clone()).map_err(thread_failed)?;
+    let delay = fault::watch(options.fault_sync_delay, &options.dir).map_err(thread_failed)?;
+    let journal = journal::start(opened, persisted, delay, frame.messenger.clone()).map_err(thread_failed)?;
     let messenger = frame.messenger.clone();
     low_disk::watch(options.dir.clone(), options.disk_low_mark, move |passed| {
         messenger.tell(Control::DiskRoom(passed));
@@ -180,6 +181,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         value_bytes_max: options.value_bytes_max,
         request_timeout: options.request_timeout,
         password: options.password.clone(),
+        journal_syncs: journal.syncs(),
     };
     let serve_http = move || {
         if let Err(error) = http::serve(http, bridge, http_options) {

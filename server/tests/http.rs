@@ -122,6 +122,10 @@ fn status_and_metrics_are_real() {
     assert!(figure("dictum_keys") >= 10.0);
     assert_eq!(figure("dictum_has_leader"), 1.0);
     assert!(figure("dictum_commands_total") > 0.0);
+    // Ten writes one after the other, each on this node's disk or in a message to it.
+    assert!(figure("dictum_journal_syncs_total") >= 1.0);
+    let messages = figure("dictum_peer_messages_total");
+    assert!(messages >= 1.0 && figure("dictum_peer_bytes_total") > messages);
     assert_eq!(figure("dictum_http_requests_total{method=\"GET\",route=\"/v1/status\",status=\"200\"}").min(2.0), 2.0);
     // The command line sees the same.
     let table =

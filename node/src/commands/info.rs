@@ -350,6 +350,7 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_reads", node.stats.reads);
     fields.put("dictum_commands_applied", partition.commands_applied);
     fields.put("dictum_peer_messages_received", node.stats.peer_messages_in);
+    fields.put("dictum_peer_bytes_received", node.stats.peer_bytes_in);
     fields.put("dictum_pubsub_published", node.pubsub.published);
     fields.put("dictum_pubsub_received", node.pubsub.received);
     fields.put("dictum_pubsub_unsent", node.pubsub.unsent);

@@ -78,6 +78,7 @@ impl Node {
 
     pub(super) fn on_peer_message(&mut self, from: NodeId, bytes: &Bytes) {
         self.stats.peer_messages_in += 1;
+        self.stats.peer_bytes_in += bytes.len() as u64;
         let message = match PeerMessage::decode(bytes) {
             Ok(message) => message,
             Err(_) => {

@@ -1,10 +1,12 @@
 //! `/metrics`: the node's own figures and HTTP's, in Prometheus's text format (version 0.0.4).
 //!
-//! The node counts, and says so in `INFO` and `DICTUM.STATUS`; nothing is counted a second time here. What the node
+//! The node counts, and says so in `INFO` and `DICTUM.STATUS`; nothing is counted a second time here. The journal's syncs, which the node does
+//! not see, the journal counts. What the node
 //! does not tell is left out rather than given as zero.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -89,6 +91,12 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
         "Published messages not sent to a node because its link did not keep up.",
     ),
     ("dictum_peer_messages_received", "dictum_peer_messages_total", "counter", "Messages received from other nodes."),
+    (
+        "dictum_peer_bytes_received",
+        "dictum_peer_bytes_total",
+        "counter",
+        "Bytes of messages received from other nodes.",
+    ),
 ];
 
 /// What a bucket's line in `INFO` says that becomes metrics, of each bucket that has it: field, metric, kind, help.
@@ -197,6 +205,7 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>, uri: Uri) -> Result<Res
     if let Ok(info) = fetch_info(&api).await {
         write_info(&mut text, &info);
     }
+    write_journal(&mut text, api.options.journal_syncs.load(Ordering::Relaxed));
     write_http(&mut text, &api.counts);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.text).into_response())
 }
@@ -329,6 +338,12 @@ fn write_buckets(out: &mut Exposition, fields: &BTreeMap<&str, &str>) {
             samples.iter().for_each(|(bucket, value)| out.sample(name, &[("bucket", bucket)], value));
         }
     }
+}
+
+fn write_journal(out: &mut Exposition, syncs: u64) {
+    const SYNCS: &str = "dictum_journal_syncs_total";
+    out.family(SYNCS, "counter", "Syncs of the node's journal since the start.");
+    out.sample(SYNCS, &[], syncs);
 }
 
 fn write_http(out: &mut Exposition, counts: &HttpCounts) {

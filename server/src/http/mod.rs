@@ -23,6 +23,7 @@ mod text;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::Router;
@@ -69,6 +70,8 @@ pub struct HttpOptions {
     pub request_timeout: Duration,
     /// Password that a request must show, if any.
     pub password: Option<String>,
+    /// How often the node's journal was synced since the start; whoever syncs it goes on counting.
+    pub journal_syncs: Arc<AtomicU64>,
 }
 
 /// What every handler works with.

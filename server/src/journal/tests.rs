@@ -69,6 +69,7 @@ struct Rig {
     told: mpsc::Receiver<Told>,
     disk: Limited,
     folder: tempfile::TempDir,
+    delay: SyncDelay,
 }
 
 /// Segments of 64 KiB, so that they are soon used up.
@@ -78,8 +79,9 @@ fn rig() -> Rig {
     let disk = Limited { files, full: Arc::new(AtomicBool::new(false)) };
     let (journal, recovered) = Journal::open(disk.clone(), options()).expect("a new journal");
     let (sender, told) = mpsc::channel();
-    let handle = start(journal, recovered.next_number - 1, Teller(sender)).expect("a thread");
-    Rig { handle, told, disk, folder }
+    let delay = SyncDelay::default();
+    let handle = start(journal, recovered.next_number - 1, delay.clone(), Teller(sender)).expect("a thread");
+    Rig { handle, told, disk, folder, delay }
 }
 
 fn options() -> JournalOptions {
@@ -123,6 +125,28 @@ fn payloads_are_on_disk_in_order_whoever_commits() {
     rig.handle.commit_here(&mut writes(81..=81));
     rig.wait_for(81);
     assert_eq!(rig.found(), (1..=81).collect::<Vec<_>>());
+}
+
+#[test]
+fn syncs_are_counted_and_can_be_made_slow() {
+    let rig = rig();
+    let syncs = rig.handle.syncs();
+    for number in 1..=10 {
+        rig.handle.submit(&mut writes(number..=number), None);
+        rig.wait_for(number);
+    }
+    assert_eq!(syncs.load(Ordering::Relaxed), 10);
+    let slow = Duration::from_millis(20);
+    rig.delay.set(slow);
+    let begin = Instant::now();
+    for number in 11..=15 {
+        rig.handle.submit(&mut writes(number..=number), None);
+        rig.wait_for(number);
+    }
+    assert!(begin.elapsed() >= 5 * slow);
+    assert_eq!(syncs.load(Ordering::Relaxed), 15);
+    assert!(!rig.handle.is_quick(), "the loop does not wait for such a disk");
+    assert_eq!(rig.found(), (1..=15).collect::<Vec<_>>());
 }
 
 #[test]

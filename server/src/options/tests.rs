@@ -94,6 +94,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
     assert!(complaint(&|a| a.value_bytes_max = Some(Size(1 << 40))).contains("choose between"));
     assert!(complaint(&|a| a.request_timeout = Some(Wait(Duration::ZERO))).contains("choose between"));
     assert!(complaint(&|a| a.maxclients = Some(0)).contains("at least 1"));
+    assert!(complaint(&|a| a.fault_sync_delay = Some(60_001)).contains("at most 60000 ms"));
     assert!(toml::from_str::<File>("nodes = 3").is_err(), "unknown names are not ignored");
 }
 

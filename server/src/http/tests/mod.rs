@@ -55,6 +55,7 @@ impl Server {
             value_bytes_max,
             request_timeout,
             password: password.map(str::to_owned),
+            journal_syncs: std::sync::Arc::default(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         Server { node, router: router(bridge, options), runtime }
