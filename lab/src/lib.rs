@@ -7,6 +7,8 @@
 // The laboratory is all clocks, files and threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod command;
 pub mod record;
+pub mod report;
 
 pub use record::Record;
