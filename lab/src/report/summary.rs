@@ -199,7 +199,7 @@ fn hidden(records: &[Record]) -> Option<String> {
     let (name, latency, service) = pairs.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
     (latency > service * 1.1).then(|| {
         format!(
-            "The slowest hundredth of {name} operations began at {} from the intended start; a generator that waits for answers would have \
+            "Counted from the intended start, 99 of 100 {name} operations took at most {}; a generator that waits for answers would have \
              told {}.",
             format::duration(latency),
             format::duration(service)
@@ -220,7 +220,7 @@ fn proof(records: &[Record]) -> Option<String> {
     Some(match (with.is_empty(), broken.first()) {
         (true, _) => fsync(records),
         (false, Some(property)) if !property.detail.is_empty() => {
-            format!("It broke{during}: {}", ended(&property.detail))
+            format!("It broke{during}: {}", with_end(&property.detail))
         }
         (false, Some(_)) => format!("It broke{during}."),
         (false, None) => {
@@ -244,13 +244,18 @@ fn fsync(records: &[Record]) -> String {
     }
 }
 
+/// The text with a full stop, if nothing ends it.
+fn with_end(text: &str) -> String {
+    let text = text.trim_end();
+    let end = if text.ends_with(['.', '!', '?', '…']) { "" } else { "." };
+    format!("{text}{end}")
+}
+
 /// The text as a sentence: with a capital letter and an end.
 fn ended(text: &str) -> String {
-    let text = text.trim();
-    let mut letters = text.chars();
+    let mut letters = text.trim().chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    let end = if text.ends_with(['.', '!', '?', '…']) { "" } else { "." };
-    format!("{first}{}{end}", letters.as_str())
+    format!("{first}{}", with_end(letters.as_str()))
 }
 
 fn warning(records: &[Record]) -> String {

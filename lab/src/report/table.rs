@@ -98,7 +98,7 @@ pub fn measurements(record: &Record) -> String {
     if open {
         columns.push("Asked for");
     }
-    columns.extend(["Answered/s", "p50", "p90", "p99", "p99.9", "p99.99", "Greatest", "Errors"]);
+    columns.extend(["Answered/s", "p50", "p90", "p99", "p99.9", "p99.99", "Max", "Errors"]);
     let mut rows = Vec::new();
     let mut reasons: BTreeSet<String> = BTreeSet::new();
     for measurement in &record.measurements {

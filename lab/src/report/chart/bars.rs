@@ -34,7 +34,7 @@ fn draw(room: Room, better: &str, bars: &[Bar]) -> Svg {
     let longest = bars.iter().map(|bar| text_width(&bar.name, LETTERS)).fold(0.0, f64::max);
     let names = room.choose(longest.min(300.0) + 10.0, 4.0);
     let mut svg = Svg::new(room.width(), 44.0 + step * bars.len() as f64);
-    let (left, right) = (names + 4.0, room.width() - 52.0);
+    let (left, right) = (names + room.choose(4.0, 12.0), room.width() - 52.0);
     let values = bars.iter().flat_map(|bar| [bar.ratio, bar.spread.0, bar.spread.1]);
     // As much is always in the picture.
     let scale = Scale::logarithmic(values.chain([1.0]));

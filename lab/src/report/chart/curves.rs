@@ -3,11 +3,14 @@
 //! The latency from the intended start is drawn solid, the service time dashed in the same colour: the space between them is what a
 //! generator without a schedule would have hidden (coordinated omission; Gil Tene, "How NOT to Measure Latency", 2013).
 
-use super::frame::{Area, Axis, Frame, Label, labels};
+use super::frame::{Area, Axis, BOLD, Frame, LETTERS, Label, labels};
 use super::scale::Scale;
-use super::svg::Svg;
+use super::svg::{Svg, text_width};
 use super::{Figure, Key, Room, colour};
 use crate::report::format;
+
+/// Most pixels for labels beside the lines.
+const LABELS_MAX: f64 = 260.0;
 
 /// One distribution: points of share (0 to 1) and latency in nanoseconds, in order of the share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,7 +74,9 @@ fn told(points: &[(f64, f64)]) -> String {
 }
 
 fn draw(room: Room, curves: &[Curve], x: &Axis, y: &Axis) -> Svg {
-    let margin = if room == Room::Wide && curves.len() > 1 { 150.0 } else { 14.0 };
+    let longest = curves.iter().map(|curve| text_width(&curve.name, LETTERS * BOLD)).fold(0.0, f64::max);
+    let beside = room == Room::Wide && curves.len() > 1;
+    let margin = if beside { (longest + 12.0).min(LABELS_MAX) } else { 14.0 };
     let mut svg = Svg::new(room.width(), room.choose(340.0, 300.0));
     let area = Area { left: 2.0, top: 2.0, right: room.width() - margin, bottom: svg.height() };
     let frame = Frame::draw(&mut svg, area, x, y);
@@ -92,7 +97,7 @@ fn draw(room: Room, curves: &[Curve], x: &Axis, y: &Axis) -> Svg {
             ends.push(Label { y: frame.y(last.1), class, text: curve.name.clone() });
         }
     }
-    if margin > 100.0 {
+    if beside {
         labels(&mut svg, ends, frame.inside.right + 8.0, room.width(), frame.inside.top, frame.inside.bottom);
     }
     svg

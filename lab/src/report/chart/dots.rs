@@ -1,6 +1,6 @@
 //! How repeated values are spread: a dot for each, a row for each kind, a stroke at the middle one.
 
-use super::frame::LETTERS;
+use super::frame::{BOLD, LETTERS};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, fit, text_width};
 use super::{Figure, Key, Room, colour};
@@ -51,7 +51,7 @@ fn draw(room: Room, axis: &str, rows: &[Row]) -> Svg {
     let longest = rows.iter().map(|row| text_width(&row.name, LETTERS)).fold(0.0, f64::max);
     let names = room.choose(longest.min(240.0) + 10.0, 4.0);
     let mut svg = Svg::new(room.width(), 46.0 + step * rows.len() as f64);
-    let (left, right) = (names + 8.0, room.width() - room.choose(150.0, 14.0));
+    let (left, right) = (names + 8.0, room.width() - room.choose(right_margin(rows), 14.0));
     let scale = Scale::linear(rows.iter().flat_map(|row| row.values.iter().copied()));
     let x = |value: f64| left + scale.place(value) * (right - left);
     let (top, bottom) = (4.0, svg.height() - 40.0);
@@ -72,15 +72,14 @@ fn draw(room: Room, axis: &str, rows: &[Row]) -> Svg {
         let y = begin + room.choose(19.0, 38.0);
         svg.line((left, y), (right, y), "base");
         let middle = median(&row.values).unwrap_or(0.0);
-        let most = row.values.iter().copied().fold(0.0, f64::max);
-        let summary = format!("{}, longest {}", format::duration(middle), format::duration(most));
+        let summary = summary(row);
         match room {
             Room::Wide => {
                 svg.text((names, y + 4.0), Anchor::End, "name", &fit(&row.name, names - 4.0, LETTERS));
                 svg.text((right + 10.0, y + 4.0), Anchor::Start, "label plain", &summary);
             }
             Room::Narrow => {
-                let width = text_width(&summary, LETTERS);
+                let width = text_width(&summary, LETTERS * BOLD);
                 svg.text((left, begin + 18.0), Anchor::Start, "name", &fit(&row.name, right - left - width - 12.0, LETTERS));
                 svg.text((right, begin + 18.0), Anchor::End, "label plain", &summary);
             }
@@ -92,6 +91,17 @@ fn draw(room: Room, axis: &str, rows: &[Row]) -> Svg {
         svg.line((x(middle), y - 11.0), (x(middle), y + 11.0), "line plain");
     }
     svg
+}
+
+/// Median and longest in words.
+fn summary(row: &Row) -> String {
+    let longest = row.values.iter().copied().fold(0.0, f64::max);
+    format!("{}, longest {}", format::duration(median(&row.values).unwrap_or(0.0)), format::duration(longest))
+}
+
+/// Room for the widest summary.
+fn right_margin(rows: &[Row]) -> f64 {
+    rows.iter().map(|row| text_width(&summary(row), LETTERS * BOLD)).fold(20.0, f64::max) + 14.0
 }
 
 /// How far above the line each dot stands, so that dots of nearly the same value are all seen: alternately above and below.

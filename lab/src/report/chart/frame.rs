@@ -121,12 +121,15 @@ pub struct Label {
     pub text: String,
 }
 
+/// How much wider the bold letters of a label are.
+pub const BOLD: f64 = 1.12;
+
 /// Writes labels beside each other's lines from `x` on, moved apart where they would stand on each other, cut at `right`.
 pub fn labels(svg: &mut Svg, mut labels: Vec<Label>, x: f64, right: f64, top: f64, bottom: f64) {
     labels.sort_by(|a, b| a.y.total_cmp(&b.y));
     let heights = spread(&labels.iter().map(|label| label.y).collect::<Vec<_>>(), top, bottom);
     for (label, y) in labels.iter().zip(heights) {
-        svg.text((x, y + 4.0), Anchor::Start, &format!("label {}", label.class), &fit(&label.text, right - x, LETTERS));
+        svg.text((x, y + 4.0), Anchor::Start, &format!("label {}", label.class), &fit(&label.text, right - x, LETTERS * BOLD));
     }
 }
 

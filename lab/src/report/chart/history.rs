@@ -99,7 +99,10 @@ fn draw(room: Room, events: &[Event]) -> Svg {
             svg.polyline(&[Some((to - 6.0, middle - 5.0)), Some((to, middle)), Some((to - 6.0, middle + 5.0))], "line plain");
         }
         let number = (index + 1).to_string();
-        let inner = to - from - 10.0 - text_width(&number, LETTERS) - 5.0;
+        // Words may run on beyond their box, as far as the row is free.
+        let next = (0..events.len()).filter(|&other| row_of[other] == row_of[index] && events[other].from > event.from);
+        let free = next.map(|other| x(events[other].from)).fold(room.width(), f64::min);
+        let inner = free - from - 15.0 - text_width(&number, LETTERS);
         svg.text((from + 5.0, y + height / 2.0 + 4.0), Anchor::Start, "number", &number);
         let begin = from + 10.0 + text_width(&number, LETTERS);
         if room == Room::Wide && inner > 40.0 {

@@ -1,7 +1,7 @@
 //! What a failure did, second by second: above the latency of every operation, below how much was answered, with marks where something
 //! happened and shades where nothing was answered.
 
-use super::frame::{Area, Axis, Frame, LETTERS};
+use super::frame::{Area, Axis, BOLD, Frame, LETTERS};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, fit, text_width};
 use super::{Figure, Key, Room, colour};
@@ -148,8 +148,8 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
         let x = upper.x(*at);
         let y = (row as f64).mul_add(14.0, 11.0);
         svg.line((x, y + 3.0), (x, lower.inside.bottom), "mark");
-        let text = fit(what, right - 4.0, LETTERS);
-        let width = text_width(&text, LETTERS);
+        let text = fit(what, right - 4.0, LETTERS * BOLD);
+        let width = text_width(&text, LETTERS * BOLD);
         let begin = (x - 3.0).min(right - width).max(2.0);
         svg.text((begin, y), Anchor::Start, "label marked", &text);
     }
@@ -181,7 +181,7 @@ fn mark_rows(room: Room, marks: &[(f64, String)], end: f64) -> Vec<usize> {
     let mut rows = vec![0; marks.len()];
     for index in order {
         let (at, what) = &marks[index];
-        let length = text_width(what, LETTERS).min(width);
+        let length = text_width(what, LETTERS * BOLD).min(width);
         let from = (60.0 + at / end * width).min(room.width() - 14.0 - length);
         let row = ends.iter().position(|&end| end + 6.0 < from).unwrap_or(ends.len());
         if row == ends.len() {
