@@ -32,7 +32,10 @@ pub fn report(arguments: &ReportArguments, read: impl Fn(&Path) -> Result<Record
         records.push(read(run).map_err(|error| format!("cannot read the run in {}: {error}", run.display()))?);
     }
     let json = match &arguments.json {
-        Some(path) => Some((path, export::export(&records).map_err(|error| format!("cannot write the records as JSON: {error}"))?)),
+        Some(path) => Some((
+            path,
+            export::export(&records).map_err(|error| format!("cannot write the records as JSON: {error}"))?,
+        )),
         None => None,
     };
     let mut files = vec![(&arguments.output, report::render(&records), "report")];

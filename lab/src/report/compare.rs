@@ -9,6 +9,9 @@ use crate::record::{Arrivals, Measurement, Record};
 /// Most bars in one picture.
 const BARS_MAX: usize = 40;
 
+/// A measurement's figure, if it has one that may be compared.
+type FigureOf = fn(&Measurement) -> Option<f64>;
+
 /// The sides that were measured, in the record's order.
 pub fn sides(record: &Record) -> Vec<&str> {
     let measured = |id: &&str| record.measurements.iter().any(|measurement| measurement.side == *id);
@@ -43,7 +46,7 @@ fn ratios(of: &[f64], first: &[f64]) -> Vec<f64> {
 }
 
 /// The bars of one figure of the measurements. Settings in which a generator was saturated are left out.
-fn bars(record: &Record, figure: fn(&Measurement) -> Option<f64>) -> Vec<Bar> {
+fn bars(record: &Record, figure: FigureOf) -> Vec<Bar> {
     let sides = sides(record);
     let groups = groups(record);
     let Some((first, others)) = sides.split_first() else { return Vec::new() };
@@ -57,7 +60,8 @@ fn bars(record: &Record, figure: fn(&Measurement) -> Option<f64>) -> Vec<Bar> {
             let Some(middle) = median(&ratios) else { continue };
             let name = gather::side_name(record, side);
             let name = if base.setting.is_empty() { name.to_owned() } else { format!("{name} · {}", base.setting) };
-            let spread = ratios.iter().fold((middle, middle), |(least, most), &r| (f64::min(least, r), f64::max(most, r)));
+            let spread =
+                ratios.iter().fold((middle, middle), |(least, most), &r| (f64::min(least, r), f64::max(most, r)));
             bars.push(Bar { name, side: index + 1, ratio: middle, spread });
         }
     }
@@ -73,9 +77,12 @@ pub fn draw(record: &Record) -> Vec<Figure> {
         .iter()
         .enumerate()
         .skip(1)
-        .map(|(index, side)| Key { class: format!("fill bar {}", colour(index)), text: gather::side_name(record, side).to_owned() })
+        .map(|(index, side)| Key {
+            class: format!("fill bar {}", colour(index)),
+            text: gather::side_name(record, side).to_owned(),
+        })
         .collect();
-    let kinds: [(&str, &str, fn(&Measurement) -> Option<f64>); 2] =
+    let kinds: [(&str, &str, FigureOf); 2] =
         [("Operations a second", "more", throughput), ("99th percentile of the latency", "slower", p99)];
     kinds
         .into_iter()
@@ -84,9 +91,12 @@ pub fn draw(record: &Record) -> Vec<Figure> {
             let all = bars.len();
             bars.truncate(BARS_MAX);
             let repeated = bars.iter().any(|bar| bar.spread.1 > bar.spread.0);
-            let mut caption =
-                if repeated { "The bar is the middle one of the repeats, the thin line reaches from the least to the greatest." } else { "" }
-                    .to_owned();
+            let mut caption = if repeated {
+                "The bar is the middle one of the repeats, the thin line reaches from the least to the greatest."
+            } else {
+                ""
+            }
+            .to_owned();
             if bars.len() < all {
                 caption.push_str(&format!(" {} of {all} ratios are drawn; the table has all figures.", bars.len()));
             }

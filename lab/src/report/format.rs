@@ -183,7 +183,9 @@ mod tests {
 
     #[test]
     fn counts_and_numbers_are_grouped() {
-        for (value, expected) in [(0, "0"), (999, "999"), (1_000, "1 000"), (18_400, "18 400"), (1_234_567, "1 234 567")] {
+        for (value, expected) in
+            [(0, "0"), (999, "999"), (1_000, "1 000"), (18_400, "18 400"), (1_234_567, "1 234 567")]
+        {
             assert_eq!(plain(count(value)), expected);
         }
         assert_eq!(plain(count(u64::MAX)), "18 446 744 073 709 551 615");
@@ -201,7 +203,9 @@ mod tests {
         ] {
             assert_eq!(plain(number(value)), expected, "{value}");
         }
-        for (value, expected) in [(1.0, "1"), (2_500.0, "2 500"), (20_000.0, "20k"), (2_500_000.0, "2.5M"), (0.5, "0.5")] {
+        for (value, expected) in
+            [(1.0, "1"), (2_500.0, "2 500"), (20_000.0, "20k"), (2_500_000.0, "2.5M"), (0.5, "0.5")]
+        {
             assert_eq!(plain(number_tick(value)), expected, "{value}");
         }
     }

@@ -73,10 +73,13 @@ impl<'a> Names<'a> {
     /// Finds out what differs.
     pub fn new(record: &'a Record) -> Names<'a> {
         let measurements = &record.measurements;
-        let differs = |key: &dyn Fn(&'a Measurement) -> String| measurements.iter().map(key).collect::<BTreeSet<_>>().len() > 1;
+        let differs =
+            |key: &dyn Fn(&'a Measurement) -> String| measurements.iter().map(key).collect::<BTreeSet<_>>().len() > 1;
         let names: BTreeSet<&str> = measurements.iter().flat_map(|m| m.variables.keys()).map(String::as_str).collect();
-        let variables: BTreeSet<&str> =
-            names.into_iter().filter(|name| differs(&|m| m.variables.get(*name).cloned().unwrap_or_default())).collect();
+        let variables: BTreeSet<&str> = names
+            .into_iter()
+            .filter(|name| differs(&|m| m.variables.get(*name).cloned().unwrap_or_default()))
+            .collect();
         Names {
             record,
             sides: differs(&|m| m.side.clone()),
@@ -105,8 +108,7 @@ impl<'a> Names<'a> {
         }
         for (name, value) in &measurement.variables {
             if self.variables.contains(name.as_str()) && (repeats || !is_repeat(name)) {
-                let value = value.parse::<u64>().map_or_else(|_| value.clone(), format::count);
-                parts.push(format!("{name} {value}"));
+                parts.push(setting_word(name, value));
             }
         }
         if self.clients {
@@ -116,6 +118,17 @@ impl<'a> Names<'a> {
             parts.push(rate(measurement));
         }
         parts
+    }
+}
+
+/// A value with its variable's name; the value alone where it says what it is of: `records 1 000`, but `zipfian`.
+fn setting_word(name: &str, value: &str) -> String {
+    let says_nothing =
+        matches!(value, "" | "on" | "off" | "yes" | "no" | "true" | "false" | "none" | "all" | "default");
+    match value.parse::<u64>() {
+        Ok(number) => format!("{name} {}", format::count(number)),
+        Err(_) if says_nothing || value.parse::<f64>().is_ok() => format!("{name} {value}"),
+        Err(_) => value.to_owned(),
     }
 }
 
@@ -184,7 +197,8 @@ pub fn histogram(text: &str) -> Option<Histogram<u64>> {
 /// The points of the latency curve of some measurements of the same operation: from their raw histograms, if all have one, otherwise from
 /// the middle ones of their percentiles. Share (0 to 1) and nanoseconds, in order of the share.
 pub fn latency_points(operations: &[&Operation]) -> Vec<(f64, f64)> {
-    let histograms: Option<Vec<Histogram<u64>>> = operations.iter().map(|operation| histogram(&operation.histogram)).collect();
+    let histograms: Option<Vec<Histogram<u64>>> =
+        operations.iter().map(|operation| histogram(&operation.histogram)).collect();
     let merged = histograms.filter(|histograms| !histograms.is_empty()).and_then(|histograms| {
         let mut all = Histogram::<u64>::new(3).ok()?;
         histograms.iter().try_for_each(|histogram| all.add(histogram).ok())?;
@@ -198,7 +212,8 @@ pub fn latency_points(operations: &[&Operation]) -> Vec<(f64, f64)> {
 
 fn histogram_points(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let nines = (histogram.len() as f64).log10().clamp(1.0, 6.0);
-    let mut shares: Vec<f64> = (0..=STEPS).map(|step| 1.0 - 10f64.powf(-nines * f64::from(step) / f64::from(STEPS))).collect();
+    let mut shares: Vec<f64> =
+        (0..=STEPS).map(|step| 1.0 - 10f64.powf(-nines * f64::from(step) / f64::from(STEPS))).collect();
     let last = shares.last().copied().unwrap_or(0.0);
     shares.extend([0.5, 0.9, 0.99, 0.999, 0.9999].into_iter().filter(|&share| share < last));
     shares.sort_by(f64::total_cmp);
@@ -219,10 +234,13 @@ pub fn service_points(members: &[&Measurement], operation: &str) -> Vec<(f64, f6
     spread_points(&operations, |operation| operation.service.as_ref())
 }
 
+/// One of the percentiles.
+type Percentile = fn(&Spread) -> u64;
+
 /// Points from percentiles, as far as there were enough operations for each: a 99.9th percentile of 500 operations is their greatest.
 fn spread_points(operations: &[&Operation], of: impl Fn(&Operation) -> Option<&Spread>) -> Vec<(f64, f64)> {
     let count = operations.iter().map(|operation| operation.count).fold(0, u64::saturating_add);
-    let percentiles: [(f64, u64, fn(&Spread) -> u64); 7] = [
+    let percentiles: [(f64, u64, Percentile); 7] = [
         (0.0, 1, |spread| spread.min),
         (0.5, 2, |spread| spread.p50),
         (0.9, 10, |spread| spread.p90),
@@ -232,7 +250,8 @@ fn spread_points(operations: &[&Operation], of: impl Fn(&Operation) -> Option<&S
         (0.9999, 10_000, |spread| spread.p9999),
     ];
     let middle = |value: &dyn Fn(&Spread) -> u64| {
-        let values: Vec<f64> = operations.iter().filter_map(|operation| of(operation)).map(|s| value(s) as f64).collect();
+        let values: Vec<f64> =
+            operations.iter().filter_map(|operation| of(operation)).map(|s| value(s) as f64).collect();
         median(&values).map(|value| value.max(1.0))
     };
     let mut points: Vec<(f64, f64)> = percentiles
@@ -241,7 +260,9 @@ fn spread_points(operations: &[&Operation], of: impl Fn(&Operation) -> Option<&S
         .filter_map(|(share, _, value)| Some((*share, middle(value)?)))
         .collect();
     let last = 1.0 - 1.0 / (count.max(2) as f64);
-    if points.last().is_some_and(|point| point.0 < last) && let Some(greatest) = middle(&|spread| spread.max) {
+    if points.last().is_some_and(|point| point.0 < last)
+        && let Some(greatest) = middle(&|spread| spread.max)
+    {
         points.push((last, greatest));
     }
     points

@@ -52,7 +52,11 @@ pub fn render(records: &[Record]) -> String {
     if shown.len() > 1 {
         out.push_str("<nav><ol>");
         for (index, record) in shown.iter().enumerate() {
-            out.push_str(&format!("<li><a href=\"#experiment-{}\">{}</a></li>", index + 1, escape(summary::heading(record))));
+            out.push_str(&format!(
+                "<li><a href=\"#experiment-{}\">{}</a></li>",
+                index + 1,
+                escape(summary::heading(record))
+            ));
         }
         out.push_str("</ol></nav>");
     }
@@ -119,6 +123,7 @@ fn experiment(number: usize, record: &Record) -> String {
 fn figures_explained(record: &Record) -> String {
     let open = record.measurements.iter().any(|m| m.arrivals != crate::record::Arrivals::Closed);
     let counted = if open { "Latencies are counted from the intended start of each operation. " } else { "" };
-    let error = if record.measurements.iter().any(|m| m.throughput_error > 0.0) { "± is the standard error. " } else { "" };
+    let error =
+        if record.measurements.iter().any(|m| m.throughput_error > 0.0) { "± is the standard error. " } else { "" };
     format!("{counted}{error}{}", table::generator(record)).trim().to_owned()
 }

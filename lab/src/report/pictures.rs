@@ -14,6 +14,8 @@ use crate::record::{Measurement, Record};
 
 /// Most curves in one picture: more can't be told apart.
 const CURVES_MAX: usize = 7;
+/// Most curves that have their service time beside them.
+const DASHED_MAX: usize = 3;
 /// Most operations that get a picture of curves of their own.
 const OPERATIONS_MAX: usize = 4;
 /// Most timelines and heat maps of a record.
@@ -84,9 +86,12 @@ fn draw_timelines(record: &Record) -> Vec<Figure> {
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_timeline(m)).collect();
     let chosen = chosen(&all, TIMELINES_MAX);
     let caption = left_out(chosen.len(), all.len(), "timelines");
+    let last = chosen.len().saturating_sub(1);
     chosen
         .into_iter()
-        .filter_map(|measurement| {
+        .enumerate()
+        .filter_map(|(index, measurement)| {
+            let caption = if index == last { caption.as_str() } else { "" };
             let mut tracks: BTreeMap<&str, Vec<Tick>> = BTreeMap::new();
             for second in &measurement.series {
                 tracks.entry(&second.operation).or_default().push(Tick {
@@ -111,7 +116,7 @@ fn draw_timelines(record: &Record) -> Vec<Figure> {
                 marks: marks.map(|mark| (mark.at_ms / 1e3, mark.what.clone())).collect(),
                 gaps: gaps.map(|gap| (gap.at_ms / 1e3, gap.length_ms / 1e3)).collect(),
             };
-            timeline::figure(&format!("Second by second: {}", names.of(measurement, true)), &tracks, &events, &caption)
+            timeline::figure(&format!("Second by second: {}", names.of(measurement, true)), &tracks, &events, caption)
         })
         .collect()
 }
@@ -139,7 +144,11 @@ fn varied(record: &Record) -> Vec<&str> {
     for (name, value) in record.measurements.iter().flat_map(|measurement| &measurement.variables) {
         values.entry(name).or_default().insert(value);
     }
-    values.into_iter().filter(|(name, values)| values.len() > 1 && !gather::is_repeat(name)).map(|(name, _)| name).collect()
+    values
+        .into_iter()
+        .filter(|(name, values)| values.len() > 1 && !gather::is_repeat(name))
+        .map(|(name, _)| name)
+        .collect()
 }
 
 fn draw_multiples(record: &Record) -> Vec<Figure> {
@@ -151,7 +160,8 @@ fn draw_multiples(record: &Record) -> Vec<Figure> {
 fn draw_multiple(record: &Record, groups: &[Group], name: &str) -> Option<Figure> {
     let others = |group: &Group| {
         let first = group.members.first();
-        let variables = first.map(|m| m.variables.iter().filter(|(other, _)| *other != name && !gather::is_repeat(other)));
+        let variables =
+            first.map(|m| m.variables.iter().filter(|(other, _)| *other != name && !gather::is_repeat(other)));
         let held = variables.into_iter().flatten().map(|(name, value)| format!("{name} {value}"));
         (first.map_or("", |m| &m.workload).to_owned(), held.collect::<Vec<_>>().join(", "))
     };
@@ -232,7 +242,11 @@ fn draw_curves(record: &Record) -> Vec<Figure> {
     for operation in names.iter().take(OPERATIONS_MAX) {
         let with: Vec<&Group> = groups.iter().filter(|group| !of_operation(group, operation).is_empty()).collect();
         let chosen = chosen(&with, CURVES_MAX);
-        let curves: Vec<Curve> = chosen.iter().filter_map(|group| curve(group, operation, group.label.clone())).collect();
+        let mut curves: Vec<Curve> =
+            chosen.iter().filter_map(|group| curve(group, operation, group.label.clone())).collect();
+        if curves.len() > DASHED_MAX {
+            curves.iter_mut().for_each(|curve| curve.service.clear());
+        }
         let caption = left_out(chosen.len(), with.len(), "settings");
         figures.extend(curves::figure(&format!("{title}: {operation}"), &curves, &caption));
     }
@@ -242,7 +256,8 @@ fn draw_curves(record: &Record) -> Vec<Figure> {
 /// What coordinated omission would have hidden, in a sentence, where it is worth one.
 fn omission(group: &Group, names: &[&str]) -> String {
     let differences = names.iter().filter_map(|name| {
-        let (latency, service) = (gather::latency_points(&of_operation(group, name)), gather::service_points(&group.members, name));
+        let (latency, service) =
+            (gather::latency_points(&of_operation(group, name)), gather::service_points(&group.members, name));
         let at = |points: &[(f64, f64)]| points.iter().find(|point| (point.0 - 0.99).abs() < 1e-9).map(|point| point.1);
         Some((*name, at(&latency)?, at(&service)?))
     });
@@ -261,13 +276,14 @@ fn draw_heat(record: &Record) -> Vec<Figure> {
     let names = Names::new(record);
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_heat(m)).collect();
     let chosen = chosen(&all, TIMELINES_MAX);
-    let caption = format!(
-        "Each second is put together from its percentiles. {}",
-        left_out(chosen.len(), all.len(), "measurements")
-    );
+    let caption = "Each second is put together from its percentiles.";
+    let last = chosen.len().saturating_sub(1);
+    let rest = left_out(chosen.len(), all.len(), "measurements");
     chosen
         .into_iter()
-        .filter_map(|measurement| {
+        .enumerate()
+        .filter_map(|(index, measurement)| {
+            let caption = if index == last { format!("{caption} {rest}") } else { caption.to_owned() };
             let mut columns: Vec<Column> = measurement
                 .series
                 .iter()
@@ -285,7 +301,10 @@ mod tests {
 
     #[test]
     fn values_are_sorted_as_people_do() {
-        assert_eq!(sorted(vec!["100000", "1000", "zipfian", "20", "1000", "latest"]), ["20", "1000", "100000", "zipfian", "latest"]);
+        assert_eq!(
+            sorted(vec!["100000", "1000", "zipfian", "20", "1000", "latest"]),
+            ["20", "1000", "100000", "zipfian", "latest"]
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::chart::dots::{self, Row};
 use super::chart::Figure;
+use super::chart::dots::{self, Row};
 use super::gather::{self, Names};
 use crate::record::{Measurement, Record};
 
@@ -55,7 +55,13 @@ pub fn rows(record: &Record) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for measurement in &record.measurements {
         for silence in silences(measurement) {
-            let name = if several { format!("{}: {}", names.of(measurement, false), silence.what) } else { silence.what };
+            let label = names.of(measurement, false);
+            // `leader killed` says all that `killed` would.
+            let name = if several && !silence.what.contains(&label) {
+                format!("{label}: {}", silence.what)
+            } else {
+                silence.what
+            };
             let place = *places.entry(name.clone()).or_insert(rows.len());
             if place == rows.len() {
                 rows.push(Row { name, values: Vec::new() });

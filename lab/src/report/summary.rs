@@ -1,7 +1,7 @@
 //! The first page: one line with a mark, three sentences that a busy reader needs, and what was checked. All of it is computed from the
 //! records; none of it is said that they do not hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare;
 use super::format;
@@ -39,7 +39,8 @@ pub struct Summary {
 /// Computes it.
 pub fn summary(records: &[Record]) -> Summary {
     let (mark, line) = verdict(records);
-    let sentences = [speed(records), pause(records).or_else(|| comparison(records)).or_else(|| hidden(records)), proof(records)];
+    let sentences =
+        [speed(records), pause(records).or_else(|| comparison(records)).or_else(|| hidden(records)), proof(records)];
     Summary { mark, line, sentences: sentences.into_iter().flatten().collect(), warning: warning(records) }
 }
 
@@ -49,7 +50,8 @@ fn properties(records: &[Record]) -> impl Iterator<Item = &crate::record::Proper
 
 fn verdict(records: &[Record]) -> (Mark, String) {
     let verdicts: Vec<_> = records.iter().filter_map(|record| record.verdict.as_ref()).collect();
-    let broken: Vec<&str> = properties(records).filter(|property| !property.holds).map(|property| property.name.as_str()).collect();
+    let broken: Vec<&str> =
+        properties(records).filter(|property| !property.holds).map(|property| property.name.as_str()).collect();
     if !broken.is_empty() || verdicts.iter().any(|verdict| !verdict.holds) {
         let what = match &broken[..] {
             [] => "the history that the clients saw cannot be explained".to_owned(),
@@ -80,7 +82,11 @@ fn verdict(records: &[Record]) -> (Mark, String) {
 /// What an experiment is called.
 pub fn heading(record: &Record) -> &str {
     let names = [&record.title, &record.experiment];
-    names.into_iter().map(|name| name.trim_end_matches('.')).find(|name| !name.is_empty()).unwrap_or("An experiment without a name")
+    names
+        .into_iter()
+        .map(|name| name.trim_end_matches('.'))
+        .find(|name| !name.is_empty())
+        .unwrap_or("An experiment without a name")
 }
 
 /// How fast: of the first side's measurements that count, the one with the greatest throughput.
@@ -105,8 +111,16 @@ fn speed(records: &[Record]) -> Option<String> {
     } else {
         String::new()
     };
-    let tail = compare::p99(best).map_or(String::new(), |p99| format!("; 99 of 100 answers came within {}", format::duration(p99)));
-    Some(format!("{clients} served {} operations a second{by}{asked}{tail}.", format::number(best.throughput)))
+    let workloads: BTreeSet<&str> = records
+        .iter()
+        .flat_map(|record| &record.measurements)
+        .map(|measurement| measurement.workload.as_str())
+        .collect();
+    let work =
+        if workloads.len() > 1 && !best.workload.is_empty() { format!(" of {}", best.workload) } else { String::new() };
+    let tail = compare::p99(best)
+        .map_or(String::new(), |p99| format!("; 99 of 100 answers came within {}", format::duration(p99)));
+    Some(format!("{clients} served {} operations a second{work}{by}{asked}{tail}.", format::number(best.throughput)))
 }
 
 /// What failures cost: how often each thing happened, and the longest silence.
@@ -170,7 +184,8 @@ fn comparison(records: &[Record]) -> Option<String> {
             .iter()
             .filter_map(|side| {
                 let theirs = counted(side);
-                let same = |a: &&Measurement| theirs.iter().any(|b| a.workload == b.workload && a.variables == b.variables);
+                let same =
+                    |a: &&Measurement| theirs.iter().any(|b| a.workload == b.workload && a.variables == b.variables);
                 let own: Vec<&Measurement> = own.iter().copied().filter(same).collect();
                 let closed = own.iter().chain(&theirs).all(|m| m.arrivals == Arrivals::Closed);
                 let figure = |m: &Measurement| {
@@ -183,7 +198,11 @@ fn comparison(records: &[Record]) -> Option<String> {
             .collect();
         (!words.is_empty()).then(|| {
             let first = gather::side_name(record, first);
-            format!("{first} had {} (middle of {} measurements each, which the table lists).", words.join(" and "), own.len())
+            format!(
+                "{first} had {} (middle of {} measurements each, which the table lists).",
+                words.join(" and "),
+                own.len()
+            )
         })
     })
 }
@@ -215,7 +234,11 @@ fn proof(records: &[Record]) -> Option<String> {
     let with: Vec<&Record> = records.iter().filter(|record| record.verdict.is_some()).collect();
     let answered = with.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
     let answered = answered.map(|operation| operation.count).fold(0, u64::saturating_add);
-    let during = if answered > 0 { format!(" while {} operations were answered", format::count(answered)) } else { String::new() };
+    let during = if answered > 0 {
+        format!(" while {} operations were answered", format::count(answered))
+    } else {
+        String::new()
+    };
     let broken: Vec<_> = properties(records).filter(|property| !property.holds).collect();
     Some(match (with.is_empty(), broken.first()) {
         (true, _) => fsync(records),
@@ -224,11 +247,18 @@ fn proof(records: &[Record]) -> Option<String> {
         }
         (false, Some(_)) => format!("It broke{during}."),
         (false, None) => {
-            let details: Vec<String> =
-                properties(records).filter(|p| !p.detail.is_empty()).take(2).map(|property| ended(&property.detail)).collect();
+            let details: Vec<String> = properties(records)
+                .filter(|p| !p.detail.is_empty())
+                .take(2)
+                .map(|property| ended(&property.detail))
+                .collect();
             let details = if details.is_empty() { String::new() } else { format!(" {}", details.join(" ")) };
             let held = with.iter().all(|record| record.verdict.as_ref().is_some_and(|verdict| verdict.holds));
-            if held { format!("No broken promise was found{during}.{details}") } else { format!("The check failed{during}.{details}") }
+            if held {
+                format!("No broken promise was found{during}.{details}")
+            } else {
+                format!("The check failed{during}.{details}")
+            }
         }
     })
 }

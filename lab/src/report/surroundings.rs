@@ -41,13 +41,21 @@ fn machine(environment: &Environment) -> String {
     }
     let said = |text: &str| text.to_owned();
     let mut rows: Vec<(&str, String)> = vec![
-        ("Processor", if environment.cores > 0 { format!("{} ({} may be used)", environment.cpu, environment.cores) } else { said(&environment.cpu) }),
+        (
+            "Processor",
+            if environment.cores > 0 {
+                format!("{} ({} may be used)", environment.cpu, environment.cores)
+            } else {
+                said(&environment.cpu)
+            },
+        ),
         ("Memory", if environment.memory_bytes > 0 { format::bytes(environment.memory_bytes) } else { String::new() }),
         ("Kernel", said(&environment.kernel)),
         ("Disk", said(&environment.disk)),
     ];
     if environment.fsync_p50 > 0 || environment.fsync_p99 > 0 {
-        let (p50, p99) = (format::duration(environment.fsync_p50 as f64), format::duration(environment.fsync_p99 as f64));
+        let (p50, p99) =
+            (format::duration(environment.fsync_p50 as f64), format::duration(environment.fsync_p99 as f64));
         rows.push(("4 KiB and fdatasync", format!("median {p50}, 99th percentile {p99}, measured before the run")));
     }
     if environment.idle > 0.0 {

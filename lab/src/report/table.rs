@@ -49,7 +49,11 @@ pub fn table(class: &str, headings: &[String], rows: &[Vec<Cell>]) -> String {
     let mut out = format!("<table class=\"{}\"><thead><tr>", escape(class));
     let figures = |column: usize| rows.iter().filter_map(|row| row.get(column)).all(|cell| cell.figure);
     for (column, heading) in headings.iter().enumerate() {
-        out.push_str(&format!("<th scope=\"col\"{}>{}</th>", if figures(column) { " class=\"figure\"" } else { "" }, escape(heading)));
+        out.push_str(&format!(
+            "<th scope=\"col\"{}>{}</th>",
+            if figures(column) { " class=\"figure\"" } else { "" },
+            escape(heading)
+        ));
     }
     out.push_str("</tr></thead><tbody>");
     for row in rows.iter().take(ROWS_MAX) {
@@ -119,7 +123,9 @@ pub fn measurements(record: &Record) -> String {
     }
     let mut out = table("measurements", &headings(&columns), &rows);
     if !reasons.is_empty() {
-        out.push_str("<p class=\"warning\">Struck out, because the load generator and not the server may have set the figures: ");
+        out.push_str(
+            "<p class=\"warning\">Struck out, because the load generator and not the server may have set the figures: ",
+        );
         out.push_str(&escape(&reasons.into_iter().take(20).collect::<Vec<_>>().join("; ")));
         out.push_str("</p>");
     }
@@ -156,13 +162,19 @@ fn own_rows(measurement: &Measurement) -> Vec<(String, Vec<Cell>)> {
 
 fn throughput(measurement: &Measurement) -> String {
     let value = format::number(measurement.throughput);
-    if measurement.throughput_error > 0.0 { format!("{value} ± {}", format::number(measurement.throughput_error)) } else { value }
+    if measurement.throughput_error > 0.0 {
+        format!("{value} ± {}", format::number(measurement.throughput_error))
+    } else {
+        value
+    }
 }
 
 /// The percentiles and the greatest; a dash where too few operations were answered for one.
 fn percentiles(operation: &Operation) -> [String; 6] {
     let latency = &operation.latency;
-    let enough = |count: u64, value: u64| if operation.count >= count { format::duration(value as f64) } else { "–".to_owned() };
+    let enough = |count: u64, value: u64| {
+        if operation.count >= count { format::duration(value as f64) } else { "–".to_owned() }
+    };
     [
         enough(1, latency.p50),
         enough(10, latency.p90),
@@ -175,7 +187,8 @@ fn percentiles(operation: &Operation) -> [String; 6] {
 
 /// Further figures by name.
 pub fn counters(record: &Record) -> String {
-    let columns: BTreeSet<&str> = record.measurements.iter().flat_map(|m| m.counters.keys()).map(String::as_str).collect();
+    let columns: BTreeSet<&str> =
+        record.measurements.iter().flat_map(|m| m.counters.keys()).map(String::as_str).collect();
     let columns: Vec<&str> = columns.into_iter().take(COUNTERS_MAX).collect();
     if columns.is_empty() {
         return String::new();
@@ -189,8 +202,12 @@ pub fn counters(record: &Record) -> String {
         .filter(|measurement| !measurement.counters.is_empty())
         .map(|measurement| {
             let mut row = vec![Cell::words(names.of(measurement, true))];
-            let cell = |column: &&str| measurement.counters.get(*column).map_or_else(String::new, |value| format::number(*value));
-            row.extend(columns.iter().map(|column| Cell::figure(cell(column)).struck(gather::void(measurement).is_some())));
+            let cell = |column: &&str| {
+                measurement.counters.get(*column).map_or_else(String::new, |value| format::number(*value))
+            };
+            row.extend(
+                columns.iter().map(|column| Cell::figure(cell(column)).struck(gather::void(measurement).is_some())),
+            );
             row
         })
         .collect();
@@ -203,7 +220,11 @@ pub fn errors(record: &Record) -> String {
     let mut rows = Vec::new();
     for measurement in &record.measurements {
         for (what, count) in &measurement.errors {
-            rows.push(vec![Cell::words(names.of(measurement, true)), Cell::words(what), Cell::figure(format::count(*count))]);
+            rows.push(vec![
+                Cell::words(names.of(measurement, true)),
+                Cell::words(what),
+                Cell::figure(format::count(*count)),
+            ]);
         }
     }
     let table = table("errors", &headings(&["Measured", "Error", "Times"]), &rows);
@@ -220,7 +241,8 @@ pub fn fits(record: &Record) -> String {
         .iter()
         .map(|fit| {
             let peak = fit.peak_at.map_or_else(|| "none".to_owned(), format::number);
-            let texts = [limits(&fit.lambda), limits(&fit.sigma), limits(&fit.kappa), peak, format::number(fit.r_squared)];
+            let texts =
+                [limits(&fit.lambda), limits(&fit.sigma), limits(&fit.kappa), peak, format::number(fit.r_squared)];
             let mut row = vec![Cell::words(gather::side_name(record, &fit.side)), Cell::words(&fit.variable)];
             row.extend(texts.map(Cell::figure));
             row
@@ -271,7 +293,8 @@ mod tests {
         let operation = Operation { count: 500, latency, ..Operation::default() };
         let mut measurement = Measurement { workload: "ycsb-a".into(), throughput: 250.0, ..Measurement::default() };
         measurement.operations.insert("read".into(), operation);
-        measurement.generator = Generator { saturated: true, reason: "a thread was busy".into(), ..Generator::default() };
+        measurement.generator =
+            Generator { saturated: true, reason: "a thread was busy".into(), ..Generator::default() };
         let mut record = Record { measurements: vec![measurement], ..Record::default() };
         let html = measurements(&record);
         assert!(html.contains("<td class=\"figure\" data-label=\"p99\"><s>3.00\u{a0}ms</s></td>"), "{html}");
@@ -285,7 +308,9 @@ mod tests {
     #[test]
     fn a_table_without_rows_is_nothing() {
         let record = Record::default();
-        for part in [sides(&[]), measurements(&record), counters(&record), errors(&record), fits(&record), offending(&record)] {
+        for part in
+            [sides(&[]), measurements(&record), counters(&record), errors(&record), fits(&record), offending(&record)]
+        {
             assert_eq!(part, "");
         }
         assert_eq!(generator(&record), "");

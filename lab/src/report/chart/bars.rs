@@ -1,7 +1,7 @@
 //! Ratios between sides as bars from the line of "as much", on a logarithmic axis: twice and half are equally long. The thin line is the
 //! spread over repeats.
 
-use super::frame::LETTERS;
+use super::frame::{Area, Axis, LETTERS, draw_ticks};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, fit, text_width};
 use super::{Figure, Key, Room, colour};
@@ -40,17 +40,8 @@ fn draw(room: Room, better: &str, bars: &[Bar]) -> Svg {
     let scale = Scale::logarithmic(values.chain([1.0]));
     let x = |value: f64| left + scale.place(value) * (right - left);
     let (top, bottom) = (6.0, svg.height() - 38.0);
-    let mut free_from = f64::NEG_INFINITY;
-    for tick in scale.ticks(room.choose(8, 5)) {
-        let text = format!("{}×", format::number_tick(tick));
-        let half = text_width(&text, LETTERS) / 2.0;
-        svg.line((x(tick), top), (x(tick), bottom), "grid");
-        let middle = x(tick).max(half);
-        if middle - half > free_from {
-            svg.text((middle, bottom + 15.0), Anchor::Middle, "tick", &text);
-            free_from = middle + half + 6.0;
-        }
-    }
+    let axis = Axis { scale, label: String::new(), format: |value| format!("{}×", format::number_tick(value)) };
+    draw_ticks(&mut svg, &axis, Area { left, top, right, bottom }, room.width());
     svg.text((left, svg.height() - 6.0), Anchor::Start, "axis", &fit(better, room.width() - left, LETTERS));
     for (index, bar) in bars.iter().enumerate() {
         let row = top + step * index as f64;
@@ -60,7 +51,9 @@ fn draw(room: Room, better: &str, bars: &[Bar]) -> Svg {
                 let name = fit(&bar.name, names - 4.0, LETTERS);
                 svg.text((names - 4.0, y + 11.0), Anchor::End, "name", &name);
             }
-            Room::Narrow => svg.text((left, row + 15.0), Anchor::Start, "name", &fit(&bar.name, right + 40.0 - left, LETTERS)),
+            Room::Narrow => {
+                svg.text((left, row + 15.0), Anchor::Start, "name", &fit(&bar.name, right + 40.0 - left, LETTERS))
+            }
         }
         let (from, to) = (x(1.0).min(x(bar.ratio)), x(1.0).max(x(bar.ratio)));
         let class = colour(bar.side);
@@ -95,8 +88,11 @@ mod tests {
         let bar = |name: &str, ratio: f64| Bar { name: name.into(), side: 1, ratio, spread: (ratio, ratio) };
         let bars = [bar("twice", 2.0), bar("half", 0.5), bar("nothing", 0.0), bar("odd", f64::NAN)];
         let html = figure("t", "longer is faster", &bars, vec![], "").unwrap().html();
-        let widths: Vec<&str> =
-            html.split("<rect class=\"fill bar c1\"").skip(1).filter_map(|part| part.split("width=\"").nth(1)?.split('"').next()).collect();
+        let widths: Vec<&str> = html
+            .split("<rect class=\"fill bar c1\"")
+            .skip(1)
+            .filter_map(|part| part.split("width=\"").nth(1)?.split('"').next())
+            .collect();
         assert_eq!(widths.len(), 4, "two bars, drawn twice: {html}");
         assert_eq!(widths[0], widths[1]);
         assert!(html.contains("twice: 2.00×. half: 0.500×."), "{html}");

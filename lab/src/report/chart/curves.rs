@@ -3,6 +3,8 @@
 //! The latency from the intended start is drawn solid, the service time dashed in the same colour: the space between them is what a
 //! generator without a schedule would have hidden (coordinated omission; Gil Tene, "How NOT to Measure Latency", 2013).
 
+use std::collections::BTreeSet;
+
 use super::frame::{Area, Axis, BOLD, Frame, LETTERS, Label, labels};
 use super::scale::Scale;
 use super::svg::{Svg, text_width};
@@ -41,15 +43,25 @@ pub fn figure(title: &str, curves: &[Curve], caption: &str) -> Option<Figure> {
     };
     let mut keys = Vec::new();
     for (index, curve) in curves.iter().enumerate() {
-        let suffix = curve.void.as_ref().map_or(String::new(), |reason| format!(" (does not count: {reason})"));
+        let suffix = if curve.void.is_some() { " (does not count)" } else { "" };
         keys.push(Key { class: format!("line {}", class(index, curve)), text: format!("{}{suffix}", curve.name) });
     }
     if curves.iter().any(|curve| !curve.service.is_empty()) {
         let text = "dashed: from the sending only, what a generator without a schedule would tell".to_owned();
         keys.push(Key { class: "line plain dashed".to_owned(), text });
     }
-    let described = curves.iter().map(|curve| format!("{}: {}.", curve.name, told(&curve.latency))).collect::<Vec<_>>().join(" ");
-    Some(Figure::new(title, &described, keys, caption, |room| draw(room, curves, &x, &y)))
+    let reasons: BTreeSet<&str> = curves.iter().filter_map(|curve| curve.void.as_deref()).collect();
+    let mut caption = caption.to_owned();
+    if !reasons.is_empty() {
+        let reasons = reasons.into_iter().collect::<Vec<_>>().join("; ");
+        caption =
+            format!("{caption} What is grey does not count, because the load generator was saturated: {reasons}.")
+                .trim()
+                .to_owned();
+    }
+    let described =
+        curves.iter().map(|curve| format!("{}: {}.", curve.name, told(&curve.latency))).collect::<Vec<_>>().join(" ");
+    Some(Figure::new(title, &described, keys, &caption, |room| draw(room, curves, &x, &y)))
 }
 
 fn class(index: usize, curve: &Curve) -> String {
@@ -89,7 +101,8 @@ fn draw(room: Room, curves: &[Curve], x: &Axis, y: &Axis) -> Svg {
         }
         for share in [0.5, 0.9, 0.99, 0.999, 0.9999] {
             if let Some(point) = curve.latency.iter().find(|point| (point.0 - share).abs() < 1e-6) {
-                let title = format!("{}: {} within {}", curve.name, format::percentile(share), format::duration(point.1));
+                let title =
+                    format!("{}: {} within {}", curve.name, format::percentile(share), format::duration(point.1));
                 svg.dot(frame.point(point.0, point.1), 3.0, &format!("dot {class}"), &title);
             }
         }
@@ -121,7 +134,7 @@ mod tests {
         let curve = Curve { name: "update".into(), service: latency.clone(), latency, void: Some("saturated".into()) };
         let html = figure("t", &[curve], "").unwrap().html();
         assert!(html.contains("class=\"line void\"") && html.contains("line void dashed"), "{html}");
-        assert!(html.contains("update (does not count: saturated)"), "{html}");
+        assert!(html.contains("update (does not count)") && html.contains("was saturated: saturated."), "{html}");
         assert!(html.contains("50\u{a0}% within 200\u{a0}µs, 99\u{a0}% within 1.00\u{a0}ms"), "{html}");
     }
 }

@@ -1,6 +1,6 @@
 //! How repeated values are spread: a dot for each, a row for each kind, a stroke at the middle one.
 
-use super::frame::{BOLD, LETTERS};
+use super::frame::{Area, Axis, BOLD, LETTERS, draw_ticks};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, fit, text_width};
 use super::{Figure, Key, Room, colour};
@@ -41,35 +41,26 @@ pub fn figure(title: &str, axis: &str, rows: &[Row], caption: &str) -> Option<Fi
         .collect();
     let keys = vec![
         Key { class: "dot c0".into(), text: "one time".into() },
-        Key { class: "line plain".into(), text: "median (written at the right, with the longest)".into() },
+        Key { class: "line plain".into(), text: "median (written out, with the longest)".into() },
     ];
     Some(Figure::new(title, &told.join(" "), keys, caption, |room| draw(room, axis, &rows)))
 }
 
 fn draw(room: Room, axis: &str, rows: &[Row]) -> Svg {
-    let step = room.choose(38.0, 56.0);
+    let step = room.choose(38.0, 70.0);
     let longest = rows.iter().map(|row| text_width(&row.name, LETTERS)).fold(0.0, f64::max);
-    let names = room.choose(longest.min(240.0) + 10.0, 4.0);
+    let names = room.choose(longest.min(310.0) + 10.0, 4.0);
     let mut svg = Svg::new(room.width(), 46.0 + step * rows.len() as f64);
     let (left, right) = (names + 8.0, room.width() - room.choose(right_margin(rows), 14.0));
     let scale = Scale::linear(rows.iter().flat_map(|row| row.values.iter().copied()));
     let x = |value: f64| left + scale.place(value) * (right - left);
     let (top, bottom) = (4.0, svg.height() - 40.0);
-    let mut free_from = f64::NEG_INFINITY;
-    for tick in scale.ticks(room.choose(8, 4)) {
-        svg.line((x(tick), top), (x(tick), bottom), "grid");
-        let text = format::duration_tick(tick);
-        let half = text_width(&text, LETTERS) / 2.0;
-        let middle = x(tick).min(room.width() - half);
-        if middle - half > free_from {
-            svg.text((middle, bottom + 15.0), Anchor::Middle, "tick", &text);
-            free_from = middle + half + 6.0;
-        }
-    }
+    let ticks = Axis { scale, label: String::new(), format: format::duration_tick };
+    draw_ticks(&mut svg, &ticks, Area { left, top, right, bottom }, room.width());
     svg.text((left, svg.height() - 6.0), Anchor::Start, "axis", &fit(axis, room.width() - left, LETTERS));
     for (index, row) in rows.iter().enumerate() {
         let begin = top + step * index as f64;
-        let y = begin + room.choose(19.0, 38.0);
+        let y = begin + room.choose(19.0, 52.0);
         svg.line((left, y), (right, y), "base");
         let middle = median(&row.values).unwrap_or(0.0);
         let summary = summary(row);
@@ -79,12 +70,11 @@ fn draw(room: Room, axis: &str, rows: &[Row]) -> Svg {
                 svg.text((right + 10.0, y + 4.0), Anchor::Start, "label plain", &summary);
             }
             Room::Narrow => {
-                let width = text_width(&summary, LETTERS * BOLD);
-                svg.text((left, begin + 18.0), Anchor::Start, "name", &fit(&row.name, right - left - width - 12.0, LETTERS));
-                svg.text((right, begin + 18.0), Anchor::End, "label plain", &summary);
+                svg.text((left, begin + 18.0), Anchor::Start, "name", &fit(&row.name, right - left, LETTERS));
+                svg.text((left, begin + 33.0), Anchor::Start, "label plain", &summary);
             }
         }
-        for (place, value) in stacked(&row.values, |value| x(value)) {
+        for (place, value) in stacked(&row.values, &x) {
             let title = format!("{}: {}", row.name, format::duration(value));
             svg.dot((x(value), y - place), 3.6, &format!("dot see {}", colour(0)), &title);
         }

@@ -78,20 +78,7 @@ impl Frame {
     }
 
     fn x_ticks(&self, svg: &mut Svg, x: &Axis) {
-        let width = self.inside.right - self.inside.left;
-        let mut free_from = f64::NEG_INFINITY;
-        for tick in x.scale.ticks((width / 55.0) as usize) {
-            let at = self.x(tick);
-            svg.line((at, self.inside.top), (at, self.inside.bottom), "grid");
-            let text = (x.format)(tick);
-            let half = text_width(&text, LETTERS) / 2.0;
-            // The outermost labels are moved inwards, so that nothing is cut off.
-            let middle = at.min(self.inside.right - half + 2.0).max(half);
-            if middle - half > free_from {
-                svg.text((middle, self.inside.bottom + 15.0), Anchor::Middle, "tick", &text);
-                free_from = middle + half + 5.0;
-            }
-        }
+        draw_ticks(svg, x, self.inside, self.inside.right + 2.0);
     }
 
     /// The pixel of a value along the horizontal axis.
@@ -107,6 +94,36 @@ impl Frame {
     /// The point of two values.
     pub fn point(&self, x: f64, y: f64) -> (f64, f64) {
         (self.x(x), self.y(y))
+    }
+}
+
+/// Draws grid lines across the area with a tick's words below each. There are as many as have room for their words, at equal steps; `end`
+/// is the pixel that the outermost words may not pass.
+pub fn draw_ticks(svg: &mut Svg, x: &Axis, inside: Area, end: f64) {
+    let width = inside.right - inside.left;
+    let place = |tick: f64| inside.left + x.scale.place(tick) * width;
+    let words = |tick: f64| {
+        let text = (x.format)(tick);
+        let half = text_width(&text, LETTERS) / 2.0;
+        // The outermost words are moved inwards, so that nothing is cut off.
+        let middle = place(tick).min(end - half).max(half);
+        (middle, half, text)
+    };
+    let fits = |ticks: &[f64]| {
+        let ends: Vec<(f64, f64)> =
+            ticks.iter().map(|&tick| words(tick)).map(|(m, half, _)| (m - half, m + half)).collect();
+        ends.windows(2).all(|pair| pair[0].1 + 5.0 < pair[1].0)
+    };
+    let most = ((width / 40.0) as usize).clamp(2, 10);
+    let ticks = (2..=most).rev().map(|most| x.scale.ticks(most)).find(|ticks| fits(ticks));
+    let mut free_from = f64::NEG_INFINITY;
+    for tick in ticks.unwrap_or_else(|| x.scale.ticks(2)) {
+        svg.line((place(tick), inside.top), (place(tick), inside.bottom), "grid");
+        let (middle, half, text) = words(tick);
+        if middle - half > free_from {
+            svg.text((middle, inside.bottom + 15.0), Anchor::Middle, "tick", &text);
+            free_from = middle + half + 5.0;
+        }
     }
 }
 
@@ -129,7 +146,12 @@ pub fn labels(svg: &mut Svg, mut labels: Vec<Label>, x: f64, right: f64, top: f6
     labels.sort_by(|a, b| a.y.total_cmp(&b.y));
     let heights = spread(&labels.iter().map(|label| label.y).collect::<Vec<_>>(), top, bottom);
     for (label, y) in labels.iter().zip(heights) {
-        svg.text((x, y + 4.0), Anchor::Start, &format!("label {}", label.class), &fit(&label.text, right - x, LETTERS * BOLD));
+        svg.text(
+            (x, y + 4.0),
+            Anchor::Start,
+            &format!("label {}", label.class),
+            &fit(&label.text, right - x, LETTERS * BOLD),
+        );
     }
 }
 
@@ -157,7 +179,8 @@ mod tests {
     fn ticks_stand_where_their_values_lie() {
         let mut svg = Svg::new(300.0, 160.0);
         let x = Axis { scale: Scale::exact(0.0, 10.0), label: "seconds".into(), format: number_tick };
-        let y = Axis { scale: Scale::Linear { low: 0.0, high: 100.0 }, label: "operations".into(), format: number_tick };
+        let y =
+            Axis { scale: Scale::Linear { low: 0.0, high: 100.0 }, label: "operations".into(), format: number_tick };
         let area = Area { left: 0.0, top: 0.0, right: 300.0, bottom: 160.0 };
         let frame = Frame::draw(&mut svg, area, &x, &y);
         assert_eq!(frame.y(0.0), 126.0);

@@ -29,7 +29,8 @@ const SHADES: usize = 7;
 
 /// Draws the columns, which are in order of time; none if nothing was answered. Several columns of one second are added together.
 pub fn figure(title: &str, columns: &[Column], caption: &str) -> Option<Figure> {
-    let filled: Vec<Column> = columns.iter().copied().filter(|column| column.count > 0 && column.latency.max > 0).collect();
+    let filled: Vec<Column> =
+        columns.iter().copied().filter(|column| column.count > 0 && column.latency.max > 0).collect();
     let end = filled.iter().map(|column| column.second + 1.0).fold(1.0, f64::max);
     let first = filled.first()?;
     let values = filled.iter().flat_map(|column| [column.latency.min.max(1) as f64, column.latency.max as f64]);
@@ -109,14 +110,22 @@ fn draw(room: Room, columns: &[Column], end: f64, x: &Axis, y: &Axis) -> Svg {
                 let left = inside.left + at as f64 * width;
                 let top = inside.bottom - (step + 1) as f64 * height;
                 let (right, bottom) = (coordinate(left + width), coordinate(top + height));
-                let _ = write!(paths[shade], "M{} {}H{right}V{bottom}H{}z", coordinate(left), coordinate(top), coordinate(left));
+                let _ = write!(
+                    paths[shade],
+                    "M{} {}H{right}V{bottom}H{}z",
+                    coordinate(left),
+                    coordinate(top),
+                    coordinate(left)
+                );
             }
         }
     }
     for (shade, path) in paths.iter().enumerate() {
         svg.path(path, &format!("fill h{shade}"));
     }
-    for (class, value) in [("line over", (|spread| spread.p50) as fn(&Spread) -> u64), ("line over dashed", |spread| spread.p99)] {
+    for (class, value) in
+        [("line over", (|spread| spread.p50) as fn(&Spread) -> u64), ("line over dashed", |spread| spread.p99)]
+    {
         // Of several operations in a second the slowest one's percentile is drawn.
         let mut points: Vec<(f64, u64)> = Vec::new();
         for column in columns {
@@ -134,6 +143,8 @@ fn draw(room: Room, columns: &[Column], end: f64, x: &Axis, y: &Axis) -> Svg {
             line.push(Some(frame.point(second + 0.5, value as f64)));
             before = Some(second);
         }
+        // A wider line in the colour of the paper below it keeps it apart from the shades.
+        svg.polyline(&line, "line casing");
         svg.polyline(&line, class);
     }
     svg
@@ -145,7 +156,17 @@ mod tests {
 
     #[test]
     fn a_column_holds_as_many_operations_as_were_answered() {
-        let latency = Spread { min: 1_000, p50: 2_000, p90: 5_000, p95: 8_000, p99: 9_000, p999: 9_500, p9999: 9_900, max: 10_000, mean: 0.0 };
+        let latency = Spread {
+            min: 1_000,
+            p50: 2_000,
+            p90: 5_000,
+            p95: 8_000,
+            p99: 9_000,
+            p999: 9_500,
+            p9999: 9_900,
+            max: 10_000,
+            mean: 0.0,
+        };
         let columns = [Column { second: 0.0, count: 1_000, latency }, Column { second: 1.0, count: 50, latency }];
         let scale = Scale::Logarithmic { low: 1_000.0, high: 10_000.0 };
         let cells = cells(&columns, 2.0, 2, 10, &scale);

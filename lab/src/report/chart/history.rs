@@ -22,14 +22,19 @@ pub fn figure(title: &str, events: &[Event], caption: &str) -> Option<Figure> {
     let told: Vec<String> = events.iter().enumerate().map(|(index, event)| told(index, event)).collect();
     let mut keys = vec![Key { class: "fill event".into(), text: "from the question to the answer".into() }];
     if events.iter().any(|event| event.until.is_none()) {
-        keys.push(Key { class: "fill event open".into(), text: "never answered: it may take effect at any time after".into() });
+        keys.push(Key {
+            class: "fill event open".into(),
+            text: "never answered: it may take effect at any time after".into(),
+        });
     }
     Some(Figure::new(title, &told.join(" "), keys, caption, |room| draw(room, events)))
 }
 
 fn told(index: usize, event: &Event) -> String {
     match event.until {
-        Some(_) => format!("{}: client {} asked {} and was answered {}.", index + 1, event.client, event.asked, event.answered),
+        Some(_) => {
+            format!("{}: client {} asked {} and was answered {}.", index + 1, event.client, event.asked, event.answered)
+        }
         None => format!("{}: client {} asked {} and was never answered.", index + 1, event.client, event.asked),
     }
 }
@@ -96,7 +101,10 @@ fn draw(room: Room, events: &[Event]) -> Svg {
         if event.until.is_none() {
             // An arrow instead of a right side.
             let middle = y + height / 2.0;
-            svg.polyline(&[Some((to - 6.0, middle - 5.0)), Some((to, middle)), Some((to - 6.0, middle + 5.0))], "line plain");
+            svg.polyline(
+                &[Some((to - 6.0, middle - 5.0)), Some((to, middle)), Some((to - 6.0, middle + 5.0))],
+                "line plain",
+            );
         }
         let number = (index + 1).to_string();
         // Words may run on beyond their box, as far as the row is free.
@@ -148,7 +156,10 @@ mod tests {
     fn operations_of_a_client_share_a_row_unless_they_overlap() {
         let events = [event(2, 0, Some(10)), event(1, 5, Some(6)), event(2, 10, Some(12)), event(2, 11, None)];
         assert_eq!(rows(&events), (vec![1, 0, 1, 2], vec![1, 2, 2]));
-        assert_eq!(moments(&events).into_iter().collect::<Vec<_>>(), [(0, 0), (5, 1), (6, 2), (10, 3), (11, 4), (12, 5)]);
+        assert_eq!(
+            moments(&events).into_iter().collect::<Vec<_>>(),
+            [(0, 0), (5, 1), (6, 2), (10, 3), (11, 4), (12, 5)]
+        );
     }
 
     #[test]

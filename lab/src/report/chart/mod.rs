@@ -82,7 +82,8 @@ pub struct Figure {
 impl Figure {
     /// Has the picture drawn in both sizes. The description is for those who cannot see it.
     pub fn new(title: &str, description: &str, keys: Vec<Key>, caption: &str, draw: impl Fn(Room) -> Svg) -> Figure {
-        let drawings = [Room::Wide, Room::Narrow].map(|room| draw(room).finish(room.class(), title, description)).concat();
+        let drawings =
+            [Room::Wide, Room::Narrow].map(|room| draw(room).finish(room.class(), title, description)).concat();
         Figure { title: title.to_owned(), drawings, keys, caption: caption.to_owned() }
     }
 

@@ -1,6 +1,6 @@
 //! Small charts side by side, all with the same axes: percentiles of the latency against what was varied.
 
-use super::frame::{Area, Axis, Frame};
+use super::frame::{Area, Axis, Frame, LETTERS};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, fit, text_width};
 use super::{Figure, Key, Room, colour};
@@ -33,7 +33,8 @@ pub const PERCENTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// Draws the panels; none if they hold no latency.
 pub fn figure(title: &str, variable: &Variable, panels: &[Panel], caption: &str) -> Option<Figure> {
-    let latencies = || panels.iter().flat_map(|panel| panel.rows.iter().flat_map(|row| row.1)).filter(|&latency| latency > 0);
+    let latencies =
+        || panels.iter().flat_map(|panel| panel.rows.iter().flat_map(|row| row.1)).filter(|&latency| latency > 0);
     latencies().next()?;
     let y = Axis {
         scale: Scale::logarithmic(latencies().map(|latency| latency as f64)),
@@ -59,7 +60,12 @@ fn told(panel: &Panel, variable: &Variable) -> String {
     let ends = [panel.rows.first(), panel.rows.last()];
     let words = ends.iter().flatten().map(|row| {
         let value = variable.values.get(row.0).map_or("", String::as_str);
-        format!("{} {value}: {} within {}", variable.name, format::percentile(PERCENTILES[1]), format::duration(row.1[1] as f64))
+        format!(
+            "{} {value}: {} within {}",
+            variable.name,
+            format::percentile(PERCENTILES[1]),
+            format::duration(row.1[1] as f64)
+        )
     });
     format!("{}: {}.", panel.name, words.collect::<Vec<_>>().join(", "))
 }
@@ -68,11 +74,13 @@ fn told(panel: &Panel, variable: &Variable) -> String {
 fn numbers(variable: &Variable) -> Option<Vec<f64>> {
     let numbers: Vec<f64> = variable.values.iter().map(|value| value.parse().ok()).collect::<Option<_>>()?;
     let rising = numbers.windows(2).all(|pair| pair[0] < pair[1]);
-    (rising && numbers.first().is_some_and(|&least| least > 0.0 && least.is_finite()) && numbers.len() > 1).then_some(numbers)
+    (rising && numbers.first().is_some_and(|&least| least > 0.0 && least.is_finite()) && numbers.len() > 1)
+        .then_some(numbers)
 }
 
 fn draw(room: Room, variable: &Variable, panels: &[Panel], y: &Axis) -> Svg {
-    let across = room.choose(panels.len().clamp(1, 3), 1);
+    // Four stand better two by two than three and one.
+    let across = room.choose(if panels.len() == 4 { 2 } else { panels.len().clamp(1, 3) }, 1);
     let down = panels.len().div_ceil(across);
     let (height, space) = (room.choose(220.0, 200.0), 18.0);
     let mut svg = Svg::new(room.width(), down as f64 * (height + space) - space);
@@ -82,7 +90,13 @@ fn draw(room: Room, variable: &Variable, panels: &[Panel], y: &Axis) -> Svg {
         let left = 2.0 + column as f64 * (width + space);
         let top = row as f64 * (height + space);
         svg.text((left, top + 11.0), Anchor::Start, "heading", &fit(&panel.name, width, HEADING));
-        draw_panel(&mut svg, variable, panel, Area { left, top: top + 4.0, right: left + width, bottom: top + height }, y);
+        draw_panel(
+            &mut svg,
+            variable,
+            panel,
+            Area { left, top: top + 4.0, right: left + width, bottom: top + height },
+            y,
+        );
     }
     svg
 }
@@ -97,20 +111,37 @@ fn draw_panel(svg: &mut Svg, variable: &Variable, panel: &Panel, area: Area, y: 
     };
     // The values themselves are the ticks: what lies between them was not measured.
     let x = Axis { scale, label: variable.name.clone(), format: |_| String::new() };
-    let frame = Frame::draw_without_x_ticks(svg, area, &x, y);
+    // Words that are too long to stand beside each other stand in two rows.
+    let widest = variable.values.iter().map(|value| text_width(value, LETTERS)).fold(0.0, f64::max);
+    let staggered =
+        numbers.is_none() && widest + 4.0 > (area.right - area.left - 50.0) / variable.values.len().max(1) as f64;
+    let lower = if staggered { 14.0 } else { 0.0 };
+    let mut frame = Frame::draw_without_x_ticks(
+        svg,
+        Area { bottom: area.bottom - lower, ..area },
+        &Axis { label: String::new(), ..x.clone() },
+        y,
+    );
+    frame.inside.bottom = frame.inside.bottom.min(area.bottom);
     let place = |index: usize| frame.x(numbers.as_ref().and_then(|n| n.get(index)).copied().unwrap_or(index as f64));
     let share = (frame.inside.right - frame.inside.left) / variable.values.len().max(1) as f64;
-    let mut free_from = f64::NEG_INFINITY;
+    let mut free_from = [f64::NEG_INFINITY; 2];
     for (index, value) in variable.values.iter().enumerate() {
         let written = value.parse().map_or_else(|_| value.clone(), format::number_tick);
-        let text = fit(&written, if numbers.is_some() { 80.0 } else { (share - 4.0).max(20.0) }, super::frame::LETTERS);
-        let half = text_width(&text, super::frame::LETTERS) / 2.0;
-        let at = place(index);
-        svg.line((at, frame.inside.bottom), (at, frame.inside.bottom + 4.0), "base");
-        let middle = at.min(area.right - half + 4.0);
-        if middle - half > free_from {
-            svg.text((middle, frame.inside.bottom + 16.0), Anchor::Middle, "tick", &text);
-            free_from = middle + half + 5.0;
+        let most = match numbers {
+            Some(_) => 80.0,
+            None if staggered => share * 2.0 - 6.0,
+            None => share - 4.0,
+        };
+        let text = fit(&written, most.max(20.0), LETTERS);
+        let half = text_width(&text, LETTERS) / 2.0;
+        let (at, row) = (place(index), if staggered { index % 2 } else { 0 });
+        let below = frame.inside.bottom + 16.0 + row as f64 * 14.0;
+        svg.line((at, frame.inside.bottom), (at, below - 11.0), "base");
+        let middle = at.min(area.right - half + 4.0).max(area.left + half);
+        if middle - half > free_from[row] {
+            svg.text((middle, below), Anchor::Middle, "tick", &text);
+            free_from[row] = middle + half + 5.0;
         }
     }
     for (index, quantile) in PERCENTILES.iter().enumerate() {
@@ -145,13 +176,24 @@ mod tests {
 
     #[test]
     fn numbers_lie_on_an_axis_and_words_beside_each_other() {
-        let variable = |values: &[&str]| Variable { name: "records".into(), values: values.iter().map(|v| (*v).to_owned()).collect() };
+        let variable = |values: &[&str]| Variable {
+            name: "records".into(),
+            values: values.iter().map(|v| (*v).to_owned()).collect(),
+        };
         assert_eq!(numbers(&variable(&["1000", "10000"])), Some(vec![1e3, 1e4]));
         assert_eq!(numbers(&variable(&["zipfian", "uniform"])), None);
         assert_eq!(numbers(&variable(&["0", "1"])), None);
-        let panel = Panel { name: "read".into(), rows: vec![(0, [1_000, 9_000, 20_000], true), (1, [2_000, 30_000, 0], false)] };
+        let panel = Panel {
+            name: "read".into(),
+            rows: vec![(0, [1_000, 9_000, 20_000], true), (1, [2_000, 30_000, 0], false)],
+        };
         let html = figure("t", &variable(&["1000", "100000"]), &[panel], "").unwrap().html();
-        assert!(html.contains("read: records 1000: 99\u{a0}% within 9.00\u{a0}µs, records 100000: 99\u{a0}% within 30.0\u{a0}µs."), "{html}");
+        assert!(
+            html.contains(
+                "read: records 1000: 99\u{a0}% within 9.00\u{a0}µs, records 100000: 99\u{a0}% within 30.0\u{a0}µs."
+            ),
+            "{html}"
+        );
         assert!(html.contains("dot void") && html.contains(">100k</text>"), "{html}");
         assert_eq!(figure("t", &variable(&[]), &[], ""), None);
     }

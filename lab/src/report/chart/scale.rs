@@ -44,7 +44,11 @@ impl Scale {
     pub fn logarithmic(values: impl IntoIterator<Item = f64>) -> Scale {
         let (least, greatest) = limits(values.into_iter().filter(|&value| value > 0.0)).unwrap_or((1.0, 10.0));
         let (low, high) = (round_down(least), round_up(greatest));
-        if high > low * 1.5 { Scale::Logarithmic { low, high } } else { Scale::Logarithmic { low: low / 2.0, high: low * 2.0 } }
+        if high > low * 1.5 {
+            Scale::Logarithmic { low, high }
+        } else {
+            Scale::Logarithmic { low: low / 2.0, high: low * 2.0 }
+        }
     }
 
     /// Where the value lies: 0 at the beginning, 1 at the end; values beyond are put at the nearest end, and what is no number at 0.
@@ -94,13 +98,18 @@ fn limits(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
 fn round_step(span: f64, most: usize) -> f64 {
     let least = span / most as f64;
     let power = 10f64.powf(least.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|&step| step >= least * (1.0 - 1e-9));
+    let step =
+        [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|&step| step >= least * (1.0 - 1e-9));
     step.filter(|step| step.is_finite() && *step > 0.0).unwrap_or(1.0)
 }
 
 fn round_down(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
-    [5.0, 2.0, 1.0].into_iter().map(|factor| factor * power).find(|&round| round <= value * (1.0 + 1e-9)).unwrap_or(power)
+    [5.0, 2.0, 1.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|&round| round <= value * (1.0 + 1e-9))
+        .unwrap_or(power)
 }
 
 fn round_up(value: f64) -> f64 {
@@ -173,10 +182,15 @@ mod tests {
 
     #[test]
     fn odd_values_make_no_odd_scale() {
-        for values in [vec![], vec![f64::NAN], vec![0.0], vec![-5.0], vec![f64::INFINITY], vec![1e-300, 1e300], vec![1e300]] {
+        for values in
+            [vec![], vec![f64::NAN], vec![0.0], vec![-5.0], vec![f64::INFINITY], vec![1e-300, 1e300], vec![1e300]]
+        {
             for scale in [Scale::linear(values.clone()), Scale::logarithmic(values.clone())] {
                 let ticks = scale.ticks(5);
-                assert!(!ticks.is_empty() && ticks.len() <= 12 && ticks.iter().all(|tick| tick.is_finite()), "{values:?} {ticks:?}");
+                assert!(
+                    !ticks.is_empty() && ticks.len() <= 12 && ticks.iter().all(|tick| tick.is_finite()),
+                    "{values:?} {ticks:?}"
+                );
                 assert!(ticks.is_sorted(), "{ticks:?}");
             }
         }

@@ -1,5 +1,5 @@
 //! The Universal Scalability Law over the points it was fitted to: X(N) = λN / (1 + σ(N−1) + κN(N−1)) (Neil Gunther, "Guerrilla Capacity
-//! Planning", 2007, chapter 4), with a band between its limits and its peak; and the law printed for Apache Cassandra beside it.
+//! Planning", 2007), with a band between its limits and its peak; and the law printed for Apache Cassandra beside it.
 
 use super::frame::{Area, Axis, Frame, Label, labels};
 use super::scale::Scale;
@@ -10,6 +10,9 @@ use crate::report::format;
 
 /// λ, σ and κ as the scalability study of Apache Cassandra prints them, against nodes.
 pub const CASSANDRA: (f64, f64, f64) = (10_926.99, 2.1853, 0.03267);
+
+/// Throughput of so many.
+type Law<'a> = &'a dyn Fn(f64) -> f64;
 
 /// Points along a curve.
 const STEPS: usize = 80;
@@ -27,7 +30,8 @@ pub fn cassandra_as_printed(n: f64) -> f64 {
 
 /// Whether the law printed for Cassandra may stand beside a fit: it is against nodes, and one more client is no further node.
 pub fn comparable(fit: &Fit) -> bool {
-    matches!(fit.variable.as_str(), "nodes" | "replicas") && law(fit.lambda.value, fit.sigma.value, fit.kappa.value, 1.0) > 0.0
+    matches!(fit.variable.as_str(), "nodes" | "replicas")
+        && law(fit.lambda.value, fit.sigma.value, fit.kappa.value, 1.0) > 0.0
 }
 
 /// Draws the fit; none if it has no point.
@@ -36,11 +40,20 @@ pub fn figure(title: &str, fit: &Fit, caption: &str) -> Option<Figure> {
     let mut keys = vec![
         Key { class: "dot c0".into(), text: "measured".into() },
         Key { class: "line c0".into(), text: "the fitted law".into() },
-        Key { class: "fill band c0".into(), text: "between the 95\u{a0}% limits of its three constants together".into() },
+        Key {
+            class: "fill band c0".into(),
+            text: "between the 95\u{a0}% limits of its three constants together".into(),
+        },
     ];
     if comparable(fit) {
-        keys.push(Key { class: "line c1 dashed".into(), text: "printed for Apache Cassandra, as printed: σ(N+1)".into() });
-        keys.push(Key { class: "line c2 dashed".into(), text: "the same constants in the law's own form: σ(N−1)".into() });
+        keys.push(Key {
+            class: "line c1 dashed".into(),
+            text: "printed for Apache Cassandra, as printed: σ(N+1)".into(),
+        });
+        keys.push(Key {
+            class: "line c2 dashed".into(),
+            text: "the same constants in the law's own form: σ(N−1)".into(),
+        });
     }
     let peak = match fit.peak_at {
         Some(peak) => format!("greatest at {} {}", format::number(peak), fit.variable),
@@ -95,7 +108,7 @@ fn absolute(svg: &mut Svg, fit: &Fit, area: Area) {
         format: format::number_tick,
     };
     let frame = Frame::draw(svg, area, &x, &y);
-    let line = |law: &dyn Fn(f64) -> f64| steps.iter().map(|&n| frame.point(n, law(n))).collect::<Vec<_>>();
+    let line = |law: Law| steps.iter().map(|&n| frame.point(n, law(n))).collect::<Vec<_>>();
     svg.band(&line(&above), &line(&below), "fill band c0");
     svg.polyline(&line(&middle).into_iter().map(Some).collect::<Vec<_>>(), "line c0");
     if let Some(peak) = fit.peak_at.filter(|&peak| peak > 0.0 && peak <= end) {
@@ -117,7 +130,7 @@ fn normalised(svg: &mut Svg, fit: &Fit, area: Area) {
     let end = reach(fit).max(2.0);
     let steps: Vec<f64> = (0..=STEPS).map(|step| 1.0 + (end - 1.0) * step as f64 / STEPS as f64).collect();
     let (_, sigma, kappa) = CASSANDRA;
-    let curves: [(&str, &str, &dyn Fn(f64) -> f64); 3] = [
+    let curves: [(&str, &str, Law); 3] = [
         ("line c0", "this fit", &|n| law(1.0, fit.sigma.value, fit.kappa.value, n)),
         ("line c1 dashed", "as printed", &|n| cassandra_as_printed(n) / cassandra_as_printed(1.0)),
         ("line c2 dashed", "σ(N−1)", &|n| law(1.0, sigma, kappa, n)),
@@ -129,7 +142,7 @@ fn normalised(svg: &mut Svg, fit: &Fit, area: Area) {
         format: format::number_tick,
     };
     let x = Axis { scale: Scale::exact(1.0, end), label: fit.variable.clone(), format: format::number_tick };
-    let frame = Frame::draw(svg, Area { right: area.right - 62.0, ..area }, &x, &y);
+    let frame = Frame::draw(svg, Area { right: area.right - 74.0, ..area }, &x, &y);
     let mut ends = Vec::new();
     for (class, text, law) in curves {
         svg.polyline(&steps.iter().map(|&n| Some(frame.point(n, law(n)))).collect::<Vec<_>>(), class);

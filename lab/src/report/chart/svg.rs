@@ -208,7 +208,9 @@ mod tests {
 
     #[test]
     fn coordinates_are_short_and_always_numbers() {
-        for (value, expected) in [(1.0, "1"), (1.26, "1.3"), (-0.01, "0"), (f64::NAN, "0"), (f64::INFINITY, "0"), (1e9, "100000")] {
+        for (value, expected) in
+            [(1.0, "1"), (1.26, "1.3"), (-0.01, "0"), (f64::NAN, "0"), (f64::INFINITY, "0"), (1e9, "100000")]
+        {
             assert_eq!(coordinate(value), expected);
         }
     }

@@ -215,7 +215,10 @@ mod tests {
         let events = Events { marks: vec![(1.0, "n1 killed".into())], gaps: vec![(1.0, 0.512)] };
         let track = Track { name: "read".into(), seconds: seconds.to_vec() };
         let html = figure("t", &[track], &events, "").unwrap().html();
-        assert!(html.contains("At 1.00\u{a0}s: n1 killed. The longest stretch without an answer was 512\u{a0}ms."), "{html}");
+        assert!(
+            html.contains("At 1.00\u{a0}s: n1 killed. The longest stretch without an answer was 512\u{a0}ms."),
+            "{html}"
+        );
         assert!(html.contains("fill gap"), "{html}");
     }
 }
