@@ -74,7 +74,7 @@ fn draw(room: Room, axis: &str, rows: &[Row]) -> Svg {
                 svg.text((left, begin + 33.0), Anchor::Start, "label plain", &summary);
             }
         }
-        for (place, value) in stacked(&row.values, &x) {
+        for (place, value) in stacked(&row.values, x) {
             let title = format!("{}: {}", row.name, format::duration(value));
             svg.dot((x(value), y - place), 3.6, &format!("dot see {}", colour(0)), &title);
         }
