@@ -1,5 +1,8 @@
 //! Writes reports of made-up records into a folder, to be looked at: `cargo run -p lab --example report_samples -- FOLDER`.
 
+// It writes files, and no clock or order matters here.
+#![allow(clippy::disallowed_methods)]
+
 #[path = "../tests/report/samples.rs"]
 #[allow(missing_docs)]
 mod samples;

@@ -3,16 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base64::Engine;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
 
 use super::chart::dots::median;
-use super::format;
+use super::{format, raw};
 use crate::record::{Arrivals, Measurement, Operation, Record, Spread};
-
-/// Longest raw histogram that is read, in base64 letters; a longer one is not one of ours, and the percentiles are drawn instead.
-const HISTOGRAM_LETTERS_MAX: usize = 4 << 20;
 
 /// Points of a curve between its percentiles.
 const STEPS: u32 = 96;
@@ -184,21 +179,11 @@ pub fn of_operation<'a>(group: &Group<'a>, name: &str) -> Vec<&'a Operation> {
     group.members.iter().filter_map(|m| m.operations.get(name)).filter(|operation| operation.count > 0).collect()
 }
 
-/// Reads a raw histogram; none if it is missing, too long or damaged.
-pub fn histogram(text: &str) -> Option<Histogram<u64>> {
-    if text.is_empty() || text.len() > HISTOGRAM_LETTERS_MAX {
-        return None;
-    }
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text.trim()).ok()?;
-    let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
-    (!histogram.is_empty()).then_some(histogram)
-}
-
 /// The points of the latency curve of some measurements of the same operation: from their raw histograms, if all have one, otherwise from
 /// the middle ones of their percentiles. Share (0 to 1) and nanoseconds, in order of the share.
 pub fn latency_points(operations: &[&Operation]) -> Vec<(f64, f64)> {
     let histograms: Option<Vec<Histogram<u64>>> =
-        operations.iter().map(|operation| histogram(&operation.histogram)).collect();
+        operations.iter().map(|operation| raw::histogram(&operation.histogram)).collect();
     let merged = histograms.filter(|histograms| !histograms.is_empty()).and_then(|histograms| {
         let mut all = Histogram::<u64>::new(3).ok()?;
         histograms.iter().try_for_each(|histogram| all.add(histogram).ok())?;
@@ -307,6 +292,7 @@ mod tests {
 
     #[test]
     fn a_curve_comes_from_the_histogram_and_otherwise_from_percentiles() {
+        use base64::Engine;
         use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
         let mut histogram = Histogram::<u64>::new(3).unwrap();
         (1..=1_000u64).for_each(|value| histogram.record(value * 1_000).unwrap());

@@ -14,6 +14,7 @@ pub mod format;
 pub mod gather;
 pub mod html;
 pub mod pictures;
+pub mod raw;
 pub mod silence;
 pub mod summary;
 pub mod surroundings;

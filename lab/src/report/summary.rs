@@ -10,6 +10,9 @@ use super::html::{element, escape};
 use super::silence::silences;
 use crate::record::{Arrivals, Measurement, Record};
 
+/// Most kinds of events beside the worst one that are told of.
+const OTHER_EVENTS_MAX: usize = 2;
+
 /// What the mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -117,10 +120,10 @@ fn speed(records: &[Record]) -> Option<String> {
         .map(|measurement| measurement.workload.as_str())
         .collect();
     let work =
-        if workloads.len() > 1 && !best.workload.is_empty() { format!(" of {}", best.workload) } else { String::new() };
+        if workloads.len() > 1 && !best.workload.is_empty() { format!(" ({})", best.workload) } else { String::new() };
     let tail = compare::p99(best)
         .map_or(String::new(), |p99| format!("; 99 of 100 answers came within {}", format::duration(p99)));
-    Some(format!("{clients} served {} operations a second{work}{by}{asked}{tail}.", format::number(best.throughput)))
+    Some(format!("{clients} served {} operations a second{by}{work}{asked}{tail}.", format::number(best.throughput)))
 }
 
 /// What failures cost: how often each thing happened, and the longest silence.
@@ -130,18 +133,26 @@ fn pause(records: &[Record]) -> Option<String> {
     for mark in measurements().flat_map(|measurement| &measurement.marks) {
         *happened.entry(super::silence::kind(&mark.what)).or_default() += 1;
     }
-    let silences: Vec<_> = measurements().flat_map(silences).collect();
-    let longest = silences.iter().max_by(|a, b| a.length_ms.total_cmp(&b.length_ms));
-    let Some(longest) = longest else {
+    let mut kinds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for silence in measurements().flat_map(silences) {
+        kinds.entry(silence.what).or_default().push(silence.length_ms * 1e6);
+    }
+    let longest = |figures: &[f64]| figures.iter().copied().fold(0.0, f64::max);
+    let mut kinds: Vec<(String, Vec<f64>)> = kinds.into_iter().collect();
+    kinds.sort_by(|a, b| longest(&b.1).total_cmp(&longest(&a.1)));
+    let Some(((what, figures), others)) = kinds.split_first() else {
         let (what, times) = happened.into_iter().max_by_key(|(_, times)| *times)?;
         return Some(format!("“{what}” happened {}; answers never stopped.", times_word(times)));
     };
-    let times = happened.get(&longest.what).copied().unwrap_or(1);
-    let figures: Vec<f64> = silences.iter().filter(|s| s.what == longest.what).map(|s| s.length_ms * 1e6).collect();
-    let middle = super::chart::dots::median(&figures).filter(|_| figures.len() > 2);
+    let times = |what: &str| happened.get(what).copied().unwrap_or(1);
+    let middle = super::chart::dots::median(figures).filter(|_| figures.len() > 2);
     let middle = middle.map_or(String::new(), |middle| format!(" (median {})", format::duration(middle)));
-    let event = event_sentence(&longest.what, times);
-    Some(format!("{event}: the longest silence was {}{middle}.", format::duration(longest.length_ms * 1e6)))
+    let event = event_sentence(what, times(what));
+    let mut sentence = format!("{event}: the longest silence was {}{middle}", format::duration(longest(figures)));
+    for (what, figures) in others.iter().take(OTHER_EVENTS_MAX) {
+        sentence.push_str(&format!("; {what}, {}: {}", times_word(times(what)), format::duration(longest(figures))));
+    }
+    Some(format!("{sentence}."))
 }
 
 fn times_word(times: u64) -> String {
@@ -249,7 +260,7 @@ fn proof(records: &[Record]) -> Option<String> {
         (false, None) => {
             let details: Vec<String> = properties(records)
                 .filter(|p| !p.detail.is_empty())
-                .take(2)
+                .take(1)
                 .map(|property| ended(&property.detail))
                 .collect();
             let details = if details.is_empty() { String::new() } else { format!(" {}", details.join(" ")) };
