@@ -8,7 +8,7 @@ use super::format;
 use super::gather;
 use super::html::{element, escape};
 use super::silence::silences;
-use crate::record::{Arrivals, Measurement, Record};
+use crate::record::{Arrivals, Measurement, Operation, Record};
 
 /// Most kinds of events beside the worst one that are told of.
 const OTHER_EVENTS_MAX: usize = 2;
@@ -42,8 +42,11 @@ pub struct Summary {
 /// Computes it.
 pub fn summary(records: &[Record]) -> Summary {
     let (mark, line) = verdict(records);
-    let sentences =
-        [speed(records), pause(records).or_else(|| comparison(records)).or_else(|| hidden(records)), proof(records)];
+    let sentences = [
+        speed(records),
+        pause(records).or_else(|| comparison(records)).or_else(|| hidden(records)).or_else(|| failed(records)),
+        proof(records),
+    ];
     Summary { mark, line, sentences: sentences.into_iter().flatten().collect(), warning: warning(records) }
 }
 
@@ -235,6 +238,21 @@ fn hidden(records: &[Record]) -> Option<String> {
             format::duration(service)
         )
     })
+}
+
+/// How many operations failed.
+fn failed(records: &[Record]) -> Option<String> {
+    let operations = || records.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
+    let sum = |of: fn(&Operation) -> u64| operations().map(of).fold(0, u64::saturating_add);
+    let (answered, errors) = (sum(|operation| operation.count), sum(|operation| operation.errors));
+    let all = format::count(answered.saturating_add(errors));
+    match (answered, errors) {
+        (0, 0) => None,
+        (_, 0) => Some(format!("Not one of {all} operations ended with an error.")),
+        (_, errors) => {
+            Some(format!("{} of {all} operations ended with an error or without an answer.", format::count(errors)))
+        }
+    }
 }
 
 /// What was checked, against how many operations.

@@ -22,6 +22,20 @@ pub struct Cell {
     figure: bool,
     /// Whether it does not count.
     void: bool,
+    /// What it is to the rows below: only a row's first cell is anything.
+    rank: Rank,
+}
+
+/// What a row is to its neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Rank {
+    /// Nothing.
+    #[default]
+    Alone,
+    /// It heads those below.
+    Head,
+    /// It belongs to the head above.
+    Part,
 }
 
 impl Cell {
@@ -32,11 +46,16 @@ impl Cell {
 
     /// A figure.
     pub fn figure(text: impl Into<String>) -> Cell {
-        Cell { text: text.into(), figure: true, void: false }
+        Cell { text: text.into(), figure: true, ..Cell::default() }
     }
 
     fn struck(mut self, void: bool) -> Cell {
-        self.void = void && self.figure;
+        self.void = void && self.figure && !self.text.is_empty();
+        self
+    }
+
+    fn ranked(mut self, rank: Rank) -> Cell {
+        self.rank = rank;
         self
     }
 }
@@ -57,9 +76,18 @@ pub fn table(class: &str, headings: &[String], rows: &[Vec<Cell>]) -> String {
     }
     out.push_str("</tr></thead><tbody>");
     for row in rows.iter().take(ROWS_MAX) {
-        out.push_str("<tr>");
+        out.push_str(match row.first().map(|cell| cell.rank) {
+            Some(Rank::Head) => "<tr class=\"head\">",
+            Some(Rank::Part) => "<tr class=\"part\">",
+            _ => "<tr>",
+        });
         for (cell, heading) in row.iter().zip(headings) {
-            let class = if cell.figure { " class=\"figure\"" } else { "" };
+            // A figure with its error needs a phone's whole width.
+            let class = match cell.figure {
+                true if cell.text.contains('±') => " class=\"figure long\"",
+                true => " class=\"figure\"",
+                false => "",
+            };
             let text = if cell.void { format!("<s>{}</s>", escape(&cell.text)) } else { escape(&cell.text) };
             out.push_str(&format!("<td{class} data-label=\"{}\">{text}</td>", escape(heading)));
         }
@@ -94,11 +122,15 @@ pub fn sides(sides: &[Side]) -> String {
     table("sides", &headings(&["Side", "Nodes", "A write is answered when", "A read is"]), &rows)
 }
 
-/// What was measured: a row for each measurement and operation.
+/// What was measured: a row for each measurement, with a row for each of its operations below it if one has several.
 pub fn measurements(record: &Record) -> String {
     let names = Names::new(record);
     let open = record.measurements.iter().any(|m| m.arrivals != Arrivals::Closed);
-    let mut columns = vec!["Measured", "Operation"];
+    let several = record.measurements.iter().any(|m| m.operations.len() != 1);
+    let mut columns = vec!["Measured"];
+    if !several {
+        columns.push("Operation");
+    }
     if open {
         columns.push("Asked for");
     }
@@ -111,11 +143,15 @@ pub fn measurements(record: &Record) -> String {
         if let Some(reason) = &void {
             reasons.insert(format!("{name}: {reason}"));
         }
-        let own = own_rows(measurement);
-        for (operation, cells) in own {
-            let mut row = vec![Cell::words(name.clone()), Cell::words(operation)];
+        for (operation, cells) in own_rows(measurement, several) {
+            let mut row = match operation {
+                Some(operation) if several => vec![Cell::words(operation).ranked(Rank::Part)],
+                Some(operation) => vec![Cell::words(name.clone()), Cell::words(operation)],
+                None => vec![Cell::words(name.clone()).ranked(Rank::Head)],
+            };
             if open {
-                row.push(Cell::figure(rate(measurement)));
+                let said = several && row[0].rank == Rank::Part;
+                row.push(Cell::figure(if said { String::new() } else { rate(measurement) }));
             }
             row.extend(cells);
             rows.push(row.into_iter().map(|cell| cell.struck(void.is_some())).collect());
@@ -132,19 +168,19 @@ pub fn measurements(record: &Record) -> String {
     out
 }
 
-/// The rows of a measurement: a name and the cells from the throughput on.
-fn own_rows(measurement: &Measurement) -> Vec<(String, Vec<Cell>)> {
+/// The rows of a measurement: the operation, or none for all together (only if `several`), and the cells from the throughput on.
+fn own_rows(measurement: &Measurement, several: bool) -> Vec<(Option<&str>, Vec<Cell>)> {
     let mut rows = Vec::new();
     let errors: u64 = measurement.errors.values().fold(0, |sum, count| sum.saturating_add(*count));
-    if measurement.operations.len() != 1 {
+    if several {
         let counted = measurement.operations.values().fold(0u64, |sum, operation| sum.saturating_add(operation.errors));
         let mut cells = vec![Cell::figure(throughput(measurement))];
         cells.extend((0..6).map(|_| Cell::figure("")));
         cells.push(Cell::figure(format::count(errors.max(counted))));
-        rows.push(("all".to_owned(), cells));
+        rows.push((None, cells));
     }
     for (name, operation) in &measurement.operations {
-        let rate = if measurement.operations.len() == 1 {
+        let rate = if !several {
             throughput(measurement)
         } else if measurement.seconds > 0.0 {
             format::number(operation.count as f64 / measurement.seconds)
@@ -153,9 +189,9 @@ fn own_rows(measurement: &Measurement) -> Vec<(String, Vec<Cell>)> {
         };
         let mut cells = vec![Cell::figure(rate)];
         cells.extend(percentiles(operation).into_iter().map(Cell::figure));
-        let errors = if measurement.operations.len() == 1 { errors.max(operation.errors) } else { operation.errors };
+        let errors = if several { operation.errors } else { errors.max(operation.errors) };
         cells.push(Cell::figure(format::count(errors)));
-        rows.push((name.clone(), cells));
+        rows.push((Some(name.as_str()), cells));
     }
     rows
 }
@@ -252,7 +288,7 @@ pub fn fits(record: &Record) -> String {
         return String::new();
     }
     let (lambda, sigma, kappa) = super::chart::scaling::CASSANDRA;
-    let mut row = vec![Cell::words("Apache Cassandra, as a study printed it"), Cell::words("nodes")];
+    let mut row = vec![Cell::words("Apache Cassandra (a study)"), Cell::words("nodes")];
     row.extend([lambda, sigma, kappa].map(|value| Cell::figure(format::number(value))));
     row.extend([Cell::figure(""), Cell::figure("")]);
     rows.push(row);

@@ -101,6 +101,8 @@ fn the_first_page_says_what_the_records_hold() {
         told.line,
         "A promise was broken: it is not true that every read sees the last acknowledged write of its key."
     );
+    let failed = "5 of 52 106 operations ended with an error or without an answer.";
+    assert_eq!(plain(&told.sentences[1]), failed);
     let mut quick = samples::quick();
     let operations = &mut quick.measurements[0].operations;
     operations.remove("update");
