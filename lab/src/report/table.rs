@@ -1,6 +1,6 @@
 //! Tables that fit a phone: there every row becomes a card, each cell with its heading before it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::history;
 use super::format;
@@ -10,6 +10,9 @@ use crate::record::{Arrivals, Measurement, Operation, Record, Side};
 
 /// Most rows of a table; the JSON copy has all.
 const ROWS_MAX: usize = 300;
+
+/// Most reasons why figures are struck out that are told below a table.
+const REASONS_MAX: usize = 20;
 
 /// Most columns of further figures.
 const COUNTERS_MAX: usize = 10;
@@ -136,12 +139,12 @@ pub fn measurements(record: &Record) -> String {
     }
     columns.extend(["Answered/s", "p50", "p90", "p99", "p99.9", "p99.99", "Max", "Errors"]);
     let mut rows = Vec::new();
-    let mut reasons: BTreeSet<String> = BTreeSet::new();
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for measurement in &record.measurements {
         let void = gather::void(measurement);
         let name = names.of(measurement, true);
         if let Some(reason) = &void {
-            reasons.insert(format!("{name}: {reason}"));
+            reasons.entry(reason.clone()).or_default().push(name.clone());
         }
         for (operation, cells) in own_rows(measurement, several) {
             let mut row = match operation {
@@ -162,7 +165,9 @@ pub fn measurements(record: &Record) -> String {
         out.push_str(
             "<p class=\"warning\">Struck out, because the load generator and not the server may have set the figures: ",
         );
-        out.push_str(&escape(&reasons.into_iter().take(20).collect::<Vec<_>>().join("; ")));
+        let told =
+            reasons.into_iter().take(REASONS_MAX).map(|(reason, names)| format!("{} ({reason})", names.join(", ")));
+        out.push_str(&escape(&told.collect::<Vec<_>>().join("; ")));
         out.push_str("</p>");
     }
     out
@@ -334,7 +339,7 @@ mod tests {
         let mut record = Record { measurements: vec![measurement], ..Record::default() };
         let html = measurements(&record);
         assert!(html.contains("<td class=\"figure\" data-label=\"p99\"><s>3.00\u{a0}ms</s></td>"), "{html}");
-        assert!(html.contains("ycsb-a: a thread was busy"), "{html}");
+        assert!(html.contains("ycsb-a (a thread was busy)"), "{html}");
         assert!(html.contains("<s>–</s>"), "500 operations have no 99.9th percentile: {html}");
         record.measurements[0].generator.saturated = false;
         let html = measurements(&record);
