@@ -8,8 +8,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod cluster;
+pub mod command;
 pub mod environment;
 pub mod faults;
 pub mod record;
+pub mod report;
 
 pub use record::Record;

@@ -1,0 +1,316 @@
+//! Which pictures a record gets: [`KINDS`] is the whole rule. It looks at what a record holds, and never at its name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::chart::curves::{self, Curve};
+use super::chart::heat::{self, Column};
+use super::chart::multiples::{self, Panel, Variable};
+use super::chart::timeline::{self, Events, Tick, Track};
+use super::chart::{Figure, history, scaling};
+use super::compare;
+use super::gather::{self, Group, Names, chosen, groups, of_operation, operations};
+use super::silence;
+use crate::record::{Measurement, Record};
+
+/// Most curves in one picture: more can't be told apart.
+const CURVES_MAX: usize = 7;
+/// Most curves that have their service time beside them.
+const DASHED_MAX: usize = 3;
+/// Most operations that get a picture of curves of their own.
+const OPERATIONS_MAX: usize = 4;
+/// Most timelines and heat maps of a record.
+const TIMELINES_MAX: usize = 4;
+/// Most small charts in one picture.
+const PANELS_MAX: usize = 9;
+/// Fewest seconds that are worth a picture over time.
+const SECONDS_MIN: usize = 5;
+
+/// One kind of picture.
+pub struct Kind {
+    /// What it is called, for tests and people.
+    pub name: &'static str,
+    /// Whether a record holds what it needs.
+    pub fits: fn(&Record) -> bool,
+    /// Draws it; may find nothing worth drawing after all.
+    pub draw: fn(&Record) -> Vec<Figure>,
+}
+
+/// Every kind, in the order in which they stand on the page.
+pub const KINDS: [Kind; 8] = [
+    Kind { name: "history", fits: |r| r.verdict.as_ref().is_some_and(|v| !v.offending.is_empty()), draw: draw_history },
+    Kind { name: "timeline", fits: |r| r.measurements.iter().any(has_timeline), draw: draw_timelines },
+    Kind { name: "silences", fits: |r| silence::rows(r).iter().any(|row| row.values.len() > 1), draw: silence::draw },
+    Kind { name: "ratios", fits: |r| compare::sides(r).len() > 1, draw: compare::draw },
+    Kind { name: "scaling", fits: |r| !r.fits.is_empty(), draw: draw_fits },
+    Kind { name: "multiples", fits: |r| !varied(r).is_empty(), draw: draw_multiples },
+    Kind { name: "curves", fits: |r| !operations(r).is_empty(), draw: draw_curves },
+    Kind { name: "heat", fits: |r| r.measurements.iter().any(has_heat), draw: draw_heat },
+];
+
+/// All pictures of a record.
+pub fn pictures(record: &Record) -> Vec<Figure> {
+    KINDS.iter().filter(|kind| (kind.fits)(record)).flat_map(|kind| (kind.draw)(record)).collect()
+}
+
+fn draw_history(record: &Record) -> Vec<Figure> {
+    let events = record.verdict.as_ref().map_or(&[][..], |verdict| &verdict.offending);
+    let mut caption =
+        "The smallest part of the history that cannot be explained: no order of these operations gives these answers. The numbers are \
+         those of the list below."
+            .to_owned();
+    if events.len() > history::EVENTS_MAX {
+        caption.push_str(&format!(" {} further operations are in the JSON copy.", events.len() - history::EVENTS_MAX));
+    }
+    history::figure("What breaks the promise", events, &caption).into_iter().collect()
+}
+
+fn has_timeline(measurement: &Measurement) -> bool {
+    !measurement.marks.is_empty() && !measurement.series.is_empty()
+}
+
+fn seconds(measurement: &Measurement) -> usize {
+    measurement.series.iter().map(|second| second.second).collect::<BTreeSet<_>>().len()
+}
+
+fn has_heat(measurement: &Measurement) -> bool {
+    measurement.marks.is_empty() && seconds(measurement) >= SECONDS_MIN && gather::void(measurement).is_none()
+}
+
+/// A caption's last sentence when some are left out.
+fn left_out(drawn: usize, all: usize, what: &str) -> String {
+    if drawn < all { format!("{drawn} of {all} {what} are drawn; the table has all.") } else { String::new() }
+}
+
+fn draw_timelines(record: &Record) -> Vec<Figure> {
+    let names = Names::new(record);
+    let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_timeline(m)).collect();
+    let chosen = chosen(&all, TIMELINES_MAX);
+    let caption = left_out(chosen.len(), all.len(), "timelines");
+    let last = chosen.len().saturating_sub(1);
+    chosen
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, measurement)| {
+            let caption = if index == last { caption.as_str() } else { "" };
+            let mut tracks: BTreeMap<&str, Vec<Tick>> = BTreeMap::new();
+            for second in &measurement.series {
+                tracks.entry(&second.operation).or_default().push(Tick {
+                    second: f64::from(second.second),
+                    count: second.count,
+                    errors: second.errors,
+                    p50: second.latency.p50,
+                    p99: second.latency.p99,
+                });
+            }
+            let tracks: Vec<Track> = tracks
+                .into_iter()
+                .map(|(name, mut seconds)| {
+                    seconds.sort_by(|a, b| a.second.total_cmp(&b.second));
+                    Track { name: name.to_owned(), seconds }
+                })
+                .collect();
+            let finite = |at: f64| at.is_finite() && at >= 0.0;
+            let marks = measurement.marks.iter().filter(|mark| finite(mark.at_ms)).take(silence::MARKS_MAX);
+            let gaps = measurement.gaps.iter().filter(|gap| finite(gap.at_ms) && finite(gap.length_ms));
+            let events = Events {
+                marks: marks.map(|mark| (mark.at_ms / 1e3, mark.what.clone())).collect(),
+                gaps: gaps.map(|gap| (gap.at_ms / 1e3, gap.length_ms / 1e3)).collect(),
+            };
+            timeline::figure(&format!("Second by second: {}", names.of(measurement, true)), &tracks, &events, caption)
+        })
+        .collect()
+}
+
+fn draw_fits(record: &Record) -> Vec<Figure> {
+    let draw = |fit: &crate::record::Fit| {
+        let title = format!("Scaling of {} with {}", gather::side_name(record, &fit.side), fit.variable);
+        let mut caption = "The Universal Scalability Law, X(N) = λN / (1 + σ(N−1) + κN(N−1)). The band takes the limits of all three \
+                           constants at once, and is wider than that of the law as a whole."
+            .to_owned();
+        if scaling::comparable(fit) {
+            caption.push_str(
+                " For Apache Cassandra the study prints σ(N+1); with it 3 to 6 nodes would give 3 300 to 3 800 operations a second, with \
+                 the law's own σ(N−1) it is 5 900 to 5 100, which is nearer to the 5 300 that it reports. So both are drawn.",
+            );
+        }
+        scaling::figure(&title, fit, &caption)
+    };
+    record.fits.iter().filter_map(draw).collect()
+}
+
+/// The variables, beside repeats, that took at least two values.
+fn varied(record: &Record) -> Vec<&str> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, value) in record.measurements.iter().flat_map(|measurement| &measurement.variables) {
+        values.entry(name).or_default().insert(value);
+    }
+    values
+        .into_iter()
+        .filter(|(name, values)| values.len() > 1 && !gather::is_repeat(name))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+fn draw_multiples(record: &Record) -> Vec<Figure> {
+    let groups = groups(record);
+    varied(record).into_iter().filter_map(|variable| draw_multiple(record, &groups, variable)).collect()
+}
+
+/// One variable's tails: of each side and operation a panel, with everything else held at the setting that has the most values of it.
+fn draw_multiple(record: &Record, groups: &[Group], name: &str) -> Option<Figure> {
+    let others = |group: &Group| {
+        let first = group.members.first();
+        let variables =
+            first.map(|m| m.variables.iter().filter(|(other, _)| *other != name && !gather::is_repeat(other)));
+        let held = variables.into_iter().flatten().map(|(name, value)| format!("{name} {value}"));
+        (first.map_or("", |m| &m.workload).to_owned(), held.collect::<Vec<_>>().join(", "))
+    };
+    let mut settings: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
+    for group in groups {
+        settings.entry(others(group)).or_default().extend(group.variable(name));
+    }
+    let most = settings.values().map(BTreeSet::len).max().filter(|&most| most > 1)?;
+    // The first setting in order of measurement: it is the experiment's own starting point.
+    let held = groups.iter().map(others).find(|held| settings.get(held).is_some_and(|values| values.len() == most))?;
+    let of_setting: Vec<&Group> = groups.iter().filter(|group| others(group) == held).collect();
+    let values = sorted(of_setting.iter().filter_map(|group| group.variable(name)).collect());
+    let mut panels = Vec::new();
+    let sides: Vec<&str> = compare::sides(record);
+    for side in &sides {
+        for operation in operations(record) {
+            let mut rows = Vec::new();
+            for (place, value) in values.iter().enumerate() {
+                let group = of_setting.iter().find(|group| group.side == *side && group.variable(name) == Some(value));
+                let found = group.map(|group| (of_operation(group, operation), group.void().is_none()));
+                if let Some((found, counts)) = found.filter(|(found, _)| !found.is_empty()) {
+                    let middle = |of: fn(&crate::record::Spread) -> u64| {
+                        let values: Vec<f64> = found.iter().map(|operation| of(&operation.latency) as f64).collect();
+                        super::chart::dots::median(&values).unwrap_or(0.0) as u64
+                    };
+                    rows.push((place, [middle(|s| s.p50), middle(|s| s.p99), middle(|s| s.p999)], counts));
+                }
+            }
+            if rows.len() > 1 {
+                let side = gather::side_name(record, side);
+                let name = if sides.len() > 1 { format!("{side}: {operation}") } else { operation.to_owned() };
+                panels.push(Panel { name, rows });
+            }
+        }
+    }
+    let all = panels.len();
+    panels.truncate(PANELS_MAX);
+    let mut caption = left_out(panels.len(), all, "small charts");
+    if settings.len() > 1 && !held.1.is_empty() {
+        caption = format!("Held: {}. {caption}", held.1);
+    }
+    let variable = Variable { name: name.to_owned(), values: values.iter().map(|value| (*value).to_owned()).collect() };
+    multiples::figure(&format!("Latency against {name}"), &variable, &panels, caption.trim())
+}
+
+/// Values in order: numbers by their size before words, words as they came.
+fn sorted(mut values: Vec<&str>) -> Vec<&str> {
+    let mut seen = BTreeSet::new();
+    values.retain(|value| seen.insert(*value));
+    values.sort_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => a.total_cmp(&b),
+        (a, b) => b.is_ok().cmp(&a.is_ok()),
+    });
+    values
+}
+
+fn draw_curves(record: &Record) -> Vec<Figure> {
+    let groups = groups(record);
+    let names = operations(record);
+    let curve = |group: &Group, operation: &str, name: String| {
+        let found = of_operation(group, operation);
+        let curve = Curve {
+            name,
+            latency: gather::latency_points(&found),
+            service: gather::service_points(&group.members, operation),
+            void: group.void(),
+        };
+        (!curve.latency.is_empty()).then_some(curve)
+    };
+    let title = "How slow the slowest were";
+    if let [only] = &groups[..] {
+        let chosen = chosen(&names, CURVES_MAX);
+        let curves: Vec<Curve> = chosen.iter().filter_map(|name| curve(only, name, (*name).to_owned())).collect();
+        let caption = format!("{} {}", omission(only, &names), left_out(chosen.len(), names.len(), "operations"));
+        return curves::figure(title, &curves, caption.trim()).into_iter().collect();
+    }
+    let mut figures = Vec::new();
+    for operation in names.iter().take(OPERATIONS_MAX) {
+        let with: Vec<&Group> = groups.iter().filter(|group| !of_operation(group, operation).is_empty()).collect();
+        let chosen = chosen(&with, CURVES_MAX);
+        let mut curves: Vec<Curve> =
+            chosen.iter().filter_map(|group| curve(group, operation, group.label.clone())).collect();
+        if curves.len() > DASHED_MAX {
+            curves.iter_mut().for_each(|curve| curve.service.clear());
+        }
+        let caption = left_out(chosen.len(), with.len(), "settings");
+        figures.extend(curves::figure(&format!("{title}: {operation}"), &curves, &caption));
+    }
+    figures
+}
+
+/// What coordinated omission would have hidden, in a sentence, where it is worth one.
+fn omission(group: &Group, names: &[&str]) -> String {
+    let differences = names.iter().filter_map(|name| {
+        let (latency, service) =
+            (gather::latency_points(&of_operation(group, name)), gather::service_points(&group.members, name));
+        let at = |points: &[(f64, f64)]| points.iter().find(|point| (point.0 - 0.99).abs() < 1e-9).map(|point| point.1);
+        Some((*name, at(&latency)?, at(&service)?))
+    });
+    let greatest = differences.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)));
+    match greatest.filter(|(_, latency, service)| *latency > *service * 1.1) {
+        Some((name, latency, service)) => format!(
+            "Counted from the intended start, 99 of 100 {name} operations took at most {}; counted from the sending it would have been {}.",
+            super::format::duration(latency),
+            super::format::duration(service)
+        ),
+        None => String::new(),
+    }
+}
+
+fn draw_heat(record: &Record) -> Vec<Figure> {
+    let names = Names::new(record);
+    let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_heat(m)).collect();
+    let chosen = chosen(&all, TIMELINES_MAX);
+    let caption = "Each second is put together from its percentiles.";
+    let last = chosen.len().saturating_sub(1);
+    let rest = left_out(chosen.len(), all.len(), "measurements");
+    chosen
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, measurement)| {
+            let caption = if index == last { format!("{caption} {rest}") } else { caption.to_owned() };
+            let mut columns: Vec<Column> = measurement
+                .series
+                .iter()
+                .map(|second| Column { second: f64::from(second.second), count: second.count, latency: second.latency })
+                .collect();
+            columns.sort_by(|a, b| a.second.total_cmp(&b.second));
+            heat::figure(&format!("Latency over time: {}", names.of(measurement, true)), &columns, caption.trim())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_sorted_as_people_do() {
+        assert_eq!(
+            sorted(vec!["100000", "1000", "zipfian", "20", "1000", "latest"]),
+            ["20", "1000", "100000", "zipfian", "latest"]
+        );
+    }
+
+    #[test]
+    fn an_empty_record_gets_no_picture() {
+        let record = Record::default();
+        assert!(KINDS.iter().all(|kind| !(kind.fits)(&record)), "nothing fits a record that holds nothing");
+        assert!(pictures(&record).is_empty());
+    }
+}

@@ -1,0 +1,382 @@
+//! The first page: one line with a mark, three sentences that a busy reader needs, and what was checked. All of it is computed from the
+//! records; none of it is said that they do not hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::compare;
+use super::format;
+use super::gather;
+use super::html::{element, escape};
+use super::silence::silences;
+use crate::record::{Arrivals, Measurement, Operation, Record};
+
+/// Most kinds of events beside the worst one that are told of.
+const OTHER_EVENTS_MAX: usize = 2;
+
+/// What the mark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A history was checked, and everything held.
+    Holds,
+    /// Something that was promised was broken.
+    Broken,
+    /// No history was checked.
+    Measured,
+    /// There is nothing to tell.
+    Nothing,
+}
+
+/// The first page's content.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The mark.
+    pub mark: Mark,
+    /// One line.
+    pub line: String,
+    /// Three sentences or paragraphs of one or two; fewer if there is less to tell.
+    pub sentences: Vec<String>,
+    /// What a reader must know before taking the figures for the server's; empty if nothing.
+    pub warning: String,
+}
+
+/// Computes it.
+pub fn summary(records: &[Record]) -> Summary {
+    let (mark, line) = verdict(records);
+    let sentences = [
+        speed(records),
+        pause(records).or_else(|| comparison(records)).or_else(|| hidden(records)).or_else(|| failed(records)),
+        proof(records),
+    ];
+    Summary { mark, line, sentences: sentences.into_iter().flatten().collect(), warning: warning(records) }
+}
+
+fn properties(records: &[Record]) -> impl Iterator<Item = &crate::record::Property> {
+    records.iter().filter_map(|record| record.verdict.as_ref()).flat_map(|verdict| &verdict.properties)
+}
+
+fn verdict(records: &[Record]) -> (Mark, String) {
+    let verdicts: Vec<_> = records.iter().filter_map(|record| record.verdict.as_ref()).collect();
+    let broken: Vec<&str> =
+        properties(records).filter(|property| !property.holds).map(|property| property.name.as_str()).collect();
+    if !broken.is_empty() || verdicts.iter().any(|verdict| !verdict.holds) {
+        let what = match &broken[..] {
+            [] => "the history that the clients saw cannot be explained".to_owned(),
+            [one] => format!("it is not true that {one}"),
+            [first, rest @ ..] => format!("it is not true that {first}, and {} more", rest.len()),
+        };
+        return (Mark::Broken, format!("A promise was broken: {what}."));
+    }
+    if !verdicts.is_empty() {
+        let count = properties(records).count();
+        let what = match count {
+            0 => "What was promised held.".to_owned(),
+            1 => "What was promised held, as far as the clients’ history was checked.".to_owned(),
+            _ => format!("All {count} promises held, as far as the clients’ history was checked."),
+        };
+        return (Mark::Holds, what);
+    }
+    let measured: Vec<&str> = records.iter().filter(|r| !r.measurements.is_empty()).map(heading).collect();
+    match &measured[..] {
+        [] => (Mark::Nothing, "Nothing was measured.".to_owned()),
+        [one] => (Mark::Measured, format!("{one}: measured; no history was checked.")),
+        [first, rest @ ..] => {
+            (Mark::Measured, format!("{first}, and {} more: measured; no history was checked.", rest.len()))
+        }
+    }
+}
+
+/// What an experiment is called.
+pub fn heading(record: &Record) -> &str {
+    let names = [&record.title, &record.experiment];
+    names
+        .into_iter()
+        .map(|name| name.trim_end_matches('.'))
+        .find(|name| !name.is_empty())
+        .unwrap_or("An experiment without a name")
+}
+
+/// How fast: of the first side's measurements that count, the one with the greatest throughput.
+fn speed(records: &[Record]) -> Option<String> {
+    let counted = records.iter().flat_map(|record| {
+        let first = compare::sides(record).first().copied().unwrap_or("").to_owned();
+        record.measurements.iter().filter(move |m| m.side == first).map(move |m| (record, m))
+    });
+    let counted = counted.filter(|(_, m)| gather::void(m).is_none() && m.throughput.is_finite() && m.throughput > 0.0);
+    let (record, best) = counted.max_by(|a, b| a.1.throughput.total_cmp(&b.1.throughput))?;
+    let clients = match best.clients {
+        0 => "Its clients were".to_owned(),
+        1 => "One client was".to_owned(),
+        clients => format!("{} clients were", format::count(u64::from(clients))),
+    };
+    let asked = match (best.arrivals, best.rate) {
+        (Arrivals::Closed, _) | (_, None) => String::new(),
+        (_, Some(rate)) => format!(" ({} were asked for)", format::number(rate)),
+    };
+    let by = if compare::sides(record).len() > 1 || records.len() > 1 {
+        format!(" by {}", gather::side_name(record, &best.side))
+    } else {
+        String::new()
+    };
+    let workloads: BTreeSet<&str> = records
+        .iter()
+        .flat_map(|record| &record.measurements)
+        .map(|measurement| measurement.workload.as_str())
+        .collect();
+    let work =
+        if workloads.len() > 1 && !best.workload.is_empty() { format!(" ({})", best.workload) } else { String::new() };
+    let tail = compare::p99(best)
+        .map_or(String::new(), |p99| format!("; 99 of 100 answers came within {}", format::duration(p99)));
+    Some(format!("{clients} served {} operations a second{by}{work}{asked}{tail}.", format::number(best.throughput)))
+}
+
+/// What failures cost: how often each thing happened, and the longest silence.
+fn pause(records: &[Record]) -> Option<String> {
+    let measurements = || records.iter().flat_map(|record| &record.measurements);
+    let mut happened: BTreeMap<String, u64> = BTreeMap::new();
+    for mark in measurements().flat_map(|measurement| &measurement.marks) {
+        *happened.entry(super::silence::kind(&mark.what)).or_default() += 1;
+    }
+    let mut kinds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for silence in measurements().flat_map(silences) {
+        kinds.entry(silence.what).or_default().push(silence.length_ms * 1e6);
+    }
+    let longest = |figures: &[f64]| figures.iter().copied().fold(0.0, f64::max);
+    let mut kinds: Vec<(String, Vec<f64>)> = kinds.into_iter().collect();
+    kinds.sort_by(|a, b| longest(&b.1).total_cmp(&longest(&a.1)));
+    let Some(((what, figures), others)) = kinds.split_first() else {
+        let (what, times) = happened.into_iter().max_by_key(|(_, times)| *times)?;
+        return Some(format!("“{what}” happened {}; answers never stopped.", times_word(times)));
+    };
+    let times = |what: &str| happened.get(what).copied().unwrap_or(1);
+    let middle = super::chart::dots::median(figures).filter(|_| figures.len() > 2);
+    let middle = middle.map_or(String::new(), |middle| format!(" (median {})", format::duration(middle)));
+    let event = event_sentence(what, times(what));
+    let mut sentence = format!("{event}: the longest silence was {}{middle}", format::duration(longest(figures)));
+    for (what, figures) in others.iter().take(OTHER_EVENTS_MAX) {
+        sentence.push_str(&format!("; {what}, {}: {}", times_word(times(what)), format::duration(longest(figures))));
+    }
+    Some(format!("{sentence}."))
+}
+
+fn times_word(times: u64) -> String {
+    match times {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{} times", format::count(times)),
+    }
+}
+
+/// `leader killed` five times: `The leader was killed 5 times`; `killed`: `A node was killed 5 times`; else the words as they are.
+fn event_sentence(what: &str, times: u64) -> String {
+    const VERBS: [&str; 9] =
+        ["killed", "paused", "terminated", "stopped", "restarted", "isolated", "cut off", "slowed down", "partitioned"];
+    let times = times_word(times);
+    for verb in VERBS {
+        match what.strip_suffix(verb).map(str::trim_end) {
+            Some("") => return format!("A node was {verb} {times}"),
+            Some("leader") => return format!("The leader was {verb} {times}"),
+            Some("follower") => return format!("A follower was {verb} {times}"),
+            _ => {}
+        }
+    }
+    format!("“{what}” happened {times}")
+}
+
+/// Sides against each other, at the setting of the first comparable measurements.
+fn comparison(records: &[Record]) -> Option<String> {
+    records.iter().find_map(|record| {
+        let sides = compare::sides(record);
+        let (first, others) = sides.split_first()?;
+        let counted = |side: &str| -> Vec<&Measurement> {
+            record.measurements.iter().filter(|m| m.side == side && gather::void(m).is_none()).collect()
+        };
+        let middle = |of: &[&Measurement], figure: &dyn Fn(&Measurement) -> Option<f64>| {
+            super::chart::dots::median(&of.iter().filter_map(|m| figure(m)).collect::<Vec<_>>())
+        };
+        let own = counted(first);
+        let words: Vec<String> = others
+            .iter()
+            .filter_map(|side| {
+                let theirs = counted(side);
+                let same =
+                    |a: &&Measurement| theirs.iter().any(|b| a.workload == b.workload && a.variables == b.variables);
+                let own: Vec<&Measurement> = own.iter().copied().filter(same).collect();
+                let closed = own.iter().chain(&theirs).all(|m| m.arrivals == Arrivals::Closed);
+                let figure = |m: &Measurement| {
+                    if closed { (m.throughput > 0.0).then_some(m.throughput) } else { compare::p99(m) }
+                };
+                let ratio = middle(&own, &figure)? / middle(&theirs, &figure)?;
+                let what = if closed { "the operations a second" } else { "the 99th percentile" };
+                Some(format!("{} {what} of {}", format::ratio(ratio), gather::side_name(record, side)))
+            })
+            .collect();
+        (!words.is_empty()).then(|| {
+            let first = gather::side_name(record, first);
+            format!(
+                "{first} had {} (middle of {} measurements each, which the table lists).",
+                words.join(" and "),
+                own.len()
+            )
+        })
+    })
+}
+
+/// What coordinated omission would have hidden.
+fn hidden(records: &[Record]) -> Option<String> {
+    let open = records.iter().flat_map(|record| &record.measurements).filter(|m| m.arrivals != Arrivals::Closed);
+    let pairs = open.filter(|m| gather::void(m).is_none()).flat_map(|measurement| &measurement.operations);
+    let pairs = pairs.filter_map(|(name, operation)| {
+        let (latency, service) = (operation.latency.p99 as f64, operation.service.as_ref()?.p99 as f64);
+        (operation.count >= 100 && service > 0.0).then_some((name, latency, service))
+    });
+    let (name, latency, service) = pairs.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
+    (latency > service * 1.1).then(|| {
+        format!(
+            "Counted from the intended start, 99 of 100 {name} operations took at most {}; a generator that waits for answers would have \
+             told {}.",
+            format::duration(latency),
+            format::duration(service)
+        )
+    })
+}
+
+/// How many operations failed.
+fn failed(records: &[Record]) -> Option<String> {
+    let operations = || records.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
+    let sum = |of: fn(&Operation) -> u64| operations().map(of).fold(0, u64::saturating_add);
+    let (answered, errors) = (sum(|operation| operation.count), sum(|operation| operation.errors));
+    let all = format::count(answered.saturating_add(errors));
+    match (answered, errors) {
+        (0, 0) => None,
+        (_, 0) => Some(format!("Not one of {all} operations ended with an error.")),
+        (_, errors) => {
+            Some(format!("{} of {all} operations ended with an error or without an answer.", format::count(errors)))
+        }
+    }
+}
+
+/// What was checked, against how many operations.
+fn proof(records: &[Record]) -> Option<String> {
+    if records.iter().all(|record| record.measurements.is_empty() && record.verdict.is_none()) {
+        return None;
+    }
+    let with: Vec<&Record> = records.iter().filter(|record| record.verdict.is_some()).collect();
+    let answered = with.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
+    let answered = answered.map(|operation| operation.count).fold(0, u64::saturating_add);
+    let during = if answered > 0 {
+        format!(" while {} operations were answered", format::count(answered))
+    } else {
+        String::new()
+    };
+    let broken: Vec<_> = properties(records).filter(|property| !property.holds).collect();
+    Some(match (with.is_empty(), broken.first()) {
+        (true, _) => fsync(records),
+        (false, Some(property)) if !property.detail.is_empty() => {
+            format!("It broke{during}: {}", with_end(&property.detail))
+        }
+        (false, Some(_)) => format!("It broke{during}."),
+        (false, None) => {
+            let details: Vec<String> = properties(records)
+                .filter(|p| !p.detail.is_empty())
+                .take(1)
+                .map(|property| ended(&property.detail))
+                .collect();
+            let details = if details.is_empty() { String::new() } else { format!(" {}", details.join(" ")) };
+            let held = with.iter().all(|record| record.verdict.as_ref().is_some_and(|verdict| verdict.holds));
+            if held {
+                format!("No broken promise was found{during}.{details}")
+            } else {
+                format!("The check failed{during}.{details}")
+            }
+        }
+    })
+}
+
+/// What a write had to wait for, where nothing was proved.
+fn fsync(records: &[Record]) -> String {
+    match records.iter().map(|record| record.environment.fsync_p50).find(|&p50| p50 > 0) {
+        Some(p50) => format!(
+            "Nothing here was checked for correctness. For comparison: making 4 KiB durable took this machine’s disk {} (median).",
+            format::duration(p50 as f64)
+        ),
+        None => "Nothing here was checked for correctness.".to_owned(),
+    }
+}
+
+/// The text with a full stop, if nothing ends it.
+fn with_end(text: &str) -> String {
+    let text = text.trim_end();
+    let end = if text.ends_with(['.', '!', '?', '…']) { "" } else { "." };
+    format!("{text}{end}")
+}
+
+/// The text as a sentence: with a capital letter and an end.
+fn ended(text: &str) -> String {
+    let mut letters = text.trim().chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}", with_end(letters.as_str()))
+}
+
+fn warning(records: &[Record]) -> String {
+    let all = records.iter().map(|record| record.measurements.len()).sum::<usize>();
+    let voids: Vec<String> = records.iter().flat_map(|record| &record.measurements).filter_map(gather::void).collect();
+    match voids.first() {
+        None => String::new(),
+        Some(reason) => format!(
+            "{} of {} measurements {} struck out: their figures tell of the load generator, not of the server. {}",
+            voids.len(),
+            all,
+            if voids.len() == 1 { "is" } else { "are" },
+            ended(reason)
+        ),
+    }
+}
+
+impl Summary {
+    /// The first page as HTML.
+    pub fn html(&self, records: &[Record]) -> String {
+        let (class, sign, word) = match self.mark {
+            Mark::Holds => ("holds", "✓", "Held"),
+            Mark::Broken => ("broken", "✗", "Broken"),
+            Mark::Measured => ("measured", "○", "Measured"),
+            Mark::Nothing => ("measured", "–", "Empty"),
+        };
+        let mut out = format!(
+            "<h1 class=\"verdict {class}\"><span class=\"sign\"><span aria-hidden=\"true\">{sign}</span> {word}</span> {}</h1>",
+            escape(&self.line)
+        );
+        for sentence in &self.sentences {
+            out.push_str(&element("p", "sentence", sentence));
+        }
+        if !self.warning.is_empty() {
+            out.push_str(&element("p", "warning", &self.warning));
+        }
+        let mut rows = String::new();
+        for property in properties(records).take(50) {
+            let (class, sign) = if property.holds { ("holds", "✓ held") } else { ("broken", "✗ broken") };
+            rows.push_str(&format!("<li class=\"{class}\"><b>{sign}</b> <span>{}", escape(&property.name)));
+            if !property.detail.is_empty() {
+                rows.push_str(&format!(" <small>{}</small>", escape(&property.detail)));
+            }
+            rows.push_str("</span></li>");
+        }
+        if !rows.is_empty() {
+            out.push_str(&format!("<h2>What was checked</h2><ul class=\"properties\">{rows}</ul>"));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_told_as_sentences() {
+        assert_eq!(event_sentence("leader killed", 5), "The leader was killed 5 times");
+        assert_eq!(event_sentence("killed", 1), "A node was killed once");
+        assert_eq!(event_sentence("follower cut off", 2), "A follower was cut off twice");
+        assert_eq!(event_sentence("disk slow", 3), "“disk slow” happened 3 times");
+        assert_eq!(ended("nothing lost"), "Nothing lost.");
+    }
+}
