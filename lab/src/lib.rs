@@ -7,6 +7,9 @@
 // The laboratory is all clocks, files and threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod drive;
+pub mod load;
 pub mod record;
+pub mod workload;
 
 pub use record::Record;
