@@ -7,6 +7,7 @@
 // The laboratory is all clocks, files and threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod draw;
 pub mod drive;
 pub mod load;
 pub mod record;

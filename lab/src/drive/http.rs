@@ -243,7 +243,7 @@ mod tests {
         assert!(
             sent(&[b"SET", b"a", b"q\"\n"], Routes::Dictionary)
                 .unwrap()
-                .ends_with("XX
+                .ends_with("content-length: 31\r\n\r\n{\"key\":\"a\",\"value\":\"q\\\"\\u000a\"}")
         );
         assert!(sent(&[b"HSET", b"a", b"f"], Routes::Keys).unwrap_err().contains("no route for `HSET a"));
         assert!(sent(&[b"SET", b"a", b"v", b"NX"], Routes::Keys).is_err());

@@ -4,7 +4,6 @@
 //! A new workload is a new file here and a line in [`SHAPES`].
 
 mod draft;
-mod keys;
 mod text;
 
 mod puts_gets;
@@ -12,7 +11,7 @@ mod puts_gets;
 use std::fmt;
 
 pub use draft::{Draft, Words, push_decimal};
-pub use keys::{Distribution, Keys};
+pub use crate::draw::{Distribution, Keys};
 pub use text::Text;
 
 use crate::drive::Answer;
@@ -107,7 +106,10 @@ pub trait Workload: Send + Sync {
     fn load(&self, number: u64, draft: &mut Draft);
 
     /// The chance of one thread. Different seeds give different sequences.
-    fn draw(&self, seed: u64) -> Box<dyn Draw>;
+    ///
+    /// # Errors
+    /// A sentence, if the keys cannot be drawn as is asked.
+    fn draw(&self, seed: u64) -> Result<Box<dyn Draw>, String>;
 }
 
 /// One thread's chance.

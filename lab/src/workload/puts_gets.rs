@@ -28,7 +28,7 @@ fn build(parameters: &Parameters) -> Result<Box<dyn Workload>, String> {
     Ok(Box::new(PutsGets {
         records: parameters.records_or(1_000)?,
         bytes,
-        distribution: parameters.distribution.unwrap_or_default(),
+        distribution: parameters.distribution.unwrap_or(Distribution::Uniform),
         mix: Mix::new(&[("put", 50.0), ("get", 50.0)], parameters.mix.as_deref())?,
         text: Arc::new(Text::new(bytes, parameters.seed)),
     }))
@@ -52,10 +52,10 @@ impl Workload for PutsGets {
         draft.command(b"SET").word_with(|out| key(out, number)).word(self.text.cut_at(self.bytes, number));
     }
 
-    fn draw(&self, seed: u64) -> Box<dyn Draw> {
+    fn draw(&self, seed: u64) -> Result<Box<dyn Draw>, String> {
         let mut rng = Rng::new(seed);
-        let keys = Keys::new(self.distribution, self.records, rng.next_u64());
-        Box::new(Drawer { bytes: self.bytes, mix: self.mix.clone(), text: Arc::clone(&self.text), keys, rng })
+        let keys = Keys::new(self.distribution, self.records, rng.next_u64())?;
+        Ok(Box::new(Drawer { bytes: self.bytes, mix: self.mix.clone(), text: Arc::clone(&self.text), keys, rng }))
     }
 }
 

@@ -139,7 +139,7 @@ impl<'a> Worker<'a> {
             stop,
             observer,
             observed: Vec::new(),
-            draw: workload.draw(seed),
+            draw: workload.draw(seed)?,
             draft: Draft::default(),
             map,
             thread,
