@@ -7,10 +7,12 @@
 // The laboratory is all clocks, files and threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod command;
 pub mod draw;
 pub mod drive;
 pub mod load;
 pub mod record;
+pub mod store;
 pub mod workload;
 
 pub use record::Record;

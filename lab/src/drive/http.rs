@@ -31,7 +31,13 @@ pub enum Routes {
 ///
 /// # Errors
 /// A sentence, if HTTP has no route for the command; nothing was appended.
-pub fn encode(out: &mut Vec<u8>, words: &Words<'_>, routes: Routes, host: &str, authorization: &str) -> Result<(), String> {
+pub fn encode(
+    out: &mut Vec<u8>,
+    words: &Words<'_>,
+    routes: Routes,
+    host: &str,
+    authorization: &str,
+) -> Result<(), String> {
     let name = words.get(0).unwrap_or_default();
     let (key, value) = (words.get(1), words.get(2));
     let plain = |count| words.len() == count;
@@ -235,7 +241,10 @@ mod tests {
     #[test]
     fn commands_become_requests() {
         assert_eq!(sent(&[b"GET", b"a b"], Routes::Keys).unwrap(), "GET /v1/keys/a%20b HTTP/1.1\r\nhost: h:1\r\n\r\n");
-        assert_eq!(sent(&[b"GET", b"a"], Routes::Dictionary).unwrap(), "GET /getValue?key=a HTTP/1.1\r\nhost: h:1\r\n\r\n");
+        assert_eq!(
+            sent(&[b"GET", b"a"], Routes::Dictionary).unwrap(),
+            "GET /getValue?key=a HTTP/1.1\r\nhost: h:1\r\n\r\n"
+        );
         assert_eq!(
             sent(&[b"SET", b"a", b"xyz"], Routes::Keys).unwrap(),
             "PUT /v1/keys/a HTTP/1.1\r\nhost: h:1\r\ncontent-length: 3\r\n\r\nxyz"
@@ -263,7 +272,11 @@ mod tests {
                     buffer.drain(..response.reply.length);
                 }
             }
-            assert_eq!(found, [(200, Kind::Value, false), (404, Kind::Nothing, false), (204, Kind::Value, true)], "{piece}");
+            assert_eq!(
+                found,
+                [(200, Kind::Value, false), (404, Kind::Nothing, false), (204, Kind::Value, true)],
+                "{piece}"
+            );
         }
         assert!(skim(b"+OK\r\n").is_err());
         assert!(skim(b"HTTP/1.1 200 OK\r\n\r\n").is_err());

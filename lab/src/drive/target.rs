@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use super::blocking::Blocking;
 
 /// Addresses of one target.
 const ADDRESSES_MAX: usize = 64;
@@ -61,7 +64,8 @@ impl Target {
             None => (String::new(), None),
         };
         let mut addresses = Vec::new();
-        for place in places.split(',').map(|place| place.trim().trim_end_matches('/')).filter(|place| !place.is_empty()) {
+        for place in places.split(',').map(|place| place.trim().trim_end_matches('/')).filter(|place| !place.is_empty())
+        {
             let place = place.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://")).unwrap_or(place);
             addresses.push((place.to_owned(), resolve(place)?));
         }
@@ -81,6 +85,24 @@ impl Target {
             (Some(password), false) => wire::encode_command(&mut out, ["AUTH", &self.user, password]),
         }
         (out, 1)
+    }
+
+    /// Whether HTTP is spoken.
+    #[must_use]
+    pub fn speaks_http(&self) -> bool {
+        matches!(self.protocol, Protocol::Http | Protocol::Dictionary)
+    }
+
+    /// What the first node calls itself, with its version, if it speaks RESP and says so in INFO.
+    #[must_use]
+    pub fn told_version(&self, patience: Duration) -> Option<String> {
+        let (_, address) = self.addresses.first().filter(|_| !self.speaks_http())?;
+        let mut connection = Blocking::open(*address, &self.greeting(), patience).ok()?;
+        let info = connection.ask(&["INFO", "server"]).ok()?;
+        let info = String::from_utf8_lossy(info.as_bytes()?).into_owned();
+        let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+        let named = [("dictum_version", "Dictum"), ("valkey_version", "Valkey"), ("redis_version", "Redis")];
+        named.iter().find_map(|(field, name)| Some(format!("{name} {}", of(field)?)))
     }
 }
 

@@ -8,7 +8,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
 use super::judge::{Evidence, judge};
 use super::tally::{Slice, add, add_error, spread, times};
-use super::{Load, Pacing, Snapshot};
+use super::{Load, Measured, Pacing, Snapshot};
 use crate::record::{Arrivals, Gap, Measurement, Operation, Second};
 
 /// Gaps that are kept.
@@ -51,7 +51,7 @@ pub(super) fn collect(
     threads: u32,
     slices: &Receiver<(Slice, f64)>,
     on_second: &mut dyn FnMut(&Snapshot),
-) -> (Measurement, Vec<String>) {
+) -> Measured {
     let open = load.pacing != Pacing::Closed;
     let mut collector = Collector {
         load,
@@ -171,7 +171,7 @@ impl Collector<'_> {
         self.unsent += slice.unsent;
     }
 
-    fn finish(mut self, length: f64) -> (Measurement, Vec<String>) {
+    fn finish(mut self, length: f64) -> Measured {
         let warm_up = f64::from(self.load.warm_up);
         let seconds = (length - warm_up).max(0.0);
         let (_, throughput_error) = mean_and_error(&self.throughputs);

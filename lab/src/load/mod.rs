@@ -17,6 +17,7 @@
 mod collect;
 mod judge;
 mod observe;
+pub mod ramp;
 pub mod tally;
 mod worker;
 
@@ -154,8 +155,11 @@ pub fn default_threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(2) as u32)
 }
 
-/// Carries the load out and tells what was seen. The result lacks the names that only the caller knows: `id`, `side`,
-/// `variables` and `workload`. Its second part are sentences for the record's notes.
+/// What a load came to: its figures, and sentences for the record's notes. The figures lack the names that only the caller
+/// knows: `id`, `side`, `variables` and `workload`.
+pub type Measured = (Measurement, Vec<String>);
+
+/// Carries the load out and tells what was seen.
 ///
 /// `on_second` is called at the end of each second; it may set `stop`, as anyone may, which ends the load early.
 ///
@@ -168,7 +172,7 @@ pub fn run(
     observer: Option<Arc<dyn Observer>>,
     stop: &AtomicBool,
     on_second: &mut dyn FnMut(&Snapshot),
-) -> Result<(Measurement, Vec<String>), String> {
+) -> Result<Measured, String> {
     load.check()?;
     let threads = load.threads.min(load.clients);
     let map = match load.target.protocol {

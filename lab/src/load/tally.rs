@@ -21,7 +21,8 @@ const OTHER_ERRORS: &str = "others";
 /// Never: its bounds are constants that fit together.
 #[must_use]
 pub fn times() -> Histogram<u64> {
-    let mut histogram = Histogram::new_with_bounds(1, TIME_FIRST_MAX, DIGITS).expect("the bounds are constants that fit");
+    let mut histogram =
+        Histogram::new_with_bounds(1, TIME_FIRST_MAX, DIGITS).expect("the bounds are constants that fit");
     histogram.auto(true);
     histogram
 }

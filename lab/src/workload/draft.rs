@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn commands_and_words_come_back_as_they_were_written() {
         let mut draft = Draft::default();
-        assert!(draft.is_empty() && draft.len() == 0);
+        assert!(draft.is_empty());
         draft.command(b"SET").word(b"k").word(b"");
         draft.command(b"EVAL").word(b"return 1").number(1).word(b"other");
         let commands: Vec<Vec<&[u8]>> = draft.commands().map(Iterator::collect).collect();

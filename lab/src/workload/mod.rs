@@ -4,14 +4,16 @@
 //! A new workload is a new file here and a line in [`SHAPES`].
 
 mod draft;
+mod fill;
 mod text;
 
 mod puts_gets;
 
 use std::fmt;
 
-pub use draft::{Draft, Words, push_decimal};
 pub use crate::draw::{Distribution, Keys};
+pub use draft::{Draft, Words, push_decimal};
+pub use fill::Fill;
 pub use text::Text;
 
 use crate::drive::Answer;
@@ -159,7 +161,8 @@ impl Mix {
     /// # Errors
     /// A sentence, if `asked` names a kind that is not in `defaults`, a share is negative or no number, or all are 0.
     pub fn new(defaults: &[(&str, f64)], asked: Option<&[(String, f64)]>) -> Result<Mix, String> {
-        let mut shares: Vec<(String, f64)> = defaults.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
+        let mut shares: Vec<(String, f64)> =
+            defaults.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
         if let Some(asked) = asked {
             for share in &mut shares {
                 share.1 = 0.0;
@@ -167,7 +170,8 @@ impl Mix {
             for (name, share) in asked {
                 let known: Vec<&str> = defaults.iter().map(|(name, _)| *name).collect();
                 let place = known.iter().position(|known| known == name);
-                let place = place.ok_or_else(|| format!("`{name}` is no kind of this workload: write {}", known.join(", ")))?;
+                let place =
+                    place.ok_or_else(|| format!("`{name}` is no kind of this workload: write {}", known.join(", ")))?;
                 shares[place].1 = *share;
             }
         }
@@ -181,7 +185,9 @@ impl Mix {
     pub fn of(shares: Vec<(String, f64)>) -> Result<Mix, String> {
         let total: f64 = shares.iter().map(|(_, share)| share).sum();
         if shares.len() > 64 || !total.is_finite() || total <= 0.0 || shares.iter().any(|(_, share)| *share < 0.0) {
-            return Err("the shares of a mix must be 0 or more, at least one above 0, and at most 64 of them".to_owned());
+            return Err(
+                "the shares of a mix must be 0 or more, at least one above 0, and at most 64 of them".to_owned()
+            );
         }
         let mut sum = 0.0;
         let mut ends: Vec<u64> = Vec::with_capacity(shares.len());

@@ -16,11 +16,9 @@ pub(super) struct Alarm {
 impl Alarm {
     /// A timer that is not set, registered under `token`.
     pub(super) fn new(registry: &Registry, token: Token) -> Result<Alarm, String> {
-        let timer = rustix::time::timerfd_create(
-            TimerfdClockId::Monotonic,
-            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
-        )
-        .map_err(|error| format!("the system gives no timer: {error}"))?;
+        let timer =
+            rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)
+                .map_err(|error| format!("the system gives no timer: {error}"))?;
         registry
             .register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)
             .map_err(|error| format!("the timer cannot be waited for: {error}"))?;

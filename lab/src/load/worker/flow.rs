@@ -115,7 +115,8 @@ impl Worker<'_> {
                 }
             };
             let keeps = self.observer.is_some() || self.map.is_some();
-            let extra = keeps.then(|| Box::new(Extra { words: words.clone().map(<[u8]>::to_vec).collect(), redirected: 0 }));
+            let extra =
+                keeps.then(|| Box::new(Extra { words: words.clone().map(<[u8]>::to_vec).collect(), redirected: 0 }));
             self.write_command(connection, words, Awaited { flight, from: now, extra });
         }
     }

@@ -22,9 +22,9 @@ use mio::{Events, Poll, Token};
 
 use super::tally::Slice;
 use super::{Load, Observed, Observer, Pacing};
+use crate::draw::Arrivals;
 use crate::drive::cluster::SlotMap;
 use crate::workload::{Draft, Draw, Workload};
-use crate::draw::Arrivals;
 use alarm::Alarm;
 use client::{Client, Connection, Flight};
 use share::Share;
@@ -125,9 +125,7 @@ impl<'a> Worker<'a> {
         let seed = load.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(thread));
         let arrivals = match load.pacing {
             Pacing::Closed => None,
-            Pacing::Open { rate, arrivals } => {
-                Some(Arrivals::of_client(arrivals, rate, thread, threads, load.seed)?)
-            }
+            Pacing::Open { rate, arrivals } => Some(Arrivals::of_client(arrivals, rate, thread, threads, load.seed)?),
         };
         let poll = Poll::new().map_err(|error| format!("the system gives no epoll: {error}"))?;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
