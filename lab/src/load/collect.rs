@@ -102,6 +102,7 @@ pub(super) fn collect(
 impl Collector<'_> {
     fn second(&mut self, slice: &Slice, until: f64, on_second: &mut dyn FnMut(&Snapshot)) {
         let warming_up = slice.second < self.load.warm_up;
+        let whole = until - f64::from(slice.second) > 0.999;
         self.total += slice.answered();
         let mut all = times();
         for kind in &slice.kinds {
@@ -109,7 +110,6 @@ impl Collector<'_> {
         }
         if !warming_up {
             self.count(slice);
-            let whole = until - f64::from(slice.second) > 0.999;
             if !slice.draining {
                 self.answered += slice.answered();
                 if whole {
@@ -122,7 +122,7 @@ impl Collector<'_> {
                 }
             }
         }
-        if !slice.draining {
+        if !slice.draining && whole {
             let (mean, error) = mean_and_error(&self.throughputs);
             on_second(&Snapshot {
                 second: slice.second,
@@ -304,7 +304,7 @@ mod tests {
     fn histograms_are_written_as_others_read_them() {
         use base64::Engine as _;
         let mut histogram = times();
-        histogram.saturating_record(1_234_567);
+        crate::load::tally::note(&mut histogram, 1_234_567);
         let bytes = base64::engine::general_purpose::STANDARD.decode(encode(&histogram)).unwrap();
         let read: Histogram<u64> =
             hdrhistogram::serialization::Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();

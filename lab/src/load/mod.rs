@@ -19,6 +19,8 @@ mod judge;
 mod observe;
 pub mod ramp;
 pub mod tally;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::sync::atomic::AtomicBool;
@@ -161,7 +163,7 @@ pub type Measured = (Measurement, Vec<String>);
 
 /// Carries the load out and tells what was seen.
 ///
-/// `on_second` is called at the end of each second; it may set `stop`, as anyone may, which ends the load early.
+/// `on_second` is called at the end of each whole second; it may set `stop`, as anyone may, which ends the load early.
 ///
 /// # Errors
 /// A sentence: a setting outside its limits, no address that can be reached, a password refused, a command that the protocol

@@ -25,6 +25,7 @@ impl Text {
                 bits >>= 6;
             }
         }
+        pool.truncate(bytes_max + POOL_BYTES);
         Text { pool }
     }
 

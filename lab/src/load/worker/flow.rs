@@ -6,6 +6,7 @@ use super::client::{Awaited, Extra, Flight};
 use super::{BATCH, Worker};
 use crate::drive::cluster::{Redirection, SlotMap};
 use crate::drive::{Answer, Kind};
+use crate::load::tally::note;
 use crate::load::{Observed, Outcome, Pacing};
 use crate::workload::{Draft, Follow, Words};
 
@@ -56,7 +57,7 @@ impl Worker<'_> {
                 continue;
             }
             self.due.pop_front();
-            self.slice.late.saturating_record(now.saturating_sub(intended.max(since)).max(1));
+            note(&mut self.slice.late, now.saturating_sub(intended.max(since)).max(1));
             self.start(place, intended, now);
             if self.exhausted {
                 self.due.clear();
@@ -269,9 +270,9 @@ impl Worker<'_> {
             if flight.failed {
                 kind.errors += 1;
             } else {
-                kind.latency.saturating_record(now.saturating_sub(flight.intended).max(1));
+                note(&mut kind.latency, now.saturating_sub(flight.intended).max(1));
                 if let Some(service) = &mut kind.service {
-                    service.saturating_record(now.saturating_sub(flight.sent).max(1));
+                    note(service, now.saturating_sub(flight.sent).max(1));
                 }
             }
         }
