@@ -32,10 +32,15 @@ impl Draft {
 
     /// Begins a command with its name. What is written by [`word`](Self::word) until the next command belongs to it.
     pub fn command(&mut self, name: &[u8]) -> &mut Draft {
+        self.open();
+        self.word(name)
+    }
+
+    /// Begins a command whose name is written as its first word.
+    pub(super) fn open(&mut self) {
         if !self.word_ends.is_empty() {
             self.command_ends.push(self.word_ends.len());
         }
-        self.word(name)
     }
 
     /// Adds a word to the command.

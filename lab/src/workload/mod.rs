@@ -7,7 +7,17 @@ mod draft;
 mod fill;
 mod text;
 
+mod counter;
+mod custom;
+mod large;
+mod lock;
 mod puts_gets;
+mod queue;
+mod records;
+mod social;
+pub mod tail_mixes;
+mod updates;
+mod ycsb;
 
 use std::fmt;
 
@@ -22,7 +32,31 @@ use crate::drive::Answer;
 pub const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// All workloads, in the order in which they are listed.
-pub const SHAPES: &[&Shape] = &[&puts_gets::SHAPE];
+pub const SHAPES: &[&Shape] = &[
+    &ycsb::A,
+    &ycsb::B,
+    &ycsb::C,
+    &ycsb::D,
+    &ycsb::E,
+    &ycsb::F,
+    &tail_mixes::SHAPES[0],
+    &tail_mixes::SHAPES[1],
+    &tail_mixes::SHAPES[2],
+    &tail_mixes::SHAPES[3],
+    &tail_mixes::SHAPES[4],
+    &tail_mixes::SHAPES[5],
+    &tail_mixes::SHAPES[6],
+    &tail_mixes::SHAPES[7],
+    &tail_mixes::SHAPES[8],
+    &puts_gets::SHAPE,
+    &updates::SHAPE,
+    &social::SHAPE,
+    &queue::SHAPE,
+    &counter::SHAPE,
+    &lock::SHAPE,
+    &large::SHAPE,
+    &custom::SHAPE,
+];
 
 /// A workload's description, and how it is built.
 pub struct Shape {
