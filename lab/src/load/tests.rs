@@ -317,3 +317,66 @@ fn what_cannot_be_done_is_told() {
     assert_eq!(measured.operations["read"].count, 0);
     assert!(measured.errors.keys().all(|text| text.contains("begins with")), "{:?}", measured.errors);
 }
+
+#[test]
+fn a_slot_that_has_moved_is_followed() {
+    let (second, at_second) = serve(|_, _| Reply::Answer(b"$1\r\nv\r\n"));
+    let port = second.port();
+    let told: Arc<OnceLock<&'static [u8]>> = Arc::default();
+    let (slots, moved) = (Arc::clone(&told), format!("-MOVED 7629 127.0.0.1:{port}\r\n").into_bytes().leak());
+    let moved: &'static [u8] = moved;
+    let (first, at_first) = serve(move |_, command| {
+        let asks_slots = command.windows(7).any(|word| word == b"CLUSTER");
+        Reply::Answer(if asks_slots { slots.get().unwrap() } else { moved })
+    });
+    let all = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:{}\r\n", first.port());
+    told.set(all.into_bytes().leak()).unwrap();
+    let mut load = load(&[first]);
+    load.target = Target::parse(&format!("redis-cluster://{first}")).unwrap();
+    load.operations = Some(50);
+    let (measured, _) = measure(&load);
+    // The slot of "k" is 7629 (CLUSTER KEYSLOT k). Once to the first, which sends it on; all after that to the second.
+    assert_eq!((at_first.load(Ordering::SeqCst), at_second.load(Ordering::SeqCst)), (2, 50));
+    assert!(measured.errors.is_empty() && measured.operations["read"].count == 50, "{measured:?}");
+}
+
+#[test]
+fn http_is_spoken() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut input = [0; 4096];
+            // A request without a body comes in one piece here: it is short, and the next follows its answer.
+            while let Ok(length @ 1..) = stream.read(&mut input) {
+                let text = String::from_utf8_lossy(&input[..length]).into_owned();
+                heard.lock().unwrap().push(text.lines().next().unwrap_or_default().to_owned());
+                let answer: &[u8] = match heard.lock().unwrap().len() % 4 {
+                    1 => b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}",
+                    2 => b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n",
+                    _ => b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nv",
+                };
+                stream.write_all(answer).unwrap_or(());
+            }
+        }
+    });
+    let mut load = load(&[address]);
+    load.target = Target::parse(&format!("http://{address}")).unwrap();
+    load.operations = Some(40);
+    let keeper = Arc::new(Keeper::default());
+    let (measured, _) =
+        run(&load, &Simple { steps: false }, Some(Arc::clone(&keeper) as _), &AtomicBool::new(false), &mut |_| {})
+            .unwrap();
+    assert_eq!((measured.operations["read"].count, measured.operations["read"].errors), (30, 10));
+    assert_eq!(measured.errors, BTreeMap::from([("HTTP 503 Service Unavailable".to_owned(), 10)]));
+    assert!(asked.lock().unwrap().iter().all(|line| line == "GET /v1/keys/k HTTP/1.1"));
+    let seen = keeper.0.lock().unwrap();
+    assert_eq!(
+        (seen[0].answer.clone(), seen[2].answer.clone()),
+        (Some(wire::Value::Null), Some(wire::Value::bulk("v")))
+    );
+    assert_eq!(seen[1].outcome, Outcome::Error);
+}
