@@ -237,6 +237,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     let mut record = begin_record(&load, "run", &format!("{name} on {}", load.target), what);
     if !arguments.no_load {
         fill(&load, &workload, &stop, arguments.quiet)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err("ended while the records were loaded: nothing was measured".to_owned());
+        }
     }
     let measured = measure(arguments, &load, ramp, &name, workload.as_ref(), &stop, &mut record.notes)?;
     for (index, (mut measurement, notes)) in measured.into_iter().enumerate() {

@@ -176,6 +176,7 @@ pub fn run(
     on_second: &mut dyn FnMut(&Snapshot),
 ) -> Result<Measured, String> {
     load.check()?;
+    allow_open_files(u64::from(load.clients))?;
     let threads = load.threads.min(load.clients);
     let map = match load.target.protocol {
         Protocol::RespCluster => Some(SlotMap::fetch(&load.target, load.timeout)?),
@@ -211,4 +212,20 @@ pub fn run(
         }
         Ok(collected)
     })
+}
+
+/// Lets this process have a connection for each client.
+fn allow_open_files(clients: u64) -> Result<(), String> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // Beside the connections: folders, timers, epoll, what the caller has open.
+    let needed = clients + 128;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    let told = || format!("{clients} clients need {needed} open files: raise the limit (ulimit -n {needed})");
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        return Err(told());
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum }).map_err(|_| told())
 }

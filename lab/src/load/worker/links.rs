@@ -128,10 +128,10 @@ impl Worker<'_> {
             if answers == 0 {
                 self.opened(id, now);
             }
-            self.flush(id, now);
+            self.flush(id);
         } else if event.is_writable() && self.connections[id].blocked {
             self.connections[id].blocked = false;
-            self.flush(id, now);
+            self.flush(id);
         }
         if readable {
             self.read(id);
@@ -219,12 +219,11 @@ impl Worker<'_> {
     pub(super) fn flush_dirty(&mut self) {
         while let Some(id) = self.dirty.pop() {
             self.connections[id].dirty = false;
-            let now = self.connections[id].began;
-            self.flush(id, now);
+            self.flush(id);
         }
     }
 
-    fn flush(&mut self, id: usize, now: u64) {
+    fn flush(&mut self, id: usize) {
         let connection = &mut self.connections[id];
         if connection.blocked || !matches!(connection.state, State::Open | State::Greeting(_)) {
             return;
@@ -253,7 +252,10 @@ impl Worker<'_> {
                 connection.dirty = true;
                 self.dirty.push(id);
             }
-            Err(error) => self.lost(id, &format!("connection lost: {}", plain(&error)), now.max(self.now())),
+            Err(error) => {
+                let now = self.now();
+                self.lost(id, &format!("connection lost: {}", plain(&error)), now);
+            }
         }
     }
 
@@ -287,6 +289,7 @@ impl Worker<'_> {
             self.command_lost(awaited, why, now);
         }
         if self.map.is_some() && self.started {
+            self.refill.push(self.connections[id].client);
             self.ask_map(now);
         }
     }
@@ -306,6 +309,12 @@ impl Worker<'_> {
     /// Looks for answers that take too long, and for connections that can be tried again.
     pub(super) fn tick(&mut self, now: u64) {
         let timeout = self.load.timeout.as_nanos() as u64;
+        // Not when they were lost: a connection that is refused at once would be tried again at once, without an end.
+        for place in std::mem::take(&mut self.refill) {
+            if self.arrivals.is_none() {
+                self.fill(place);
+            }
+        }
         for id in 0..self.connections.len() {
             let connection = &self.connections[id];
             let late = connection.awaited.front().is_some_and(|awaited| now.saturating_sub(awaited.from) > timeout);

@@ -85,11 +85,15 @@ pub(super) struct Worker<'a> {
     under_way: usize,
     /// Connections with something to write.
     dirty: Vec<usize>,
+    /// Clients that lost operations with a connection, and may begin others at the next tick.
+    refill: Vec<usize>,
     input: Vec<u8>,
 
     arrivals: Option<Arrivals>,
     /// When the next operation is due.
     due_next: u64,
+    /// What the alarm is set for.
+    alarm_for: u64,
     /// Intended starts of operations that wait for a free client.
     due: VecDeque<u64>,
     due_max: usize,
@@ -150,9 +154,11 @@ impl<'a> Worker<'a> {
             flights_free: Vec::new(),
             under_way: 0,
             dirty: Vec::new(),
+            refill: Vec::new(),
             input: vec![0; READ_BYTES],
             arrivals,
             due_next: u64::MAX,
+            alarm_for: u64::MAX,
             due: VecDeque::new(),
             due_max: load.queue_max / threads as usize + 1,
             free: VecDeque::new(),
@@ -319,8 +325,9 @@ impl<'a> Worker<'a> {
         if due_in <= AWAKE {
             return Ok(Some(Duration::ZERO));
         }
-        if due_in < tick_in.max(1_000_000) {
+        if due_in < tick_in.max(1_000_000) && self.alarm_for != self.due_next {
             self.alarm.set(Duration::from_nanos(due_in))?;
+            self.alarm_for = self.due_next;
         }
         // Rounded up, as epoll does: a poll that ends a little too early would be spent awake.
         Ok(Some(Duration::from_nanos(tick_in.min(TICK)).max(Duration::from_millis(1))))
@@ -333,7 +340,7 @@ impl<'a> Worker<'a> {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(format!("waiting for sockets failed: {error}")),
         }
-        self.share.idle(before.elapsed());
+        self.share.idle(before.elapsed(), timeout == Some(Duration::ZERO));
         Ok(())
     }
 

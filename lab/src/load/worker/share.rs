@@ -8,13 +8,20 @@ use rustix::time::{ClockId, clock_gettime};
 pub(super) struct Share {
     from: Instant,
     idle: Duration,
+    spun: Duration,
     processor: Duration,
     waited: Duration,
 }
 
 impl Share {
     pub(super) fn new() -> Share {
-        Share { from: Instant::now(), idle: Duration::ZERO, processor: processor_time(), waited: time_waited() }
+        Share {
+            from: Instant::now(),
+            idle: Duration::ZERO,
+            spun: Duration::ZERO,
+            processor: processor_time(),
+            waited: time_waited(),
+        }
     }
 
     /// Begins a new stretch.
@@ -22,18 +29,23 @@ impl Share {
         *self = Share::new();
     }
 
-    /// The thread has waited for something to happen.
-    pub(super) fn idle(&mut self, time: Duration) {
+    /// The thread has waited for something to happen; `awake`: on the processor, because something is due so soon.
+    pub(super) fn idle(&mut self, time: Duration, awake: bool) {
         self.idle += time;
+        if awake {
+            self.spun += time;
+        }
     }
 
     /// The share of the stretch in which there was work, and that in which the thread could have run and did not; begins the
-    /// next. There was work whenever it did not wait, and whenever it used a processor, if only to wait and be woken.
+    /// next. There was work whenever it did not wait, and whenever it used a processor, if only to go to sleep and be woken;
+    /// not while it waited awake.
     pub(super) fn take(&mut self) -> (f64, f64) {
         let next = Share::new();
         let length = next.from.duration_since(self.from).as_secs_f64().max(1e-9);
         let awake = 1.0 - self.idle.as_secs_f64() / length;
-        let processor = next.processor.saturating_sub(self.processor).as_secs_f64() / length;
+        let used = next.processor.saturating_sub(self.processor).saturating_sub(self.spun);
+        let processor = used.as_secs_f64() / length;
         let waited = next.waited.saturating_sub(self.waited).as_secs_f64() / length;
         *self = next;
         (awake.max(processor).clamp(0.0, 1.0), waited.clamp(0.0, 1.0))
