@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
+use lab::command::LabArguments;
 use lab::drive::Target;
 use lab::drive::blocking::Blocking;
 use lab::load::{Load, Measured, run};
@@ -160,4 +162,35 @@ fn a_redis_cluster_is_spoken_to() {
         let (measured, _) = fill_and_run(&server.load("redis-cluster"), name, 50);
         assert!(measured.errors.is_empty(), "{name}: {:?}", measured.errors);
     }
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    lab: LabArguments,
+}
+
+#[test]
+fn a_run_leaves_its_folder_and_the_same_in_one_file() {
+    let Some(server) = Server::start(&[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (out, file) = (folder.path().join("out"), folder.path().join("run.json"));
+    let target = format!("redis://127.0.0.1:{}", server.port);
+    let line = ["lab", "run", "ycsb-a", "--target", &target, "--seconds", "1.5", "--warm-up", "0", "--clients", "4"];
+    let paths = ["--quiet", "--allow-saturated", "--out", &out.to_string_lossy(), "--export", &file.to_string_lossy()]
+        .map(str::to_owned);
+    let words = line.iter().map(|word| (*word).to_owned()).chain(paths);
+    let code = lab::command::run(Line::try_parse_from(words).unwrap().lab);
+    assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
+
+    let folders: Vec<PathBuf> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let record = lab::store::read(&folders[0]).unwrap();
+    assert_eq!((folders.len(), record.measurements.len(), record.measurements[0].id.as_str()), (1, 1, "run-1"));
+    let measured = &record.measurements[0];
+    assert!(measured.operations["read"].count > 100 && measured.operations["update"].count > 100);
+    assert!((measured.seconds - 1.5).abs() < 0.1 && measured.throughput > 100.0, "{}", measured.seconds);
+    assert!(measured.series.iter().any(|second| second.second == 1 && second.operation == "update"));
+    assert!(measured.operations["read"].histogram.starts_with("HISTFAAA"), "HdrHistogram V2, deflated, base64");
+    assert!(record.sides[0].name.starts_with("Redis "), "{}", record.sides[0].name);
+    assert_eq!(lab::store::read(&file).unwrap(), record);
 }

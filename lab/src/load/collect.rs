@@ -16,6 +16,9 @@ const GAPS_MAX: usize = 16;
 /// A gap is so many times longer than the mean distance between answers.
 const GAP_TIMES_MEAN: f64 = 20.0;
 
+/// Share of the time without a processor from which on it is said.
+const KEPT_WAITING_TOLD: f64 = 0.1;
+
 /// One kind, over the seconds that count.
 struct Total {
     latency: Histogram<u64>,
@@ -218,6 +221,14 @@ impl Collector<'_> {
                 "{} operations were due and had found no free client a while after the load's end; their latencies, longer than \
                  any shown, are missing.",
                 self.unsent
+            ));
+        }
+        let waited = self.kept_waiting.iter().sum::<f64>() / self.kept_waiting.len().max(1) as f64;
+        if waited > KEPT_WAITING_TOLD {
+            notes.push(format!(
+                "The generator could have run and was given no processor {:.0} % of the time: it shares this machine with the \
+                 target or with others, and part of each latency is its own.",
+                waited * 100.0
             ));
         }
         let throughput = if seconds > 0.0 { self.answered as f64 / seconds } else { 0.0 };

@@ -163,7 +163,8 @@ fn a_series_adds_up_and_every_second_is_told() {
     assert_eq!(counted, measured.operations["read"].count);
     assert!(counted.abs_diff(600) <= 6, "the warming up does not count: {counted}");
     assert!((measured.throughput - 300.0).abs() < 5.0 && (measured.seconds - 2.0).abs() < 0.01, "{measured:?}");
-    assert_eq!((measured.generator.threads, notes.len()), (2, 0));
+    assert_eq!(measured.generator.threads, 2);
+    assert!(notes.iter().all(|note| note.contains("no processor")), "{notes:?}");
     assert!(!measured.operations.contains_key("unused"));
 }
 
@@ -379,4 +380,29 @@ fn http_is_spoken() {
         (Some(wire::Value::Null), Some(wire::Value::bulk("v")))
     );
     assert_eq!(seen[1].outcome, Outcome::Error);
+}
+
+#[test]
+fn a_ramp_of_rates_finds_the_knee_and_one_of_clients_holds_each_step() {
+    // Two clients at 5 ms an answer: no more than 400 a second.
+    let (address, _) = serve(|_, _| {
+        std::thread::sleep(Duration::from_millis(5));
+        Reply::Answer(b"+OK\r\n")
+    });
+    let mut load = load(&[address]);
+    load.clients = 2;
+    load.pacing = Pacing::Open { rate: 1.0, arrivals: Arrivals::Constant };
+    let stop = AtomicBool::new(false);
+    let workload = Simple { steps: false };
+    let rates = ramp::RateRamp { from: 80.0, growth: 10.0, seconds: 1.0, ..ramp::RateRamp::default() };
+    let (steps, knee) = rates.run(&load, &workload, &stop, &mut |_, _| {}).unwrap();
+    assert_eq!((steps.len(), knee), (2, Some(80.0)));
+    assert_eq!(steps[1].0.variables["rate"], "800");
+    assert!(steps[1].0.throughput < 405.0, "{}", steps[1].0.throughput);
+
+    let clients = ramp::ClientRamp { from: 1, to: 2, seconds_min: 1, seconds_max: 1, ..ramp::ClientRamp::default() };
+    let steps = clients.run(&load, &workload, &stop, &mut |_, _| {}).unwrap();
+    let throughputs: Vec<f64> = steps.iter().map(|(measured, _)| measured.throughput).collect();
+    assert!(throughputs[1] > throughputs[0] * 1.5, "{throughputs:?}");
+    assert_eq!(steps[1].0.variables["clients"], "2");
 }
