@@ -9,5 +9,6 @@
 
 pub mod draw;
 pub mod record;
+pub mod statistics;
 
 pub use record::Record;

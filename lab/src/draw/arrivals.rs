@@ -93,7 +93,9 @@ mod tests {
         let law = |gap: f64| 1.0 - (-gap / mean).exp();
         gaps.iter()
             .enumerate()
-            .map(|(place, &gap)| (law(gap) - place as f64 / count).abs().max((law(gap) - (place as f64 + 1.0) / count).abs()))
+            .map(|(place, &gap)| {
+                (law(gap) - place as f64 / count).abs().max((law(gap) - (place as f64 + 1.0) / count).abs())
+            })
             .fold(0.0, f64::max)
     }
 
