@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod draw;
+pub mod history;
 pub mod record;
 pub mod statistics;
 
