@@ -65,6 +65,18 @@ impl Small {
         self.operations.iter().map(Operation::event).collect()
     }
 
+    /// What is left.
+    #[cfg(test)]
+    pub(super) fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// What a single key held at the beginning of what is left.
+    #[cfg(test)]
+    pub(super) fn before(&self) -> Option<Value> {
+        self.before
+    }
+
     /// Whether these have no order, surely.
     fn breaks(&mut self, operations: &[Operation], before: Option<Value>) -> bool {
         if self.work == 0 {

@@ -12,14 +12,22 @@
 //! 5. A configuration is the set of operations done, the state, and the operation before if it was of unknown outcome, with
 //!    the state before that. One seen before leads nowhere. It is remembered by 128 bits of hash (Zobrist 1970: each part has
 //!    a number of its own, and all are combined by exclusive or), so two are confused with a probability below n²/2^129.
+//! 6. Among many keys that transactions join, only those operations are tried that are connected, by keys they share, with the
+//!    one that must be answered first. (A persistent set, Godefroid 1996: the others that could come before it commute with all
+//!    of these, and are answered later, so they may as well come after it.)
+//! 7. A point that failed tells on which keys that hung: those of the operations that were tried. Points before it that chose
+//!    among operations on other keys need not choose again (conflict-directed backjumping, Prosser 1993), since whatever they
+//!    choose, the same operations on the same keys meet the same values.
 //!
 //! Why 3 and 4 lose nothing: of all orders that explain the answers take one with the fewest operations of unknown outcome, of
 //! these one where they come as late as they can, of these the one where they come in the order of their numbers as far as
-//! possible. A step of it that a rule forbids could be changed into one that comes before it in this ranking.
+//! possible. A step of it that a rule forbids could be changed into one that comes before it in this ranking. Two of them on
+//! keys of their own count as one place, so 6 does not touch the ranking; and where 3 forbade something, the keys of the
+//! operation before are among those that 7 remembers, so that the point where that one was chosen chooses again.
 
 #![allow(clippy::disallowed_types, reason = "this table is looked things up in and never walked through")]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::model::{Prepared, ValueId, Values, revert};
@@ -55,7 +63,26 @@ pub(super) struct Search {
     ways: Vec<u32>,
     frames: Vec<Frame>,
     hash: u128,
-    seen: HashSet<u128, BuildHasherDefault<Already>>,
+    /// Configurations that were met, and the keys on which it hung that they led nowhere.
+    seen: HashMap<u128, Keys, BuildHasherDefault<Already>>,
+    /// For each slot: the operations of unknown outcome on it, if there is more than one slot.
+    unknown_on: Vec<Vec<u32>>,
+    /// For each slot: the round in which it was last connected.
+    connected: Vec<u64>,
+    round: u64,
+}
+
+/// A set of keys, of which 128 are told apart: one that seems to be in it may not be.
+type Keys = u128;
+
+/// What became of a step to another point.
+enum Entered {
+    /// Everything is done.
+    Order,
+    /// The point is open.
+    Open,
+    /// It was met before, and hung on these keys.
+    Before(Keys),
 }
 
 /// Operations in the order in which they were asked, and which of them are not yet done.
@@ -64,6 +91,7 @@ struct Line {
     /// The next and the previous one that is not done; the last place is both ends.
     next: Vec<u32>,
     previous: Vec<u32>,
+    done: Vec<bool>,
     left: usize,
 }
 
@@ -79,6 +107,12 @@ struct Frame {
     complete: bool,
     /// The hash before it.
     hash: u128,
+    /// The point as it is remembered.
+    configuration: u128,
+    /// Keys of the operations among which it chooses.
+    keys: Keys,
+    /// Keys on which it hung that its ways led nowhere.
+    conflict: Keys,
 }
 
 impl Line {
@@ -88,6 +122,7 @@ impl Line {
         Line {
             next: (1..=count).chain([0]).collect(),
             previous: [count].into_iter().chain(0..count).collect(),
+            done: vec![false; operations.len()],
             left: operations.len(),
             operations,
         }
@@ -105,6 +140,7 @@ impl Line {
         let (next, previous) = (self.next[number as usize], self.previous[number as usize]);
         self.next[previous as usize] = next;
         self.previous[next as usize] = previous;
+        self.done[number as usize] = true;
         self.left -= 1;
     }
 
@@ -113,6 +149,7 @@ impl Line {
         let (next, previous) = (self.next[number as usize], self.previous[number as usize]);
         self.next[previous as usize] = number;
         self.previous[next as usize] = number;
+        self.done[number as usize] = false;
         self.left += 1;
     }
 }
@@ -128,17 +165,24 @@ impl Search {
             let kind = operation.moves.iter().map(|step| mix(0, step)).collect::<Vec<u128>>();
             alike.push(*kinds.entry(kind).or_insert(number as u32));
         }
+        let mut unknown_on = vec![Vec::new(); if state.len() > 1 { state.len() } else { 0 }];
+        for (number, operation) in unknown.operations.iter().enumerate().filter(|_| state.len() > 1) {
+            operation.moves.iter().for_each(|step| unknown_on[step.slot as usize].push(number as u32));
+        }
         Search {
             certain,
             unknown,
             alike,
             values,
+            unknown_on,
+            connected: vec![0; state.len()],
+            round: 0,
             state,
             log: Vec::new(),
             ways: Vec::new(),
             frames: Vec::new(),
             hash: 0,
-            seen: HashSet::default(),
+            seen: HashMap::default(),
         }
     }
 
@@ -149,7 +193,7 @@ impl Search {
 
     /// Looks for an order, visiting at most so many configurations.
     pub(super) fn run(&mut self, configurations_max: usize) -> Found {
-        if self.enter(NONE, 0, 0) {
+        if matches!(self.enter(NONE, 0, 0), Entered::Order) {
             return Found::Order;
         }
         while let Some(frame) = self.frames.last() {
@@ -159,13 +203,22 @@ impl Search {
             if self.ways.len() > frame.ways {
                 let way = self.ways.pop().unwrap_or(NONE);
                 let (mark, hash) = (self.log.len(), self.hash);
-                if self.advance(way) && self.enter(way, mark, hash) {
-                    return Found::Order;
+                if self.advance(way) {
+                    match self.enter(way, mark, hash) {
+                        Entered::Order => return Found::Order,
+                        Entered::Open => {}
+                        Entered::Before(keys) => {
+                            self.undo(way, mark, hash);
+                            self.fail(keys);
+                        }
+                    }
                 }
             } else if !frame.complete {
                 self.offer_unknown();
             } else {
-                self.retreat();
+                let keys = frame.keys | frame.conflict;
+                self.retreat(keys);
+                self.fail(keys);
             }
         }
         Found::NoOrder
@@ -192,81 +245,163 @@ impl Search {
         true
     }
 
-    /// Opens the point that `by` led to, unless it was seen before; true if everything is done.
-    fn enter(&mut self, by: u32, mark: usize, hash: u128) -> bool {
+    /// Undoes [`advance`](Search::advance).
+    fn undo(&mut self, way: u32, mark: usize, hash: u128) {
+        revert(&mut self.state, &mut self.log, mark);
+        self.hash = hash;
+        let line = if way & UNKNOWN == 0 { &mut self.certain } else { &mut self.unknown };
+        line.put_back(way & !UNKNOWN);
+    }
+
+    /// Opens the point that `by` led to, unless it was met before.
+    fn enter(&mut self, by: u32, mark: usize, hash: u128) -> Entered {
         if self.certain.left == 0 {
-            return true;
+            return Entered::Order;
         }
         let mut configuration = self.hash;
         if by != NONE && by & UNKNOWN != 0 {
             configuration ^= mix(2, by);
             configuration ^= self.log[mark..].iter().fold(0, |sum, before| sum ^ mix(3, before));
         }
-        let is_new = self.seen.insert(configuration);
-        self.frames.push(Frame { by, mark, ways: self.ways.len(), complete: !is_new, hash });
-        if is_new {
-            self.offer_certain();
+        if let Some(&keys) = self.seen.get(&configuration) {
+            return Entered::Before(keys);
         }
-        false
+        self.seen.insert(configuration, 0);
+        let ways = self.ways.len();
+        self.frames.push(Frame { by, mark, ways, complete: false, hash, configuration, keys: 0, conflict: 0 });
+        self.offer_certain();
+        Entered::Open
     }
 
-    /// Goes back from the last point.
-    fn retreat(&mut self) {
+    /// Closes the last point, which led nowhere because of these keys.
+    fn retreat(&mut self, keys: Keys) {
         let Some(frame) = self.frames.pop() else { return };
         self.ways.truncate(frame.ways);
-        if frame.by == NONE {
-            return;
+        self.seen.insert(frame.configuration, keys);
+        if frame.by != NONE {
+            self.undo(frame.by, frame.mark, frame.hash);
         }
-        revert(&mut self.state, &mut self.log, frame.mark);
-        self.hash = frame.hash;
-        let line = if frame.by & UNKNOWN == 0 { &mut self.certain } else { &mut self.unknown };
-        line.put_back(frame.by & !UNKNOWN);
     }
 
-    /// The latest moment at which the next operation can have been asked: the first answer still to come.
-    fn horizon(&self) -> u64 {
-        let mut horizon = u64::MAX;
+    /// A way of the last point led nowhere because of these keys. Points that choose among other keys are closed too.
+    fn fail(&mut self, keys: Keys) {
+        while let Some(frame) = self.frames.last_mut() {
+            if frame.keys & keys != 0 {
+                frame.conflict |= keys;
+                return;
+            }
+            self.retreat(keys);
+        }
+    }
+
+    /// The operations that were surely done and may come next, and the place among them of the one answered first: none can
+    /// have been asked after that.
+    fn pool(&self) -> (Vec<u32>, usize) {
+        let (mut pool, mut first, mut horizon) = (Vec::new(), 0, u64::MAX);
         let mut number = self.certain.first();
         while number != self.certain.end() {
             let operation = &self.certain.operations[number as usize];
             if operation.from > horizon {
                 break;
             }
-            horizon = horizon.min(operation.until);
+            if operation.until < horizon {
+                (first, horizon) = (pool.len(), operation.until);
+            }
+            pool.push(number);
             number = self.certain.next[number as usize];
         }
-        horizon
+        // The horizon fell on the way: those asked after it may not come next.
+        pool.retain(|&number| self.certain.operations[number as usize].from <= horizon);
+        (pool, first)
+    }
+
+    /// Rule 6: leaves in `pool` what is connected with the operation at `first`, and gives the operations of unknown outcome that
+    /// are, and all their keys.
+    fn connect(&mut self, pool: &mut Vec<u32>, first: usize) -> (Vec<u32>, Keys) {
+        let horizon = pool.get(first).map_or(u64::MAX, |&number| self.certain.operations[number as usize].until);
+        let mut unknown = Vec::new();
+        if self.state.len() == 1 {
+            let mut number = self.unknown.first();
+            while number != self.unknown.end() && self.unknown.operations[number as usize].from <= horizon {
+                unknown.push(number);
+                number = self.unknown.next[number as usize];
+            }
+            return (unknown, 1);
+        }
+        self.round += 1;
+        let round = self.round;
+        let (mut slots, mut keys, mut joined) = (Vec::new(), 0, HashSet::new());
+        let mut join = |operation: &Prepared, connected: &mut [u64], slots: &mut Vec<u32>| {
+            for step in operation.moves.iter() {
+                if connected[step.slot as usize] != round {
+                    connected[step.slot as usize] = round;
+                    keys |= bit(step.slot);
+                    slots.push(step.slot);
+                }
+            }
+        };
+        let mut waiting = std::mem::take(pool);
+        if first < waiting.len() {
+            let number = waiting.swap_remove(first);
+            join(&self.certain.operations[number as usize], &mut self.connected, &mut slots);
+            pool.push(number);
+        }
+        while let Some(slot) = slots.pop() {
+            for &number in &self.unknown_on[slot as usize] {
+                let operation = &self.unknown.operations[number as usize];
+                if operation.from > horizon {
+                    break;
+                }
+                if !self.unknown.done[number as usize] && joined.insert(number) {
+                    unknown.push(number);
+                    join(operation, &mut self.connected, &mut slots);
+                }
+            }
+            waiting.retain(|&number| {
+                let operation = &self.certain.operations[number as usize];
+                let is_connected = operation.moves.iter().any(|step| self.connected[step.slot as usize] == round);
+                if is_connected {
+                    join(operation, &mut self.connected, &mut slots);
+                    pool.push(number);
+                }
+                !is_connected
+            });
+        }
+        unknown.sort_unstable();
+        (unknown, keys)
+    }
+
+    /// Whether the operation's answers fit to the state as it is.
+    fn fits(&mut self, number: u32) -> bool {
+        let mark = self.log.len();
+        let operation = &self.certain.operations[number as usize];
+        let fits = operation.apply(&mut self.state, &mut self.values, &mut self.log);
+        revert(&mut self.state, &mut self.log, mark);
+        fits
     }
 
     /// Offers the operations that were surely done and may come next.
     fn offer_certain(&mut self) {
-        let horizon = self.horizon();
-        let first = self.ways.len();
-        let mut number = self.certain.first();
-        while number != self.certain.end() {
-            let operation = &self.certain.operations[number as usize];
-            if operation.from > horizon {
-                break;
+        let (mut pool, first) = self.pool();
+        let looks = |&&number: &&u32| self.certain.operations[number as usize].only_looks();
+        let lookers: Vec<u32> = pool.iter().filter(looks).copied().collect();
+        // Rule 1: it goes before everything else, and rule 3 must not stop it.
+        if let Some(looker) = lookers.into_iter().find(|&number| self.fits(number)) {
+            let keys = keys_of(&self.certain.operations[looker as usize]);
+            self.ways.push(looker);
+            if let Some(frame) = self.frames.last_mut() {
+                (frame.complete, frame.keys) = (true, keys);
             }
-            let mark = self.log.len();
-            if operation.apply(&mut self.state, &mut self.values, &mut self.log) {
-                revert(&mut self.state, &mut self.log, mark);
-                if operation.only_looks() {
-                    // Rule 1: it goes before everything else, and rule 3 must not stop it.
-                    self.ways.truncate(first);
-                    self.ways.push(number);
-                    if let Some(frame) = self.frames.last_mut() {
-                        frame.complete = true;
-                    }
-                    return;
-                }
-                self.ways.push(number);
-            }
-            number = self.certain.next[number as usize];
+            return;
         }
+        let (_, keys) = self.connect(&mut pool, first);
+        if let Some(frame) = self.frames.last_mut() {
+            frame.keys = keys;
+        }
+        pool.retain(|&number| self.fits(number));
         // The one that was answered first is tried first: it stands last.
-        let operations = &self.certain.operations;
-        self.ways[first..].sort_by_key(|&way| std::cmp::Reverse((operations[way as usize].until, way)));
+        pool.sort_by_key(|&way| std::cmp::Reverse((self.certain.operations[way as usize].until, way)));
+        self.ways.extend(pool);
     }
 
     /// Offers those of unknown outcome.
@@ -274,32 +409,18 @@ impl Search {
         if let Some(frame) = self.frames.last_mut() {
             frame.complete = true;
         }
-        let horizon = self.horizon();
-        let mut waiting = Vec::new();
-        let mut number = self.certain.first();
-        while number != self.certain.end() && self.certain.operations[number as usize].from <= horizon {
-            waiting.push(number);
-            number = self.certain.next[number as usize];
-        }
+        let (mut waiting, first) = self.pool();
+        let (unknown, _) = self.connect(&mut waiting, first);
         let (mut kinds, mut helpful, mut others) = (HashSet::new(), Vec::new(), Vec::new());
-        let mut number = self.unknown.first();
-        while number != self.unknown.end() && self.unknown.operations[number as usize].from <= horizon {
+        for number in unknown {
             if kinds.insert(self.alike[number as usize]) {
                 let mark = self.log.len();
                 let operation = &self.unknown.operations[number as usize];
                 operation.apply(&mut self.state, &mut self.values, &mut self.log);
-                let helps = self.log.len() > mark
-                    && waiting.iter().any(|&waits| {
-                        let mark = self.log.len();
-                        let operation = &self.certain.operations[waits as usize];
-                        let fits = operation.apply(&mut self.state, &mut self.values, &mut self.log);
-                        revert(&mut self.state, &mut self.log, mark);
-                        fits
-                    });
+                let helps = self.log.len() > mark && waiting.iter().any(|&waits| self.fits(waits));
                 revert(&mut self.state, &mut self.log, mark);
                 if helps { helpful.push(number | UNKNOWN) } else { others.push(number | UNKNOWN) }
             }
-            number = self.unknown.next[number as usize];
         }
         self.ways.extend(others.into_iter().rev());
         self.ways.extend(helpful.into_iter().rev());
@@ -341,8 +462,20 @@ impl Search {
             revert(state, &mut log, 0);
         }
         after.iter().for_each(|&(slot, value)| state[slot as usize] = value);
+        let keys = keys_of(first);
+        if let Some(frame) = self.frames.last_mut().filter(|_| needless) {
+            frame.conflict |= keys;
+        }
         needless
     }
+}
+
+fn bit(slot: u32) -> Keys {
+    1 << (slot % 128)
+}
+
+fn keys_of(operation: &Prepared) -> Keys {
+    operation.moves.iter().fold(0, |keys, step| keys | bit(step.slot))
 }
 
 /// What a step's changes do to the hash of the state: a slot's old value goes, its new one comes. The same slot may be

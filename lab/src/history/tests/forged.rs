@@ -177,7 +177,7 @@ fn a_torn_transaction_is_told_from_a_whole_one() {
     assert!(holds(&history("a", "a")) && holds(&history("b", "b")));
     for (x, y) in [("a", "b"), ("b", "a")] {
         let checked = checked(&history(x, y));
-        let property = &checked.verdict.properties[1];
+        let property = &checked.verdict.properties[0];
         assert!(!property.holds && property.name.starts_with("every transaction"), "{property:?}");
         assert_eq!(checked.violations[0].keys, [b"x".to_vec(), b"y".to_vec()]);
         assert!(drawn(&checked).contains(&format!("3: get x; get y → {x}; {y}")));
