@@ -1,6 +1,7 @@
 //! What the clients saw, and whether a correct store could have shown it to them.
 //!
 //! - [`Operation`] is one thing that a client asked for and what came of it.
+//! - [`words::operation`] makes it of a command's words and the server's answer.
 //! - [`Recorder`] takes finished operations from several threads and spills them to a file ([`mod@format`]).
 //! - [`check`] looks for an order that explains every answer, for each key and each group of keys that transactions join, and
 //!   whether the last reads show everything that was acknowledged. What it cannot decide it calls so.
@@ -21,6 +22,7 @@ mod operation;
 mod recorder;
 mod search;
 mod value;
+pub mod words;
 mod zones;
 
 pub use check::{Checked, Limits, Violation, check};

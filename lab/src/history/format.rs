@@ -10,9 +10,10 @@
 //! body       client | from | duration + 1, or 0 where there was no answer | outcome: 0 done, 1 failed, 2 unknown
 //!            | number of steps | step …
 //! step       key length | key | ask | answer
-//! ask        0 get · 1 set VALUE · 2 set if absent VALUE · 3 compare and set, expected absent: VALUE · 4 the same: VALUE VALUE
-//!            · 5 add SIGNED · 6 append VALUE · 7 delete
+//! ask        0 get · 1 set VALUE · 2 set if absent VALUE · 3 compare and set, expected and new: MAYBE MAYBE
+//!            · 4 add SIGNED · 5 append VALUE · 6 delete
 //! answer     0 none · 1 absent · 2 VALUE · 3 SIGNED · 4 no · 5 yes · 6 done · 7 refused
+//! MAYBE      0 none · 1 VALUE
 //! VALUE      length | its bytes, if at most 24
 //!            length | its first 24 bytes | two hashes of 8 bytes, little-endian, if more
 //! ```
@@ -69,20 +70,37 @@ pub(super) fn write_end(records: u64, to: &mut impl Write) -> io::Result<()> {
 }
 
 fn ask(ask: &Ask, into: &mut Vec<u8>) {
-    let (kind, values): (u8, [Option<&Value>; 2]) = match ask {
-        Ask::Get => (0, [None, None]),
-        Ask::Set(new) => (1, [Some(new), None]),
-        Ask::SetIfAbsent(new) => (2, [Some(new), None]),
-        Ask::CompareAndSet { expected: None, new } => (3, [Some(new), None]),
-        Ask::CompareAndSet { expected: Some(expected), new } => (4, [Some(expected), Some(new)]),
-        Ask::Add(_) => (5, [None, None]),
-        Ask::Append(more) => (6, [Some(more), None]),
-        Ask::Delete => (7, [None, None]),
-    };
-    into.push(kind);
-    values.into_iter().flatten().for_each(|one| value(one, into));
-    if let Ask::Add(addend) = ask {
-        number(zigzag(*addend), into);
+    match ask {
+        Ask::Get => into.push(0),
+        Ask::Set(new) => {
+            into.push(1);
+            value(new, into);
+        }
+        Ask::SetIfAbsent(new) => {
+            into.push(2);
+            value(new, into);
+        }
+        Ask::CompareAndSet { expected, new } => {
+            into.push(3);
+            maybe(expected.as_ref(), into);
+            maybe(new.as_ref(), into);
+        }
+        Ask::Add(addend) => {
+            into.push(4);
+            number(zigzag(*addend), into);
+        }
+        Ask::Append(more) => {
+            into.push(5);
+            value(more, into);
+        }
+        Ask::Delete => into.push(6),
+    }
+}
+
+fn maybe(one: Option<&Value>, into: &mut Vec<u8>) {
+    into.push(u8::from(one.is_some()));
+    if let Some(one) = one {
+        value(one, into);
     }
 }
 
@@ -219,13 +237,20 @@ impl<'a> Parts<'a> {
             0 => Ask::Get,
             1 => Ask::Set(self.value()?),
             2 => Ask::SetIfAbsent(self.value()?),
-            3 => Ask::CompareAndSet { expected: None, new: self.value()? },
-            4 => Ask::CompareAndSet { expected: Some(self.value()?), new: self.value()? },
-            5 => Ask::Add(self.signed()?),
-            6 => Ask::Append(self.value()?),
-            7 => Ask::Delete,
+            3 => Ask::CompareAndSet { expected: self.maybe()?, new: self.maybe()? },
+            4 => Ask::Add(self.signed()?),
+            5 => Ask::Append(self.value()?),
+            6 => Ask::Delete,
             _ => return None,
         })
+    }
+
+    fn maybe(&mut self) -> Option<Option<Value>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => Some(Some(self.value()?)),
+            _ => None,
+        }
     }
 
     fn answer(&mut self) -> Option<Option<Answer>> {

@@ -211,7 +211,7 @@ fn is_done(operation: &Operation) -> bool {
 fn put(step: &Step) -> Option<Value> {
     match (step.ask, step.answer) {
         (Ask::SetIfAbsent(_) | Ask::CompareAndSet { .. }, Some(Answer::Flag(false))) => None,
-        (Ask::Set(value) | Ask::SetIfAbsent(value) | Ask::CompareAndSet { new: value, .. }, _) => Some(value),
+        (Ask::Set(value) | Ask::SetIfAbsent(value) | Ask::CompareAndSet { new: Some(value), .. }, _) => Some(value),
         _ => None,
     }
 }
@@ -236,7 +236,8 @@ fn value_after(operation: &Operation) -> Option<Option<Value>> {
     match (step.ask, step.answer?) {
         (Ask::Get, Answer::Value(value)) | (Ask::Set(value), Answer::Done) => Some(Some(value)),
         (Ask::Get, Answer::Absent) | (Ask::Delete, Answer::Flag(_)) => Some(None),
-        (Ask::SetIfAbsent(new) | Ask::CompareAndSet { new, .. }, Answer::Flag(true)) => Some(Some(new)),
+        (Ask::SetIfAbsent(new), Answer::Flag(true)) => Some(Some(new)),
+        (Ask::CompareAndSet { new, .. }, Answer::Flag(true)) => Some(new),
         (Ask::Add(_), Answer::Integer(sum)) => Some(Some(Value::of_integer(sum))),
         _ => None,
     }

@@ -126,7 +126,7 @@ impl Prepared {
                 Ask::Set(value) => Action::Set(values.number(Some(value))),
                 Ask::SetIfAbsent(value) => Action::SetIf { expected: ABSENT, new: values.number(Some(value)) },
                 Ask::CompareAndSet { expected, new } => {
-                    Action::SetIf { expected: values.number(expected), new: values.number(Some(new)) }
+                    Action::SetIf { expected: values.number(expected), new: values.number(new) }
                 }
                 Ask::Add(number) => Action::Add(number),
                 Ask::Append(value) => Action::Append(values.number(Some(value))),

@@ -57,13 +57,12 @@ pub enum Ask {
     Set(Value),
     /// Put this value if there is none. Answer: [`Answer::Flag`], whether it was put.
     SetIfAbsent(Value),
-    /// Put the new value if the present one is the expected one (none: if there is none). Answer: [`Answer::Flag`], whether
-    /// it was put.
+    /// If the present value is the expected one, put the new one in its place. Answer: [`Answer::Flag`], whether it was.
     CompareAndSet {
-        /// What must be there.
+        /// What must be there; none: nothing.
         expected: Option<Value>,
-        /// What is put.
-        new: Value,
+        /// What is put; none: the value is taken away.
+        new: Option<Value>,
     },
     /// Add to the integer that is there, or to 0. Answer: [`Answer::Integer`], the sum; [`Answer::Refused`] if the value is no
     /// integer or the sum is out of range.
@@ -127,8 +126,10 @@ impl Step {
             Ask::Get => format!("get {key}"),
             Ask::Set(value) => format!("set {key} {value}"),
             Ask::SetIfAbsent(value) => format!("set {key} {value} if absent"),
-            Ask::CompareAndSet { expected: Some(expected), new } => format!("set {key} {new} if it is {expected}"),
-            Ask::CompareAndSet { expected: None, new } => format!("set {key} {new} if absent"),
+            Ask::CompareAndSet { expected, new } => {
+                let done = new.map_or(format!("delete {key}"), |new| format!("set {key} {new}"));
+                expected.map_or(format!("{done} if absent"), |expected| format!("{done} if it is {expected}"))
+            }
             Ask::Add(number) => format!("add {number} to {key}"),
             Ask::Append(value) => format!("append {value} to {key}"),
             Ask::Delete => format!("delete {key}"),

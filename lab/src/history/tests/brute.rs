@@ -21,7 +21,7 @@ impl Store {
                 self.0.insert(key.to_vec(), new);
                 Answer::Done
             }
-            Ask::SetIfAbsent(new) => self.set_if(key, present.is_none(), new),
+            Ask::SetIfAbsent(new) => self.set_if(key, present.is_none(), Some(new)),
             Ask::CompareAndSet { expected, new } => self.set_if(key, present == expected, new),
             Ask::Add(number) => {
                 let before = present.map_or(Some(0), |value| value.integer());
@@ -39,9 +39,11 @@ impl Store {
         }
     }
 
-    fn set_if(&mut self, key: &[u8], holds: bool, new: Value) -> Answer {
-        if holds {
-            self.0.insert(key.to_vec(), new);
+    fn set_if(&mut self, key: &[u8], holds: bool, new: Option<Value>) -> Answer {
+        match new.filter(|_| holds) {
+            Some(new) => drop(self.0.insert(key.to_vec(), new)),
+            None if holds => drop(self.0.remove(key)),
+            None => {}
         }
         Answer::Flag(holds)
     }
@@ -85,7 +87,8 @@ pub(super) fn any_ask(chance: &mut Rng, kinds: u64) -> Ask {
         5 => Ask::Add(1),
         6 => {
             let expected = chance.chance(2, 3).then(|| small(chance));
-            Ask::CompareAndSet { expected, new: small(chance) }
+            let new = chance.chance(3, 4).then(|| small(chance));
+            Ask::CompareAndSet { expected, new }
         }
         7 => Ask::SetIfAbsent(small(chance)),
         _ => Ask::Append(small(chance)),

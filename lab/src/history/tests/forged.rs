@@ -64,7 +64,7 @@ fn two_writers_that_both_found_nothing() {
     assert!(!holds(&[if_absent(1, "a", true), if_absent(2, "b", true)]));
     assert!(holds(&[if_absent(1, "a", true), if_absent(2, "b", false)]));
     let swap = |client, text: &str| {
-        let ask = Ask::CompareAndSet { expected: Some(value("a")), new: value(text) };
+        let ask = Ask::CompareAndSet { expected: Some(value("a")), new: Some(value(text)) };
         Operation::done(client, 20, 30, b"lock", ask, Answer::Flag(true))
     };
     assert!(!holds(&[if_absent(1, "a", true), swap(1, "b"), swap(2, "c")]));

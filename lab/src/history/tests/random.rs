@@ -123,14 +123,16 @@ fn one_wrong_answer_among_many_is_found() {
 #[test]
 #[ignore = "takes seconds, and is for measuring"]
 fn a_million_operations() {
-    for (keys, kinds, transactions, name) in [
-        (1_000, 0, 0, "gets and sets of 1,000 keys"),
-        (1_000, 8, 0, "all kinds on 1,000 keys"),
-        (10, 0, 0, "gets and sets of 10 keys"),
-        (10, 8, 0, "all kinds on 10 keys"),
-        (1_000, 6, 10, "with transactions, all keys one group"),
+    for (operations, keys, kinds, transactions, unknown, name) in [
+        (1_000_000, 1_000, 0, 0, 1_000, "gets and sets of 1,000 keys"),
+        (1_000_000, 1_000, 8, 0, 1_000, "all kinds on 1,000 keys"),
+        (1_000_000, 10, 0, 0, 1_000, "gets and sets of 10 keys"),
+        (1_000_000, 10, 8, 0, 1_000, "all kinds on 10 keys"),
+        (1_000_000, 1_000, 0, 10, 1_000, "values of their own, with transactions"),
+        (1_000_000, 1_000, 6, 10, 1_000_000, "values that come again, with transactions, all answered"),
+        (300_000, 1_000, 6, 10, 1_000, "values that come again, with transactions"),
     ] {
-        let shape = Shape { clients: 64, keys, operations: 1_000_000, unknown: 1_000, transactions, kinds };
+        let shape = Shape { clients: 64, keys, operations, unknown, transactions, kinds };
         let history = legal(&shape, 1);
         let begin = std::time::Instant::now();
         let checked = check(&history, &[], Limits { configurations_max: 20_000_000, ..Limits::default() });
