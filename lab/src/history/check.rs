@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_types, reason = "these tables are looked things up in and never walked through")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ use crate::record::{Event, Property, Verdict};
 
 use super::minimise::Small;
 use super::model::{Prepared, Values};
-use super::operation::{Answer, Ask, Operation, Outcome};
+use super::operation::{Answer, Ask, Operation, Outcome, Step};
 use super::search::{Found, Search};
 use super::value::Value;
 use super::zones;
@@ -146,7 +146,8 @@ pub(super) fn decide(operations: &[&Operation], before: Option<Value>, configura
     let mut values = Values::default();
     let state = vec![values.number(before); slots.len()];
     let (mut certain, mut unknown) = (Vec::new(), Vec::new());
-    for operation in operations {
+    let noticed = Noticed::of(operations);
+    for operation in operations.iter().filter(|operation| noticed.can_matter(operation)) {
         let prepared = Prepared::new(operation, &mut values, |key| slots.get(key).copied().unwrap_or(0));
         match prepared {
             Some((prepared, true)) => certain.push(prepared),
@@ -157,6 +158,39 @@ pub(super) fn decide(operations: &[&Operation], before: Option<Value>, configura
     let mut search = Search::new(certain, unknown, values, state);
     let found = search.run(configurations_max);
     (found, search.configurations())
+}
+
+/// What anybody could notice of a key.
+struct Noticed<'a> {
+    /// Keys on which something else is asked than get and set.
+    closely: HashSet<&'a [u8]>,
+    /// Values that were got.
+    got: HashSet<(&'a [u8], Value)>,
+}
+
+impl<'a> Noticed<'a> {
+    fn of(operations: &[&'a Operation]) -> Noticed<'a> {
+        let (mut closely, mut got) = (HashSet::new(), HashSet::new());
+        for step in operations.iter().flat_map(|operation| &operation.steps) {
+            match (step.ask, step.answer) {
+                (Ask::Get, Some(Answer::Value(value))) => drop(got.insert((step.key.as_slice(), value))),
+                (Ask::Get | Ask::Set(_), _) => {}
+                _ => drop(closely.insert(step.key.as_slice())),
+            }
+        }
+        Noticed { closely, got }
+    }
+
+    /// Whether an order could need the operation: not if nobody knows whether it was done, and it only sets values that nobody
+    /// got, on keys that are only got and set. From any order it can be taken out.
+    fn can_matter(&self, operation: &Operation) -> bool {
+        let unnoticed = |step: &Step| match step.ask {
+            Ask::Get => true,
+            Ask::Set(value) => !self.closely.contains(&step.key[..]) && !self.got.contains(&(&step.key[..], value)),
+            _ => false,
+        };
+        operation.outcome != Outcome::Unknown || !operation.steps.iter().all(unnoticed)
+    }
 }
 
 fn decide_group(group: &Group, all: &[&Operation], reads_from: usize, limits: Limits) -> Decided {

@@ -28,9 +28,14 @@
 #![allow(clippy::disallowed_types, reason = "this table is looked things up in and never walked through")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
+
+mod hash;
+mod line;
 
 use super::model::{Prepared, ValueId, Values, revert};
+use hash::{Already, changes, mix};
+use line::Line;
 
 /// What became of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,16 +90,6 @@ enum Entered {
     Before(Keys),
 }
 
-/// Operations in the order in which they were asked, and which of them are not yet done.
-struct Line {
-    operations: Vec<Prepared>,
-    /// The next and the previous one that is not done; the last place is both ends.
-    next: Vec<u32>,
-    previous: Vec<u32>,
-    done: Vec<bool>,
-    left: usize,
-}
-
 /// A point of the path.
 struct Frame {
     /// The operation that led here.
@@ -113,45 +108,6 @@ struct Frame {
     keys: Keys,
     /// Keys on which it hung that its ways led nowhere.
     conflict: Keys,
-}
-
-impl Line {
-    fn new(mut operations: Vec<Prepared>) -> Line {
-        operations.sort_by_key(|operation| (operation.from, operation.until));
-        let count = operations.len() as u32;
-        Line {
-            next: (1..=count).chain([0]).collect(),
-            previous: [count].into_iter().chain(0..count).collect(),
-            done: vec![false; operations.len()],
-            left: operations.len(),
-            operations,
-        }
-    }
-
-    fn end(&self) -> u32 {
-        self.operations.len() as u32
-    }
-
-    fn first(&self) -> u32 {
-        self.next[self.operations.len()]
-    }
-
-    fn take(&mut self, number: u32) {
-        let (next, previous) = (self.next[number as usize], self.previous[number as usize]);
-        self.next[previous as usize] = next;
-        self.previous[next as usize] = previous;
-        self.done[number as usize] = true;
-        self.left -= 1;
-    }
-
-    /// Undoes [`take`](Line::take); the last one taken is put back first.
-    fn put_back(&mut self, number: u32) {
-        let (next, previous) = (self.next[number as usize], self.previous[number as usize]);
-        self.next[previous as usize] = number;
-        self.previous[next as usize] = number;
-        self.done[number as usize] = false;
-        self.left += 1;
-    }
 }
 
 impl Search {
@@ -476,78 +432,4 @@ fn bit(slot: u32) -> Keys {
 
 fn keys_of(operation: &Prepared) -> Keys {
     operation.moves.iter().fold(0, |keys, step| keys | bit(step.slot))
-}
-
-/// What a step's changes do to the hash of the state: a slot's old value goes, its new one comes. The same slot may be
-/// changed twice.
-fn changes(state: &[ValueId], log: &[(u32, ValueId)]) -> u128 {
-    let mut sum = 0;
-    for (place, &(slot, before)) in log.iter().enumerate() {
-        let later = log[place + 1..].iter().find(|(other, _)| *other == slot);
-        let after = later.map_or(state[slot as usize], |&(_, value)| value);
-        sum ^= mix(4, (slot, before)) ^ mix(4, (slot, after));
-    }
-    sum
-}
-
-/// The number of a part of a configuration: 128 bits that look like chance.
-fn mix(kind: u64, part: impl std::hash::Hash) -> u128 {
-    let mut hasher = Mixing { low: kind ^ 0x9e37_79b9_7f4a_7c15, high: kind.wrapping_mul(0xd6e8_feb8_6659_fd93) };
-    part.hash(&mut hasher);
-    u128::from(spread(hasher.high)) << 64 | u128::from(spread(hasher.low))
-}
-
-/// The last steps of SplitMix64.
-fn spread(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
-
-struct Mixing {
-    low: u64,
-    high: u64,
-}
-
-impl Hasher for Mixing {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.low = spread(self.low.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ word);
-        self.high = spread(self.high.wrapping_add(0xa076_1d64_78bd_642f) ^ word.rotate_left(32));
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-
-    fn finish(&self) -> u64 {
-        self.low
-    }
-}
-
-/// Takes the hash that the keys already are.
-#[derive(Default)]
-struct Already(u64);
-
-impl Hasher for Already {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u128(&mut self, word: u128) {
-        self.0 = word as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
