@@ -18,7 +18,7 @@ use super::zones;
 /// How much work a check may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Configurations visited for one group of keys before it is called undecided: each takes about 60 bytes.
+    /// Configurations visited for one group of keys before it is called undecided: each takes about 100 bytes.
     pub configurations_max: usize,
     /// Operations and configurations looked at to make a violation small.
     pub minimise_max: usize,

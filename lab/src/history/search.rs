@@ -31,10 +31,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 mod hash;
+mod keys;
 mod line;
 
 use super::model::{Prepared, ValueId, Values, revert};
 use hash::{Already, changes, mix};
+use keys::Keys;
 use line::Line;
 
 /// What became of a search.
@@ -76,9 +78,6 @@ pub(super) struct Search {
     connected: Vec<u64>,
     round: u64,
 }
-
-/// A set of keys, of which 128 are told apart: one that seems to be in it may not be.
-type Keys = u128;
 
 /// What became of a step to another point.
 enum Entered {
@@ -172,8 +171,9 @@ impl Search {
             } else if !frame.complete {
                 self.offer_unknown();
             } else {
-                let keys = frame.keys | frame.conflict;
-                self.retreat(keys);
+                let mut keys = frame.conflict.clone();
+                keys.add(&frame.keys);
+                self.retreat(keys.clone());
                 self.fail(keys);
             }
         }
@@ -219,12 +219,21 @@ impl Search {
             configuration ^= mix(2, by);
             configuration ^= self.log[mark..].iter().fold(0, |sum, before| sum ^ mix(3, before));
         }
-        if let Some(&keys) = self.seen.get(&configuration) {
-            return Entered::Before(keys);
+        if let Some(keys) = self.seen.get(&configuration) {
+            return Entered::Before(keys.clone());
         }
-        self.seen.insert(configuration, 0);
+        self.seen.insert(configuration, Keys::default());
         let ways = self.ways.len();
-        self.frames.push(Frame { by, mark, ways, complete: false, hash, configuration, keys: 0, conflict: 0 });
+        self.frames.push(Frame {
+            by,
+            mark,
+            ways,
+            complete: false,
+            hash,
+            configuration,
+            keys: Keys::default(),
+            conflict: Keys::default(),
+        });
         self.offer_certain();
         Entered::Open
     }
@@ -242,11 +251,11 @@ impl Search {
     /// A way of the last point led nowhere because of these keys. Points that choose among other keys are closed too.
     fn fail(&mut self, keys: Keys) {
         while let Some(frame) = self.frames.last_mut() {
-            if frame.keys & keys != 0 {
-                frame.conflict |= keys;
+            if frame.keys.meets(&keys) {
+                frame.conflict.add(&keys);
                 return;
             }
-            self.retreat(keys);
+            self.retreat(keys.clone());
         }
     }
 
@@ -282,16 +291,16 @@ impl Search {
                 unknown.push(number);
                 number = self.unknown.next[number as usize];
             }
-            return (unknown, 1);
+            return (unknown, Keys::new(vec![0]));
         }
         self.round += 1;
         let round = self.round;
-        let (mut slots, mut keys, mut joined) = (Vec::new(), 0, HashSet::new());
+        let (mut slots, mut keys, mut joined) = (Vec::new(), Vec::new(), HashSet::new());
         let mut join = |operation: &Prepared, connected: &mut [u64], slots: &mut Vec<u32>| {
             for step in operation.moves.iter() {
                 if connected[step.slot as usize] != round {
                     connected[step.slot as usize] = round;
-                    keys |= bit(step.slot);
+                    keys.push(step.slot);
                     slots.push(step.slot);
                 }
             }
@@ -324,7 +333,7 @@ impl Search {
             });
         }
         unknown.sort_unstable();
-        (unknown, keys)
+        (unknown, Keys::new(keys))
     }
 
     /// Whether the operation's answers fit to the state as it is.
@@ -343,7 +352,7 @@ impl Search {
         let lookers: Vec<u32> = pool.iter().filter(looks).copied().collect();
         // Rule 1: it goes before everything else, and rule 3 must not stop it.
         if let Some(looker) = lookers.into_iter().find(|&number| self.fits(number)) {
-            let keys = keys_of(&self.certain.operations[looker as usize]);
+            let keys = Keys::of(&self.certain.operations[looker as usize]);
             self.ways.push(looker);
             if let Some(frame) = self.frames.last_mut() {
                 (frame.complete, frame.keys) = (true, keys);
@@ -418,18 +427,10 @@ impl Search {
             revert(state, &mut log, 0);
         }
         after.iter().for_each(|&(slot, value)| state[slot as usize] = value);
-        let keys = keys_of(first);
+        let keys = Keys::of(first);
         if let Some(frame) = self.frames.last_mut().filter(|_| needless) {
-            frame.conflict |= keys;
+            frame.conflict.add(&keys);
         }
         needless
     }
-}
-
-fn bit(slot: u32) -> Keys {
-    1 << (slot % 128)
-}
-
-fn keys_of(operation: &Prepared) -> Keys {
-    operation.moves.iter().fold(0, |keys, step| keys | bit(step.slot))
 }
