@@ -13,8 +13,10 @@
 pub mod command;
 pub mod draw;
 pub mod drive;
+pub mod history;
 pub mod load;
 pub mod record;
+pub mod statistics;
 pub mod store;
 pub mod workload;
 

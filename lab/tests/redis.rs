@@ -12,7 +12,8 @@ use clap::Parser;
 use lab::command::LabArguments;
 use lab::drive::Target;
 use lab::drive::blocking::Blocking;
-use lab::load::{Load, Measured, run};
+use lab::history::{Ask, Limits, Recorder, check, format};
+use lab::load::{Historian, Load, Measured, run};
 use lab::workload::{Fill, Parameters, SHAPES, Workload, find};
 
 /// A redis-server of its own, ended with the test.
@@ -162,6 +163,33 @@ fn a_redis_cluster_is_spoken_to() {
         let (measured, _) = fill_and_run(&server.load("redis-cluster"), name, 50);
         assert!(measured.errors.is_empty(), "{name}: {:?}", measured.errors);
     }
+}
+
+#[test]
+fn what_the_clients_saw_is_recorded_and_has_an_order() {
+    let Some(server) = Server::start(&[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history");
+    let workload = built("puts-gets", 20);
+    let observer = Arc::new(Historian::new(Recorder::create(&path, 1 << 26).unwrap()));
+    let mut load = server.load("redis");
+    load.pipeline = 4;
+    let stop = AtomicBool::new(false);
+    run(&load, &Fill::new(Arc::clone(&workload)), Some(Arc::clone(&observer) as _), &stop, &mut |_| {}).unwrap();
+    load.operations = Some(4_000);
+    run(&load, workload.as_ref(), Some(Arc::clone(&observer) as _), &stop, &mut |_| {}).unwrap();
+    let (recorder, problem) = Arc::into_inner(observer).unwrap().finish();
+    assert_eq!(problem, None);
+    assert_eq!(recorder.finish().unwrap().operations, 4_020);
+    let mut history = format::read(std::fs::File::open(&path).unwrap()).unwrap();
+    let checked = check(&history, &[], Limits::default());
+    assert!(checked.verdict.holds && checked.undecided.is_empty(), "{:?}", checked.verdict);
+    assert_eq!((checked.operations, checked.keys), (4_020, 20));
+
+    // The same with one answer that nobody can have seen.
+    let forged = history.iter_mut().rev().find(|operation| operation.steps[0].ask == Ask::Get).unwrap();
+    forged.steps[0].answer = Some(lab::history::Answer::Absent);
+    assert!(!check(&history, &[], Limits::default()).verdict.holds);
 }
 
 #[derive(Parser)]

@@ -15,6 +15,7 @@
 //! who would have waited ("coordinated omission", Gil Tene).
 
 mod collect;
+mod historian;
 mod judge;
 mod observe;
 pub mod ramp;
@@ -27,6 +28,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
+pub use historian::Historian;
 pub use observe::{Observed, Observer, Outcome, Snapshot};
 
 use crate::drive::cluster::SlotMap;

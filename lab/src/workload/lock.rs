@@ -6,6 +6,7 @@ use base::Rng;
 
 use super::{Draft, Draw, Follow, Parameters, Shape, Workload, push_decimal};
 use crate::drive::{Answer, Kind};
+use crate::history::words::COMPARE_AND_DELETE;
 
 /// The workload's description.
 pub const SHAPE: Shape = Shape {
@@ -19,8 +20,6 @@ const LOCK: usize = 0;
 const REFUSED: usize = 1;
 /// Milliseconds after which a lock that nobody gives back is free again.
 const HELD_MS: u64 = 10_000;
-const GIVE_BACK: &[u8] =
-    b"if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
 struct Lock {
     locks: u64,
@@ -84,7 +83,7 @@ impl Draw for Drawer {
             return Follow::Done;
         }
         let token = draft.token;
-        draft.command(b"EVAL").word(GIVE_BACK).word(b"1").word_with(|out| key(out, token));
+        draft.command(b"EVAL").word(COMPARE_AND_DELETE.as_bytes()).word(b"1").word_with(|out| key(out, token));
         draft.word_with(|out| value(out, client, token));
         Follow::Again
     }
