@@ -264,6 +264,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     if let Some(file) = &arguments.export {
         std::fs::write(file, store::export(&record)?).map_err(|error| format!("{}: {error}", file.display()))?;
     }
+    if record.measurements.iter().all(|measurement| measurement.operations.values().all(|of| of.count == 0)) {
+        return Err("not one operation was answered without an error: there are no figures of the target".to_owned());
+    }
     Ok(verdict(&record.measurements, arguments.allow_saturated))
 }
 
