@@ -275,7 +275,7 @@ pub struct Limits {
 /// What checking a history came to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Whether every property held.
+    /// Whether every property held, surely.
     pub holds: bool,
     /// One line for each property: its name, whether it held, and what was looked at.
     pub properties: Vec<Property>,
@@ -291,6 +291,9 @@ pub struct Property {
     pub name: String,
     /// Whether it held.
     pub holds: bool,
+    /// Whether it was not decided within the limits: then `holds` is false, and nothing is known to break it.
+    #[serde(default)]
+    pub undecided: bool,
     /// What was looked at, or what breaks it, in a sentence.
     pub detail: String,
 }

@@ -8,6 +8,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use lab::command::LabArguments;
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
 use server::{bucket, check, cli, dev, sim_command, start, status};
@@ -40,6 +41,8 @@ enum Command {
     Bucket(bucket::BucketArguments),
     /// An interactive client.
     Cli(cli::CliArguments),
+    /// The laboratory: puts loads on this and other systems and measures every answer.
+    Lab(LabArguments),
     /// Runs whole clusters in one thread under drawn faults, and checks that they keep their promises.
     Sim(Box<SimArguments>),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(arguments),
         Command::Bucket(arguments) => bucket::run(arguments),
         Command::Cli(arguments) => cli::run(arguments),
+        Command::Lab(arguments) => lab::command::run(arguments),
         Command::Sim(arguments) => sim_command::run(*arguments),
     }
 }
