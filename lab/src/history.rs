@@ -16,6 +16,7 @@
 
 mod check;
 pub mod format;
+mod group;
 mod minimise;
 mod model;
 mod operation;

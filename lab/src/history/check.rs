@@ -2,18 +2,16 @@
 
 #![allow(clippy::disallowed_types, reason = "these tables are looked things up in and never walked through")]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::record::{Event, Property, Verdict};
 
-use super::minimise::Small;
-use super::model::{Prepared, Values};
-use super::operation::{Answer, Ask, Operation, Outcome, Step};
-use super::search::{Found, Search};
+use super::group::{Group, LAST_READER, decide_group};
+use super::operation::{Answer, Ask, Operation, Outcome};
+use super::search::Found;
 use super::value::Value;
-use super::zones;
 
 /// How much work a check may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +36,7 @@ impl Default for Limits {
 /// A group of keys whose history has no order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
-    /// The keys, sorted.
+    /// The keys that the part below is about, sorted: fewer than are joined, if the fault shows on fewer.
     pub keys: Vec<Vec<u8>>,
     /// Whether only the last reads contradict the history: something acknowledged is lost.
     pub lost: bool,
@@ -67,21 +65,6 @@ pub struct Checked {
     pub configurations: usize,
 }
 
-/// The keys that operations join, and the operations on them.
-struct Group {
-    keys: Vec<Vec<u8>>,
-    operations: Vec<u32>,
-    last_reads: usize,
-    transactions: bool,
-}
-
-/// What became of a group.
-struct Decided {
-    found: Found,
-    configurations: usize,
-    violation: Option<Violation>,
-}
-
 /// Checks `history`, in any order, of keys that did not exist when it began. `last` holds what each key was found to hold when
 /// everything was over (none: nothing); keys may be missing there.
 #[must_use]
@@ -97,7 +80,7 @@ pub fn check(history: &[Operation], last: &[(Vec<u8>, Option<Value>)], limits: L
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(group) = groups.get(number) else { return };
-                    let decided = decide_group(group, &all, history.len(), limits);
+                    let decided = decide_group(group, &all, limits);
                     if let Ok(mut results) = results.lock() {
                         results.push((number, decided));
                     }
@@ -127,92 +110,7 @@ pub fn check(history: &[Operation], last: &[(Vec<u8>, Option<Value>)], limits: L
 /// The reading of a key after everything.
 fn last_read(key: &[u8], value: Option<Value>, end: u64) -> Operation {
     let answer = value.map_or(Answer::Absent, Answer::Value);
-    Operation::done(u32::MAX, end.saturating_add(1), end.saturating_add(2), key, Ask::Get, answer)
-}
-
-/// Whether these operations on one group of keys have an order, and the configurations that were visited. `before` is what a
-/// single key held at the beginning.
-pub(super) fn decide(operations: &[&Operation], before: Option<Value>, configurations_max: usize) -> (Found, usize) {
-    let mut slots: HashMap<&[u8], u32> = HashMap::new();
-    for step in operations.iter().flat_map(|operation| &operation.steps) {
-        let next = slots.len() as u32;
-        slots.entry(&step.key).or_insert(next);
-    }
-    if slots.len() == 1
-        && let Some(has_order) = zones::decide(operations.iter().copied(), before)
-    {
-        return (if has_order { Found::Order } else { Found::NoOrder }, 0);
-    }
-    let mut values = Values::default();
-    let state = vec![values.number(before); slots.len()];
-    let (mut certain, mut unknown) = (Vec::new(), Vec::new());
-    let noticed = Noticed::of(operations);
-    for operation in operations.iter().filter(|operation| noticed.can_matter(operation)) {
-        let prepared = Prepared::new(operation, &mut values, |key| slots.get(key).copied().unwrap_or(0));
-        match prepared {
-            Some((prepared, true)) => certain.push(prepared),
-            Some((prepared, false)) => unknown.push(prepared),
-            None => {}
-        }
-    }
-    let mut search = Search::new(certain, unknown, values, state);
-    let found = search.run(configurations_max);
-    (found, search.configurations())
-}
-
-/// What anybody could notice of a key.
-struct Noticed<'a> {
-    /// Keys on which something else is asked than get and set.
-    closely: HashSet<&'a [u8]>,
-    /// Values that were got.
-    got: HashSet<(&'a [u8], Value)>,
-}
-
-impl<'a> Noticed<'a> {
-    fn of(operations: &[&'a Operation]) -> Noticed<'a> {
-        let (mut closely, mut got) = (HashSet::new(), HashSet::new());
-        for step in operations.iter().flat_map(|operation| &operation.steps) {
-            match (step.ask, step.answer) {
-                (Ask::Get, Some(Answer::Value(value))) => drop(got.insert((step.key.as_slice(), value))),
-                (Ask::Get | Ask::Set(_), _) => {}
-                _ => drop(closely.insert(step.key.as_slice())),
-            }
-        }
-        Noticed { closely, got }
-    }
-
-    /// Whether an order could need the operation: not if nobody knows whether it was done, and it only sets values that nobody
-    /// got, on keys that are only got and set. From any order it can be taken out.
-    fn can_matter(&self, operation: &Operation) -> bool {
-        let unnoticed = |step: &Step| match step.ask {
-            Ask::Get => true,
-            Ask::Set(value) => !self.closely.contains(&step.key[..]) && !self.got.contains(&(&step.key[..], value)),
-            _ => false,
-        };
-        operation.outcome != Outcome::Unknown || !operation.steps.iter().all(unnoticed)
-    }
-}
-
-fn decide_group(group: &Group, all: &[&Operation], reads_from: usize, limits: Limits) -> Decided {
-    let operations: Vec<&Operation> = group.operations.iter().map(|&number| all[number as usize]).collect();
-    let (found, mut configurations) = decide(&operations, None, limits.configurations_max);
-    if found != Found::NoOrder {
-        return Decided { found, configurations, violation: None };
-    }
-    let mut lost = false;
-    if group.last_reads > 0 {
-        let reads = group.operations.partition_point(|&number| (number as usize) < reads_from);
-        let (without, more) = decide(&operations[..reads], None, limits.configurations_max);
-        configurations += more;
-        lost = without == Found::Order;
-    }
-    let whole: Vec<Operation> = operations.into_iter().cloned().collect();
-    let mut events = Small::new(whole.clone(), limits.minimise_max).run(group.keys.len() == 1).events(&whole);
-    let events_all = events.len();
-    events.drain(..events_all.saturating_sub(limits.events_max.max(1)));
-    let (keys, transactions) = (group.keys.clone(), group.transactions);
-    let violation = Violation { keys, lost, transactions, events, events_all };
-    Decided { found, configurations, violation: Some(violation) }
+    Operation::done(LAST_READER, end.saturating_add(1), end.saturating_add(2), key, Ask::Get, answer)
 }
 
 /// The groups of keys that operations join, in the order of their first key in the history. Operations that surely did not

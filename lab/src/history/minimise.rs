@@ -5,11 +5,12 @@
 //!
 //! 1. The end is cut off: up to the first answer at which no order exists any more. What was under way then may happen or not.
 //! 2. The beginning is cut off, for a single key: after an operation that nothing overlapped and whose answer tells the value.
-//! 3. Operations that change nothing are left out; and, where the key is only got and set, sets whose value nobody got.
+//! 3. Of several keys, whole ones are left out: the order of all operations would be one of those on the others.
+//! 4. Operations that change nothing are left out; and, where keys are only got and set, sets whose value nobody got.
 
 use std::collections::BTreeSet;
 
-use super::check::decide;
+use super::group::decide;
 use super::operation::{Answer, Ask, Operation, Outcome, Step};
 use super::search::Found;
 use super::value::Value;
@@ -40,9 +41,37 @@ impl Small {
         self.cut_end();
         if single {
             self.cut_beginning();
+        } else {
+            self.leave_out_keys();
         }
         self.leave_out();
         self
+    }
+
+    fn leave_out_keys(&mut self) {
+        let all: BTreeSet<Vec<u8>> =
+            self.operations.iter().flat_map(|one| &one.steps).map(|step| step.key.clone()).collect();
+        let mut keys: Vec<Vec<u8>> = all.into_iter().collect();
+        let mut size = keys.len() / 2;
+        while size > 0 && self.work > 0 {
+            let mut end = keys.len();
+            while end > 0 && keys.len() > 1 {
+                let begin = end.saturating_sub(size);
+                let kept: BTreeSet<&[u8]> = keys[..begin].iter().chain(&keys[end..]).map(Vec::as_slice).collect();
+                let part = |operation: &Operation| {
+                    let steps: Vec<Step> =
+                        operation.steps.iter().filter(|step| kept.contains(&step.key[..])).cloned().collect();
+                    (!steps.is_empty()).then(|| Operation { steps, ..operation.clone() })
+                };
+                let rest: Vec<Operation> = self.operations.iter().filter_map(part).collect();
+                if self.breaks(&rest, self.before) {
+                    self.operations = rest;
+                    keys.drain(begin..end);
+                }
+                end = begin;
+            }
+            size /= 2;
+        }
     }
 
     /// The events in the order of their requests. A value that is got and not set among them is set in `whole`, if anywhere:
@@ -190,14 +219,15 @@ impl Small {
     fn needless(&self) -> Vec<bool> {
         let plain =
             |step: &Step| matches!((step.ask, step.answer), (Ask::Get, _) | (Ask::Set(_), None | Some(Answer::Done)));
-        let is_register = self.operations.iter().all(|one| one.steps.len() == 1 && plain(&one.steps[0]));
+        let is_register = self.operations.iter().all(|one| one.steps.iter().all(plain));
         let got: BTreeSet<Value> = self.operations.iter().flat_map(|one| &one.steps).filter_map(got).collect();
         self.operations
             .iter()
             .map(|operation| {
                 let looks = operation.steps.iter().all(only_looked);
                 let unread = |step: &Step| matches!(step.ask, Ask::Set(value) if !got.contains(&value));
-                looks || is_register && operation.steps.iter().all(unread)
+                let unnoticed = |step: &Step| step.ask == Ask::Get || unread(step);
+                looks || is_register && operation.steps.iter().all(unnoticed)
             })
             .collect()
     }

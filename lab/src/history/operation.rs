@@ -13,7 +13,7 @@ pub const KEY_BYTES_MAX: usize = 65_536;
 /// An operation of a client: one step, or the steps of a transaction, which happen at once and in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The client's number. Clients matter to nobody but the reader of a violation.
+    /// The client's number, below 2^32−1, which the last reads have. Clients matter to nobody but the reader of a violation.
     pub client: u32,
     /// When it was sent: nanoseconds since the history began.
     pub from: u64,

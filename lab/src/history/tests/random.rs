@@ -145,3 +145,61 @@ fn a_million_operations() {
         assert!(checked.violations.is_empty());
     }
 }
+
+/// How long it takes to find one wrong answer in a long history, and to make it small. Run as the one above.
+#[test]
+#[ignore = "takes seconds, and is for measuring"]
+fn a_violation_among_many_operations() {
+    for (operations, keys, kinds, transactions, name) in [
+        (1_000_000, 1_000, 0, 0, "gets and sets of 1,000 keys"),
+        (1_000_000, 10, 0, 0, "gets and sets of 10 keys"),
+        (1_000_000, 1_000, 8, 0, "all kinds on 1,000 keys"),
+        (100_000, 10, 8, 0, "all kinds on 10 keys"),
+        (100_000, 1_000, 0, 10, "with transactions"),
+        (1_000_000, 1_000, 0, 10, "with transactions"),
+    ] {
+        let shape = Shape { clients: 64, keys, operations, unknown: 1_000, transactions, kinds };
+        let mut history = legal(&shape, 2);
+        history.sort_by_key(|operation| operation.from);
+        let wrong = history.iter().skip(operations / 2).position(|operation| {
+            operation.outcome == Outcome::Done && matches!(operation.steps[0].answer, Some(Answer::Value(_)))
+        });
+        let wrong = operations / 2 + wrong.expect("a get");
+        history[wrong].steps[0].answer = Some(Answer::Value(value("was never set")));
+        let begin = std::time::Instant::now();
+        let checked = checked(&history);
+        let (seconds, shown) = (begin.elapsed().as_secs_f64(), checked.violations.first().map(|one| one.events_all));
+        println!("{name}: {seconds:.2} s, {shown:?} events, {} configurations", checked.configurations);
+        assert_eq!((checked.violations.len(), checked.undecided.len()), (1, 0));
+    }
+}
+
+#[test]
+fn a_torn_read_among_many_transactions_is_found() {
+    // Two keys are read at once, one before and one after both were set at once; each of them alone is right.
+    let shape = Shape { clients: 16, keys: 200, operations: 10_000, unknown: 1_000, transactions: 10, kinds: 0 };
+    let mut history = legal(&shape, 5);
+    let at = history.iter().filter_map(|operation| operation.until).max().expect("operations") / 2;
+    let put = |client, from, until, text: &str| {
+        let ask = Ask::Set(value(text));
+        transaction(client, from, until, &[("x", ask, Answer::Done), ("y", ask, Answer::Done)])
+    };
+    let both = [("x", "new"), ("y", "old")].map(|(key, text)| (key, Ask::Get, Answer::Value(value(text))));
+    history.extend([put(91, at, at + 10, "old"), put(92, at + 20, at + 100, "new")]);
+    history.push(transaction(93, at + 30, at + 50, &both));
+    // It joins these keys and all others.
+    let mut joining = transaction(
+        94,
+        at,
+        at,
+        &[("x", Ask::Set(value("a")), Answer::Done), ("key1", Ask::Set(value("b")), Answer::Done)],
+    );
+    joining.outcome = Outcome::Unknown;
+    history.push(joining);
+    let checked = check(&history, &[], Limits { configurations_max: 1_000_000, ..Limits::default() });
+    assert_eq!(checked.violations.len(), 1, "{:?}", checked.verdict);
+    assert_eq!(
+        drawn(&checked),
+        ["91: set x old; set y old → done; done", "92: set x new; set y new → ", "93: get x; get y → new; old"]
+    );
+}
