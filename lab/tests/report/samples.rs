@@ -251,16 +251,19 @@ pub fn failover() -> Record {
                 name: "no acknowledged write was lost".into(),
                 holds: true,
                 detail: "184,022 operations on 1,000 keys by 64 clients were looked at".into(),
+                ..Property::default()
             },
             Property {
                 name: "every read sees the last acknowledged write of its key".into(),
                 holds: true,
                 detail: String::new(),
+                ..Property::default()
             },
             Property {
                 name: "transactions happen all at once or not at all".into(),
                 holds: true,
                 detail: "9,114 transactions".into(),
+                ..Property::default()
             },
         ],
         offending: vec![],
@@ -406,8 +409,14 @@ pub fn violation() -> Record {
                 name: "every read sees the last acknowledged write of its key".into(),
                 holds: false,
                 detail: "client 4 read the value 7 of key account:17 after client 2 had been told that it is 9".into(),
+                ..Property::default()
             },
-            Property { name: "no acknowledged write was lost".into(), holds: true, detail: "52,101 operations".into() },
+            Property {
+                name: "no acknowledged write was lost".into(),
+                holds: true,
+                detail: "52,101 operations".into(),
+                ..Property::default()
+            },
         ],
         offending: vec![
             event(1, "set account:17 7", "OK", 0, Some(1_200)),
