@@ -136,9 +136,10 @@ impl Collections {
     }
 
     /// Takes a boundary out; what it counted.
-    pub(super) fn take_boundary(&mut self, number: u64, level: u64, name: &Blob) -> Option<u64> {
-        self.boundaries.note(number, level, name, None);
-        let value = self.elements.remove(boundary_key(number, level, name.clone()).as_ref())?;
+    pub(super) fn take_boundary(&mut self, number: u64, level: u64, name: &[u8]) -> Option<u64> {
+        let name = Blob::new(name);
+        self.boundaries.note(number, level, &name, None);
+        let value = self.elements.remove(boundary_key(number, level, name).as_ref())?;
         read_count(&value)
     }
 
@@ -152,11 +153,35 @@ impl Collections {
     }
 
     /// The first boundary of a level at a place or behind it, and its count.
-    pub(super) fn boundary_at(&self, number: u64, level: u64, name: &Blob) -> Option<(Blob, u64)> {
+    pub(super) fn boundary_at(&self, number: u64, level: u64, name: &[u8]) -> Option<(Blob, u64)> {
         if let Some(known) = self.boundaries.level(number, level) {
-            return known.range::<[u8], _>((Bound::Included(&**name), Bound::Unbounded)).next().map(owned);
+            return known.range::<[u8], _>((Bound::Included(name), Bound::Unbounded)).next().map(owned);
         }
-        self.stored_boundaries(&boundary_key(number, level, name.clone()), false).next()
+        self.stored_boundaries(&boundary_key(number, level, Blob::new(name)), false).next()
+    }
+
+    /// Gives the first boundary of a level at a place or behind it another count; false if there is none.
+    pub(super) fn shift_boundary(
+        &mut self,
+        number: u64,
+        level: u64,
+        name: &[u8],
+        shift: impl FnOnce(u64) -> u64,
+    ) -> bool {
+        let found = match self.boundaries.level_mut(number, level) {
+            // What is known by heart is changed where it stands.
+            Some(known) => {
+                let next = known.range_mut::<[u8], _>((Bound::Included(name), Bound::Unbounded)).next();
+                next.map(|(name, count)| {
+                    *count = shift(*count);
+                    (name.clone(), *count)
+                })
+            }
+            None => self.boundary_at(number, level, name).map(|(name, count)| (name, shift(count))),
+        };
+        let Some((name, count)) = found else { return false };
+        self.elements.replace(boundary_key(number, level, name), count_value(count));
+        true
     }
 
     /// The boundaries of a level and their counts, those behind a place or all, where they are known by heart.

@@ -39,7 +39,7 @@ impl Fronts {
 
     /// The name of the first boundary that there can be, if a place is known before which nothing stands.
     pub(super) fn first_boundary(&self, number: u64) -> Option<Blob> {
-        self.places.get(&number).map(|(order, member)| boundary_name(*order, member))
+        self.places.get(&number).map(|(order, member)| Blob::from(boundary_name(*order, member)))
     }
 }
 

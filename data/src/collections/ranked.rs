@@ -69,8 +69,8 @@ impl Standing {
 }
 
 /// What a boundary is called: score and member.
-pub(super) fn boundary_name(order: u64, member: &[u8]) -> Blob {
-    Blob::from([&order.to_be_bytes()[..], member].concat())
+pub(super) fn boundary_name(order: u64, member: &[u8]) -> Vec<u8> {
+    [&order.to_be_bytes()[..], member].concat()
 }
 
 /// The key of a boundary; higher levels come first.
@@ -135,17 +135,20 @@ impl Collections {
         let before = (level > 0).then(|| self.descend(number, &named(&is_before)));
         let rank = before.as_ref().map_or(0, |before| self.count_from(number, before, &is_before));
         for at in 1..=LEVELS_MAX {
-            let next = self.boundary_at(number, at, &name);
-            match (&before, next) {
-                (Some(before), next) if at <= level => {
+            match &before {
+                Some(before) if at <= level => {
+                    let next = self.boundary_at(number, at, &name);
                     let mine = rank.saturating_add(1).saturating_sub(before.passed[at as usize]);
-                    self.put_boundary(number, at, name.clone(), mine, true);
+                    self.put_boundary(number, at, Blob::new(&name), mine, true);
                     if let Some((next, count)) = next {
                         self.put_boundary(number, at, next, count.saturating_add(1).saturating_sub(mine), false);
                     }
                 }
-                (_, Some((next, count))) => self.put_boundary(number, at, next, count.saturating_add(1), false),
-                (_, None) => break,
+                _ => {
+                    if !self.shift_boundary(number, at, &name, |count| count.saturating_add(1)) {
+                        break;
+                    }
+                }
             }
         }
         self.insert_new(ElementKey { collection: number | PART_SCORES, order, name: member.clone() }, Blob::EMPTY);
@@ -160,13 +163,9 @@ impl Collections {
         for at in 1..=LEVELS_MAX {
             let is_mine = at <= u64::from(standing.level);
             let mine = is_mine.then(|| self.take_boundary(number, at, &name)).flatten();
-            match self.boundary_at(number, at, &name) {
-                Some((next, count)) => {
-                    let both = count.saturating_add(mine.unwrap_or(0));
-                    self.put_boundary(number, at, next, both.saturating_sub(1), false);
-                }
-                None if at < u64::from(standing.level) => {}
-                None => break,
+            let both = |count: u64| count.saturating_add(mine.unwrap_or(0)).saturating_sub(1);
+            if !self.shift_boundary(number, at, &name, both) && at >= u64::from(standing.level) {
+                break;
             }
         }
         self.advance_front(number);

@@ -89,14 +89,14 @@ impl NamedEdit<'_, '_> {
         if self.get(name).is_some() {
             return false;
         }
-        self.set_over(None, name, Blob::EMPTY);
+        self.set_over(None, Blob::new(name), Blob::EMPTY);
         true
     }
 
     /// Gives an element a value, given the one that it has.
-    pub(super) fn set_over(&mut self, before: Option<&Blob>, name: &[u8], value: Blob) {
+    pub(super) fn set_over(&mut self, before: Option<&Blob>, name: Blob, value: Blob) {
         self.begin();
-        let key = self.place(name).to_key();
+        let key = ElementKey { collection: self.collection.number(), order: name_order(&name), name };
         let collections = &mut self.tx.tree.collections;
         match before {
             Some(before) => {

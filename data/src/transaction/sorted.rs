@@ -8,37 +8,49 @@ use crate::reply::Reply;
 use crate::store::KeyRef;
 use crate::value::{Kind, Value};
 
-impl NamedEdit<'_, '_> {
-    /// The score of a member.
+/// What was found of a member, so that it is looked for once only: in a sorted set that has not been changed since.
+#[derive(Debug)]
+pub struct FoundMember {
+    name: Blob,
+    value: Option<Blob>,
+    standing: Option<Standing>,
+}
+
+impl FoundMember {
+    /// The member's score, if it is one.
     #[must_use]
-    pub fn score(&self, member: &[u8]) -> Option<f64> {
-        self.standing(member).map(|standing| standing.score)
+    pub fn score(&self) -> Option<f64> {
+        self.standing.map(|standing| standing.score)
     }
+}
 
-    fn standing(&self, member: &[u8]) -> Option<Standing> {
-        self.get(member).as_deref().and_then(Standing::read)
-    }
-
-    /// Gives a member a score, which is a number; the score that it had.
-    pub fn set_score(&mut self, member: &[u8], score: f64) -> Option<f64> {
+impl NamedEdit<'_, '_> {
+    /// Looks for a member.
+    #[must_use]
+    pub fn find_member(&self, member: &[u8]) -> FoundMember {
         let value = self.get(member);
-        let before = value.as_deref().and_then(Standing::read);
+        let standing = value.as_deref().and_then(Standing::read);
+        FoundMember { name: Blob::new(member), value, standing }
+    }
+
+    /// Gives a member that was looked for just now a score, which is a number.
+    pub fn set_score(&mut self, found: FoundMember, score: f64) {
+        let FoundMember { name, value, standing: before } = found;
         if before.is_some_and(|before| before.score == score) {
-            return before.map(|before| before.score);
+            return;
         }
         let standing = match before {
             Some(before) => Standing { score, ..before },
             None => Standing::draw(score, self.tx.rng().next_u64()),
         };
         // The number is given with the first element.
-        self.set_over(value.as_ref(), member, standing.value());
-        let (number, name) = (self.collection.number(), Blob::new(member));
+        self.set_over(value.as_ref(), name.clone(), standing.value());
+        let number = self.collection.number();
         let collections = &mut self.tx.tree.collections;
         if let Some(before) = before {
             collections.leave_score(number, before, &name);
         }
         collections.enter_score(number, standing, &name);
-        before.map(|before| before.score)
     }
 
     /// Takes a member out; its score.

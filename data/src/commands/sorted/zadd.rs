@@ -34,11 +34,12 @@ enum Outcome {
 
 impl How {
     fn apply(self, set: &mut NamedEdit<'_, '_>, member: &[u8], score: f64) -> Result<Outcome, Failure> {
-        let Some(before) = set.score(member) else {
+        let found = set.find_member(member);
+        let Some(before) = found.score() else {
             if self.only_known {
                 return Ok(Outcome::Left);
             }
-            set.set_score(member, score);
+            set.set_score(found, score);
             return Ok(Outcome::Added(score));
         };
         if self.only_new {
@@ -54,7 +55,7 @@ impl How {
         if score == before {
             return Ok(Outcome::Same(score));
         }
-        set.set_score(member, score);
+        set.set_score(found, score);
         Ok(Outcome::Changed(score))
     }
 }
