@@ -29,7 +29,9 @@ pub(crate) fn to_text(document: &Json) -> Result<Text, Failure> {
     if is_deeper_than(document, DEPTH_MAX) {
         return Err(Failure::Text("ERR a document has at most 127 arrays and objects inside one another"));
     }
-    Ok(Text::new(document.to_string().as_bytes()))
+    // Not by `Display`, which goes through the standard library's formatting for each piece.
+    let text = serde_json::to_vec(document).map_err(|error| Failure::built(format!("ERR {error}").as_bytes()))?;
+    Ok(Text::new(&text))
 }
 
 fn is_deeper_than(value: &Json, levels: usize) -> bool {

@@ -82,9 +82,11 @@ pub(crate) fn put(
     if condition == Condition::Absent {
         return Ok(None);
     }
+    let (mut value, mut left) = (value, places.len());
     for place in &places {
+        left -= 1;
         if let Some(there) = at_mut(&mut document, place) {
-            there.clone_from(&value);
+            *there = if left == 0 { std::mem::take(&mut value) } else { value.clone() };
         }
     }
     Ok(Some(document))
