@@ -1,5 +1,6 @@
 //! `dictum lab …`: the commands.
 
+mod matrix;
 mod measure;
 mod own;
 mod progress;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub use matrix::MatrixArguments;
 pub use own::{EXIT_BROKEN, EXIT_INTERRUPTED, EXIT_UNDECIDED, OwnArguments};
 pub use quick::QuickArguments;
 pub use report::ReportArguments;
@@ -40,6 +42,8 @@ enum LabCommand {
     Run(Box<RunArguments>),
     /// Disturbs a cluster of its own in every way for minutes, and checks what the clients saw.
     Verify(VerifyArguments),
+    /// Measures a workload at every point of a matrix of settings, each on a cluster of its own.
+    Matrix(MatrixArguments),
     /// Draws one HTML file of runs that were recorded.
     Report(ReportArguments),
     /// Measures the load generator itself, beside redis-benchmark on the same redis-server.
@@ -52,6 +56,7 @@ pub fn run(arguments: LabArguments) -> ExitCode {
     let outcome = match arguments.command {
         LabCommand::Quick(arguments) => quick::run(&arguments),
         LabCommand::Verify(arguments) => verify::run(&arguments),
+        LabCommand::Matrix(arguments) => matrix::run(&arguments),
         LabCommand::Run(arguments) => run::run(&arguments),
         LabCommand::Report(arguments) => report::report(&arguments, crate::store::read).map(|told| {
             println!("{told}");

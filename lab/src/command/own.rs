@@ -29,7 +29,7 @@ pub const EXIT_UNDECIDED: u8 = 5;
 pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// Arguments of all commands that start clusters of their own.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct OwnArguments {
     /// The report to write; by default report.html in the run's folder.
     #[arg(short, long, value_name = "FILE")]

@@ -268,7 +268,8 @@ mod tests {
         let workload = build(&Parameters::default()).expect("it is right");
         let mut draw = workload.draw(3).expect("it is right");
         for (answer, kind, name) in [(&b"$1\r\nx\r\n"[..], Kind::Value, "EVAL"), (b"$-1\r\n", Kind::Nothing, "SET")] {
-            let mut draft = Draft { token: Place { generation: 2, number: 1 }.token(), ..Draft::default() };
+            let mut draft = Draft::default();
+            draft.token = Place { generation: 2, number: 1 }.token();
             assert_eq!(draw.follow(0, &Answer::resp(answer, kind), &mut draft), Follow::Again);
             let words = commands(&draft).remove(0);
             assert!(words[0] == name && words.contains(&"r:2:1".to_owned()), "{words:?}");
