@@ -25,7 +25,7 @@ use crate::workload::Workload;
 pub const EXIT_BROKEN: u8 = 4;
 /// What a command exits with when nothing is known to be broken, and something could not be decided.
 pub const EXIT_UNDECIDED: u8 = 5;
-/// What a command exits with that was ended by Ctrl-C and can go on later; as shells have it for this signal.
+/// What a command exits with that was ended by Ctrl-C before it could judge or was through; as shells have it for this signal.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// Arguments of all commands that start clusters of their own.
@@ -79,7 +79,7 @@ impl OwnArguments {
         let stop = interrupted()?;
         // A disk is to be measured, unless there is none.
         let temporary = std::env::temp_dir();
-        let parent = if is_in_memory(&temporary) { self.out.join("clusters") } else { temporary };
+        let parent = if is_in_memory(&temporary) { self.out.clone() } else { temporary };
         let made = |path: &Path| {
             std::fs::create_dir_all(path)
                 .map_err(|error| format!("{}: {error}; choose another folder with --out", path.display()))
@@ -208,6 +208,9 @@ impl Own {
         let records = [self.record];
         let summary = summary(&records);
         println!("{}", summary.line);
+        if !summary.warning.is_empty() {
+            println!("{}", summary.warning);
+        }
         for sentence in &summary.sentences {
             println!("{sentence}");
         }
@@ -217,7 +220,9 @@ impl Own {
         }
         println!("record: {}", self.folder.display());
         println!("{told}");
-        Ok(record.verdict.as_ref().map_or(ExitCode::SUCCESS, exit_code))
+        let early = self.stop.load(Ordering::Relaxed);
+        let unjudged = if early { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS };
+        Ok(record.verdict.as_ref().map_or(unjudged, exit_code))
     }
 }
 

@@ -141,7 +141,7 @@ pub(super) fn run(arguments: &QuickArguments) -> Result<ExitCode, String> {
     };
     let seen = witness(&mut own, plan)?;
     own.keep(seen.measured);
-    judge(&mut own, &seen.history, &seen.last, seen.broken);
+    judge(&mut own, &seen.history, &seen.last, seen.of_nodes);
     own.say("ending the cluster");
     drop(cluster);
     own.finish()

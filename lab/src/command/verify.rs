@@ -127,7 +127,7 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<ExitCode, String> {
         own.record.notes.push(forge(&mut seen.history)?);
     }
     own.keep(seen.measured);
-    judge(&mut own, &seen.history, &seen.last, seen.broken);
+    judge(&mut own, &seen.history, &seen.last, seen.of_nodes);
     own.say("ending the cluster");
     drop(cluster);
     own.finish()

@@ -42,8 +42,8 @@ pub(super) struct Witnessed {
     pub history: Vec<Operation>,
     /// What each key held at the end; none: nothing.
     pub last: Vec<(Vec<u8>, Option<Value>)>,
-    /// Properties of the nodes that do not hold.
-    pub broken: Vec<Property>,
+    /// Properties of the nodes, which no history shows.
+    pub of_nodes: Vec<Property>,
 }
 
 /// Carries the plan out. The history stays in the run's folder, in the file `history`.
@@ -61,8 +61,9 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     let (stop, observer) = (Arc::clone(&own.stop), Arc::clone(&historian));
     let measured = run_load(&load, workload, Some(observer), &stop, &mut own.on_second(id, &load));
     own.say("waiting until all nodes serve again");
-    // Ended early, the rest of the plan is not waited for.
-    let outcome = running.finish(if own.is_interrupted() { Duration::ZERO } else { RECOVERY_PATIENCE });
+    // If the load ended early, the rest of the plan is not waited for.
+    let outcome =
+        running.finish(if own.is_interrupted() || measured.is_err() { Duration::ZERO } else { RECOVERY_PATIENCE });
     let (mut measurement, mut notes) = measured?;
     let interrupted = own.is_interrupted();
     if !interrupted {
@@ -75,17 +76,16 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     // Counted before the end is read, which is not the load's.
     measurement.counters = cluster.counters().per_operation(&before, operations(&measurement));
 
-    let mut broken = Vec::new();
-    let mut add = |name: &str, outcome: Result<(), String>| {
-        broken.extend(outcome.err().map(|detail| Property {
-            name: name.to_owned(),
-            holds: false,
-            undecided: false,
-            detail,
-        }));
+    let property = |name: &str, outcome: Result<(), String>| Property {
+        name: name.to_owned(),
+        holds: outcome.is_ok(),
+        undecided: false,
+        detail: outcome.err().unwrap_or_else(|| format!("looked at of {} nodes", cluster.names().len())),
     };
-    add("no node ends by itself", cluster.check());
-    add("all nodes serve again after the faults", recover(cluster));
+    let of_nodes = vec![
+        property("no node ends by itself", cluster.check()),
+        property("all nodes serve again after the faults", recover(cluster)),
+    ];
     let historian =
         Arc::try_unwrap(historian).map_err(|_| "the load has not let go of its history: please report it")?;
     let (recorder, problem) = historian.finish();
@@ -96,15 +96,15 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     own.say("reading what every key holds at the end");
     let history = read_history(&path)?;
     let last = read_last(cluster, &history)?;
-    Ok(Witnessed { measured: (measurement, notes), history, last, broken })
+    Ok(Witnessed { measured: (measurement, notes), history, last, of_nodes })
 }
 
 /// Judges what was seen.
-pub(super) fn judge(own: &mut Own, history: &[Operation], last: &[(Vec<u8>, Option<Value>)], broken: Vec<Property>) {
+pub(super) fn judge(own: &mut Own, history: &[Operation], last: &[(Vec<u8>, Option<Value>)], of_nodes: Vec<Property>) {
     own.say(&format!("checking {} operations", history.len()));
     let mut verdict: Verdict = check(history, last, Limits::default()).verdict;
-    verdict.holds &= broken.is_empty();
-    verdict.properties.extend(broken);
+    verdict.holds &= of_nodes.iter().all(|property| property.holds);
+    verdict.properties.extend(of_nodes);
     own.record.verdict = Some(verdict);
 }
 
