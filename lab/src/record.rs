@@ -4,6 +4,7 @@
 //! dictum-lab/2026-11-24T07-10-00-quick/
 //!   record.json                     a Record, without what the other files hold
 //!   series/MEASUREMENT.csv          a row for each second and operation (Second)
+//!   history                         what the clients saw, if it was recorded (crate::history::format)
 //!   histograms/MEASUREMENT.OPERATION.hdr    the raw histogram: HdrHistogram V2, deflated, base64, one line
 //! ```
 //!

@@ -1,19 +1,28 @@
 //! `dictum lab …`: the commands.
 
+mod matrix;
 mod measure;
+mod own;
 mod progress;
+mod quick;
 pub mod report;
 mod run;
 mod self_check;
 mod table;
+mod verify;
+mod witness;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub use matrix::MatrixArguments;
+pub use own::{EXIT_BROKEN, EXIT_INTERRUPTED, EXIT_UNDECIDED, OwnArguments};
+pub use quick::QuickArguments;
 pub use report::ReportArguments;
 pub use run::RunArguments;
 pub use self_check::SelfCheckArguments;
+pub use verify::VerifyArguments;
 
 /// What a run exits with when the generator, and not the target, may have set its figures.
 pub const EXIT_SATURATED: u8 = 3;
@@ -27,8 +36,14 @@ pub struct LabArguments {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
+    /// A quick look, within a minute, at a cluster of its own: speed, waiting, the loss of its leader, and whether promises held.
+    Quick(QuickArguments),
     /// Puts a load on a system and measures every answer.
     Run(Box<RunArguments>),
+    /// Disturbs a cluster of its own in every way for minutes, and checks what the clients saw.
+    Verify(VerifyArguments),
+    /// Measures a workload at every point of a matrix of settings, each on a cluster of its own.
+    Matrix(MatrixArguments),
     /// Draws one HTML file of runs that were recorded.
     Report(ReportArguments),
     /// Measures the load generator itself, beside redis-benchmark on the same redis-server.
@@ -39,6 +54,9 @@ enum LabCommand {
 #[must_use]
 pub fn run(arguments: LabArguments) -> ExitCode {
     let outcome = match arguments.command {
+        LabCommand::Quick(arguments) => quick::run(&arguments),
+        LabCommand::Verify(arguments) => verify::run(&arguments),
+        LabCommand::Matrix(arguments) => matrix::run(&arguments),
         LabCommand::Run(arguments) => run::run(&arguments),
         LabCommand::Report(arguments) => report::report(&arguments, crate::store::read).map(|told| {
             println!("{told}");

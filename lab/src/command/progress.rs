@@ -33,6 +33,15 @@ impl Progress {
         self.shown = true;
     }
 
+    /// Shows what is going on where there is no second of a load; only on a terminal, where the next line replaces it.
+    pub(super) fn say(&mut self, what: &str) {
+        if !self.quiet && self.terminal {
+            let mut out = std::io::stderr().lock();
+            let _ = write!(out, "\r\x1b[K{what}").and_then(|()| out.flush());
+            self.shown = true;
+        }
+    }
+
     /// Ends the line, so that what comes next begins on its own.
     pub(super) fn end(&mut self) {
         if self.terminal && self.shown {

@@ -14,6 +14,7 @@ use super::progress::Progress;
 use super::table::table;
 use crate::draw::Distribution;
 use crate::drive::Target;
+use crate::environment::ProcessorTimes;
 use crate::load::ramp::{ClientRamp, RateRamp};
 use crate::load::{Load, Measured, Pacing, Start, default_threads, run as run_load};
 use crate::record::{Arrivals, Measurement};
@@ -234,6 +235,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
         Some(Ramp::Clients(_)) => "How does the throughput grow with the clients?",
         Some(Ramp::Rate(_)) => "Up to which rate does the target keep up?",
     };
+    let before = ProcessorTimes::read();
     let mut record = begin_record(&load, "run", &format!("{name} on {}", load.target), what);
     if !arguments.no_load {
         fill(&load, &workload, &stop, arguments.quiet)?;
@@ -258,6 +260,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     if stop.load(Ordering::Relaxed) {
         record.notes.push("It was ended early, by Ctrl-C.".to_owned());
     }
+    record.environment.stolen = ProcessorTimes::read().shares_since(&before).1;
     let folder = arguments.out.join(store::folder_name(record.started_ms, &record.experiment));
     store::write(&record, &folder)?;
     println!("written to {}", folder.display());

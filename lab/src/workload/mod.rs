@@ -7,6 +7,7 @@ mod draft;
 mod fill;
 mod text;
 
+mod checked;
 mod counter;
 mod custom;
 mod large;
@@ -55,6 +56,7 @@ pub const SHAPES: &[&Shape] = &[
     &counter::SHAPE,
     &lock::SHAPE,
     &large::SHAPE,
+    &checked::SHAPE,
     &custom::SHAPE,
 ];
 
