@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use base::{Ballot, NodeId, PartitionId, Position, Time};
-use data::Reply;
 
 use crate::copies::OnDisk;
 use crate::door::Planted;
