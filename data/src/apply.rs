@@ -178,6 +178,13 @@ pub fn read(view: &View<'_>, args: &[&[u8]]) -> Reply {
     run().into()
 }
 
+/// Whether a read uses the keys that it names, for a client that does (`client_uses`) or has said `CLIENT NO-TOUCH ON`: who only asks about keys does not, and who says `TOUCH` does.
+#[must_use]
+pub fn uses_keys(args: &[&[u8]], client_uses: bool) -> bool {
+    let Some(entry) = args.first().and_then(|name| commands::lookup(name)) else { return false };
+    !entry.spec.flags.has(Flags::NO_TOUCH) && (client_uses || entry.spec.name == "touch")
+}
+
 /// Answers `MULTI … EXEC` of reads alone, all at the same state.
 pub fn read_transaction(view: &View<'_>, watches: &[(&[u8], Revision)], commands: &[&[&[u8]]]) -> Reply {
     for (key, revision) in watches {

@@ -190,6 +190,7 @@ fn named(command: &[u8], args: &[&[u8]], key: &[u8]) -> Option<Named> {
         b"rpoplpush" => (Class::List, "lpush", false),
         // What is delivered, acknowledged or claimed is nobody's event. (A Redis says of these whether they made a consumer; the change does not.)
         b"xreadgroup" | b"xack" | b"xclaim" | b"xautoclaim" => return None,
+        b"xdelex" | b"xackdel" => (Class::Stream, "xdel", false),
         b"xgroup" => (Class::Stream, group_event(args.get(1).copied().unwrap_or_default()), false),
         b"json.forget" => (Class::Module, "json.del", false),
         b"zrangestore" => (Class::SortedSet, "zrangestore", false),
@@ -298,6 +299,9 @@ mod tests {
         assert_eq!(names("XGROUP DESTROY s g"), "xgroup-destroy");
         assert_eq!(names("XDEL s 1-1"), "xdel");
         assert_eq!(names("XTRIM s MAXLEN 0"), "");
+        names("XADD s 2-1 a b");
+        assert_eq!(names("XDELEX s IDS 2 2-1 2-1"), "xdel");
+        assert_eq!(names("XDELEX s IDS 1 2-1"), "");
         assert_eq!(names("DEL s"), "del");
     }
 

@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         self.usage
     }
 
-    /// What is done from here on uses keys, if the client does so at all and the command does; tells whether it was so before.
+    /// Whether what is done from here on uses keys; tells whether it was so before.
     pub(crate) fn set_touches(&self, touches: bool) -> bool {
         self.touches.replace(touches)
     }

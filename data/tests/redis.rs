@@ -46,8 +46,9 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("SCAN", "the order of keys is our own"),
     ("KEYS", "the order of keys is our own"),
     ("MEMORY", "sizes are our own"),
-    ("OBJECT FREQ", "no access data is kept"),
+    ("OBJECT FREQ", "it is known in buckets of the policy lfu"),
     ("OBJECT IDLETIME", "each node knows for itself how keys are used"),
+    ("EVAL \"return redis.pcall('OBJECT', 'IDLETIME'", "so it is not for scripts, which every node runs"),
     ("OBJECT REFCOUNT", "Redis shares small integers"),
     ("OBJECT ENCODING", "how a value came about is no part of the state, so one that was edited is not raw for it"),
     ("XREAD STREAMS readings +", "7.4"),
@@ -83,8 +84,8 @@ const REFUSED_EARLY: &[&str] = &[
     "XDEL",
 ];
 
-/// Starts of commands of 7.4 and 8.0 behind which a Redis 7.0 has another state.
-const NEWER: &[&str] = &["HEXPIRE", "HPEXPIRE", "HTTL", "HPTTL", "HPERSIST", "HGETEX", "HSETEX"];
+/// Starts of commands of 7.4, 8.0 and 8.2 behind which a Redis 7.0 has another state.
+const NEWER: &[&str] = &["HEXPIRE", "HPEXPIRE", "HTTL", "HPTTL", "HPERSIST", "HGETEX", "HSETEX", "XDELEX", "XACKDEL"];
 
 /// Whether two answers are the same, but for the moment at which a time was asked.
 fn same(command: &str, ours: &[String], theirs: &[String]) -> bool {

@@ -21,6 +21,7 @@ mod tracking;
 use data::spec::{Flags, Group, Keys};
 use data::{Failure, Reply, Spec};
 
+use crate::copies::Wanted;
 use crate::node::Node;
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
@@ -204,7 +205,10 @@ pub(crate) fn run_local(node: &mut Node, session: &mut Session, words: &[&[u8]])
         // COMMAND alone.
         Run::Container(_) => docs::everything(),
         // Inside a transaction nothing waits.
-        Run::Special(Local::Wait) => Reply::Integer(node.replicas_with(session.aim, session.last_position)),
+        Run::Special(Local::Wait) => match Wanted::parse(words) {
+            Ok((wanted, _)) => wanted.reply(node.replicas_with(session.aim, session.last_position)),
+            Err(failure) => Reply::Error(failure),
+        },
         Run::Special(Local::Unwatch) => Reply::Ok,
         Run::Special(Local::Select) => match node.find_bucket(words[1]) {
             Ok(bucket) if bucket.id == session.bucket => Reply::Ok,

@@ -8,12 +8,64 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::{Ballot, NodeId, Position, Time};
-use data::Reply;
+use data::{Failure, Reply};
 
 use crate::router::Waiter;
 
 /// After this time without what it wants a node asks again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// What `WAIT` and `WAITAOF` wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    /// Whether the leader's disk counts, and 1 if it must have the writes: of `WAITAOF`.
+    leader: Option<i64>,
+    /// How many other replicas must have them on their disks.
+    others: i64,
+}
+
+/// Who has something on disk, as far as that is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct OnDisk {
+    pub leader: bool,
+    pub others: i64,
+}
+
+impl Wanted {
+    /// What `WAIT numreplicas timeout` or `WAITAOF numlocal numreplicas timeout` asks for, and for how long at most: milliseconds, 0 for ever.
+    pub(crate) fn parse(words: &[&[u8]]) -> Result<(Wanted, u64), Failure> {
+        let integer = |word: &&[u8]| data::args::parse_integer(word).ok_or(Failure::NotAnInteger);
+        let numbers = words.iter().skip(1).map(integer).collect::<Result<Vec<i64>, _>>()?;
+        let (wanted, timeout) = match numbers[..] {
+            [others, timeout] => (Wanted { leader: None, others }, timeout),
+            [leader, others, timeout] => {
+                if !(0..=1).contains(&leader) {
+                    return Err(Failure::Text("ERR value is out of range, value must between 0 and 1"));
+                }
+                if others < 0 {
+                    return Err(Failure::Text("ERR value is out of range, must be positive"));
+                }
+                (Wanted { leader: Some(leader), others }, timeout)
+            }
+            _ => return Err(Failure::Syntax),
+        };
+        let timeout = u64::try_from(timeout).map_err(|_| Failure::Text("ERR timeout is negative"))?;
+        Ok((wanted, timeout))
+    }
+
+    /// Whether that is enough.
+    pub(crate) fn is_met(self, by: OnDisk) -> bool {
+        by.others >= self.others && i64::from(by.leader) >= self.leader.unwrap_or(0)
+    }
+
+    /// How it is answered, enough or not.
+    pub(crate) fn reply(self, by: OnDisk) -> Reply {
+        match self.leader {
+            None => Reply::Integer(by.others),
+            Some(_) => Reply::Array(vec![Reply::Integer(i64::from(by.leader)), Reply::Integer(by.others)]),
+        }
+    }
+}
 
 /// A reply that waits until every replica has the write.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use data::spec::{Flags, Spec};
 use wire::{ArgumentsRef, Request, RequestParser};
 
 use crate::commands::{self, Local};
+use crate::copies::Wanted;
 use crate::council::COUNCIL;
 use crate::door::ConnectionId;
 use crate::entry::Kind;
@@ -356,12 +357,9 @@ impl Node {
     }
 
     fn wait(&mut self, session: &mut Session, words: &[&[u8]]) {
-        let numbers = (data::args::parse_integer(words[1]), data::args::parse_integer(words[2]));
-        let (Some(wanted), Some(timeout)) = numbers else {
-            return self.refuse(session, &Failure::NotAnInteger);
-        };
-        let Ok(timeout) = u64::try_from(timeout) else {
-            return self.refuse(session, &Failure::Text("ERR timeout is negative"));
+        let (wanted, timeout) = match Wanted::parse(words) {
+            Ok(asked) => asked,
+            Err(failure) => return self.refuse(session, &failure),
         };
         let slot = session.open_slot(0);
         session.block = Some(Block::Copies { slot, wanted, timeout, until: None });

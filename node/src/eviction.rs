@@ -172,16 +172,21 @@ impl Evicting {
         }
     }
 
-    /// A read is served here. `tells`: the leader is to hear of it.
-    pub(crate) fn touch_read(&mut self, kind: ReadKind, bytes: &[u8], tree: &Tree, tells: bool) {
+    /// A read is served here. `uses`: the client uses what it reads; `tells`: the leader is to hear of it.
+    pub(crate) fn touch_read(&mut self, kind: ReadKind, bytes: &[u8], tree: &Tree, uses: bool, tells: bool) {
+        let mut touch = |words: &[&[u8]]| {
+            if data::uses_keys(words, uses) {
+                self.touch_keys(words, tree, tells);
+            }
+        };
         match kind {
             ReadKind::Command => {
                 let words = Words::decode(bytes);
-                words.iter().for_each(|words| self.touch_keys(words.as_slice(), tree, tells));
+                words.iter().for_each(|words| touch(words.as_slice()));
             }
             ReadKind::Transaction => {
                 let commands = words::decode_transaction(bytes).map(|(_, commands)| commands).unwrap_or_default();
-                commands.iter().for_each(|words| self.touch_keys(words.as_slice(), tree, tells));
+                commands.iter().for_each(|words| touch(words.as_slice()));
             }
             ReadKind::Outcome | ReadKind::Buckets | ReadKind::Select | ReadKind::Revisions | ReadKind::Look => {}
         }

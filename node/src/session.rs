@@ -10,6 +10,7 @@ use base::{BucketId, PartitionId, Revision, Time, WallTime};
 use data::Failure;
 use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, RequestParser};
 
+use crate::copies::Wanted;
 use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
 use crate::levels::Levels;
@@ -93,9 +94,9 @@ pub(crate) struct Queue {
 pub(crate) enum Block {
     /// Until the slot has its reply (WATCH: what comes next may depend on it).
     Slot(u64),
-    /// `WAIT`: until so many replicas have the connection's writes on disk, or the time (in milliseconds; 0: none) is up.
+    /// `WAIT` and `WAITAOF`: until enough replicas have the connection's writes on disk, or the time (in milliseconds; 0: none) is up.
     /// It runs from when the writes are answered, as their positions are known then.
-    Copies { slot: u64, wanted: i64, timeout: u64, until: Option<Time> },
+    Copies { slot: u64, wanted: Wanted, timeout: u64, until: Option<Time> },
     /// Until there is something for a command that waits, whose number is this one among those who wait.
     Waiting { slot: u64, number: u64 },
     /// Until the node's pause is over; its number among those who wait for that.

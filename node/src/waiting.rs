@@ -242,9 +242,9 @@ impl Node {
                 }
                 true
             }
-            Some(Block::Copies { slot, .. }) => {
+            Some(Block::Copies { slot, wanted, .. }) => {
                 let answer = match how {
-                    Unblock::Timeout => Reply::Integer(self.replicas_with(session.aim, session.last_position)),
+                    Unblock::Timeout => wanted.reply(self.replicas_with(session.aim, session.last_position)),
                     Unblock::Error => Reply::Error(Failure::Text("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
                 };
                 self.deliver(connection, slot, &answer);

@@ -208,4 +208,6 @@ fn wait_does_not_believe_a_leader_that_is_gone() {
     cluster.isolated = vec![0];
     assert_eq!(cluster.ask(1, "SET k 3"), "+OK\r\n");
     assert_eq!(cluster.ask(1, "WAIT 2 100"), ":1\r\n");
+    assert_eq!(cluster.ask(1, "WAITAOF 1 1 0"), "*2\r\n:1\r\n:1\r\n");
+    assert_eq!(cluster.ask(1, "WAITAOF 1 2 100"), "*2\r\n:1\r\n:1\r\n");
 }

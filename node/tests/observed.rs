@@ -103,6 +103,8 @@ fn keys_are_idle_until_they_are_used() {
     cluster.ask(0, "CLIENT NO-TOUCH ON");
     cluster.ask(0, "GET a");
     assert!(idle(&mut cluster, "a") >= 5, "this client does not use what it reads");
+    cluster.ask(0, "TOUCH h");
+    assert_eq!(idle(&mut cluster, "h"), 0, "unless it says so");
     // Another node has heard of the writes, and of no reads here.
     cluster.open(1, ConnectionId(7));
     cluster.ask_as(1, ConnectionId(7), "GET a");

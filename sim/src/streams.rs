@@ -3,8 +3,8 @@
 //! | key of a history | stands for | commands |
 //! |---|---|---|
 //! | `t0` | a stream, as the text of its entries: APPEND's length is told by the identifier, which counts | XADD XRANGE XREVRANGE DEL; for TAIL, XREAD with an identifier or `$`, which waits |
-//! | `m0` | what of a stream a consumer group has still to be given: PUSH, POP, and GETDEL of all | XADD, XREADGROUP with `>`, with and without NOACK; with an argument, the seconds to wait, POP waits |
-//! | `k0~1-1` | whose an entry is that is pending: SET, GET, DEL | XCLAIM with FORCE, XPENDING, XACK |
+//! | `m0` | what of a stream a consumer group has still to be given: PUSH, POP, and GETDEL of all | XADD, XREADGROUP with `>`, with and without NOACK, and in a script that removes what it was given with XDELEX and XACKDEL; with an argument, the seconds to wait, POP waits |
+//! | `k0~1-1` | whose an entry is that is pending: SET, GET, DEL | XCLAIM with FORCE, XPENDING, XACK, XACKDEL with ACKED, which keeps the entry for a group that is given nothing |
 //! | `m0~all`, `k0~all` | nothing: what makes the group (SET) | XGROUP CREATE, RESTORE |
 //!
 //! So it is checked with everything else that entries are in the order in which they were added and none is lost; that each is delivered once, the oldest first; that one that is
@@ -20,6 +20,19 @@ use crate::workload::Task;
 
 /// The entries of which it is asked whose they are.
 const ENTRIES: [&str; 3] = ["1-1", "1-2", "2-0"];
+/// Is given an entry and removes it: not while it is pending, then as acknowledged, and then there is nothing more to remove.
+const POP_AND_REMOVE: &str = "local key = KEYS[1] \
+     local given = redis.call('XREADGROUP', 'GROUP', 'g', 'carl', 'COUNT', '1', 'STREAMS', key, '>') \
+     if not given then return given end \
+     local id, count = given[1][2][1][1], redis.call('XLEN', key) \
+     local first = redis.call('XDELEX', key, 'ACKED', 'IDS', '1', id)[1] \
+     local second = redis.call('XACKDEL', key, 'g', 'DELREF', 'IDS', '1', id)[1] \
+     local third = redis.call('XDELEX', key, 'DELREF', 'IDS', '1', id)[1] \
+     if first ~= 2 or second ~= 1 or third ~= -1 or redis.call('XLEN', key) ~= count - 1 then \
+     return redis.error_reply('WRONG entry ' .. id .. ' was removed as ' .. first .. second .. third) end \
+     return given";
+/// The number of a POP that does so.
+const REMOVES: i64 = 2;
 /// What is made with its group.
 const ALL: &str = "all";
 /// What an entry, and what it takes to be pending, take beside their bytes, at most; and the same of all that is made with a group.
@@ -81,7 +94,7 @@ fn line(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| bytes_of(word)).collect()
 }
 
-/// What DUMP says of a stream with the entries and a group that has been given none.
+/// What DUMP says of a stream with the entries and two groups that have been given none.
 fn payload() -> Vec<u8> {
     let mut tree = data::Tree::new();
     let mut run = |words: &[&str]| {
@@ -92,6 +105,7 @@ fn payload() -> Vec<u8> {
         run(&["XADD", "k", id, "f", "v"]);
     }
     run(&["XGROUP", "CREATE", "k", "g", "0"]);
+    run(&["XGROUP", "CREATE", "k", "never", "0"]);
     match run(&["DUMP", "k"]) {
         data::Reply::Bulk(payload) => payload.to_vec(),
         _ => Vec::new(),
@@ -111,6 +125,9 @@ pub fn words(command: &Command) -> Option<Vec<Vec<u8>>> {
             (Op::Set, ALL) => Some([line(&["RESTORE", stream, "0"]), vec![payload()]].concat()),
             (Op::Set, _) => Some(line(&["XCLAIM", stream, "g", value, "0", entry, "FORCE", "JUSTID"])),
             (Op::Get, _) => Some(line(&["XPENDING", stream, "g", entry, entry, "1"])),
+            (Op::Del, _) if command.number.is_some() => {
+                Some(line(&["XACKDEL", stream, "g", "ACKED", "IDS", "1", entry]))
+            }
             (Op::Del, _) => Some(line(&["XACK", stream, "g", entry])),
             _ => None,
         };
@@ -134,6 +151,7 @@ pub fn words(command: &Command) -> Option<Vec<Vec<u8>>> {
             let (group, block) = (["XREADGROUP", "GROUP", "g", consumer, "COUNT", "1"], milliseconds(value));
             Some(line(&[&group[..], &["BLOCK", &block, "STREAMS", key, ">"]].concat()))
         }
+        Op::Pop if is_queue(key) && command.number == Some(REMOVES) => Some(line(&["EVAL", POP_AND_REMOVE, "1", key])),
         Op::Pop if is_queue(key) => {
             Some(line(&["XREADGROUP", "GROUP", "g", consumer, "COUNT", "1", "STREAMS", key, ">"]))
         }
@@ -188,6 +206,12 @@ pub fn reply(command: &Command, value: Value) -> Result<Reply, Option<Value>> {
             tokens(&entries).filter(|(_, ascend)| *ascend).map(|(tokens, _)| all_of(&tokens))
         }
         (Op::Del, Value::Integer(count @ 0..=1)) => Some(Reply::Integer(count)),
+        // That another group needs it is what has to be said of each that was acknowledged.
+        (Op::Del, Value::Array(said)) => match said.as_slice() {
+            [Value::Integer(-1)] => Some(Reply::Integer(0)),
+            [Value::Integer(2)] => Some(Reply::Integer(1)),
+            _ => None,
+        },
         (Op::Append, Value::Bulk(id)) => {
             let before = text_of(&id).strip_prefix("1-").and_then(|count| count.parse::<i64>().ok());
             before.map(|before| Reply::Integer((before + 1) * TOKEN_BYTES as i64))
@@ -236,7 +260,8 @@ impl Streams {
                     0 => Command::new(Op::Set, format!("{key}~{ALL}")).with_argument(unique()),
                     1 => either(rng, Command::new(Op::GetDel, key)),
                     2..=10 if self.waits => either(rng, Command::new(Op::Pop, key)).with_argument(*rng.pick(&SECONDS)),
-                    2..=4 => either(rng, Command::new(Op::Pop, key)),
+                    2 => Command::new(Op::Pop, key).with_number(REMOVES),
+                    3 | 4 => either(rng, Command::new(Op::Pop, key)),
                     5..=7 => either(rng, Command::new(Op::Pop, key)).with_argument(*rng.pick(&SECONDS)),
                     _ => Command::new(Op::Push, key).with_argument(element_of(&unique())),
                 }
@@ -247,7 +272,7 @@ impl Streams {
                 match (rng.chance(reads, 12), rng.below(10)) {
                     (true, _) => Command::new(Op::Get, key),
                     (false, 0 | 1) => Command::new(Op::Set, format!("{stream}~{ALL}")).with_argument(unique()),
-                    (false, 2..=4) => Command::new(Op::Del, key),
+                    (false, 2..=4) => either(rng, Command::new(Op::Del, key)),
                     (false, _) => Command::new(Op::Set, key).with_argument(unique()),
                 }
             }
@@ -278,6 +303,8 @@ mod tests {
         assert_eq!(of(waits(Op::Tail, "t1").with_number(2)), "XREAD BLOCK 50 STREAMS t1 1-1");
         assert_eq!(of(Command::new(Op::Set, "k0~1-2").with_argument("c")), "XCLAIM k0 g c 0 1-2 FORCE JUSTID");
         assert_eq!(of(Command::new(Op::Del, "e/k0~1-2")), "XACK k0 g 1-2");
+        assert_eq!(of(Command::new(Op::Del, "k0~1-2").with_number(1)), "XACKDEL k0 g ACKED IDS 1 1-2");
+        assert!(of(Command::new(Op::Pop, "m1").with_number(REMOVES)).ends_with(" 1 m1"));
         assert_eq!(of(Command::new(Op::Del, "t0")), "DEL t0");
         assert!(of(Command::new(Op::Set, "k0~all").with_argument("c")).starts_with("RESTORE k0 0 "));
         assert!(payload().len() > 50);

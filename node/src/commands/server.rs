@@ -31,6 +31,18 @@ pub(super) static ENTRIES: &[Entry] = &[
     ),
     special(
         spec(
+            "waitaof",
+            4,
+            GROUP,
+            "7.2.0",
+            "Blocks until the writes of the connection are on the disks of the leader and of so many replicas.",
+            "numlocal numreplicas timeout",
+        ),
+        &["blocking", "@connection"],
+        Local::Wait,
+    ),
+    special(
+        spec(
             "shutdown",
             -1,
             GROUP,

@@ -1,10 +1,10 @@
-//! What waits for more replicas than a majority: replies to writes of the durability `all`, and `WAIT`.
+//! What waits for more replicas than a majority: replies to writes of the durability `all`, `WAIT` and `WAITAOF`.
 
 use std::time::Duration;
 
 use base::{Ballot, NodeId, PartitionId, Position, Time};
-use data::Reply;
 
+use crate::copies::OnDisk;
 use crate::door::Planted;
 use crate::group::Group;
 use crate::node::{Node, place_of};
@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    /// Answers `WAIT`s that have what they want, or whose time is up.
+    /// Answers `WAIT`s and `WAITAOF`s that have what they want, or whose time is up.
     pub(super) fn look_at_waits(&mut self) {
         let time = self.now.time;
         for connection in std::mem::take(&mut self.waits) {
@@ -106,8 +106,8 @@ impl Node {
             let over = until.is_some_and(|until| until <= time);
             let (aim, position) = (session.aim, session.last_position);
             let copies = self.replicas_with(aim, position);
-            if until.is_some() && (copies >= wanted || over) {
-                self.deliver(connection, slot, &Reply::Integer(copies));
+            if until.is_some() && (wanted.is_met(copies) || over) {
+                self.deliver(connection, slot, &wanted.reply(copies));
             } else {
                 if let Some(g) = place_of(&self.groups, aim) {
                     self.groups[g].copies.want(position);
@@ -117,11 +117,18 @@ impl Node {
         }
     }
 
-    /// How many replicas beside the leader are known to have the log up to `position` on their disks.
-    pub(crate) fn replicas_with(&self, partition: PartitionId, position: Position) -> i64 {
-        let Some(g) = place_of(&self.groups, partition) else { return 0 };
+    /// Who is known to have the log up to `position` on disk.
+    pub(crate) fn replicas_with(&self, partition: PartitionId, position: Position) -> OnDisk {
+        let Some(g) = place_of(&self.groups, partition) else { return OnDisk::default() };
         let leader = self.groups[g].partition.replica.leader().map(|(leader, _)| leader);
-        let copies = self.copies_of(g);
-        copies.iter().filter(|(node, last)| Some(*node) != leader && *last >= position).count() as i64
+        let mut on_disk = OnDisk::default();
+        for (node, _) in self.copies_of(g).iter().filter(|(_, last)| *last >= position) {
+            if Some(*node) == leader {
+                on_disk.leader = true;
+            } else {
+                on_disk.others += 1;
+            }
+        }
+        on_disk
     }
 }

@@ -322,7 +322,8 @@ impl Node {
             let partition = &mut self.groups[g].partition;
             if let Some(evicting) = partition.evicting.as_mut().filter(|_| hits > 0) {
                 let bytes = &session.read_bytes[read.start..read.end];
-                evicting.touch_read(read.kind, bytes, &partition.tree, partition.replica.leads().is_none());
+                let tells = partition.replica.leads().is_none();
+                evicting.touch_read(read.kind, bytes, &partition.tree, touches, tells);
             }
         }
         session.levels.see(self.groups[g].partition.tree.revision());

@@ -94,11 +94,13 @@ impl Node {
             return;
         }
         self.probe("node: waiting client found something");
+        let session = self.sessions.get(&connection).and_then(Option::as_ref);
+        let uses = session.is_some_and(|session| !session.no_touch);
         let group = &mut self.groups[g];
         let revision = group.partition.tree.revision();
         if let Some(evicting) = group.partition.evicting.as_mut() {
             let tells = group.partition.replica.leads().is_none();
-            evicting.touch_read(ReadKind::Command, &words, &group.partition.tree, tells);
+            evicting.touch_read(ReadKind::Command, &words, &group.partition.tree, uses, tells);
         }
         let fresh_at = group.router.fresh_at;
         if let Some(Some(session)) = self.sessions.get_mut(&connection) {

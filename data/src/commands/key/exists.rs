@@ -7,7 +7,7 @@ pub struct Exists<'a> {
     keys: &'a [&'a [u8]],
 }
 
-/// The same: no time of last access is kept.
+/// The same, and they are used by it, also of a client that otherwise uses no keys (`CLIENT NO-TOUCH`).
 pub struct Touch<'a>(Exists<'a>);
 
 impl<'a> ReadCommand<'a> for Exists<'a> {
@@ -54,6 +54,9 @@ impl<'a> ReadCommand<'a> for Touch<'a> {
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
-        self.0.read(view)
+        let before = view.set_touches(true);
+        let answer = self.0.read(view);
+        view.set_touches(before);
+        answer
     }
 }
