@@ -57,13 +57,12 @@ pub(super) fn fill(load: &Load, workload: &Arc<dyn Workload>, stop: &AtomicBool,
 /// A record without measurements, begun now, of one side that is only known by its address.
 pub(super) fn begin_record(load: &Load, experiment: &str, title: &str, question: &str) -> Record {
     let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let command: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
     Record {
         format: FORMAT,
         experiment: experiment.to_owned(),
         title: title.to_owned(),
         question: question.to_owned(),
-        command: command.join(" "),
+        command: command_line(),
         started_ms,
         environment: environment(),
         sides: vec![Side {
@@ -88,6 +87,12 @@ fn environment() -> Environment {
         versions: [("dictum".to_owned(), env!("CARGO_PKG_VERSION").to_owned())].into(),
         ..Environment::default()
     }
+}
+
+/// This process's command line, as a shell takes it.
+pub(super) fn command_line() -> String {
+    let words: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
+    words.join(" ")
 }
 
 /// A word as a shell takes it.

@@ -1,5 +1,6 @@
 //! `dictum lab …`: the commands.
 
+mod compare;
 mod measure;
 mod progress;
 pub mod report;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub use compare::CompareArguments;
 pub use report::ReportArguments;
 pub use run::RunArguments;
 pub use self_check::SelfCheckArguments;
@@ -29,6 +31,8 @@ pub struct LabArguments {
 enum LabCommand {
     /// Puts a load on a system and measures every answer.
     Run(Box<RunArguments>),
+    /// The same work on Dictum and on its rivals, all started by this program, in one run.
+    Compare(Box<CompareArguments>),
     /// Draws one HTML file of runs that were recorded.
     Report(ReportArguments),
     /// Measures the load generator itself, beside redis-benchmark on the same redis-server.
@@ -40,6 +44,7 @@ enum LabCommand {
 pub fn run(arguments: LabArguments) -> ExitCode {
     let outcome = match arguments.command {
         LabCommand::Run(arguments) => run::run(&arguments),
+        LabCommand::Compare(arguments) => compare::run(&arguments),
         LabCommand::Report(arguments) => report::report(&arguments, crate::store::read).map(|told| {
             println!("{told}");
             ExitCode::SUCCESS
