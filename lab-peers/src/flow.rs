@@ -4,6 +4,7 @@
 //! by the laboratory's own rules. A record is one value here: `SET` and `HSET` become a put of the whole value, `GET` and `HGETALL` a get
 //! of it, and the index that a sorted set keeps elsewhere is left out.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -28,6 +29,8 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(5);
 const SILENCE_MIN: u64 = 10_000_000;
 /// Places that count, so that threads seldom wait for each other.
 const SHARDS: usize = 8;
+/// What the threads that send are called, at most 15 letters.
+const THREADS_NAME: &str = "peers-sending";
 
 /// A connection to one node of a store. Clones share it.
 pub trait Store: Clone + Send + Sync + 'static {
@@ -199,6 +202,7 @@ pub fn work<S: Store>(request: &Request, on_second: &mut dyn FnMut(&Snapshot)) -
     let kinds = workload.kinds();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(load.threads as usize)
+        .thread_name(THREADS_NAME)
         .enable_all()
         .build()
         .map_err(|error| format!("threads cannot be started: {error}"))?;
@@ -255,6 +259,19 @@ fn load_of(request: &Request, record_bytes: usize) -> Result<Load, String> {
     Ok(load)
 }
 
+/// How long each thread that sends has waited for a processor, by its number, as the kernel counts it (Linux,
+/// Documentation/scheduler/sched-stats.rst); nothing where it does not.
+fn times_waited() -> BTreeMap<String, Duration> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten().map(|entry| entry.path());
+    let waited = |path: std::path::PathBuf| {
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        let text = std::fs::read_to_string(path.join("schedstat")).ok().filter(|_| name.trim() == THREADS_NAME)?;
+        let nanoseconds = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        Some((path.file_name()?.to_string_lossy().into_owned(), Duration::from_nanos(nanoseconds)))
+    };
+    tasks.filter_map(waited).collect()
+}
+
 /// Starts the clients, hands on what they count each second, and ends them when the time is up.
 async fn drive<S: Store>(
     clients: Vec<Client<S>>,
@@ -272,7 +289,8 @@ async fn drive<S: Store>(
     let workers = metrics.num_workers();
     let busy_times =
         || (0..workers).map(|worker| metrics.worker_total_busy_duration(worker)).collect::<Vec<Duration>>();
-    let (mut busy_before, mut second, mut from) = (busy_times(), 0u32, 0.0f64);
+    let (mut busy_before, mut waited_before) = (busy_times(), times_waited());
+    let (mut second, mut from) = (0u32, 0.0f64);
     loop {
         let until = f64::from(second + 1).min(total);
         let turn = tokio::time::Instant::from_std(shared.origin + Duration::from_secs_f64(until));
@@ -289,6 +307,10 @@ async fn drive<S: Store>(
         let most =
             busy.iter().zip(&busy_before).map(|(now, before)| now.saturating_sub(*before)).max().unwrap_or_default();
         slice.busy = (most.as_secs_f64() / (now - from).max(1e-6)).min(1.0);
+        let waited = times_waited();
+        let since = |(thread, now): (&String, &Duration)| now.saturating_sub(*waited_before.get(thread).unwrap_or(now));
+        let most = waited.iter().map(since).max().unwrap_or_default();
+        slice.kept_waiting = (most.as_secs_f64() / (now - from).max(1e-6)).min(1.0);
         slice.connected = connected;
         let over = all_done || now >= total || shared.over.load(Ordering::Relaxed);
         if over {
@@ -299,7 +321,7 @@ async fn drive<S: Store>(
         }
         // Who collects is there as long as this sends.
         let _ = slices.send((slice, now));
-        (busy_before, from) = (busy, now);
+        (busy_before, waited_before, from) = (busy, waited, now);
         if over {
             break;
         }

@@ -59,8 +59,8 @@ pub struct Plan {
 pub enum Told<'a> {
     /// What is going on now.
     Stage(String),
-    /// How a load goes; its name is with it.
-    Second(&'a str, &'a Snapshot),
+    /// How a load goes, with its name and its length in seconds.
+    Second(&'a str, f64, &'a Snapshot),
     /// What a row came to.
     Row(&'a Measurement),
 }
@@ -110,13 +110,14 @@ fn measure_rows(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Told<'_>),
 ) -> Result<(), String> {
-    let mut filled = "";
+    let mut filled = Vec::new();
     for row in rows {
         let load = row.load();
-        if filled != load.records_of() {
-            filled = load.records_of();
-            tell(Told::Stage(format!("{}: {filled} are filled in", side.kind().id())));
+        let records = load.records_of();
+        if !filled.contains(&records) {
+            tell(Told::Stage(format!("{}: {records} are filled in", side.kind().id())));
             side.fill(plan, &load, stop)?;
+            filled.push(records);
         }
         let times = match row.work {
             Work::Load(_) => 1,
@@ -127,8 +128,9 @@ fn measure_rows(
                 return Ok(());
             }
             let name = format!("{}, {}", side.kind().id(), row.title);
-            let (mut measurement, notes) =
-                side.measure(plan, row, stop, &mut |snapshot| tell(Told::Second(&name, snapshot)))?;
+            let length = sides::length(plan, row);
+            let mut second = |snapshot: &Snapshot| tell(Told::Second(&name, length, snapshot));
+            let (mut measurement, notes) = side.measure(plan, row, stop, &mut second)?;
             let number = if times > 1 { format!("{}.{}", repeat + 1, time + 1) } else { (repeat + 1).to_string() };
             measurement.id = format!("{}-{}-{number}", row.name, side.kind().id());
             measurement.side = side.kind().id().to_owned();

@@ -145,11 +145,10 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<ExitCode, String> {
     notes(&plan, &mut record);
     let before = ProcessorTimes::read();
     let mut progress = Progress::new(arguments.quiet);
-    let total = plan.seconds + f64::from(plan.warm_up);
     let outcome = run_comparison(&plan, &mut record, &stop, &mut |told| match told {
         Told::Stage(what) if !arguments.quiet => eprintln!("{what}"),
         Told::Stage(_) => {}
-        Told::Second(name, snapshot) => progress.show(name, snapshot, total),
+        Told::Second(name, length, snapshot) => progress.show(name, snapshot, length),
         Told::Row(measurement) => {
             progress.end();
             if !arguments.quiet {

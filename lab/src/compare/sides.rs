@@ -28,8 +28,9 @@ const FILL_CLIENTS: u32 = 32;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it may take while a leader is killed: then the client turns to the next node.
 const KILL_PATIENCE: Duration = Duration::from_millis(300);
-/// Seconds of load before a leader is killed, and behind.
+/// Seconds of load before a leader is killed.
 const KILL_AFTER: u32 = 4;
+/// Seconds of load around it in all.
 const KILL_UNTIL: f64 = 12.0;
 /// How long a node may take to come back.
 const BACK_PATIENCE: Duration = Duration::from_secs(60);
@@ -99,6 +100,12 @@ impl SideKind {
         }
         Ok(sides)
     }
+}
+
+/// Seconds that one measurement of the row takes, with its warming up.
+#[must_use]
+pub fn length(plan: &Plan, row: &Row) -> f64 {
+    if row.work == Work::Kill { KILL_UNTIL } else { f64::from(plan.warm_up) + plan.seconds }
 }
 
 /// How sides are started.

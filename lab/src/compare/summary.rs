@@ -131,20 +131,25 @@ impl Summary {
             let _ = writeln!(out, "\n{} ({})", row.title, row.unit);
             for side in self.sides.iter().filter(|side| row.sides.contains_key(&side.id)) {
                 let of = &row.sides[&side.id];
-                let digits = if of.high < 100.0 { 3 } else { 0 };
-                let spread = format!("{:.digits$} … {:.digits$}", of.low, of.high);
-                let ratio = row.ratios.get(&side.id).map_or(String::new(), |ratio| {
-                    format!("   Dictum is {:.2}× ({:.2} … {:.2})", ratio.value, ratio.low, ratio.high)
-                });
-                let count = of.values.len();
-                let latency = format!("p50 {:.3} p99 {:.3} ms", of.p50_ms, of.p99_ms);
-                let _ =
-                    write!(out, "  {:<names$} {:>12.digits$}  {latency:<30} n={count} ({spread})", side.id, of.median);
-                let _ = writeln!(out, "{ratio}");
+                if !of.values.is_empty() {
+                    let digits = if of.high < 100.0 { 3 } else { 0 };
+                    let spread = format!("{:.digits$} … {:.digits$}", of.low, of.high);
+                    let ratio = row.ratios.get(&side.id).map_or(String::new(), |ratio| {
+                        format!("   Dictum is {:.2}× ({:.2} … {:.2})", ratio.value, ratio.low, ratio.high)
+                    });
+                    let count = of.values.len();
+                    let latency = format!("p50 {:.3} p99 {:.3} ms", of.p50_ms, of.p99_ms);
+                    let _ = write!(
+                        out,
+                        "  {:<names$} {:>12.digits$}  {latency:<30} n={count} ({spread})",
+                        side.id, of.median
+                    );
+                    let _ = writeln!(out, "{ratio}");
+                }
                 if of.saturated > 0 {
                     let _ = writeln!(
                         out,
-                        "  {:<names$} {} more do not count: the load generator was saturated",
+                        "  {:<names$} {} repeats do not count: the load generator was saturated",
                         "", of.saturated
                     );
                 }
@@ -237,7 +242,7 @@ mod tests {
         assert!((row.ratios["redis"].value - 60.0 / 110.0).abs() < 1e-12);
         assert!((row.ratios["redis-wait"].value - 60.0 / 25.0).abs() < 1e-12);
         let table = summary.table();
-        assert!(table.contains("a write is fsynced") && table.contains("1 more do not count"), "{table}");
+        assert!(table.contains("a write is fsynced") && table.contains("1 repeats do not count"), "{table}");
     }
 
     #[test]
