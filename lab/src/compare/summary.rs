@@ -150,7 +150,7 @@ impl Summary {
                     let _ = writeln!(
                         out,
                         "  {:<names$} {} repeats do not count: the load generator was saturated",
-                        "", of.saturated
+                        side.id, of.saturated
                     );
                 }
             }
