@@ -58,7 +58,7 @@ def etcd(say):
 
 
 def _cargo_build(say, what, *arguments):
-    """Builds a program of ours and returns the folder of release builds."""
+    """Builds a program of ours as a release; `arguments` are those of `cargo build`."""
     if not shutil.which("cargo"):
         raise BenchError(f"cargo is needed to build {what}: install Rust, or name a built one (see --help)")
     say(f"building {what} (release)")
