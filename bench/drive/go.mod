@@ -1,4 +1,4 @@
-// Small load programs that bench/peers and bench/store need beside redis-benchmark and etcd's own tool.
+// Small load programs that bench/store and bench/types need beside redis-benchmark.
 // Standard library only, so that building it needs nothing but Go.
 module dictum/bench/drive
 

@@ -1,11 +1,9 @@
-// drive: the small load programs of bench/peers, bench/store and bench/types. Each prints one line of JSON.
+// drive: the small load programs of bench/store and bench/types. Each prints one line of JSON.
 //
 //	drive load    -addr HOST:PORT -command get|set -choose uniform|zipfian|sequential   histogram, stalls
 //	drive fill    -addr HOST:PORT -keys 100000 -size 256        every key that redis-benchmark -r may ask for
-//	drive setwait -addr HOST:PORT -clients 256 -requests 100000 SET, then WAIT 1, in one packet
 //	drive packets -pipeline 16 WORD… ";" WORD…                  operations of several commands
 //	drive publish -subscribe A,B,C -subscribers 10              messages to subscribers on several nodes
-//	drive gap     -kind resp|etcd -addrs A,B,C -kill PID        longest time without an acknowledged write
 package main
 
 import (
@@ -25,21 +23,17 @@ func main() {
 		runLoad(arguments)
 	case "fill":
 		fill(arguments)
-	case "setwait":
-		setWait(arguments)
 	case "packets":
 		packets(arguments)
 	case "publish":
 		publish(arguments)
-	case "gap":
-		gap(arguments)
 	default:
 		usage()
 	}
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: drive load|fill|setwait|packets|publish|gap [options]   (drive fill -help lists the options)")
+	fmt.Fprintln(os.Stderr, "usage: drive load|fill|packets|publish [options]   (drive fill -help lists the options)")
 	os.Exit(2)
 }
 

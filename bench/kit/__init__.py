@@ -1,1 +1,1 @@
-"""The parts of bench/peers: machine (processes, quietness), install, sides, rows, report, run."""
+"""The parts of the benchmarks: machine (processes, quietness), install, cluster, sides, and each program's rows and command line."""

@@ -1,4 +1,4 @@
-"""Gets what the sides need: Redis from the distribution's packages, etcd and our load programs built by Go."""
+"""Gets what the benchmarks need: Redis from the distribution's packages, etcd and our load programs built by Go, the rest by cargo."""
 
 import os
 import shutil
@@ -53,9 +53,26 @@ def drive(say):
 
 
 def etcd(say):
-    """Builds the etcd server and etcd's own load generator, through Go's module proxy as it is configured."""
+    """Builds the etcd server, through Go's module proxy as it is configured."""
     _go_build(say, "etcd", BENCH / "etcd", "etcd")
-    _go_build(say, "etcd's benchmark tool", BENCH / "etcd", "etcd-benchmark", "go.etcd.io/etcd/v3/tools/benchmark")
+
+
+def _cargo_build(say, what, *arguments):
+    """Builds a program of ours as a release; `arguments` are those of `cargo build`."""
+    if not shutil.which("cargo"):
+        raise BenchError(f"cargo is needed to build {what}: install Rust, or name a built one (see --help)")
+    say(f"building {what} (release)")
+    done = subprocess.run(["cargo", "build", "--release", *arguments], cwd=ROOT, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"{what} does not build (see above)")
+
+
+def peers(say):
+    """Builds the program that drives etcd for the laboratory, and returns its path."""
+    manifest = ROOT / "lab-peers" / "Cargo.toml"
+    target = ROOT / "lab-peers" / "target"
+    _cargo_build(say, "lab-peers", "--manifest-path", str(manifest), "--target-dir", str(target))
+    return str(target / "release" / "lab-peers")
 
 
 def dictum(say, given):
@@ -64,11 +81,6 @@ def dictum(say, given):
         if not os.access(given, os.X_OK):
             raise BenchError(f"{given} is not a program")
         return given
-    if not shutil.which("cargo"):
-        raise BenchError("cargo is needed to build dictum: install Rust, or name a built one with --dictum FILE")
-    say("building dictum (release)")
-    done = subprocess.run(["cargo", "build", "--release", "--bin", "dictum"], cwd=ROOT, check=False)
-    if done.returncode != 0:
-        raise BenchError("dictum does not build (see above)")
+    _cargo_build(say, "dictum", "--bin", "dictum")
     target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
     return os.path.join(ROOT, target, "release", "dictum")

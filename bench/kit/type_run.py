@@ -184,9 +184,9 @@ def compare(options):
     """Prepares, measures, and writes what was found."""
     install.drive(say)
     install.redis(say)
-    sides = [Dictum(1.0, install.dictum(say, options.dictum), options.base_port)]
+    sides = [Dictum(install.dictum(say, options.dictum), options.base_port)]
     if any(row.against == "redis" for row in options.rows):
-        sides.append(Redis(1.0))
+        sides.append(Redis())
     about, results = describe(), []
     idle, stolen = machine.quietness(2.0)
     say(f"{about['processors']} processors, kernel {about['kernel']}; idle {idle:.0f} %, stolen {stolen:.0f} %")

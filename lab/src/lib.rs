@@ -4,6 +4,7 @@
 //! - [`load`] is the engine that sends operations and counts answers, [`drive`] what it speaks, [`workload`] what it sends,
 //!   [`draw`] the chance in that.
 //! - [`cluster`] starts the systems that are measured, [`faults`] disturbs them, [`environment`] describes the machine.
+//! - [`compare`] gives the same work to Dictum and its rivals; [`peers`] is how rivals are driven that do not speak RESP.
 //! - [`history`] records what clients saw and checks it; [`statistics`] fits and compares.
 //! - [`store`] writes and reads records, [`report`] draws them; [`command`] is `dictum lab …`.
 //!
@@ -14,12 +15,14 @@
 
 pub mod cluster;
 pub mod command;
+pub mod compare;
 pub mod draw;
 pub mod drive;
 pub mod environment;
 pub mod faults;
 pub mod history;
 pub mod load;
+pub mod peers;
 pub mod record;
 pub mod report;
 pub mod statistics;

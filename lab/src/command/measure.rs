@@ -74,13 +74,12 @@ pub(super) fn begin_record(load: &Load, experiment: &str, title: &str, question:
 /// looked at.
 pub(super) fn blank_record(folder: &Path, experiment: &str, title: &str, question: &str) -> Record {
     let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let command: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
     let mut record = Record {
         format: FORMAT,
         experiment: experiment.to_owned(),
         title: title.to_owned(),
         question: question.to_owned(),
-        command: command.join(" "),
+        command: command_line(),
         started_ms,
         ..Record::default()
     };
@@ -94,6 +93,12 @@ pub(super) fn blank_record(folder: &Path, experiment: &str, title: &str, questio
 /// The machine as it is now, and how long syncs take in `folder`.
 fn environment(folder: &Path) -> Result<Environment, String> {
     examine(folder, [("dictum".to_owned(), env!("CARGO_PKG_VERSION").to_owned())].into())
+}
+
+/// This process's command line, as a shell takes it.
+pub(super) fn command_line() -> String {
+    let words: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
+    words.join(" ")
 }
 
 /// A word as a shell takes it.

@@ -1,5 +1,6 @@
 //! `dictum lab …`: the commands.
 
+mod compare;
 mod matrix;
 mod measure;
 mod own;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub use compare::CompareArguments;
 pub use matrix::MatrixArguments;
 pub use own::{EXIT_BROKEN, EXIT_INTERRUPTED, EXIT_UNDECIDED, OwnArguments};
 pub use quick::QuickArguments;
@@ -44,6 +46,8 @@ enum LabCommand {
     Verify(VerifyArguments),
     /// Measures a workload at every point of a matrix of settings, each on a cluster of its own.
     Matrix(MatrixArguments),
+    /// The same work on Dictum and on its rivals, all started by this program, in one run.
+    Compare(Box<CompareArguments>),
     /// Draws one HTML file of runs that were recorded.
     Report(ReportArguments),
     /// Measures the load generator itself, beside redis-benchmark on the same redis-server.
@@ -58,6 +62,7 @@ pub fn run(arguments: LabArguments) -> ExitCode {
         LabCommand::Verify(arguments) => verify::run(&arguments),
         LabCommand::Matrix(arguments) => matrix::run(&arguments),
         LabCommand::Run(arguments) => run::run(&arguments),
+        LabCommand::Compare(arguments) => compare::run(&arguments),
         LabCommand::Report(arguments) => report::report(&arguments, crate::store::read).map(|told| {
             println!("{told}");
             ExitCode::SUCCESS

@@ -123,8 +123,11 @@ fn read_history(path: &Path) -> Result<Vec<Operation>, String> {
     format::read(std::io::BufReader::new(file))
 }
 
+/// A key, and what was read of it at the end.
+type LastRead = (Vec<u8>, Option<Value>);
+
 /// Reads every key of the history, of whichever node answers.
-fn read_last(cluster: &Cluster, history: &[Operation]) -> Result<Vec<(Vec<u8>, Option<Value>)>, String> {
+fn read_last(cluster: &Cluster, history: &[Operation]) -> Result<Vec<LastRead>, String> {
     let keys: BTreeSet<&[u8]> =
         history.iter().flat_map(|operation| &operation.steps).map(|step| step.key.as_slice()).collect();
     let keys: Vec<&[u8]> = keys.into_iter().collect();

@@ -47,8 +47,11 @@ struct Collector<'a> {
     total: u64,
 }
 
-/// Receives slices until all threads are done.
-pub(super) fn collect(
+/// Receives slices, each with the seconds since the load began at its end, until all `threads` are done and have dropped their senders.
+/// `names` are the kinds of operation; `on_second` is called at the end of each whole second. Public for those who send otherwise than
+/// [`super::run`] does, so that what they count becomes a measurement by the same rules.
+#[must_use]
+pub fn collect(
     load: &Load,
     names: &[String],
     threads: u32,

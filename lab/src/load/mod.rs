@@ -28,6 +28,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
+pub use collect::collect;
 pub use historian::Historian;
 pub use observe::{Observed, Observer, Outcome, Snapshot};
 

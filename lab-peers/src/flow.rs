@@ -1,0 +1,416 @@
+//! A closed loop on any store of single keys: tasks that each send an operation, wait for its answer, and count it.
+//!
+//! Operations are drawn by the laboratory's own workloads, so that every side gets the same, and what is counted becomes a measurement
+//! by the laboratory's own rules. A record is one value here: `SET` and `HSET` become a put of the whole value, `GET` and `HGETALL` a get
+//! of it, and the index that a sorted set keeps elsewhere is left out.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use lab::drive::{Answer, Kind, Target};
+use lab::load::tally::{Slice, note};
+use lab::load::{Load, Measured, Snapshot, collect, default_threads};
+use lab::peers::{Request, Task};
+use lab::workload::{Draft, Draw, Fill, Follow, Words, Workload};
+use tokio::task::JoinSet;
+
+/// Clients of one load.
+const CLIENTS_MAX: u32 = 10_000;
+/// Connections to each node.
+const CONNECTIONS_MAX: u32 = 1_000;
+/// Bytes of one value.
+const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// A client whose operation failed pauses so long: a node that refuses at once is not asked a million times.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(5);
+/// A silence that is worth keeping, in nanoseconds.
+const SILENCE_MIN: u64 = 10_000_000;
+/// Places that count, so that threads seldom wait for each other.
+const SHARDS: usize = 8;
+/// What the threads that send are called, at most 15 letters.
+const THREADS_NAME: &str = "peers-sending";
+
+/// A connection to one node of a store. Clones share it.
+pub trait Store: Clone + Send + Sync + 'static {
+    /// A connection to the node at `IP:PORT`; opened when it is used, and again after it was lost.
+    fn open(address: &str) -> Result<Self, String>;
+    /// Writes a value.
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> impl Future<Output = Result<(), String>> + Send;
+    /// Reads a value.
+    fn get(&self, key: Vec<u8>) -> impl Future<Output = Result<Option<Vec<u8>>, String>> + Send;
+}
+
+/// What all clients share.
+struct Shared {
+    origin: Instant,
+    shards: Vec<Mutex<Slice>>,
+    kinds: usize,
+    last_answer: AtomicU64,
+    over: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+impl Shared {
+    fn now(&self) -> u64 {
+        self.origin.elapsed().as_nanos() as u64
+    }
+
+    fn shard(&self, client: u32) -> MutexGuard<'_, Slice> {
+        self.shards[client as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, client: u32, kind: usize, begun: u64, outcome: &Result<(), String>) {
+        let now = self.now();
+        let mut slice = self.shard(client);
+        slice.sent += 1;
+        match outcome {
+            Ok(()) => {
+                note(&mut slice.kinds[kind].latency, (now - begun).max(1));
+                let before = self.last_answer.fetch_max(now, Ordering::Relaxed);
+                if now.saturating_sub(before) >= SILENCE_MIN {
+                    slice.gaps.push((before, now));
+                }
+            }
+            Err(said) => {
+                slice.kinds[kind].errors += 1;
+                slice.error(said);
+            }
+        }
+    }
+
+    /// Takes what was counted since it was called last.
+    fn take(&self, second: u32) -> Slice {
+        let mut all = Slice::new(second, self.kinds, false);
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            all.merge(&std::mem::replace(&mut *shard, Slice::new(second, self.kinds, false)));
+        }
+        all
+    }
+
+    /// What cannot be done at all ends the load.
+    fn fail(&self, reason: String) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A single call.
+enum Call {
+    Put(Vec<u8>, Vec<u8>),
+    Get(Vec<u8>),
+}
+
+/// What a command is on a store of whole values; nothing for the index, which such a store has by itself.
+fn call_of(words: &Words<'_>, record_bytes: usize) -> Result<Option<Call>, String> {
+    let word = |index: usize| words.get(index).unwrap_or_default();
+    match word(0) {
+        b"SET" => Ok(Some(Call::Put(word(1).to_vec(), word(2).to_vec()))),
+        b"GET" | b"HGETALL" => Ok(Some(Call::Get(word(1).to_vec()))),
+        b"HSET" => {
+            let fields: Vec<u8> = words.clone().skip(3).step_by(2).flatten().copied().collect();
+            // An update of one field writes the whole record, as there are no fields; its bytes stand for the others'.
+            Ok(Some(Call::Put(word(1).to_vec(), fields.iter().cycle().take(record_bytes).copied().collect())))
+        }
+        b"ZADD" => Ok(None),
+        other => {
+            let name = String::from_utf8_lossy(other);
+            Err(format!("{name} cannot be done on this side, which has single keys only: choose another workload"))
+        }
+    }
+}
+
+/// One client of one load.
+struct Client<S> {
+    number: u32,
+    nodes: Arc<Vec<Vec<S>>>,
+    shared: Arc<Shared>,
+    draw: Box<dyn Draw>,
+    record_bytes: usize,
+    timeout: Duration,
+}
+
+impl<S: Store> Client<S> {
+    async fn run(mut self) {
+        let connection = self.number as usize % self.nodes[0].len();
+        let mut node = self.number as usize % self.nodes.len();
+        let mut draft = Draft::default();
+        while !self.shared.over.load(Ordering::Relaxed) {
+            draft.clear();
+            if !self.draw.next(self.number, &mut draft) {
+                return;
+            }
+            let begun = self.shared.now();
+            let store = self.nodes[node][connection].clone();
+            let timeout = self.timeout;
+            let outcome = tokio::time::timeout(timeout, self.operation(&store, &mut draft)).await;
+            let outcome = outcome.unwrap_or_else(|_| Err("not answered in time".to_owned()));
+            self.shared.count(self.number, draft.kind, begun, &outcome);
+            if outcome.is_err() {
+                node = (node + 1) % self.nodes.len();
+                tokio::time::sleep(PAUSE_AFTER_ERROR).await;
+            }
+        }
+    }
+
+    /// All steps of the operation that was drawn.
+    async fn operation(&mut self, store: &S, draft: &mut Draft) -> Result<(), String> {
+        loop {
+            let mut calls = Vec::with_capacity(draft.len());
+            for words in draft.commands() {
+                match call_of(&words, self.record_bytes) {
+                    Ok(call) => calls.extend(call),
+                    Err(reason) => {
+                        self.shared.fail(reason.clone());
+                        return Err(reason);
+                    }
+                }
+            }
+            for call in calls {
+                match call {
+                    Call::Put(key, value) => store.put(key, value).await?,
+                    Call::Get(key) => store.get(key).await.map(|_| ())?,
+                }
+            }
+            if !draft.follow {
+                return Ok(());
+            }
+            let (kind, token) = (draft.kind, draft.token);
+            draft.clear();
+            (draft.kind, draft.token) = (kind, token);
+            let answer = Answer::resp(b"+OK\r\n", Kind::Value);
+            if self.draw.follow(self.number, &answer, draft) == Follow::Done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Does what is asked.
+///
+/// # Errors
+/// A sentence: a setting outside its limits, or an operation that the store does not have.
+pub fn work<S: Store>(request: &Request, on_second: &mut dyn FnMut(&Snapshot)) -> Result<Measured, String> {
+    let mut workload: Arc<dyn Workload> = Arc::from(request.workload()?);
+    let record_bytes = request.fields.unwrap_or(10) as usize * request.field_bytes.unwrap_or(100);
+    let load = load_of(request, record_bytes)?;
+    if request.task == Task::Load {
+        workload = Arc::new(Fill::new(workload));
+    }
+    let kinds = workload.kinds();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(load.threads as usize)
+        .thread_name(THREADS_NAME)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("threads cannot be started: {error}"))?;
+    // Connections are opened in the runtime's context.
+    let guard = runtime.enter();
+    let open =
+        |address: &String| (0..request.connections).map(|_| S::open(address)).collect::<Result<Vec<S>, String>>();
+    let nodes = Arc::new(request.addresses.iter().map(open).collect::<Result<Vec<_>, String>>()?);
+    drop(guard);
+    let shards = (0..SHARDS).map(|_| Mutex::new(Slice::new(0, kinds.len(), false))).collect();
+    let shared = Arc::new(Shared {
+        origin: Instant::now(),
+        shards,
+        kinds: kinds.len(),
+        last_answer: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+        failure: Mutex::new(None),
+    });
+    let mut clients = Vec::new();
+    for number in 0..load.clients {
+        let draw = workload.draw(load.seed.wrapping_mul(0x9e37_79b9).wrapping_add(u64::from(number)))?;
+        let (nodes, shared) = (Arc::clone(&nodes), Arc::clone(&shared));
+        clients.push(Client { number, nodes, shared, draw, record_bytes, timeout: load.timeout });
+    }
+    let (sender, slices) = mpsc::channel();
+    let measured = std::thread::scope(|scope| {
+        let (shared, load) = (&shared, &load);
+        scope.spawn(move || runtime.block_on(drive(clients, shared, load, &sender)));
+        collect(load, &kinds, 1, &slices, on_second)
+    });
+    match shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(failure) => Err(failure),
+        None => Ok(measured),
+    }
+}
+
+/// The load as the laboratory's rules know it.
+fn load_of(request: &Request, record_bytes: usize) -> Result<Load, String> {
+    let first = request.addresses.first().ok_or("no address: name the nodes that are to be asked")?;
+    if !(1..=CLIENTS_MAX).contains(&request.clients) || !(1..=CONNECTIONS_MAX).contains(&request.connections) {
+        return Err(format!("clients must be 1 to {CLIENTS_MAX}, and their connections 1 to {CONNECTIONS_MAX}"));
+    }
+    if record_bytes > VALUE_BYTES_MAX {
+        return Err(format!("a record of {record_bytes} bytes: here one value, which may have {VALUE_BYTES_MAX}"));
+    }
+    let mut load = Load::new(Target::parse(first)?);
+    (load.clients, load.threads, load.seed) = (request.clients, default_threads(), request.seed);
+    load.timeout = Duration::from_millis(request.timeout_ms);
+    match request.task {
+        Task::Load => load.seconds = f64::INFINITY,
+        Task::Run => (load.seconds, load.warm_up) = (request.seconds, request.warm_up),
+    }
+    load.check()?;
+    Ok(load)
+}
+
+/// How long each thread that sends has waited for a processor, by its number, as the kernel counts it (Linux,
+/// Documentation/scheduler/sched-stats.rst); nothing where it does not.
+fn times_waited() -> BTreeMap<String, Duration> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten().map(|entry| entry.path());
+    let waited = |path: std::path::PathBuf| {
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        let text = std::fs::read_to_string(path.join("schedstat")).ok().filter(|_| name.trim() == THREADS_NAME)?;
+        let nanoseconds = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        Some((path.file_name()?.to_string_lossy().into_owned(), Duration::from_nanos(nanoseconds)))
+    };
+    tasks.filter_map(waited).collect()
+}
+
+/// Starts the clients, hands on what they count each second, and ends them when the time is up.
+async fn drive<S: Store>(
+    clients: Vec<Client<S>>,
+    shared: &Arc<Shared>,
+    load: &Load,
+    slices: &mpsc::Sender<(Slice, f64)>,
+) {
+    let total = f64::from(load.warm_up) + load.seconds;
+    let connected = load.clients;
+    let mut tasks = JoinSet::new();
+    for client in clients {
+        tasks.spawn(client.run());
+    }
+    let metrics = tokio::runtime::Handle::current().metrics();
+    let workers = metrics.num_workers();
+    let busy_times =
+        || (0..workers).map(|worker| metrics.worker_total_busy_duration(worker)).collect::<Vec<Duration>>();
+    let (mut busy_before, mut waited_before) = (busy_times(), times_waited());
+    let (mut second, mut from) = (0u32, 0.0f64);
+    loop {
+        let until = f64::from(second + 1).min(total);
+        let turn = tokio::time::Instant::from_std(shared.origin + Duration::from_secs_f64(until));
+        let mut all_done = false;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(turn) => break,
+                ended = tasks.join_next() => if ended.is_none() { all_done = true; break },
+            }
+        }
+        let now = shared.now() as f64 / 1e9;
+        let mut slice = shared.take(second);
+        let busy = busy_times();
+        let most =
+            busy.iter().zip(&busy_before).map(|(now, before)| now.saturating_sub(*before)).max().unwrap_or_default();
+        slice.busy = (most.as_secs_f64() / (now - from).max(1e-6)).min(1.0);
+        let waited = times_waited();
+        let since = |(thread, now): (&String, &Duration)| now.saturating_sub(*waited_before.get(thread).unwrap_or(now));
+        let most = waited.iter().map(since).max().unwrap_or_default();
+        slice.kept_waiting = (most.as_secs_f64() / (now - from).max(1e-6)).min(1.0);
+        slice.connected = connected;
+        let over = all_done || now >= total || shared.over.load(Ordering::Relaxed);
+        if over {
+            let (before, end) = (shared.last_answer.load(Ordering::Relaxed), (now * 1e9) as u64);
+            if end.saturating_sub(before) >= SILENCE_MIN {
+                slice.gaps.push((before, end));
+            }
+        }
+        // Who collects is there as long as this sends.
+        let _ = slices.send((slice, now));
+        (busy_before, waited_before, from) = (busy, waited, now);
+        if over {
+            break;
+        }
+        second += 1;
+    }
+    shared.over.store(true, Ordering::Relaxed);
+    let rest = async { while tasks.join_next().await.is_some() {} };
+    // Each operation ends by its own timeout.
+    let _ = tokio::time::timeout(load.timeout + Duration::from_secs(1), rest).await;
+    let mut slice = shared.take(second);
+    slice.draining = true;
+    let _ = slices.send((slice, shared.now() as f64 / 1e9));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::OnceLock;
+
+    use super::*;
+
+    /// A store in memory whose second node refuses everything.
+    #[derive(Clone)]
+    struct Memory {
+        refuses: bool,
+    }
+
+    fn content() -> &'static Mutex<HashMap<Vec<u8>, Vec<u8>>> {
+        static CONTENT: OnceLock<Mutex<HashMap<Vec<u8>, Vec<u8>>>> = OnceLock::new();
+        CONTENT.get_or_init(Mutex::default)
+    }
+
+    impl Store for Memory {
+        fn open(address: &str) -> Result<Memory, String> {
+            Ok(Memory { refuses: address.ends_with(":2") })
+        }
+
+        async fn put(&self, key: Vec<u8>, value: Vec<u8>) -> Result<(), String> {
+            tokio::task::yield_now().await;
+            if self.refuses {
+                return Err("refused".to_owned());
+            }
+            content().lock().unwrap().insert(key, value);
+            Ok(())
+        }
+
+        async fn get(&self, key: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+            tokio::task::yield_now().await;
+            if self.refuses { Err("refused".to_owned()) } else { Ok(content().lock().unwrap().get(&key).cloned()) }
+        }
+    }
+
+    fn request(task: Task) -> Request {
+        Request {
+            addresses: vec!["127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned()],
+            task,
+            workload: "ycsb-a".to_owned(),
+            records: Some(50),
+            clients: 4,
+            connections: 2,
+            seconds: 0.3,
+            timeout_ms: 1_000,
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn records_are_loaded_whole_and_worked_on() {
+        let mut loading = request(Task::Load);
+        loading.addresses.truncate(1);
+        let (loaded, _) = work::<Memory>(&loading, &mut |_| {}).unwrap();
+        assert_eq!((loaded.operations["load"].count, loaded.operations["load"].errors), (50, 0));
+        assert!(content().lock().unwrap().values().all(|value| value.len() == 1_000), "ten fields of 100 bytes");
+
+        let (measured, _) = work::<Memory>(&request(Task::Run), &mut |_| {}).unwrap();
+        assert!(measured.operations["read"].count > 0 && measured.operations["update"].count > 0);
+        // Two of the four clients begin with the node that refuses, and go on with the other one.
+        let errors: u64 = measured.operations.values().map(|of| of.errors).sum();
+        assert_eq!((errors, measured.errors["refused"]), (2, 2));
+        assert!(measured.throughput > 0.0 && !measured.operations["read"].histogram.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_told() {
+        let scans =
+            Request { workload: "ycsb-e".to_owned(), addresses: vec!["127.0.0.1:1".to_owned()], ..request(Task::Run) };
+        let told = work::<Memory>(&scans, &mut |_| {}).unwrap_err();
+        assert!(told.contains("ZRANGEBYSCORE cannot be done"), "{told}");
+        let nobody = Request { clients: 0, ..request(Task::Run) };
+        assert!(work::<Memory>(&nobody, &mut |_| {}).unwrap_err().contains("1 to 10000"));
+    }
+}

@@ -1,0 +1,366 @@
+//! The sides of a comparison: how each is started, filled, driven, and made to lose its leader.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use super::Plan;
+use super::follow::Followed;
+use super::rows::{Row, Shape, Work};
+use crate::cluster::rivals::{Etcd, Place, Redis};
+use crate::cluster::{Cluster, Options, System};
+use crate::drive::Target;
+use crate::load::{Load, Measured, Snapshot, run as run_load};
+use crate::peers::{self, Request, Task};
+use crate::record::Side;
+use crate::workload::{Fill, Workload, find};
+
+/// Nodes of a side that has several.
+const NODES: usize = 3;
+/// Replicas of Redis's primary.
+const REPLICAS: usize = 2;
+/// Operations under way of each client that fills.
+const FILL_PIPELINE: u32 = 16;
+/// Clients that fill.
+const FILL_CLIENTS: u32 = 32;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take while a leader is killed: then the client turns to the next node.
+const KILL_PATIENCE: Duration = Duration::from_millis(300);
+/// Seconds of load before a leader is killed.
+const KILL_AFTER: u32 = 4;
+/// Seconds of load around it in all.
+const KILL_UNTIL: f64 = 12.0;
+/// How long a node may take to come back.
+const BACK_PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at it.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Clients that share one connection to etcd, as its own benchmark tool is told to have it.
+const ETCD_CLIENTS_OF_CONNECTION: u32 = 4;
+
+/// Who can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SideKind {
+    /// Three nodes of Dictum.
+    Dictum,
+    /// One Redis that syncs each write.
+    Redis,
+    /// A primary and two replicas, `WAIT 1` behind each write.
+    RedisWait,
+    /// Three nodes of etcd.
+    Etcd,
+}
+
+impl SideKind {
+    /// The word that it is called by, as [`Side::id`].
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            SideKind::Dictum => "dictum",
+            SideKind::Redis => "redis",
+            SideKind::RedisWait => "redis-wait",
+            SideKind::Etcd => "etcd",
+        }
+    }
+
+    /// Whether the row is something that this side has: Redis elects no leader, a read is not followed by WAIT, and etcd's clients have no
+    /// pipeline.
+    #[must_use]
+    pub fn can(self, row: &Row) -> bool {
+        match self {
+            SideKind::Dictum => true,
+            SideKind::Redis => row.work != Work::Kill,
+            SideKind::RedisWait => row.work != Work::Kill && row.load().writes(),
+            SideKind::Etcd => row.load().pipeline == 1,
+        }
+    }
+
+    /// Reads rivals' names, separated by commas.
+    ///
+    /// # Errors
+    /// A sentence: which are known, and which are not built.
+    pub fn parse(text: &str) -> Result<Vec<SideKind>, String> {
+        let mut sides = Vec::new();
+        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            let side = match name {
+                "redis" => SideKind::Redis,
+                "redis-wait" => SideKind::RedisWait,
+                "etcd" => SideKind::Etcd,
+                "cassandra" | "nats" => {
+                    return Err(format!("the driver for {name} is not built in this version: leave it out of --peers"));
+                }
+                "dictum" => return Err("Dictum is always compared: name its rivals in --peers".to_owned()),
+                other => return Err(format!("there is no rival `{other}`: write some of redis,redis-wait,etcd")),
+            };
+            if sides.contains(&side) {
+                return Err(format!("{name} is named twice in --peers"));
+            }
+            sides.push(side);
+        }
+        Ok(sides)
+    }
+}
+
+/// Seconds that one measurement of the row takes, with its warming up.
+#[must_use]
+pub fn length(plan: &Plan, row: &Row) -> f64 {
+    if row.work == Work::Kill { KILL_UNTIL } else { f64::from(plan.warm_up) + plan.seconds }
+}
+
+/// How sides are started.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The Dictum that is measured.
+    pub dictum: PathBuf,
+    /// What rivals need.
+    pub place: Place,
+}
+
+/// A side that runs. It ends when this is dropped.
+pub struct Running {
+    kind: SideKind,
+    system: Box<dyn System>,
+}
+
+impl Running {
+    /// Starts it and waits until it serves.
+    ///
+    /// # Errors
+    /// What it said when it did not; how it is installed if it is not there.
+    pub fn start(kind: SideKind, plan: &Plan) -> Result<Running, String> {
+        let Start { dictum, place } = &plan.start;
+        let system: Box<dyn System> = match kind {
+            SideKind::Dictum => {
+                let options = Options {
+                    program: dictum.clone(),
+                    parent: place.parent.clone(),
+                    nodes: NODES,
+                    ..Options::default()
+                };
+                Box::new(Cluster::start(options)?)
+            }
+            SideKind::Redis => Box::new(Redis::start(place, 0)?),
+            SideKind::RedisWait => Box::new(Redis::start(place, REPLICAS)?),
+            SideKind::Etcd => Box::new(Etcd::start(place, NODES)?),
+        };
+        Ok(Running { kind, system })
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub fn kind(&self) -> SideKind {
+        self.kind
+    }
+
+    /// What it can be asked.
+    #[must_use]
+    pub fn system(&self) -> &dyn System {
+        self.system.as_ref()
+    }
+
+    /// What reports say of it, with how it is driven.
+    #[must_use]
+    pub fn told(&self) -> Side {
+        let mut side = self.system.side();
+        let driven = match self.kind {
+            SideKind::Etcd => "at the leader by gRPC, four clients on each connection; a record is one value",
+            _ => "at the leader by RESP, a connection for each client",
+        };
+        side.configuration.push(("driven".to_owned(), driven.to_owned()));
+        side
+    }
+
+    /// Writes the records that the load works on.
+    ///
+    /// # Errors
+    /// A sentence, if not all could be written.
+    pub fn fill(&self, plan: &Plan, shape: &Shape, stop: &AtomicBool) -> Result<(), String> {
+        let leader = vec![self.leader_address()?];
+        let measured = if self.kind == SideKind::Etcd {
+            let request = self.request(plan, shape, leader, Task::Load)?;
+            self.ask_peers(plan, &request, &mut |_| {})?
+        } else {
+            let mut load = self.load(plan, &leader)?;
+            (load.clients, load.pipeline, load.seconds) = (FILL_CLIENTS, FILL_PIPELINE, f64::INFINITY);
+            run_load(&load, &Fill::new(self.workload(plan, shape)?), None, stop, &mut |_| {})?
+        };
+        let errors: u64 = measured.0.operations.values().map(|of| of.errors).sum();
+        if errors > 0 {
+            let said: Vec<&str> = measured.0.errors.keys().map(String::as_str).collect();
+            return Err(format!("{errors} records could not be filled in: {}", said.join(", ")));
+        }
+        Ok(())
+    }
+
+    /// Carries a row out once.
+    ///
+    /// # Errors
+    /// A sentence: nobody leads, the load cannot be carried out, or a node that was killed does not come back.
+    pub fn measure(
+        &self,
+        plan: &Plan,
+        row: &Row,
+        stop: &AtomicBool,
+        on_second: &mut dyn FnMut(&Snapshot),
+    ) -> Result<Measured, String> {
+        if row.work == Work::Kill {
+            return self.kill(plan, row, stop, on_second);
+        }
+        let shape = row.load();
+        let leader = vec![self.leader_address()?];
+        let before = self.system.counters();
+        let mut measured = if self.kind == SideKind::Etcd {
+            let request = self.request(plan, &shape, leader, Task::Run)?;
+            self.ask_peers(plan, &request, on_second)?
+        } else {
+            let mut load = self.load(plan, &leader)?;
+            (load.clients, load.pipeline) = (shape.clients, shape.pipeline);
+            (load.warm_up, load.seconds) = (plan.warm_up, plan.seconds);
+            let workload = self.workload(plan, &shape)?;
+            match self.system.after_write().filter(|_| shape.writes()) {
+                Some(words) => run_load(&load, &Followed::new(workload, words), None, stop, on_second)?,
+                None => run_load(&load, workload.as_ref(), None, stop, on_second)?,
+            }
+        };
+        // With its warming up, as the counters have it.
+        let counted: u64 = measured.0.operations.values().map(|of| of.count).sum();
+        let share = (f64::from(plan.warm_up) + measured.0.seconds) / measured.0.seconds.max(0.001);
+        let all = (counted as f64 * share) as u64;
+        measured.0.counters.extend(self.system.counters().per_operation(&before, all));
+        Ok(measured)
+    }
+
+    /// Writes on all nodes while the leader is killed; then brings the node back.
+    fn kill(
+        &self,
+        plan: &Plan,
+        row: &Row,
+        stop: &AtomicBool,
+        on_second: &mut dyn FnMut(&Snapshot),
+    ) -> Result<Measured, String> {
+        let leader = self.leader()?;
+        let mut addresses = self.system.addresses();
+        // The others first, so that a client that turns from the leader finds one of them next.
+        let of_leader = addresses.remove(leader);
+        addresses.push(of_leader);
+        let mut killed = Ok(());
+        let mut at_ms = None;
+        let began = Instant::now();
+        let mut watch = |snapshot: &Snapshot| {
+            on_second(snapshot);
+            if snapshot.second + 1 == KILL_AFTER {
+                at_ms = Some(began.elapsed().as_secs_f64() * 1e3);
+                killed = self.system.kill(leader);
+            }
+        };
+        let shape = row.load();
+        let mut measured = if self.kind == SideKind::Etcd {
+            let mut request = self.request(plan, &shape, addresses, Task::Run)?;
+            (request.warm_up, request.seconds) = (0, KILL_UNTIL);
+            request.timeout_ms = KILL_PATIENCE.as_millis() as u64;
+            self.ask_peers(plan, &request, &mut watch)?
+        } else {
+            let mut load = self.load(plan, &addresses)?;
+            (load.clients, load.seconds, load.timeout) = (shape.clients, KILL_UNTIL, KILL_PATIENCE);
+            run_load(&load, self.workload(plan, &shape)?.as_ref(), None, stop, &mut watch)?
+        };
+        killed?;
+        let Some(at_ms) = at_ms else { return Err("it was ended before the leader was killed".to_owned()) };
+        let what = format!("{} killed", self.system.names().get(leader).map_or("the leader", String::as_str));
+        measured.0.marks.push(crate::record::Mark { at_ms, what });
+        self.system.start_again(leader)?;
+        let end = Instant::now() + BACK_PATIENCE;
+        while !self.system.is_current(leader) || self.system.leader().is_err() {
+            if Instant::now() > end {
+                return Err(format!("the node that was killed is not back within {} s", BACK_PATIENCE.as_secs()));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(measured)
+    }
+
+    /// Who leads; waits while nobody does.
+    fn leader(&self) -> Result<usize, String> {
+        let end = Instant::now() + BACK_PATIENCE;
+        loop {
+            match self.system.leader() {
+                Ok(leader) => return Ok(leader),
+                Err(reason) if Instant::now() > end => return Err(reason),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    fn leader_address(&self) -> Result<String, String> {
+        let leader = self.leader()?;
+        self.system.addresses().get(leader).cloned().ok_or_else(|| "the leader has no address".to_owned())
+    }
+
+    fn load(&self, plan: &Plan, addresses: &[String]) -> Result<Load, String> {
+        let mut load = Load::new(Target::parse(&format!("redis://{}", addresses.join(",")))?);
+        (load.threads, load.timeout) = (plan.threads, PATIENCE);
+        Ok(load)
+    }
+
+    fn workload(&self, plan: &Plan, shape: &Shape) -> Result<Arc<dyn Workload>, String> {
+        let parameters = shape.parameters(plan.keys, plan.records)?;
+        Ok(Arc::from((find(shape.workload)?.build)(&parameters)?))
+    }
+
+    fn request(&self, plan: &Plan, shape: &Shape, addresses: Vec<String>, task: Task) -> Result<Request, String> {
+        let parameters = shape.parameters(plan.keys, plan.records)?;
+        let clients = if task == Task::Load { FILL_CLIENTS * 4 } else { shape.clients };
+        Ok(Request {
+            format: peers::FORMAT,
+            peer: self.kind.id().to_owned(),
+            addresses,
+            task,
+            workload: shape.workload.to_owned(),
+            records: parameters.records,
+            // A plain value is one field.
+            fields: shape.is_plain().then_some(1),
+            field_bytes: parameters.field_bytes,
+            mix: (!shape.mix.is_empty()).then(|| shape.mix.to_owned()),
+            clients,
+            connections: clients.div_ceil(ETCD_CLIENTS_OF_CONNECTION),
+            warm_up: plan.warm_up,
+            seconds: plan.seconds,
+            timeout_ms: PATIENCE.as_millis() as u64,
+            seed: 1,
+        })
+    }
+
+    fn ask_peers(
+        &self,
+        plan: &Plan,
+        request: &Request,
+        on_second: &mut dyn FnMut(&Snapshot),
+    ) -> Result<Measured, String> {
+        let program =
+            plan.peers_program.as_deref().ok_or_else(|| format!("{} is missing: {}", peers::PROGRAM, peers::ADVICE))?;
+        peers::ask(program, request, on_second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::ROWS;
+    use super::*;
+
+    #[test]
+    fn rivals_are_read_and_what_is_not_built_is_told() {
+        assert_eq!(SideKind::parse("redis, etcd").unwrap(), [SideKind::Redis, SideKind::Etcd]);
+        assert!(SideKind::parse("cassandra").unwrap_err().contains("not built"));
+        assert!(SideKind::parse("redis,redis").unwrap_err().contains("twice"));
+        assert!(SideKind::parse("oracle").unwrap_err().contains("redis-wait"));
+    }
+
+    #[test]
+    fn each_side_has_the_rows_that_are_its_own() {
+        let names = |kind: SideKind| ROWS.iter().filter(|row| kind.can(row)).map(|row| row.name).collect::<Vec<_>>();
+        assert_eq!(names(SideKind::Dictum).len(), ROWS.len());
+        assert_eq!(names(SideKind::RedisWait), ["set1", "set256", "set50x16", "ycsb-a", "ycsb-b"]);
+        assert_eq!(names(SideKind::Etcd), ["set1", "set256", "get256", "ycsb-a", "ycsb-b", "ycsb-c", "kill"]);
+    }
+}
