@@ -4,6 +4,7 @@
 //! - [`load`] is the engine that sends operations and counts answers, [`drive`] what it speaks, [`workload`] what it sends,
 //!   [`draw`] the chance in that.
 //! - [`cluster`] starts the systems that are measured, [`faults`] disturbs them, [`environment`] describes the machine.
+//! - [`experiment`] are questions with an answer in figures: what a failover costs, a neighbour, more clients, a larger machine.
 //! - [`history`] records what clients saw and checks it; [`statistics`] fits and compares.
 //! - [`store`] writes and reads records, [`report`] draws them; [`command`] is `dictum lab …`.
 //!
@@ -17,6 +18,7 @@ pub mod command;
 pub mod draw;
 pub mod drive;
 pub mod environment;
+pub mod experiment;
 pub mod faults;
 pub mod history;
 pub mod load;

@@ -15,7 +15,7 @@ const FILL_PIPELINE: u32 = 16;
 const FILL_CLIENTS_MAX: u32 = 64;
 
 /// The workload that is called `name`, or that the file of this name describes.
-pub(super) fn workload(name: &str, parameters: &Parameters) -> Result<Arc<dyn Workload>, String> {
+pub(crate) fn workload(name: &str, parameters: &Parameters) -> Result<Arc<dyn Workload>, String> {
     let mut parameters = parameters.clone();
     let shape = if name.ends_with(".toml") {
         parameters.file = Some(name.into());
@@ -27,7 +27,7 @@ pub(super) fn workload(name: &str, parameters: &Parameters) -> Result<Arc<dyn Wo
 }
 
 /// Writes the workload's records. Errors while doing so end it: what is not there cannot be measured.
-pub(super) fn fill(load: &Load, workload: &Arc<dyn Workload>, stop: &AtomicBool, quiet: bool) -> Result<(), String> {
+pub(crate) fn fill(load: &Load, workload: &Arc<dyn Workload>, stop: &AtomicBool, quiet: bool) -> Result<(), String> {
     let records = workload.records();
     if records == 0 {
         return Ok(());
@@ -57,13 +57,12 @@ pub(super) fn fill(load: &Load, workload: &Arc<dyn Workload>, stop: &AtomicBool,
 /// A record without measurements, begun now, of one side that is only known by its address.
 pub(super) fn begin_record(load: &Load, experiment: &str, title: &str, question: &str) -> Record {
     let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let command: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
     Record {
         format: FORMAT,
         experiment: experiment.to_owned(),
         title: title.to_owned(),
         question: question.to_owned(),
-        command: command.join(" "),
+        command: command_line(),
         started_ms,
         environment: environment(),
         sides: vec![Side {
@@ -76,6 +75,11 @@ pub(super) fn begin_record(load: &Load, experiment: &str, title: &str, question:
         }],
         ..Record::default()
     }
+}
+
+/// The command line of this process, as a shell takes it.
+pub(crate) fn command_line() -> String {
+    std::env::args().map(|word| quoted(&word)).collect::<Vec<String>>().join(" ")
 }
 
 /// What can be asked without measuring.

@@ -1,7 +1,8 @@
 //! `dictum lab …`: the commands.
 
-mod measure;
-mod progress;
+pub mod experiment;
+pub(crate) mod measure;
+pub(crate) mod progress;
 pub mod report;
 mod run;
 mod self_check;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub use experiment::ExperimentArguments;
 pub use report::ReportArguments;
 pub use run::RunArguments;
 pub use self_check::SelfCheckArguments;
@@ -29,6 +31,8 @@ pub struct LabArguments {
 enum LabCommand {
     /// Puts a load on a system and measures every answer.
     Run(Box<RunArguments>),
+    /// Carries out an experiment on clusters of its own, and draws its report.
+    Experiment(Box<ExperimentArguments>),
     /// Draws one HTML file of runs that were recorded.
     Report(ReportArguments),
     /// Measures the load generator itself, beside redis-benchmark on the same redis-server.
@@ -40,6 +44,7 @@ enum LabCommand {
 pub fn run(arguments: LabArguments) -> ExitCode {
     let outcome = match arguments.command {
         LabCommand::Run(arguments) => run::run(&arguments),
+        LabCommand::Experiment(arguments) => experiment::run(&arguments),
         LabCommand::Report(arguments) => report::report(&arguments, crate::store::read).map(|told| {
             println!("{told}");
             ExitCode::SUCCESS

@@ -20,6 +20,8 @@ const DASHED_MAX: usize = 3;
 const OPERATIONS_MAX: usize = 4;
 /// Most timelines and heat maps of a record.
 const TIMELINES_MAX: usize = 4;
+/// Most timelines of measurements that differ in more than the number of their repeat.
+const GROUPS_MAX: usize = 8;
 /// Most small charts in one picture.
 const PANELS_MAX: usize = 9;
 /// Fewest seconds that are worth a picture over time.
@@ -84,7 +86,11 @@ fn left_out(drawn: usize, all: usize, what: &str) -> String {
 fn draw_timelines(record: &Record) -> Vec<Figure> {
     let names = Names::new(record);
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_timeline(m)).collect();
-    let chosen = chosen(&all, TIMELINES_MAX);
+    // Of repeats the first: one of each kind tells more than several of one.
+    let groups = groups(record);
+    let firsts: Vec<&Measurement> =
+        groups.iter().filter_map(|group| group.members.iter().find(|m| has_timeline(m)).copied()).collect();
+    let chosen = if firsts.len() > 1 { chosen(&firsts, GROUPS_MAX) } else { chosen(&all, TIMELINES_MAX) };
     let caption = left_out(chosen.len(), all.len(), "timelines");
     let last = chosen.len().saturating_sub(1);
     chosen
