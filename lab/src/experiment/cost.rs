@@ -264,7 +264,7 @@ fn findings(machines: &[Machine], setting: &str) -> Vec<String> {
 ///
 /// # Errors
 /// Why there cannot be one.
-fn knee(points: &[(f64, f64)]) -> Result<Option<usize>, &'static str> {
+pub(crate) fn knee(points: &[(f64, f64)]) -> Result<Option<usize>, &'static str> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Err("there is no machine") };
     if points.len() < 3 {
         return Err("it takes three machines or more");

@@ -338,9 +338,17 @@ fn finding(fault: Fault, record: &Record) -> Option<String> {
         Fault::Terminated => "stopped in good order",
         other => other.word(),
     };
+    let saturated = of_fault().filter(|m| m.generator.saturated).count();
+    let unsure = match saturated {
+        0 => String::new(),
+        count => format!(
+            " In {count} of {} repeats the clients had to wait for a processor: part of that may be theirs.",
+            of_fault().count()
+        ),
+    };
     (!parts.is_empty()).then(|| {
         format!(
-            "Leader {name}: {}; {} of {} operations failed.",
+            "Leader {name}: {}; {} of {} operations failed.{unsure}",
             parts.join("; "),
             crate::report::format::count(failed as u64),
             crate::report::format::count(answered.saturating_add(failed as u64))

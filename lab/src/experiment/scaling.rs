@@ -137,7 +137,11 @@ impl Scaling {
             if bench.is_ending() {
                 return Ok(());
             }
-            bench.begin_step(&format!("{nodes} nodes, {repeat} of {}", self.repeats()));
+            bench.begin_step(&format!(
+                "{nodes} node{}, {repeat} of {}",
+                if nodes == 1 { "" } else { "s" },
+                self.repeats()
+            ));
             bench.settle(&cluster)?;
             let (mut measurement, notes) =
                 bench.measure_costs(&load, workload.as_ref(), cluster.as_ref(), &mut |_| true)?;

@@ -6,7 +6,7 @@ use super::chart::curves::{self, Curve};
 use super::chart::heat::{self, Column};
 use super::chart::multiples::{self, Panel, Variable};
 use super::chart::timeline::{self, Events, Tick, Track};
-use super::chart::{Figure, history, scaling};
+use super::chart::{Figure, history, scaling, worth};
 use super::compare;
 use super::gather::{self, Group, Names, chosen, groups, of_operation, operations};
 use super::silence;
@@ -38,12 +38,13 @@ pub struct Kind {
 }
 
 /// Every kind, in the order in which they stand on the page.
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 9] = [
     Kind { name: "history", fits: |r| r.verdict.as_ref().is_some_and(|v| !v.offending.is_empty()), draw: draw_history },
     Kind { name: "timeline", fits: |r| r.measurements.iter().any(has_timeline), draw: draw_timelines },
     Kind { name: "silences", fits: |r| silence::rows(r).iter().any(|row| row.values.len() > 1), draw: silence::draw },
     Kind { name: "ratios", fits: |r| compare::sides(r).len() > 1, draw: compare::draw },
     Kind { name: "scaling", fits: |r| !r.fits.is_empty(), draw: draw_fits },
+    Kind { name: "worth", fits: |r| worths(r).iter().any(|(_, machines)| machines.len() > 1), draw: draw_worths },
     Kind { name: "multiples", fits: |r| !varied(r).is_empty(), draw: draw_multiples },
     Kind { name: "curves", fits: |r| !operations(r).is_empty(), draw: draw_curves },
     Kind { name: "heat", fits: |r| r.measurements.iter().any(has_heat), draw: draw_heat },
@@ -142,6 +143,49 @@ fn draw_fits(record: &Record) -> Vec<Figure> {
         scaling::figure(&title, fit, &caption)
     };
     record.fits.iter().filter_map(draw).collect()
+}
+
+/// The machines of each setting that have a price, in the order of their prices; the setting in words.
+fn worths(record: &Record) -> Vec<(String, Vec<worth::Machine>)> {
+    let mut settings: Vec<(String, Vec<worth::Machine>)> = Vec::new();
+    for group in groups(record).iter().filter(|group| group.void().is_none()) {
+        let middle = |values: Vec<f64>| super::chart::dots::median(&values);
+        let counter = |name: &str| middle(group.members.iter().filter_map(|m| m.counters.get(name).copied()).collect());
+        let p99 = middle(group.members.iter().filter_map(|m| compare::p99(m)).collect());
+        let (Some(name), Some(price), Some(million), Some(p99)) =
+            (group.variable("machine"), counter("price_per_hour"), counter("price_per_million_operations"), p99)
+        else {
+            continue;
+        };
+        let without: Vec<&str> = group.setting.split(" · ").filter(|word| *word != name).collect();
+        let setting = without.join(" · ");
+        let machine = worth::Machine { name: name.to_owned(), price, p99, million };
+        match settings.iter_mut().find(|(other, _)| *other == setting) {
+            Some((_, machines)) => machines.push(machine),
+            None => settings.push((setting, vec![machine])),
+        }
+    }
+    for (_, machines) in &mut settings {
+        machines.sort_by(|a, b| a.price.total_cmp(&b.price));
+    }
+    settings
+}
+
+fn draw_worths(record: &Record) -> Vec<Figure> {
+    let all: Vec<_> = worths(record).into_iter().filter(|(_, machines)| machines.len() > 1).collect();
+    let chosen = chosen(&all, TIMELINES_MAX);
+    let draw = |(setting, machines): &(String, Vec<worth::Machine>)| {
+        let points: Vec<(f64, f64)> = machines.iter().map(|machine| (machine.price, machine.p99)).collect();
+        let knee = crate::experiment::cost::knee(&points).ok().flatten();
+        let of = if setting.is_empty() { String::new() } else { format!(": {setting}") };
+        worth::figure(
+            &format!("What a larger machine buys{of}"),
+            machines,
+            knee,
+            &left_out(chosen.len(), all.len(), "settings"),
+        )
+    };
+    chosen.iter().filter_map(draw).collect()
 }
 
 /// The variables, beside repeats, that took at least two values.

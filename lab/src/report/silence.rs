@@ -34,6 +34,11 @@ pub fn kind(what: &str) -> String {
     words.join(" ").trim_matches([',', ':', ' ']).to_owned()
 }
 
+/// Whether this kind of mark only tells what followed: another node leads, one has caught up. Nobody did that to the system.
+pub fn is_consequence(kind: &str) -> bool {
+    matches!(kind, "leads" | "is current")
+}
+
 /// The silences of a measurement, in order of its marks. A mark after which everything was answered has none.
 pub fn silences(measurement: &Measurement) -> Vec<Silence> {
     let mut marks: Vec<_> = measurement.marks.iter().filter(|mark| mark.at_ms.is_finite()).take(MARKS_MAX).collect();
