@@ -279,22 +279,22 @@ fn finding(setting: Setting, seed: u64, record: &Record) -> Option<String> {
     let quiet = Setting::Quiet.id();
     let against = |base: &[f64], of: &[f64]| {
         let compared = compare(base, of, seed).ok()?;
-        let limits = if of.len() > 1 {
-            format!(" ({} to {})", number(compared.ratio.low), number(compared.ratio.high))
-        } else {
-            String::new()
-        };
+        let mut words = Vec::new();
+        if of.len() > 1 {
+            words.push(format!("{} to {}", number(compared.ratio.low), number(compared.ratio.high)));
+        }
         // Of fewer the test of ranks never says anything.
-        let enough = base.len().min(of.len()) >= 4;
-        let unsure =
-            if enough && compared.difference == Difference::NotTold { ", not surely another than 1×" } else { "" };
-        Some(format!("{}×{limits}{unsure}", number(compared.ratio.value)))
+        if base.len().min(of.len()) >= 4 && compared.difference == Difference::NotTold {
+            words.push("these repeats do not tell it from 1×".to_owned());
+        }
+        let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join("; ")) };
+        Some(format!("{}×{words}", number(compared.ratio.value)))
     };
     let rate_ratio = against(&figures(record, &quiet, throughput), &rates)?;
     let tail_ratio = against(&figures(record, &quiet, p99), &tails)?;
     let mut letters = told.chars();
     let capital: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
-    Some(format!("{capital}: {seen}; throughput {rate_ratio} of the quiet one’s, p99 {tail_ratio}."))
+    Some(format!("{capital}: {seen}; of the quiet one’s throughput {rate_ratio}, of its p99 {tail_ratio}."))
 }
 
 #[cfg(test)]
@@ -329,9 +329,9 @@ mod tests {
             told.starts_with("Noise of 50 %: 500 operations/s, p99 30.0") && told.contains("throughput 0.500×"),
             "{told}"
         );
-        assert!(!told.contains("surely"), "{told}");
+        assert!(!told.contains("do not tell"), "{told}");
         let same = finding(Setting::SlowFollower(10), 1, &record).expect("it was measured");
-        assert!(same.contains("1.00× (") && same.contains("not surely another than 1×"), "{same}");
+        assert!(same.contains("1.00× (") && same.contains("these repeats do not tell it from 1×"), "{same}");
         assert!(finding(Setting::Quiet, 1, &record).expect("it was measured").contains("median of 4"));
         assert_eq!(finding(Setting::SlowLeader(10), 1, &record), None);
         record.measurements[0].generator.saturated = true;

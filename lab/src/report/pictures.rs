@@ -358,6 +358,37 @@ mod tests {
     }
 
     #[test]
+    fn machines_with_a_price_are_drawn_in_its_order() {
+        let measured = |machine: &str, price: f64, repeat: &str| {
+            let latency = crate::record::Spread { p99: (1e6 / price) as u64, ..Default::default() };
+            let operation = crate::record::Operation { count: 100, latency, ..Default::default() };
+            let word = |text: &str| text.to_owned();
+            Measurement {
+                variables: [(word("machine"), word(machine)), (word("repeat"), word(repeat))].into(),
+                operations: [(word("read"), operation)].into(),
+                counters: [(word("price_per_hour"), price), (word("price_per_million_operations"), 2.0)].into(),
+                ..Measurement::default()
+            }
+        };
+        let mut record = Record {
+            measurements: vec![
+                measured("b", 2.0, "1"),
+                measured("b", 2.0, "2"),
+                measured("a", 1.0, "1"),
+                measured("c", 9.0, "1"),
+            ],
+            ..Record::default()
+        };
+        let found = worths(&record);
+        let names: Vec<&str> = found[0].1.iter().map(|machine| machine.name.as_str()).collect();
+        assert_eq!((found.len(), names), (1, vec!["a", "b", "c"]));
+        assert_eq!(found[0].1[1].p99, 500_000.0);
+        assert_eq!(draw_worths(&record).len(), 1);
+        record.measurements.iter_mut().for_each(|measurement| measurement.counters.clear());
+        assert!(worths(&record).is_empty());
+    }
+
+    #[test]
     fn an_empty_record_gets_no_picture() {
         let record = Record::default();
         assert!(KINDS.iter().all(|kind| !(kind.fits)(&record)), "nothing fits a record that holds nothing");
