@@ -60,7 +60,7 @@ fn neighbours_and_scaling_come_to_a_report_and_costs_to_a_comparison() {
     assert!(
         record.measurements.iter().all(|m| m.throughput > 0.0 && m.counters.contains_key("throughput_times_quiet"))
     );
-    assert!(report.contains("compared with quiet"));
+    assert!(report.contains("compared with a quiet machine"));
 
     let (record, _) = carry_out(folder.path(), &["scaling", "--short", "--clients", "8"]);
     let last = record.measurements.last().expect("one of one node");

@@ -75,7 +75,7 @@ impl Setting {
     /// For people.
     fn told(self) -> String {
         match self {
-            Setting::Quiet => "quiet".to_owned(),
+            Setting::Quiet => "a quiet machine".to_owned(),
             Setting::Noise(percent) => format!("noise of {percent} %"),
             Setting::SlowLeader(delay) => format!("leader’s syncs {delay} ms slower"),
             Setting::SlowFollower(delay) => format!("a follower’s syncs {delay} ms slower"),
@@ -228,6 +228,11 @@ impl Experiment for Neighbour {
                     }
                 }
             }
+        }
+        if self.repeats() > 1 {
+            record.notes.push(
+                "The sentences compare medians; the bars show the middle one of the ratios turn by turn, which may differ.".to_owned(),
+            );
         }
         compare_with_quiet(record);
         record.findings =
