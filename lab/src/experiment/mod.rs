@@ -112,6 +112,7 @@ pub(crate) fn spread_in_words(values: &[f64], unit: &str) -> Option<String> {
     let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(a, b), &v| (f64::min(a, v), f64::max(b, v)));
     Some(match values.len() {
         1 => format!("{} {unit} (once)", round(middle)),
+        count if least == most => format!("{} {unit} (each of {count})", round(middle)),
         count => format!("{} {unit} (median of {count}; {} to {})", round(middle), round(least), round(most)),
     })
 }

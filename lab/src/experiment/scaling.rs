@@ -24,6 +24,8 @@ const REPEATS_MAX: u32 = 50;
 const NODES_MAX: usize = base::limits::VOTERS_MAX;
 /// Longest stretch of one step, in seconds.
 const SECONDS_MAX: u32 = 3_600;
+/// A law that explains less of the variance than this is said to be unsure.
+const EXPLAINED_LEAST: f64 = 0.8;
 /// Seconds that a cluster takes to start and to be filled, about.
 const START_SECONDS: f64 = 2.0;
 
@@ -268,8 +270,9 @@ fn told(fit: &Fit) -> String {
         Some(_) => "greatest at one, and less with each further one".to_owned(),
         None => "no peak".to_owned(),
     };
+    let unsure = if fit.r_squared < EXPLAINED_LEAST { ", too little to rely on its constants" } else { "" };
     format!(
-        "Against {}: σ {}, κ {}; {peak}; the law explains {:.0} % of the variance.",
+        "Against {}: σ {}, κ {}; {peak}; the law explains {:.0} % of the variance{unsure}.",
         fit.variable,
         limits(&fit.sigma),
         limits(&fit.kappa),
@@ -341,7 +344,7 @@ mod tests {
         assert_eq!((record.fits[0].points.len(), record.fits[1].points.len()), (6, 6));
         assert!((record.fits[0].kappa.value - 0.001).abs() < 1e-6, "{:?}", record.fits[0]);
         assert!(record.findings[0].contains("greatest at 30.8 clients"), "{}", record.findings[0]);
-        assert_eq!(costs(&record)[2], "An operation on 5 nodes costs 5.00 syncs (median of 2; 5.00 to 5.00).");
+        assert_eq!(costs(&record)[2], "An operation on 5 nodes costs 5.00 syncs (each of 2).");
         assert!(costs(&record)[0].starts_with("An operation on 1 node costs"));
     }
 
