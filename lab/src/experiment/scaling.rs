@@ -203,7 +203,7 @@ impl Experiment for Scaling {
         let (ramp, nodes) = (self.ramp(), self.nodes().len());
         let (steps, stretches) = (ramp.steps().len(), nodes * self.repeats() as usize);
         // Most steps are known well enough soon after the least time.
-        let of_ramp = steps as f64 * (1.5 + f64::from(ramp.seconds_min.midpoint(ramp.seconds_max)));
+        let of_ramp = steps as f64 * (1.1 + f64::from(ramp.seconds_min.midpoint(ramp.seconds_max)));
         let of_nodes = stretches as f64 * (1.2 + self.seconds()) + START_SECONDS * nodes as f64;
         Ok((steps + stretches, START_SECONDS + of_ramp + of_nodes))
     }
