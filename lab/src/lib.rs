@@ -5,6 +5,7 @@
 //!   [`draw`] the chance in that.
 //! - [`cluster`] starts the systems that are measured, [`faults`] disturbs them, [`environment`] describes the machine.
 //! - [`compare`] gives the same work to Dictum and its rivals; [`peers`] is how rivals are driven that do not speak RESP.
+//! - [`experiment`] are questions with an answer in figures: what a failover costs, a neighbour, more clients, a larger machine.
 //! - [`history`] records what clients saw and checks it; [`statistics`] fits and compares.
 //! - [`store`] writes and reads records, [`report`] draws them; [`command`] is `dictum lab …`.
 //!
@@ -19,6 +20,7 @@ pub mod compare;
 pub mod draw;
 pub mod drive;
 pub mod environment;
+pub mod experiment;
 pub mod faults;
 pub mod history;
 pub mod load;

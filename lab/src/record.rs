@@ -45,6 +45,9 @@ pub struct Record {
     /// What checking the clients' history came to, if it was recorded.
     #[serde(default)]
     pub verdict: Option<Verdict>,
+    /// What came out, in sentences that stand before the pictures.
+    #[serde(default)]
+    pub findings: Vec<String>,
     /// Sentences a reader must know: what was left out and why, what limits the figures.
     #[serde(default)]
     pub notes: Vec<String>,

@@ -17,7 +17,7 @@ const FILL_PIPELINE: u32 = 16;
 const FILL_CLIENTS_MAX: u32 = 64;
 
 /// The workload that is called `name`, or that the file of this name describes.
-pub(super) fn workload(name: &str, parameters: &Parameters) -> Result<Arc<dyn Workload>, String> {
+pub(crate) fn workload(name: &str, parameters: &Parameters) -> Result<Arc<dyn Workload>, String> {
     let mut parameters = parameters.clone();
     let shape = if name.ends_with(".toml") {
         parameters.file = Some(name.into());
@@ -29,7 +29,7 @@ pub(super) fn workload(name: &str, parameters: &Parameters) -> Result<Arc<dyn Wo
 }
 
 /// Writes the workload's records. Errors while doing so end it: what is not there cannot be measured.
-pub(super) fn fill(load: &Load, workload: &Arc<dyn Workload>, stop: &AtomicBool, quiet: bool) -> Result<(), String> {
+pub(crate) fn fill(load: &Load, workload: &Arc<dyn Workload>, stop: &AtomicBool, quiet: bool) -> Result<(), String> {
     let records = workload.records();
     if records == 0 {
         return Ok(());
@@ -96,7 +96,7 @@ fn environment(folder: &Path) -> Result<Environment, String> {
 }
 
 /// This process's command line, as a shell takes it.
-pub(super) fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let words: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
     words.join(" ")
 }

@@ -1,10 +1,11 @@
 //! `dictum lab …`: the commands.
 
 mod compare;
+pub mod experiment;
 mod matrix;
-mod measure;
+pub(crate) mod measure;
 mod own;
-mod progress;
+pub(crate) mod progress;
 mod quick;
 pub mod report;
 mod run;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 pub use compare::CompareArguments;
+pub use experiment::ExperimentArguments;
 pub use matrix::MatrixArguments;
 pub use own::{EXIT_BROKEN, EXIT_INTERRUPTED, EXIT_UNDECIDED, OwnArguments};
 pub use quick::QuickArguments;
@@ -48,6 +50,8 @@ enum LabCommand {
     Matrix(MatrixArguments),
     /// The same work on Dictum and on its rivals, all started by this program, in one run.
     Compare(Box<CompareArguments>),
+    /// Carries out an experiment on clusters of its own, and draws its report.
+    Experiment(Box<ExperimentArguments>),
     /// Draws one HTML file of runs that were recorded.
     Report(ReportArguments),
     /// Measures the load generator itself, beside redis-benchmark on the same redis-server.
@@ -63,6 +67,7 @@ pub fn run(arguments: LabArguments) -> ExitCode {
         LabCommand::Matrix(arguments) => matrix::run(&arguments),
         LabCommand::Run(arguments) => run::run(&arguments),
         LabCommand::Compare(arguments) => compare::run(&arguments),
+        LabCommand::Experiment(arguments) => experiment::run(&arguments),
         LabCommand::Report(arguments) => report::report(&arguments, crate::store::read).map(|told| {
             println!("{told}");
             ExitCode::SUCCESS

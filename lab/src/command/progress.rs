@@ -9,19 +9,19 @@ const SECONDS_BETWEEN_LINES: u32 = 10;
 
 /// The line, on standard error.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     terminal: bool,
     quiet: bool,
     shown: bool,
 }
 
 impl Progress {
-    pub(super) fn new(quiet: bool) -> Progress {
+    pub(crate) fn new(quiet: bool) -> Progress {
         Progress { terminal: std::io::stderr().is_terminal(), quiet, shown: false }
     }
 
     /// Shows a second; `what` is what is going on, `total_seconds` how long it will go on.
-    pub(super) fn show(&mut self, what: &str, snapshot: &Snapshot, total_seconds: f64) {
+    pub(crate) fn show(&mut self, what: &str, snapshot: &Snapshot, total_seconds: f64) {
         if self.quiet || (!self.terminal && !(snapshot.second + 1).is_multiple_of(SECONDS_BETWEEN_LINES)) {
             return;
         }
@@ -43,7 +43,7 @@ impl Progress {
     }
 
     /// Ends the line, so that what comes next begins on its own.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.terminal && self.shown {
             eprintln!();
             self.shown = false;
@@ -76,7 +76,7 @@ fn line(what: &str, snapshot: &Snapshot, total_seconds: f64) -> String {
 }
 
 /// Nanoseconds in milliseconds, with three significant digits.
-pub(super) fn milliseconds(nanoseconds: u64) -> String {
+pub(crate) fn milliseconds(nanoseconds: u64) -> String {
     let value = nanoseconds as f64 / 1e6;
     match value {
         v if v >= 100.0 => format!("{v:.0}"),

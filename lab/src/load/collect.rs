@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
+use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
@@ -29,6 +30,7 @@ struct Total {
 /// What adds up over the seconds.
 struct Collector<'a> {
     load: &'a Load,
+    began: Instant,
     names: &'a [String],
     totals: Vec<Total>,
     late: Histogram<u64>,
@@ -55,12 +57,14 @@ pub fn collect(
     load: &Load,
     names: &[String],
     threads: u32,
+    began: Instant,
     slices: &Receiver<(Slice, f64)>,
     on_second: &mut dyn FnMut(&Snapshot),
 ) -> Measured {
     let open = load.pacing != Pacing::Closed;
     let mut collector = Collector {
         load,
+        began,
         names,
         totals: names.iter().map(|_| Total { latency: times(), service: open.then(times), errors: 0 }).collect(),
         late: times(),
@@ -131,6 +135,7 @@ impl Collector<'_> {
         if !slice.draining && whole {
             let (mean, error) = mean_and_error(&self.throughputs);
             on_second(&Snapshot {
+                began: Some(self.began),
                 second: slice.second,
                 warming_up,
                 throughput: slice.answered(),

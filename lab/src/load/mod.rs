@@ -209,7 +209,8 @@ pub fn run(
         }
         drop(sender);
         ready.wait();
-        let collected = collect::collect(load, &workload.kinds(), threads, &slices, on_second);
+        let began = *origin.get_or_init(Instant::now);
+        let collected = collect::collect(load, &workload.kinds(), threads, began, &slices, on_second);
         for worker in workers {
             worker.join().map_err(|_| "a thread of the load generator panicked: please report it".to_owned())??;
         }

@@ -1,6 +1,7 @@
 //! Who watches: every finished command for a history, and every second for people.
 
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 use wire::Value;
 
@@ -64,6 +65,8 @@ impl Observer for std::sync::Mutex<Sender<Vec<Observed>>> {
 /// How a load goes, at the end of each second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
+    /// When the load began, with its warming up: what happens beside it is put on the same time line by this.
+    pub began: Option<Instant>,
     /// Seconds since the load began, with its warming up.
     pub second: u32,
     /// Whether it is warming up still: the second does not count.

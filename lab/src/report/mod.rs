@@ -90,6 +90,11 @@ fn experiment(number: usize, record: &Record) -> String {
         out.push_str(&element("p", "question", &record.question));
     }
     out.push_str(&table::sides(&record.sides));
+    if !record.findings.is_empty() {
+        out.push_str("<h3>What came out</h3><ul>");
+        out.extend(record.findings.iter().map(|finding| element("li", "", finding)));
+        out.push_str("</ul>");
+    }
     let mut figures = pictures::pictures(record).into_iter().map(|figure| figure.html());
     let broken = record.verdict.as_ref().is_some_and(|verdict| !verdict.offending.is_empty());
     if broken {

@@ -6,7 +6,7 @@ use super::chart::curves::{self, Curve};
 use super::chart::heat::{self, Column};
 use super::chart::multiples::{self, Panel, Variable};
 use super::chart::timeline::{self, Events, Tick, Track};
-use super::chart::{Figure, history, scaling};
+use super::chart::{Figure, history, scaling, worth};
 use super::compare;
 use super::gather::{self, Group, Names, chosen, groups, of_operation, operations};
 use super::silence;
@@ -20,6 +20,8 @@ const DASHED_MAX: usize = 3;
 const OPERATIONS_MAX: usize = 4;
 /// Most timelines and heat maps of a record.
 const TIMELINES_MAX: usize = 4;
+/// Most timelines of measurements that differ in more than the number of their repeat.
+const GROUPS_MAX: usize = 8;
 /// Most small charts in one picture.
 const PANELS_MAX: usize = 9;
 /// Fewest seconds that are worth a picture over time.
@@ -36,12 +38,13 @@ pub struct Kind {
 }
 
 /// Every kind, in the order in which they stand on the page.
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 9] = [
     Kind { name: "history", fits: |r| r.verdict.as_ref().is_some_and(|v| !v.offending.is_empty()), draw: draw_history },
     Kind { name: "timeline", fits: |r| r.measurements.iter().any(has_timeline), draw: draw_timelines },
     Kind { name: "silences", fits: |r| silence::rows(r).iter().any(|row| row.values.len() > 1), draw: silence::draw },
     Kind { name: "ratios", fits: |r| compare::sides(r).len() > 1, draw: compare::draw },
     Kind { name: "scaling", fits: |r| !r.fits.is_empty(), draw: draw_fits },
+    Kind { name: "worth", fits: |r| worths(r).iter().any(|(_, machines)| machines.len() > 1), draw: draw_worths },
     Kind { name: "multiples", fits: |r| !varied(r).is_empty(), draw: draw_multiples },
     Kind { name: "curves", fits: |r| !operations(r).is_empty(), draw: draw_curves },
     Kind { name: "heat", fits: |r| r.measurements.iter().any(has_heat), draw: draw_heat },
@@ -84,7 +87,11 @@ fn left_out(drawn: usize, all: usize, what: &str) -> String {
 fn draw_timelines(record: &Record) -> Vec<Figure> {
     let names = Names::new(record);
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_timeline(m)).collect();
-    let chosen = chosen(&all, TIMELINES_MAX);
+    // Of repeats the first: one of each kind tells more than several of one.
+    let groups = groups(record);
+    let firsts: Vec<&Measurement> =
+        groups.iter().filter_map(|group| group.members.iter().find(|m| has_timeline(m)).copied()).collect();
+    let chosen = if firsts.len() > 1 { chosen(&firsts, GROUPS_MAX) } else { chosen(&all, TIMELINES_MAX) };
     let caption = left_out(chosen.len(), all.len(), "timelines");
     let last = chosen.len().saturating_sub(1);
     chosen
@@ -136,6 +143,49 @@ fn draw_fits(record: &Record) -> Vec<Figure> {
         scaling::figure(&title, fit, &caption)
     };
     record.fits.iter().filter_map(draw).collect()
+}
+
+/// The machines of each setting that have a price, in the order of their prices; the setting in words.
+fn worths(record: &Record) -> Vec<(String, Vec<worth::Machine>)> {
+    let mut settings: Vec<(String, Vec<worth::Machine>)> = Vec::new();
+    for group in groups(record).iter().filter(|group| group.void().is_none()) {
+        let middle = |values: Vec<f64>| super::chart::dots::median(&values);
+        let counter = |name: &str| middle(group.members.iter().filter_map(|m| m.counters.get(name).copied()).collect());
+        let p99 = middle(group.members.iter().filter_map(|m| compare::p99(m)).collect());
+        let (Some(name), Some(price), Some(million), Some(p99)) =
+            (group.variable("machine"), counter("price_per_hour"), counter("price_per_million_operations"), p99)
+        else {
+            continue;
+        };
+        let without: Vec<&str> = group.setting.split(" · ").filter(|word| *word != name).collect();
+        let setting = without.join(" · ");
+        let machine = worth::Machine { name: name.to_owned(), price, p99, million };
+        match settings.iter_mut().find(|(other, _)| *other == setting) {
+            Some((_, machines)) => machines.push(machine),
+            None => settings.push((setting, vec![machine])),
+        }
+    }
+    for (_, machines) in &mut settings {
+        machines.sort_by(|a, b| a.price.total_cmp(&b.price));
+    }
+    settings
+}
+
+fn draw_worths(record: &Record) -> Vec<Figure> {
+    let all: Vec<_> = worths(record).into_iter().filter(|(_, machines)| machines.len() > 1).collect();
+    let chosen = chosen(&all, TIMELINES_MAX);
+    let draw = |(setting, machines): &(String, Vec<worth::Machine>)| {
+        let points: Vec<(f64, f64)> = machines.iter().map(|machine| (machine.price, machine.p99)).collect();
+        let knee = crate::experiment::cost::knee(&points).ok().flatten();
+        let of = if setting.is_empty() { String::new() } else { format!(": {setting}") };
+        worth::figure(
+            &format!("What a larger machine buys{of}"),
+            machines,
+            knee,
+            &left_out(chosen.len(), all.len(), "settings"),
+        )
+    };
+    chosen.iter().filter_map(draw).collect()
 }
 
 /// The variables, beside repeats, that took at least two values.
@@ -305,6 +355,37 @@ mod tests {
             sorted(vec!["100000", "1000", "zipfian", "20", "1000", "latest"]),
             ["20", "1000", "100000", "zipfian", "latest"]
         );
+    }
+
+    #[test]
+    fn machines_with_a_price_are_drawn_in_its_order() {
+        let measured = |machine: &str, price: f64, repeat: &str| {
+            let latency = crate::record::Spread { p99: (1e6 / price) as u64, ..Default::default() };
+            let operation = crate::record::Operation { count: 100, latency, ..Default::default() };
+            let word = |text: &str| text.to_owned();
+            Measurement {
+                variables: [(word("machine"), word(machine)), (word("repeat"), word(repeat))].into(),
+                operations: [(word("read"), operation)].into(),
+                counters: [(word("price_per_hour"), price), (word("price_per_million_operations"), 2.0)].into(),
+                ..Measurement::default()
+            }
+        };
+        let mut record = Record {
+            measurements: vec![
+                measured("b", 2.0, "1"),
+                measured("b", 2.0, "2"),
+                measured("a", 1.0, "1"),
+                measured("c", 9.0, "1"),
+            ],
+            ..Record::default()
+        };
+        let found = worths(&record);
+        let names: Vec<&str> = found[0].1.iter().map(|machine| machine.name.as_str()).collect();
+        assert_eq!((found.len(), names), (1, vec!["a", "b", "c"]));
+        assert_eq!(found[0].1[1].p99, 500_000.0);
+        assert_eq!(draw_worths(&record).len(), 1);
+        record.measurements.iter_mut().for_each(|measurement| measurement.counters.clear());
+        assert!(worths(&record).is_empty());
     }
 
     #[test]

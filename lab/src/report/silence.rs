@@ -28,8 +28,15 @@ pub fn kind(what: &str) -> String {
         let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         word.strip_prefix('n').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let words: Vec<&str> = what.split_whitespace().filter(|word| !node(word)).collect();
+    // What a node was stands behind its name in parentheses: `n2 (leader) killed`.
+    let bare = |word| if word == "(leader)" { "leader" } else { word };
+    let words: Vec<&str> = what.split_whitespace().filter(|word| !node(word)).map(bare).collect();
     words.join(" ").trim_matches([',', ':', ' ']).to_owned()
+}
+
+/// Whether this kind of mark only tells what followed: another node leads, one has caught up. Nobody did that to the system.
+pub fn is_consequence(kind: &str) -> bool {
+    matches!(kind, "leads" | "is current")
 }
 
 /// The silences of a measurement, in order of its marks. A mark after which everything was answered has none.
@@ -87,6 +94,7 @@ mod tests {
     fn names_of_nodes_do_not_make_another_kind() {
         assert_eq!(kind("n2 killed"), "killed");
         assert_eq!(kind("leader n10 killed"), "leader killed");
+        assert_eq!(kind("n1 (leader) killed"), "leader killed");
         assert_eq!(kind("leader (n1) paused"), "leader paused");
         assert_eq!(kind("network cut"), "network cut");
     }

@@ -143,6 +143,10 @@ fn pause(records: &[Record]) -> Option<String> {
     let longest = |figures: &[f64]| figures.iter().copied().fold(0.0, f64::max);
     let mut kinds: Vec<(String, Vec<f64>)> = kinds.into_iter().collect();
     kinds.sort_by(|a, b| longest(&b.1).total_cmp(&longest(&a.1)));
+    // What was done to the system is told, and what followed only if there is nothing else.
+    if kinds.iter().any(|(what, _)| !super::silence::is_consequence(what)) {
+        kinds.retain(|(what, _)| !super::silence::is_consequence(what));
+    }
     let Some(((what, figures), others)) = kinds.split_first() else {
         let (what, times) = happened.into_iter().max_by_key(|(_, times)| *times)?;
         return Some(format!("“{what}” happened {}; answers never stopped.", times_word(times)));
@@ -168,8 +172,19 @@ fn times_word(times: u64) -> String {
 
 /// `leader killed` five times: `The leader was killed 5 times`; `killed`: `A node was killed 5 times`; else the words as they are.
 fn event_sentence(what: &str, times: u64) -> String {
-    const VERBS: [&str; 9] =
-        ["killed", "paused", "terminated", "stopped", "restarted", "isolated", "cut off", "slowed down", "partitioned"];
+    const VERBS: [&str; 11] = [
+        "killed",
+        "held",
+        "told to stop",
+        "paused",
+        "terminated",
+        "stopped",
+        "restarted",
+        "isolated",
+        "cut off",
+        "slowed down",
+        "partitioned",
+    ];
     let times = times_word(times);
     for verb in VERBS {
         match what.strip_suffix(verb).map(str::trim_end) {

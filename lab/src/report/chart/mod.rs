@@ -3,7 +3,7 @@
 //! - [`svg`] writes shapes, [`scale`] maps values to pixels and finds ticks, [`frame`] draws axes and labels.
 //! - [`curves`] percentile curves; [`heat`] latency over time as shades; [`timeline`] what a failure did, second by second;
 //!   [`scaling`] a fitted law; [`bars`] ratios between sides; [`dots`] how repeated values are spread; [`multiples`] small charts of tails
-//!   against a variable; [`history`] the drawing of a violation.
+//!   against a variable; [`worth`] what a machine's price buys; [`history`] the drawing of a violation.
 //!
 //! Each takes plain values, knows no record, and draws itself twice: [`Room::Wide`] for a desk and for paper, [`Room::Narrow`] for a phone.
 //! The page shows one of them, so that letters keep their size. Colours are classes, `c0` to `c7`; `report/style.css` says what they are.
@@ -19,6 +19,7 @@ pub mod scale;
 pub mod scaling;
 pub mod svg;
 pub mod timeline;
+pub mod worth;
 
 use crate::report::html::{element, escape};
 use svg::Svg;

@@ -1,0 +1,140 @@
+//! Records what clients saw while something was done to a cluster, and checks it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cluster::ask::Asker;
+use crate::drive::resolve;
+use crate::history::{Limits, Recorder, Value, check, format};
+use crate::load::{Historian, Observer};
+use crate::record::{Property, Verdict};
+
+/// A history may grow to so many bytes.
+const HISTORY_BYTES_MAX: u64 = 1 << 30;
+/// Most keys that are read at the end.
+const LAST_READS_MAX: usize = 20_000;
+/// How long one of the last reads may take.
+const READ_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A history that is being recorded, of keys that did not exist before.
+pub struct Proof {
+    file: PathBuf,
+    historian: Arc<Historian<Recorder>>,
+}
+
+impl std::fmt::Debug for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proof").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl Proof {
+    /// Begins one in this file, which is removed in the end.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn begin(file: PathBuf) -> Result<Proof, String> {
+        let recorder = Recorder::create(&file, HISTORY_BYTES_MAX)?;
+        Ok(Proof { file, historian: Arc::new(Historian::new(recorder)) })
+    }
+
+    /// Who is to see every operation of the load.
+    #[must_use]
+    pub fn observer(&self) -> Arc<dyn Observer> {
+        Arc::clone(&self.historian) as Arc<dyn Observer>
+    }
+
+    /// Reads every key from the system at `address`, and checks the history. The load must be over.
+    ///
+    /// # Errors
+    /// When the history is not whole, holds what cannot be checked, or a key cannot be read.
+    pub fn finish(self, address: &str) -> Result<Verdict, String> {
+        let checked = Proof::checked(self.historian, &self.file, address);
+        let _ = std::fs::remove_file(&self.file);
+        checked
+    }
+
+    fn checked(historian: Arc<Historian<Recorder>>, file: &PathBuf, address: &str) -> Result<Verdict, String> {
+        let historian = Arc::into_inner(historian)
+            .ok_or("the history is still being written; end the load before it is checked")?;
+        let (recorder, problem) = historian.finish();
+        if let Some(problem) = problem {
+            return Err(format!("{problem}: choose a workload that can be checked, such as puts-gets or counter"));
+        }
+        recorder.finish()?;
+        let opened = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let history = format::read(std::io::BufReader::new(opened))?;
+        let keys: BTreeSet<&[u8]> =
+            history.iter().flat_map(|operation| &operation.steps).map(|step| step.key.as_ref()).collect();
+        let asker = Asker::new(resolve(address)?);
+        let mut last = Vec::new();
+        for key in keys.into_iter().take(LAST_READS_MAX) {
+            let text = std::str::from_utf8(key).map_err(|_| "a key that is no text cannot be read at the end")?;
+            let value = asker.call(&["GET", text], READ_PATIENCE)?;
+            last.push((key.to_vec(), value.as_bytes().map(Value::new)));
+        }
+        Ok(check(&history, &last, Limits::default()).verdict)
+    }
+}
+
+/// One verdict of several histories: a property holds if it held in each. None of none.
+#[must_use]
+pub fn merged(verdicts: &[Verdict]) -> Option<Verdict> {
+    let first = verdicts.first()?;
+    let mut properties: Vec<Property> = Vec::new();
+    for property in verdicts.iter().flat_map(|verdict| &verdict.properties) {
+        if properties.iter().any(|other| other.name == property.name) {
+            continue;
+        }
+        let same: Vec<&Property> =
+            verdicts.iter().flat_map(|verdict| &verdict.properties).filter(|p| p.name == property.name).collect();
+        let broken: Vec<&&Property> = same.iter().filter(|p| !p.holds && !p.undecided).collect();
+        let undecided: Vec<&&Property> = same.iter().filter(|p| p.undecided).collect();
+        let (told, count, what) = match (broken.first(), undecided.first()) {
+            (Some(one), _) => (**one, broken.len(), "broken"),
+            (None, Some(one)) => (**one, undecided.len(), "not decided"),
+            (None, None) => (property, same.len(), "held"),
+        };
+        let detail = match same.len() {
+            1 => told.detail.clone(),
+            all => format!("{what} in {count} of {all} histories, such as: {}", told.detail),
+        };
+        let holds = broken.is_empty() && undecided.is_empty();
+        let is_undecided = broken.is_empty() && !undecided.is_empty();
+        properties.push(Property { name: property.name.clone(), holds, undecided: is_undecided, detail });
+    }
+    let offending = verdicts.iter().map(|verdict| &verdict.offending).find(|events| !events.is_empty());
+    Some(Verdict {
+        holds: verdicts.iter().all(|verdict| verdict.holds),
+        properties,
+        offending: offending.unwrap_or(&first.offending).clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Event;
+
+    fn verdict(holds: bool, undecided: bool) -> Verdict {
+        let property = Property { name: "p".to_owned(), holds, undecided, detail: format!("{holds}") };
+        let offending = if holds || undecided { Vec::new() } else { vec![Event { client: 7, ..Event::default() }] };
+        Verdict { holds, properties: vec![property], offending }
+    }
+
+    #[test]
+    fn one_broken_history_breaks_all() {
+        assert_eq!(merged(&[]), None);
+        assert_eq!(merged(&[verdict(true, false)]), Some(verdict(true, false)));
+        let all = merged(&[verdict(true, false), verdict(false, false), verdict(false, true)]).expect("three");
+        assert!(!all.holds && all.offending[0].client == 7 && !all.properties[0].undecided);
+        assert_eq!(all.properties[0].detail, "broken in 1 of 3 histories, such as: false");
+        let unsure = merged(&[verdict(true, false), verdict(false, true)]).expect("two");
+        assert!(unsure.properties[0].undecided && !unsure.holds && !unsure.properties[0].holds);
+        let well = merged(&[verdict(true, false), verdict(true, false)]).expect("two");
+        assert_eq!(well.properties[0].detail, "held in 2 of 2 histories, such as: true");
+    }
+}

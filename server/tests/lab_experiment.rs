@@ -1,0 +1,80 @@
+//! The laboratory's experiments from the command line to the report, in their short form: real clusters, real faults.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test of processes has clocks, files and threads"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use lab::Record;
+use tempfile::tempdir;
+
+use common::DICTUM;
+
+/// Carries an experiment out below `folder`, and reads what it has left: its record and its report.
+fn carry_out(folder: &Path, words: &[&str]) -> (Record, String) {
+    let (runs, report) = (folder.join(words[0]), folder.join("report.html"));
+    let mut command = Command::new(DICTUM);
+    command.args(["lab", "experiment"]).args(words).arg("--quiet");
+    command.arg("--out").arg(&runs).arg("-o").arg(&report);
+    let output = command.output().expect("it can be started");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {said}");
+    let written = std::fs::read_dir(&runs).expect("a folder").next().expect("a record").expect("it can be read");
+    let record = lab::store::read(&written.path()).expect("a record");
+    (record, std::fs::read_to_string(report).expect("a report"))
+}
+
+#[test]
+fn a_failover_is_measured_and_its_history_holds() {
+    let folder = tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("a path that is text");
+    let (record, report) = carry_out(
+        folder.path(),
+        &["failover", "--short", "--faults", "killed", "--check", "--rate", "200", "--clients", "8", "--data", data],
+    );
+    let measurement = &record.measurements[0];
+    assert!(measurement.marks[0].what.ends_with("(leader) killed"), "{:?}", measurement.marks);
+    assert!(measurement.marks.iter().any(|mark| mark.what.ends_with(" leads")), "{:?}", measurement.marks);
+    // Nobody can answer before another node leads.
+    let (silence, leads) = (measurement.counters["silence_ms"], measurement.counters["until_another_leads_ms"]);
+    assert!(silence > 0.0 && leads > 0.0 && measurement.counters["catch_up_ms"] > 0.0, "{:?}", measurement.counters);
+    let verdict = record.verdict.expect("it was asked for");
+    assert!(verdict.holds && verdict.properties.len() == 2, "{verdict:?}");
+    assert!(report.contains("leader killed") && report.contains(&record.findings[0]), "{:?}", record.findings);
+    assert_eq!(std::fs::read_dir(data).expect("a folder").count(), 0, "the clusters are gone with their folders");
+}
+
+#[test]
+fn neighbours_and_scaling_come_to_a_report_and_costs_to_a_comparison() {
+    let folder = tempdir().expect("a temporary folder");
+    let (record, report) = carry_out(folder.path(), &["neighbour", "--short", "--clients", "8"]);
+    let sides: Vec<&str> = record.measurements.iter().map(|measurement| measurement.side.as_str()).collect();
+    assert_eq!(sides, ["quiet", "noise-50", "slow-follower-10"]);
+    assert!(
+        record.measurements.iter().all(|m| m.throughput > 0.0 && m.counters.contains_key("throughput_times_quiet"))
+    );
+    assert!(report.contains("compared with a quiet machine"));
+
+    let (record, _) = carry_out(folder.path(), &["scaling", "--short", "--clients", "8"]);
+    let last = record.measurements.last().expect("one of one node");
+    assert_eq!((last.variables["nodes"].as_str(), record.measurements.len()), ("1", 5));
+    // A node alone has nobody to send messages to, three have.
+    let messages = |at: usize| record.measurements[at].counters["messages_per_operation"];
+    assert!(messages(0) > 0.5 && messages(4) < 0.1, "{:?}", record.measurements[4].counters);
+
+    let run =
+        folder.path().join("scaling").read_dir().expect("a folder").next().expect("a record").expect("readable").path();
+    let [small, large] = ["small", "large"].map(|name| format!("{name}={}", run.display()));
+    let (record, report) =
+        carry_out(folder.path(), &["cost", &small, &large, "--price", "small=0.1", "--price", "large=0.2"]);
+    assert!(report.contains("price per million operations"));
+    let price = |at: usize| record.measurements[at].counters["price_per_million_operations"];
+    assert!((price(5) / price(0) - 2.0).abs() < 1e-9, "the same figures at twice the price");
+}
