@@ -21,13 +21,13 @@ const DEVIATIONS: f64 = 5.22599;
 /// A gap is never judged more finely than this, however regular the peer.
 const DEVIATION_MIN: Duration = Duration::from_millis(25);
 /// Added to the mean: a scheduler's hiccup is not a failure.
-const PAUSE_ACCEPTED: Duration = Duration::from_millis(150);
+pub(crate) const PAUSE_ACCEPTED: Duration = Duration::from_millis(150);
 /// Nobody is given more time than this.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// So many outages with no well time between them are a new rhythm.
 const OUTAGES_OF_A_RHYTHM: usize = 3;
 /// After so many heartbeats' time without an outage a peer is well, and what was before tells nothing about its next outage.
-const HEARTBEATS_OF_THE_WELL: u32 = 16;
+const HEARTBEATS_OF_THE_WELL: u32 = 8;
 
 /// What is known of one peer's liveness.
 #[derive(Debug)]
@@ -70,10 +70,10 @@ impl Detector {
     }
 
     pub(crate) fn on_heard(&mut self, now: Time, hears_me: bool) {
-        if let Some(gap) = self.counted_silence(now)
+        if let Some(silence) = self.silence(now)
             && !self.cut
         {
-            self.learn(gap);
+            self.learn(silence);
         }
         self.heard_at = Some(now);
         self.stood_still = Duration::ZERO;
@@ -111,10 +111,12 @@ impl Detector {
         self.silence(now).map(|silence| silence.saturating_sub(self.stood_still))
     }
 
-    /// The peer was silent for `gap`, and has been heard.
-    fn learn(&mut self, gap: Duration) {
+    /// The peer was silent for so long, and has been heard.
+    fn learn(&mut self, silence: Duration) {
+        let gap = silence.saturating_sub(self.stood_still);
         if gap < self.patience {
-            self.well_for = self.well_for.saturating_add(gap);
+            // All of it: for a node that stands still most of the time nobody would ever be well.
+            self.well_for = self.well_for.saturating_add(silence);
             if self.well_for >= self.expected * HEARTBEATS_OF_THE_WELL {
                 self.outages.clear();
             }

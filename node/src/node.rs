@@ -16,7 +16,7 @@ use wire::RequestLimits;
 
 use crate::below::{Below, FlushJob};
 use crate::council::Buckets;
-use crate::detector::Detector;
+use crate::detector::{Detector, PAUSE_ACCEPTED};
 use crate::door::{Config, ConnectionId, Input, Level, Outbox, Rubbish};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::journal::Batch;
@@ -37,8 +37,8 @@ use crate::{CacheNews, Progress};
 pub(crate) const PING_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 /// How often timers are looked at.
 pub(crate) const TICK_EVERY: std::time::Duration = std::time::Duration::from_millis(10);
-/// A node that was given nothing to do for so long, not even a tick, has stood still.
-const STANDSTILL: std::time::Duration = PING_EVERY;
+/// A node that was given nothing to do for so long, not even a tick, has stood still. For less, peers have the time anyway.
+const STANDSTILL: std::time::Duration = PAUSE_ACCEPTED;
 /// How far a stop has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stopping {

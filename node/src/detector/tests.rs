@@ -75,7 +75,7 @@ fn outages_in_quick_succession_are_each_found_as_soon_as_the_first() {
     let short = story.patience();
     for round in 0..200 {
         story.hear_after(short + round * 97 % 3000);
-        story.hear_every(50, 16);
+        story.hear_every(50, 8);
         assert_eq!(story.patience(), short, "after {} outages", round + 1);
     }
 }
@@ -99,7 +99,7 @@ fn what_a_link_kept_back_during_an_outage_is_no_rhythm() {
         story.hear_after(1000);
         story.hear_every(0, 64);
         assert_eq!(story.patience(), short, "everything that was kept back came at once");
-        story.hear_every(50, 16);
+        story.hear_every(50, 8);
     }
     // Nor does it look like a time in which the peer was well.
     let mut story = Story::of_a_well_peer();
@@ -130,7 +130,7 @@ fn a_peer_that_becomes_slow_bit_by_bit_is_never_suspected() {
 
 #[test]
 fn a_peer_that_is_slow_now_and_then_is_suspected_a_few_times_and_then_waited_for() {
-    for every in 2..=16 {
+    for every in 2..=8 {
         let mut story = Story::of_a_well_peer();
         let count = story.suspicions((1..1000).map(|i| if i % every == 0 { 400 } else { 50 }));
         assert!(count <= 3, "suspected {count} times when slow once in {every}");
@@ -167,6 +167,20 @@ fn the_time_in_which_this_node_stood_still_is_no_silence_of_a_peer() {
     assert_eq!(story.detector.silence(at(story.now + 70)), Some(Duration::from_millis(70)));
     story.detector.on_stood_still(Duration::from_secs(10));
     assert_eq!(story.detector.silence(at(story.now + 10_070)), Some(Duration::from_millis(10_070)), "the truth");
+}
+
+#[test]
+fn outages_are_independent_for_a_node_that_often_stands_still_too() {
+    let mut story = Story::of_a_well_peer();
+    let short = story.patience();
+    for _ in 0..20 {
+        story.hear_after(1000);
+        for _ in 0..5 {
+            story.detector.on_stood_still(Duration::from_millis(190));
+            story.hear_after(200);
+        }
+        assert_eq!(story.patience(), short);
+    }
 }
 
 #[test]
