@@ -3,30 +3,48 @@
 //! Phi-accrual (Hayashibara et al., "The φ accrual failure detector", SRDS 2004): from the gaps between a peer's last
 //! signs of life it knows what gaps are usual, and suspects when the present one is improbable, with the logistic
 //! approximation of the normal distribution. So a busy machine is given more time than a quiet one.
+//!
+//! What is usual is told by gaps in which nobody was suspected. One that ended a suspicion was an outage, and outages
+//! say nothing of the rhythm of a peer that is well: counted among its gaps, a single one would give the peer four times
+//! as long at its next. Only if such gaps come again and again, with no time in between in which the peer is
+//! well, has the rhythm itself changed; then they count. (docs/decisions/2026-11-24-suspicion.md)
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::{NodeId, Time};
 
-/// Gaps remembered per peer.
+/// Gaps remembered per peer: so many heartbeats after it is well again, nothing is left of a time in which it was slow.
 const SAMPLES_MAX: usize = 64;
-/// Suspect when the chance of such a gap is below 10^-8.
-const PHI_SUSPECT: f64 = 8.0;
+/// So many deviations above the mean φ is 8: the chance of a longer gap is 10^-8.
+const DEVIATIONS: f64 = 5.22599;
 /// A gap is never judged more finely than this, however regular the peer.
 const DEVIATION_MIN: Duration = Duration::from_millis(25);
 /// Added to the mean: a scheduler's hiccup is not a failure.
-const PAUSE_ACCEPTED: Duration = Duration::from_millis(150);
+pub(crate) const PAUSE_ACCEPTED: Duration = Duration::from_millis(150);
 /// Nobody is given more time than this.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// So many outages with no well time between them are a new rhythm.
+const OUTAGES_OF_A_RHYTHM: usize = 3;
+/// After so many heartbeats' time without an outage a peer is well, and what was before tells nothing about its next outage.
+const HEARTBEATS_OF_THE_WELL: u32 = 8;
 
 /// What is known of one peer's liveness.
 #[derive(Debug)]
 pub(crate) struct Detector {
     pub peer: NodeId,
     expected: Duration,
+    /// The rhythm: the last gaps that count, oldest first.
     gaps: VecDeque<Duration>,
+    /// Gaps that ended suspicions since the peer was last well: fewer than [`OUTAGES_OF_A_RHYTHM`].
+    outages: Vec<Duration>,
+    /// For how long it has been heard without an outage.
+    well_for: Duration,
+    /// Who is silent for so long is suspected. Follows from the gaps.
+    patience: Duration,
     heard_at: Option<Time>,
+    /// For how long this node has stood still since then: in that time it could hear nobody.
+    stood_still: Duration,
     /// The link broke: dead until it speaks again.
     cut: bool,
     /// The peer said that it hears this node.
@@ -36,19 +54,29 @@ pub(crate) struct Detector {
 impl Detector {
     /// Nothing has been heard of `peer`, who is expected to speak once in each `expected`.
     pub(crate) fn new(peer: NodeId, expected: Duration) -> Detector {
-        Detector { peer, expected, gaps: VecDeque::new(), heard_at: None, cut: false, hears_me: false }
+        let gaps = VecDeque::new();
+        Detector {
+            peer,
+            expected,
+            patience: patience_with(&gaps, expected),
+            gaps,
+            outages: Vec::new(),
+            well_for: Duration::ZERO,
+            heard_at: None,
+            stood_still: Duration::ZERO,
+            cut: false,
+            hears_me: false,
+        }
     }
 
     pub(crate) fn on_heard(&mut self, now: Time, hears_me: bool) {
-        if let Some(at) = self.heard_at
+        if let Some(silence) = self.silence(now)
             && !self.cut
         {
-            self.gaps.push_back(now.since(at).min(SILENCE_MAX));
-            if self.gaps.len() > SAMPLES_MAX {
-                self.gaps.pop_front();
-            }
+            self.learn(silence);
         }
         self.heard_at = Some(now);
+        self.stood_still = Duration::ZERO;
         self.cut = false;
         self.hears_me = hears_me;
     }
@@ -58,12 +86,14 @@ impl Detector {
         self.cut = true;
     }
 
+    /// This node did nothing for so long, up to now: it was stopped, or had no processor, or one turn took that long.
+    pub(crate) fn on_stood_still(&mut self, duration: Duration) {
+        self.stood_still = self.stood_still.saturating_add(duration);
+    }
+
     /// Whether the peer is heard.
     pub(crate) fn hears(&self, now: Time) -> bool {
-        let Some(at) = self.heard_at else { return false };
-        let silence = now.since(at);
-        // A silence that is accepted anyway lies below the mean that phi compares it with: no need to work that out, many times a turn.
-        !self.cut && (silence <= PAUSE_ACCEPTED || silence < SILENCE_MAX && self.phi(silence) < PHI_SUSPECT)
+        !self.cut && self.counted_silence(now).is_some_and(|silence| silence < self.patience)
     }
 
     /// Whether both hear each other.
@@ -76,65 +106,53 @@ impl Detector {
         self.heard_at.map(|at| now.since(at))
     }
 
-    fn phi(&self, silence: Duration) -> f64 {
-        let seconds = |duration: &Duration| duration.as_secs_f64();
-        let count = self.gaps.len().max(1) as f64;
-        let mean = if self.gaps.is_empty() {
-            seconds(&self.expected)
-        } else {
-            self.gaps.iter().map(seconds).sum::<f64>() / count
-        };
-        let variance = self.gaps.iter().map(|gap| (seconds(gap) - mean).powi(2)).sum::<f64>() / count;
-        let deviation = variance.sqrt().max(seconds(&DEVIATION_MIN));
-        let y = (seconds(&silence) - mean - seconds(&PAUSE_ACCEPTED)) / deviation;
-        let e = (-y * (1.5976 + 0.070566 * y * y)).exp();
-        // The chance of a gap at least this long, without loss of digits on either side of the mean.
-        let later = if y > 0.0 { e / (1.0 + e) } else { 1.0 - 1.0 / (1.0 + e) };
-        if later <= f64::MIN_POSITIVE { f64::MAX } else { -later.log10() }
+    /// The silence for which the peer is to blame.
+    fn counted_silence(&self, now: Time) -> Option<Duration> {
+        self.silence(now).map(|silence| silence.saturating_sub(self.stood_still))
     }
+
+    /// The peer was silent for so long, and has been heard.
+    fn learn(&mut self, silence: Duration) {
+        let gap = silence.saturating_sub(self.stood_still);
+        if gap < self.patience {
+            // All of it: for a node that stands still most of the time nobody would ever be well.
+            self.well_for = self.well_for.saturating_add(silence);
+            if self.well_for >= self.expected * HEARTBEATS_OF_THE_WELL {
+                self.outages.clear();
+            }
+            return self.count([gap]);
+        }
+        self.well_for = Duration::ZERO;
+        // What nobody is given the time for is no rhythm, however often it happens.
+        if gap < SILENCE_MAX {
+            self.outages.push(gap);
+        }
+        if self.outages.len() >= OUTAGES_OF_A_RHYTHM {
+            let outages = std::mem::take(&mut self.outages);
+            self.count(outages);
+        }
+    }
+
+    fn count(&mut self, gaps: impl IntoIterator<Item = Duration>) {
+        self.gaps.extend(gaps);
+        while self.gaps.len() > SAMPLES_MAX {
+            self.gaps.pop_front();
+        }
+        self.patience = patience_with(&self.gaps, self.expected);
+    }
+}
+
+/// How long a silence must be for φ to reach 8, with a peer that had these gaps and should have had `expected` ones.
+fn patience_with(gaps: &VecDeque<Duration>, expected: Duration) -> Duration {
+    let count = gaps.len().max(1) as f64;
+    let mean = gaps.iter().map(Duration::as_secs_f64).sum::<f64>() / count;
+    let variance = gaps.iter().map(|gap| (gap.as_secs_f64() - mean).powi(2)).sum::<f64>() / count;
+    let deviation = variance.sqrt().max(DEVIATION_MIN.as_secs_f64());
+    // Nobody speaks more often than expected: a mean below that comes from what a link kept back and gave out at once.
+    let mean = mean.max(expected.as_secs_f64());
+    let patience = Duration::try_from_secs_f64(mean + DEVIATIONS * deviation).unwrap_or(SILENCE_MAX);
+    patience.saturating_add(PAUSE_ACCEPTED).min(SILENCE_MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(milliseconds: u64) -> Time {
-        Time(milliseconds * 1_000_000)
-    }
-
-    fn heard_every(gap: u64, times: u64) -> (Detector, u64) {
-        let mut detector = Detector::new(NodeId(1), Duration::from_millis(50));
-        (0..=times).for_each(|i| detector.on_heard(at(i * gap), true));
-        (detector, times * gap)
-    }
-
-    #[test]
-    fn silence_is_suspicious_and_speech_rehabilitates() {
-        let (mut detector, last) = heard_every(50, 100);
-        assert!(detector.is_up(at(last + 200)));
-        assert!(!detector.is_up(at(last + 600)));
-        detector.on_heard(at(last + 700), true);
-        assert!(detector.is_up(at(last + 750)));
-    }
-
-    #[test]
-    fn an_irregular_peer_is_given_more_time_but_not_for_ever() {
-        let mut detector = Detector::new(NodeId(1), Duration::from_millis(50));
-        let mut now = 0;
-        for i in 0..100 {
-            now += if i % 5 == 0 { 400 } else { 50 };
-            detector.on_heard(at(now), true);
-        }
-        assert!(detector.is_up(at(now + 600)));
-        assert!(!detector.is_up(at(now + 2100)));
-    }
-
-    #[test]
-    fn a_cut_link_is_suspected_at_once_and_a_deaf_peer_is_not_up() {
-        let (mut detector, last) = heard_every(50, 10);
-        detector.on_cut();
-        assert!(!detector.hears(at(last + 1)));
-        detector.on_heard(at(last + 10), false);
-        assert!(detector.hears(at(last + 11)) && !detector.is_up(at(last + 11)));
-    }
-}
+mod tests;

@@ -16,7 +16,7 @@ use wire::RequestLimits;
 
 use crate::below::{Below, FlushJob};
 use crate::council::Buckets;
-use crate::detector::Detector;
+use crate::detector::{Detector, PAUSE_ACCEPTED};
 use crate::door::{Config, ConnectionId, Input, Level, Outbox, Rubbish};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::journal::Batch;
@@ -37,6 +37,8 @@ use crate::{CacheNews, Progress};
 pub(crate) const PING_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 /// How often timers are looked at.
 pub(crate) const TICK_EVERY: std::time::Duration = std::time::Duration::from_millis(10);
+/// A node that was given nothing to do for so long, not even a tick, has stood still. For less, peers have the time anyway.
+const STANDSTILL: std::time::Duration = PAUSE_ACCEPTED;
 /// How far a stop has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stopping {
@@ -130,7 +132,11 @@ impl Node {
     /// Takes one input. Nothing else changes a node.
     pub fn step(&mut self, now: Now, input: Input<'_>, out: &mut Outbox) {
         // Two clocks that only go forward, whatever the machine's do.
+        let since_last = now.time.since(self.now.time);
         self.now = Now { time: now.time.max(self.now.time), wall: now.wall };
+        if since_last >= STANDSTILL {
+            self.on_stood_still(since_last);
+        }
         match input {
             Input::Opened { connection, address, local_address } => self.on_opened(connection, address, local_address),
             Input::Received { connection, bytes } => self.on_received(connection, bytes),
@@ -363,6 +369,7 @@ pub(crate) fn role_text(number: u8) -> &'static str {
 pub(crate) const NODE_PROBES: &[&str] = &[
     "node: damaged past found at start",
     "node: peer suspected",
+    "node: stood still",
     "node: forwarded writes out of order",
     "node: snapshot received",
     "node: snapshot installed",

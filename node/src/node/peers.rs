@@ -1,5 +1,7 @@
 //! What peers say, and what a node says of itself.
 
+use std::time::Duration;
+
 use base::{NodeId, Position, WallTime};
 use bytes::Bytes;
 use paxos::Input as Step;
@@ -38,6 +40,14 @@ impl Node {
         }
         self.pubsub.on_peer_down(peer);
         self.tell_replicas();
+    }
+
+    /// Nothing was heard meanwhile, and no peer is to blame. What they sent may come just behind this.
+    pub(super) fn on_stood_still(&mut self, duration: Duration) {
+        self.probe("node: stood still");
+        for detector in &mut self.detectors {
+            detector.on_stood_still(duration);
+        }
     }
 
     fn tell_replicas(&mut self) {

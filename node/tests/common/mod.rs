@@ -72,6 +72,8 @@ pub struct Cluster {
     pub isolated: Vec<u16>,
     /// Nodes whose disks do nothing for now.
     pub stalled: Vec<u16>,
+    /// Nodes that get nothing and do nothing for now; what is sent to them waits.
+    pub standing_still: Vec<u16>,
 }
 
 impl Cluster {
@@ -99,6 +101,7 @@ impl Cluster {
             persisted: BTreeMap::new(),
             isolated: Vec::new(),
             stalled: Vec::new(),
+            standing_still: Vec::new(),
         };
         for me in 0..count as u16 {
             let mut out = Outbox::default();
@@ -162,9 +165,10 @@ impl Cluster {
     pub fn pass(&mut self) {
         self.now.time = self.now.time + Duration::from_millis(5);
         self.now.wall = WallTime(self.now.wall.0 + 5);
+        let mut kept = Vec::new();
         for _ in 0..20 {
             for (me, number) in std::mem::take(&mut self.persisted) {
-                if self.stalled.contains(&me) {
+                if self.stalled.contains(&me) || self.standing_still.contains(&me) {
                     self.persisted.entry(me).or_insert(number);
                 } else {
                     self.give(me, Input::Persisted { number });
@@ -186,10 +190,15 @@ impl Cluster {
                 if self.isolated.contains(&from.0) || self.isolated.contains(&to.0) {
                     continue;
                 }
+                if self.standing_still.contains(&to.0) {
+                    kept.push((from, to, bytes));
+                    continue;
+                }
                 self.give(to.0, Input::PeerMessage { peer: from, bytes });
             }
         }
-        for me in 0..self.nodes.len() as u16 {
+        self.mail.append(&mut kept);
+        for me in (0..self.nodes.len() as u16).filter(|me| !self.standing_still.contains(me)).collect::<Vec<_>>() {
             self.give(me, Input::EndTurn);
         }
     }

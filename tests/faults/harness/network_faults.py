@@ -77,10 +77,10 @@ def networked(context):
             yield network, cluster, load
 
 
-def cuts(context, name, draw, seconds=5):
-    """Repeats a cut that `draw(cluster, leader)` chooses as (sender, receiver) pairs, and heals it each time."""
+def cuts(context, name, draw, seconds=5, rounds=3):
+    """Repeats a cut that `draw(leader)` chooses as (sender, receiver) pairs, and heals it each time."""
     with networked(context) as (network, cluster, load):
-        for _ in range(context.rounds(3)):
+        for _ in range(context.rounds(rounds)):
             leader = cluster.nodes.index(cluster.leader())
             pairs = draw(leader)
             load.mark(name)
@@ -105,6 +105,21 @@ def cut_leader_off(context):
     load = cuts(context, "leader cut off",
                 lambda leader: [pair for o in others(leader) for pair in ((leader, o), (o, leader))])
     expect_short_gaps(load, "leader cut off")
+    return load
+
+
+def cut_again_and_again(context):
+    """Leaders are cut off for two seconds each, in quick succession: each is followed by another as soon as the first."""
+    load = cuts(context, "cut again",
+                lambda leader: [pair for o in others(leader) for pair in ((leader, o), (o, leader))], 2, 10)
+    expect_short_gaps(load, "cut again", 1500)
+    return load
+
+
+def mute_again_and_again(context):
+    """The same with leaders that hear everybody but are not heard."""
+    load = cuts(context, "mute again", lambda leader: [(leader, o) for o in others(leader)], 2, 10)
+    expect_short_gaps(load, "mute again", 1500)
     return load
 
 
@@ -155,4 +170,4 @@ def lossy(context):
     return load
 
 
-SCENARIOS = [cut_leader_off, deaf_leader, mute_leader, deaf_follower, split_pair, lossy]
+SCENARIOS = [cut_leader_off, cut_again_and_again, mute_again_and_again, deaf_leader, mute_leader, deaf_follower, split_pair, lossy]
