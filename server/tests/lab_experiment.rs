@@ -47,7 +47,7 @@ fn a_failover_is_measured_and_its_history_holds() {
     assert!(silence > 0.0 && leads > 0.0 && measurement.counters["catch_up_ms"] > 0.0, "{:?}", measurement.counters);
     let verdict = record.verdict.expect("it was asked for");
     assert!(verdict.holds && verdict.properties.len() == 2, "{verdict:?}");
-    assert!(report.contains("leader killed") && report.contains(&record.findings[0]), "{:?}", record.findings);
+    assert!(report.contains("(leader) killed") && report.contains(&record.findings[0]), "{:?}", record.findings);
     assert_eq!(std::fs::read_dir(data).expect("a folder").count(), 0, "the clusters are gone with their folders");
 }
 
