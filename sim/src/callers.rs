@@ -66,6 +66,8 @@ struct Connection {
     /// What was asked and not answered, in order; and when the first of it was.
     asked: Vec<Asked>,
     asked_at: u64,
+    /// When it began.
+    opened: u64,
     /// What it is told of keys, by its place among all watches.
     watch: Option<usize>,
     /// When a PING was sent that is not answered.
@@ -306,6 +308,7 @@ impl Caller {
             greeting: resp3,
             asked: Vec::new(),
             asked_at: now,
+            opened: now,
             watch: None,
             pinged_at: None,
             listens: Vec::new(),
@@ -485,14 +488,14 @@ fn heard(
     if EVENTS.contains(&name.as_str()) {
         return told(connection, (caller, node), &word, (name, text(2).unwrap_or_default()), now, messages);
     }
-    let number = connection.number;
+    let (number, opened) = (connection.number, connection.opened);
     let listened = connection.listens.iter_mut().find(|(other, known, _)| *other == kind && *known == name);
     if word.ends_with("subscribe") {
         if let Some((_, _, at @ None)) = listened {
             *at = Some(messages.subscriptions.len());
             let connection = (caller, number);
             let (from, until, heard) = (now, None, Vec::new());
-            messages.subscriptions.push(Subscription { connection, node, kind, name, from, until, heard });
+            messages.subscriptions.push(Subscription { connection, node, kind, name, opened, from, until, heard });
         }
         return Ok(());
     }
@@ -526,7 +529,8 @@ fn told(
         // Told from the last confirmation on.
         ("subscribe", _) if channel == EVENTS[1] => {
             connection.watch = Some(watches.len());
-            watches.push(Watch { caller, number: connection.number, node, from: now, until: None, told: Vec::new() });
+            let (number, opened) = (connection.number, connection.opened);
+            watches.push(Watch { caller, number, node, opened, from: now, until: None, told: Vec::new() });
         }
         ("subscribe", _) => {}
         ("message", Some(place)) if key.starts_with(NOTED) => watches[place].told.push((channel == EVENTS[1], key)),

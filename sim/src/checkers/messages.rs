@@ -52,6 +52,8 @@ pub struct Subscription {
     pub kind: Kind,
     /// Its name, or the pattern.
     pub name: String,
+    /// When the connection began. A process that has died since then tells nothing on it, though its last answers may still arrive.
+    pub opened: u64,
     /// When it was confirmed.
     pub from: u64,
     /// When it was given up, or the connection known to be lost.
@@ -111,6 +113,11 @@ impl Troubles {
         self.deaths.iter().any(|(other, at)| *other == node && *at >= from)
     }
 
+    /// Whether a node died between two times.
+    fn has_died(&self, node: u16, from: u64, until: u64) -> bool {
+        self.deaths.iter().any(|(other, at)| *other == node && (from..=until).contains(at))
+    }
+
     /// Whether a node has applied every entry one after the other for all this time, as far as it has come.
     pub(super) fn applies_all(&self, node: u16, from: u64, until: u64) -> bool {
         !self.installs.iter().any(|(other, at)| *other == node && (from..=until).contains(at))
@@ -134,8 +141,7 @@ impl Troubles {
     }
 
     fn node_is_calm(&self, node: u16, from: u64, until: u64) -> bool {
-        let within = |at: u64| (from..=until).contains(&at);
-        !self.deaths.iter().any(|(other, at)| *other == node && within(*at))
+        !self.has_died(node, from, until)
             && !self.pauses.iter().any(|(other, start, end)| *other == node && *start <= until && from <= *end)
     }
 
@@ -211,6 +217,7 @@ fn lost(messages: &Messages, heard: &[BTreeSet<&str>], troubles: &Troubles, limi
             let listens = subscription.until.unwrap_or(limits.end) > until;
             if listens
                 && !heard.contains(publication.message.as_str())
+                && !troubles.has_died(subscription.node, subscription.opened, subscription.from)
                 && troubles.node_is_calm(subscription.node, subscription.from.min(from), until)
                 && troubles.node_is_calm(publication.node, from, until)
                 && troubles.link_is_calm(publication.node, subscription.node, from, until)
@@ -282,7 +289,8 @@ mod tests {
 
     fn listening(kind: Kind, name: &str, heard: &[(&str, &str)]) -> Subscription {
         let heard = heard.iter().map(|(channel, text)| ((*channel).to_owned(), (*text).to_owned())).collect();
-        Subscription { connection: (2, 1), node: 1, kind, name: name.to_owned(), from: 50, until: None, heard }
+        let (connection, name) = ((2, 1), name.to_owned());
+        Subscription { connection, node: 1, kind, name, opened: 40, from: 50, until: None, heard }
     }
 
     fn judged(subscription: Subscription, troubles: &Troubles) -> Vec<String> {
@@ -333,6 +341,8 @@ mod tests {
         assert!(!excuses(|troubles| troubles.harmed(1, 0, 201)), "the other direction");
         assert!(!excuses(|troubles| troubles.harmed(0, 1, 100)), "long before");
         assert!(excuses(|troubles| troubles.died(1, 60)), "whoever it was connected to is gone");
+        assert!(excuses(|troubles| troubles.died(1, 45)), "and was gone when its confirmation arrived");
+        assert!(!excuses(|troubles| troubles.died(1, 35)), "but not whoever died before there was the connection");
         assert!(!excuses(|troubles| troubles.died(2, 200)), "another node");
         assert!(excuses(|troubles| troubles.paused(0, 150, 205)));
         assert!(excuses(|troubles| troubles.link(0, 1, 205, false)));

@@ -27,6 +27,8 @@ pub struct Watch {
     pub number: u64,
     /// Who tells.
     pub node: u16,
+    /// When the connection began: as of a subscription (`messages.rs`).
+    pub opened: u64,
     /// When listening was confirmed.
     pub from: u64,
     /// When the connection was given up, or known to be lost.
@@ -65,7 +67,7 @@ pub fn check(notes: &Notes, troubles: &Troubles, settled: u64, end: u64) -> Vec<
         }
         if watch.until.is_none()
             && troubles.applies_all(watch.node, watch.from, end)
-            && !troubles.dies(watch.node, watch.from)
+            && !troubles.dies(watch.node, watch.opened)
         {
             let first = notes.notes.partition_point(|note| note.asked < watch.from);
             let known = |note: &&Note| note.answered.is_some_and(|at| at < settled);
@@ -117,7 +119,7 @@ mod tests {
 
     fn watch(node: u16, from: u64, told: &[&str]) -> Watch {
         let told = told.iter().map(|key| (key.starts_with('x'), key.trim_start_matches('x').to_owned())).collect();
-        Watch { caller: 1, number: 1, node, from, until: None, told }
+        Watch { caller: 1, number: 1, node, opened: from, from, until: None, told }
     }
 
     fn judged(watches: Vec<Watch>, troubles: &Troubles) -> Vec<String> {
