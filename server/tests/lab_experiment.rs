@@ -42,9 +42,11 @@ fn a_failover_is_measured_and_its_history_holds() {
     let measurement = &record.measurements[0];
     assert!(measurement.marks[0].what.ends_with("(leader) killed"), "{:?}", measurement.marks);
     assert!(measurement.marks.iter().any(|mark| mark.what.ends_with(" leads")), "{:?}", measurement.marks);
-    // Nobody can answer before another node leads.
-    let (silence, leads) = (measurement.counters["silence_ms"], measurement.counters["until_another_leads_ms"]);
-    assert!(silence > 0.0 && leads > 0.0 && measurement.counters["catch_up_ms"] > 0.0, "{:?}", measurement.counters);
+    // Whoever asks before another node leads waits for it; a silence shorter than what counts as one is 0.
+    for waited in ["slowest_answer_ms", "until_another_leads_ms", "catch_up_ms"] {
+        assert!(measurement.counters[waited] > 0.0, "{waited}: {:?}", measurement.counters);
+    }
+    assert!(measurement.counters["silence_ms"] < 10_000.0, "{:?}", measurement.counters);
     let verdict = record.verdict.expect("it was asked for");
     assert!(verdict.holds && verdict.properties.len() == 2, "{verdict:?}");
     assert!(report.contains("(leader) killed") && report.contains(&record.findings[0]), "{:?}", record.findings);

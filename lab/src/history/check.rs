@@ -167,6 +167,11 @@ fn root_of(parents: &mut [u32], mut number: u32) -> u32 {
     number
 }
 
+/// So many groups, for people; a key that no transaction joins to another is a group of its own.
+fn groups_of_keys(count: usize) -> String {
+    if count == 1 { "one group of keys".to_owned() } else { format!("{} groups of keys", thousands(count)) }
+}
+
 fn verdict(checked: &Checked, groups: &[Group], last_reads: usize, limits: Limits) -> Verdict {
     let counted =
         |count: usize, what: &str| format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" });
@@ -174,11 +179,11 @@ fn verdict(checked: &Checked, groups: &[Group], last_reads: usize, limits: Limit
     let mut add = |name: &str, broken: Vec<&Violation>, undecided: usize, looked_at: String| {
         let detail = match broken.first() {
             Some(violation) => {
-                format!("{looked_at}; broken on {}: {}", counted(broken.len(), "key or group of keys"), told(violation))
+                format!("{looked_at}; broken on {}: {}", groups_of_keys(broken.len()), told(violation))
             }
             None if undecided > 0 => format!(
                 "{looked_at}; {} not decided within {} configurations, nothing found that breaks it",
-                counted(undecided, "group of keys"),
+                groups_of_keys(undecided),
                 thousands(limits.configurations_max)
             ),
             None => format!("{looked_at}; an order was found for every one"),

@@ -20,6 +20,8 @@ pub enum Mark {
     Holds,
     /// Something that was promised was broken.
     Broken,
+    /// Nothing broken was found, but something could not be decided within the limits.
+    Undecided,
     /// No history was checked.
     Measured,
     /// There is nothing to tell.
@@ -54,10 +56,23 @@ fn properties(records: &[Record]) -> impl Iterator<Item = &crate::record::Proper
     records.iter().filter_map(|record| record.verdict.as_ref()).flat_map(|verdict| &verdict.properties)
 }
 
+/// Whether something is known that breaks it.
+fn is_broken(property: &crate::record::Property) -> bool {
+    !property.holds && !property.undecided
+}
+
 fn verdict(records: &[Record]) -> (Mark, String) {
     let verdicts: Vec<_> = records.iter().filter_map(|record| record.verdict.as_ref()).collect();
     let broken: Vec<&str> =
-        properties(records).filter(|property| !property.holds).map(|property| property.name.as_str()).collect();
+        properties(records).filter(|property| is_broken(property)).map(|property| property.name.as_str()).collect();
+    let undecided = properties(records).filter(|property| property.undecided).count();
+    if broken.is_empty() && undecided > 0 {
+        let what = format!(
+            "{undecided} of {} promises could not be decided; none was found broken",
+            properties(records).count()
+        );
+        return (Mark::Undecided, format!("Not decided: {what}."));
+    }
     if !broken.is_empty() || verdicts.iter().any(|verdict| !verdict.holds) {
         let what = match &broken[..] {
             [] => "the history that the clients saw cannot be explained".to_owned(),
@@ -283,7 +298,7 @@ fn proof(records: &[Record]) -> Option<String> {
     } else {
         String::new()
     };
-    let broken: Vec<_> = properties(records).filter(|property| !property.holds).collect();
+    let broken: Vec<_> = properties(records).filter(|property| is_broken(property)).collect();
     Some(match (with.is_empty(), broken.first()) {
         (true, _) => fsync(records),
         (false, Some(property)) if !property.detail.is_empty() => {
@@ -298,7 +313,7 @@ fn proof(records: &[Record]) -> Option<String> {
                 .collect();
             let details = if details.is_empty() { String::new() } else { format!(" {}", details.join(" ")) };
             let held = with.iter().all(|record| record.verdict.as_ref().is_some_and(|verdict| verdict.holds));
-            if held {
+            if held || properties(records).any(|property| property.undecided) {
                 format!("No broken promise was found{during}.{details}")
             } else {
                 format!("The check failed{during}.{details}")
@@ -353,6 +368,7 @@ impl Summary {
         let (class, sign, word) = match self.mark {
             Mark::Holds => ("holds", "✓", "Held"),
             Mark::Broken => ("broken", "✗", "Broken"),
+            Mark::Undecided => ("measured", "?", "Undecided"),
             Mark::Measured => ("measured", "○", "Measured"),
             Mark::Nothing => ("measured", "–", "Empty"),
         };
@@ -368,7 +384,11 @@ impl Summary {
         }
         let mut rows = String::new();
         for property in properties(records).take(50) {
-            let (class, sign) = if property.holds { ("holds", "✓ held") } else { ("broken", "✗ broken") };
+            let (class, sign) = match (property.holds, property.undecided) {
+                (true, _) => ("holds", "✓ held"),
+                (false, true) => ("measured", "? not decided"),
+                (false, false) => ("broken", "✗ broken"),
+            };
             rows.push_str(&format!("<li class=\"{class}\"><b>{sign}</b> <span>{}", escape(&property.name)));
             if !property.detail.is_empty() {
                 rows.push_str(&format!(" <small>{}</small>", escape(&property.detail)));
@@ -393,5 +413,22 @@ mod tests {
         assert_eq!(event_sentence("follower cut off", 2), "A follower was cut off twice");
         assert_eq!(event_sentence("disk slow", 3), "“disk slow” happened 3 times");
         assert_eq!(ended("nothing lost"), "Nothing lost.");
+    }
+
+    #[test]
+    fn what_was_not_decided_is_not_called_broken() {
+        use crate::record::{Property, Verdict};
+        let property =
+            |holds, undecided| Property { name: "it lasts".to_owned(), holds, undecided, ..Property::default() };
+        let record = |properties| Record {
+            verdict: Some(Verdict { holds: false, properties, ..Verdict::default() }),
+            ..Record::default()
+        };
+        let unsure = [record(vec![property(true, false), property(false, true)])];
+        let told = summary(&unsure);
+        assert_eq!((told.mark, told.line.contains("1 of 2")), (Mark::Undecided, true), "{}", told.line);
+        assert!(!told.html(&unsure).contains("broken\""), "{}", told.html(&unsure));
+        let broken = [record(vec![property(false, false), property(false, true)])];
+        assert_eq!(summary(&broken).mark, Mark::Broken);
     }
 }

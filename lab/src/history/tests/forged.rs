@@ -14,7 +14,7 @@ fn a_stale_read_is_drawn_with_the_two_sets() {
     let checked = checked(&history);
     assert!(!checked.verdict.holds);
     assert_eq!(drawn(&checked), ["1: set k a → done", "2: set k b → done", "3: get k → a"]);
-    assert!(checked.verdict.properties[0].detail.contains("403 operations on 1 key; broken on 1 key"));
+    assert!(checked.verdict.properties[0].detail.contains("403 operations on 1 key; broken on one group of keys"));
     assert!(checked.verdict.properties[0].detail.contains("no order explains 3 operations on k"));
 }
 
