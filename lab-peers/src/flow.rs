@@ -231,7 +231,7 @@ pub fn work<S: Store>(request: &Request, on_second: &mut dyn FnMut(&Snapshot)) -
     let measured = std::thread::scope(|scope| {
         let (shared, load) = (&shared, &load);
         scope.spawn(move || runtime.block_on(drive(clients, shared, load, &sender)));
-        collect(load, &kinds, 1, &slices, on_second)
+        collect(load, &kinds, 1, shared.origin, &slices, on_second)
     });
     match shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
         Some(failure) => Err(failure),
