@@ -11,7 +11,7 @@ use crate::kept::ElementKey;
 use crate::once::Outcome;
 use crate::reply::Reply;
 use crate::store::StoreKey;
-use crate::value::{Collection, List, OpenBlock, Record, Stream, StreamId, Text, Value};
+use crate::value::{Collection, LIST_FRONTS, List, OpenBlock, Record, Stream, StreamId, Text, Value};
 use base::{Revision, WallTime};
 
 /// A reply inside replies inside replies …: deeper than any command answers.
@@ -21,11 +21,13 @@ const VALUE_STRING: u8 = 1;
 const VALUE_HASH: u8 = 2;
 const VALUE_SET: u8 = 3;
 const VALUE_SORTED_SET: u8 = 4;
-const VALUE_LIST: u8 = 5;
+/// A list with an element of the collection for each of its own, as in versions before 11 of the state, of which none was released.
+const VALUE_LIST_BY_PLACE: u8 = 5;
 const VALUE_JSON: u8 = 6;
 /// A hash with fields that expire.
 const VALUE_HASH_FADING: u8 = 7;
 const VALUE_STREAM: u8 = 8;
+const VALUE_LIST: u8 = 9;
 
 /// No state has so many bytes; sums of what is read stay within 64 bits.
 const COLLECTION_BYTES_MAX: u64 = 1 << 48;
@@ -88,6 +90,7 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
         Value::List(list) => {
             put_collection(out, VALUE_LIST, list.collection);
             put_number(out, list.front);
+            put_number(out, u64::from(list.own));
         }
         Value::Stream(stream) => put_stream(out, stream),
         Value::Json(text) => {
@@ -292,7 +295,10 @@ impl<'a> Reader<'a> {
             VALUE_HASH_FADING => Value::Hash(self.collection()?.with_deadlines(true)),
             VALUE_SET => Value::Set(self.collection()?),
             VALUE_SORTED_SET => Value::SortedSet(self.collection()?),
-            VALUE_LIST => Value::List(Box::new(List { collection: self.collection()?, front: self.number()? })),
+            VALUE_LIST => Value::List(Box::new(self.list()?)),
+            VALUE_LIST_BY_PLACE => {
+                return Err(Malformed("a list of before lists had blocks, in a version that was never released"));
+            }
             VALUE_STREAM => Value::Stream(Box::new(self.stream()?)),
             VALUE_JSON => Value::Json(Text::new(self.bytes()?)),
             _ => return Err(Malformed("a value has an unknown type")),
@@ -300,6 +306,16 @@ impl<'a> Reader<'a> {
         let mut record = Record::new(value, deadline);
         record.revision = revision;
         Ok(record)
+    }
+
+    fn list(&mut self) -> Result<List, Malformed> {
+        let (collection, front) = (self.collection()?, self.number()?);
+        let own = u32::try_from(self.number()?).ok().filter(|own| u64::from(*own) <= collection.len());
+        let own = own.ok_or(Malformed("a list says that more of its elements stand by themselves than it has"))?;
+        if !LIST_FRONTS.contains(&front) {
+            return Err(Malformed("a list begins where none comes to"));
+        }
+        Ok(List { collection, front, own })
     }
 
     fn collection(&mut self) -> Result<Collection, Malformed> {

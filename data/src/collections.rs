@@ -5,6 +5,7 @@
 //!   (number, order, name) ─► value                                  (`layers.rs`, a map of its own)
 //!   (number and part, …)                            of a sorted set, which has several parts (`collections/ranked.rs`)
 //!   (number and part, …)                            of a stream (`collections/streams.rs`)
+//!   (number, place of a block, …)                   of a list, whose elements share blocks (`collections/listed.rs`)
 //!   (0, place in the queue, "") ─► number | how far                 given up, and not reclaimed yet
 //!   (0 and a part, …)                               scripts and libraries (`collections/code.rs`)
 //! ```
@@ -26,7 +27,7 @@ use crate::value::{Collection, Kind, Value};
 use base::checksum::xxh3;
 use base::ordered::Space;
 use std::collections::BTreeSet;
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{Bound, Range};
 
 /// Elements that are reclaimed at once, at least: finding the first of them costs more than one.
 const PORTION: u64 = if cfg!(test) { 3 } else { 32 };
@@ -52,6 +53,7 @@ pub(crate) mod code;
 pub(crate) mod fading;
 pub(crate) mod few;
 pub(crate) mod fronts;
+pub(crate) mod listed;
 pub(crate) mod ranked;
 pub(crate) mod streams;
 
@@ -159,26 +161,6 @@ impl Collections {
     pub(crate) fn elements_of(&self, of: Collection, order: u64) -> impl Iterator<Item = (u64, Blob, Blob)> {
         let elements = self.range(of.number(), Bound::Included((order, b"")));
         elements.map(|(key, value)| (key.order, key.name, value))
-    }
-
-    /// The values of a collection's elements from one order up to another. Told where it ends, a walk does not look at what stands behind: while
-    /// a flush is writing a long list, each LRANGE at its beginning would pass over all that the store has of it and may not show yet.
-    pub(crate) fn elements_between(&self, of: Collection, start: u64, end: u64) -> impl Iterator<Item = Blob> {
-        let end = ElementKey { collection: of.number(), order: end, name: Blob::EMPTY };
-        self.range_before(of.number(), Bound::Included((start, b"")), &end).map(|(_, value)| value)
-    }
-
-    /// Shows the same until `visit` breaks off.
-    pub(crate) fn visit_between(
-        &self,
-        of: Collection,
-        (start, end): (u64, u64),
-        mut visit: impl FnMut(&Blob) -> ControlFlow<()>,
-    ) {
-        let collection = of.number();
-        let start = ElementRef { collection, order: start, name: b"" };
-        let end = ElementKey { collection, order: end, name: Blob::EMPTY };
-        self.elements.visit_before(Bound::Included(start), &end, 0, |_, value| visit(value));
     }
 
     /// Nobody reaches the elements of this collection any more.

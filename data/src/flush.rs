@@ -28,7 +28,7 @@ use base::{Revision, WallTime};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-const VERSION: u8 = 9;
+const VERSION: u8 = 10;
 /// The only collections are hashes.
 const VERSION_OF_HASHES: u8 = 2;
 /// There are no collections.

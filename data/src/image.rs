@@ -34,7 +34,7 @@ use base::{Revision, WallTime};
 use std::fmt;
 use std::ops::Bound;
 
-const VERSION: u8 = 10;
+const VERSION: u8 = 11;
 /// The only collections are hashes.
 const VERSION_OF_HASHES: u8 = 3;
 /// Outcomes have no digest of their command.

@@ -2,6 +2,7 @@
 
 use crate::blob::Blob;
 use crate::collections::fading::PART_DEADLINES;
+use crate::collections::listed::blocks_between;
 use crate::collections::{PART_BLOCKS, PART_COUNTS, PART_GROUPS, PART_SCORES};
 use crate::failure::Failure;
 use base::{Revision, WallTime};
@@ -22,7 +23,7 @@ pub enum Value {
     Set(Collection),
     /// Different members with scores, each several elements (`collections/ranked.rs`).
     SortedSet(Collection),
-    /// Elements in an order, each an element of a collection; found by their places.
+    /// Elements in an order, found by their places (`collections/listed.rs`).
     List(Box<List>),
     /// Entries in the order of their identifiers, and groups of consumers, each several elements (`collections/streams.rs`).
     Stream(Box<Stream>),
@@ -132,17 +133,29 @@ pub struct Collection {
     len: u32,
 }
 
-/// What a key holds of a list: its elements stand side by side in its collection, by their places.
+/// What a key holds of a list: its elements stand in its collection, many of them together, by their places (`collections/listed.rs`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct List {
     /// Its elements.
     pub collection: Collection,
     /// The place of the first element. Places grow to the right; there is room for 2^63 on either side of where a list begins.
     pub front: u64,
+    /// How many of its elements stand by themselves (`collections/listed.rs`).
+    pub own: u32,
+}
+
+impl Default for List {
+    /// Without elements, and without a number.
+    fn default() -> List {
+        List { collection: Collection::new(0, 0, 0), front: LIST_FRONT, own: 0 }
+    }
 }
 
 /// Where a new list begins.
 pub const LIST_FRONT: u64 = 1 << 63;
+
+/// Where a list may begin: further from [`LIST_FRONT`] none comes in any time, and no place is out of range.
+pub(crate) const LIST_FRONTS: std::ops::Range<u64> = 1 << 62..3 << 62;
 
 impl List {
     /// How many elements it has.
@@ -309,7 +322,7 @@ impl Value {
             Kind::Hash => Value::Hash(collection),
             Kind::Set => Value::Set(collection),
             Kind::SortedSet => Value::SortedSet(collection),
-            Kind::List => Value::List(Box::new(List { collection, front: LIST_FRONT })),
+            Kind::List => Value::List(Box::new(List { collection, ..List::default() })),
             Kind::Stream => Value::Stream(Box::new(Stream::new(collection))),
         }
     }
@@ -341,6 +354,10 @@ impl Value {
 
     /// The parts whose elements are counted here, by their numbers, with how many there are; none of those that are empty.
     pub(crate) fn counted(&self) -> Vec<Collection> {
+        if let Value::List(list) = self {
+            let pairs = blocks_between(list.front, list.place(list.len())) + u64::from(list.own);
+            return vec![Collection::new(list.collection.number(), pairs as u32, list.collection.bytes())];
+        }
         let Some((kind, of)) = self.elements() else { return Vec::new() };
         let parts = &kind.parts(of)[..kind.counted_parts()];
         let mut counted: Vec<Collection> =

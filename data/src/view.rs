@@ -9,7 +9,7 @@ use crate::tree::Tree;
 use crate::value::{Collection, Kind, List, Record, Stream, Value};
 use base::{Rng, WallTime};
 use std::cell::Cell;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 /// So many fields that have expired and are still there are told from the others when fields are counted.
 const DUE_COUNTED_MAX: usize = 1000;
@@ -167,18 +167,7 @@ impl<'a> View<'a> {
 
     /// The elements of a list from an index up to another one, or to its end.
     pub fn list_between(&self, list: List, start: u64, end: u64) -> impl Iterator<Item = Blob> {
-        let end = end.min(list.len());
-        let range = (start < end).then(|| (list.place(start), list.place(end)));
-        let elements = range.map(|(start, end)| self.tree.collections.elements_between(list.collection, start, end));
-        elements.into_iter().flatten()
-    }
-
-    /// Shows the same until `visit` breaks off.
-    pub fn visit_list(&self, list: List, start: u64, end: u64, visit: impl FnMut(&Blob) -> ControlFlow<()>) {
-        let end = end.min(list.len());
-        if start < end {
-            self.tree.collections.visit_between(list.collection, (list.place(start), list.place(end)), visit);
-        }
+        self.tree.collections.list_between(list, start, end)
     }
 
     /// The collection of a value of that kind, `None` if the key does not exist; an error if it holds something else.

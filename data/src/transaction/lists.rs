@@ -1,11 +1,14 @@
 //! How a write changes a list: at its ends, or in the middle, where the shorter side moves.
 
 use super::{ChangeKind, Transaction};
-use crate::blob::Blob;
+use crate::blob::{Blob, INLINE_BYTES_MAX};
+use crate::collections::listed::{BLOCK_PLACES, Slot, block_ref, find_slot, is_packed, own_ref, read_slot, slot};
 use crate::failure::Failure;
-use crate::kept::ElementKey;
+use crate::kept::{ElementRef, Elements, element_bytes};
+use crate::layers::Layers;
 use crate::store::KeyRef;
-use crate::value::{COLLECTION_LEN_MAX, Collection, Kind, LIST_FRONT, List, Value};
+use crate::value::{COLLECTION_LEN_MAX, Kind, List, Value};
+use std::ops::Range;
 
 /// An end of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,45 +46,83 @@ impl ListEdit<'_, '_> {
         if self.len() + more as u64 > COLLECTION_LEN_MAX { Err(Kind::List.is_full()) } else { Ok(()) }
     }
 
-    fn key(&self, index: u64) -> ElementKey {
-        ElementKey { collection: self.list.collection.number(), order: self.list.place(index), name: Blob::EMPTY }
+    /// Elements that stand by themselves, and blocks, in this list's collection.
+    fn elements(&mut self) -> &mut Layers<Elements> {
+        &mut self.tx.tree.collections.elements
     }
 
-    /// The elements from an index on.
-    fn from(&self, index: u64) -> impl Iterator<Item = Blob> {
-        let elements = self.tx.tree.collections.elements_of(self.list.collection, self.list.place(index));
-        elements.map(|(_, _, value)| value)
+    /// The places that a block has elements for.
+    fn places_of(&self, block: u64) -> Range<u64> {
+        block.max(self.list.front)..(block + BLOCK_PLACES).min(self.list.place(self.len()))
     }
 
     /// The element at an end.
     #[must_use]
     pub fn at(&self, end: End) -> Option<Blob> {
         let last = self.len().checked_sub(1)?;
-        self.from(if end == End::Left { 0 } else { last }).next()
+        self.tx.tree.collections.list_element(self.list, if end == End::Left { 0 } else { last })
     }
 
     /// Adds an element at an end.
     pub fn push(&mut self, end: End, value: impl Into<Blob>) {
         self.changed = true;
+        let value = value.into();
         if self.list.collection.number() == 0 {
             self.list.collection = self.tx.tree.collections.new_collection();
         }
-        let value = value.into();
-        if end == End::Left {
-            self.list.front = self.list.front.wrapping_sub(1);
+        let place = match end {
+            End::Left => self.list.front.wrapping_sub(1),
+            End::Right => self.list.place(self.len()),
+        };
+        let block = block_ref(self.list.collection.number(), place);
+        let (head, bytes) = slot(&value);
+        if self.places_of(block.order).is_empty() {
+            let fresh = Blob::from([&[head], bytes].concat());
+            self.list.collection.resize(0, element_bytes(0, fresh.heap_bytes()));
+            self.tx.tree.collections.insert_new(block.to_key(), fresh);
+        } else {
+            self.edit_block(block, |content| match end {
+                End::Left => drop(content.splice(..0, [head].into_iter().chain(bytes.iter().copied()))),
+                End::Right => {
+                    content.push(head);
+                    content.extend_from_slice(bytes);
+                }
+            });
         }
-        let key = self.key(if end == End::Left { 0 } else { self.len() });
-        self.list.collection.grow(key.bytes_with(&value));
-        self.tx.tree.collections.insert_new(key, value);
+        if !is_packed(&value) {
+            self.insert_own(place, value);
+        }
+        self.list.collection.grow(0);
+        if end == End::Left {
+            self.list.front = place;
+        }
     }
 
     /// Takes the element at an end out.
     pub fn pop(&mut self, end: End) -> Option<Blob> {
         let last = self.len().checked_sub(1)?;
-        let key = self.key(if end == End::Left { 0 } else { last });
-        let value = self.tx.tree.collections.elements.remove(key.as_ref())?;
+        let place = self.list.place(if end == End::Left { 0 } else { last });
+        let block = block_ref(self.list.collection.number(), place);
+        let places = self.places_of(block.order);
+        let packed = if places.end - places.start == 1 {
+            let gone = self.elements().remove(block)?;
+            self.list.collection.resize(element_bytes(0, gone.heap_bytes()), 0);
+            packed_in(&gone, 0)
+        } else {
+            self.edit_block(block, |content| {
+                let at = find_slot(content, if end == End::Left { 0 } else { places.end - places.start - 1 })?;
+                let next = read_slot(content, at)?.1;
+                let packed = packed_in(content, at);
+                content.drain(at..next);
+                Some(packed)
+            })??
+        };
+        let value = match packed {
+            Some(value) => value,
+            None => self.remove_own(place)?,
+        };
         self.changed = true;
-        self.list.collection.shrink(key.bytes_with(&value));
+        self.list.collection.shrink(0);
         if end == End::Left {
             self.list.front = self.list.front.wrapping_add(1);
         }
@@ -90,65 +131,88 @@ impl ListEdit<'_, '_> {
 
     /// Puts another value in place of the element of an index, which there is.
     pub fn set(&mut self, index: u64, value: impl Into<Blob>) {
-        let (key, value) = (self.key(index), value.into());
-        let Some(before) = self.tx.tree.collections.elements.get(key.as_ref()) else { return };
+        let (place, value) = (self.list.place(index), value.into());
+        let block = block_ref(self.list.collection.number(), place);
+        let number = place - self.places_of(block.order).start;
+        let replaced = self.edit_block(block, |content| {
+            let at = find_slot(content, number)?;
+            let (before, next) = read_slot(content, at)?;
+            let was_packed = before != Slot::Own;
+            let (head, bytes) = slot(&value);
+            content.splice(at..next, [head].into_iter().chain(bytes.iter().copied()));
+            Some(was_packed)
+        });
+        let Some(Some(was_packed)) = replaced else { return };
         self.changed = true;
-        self.list.collection.resize(before.heap_bytes() as u64, value.heap_bytes() as u64);
-        self.tx.tree.collections.elements.replace(key, value);
-    }
-
-    /// Puts an element before the one of an index, or at the end. The shorter side moves by one place.
-    pub fn insert(&mut self, index: u64, value: impl Into<Blob>) {
-        let value = value.into();
-        let is_left = index < self.len() / 2;
-        let moved: Vec<Blob> =
-            if is_left { self.from(0).take(index as usize).collect() } else { self.from(index).collect() };
-        // At its end there is a new place; then everything up to the index moves up to it.
-        self.push(if is_left { End::Left } else { End::Right }, value.clone());
-        if is_left {
-            (0..).zip(moved).for_each(|(to, element)| self.put(to, element));
-        } else {
-            (index + 1..).zip(moved).for_each(|(to, element)| self.put(to, element));
+        if !was_packed {
+            self.remove_own(place);
         }
-        self.put(index, value);
+        if !is_packed(&value) {
+            self.insert_own(place, value);
+        }
     }
 
-    /// Takes out the elements of these indices, which ascend. The shorter side moves up.
+    /// Puts an element before the one of an index, or at the end. What is on the shorter side is taken out and put back.
+    pub fn insert(&mut self, index: u64, value: impl Into<Blob>) {
+        let side = if index < self.len() / 2 { End::Left } else { End::Right };
+        let moved = if side == End::Left { index } else { self.len() - index };
+        let moved: Vec<Blob> = (0..moved).map_while(|_| self.pop(side)).collect();
+        self.push(side, value);
+        moved.into_iter().rev().for_each(|element| self.push(side, element));
+    }
+
+    /// Takes out the elements of these indices, which ascend. What is on the shorter side of all of them moves up.
     pub fn remove(&mut self, indices: &[u64]) {
         let (Some(&first), Some(&last)) = (indices.first(), indices.last()) else { return };
-        let gone = indices.len() as u64;
-        let is_left = last + 1 < self.len() - first;
-        let (begin, end) = if is_left { (0, last + 1) } else { (first, self.len()) };
-        let part: Vec<Blob> = self.from(begin).take((end - begin) as usize).collect();
-        let mut indices = indices.iter().peekable();
-        let mut kept = Vec::with_capacity(part.len());
-        let mut bytes = 0;
-        for (index, element) in (begin..).zip(part) {
-            if indices.next_if(|gone| **gone == index).is_some() {
-                bytes += self.key(index).bytes_with(&element);
-            } else {
+        let len = self.len();
+        let (side, moved) = if last + 1 < len - first { (End::Left, last + 1) } else { (End::Right, len - first) };
+        let mut kept = Vec::new();
+        for step in 0..moved {
+            let index = if side == End::Left { step } else { len - 1 - step };
+            let Some(element) = self.pop(side) else { break };
+            if indices.binary_search(&index).is_err() {
                 kept.push(element);
             }
         }
-        let to = if is_left { gone } else { begin };
-        (to..).zip(kept).for_each(|(to, element)| self.put(to, element));
-        for place in 0..gone {
-            let key = self.key(if is_left { place } else { self.len() - 1 - place });
-            self.tx.tree.collections.elements.erase(key);
-        }
-        self.changed = true;
-        let collection = self.list.collection;
-        let len = collection.len().saturating_sub(gone) as u32;
-        self.list.collection = Collection::new(collection.number(), len, collection.bytes().saturating_sub(bytes));
-        if is_left {
-            self.list.front = self.list.front.wrapping_add(gone);
-        }
+        kept.into_iter().rev().for_each(|element| self.push(side, element));
     }
 
-    /// Puts an element at an index where one stands, whose bytes are counted elsewhere.
-    fn put(&mut self, index: u64, value: Blob) {
-        let key = self.key(index);
-        self.tx.tree.collections.elements.replace(key, value);
+    /// Changes a block where it stands. `None` if it cannot be read.
+    fn edit_block<R>(&mut self, block: ElementRef<'_>, edit: impl FnOnce(&mut Vec<u8>) -> R) -> Option<R> {
+        let (result, before, after) = self.elements().update(block, |blob| {
+            let before = blob.heap_bytes();
+            let result = edit(blob.edit());
+            // A short one needs no allocation.
+            if blob.len() <= INLINE_BYTES_MAX {
+                *blob = Blob::new(blob);
+            }
+            (result, before, blob.heap_bytes())
+        })?;
+        self.list.collection.resize(before as u64, after as u64);
+        Some(result)
+    }
+
+    fn insert_own(&mut self, place: u64, value: Blob) {
+        let key = own_ref(self.list.collection.number(), place).to_key();
+        self.list.collection.resize(0, key.bytes_with(&value));
+        self.list.own += 1;
+        self.tx.tree.collections.insert_new(key, value);
+    }
+
+    fn remove_own(&mut self, place: u64) -> Option<Blob> {
+        let key = own_ref(self.list.collection.number(), place);
+        let value = self.elements().remove(key)?;
+        self.list.collection.resize(element_bytes(0, value.heap_bytes()), 0);
+        self.list.own = self.list.own.saturating_sub(1);
+        Some(value)
+    }
+}
+
+/// A copy of the element at a byte of a block; none if it stands by itself.
+fn packed_in(block: &[u8], at: usize) -> Option<Blob> {
+    match read_slot(block, at)?.0 {
+        Slot::Packed(bytes) => Some(Blob::new(bytes)),
+        Slot::Own => None,
     }
 }
 
@@ -165,7 +229,7 @@ impl<'a> Transaction<'a> {
         edit: impl FnOnce(&mut ListEdit<'_, 'a>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let before = self.list(key)?;
-        let list = before.unwrap_or(List { collection: Collection::new(0, 0, 0), front: LIST_FRONT });
+        let list = before.unwrap_or_default();
         let mut editing = ListEdit { tx: self, list, changed: false };
         let result = edit(&mut editing);
         let ListEdit { list, changed, .. } = editing;
@@ -178,14 +242,10 @@ impl<'a> Transaction<'a> {
 
     /// A list that stands under no key yet.
     pub fn make_list(&mut self, elements: impl Iterator<Item = Blob>) -> Value {
-        let collections = &mut self.tree.collections;
-        let mut list = List { collection: collections.new_collection(), front: LIST_FRONT };
-        for (order, value) in (LIST_FRONT..).zip(elements) {
-            let key = ElementKey { collection: list.collection.number(), order, name: Blob::EMPTY };
-            list.collection.grow(key.bytes_with(&value));
-            collections.insert_new(key, value);
-        }
-        Value::List(Box::new(list))
+        let list = List { collection: self.tree.collections.new_collection(), ..List::default() };
+        let mut edit = ListEdit { tx: self, list, changed: false };
+        elements.for_each(|element| edit.push(End::Right, element));
+        Value::List(Box::new(edit.list))
     }
 
     /// Writes down that the elements of a key have changed.
@@ -207,3 +267,6 @@ impl<'a> Transaction<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,8 +37,10 @@ impl<'a> ReadCommand<'a> for Dump<'a> {
         Ok(Reply::bulk(match value {
             Value::String(bytes) => dump_string(&bytes),
             Value::List(list) => {
-                let elements = whole(view, Kind::List, list.collection)?.map(|(_, value)| value);
-                dump_list(list.len(), elements)
+                if list.collection.bytes() > REPLY_BYTES_MAX {
+                    return Err(Kind::List.is_too_large());
+                }
+                dump_list(list.len(), view.list_between(*list, 0, list.len()))
             }
             Value::Stream(stream) if stream.bytes() > REPLY_BYTES_MAX => return Err(Kind::Stream.is_too_large()),
             Value::Stream(stream) => dump_stream(view.collections(), &stream),

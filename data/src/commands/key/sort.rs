@@ -193,7 +193,6 @@ impl<'a> Sorting<'a> {
     fn elements(&self, source: &mut dyn Source) -> Result<Vec<Blob>, Failure> {
         let Some(Record { value, .. }) = source.record(self.key) else { return Ok(Vec::new()) };
         let (kind, of) = value.elements().ok_or(Failure::WrongType)?;
-        let front = if let Value::List(list) = &value { list.front } else { 0 };
         let (from, end) = self.wanted(of.len());
         // What is stored of a set has to be the same everywhere, so it is sorted all the same.
         let sorts = !self.as_they_are || kind == Kind::Set && self.store.is_some();
@@ -208,8 +207,8 @@ impl<'a> Sorting<'a> {
             Kind::Set => Box::new(collections.elements_of(of, 0).map(|(_, member, _)| member).skip(skipped as usize)),
             Kind::SortedSet => Box::new(collections.ranked_from(of, skipped).map(|(member, _)| member)),
             Kind::List => {
-                let elements = collections.elements_of(of, front.wrapping_add(skipped));
-                Box::new(elements.map(|(_, _, element)| element))
+                let list = value.into_list()?;
+                Box::new(collections.list_between(list, skipped, list.len()))
             }
             Kind::Hash | Kind::Stream => return Err(Failure::WrongType),
         };

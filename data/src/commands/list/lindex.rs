@@ -29,7 +29,7 @@ impl<'a> ReadCommand<'a> for LIndex<'a> {
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(list) = view.list(self.key)? else { return Ok(Reply::Nil) };
-        let element = list.index(self.index).and_then(|index| view.element(list.collection, list.place(index), b""));
+        let element = list.index(self.index).and_then(|index| view.collections().list_element(list, index));
         Ok(Reply::bulk_or_nil(element))
     }
 }

@@ -35,8 +35,8 @@ impl<'a> WriteCommand<'a> for LInsert<'a> {
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         let Some(list) = tx.list(self.key)? else { return Ok(Reply::Integer(0)) };
-        let mut elements = tx.tree().collections.elements_of(list.collection, list.front);
-        let Some(index) = elements.position(|(_, _, element)| *element == *self.pivot) else {
+        let mut elements = tx.tree().collections.list_between(list, 0, list.len());
+        let Some(index) = elements.position(|element| *element == *self.pivot) else {
             return Ok(Reply::Integer(-1));
         };
         drop(elements);

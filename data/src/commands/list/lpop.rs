@@ -46,7 +46,7 @@ pub(crate) fn pop(
         // All of it goes: as any key does, bit by bit.
         let mut all = Vec::new();
         let collections = &tx.tree().collections;
-        all.extend(collections.elements_of(list.collection, list.front).map(|(_, _, element)| element));
+        all.extend(collections.list_between(list, 0, list.len()));
         if end == End::Right {
             all.reverse();
         }

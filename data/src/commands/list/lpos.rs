@@ -88,9 +88,8 @@ impl LPos<'_> {
             let elements = (0..).zip(view.list_between(list, 0, looks));
             return elements.filter_map(matches).skip(others).take(wanted).collect();
         }
-        // Backwards, one by one: their places are known.
         let last = (list.len() - looks..list.len()).rev();
-        let elements = last.filter_map(|index| Some((index, view.element(list.collection, list.place(index), b"")?)));
+        let elements = last.zip(view.collections().list_backwards(list, list.len() - looks, list.len()));
         elements.filter_map(matches).skip(others).take(wanted).collect()
     }
 }

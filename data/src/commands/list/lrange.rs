@@ -2,7 +2,6 @@
 
 use crate::commands::prelude::*;
 use base::limits::REPLY_BYTES_MAX;
-use std::ops::ControlFlow;
 
 /// Room for so many elements at most is made before the first of them is seen.
 const ROOM_AT_ONCE: usize = 1024;
@@ -38,16 +37,12 @@ impl<'a> ReadCommand<'a> for LRange<'a> {
         let (start, end) = list.part(self.start, self.stop);
         let room = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
         let (mut elements, mut bytes) = (Vec::with_capacity(room.min(ROOM_AT_ONCE)), 0);
-        view.visit_list(list, start, end, |element| {
+        for element in view.list_between(list, start, end) {
             bytes += element.len() as u64;
             if bytes > REPLY_BYTES_MAX {
-                return ControlFlow::Break(());
+                return Err(Kind::List.is_too_large());
             }
-            elements.push(Reply::Bulk(element.clone()));
-            ControlFlow::Continue(())
-        });
-        if bytes > REPLY_BYTES_MAX {
-            return Err(Kind::List.is_too_large());
+            elements.push(Reply::Bulk(element));
         }
         Ok(Reply::Array(elements))
     }

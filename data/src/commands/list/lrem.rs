@@ -31,8 +31,8 @@ impl<'a> WriteCommand<'a> for LRem<'a> {
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         let Some(list) = tx.list(self.key)? else { return Ok(Reply::Integer(0)) };
-        let elements = (0..).zip(tx.tree().collections.elements_of(list.collection, list.front));
-        let same = elements.filter(|(_, (_, _, element))| **element == *self.element).map(|(index, _)| index);
+        let elements = (0..).zip(tx.tree().collections.list_between(list, 0, list.len()));
+        let same = elements.filter(|(_, element)| **element == *self.element).map(|(index, _)| index);
         let most = match self.count {
             0 => usize::MAX,
             count => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),

@@ -40,8 +40,7 @@ impl<'a> WriteCommand<'a> for LTrim<'a> {
             tx.remove(self.key);
         } else if gone > kept && gone > ONE_BY_ONE_MAX {
             // What stays makes a new list, and the old one goes bit by bit.
-            let elements = tx.tree().collections.elements_of(list.collection, list.place(start));
-            let kept: Vec<Blob> = elements.map(|(_, _, element)| element).take(kept as usize).collect();
+            let kept: Vec<Blob> = tx.tree().collections.list_between(list, start, end).collect();
             let value = tx.make_list(kept.into_iter());
             tx.put_keeping_deadline(self.key, value);
         } else {
