@@ -8,6 +8,8 @@
 //! | GET | LRANGE of all |
 //! | GETDEL | LPOP of all |
 //!
+//! One element in three is stored with bytes behind it that the model is not told of: a list has short and long elements in another way (`data/src/collections/listed.rs`).
+//!
 //! So the order of all elements is checked with everything else: that each is taken out once, that none is lost, and that who waited longest goes first.
 
 use base::Rng;
@@ -16,8 +18,10 @@ use wire::Value;
 use crate::history::{Command, Op, Reply, TOKEN_BYTES, bytes_of, raw_key, text_of};
 use crate::workload::Task;
 
-/// What an element takes beside its bytes, at most.
-const ELEMENT_BYTES_MAX: u64 = 160;
+/// What an element takes beside the bytes of its token, at most.
+const ELEMENT_BYTES_MAX: u64 = 160 + LONG_BYTES as u64;
+/// Bytes behind the token of a long element.
+const LONG_BYTES: usize = 150;
 
 /// How long clients wait for an element.
 pub(crate) const SECONDS: [&str; 3] = ["0.05", "0.4", "1.5"];
@@ -54,8 +58,8 @@ pub fn words(command: &Command) -> Option<Vec<Vec<u8>>> {
         return line(&[if command.number == Some(-1) { "BRPOP" } else { "BLPOP" }, key, seconds]);
     }
     match (command.op, command.number) {
-        (Op::Append, _) => line(&["RPUSH", key, value]),
-        (Op::Prepend, _) => line(&["LPUSH", key, value]),
+        (Op::Append, _) => line(&["RPUSH", key, &stored(value)]),
+        (Op::Prepend, _) => line(&["LPUSH", key, &stored(value)]),
         (Op::Pop, Some(-1)) => line(&["RPOP", key]),
         (Op::Pop, _) => line(&["LPOP", key]),
         (Op::Get, _) => line(&["LRANGE", key, "0", "-1"]),
@@ -77,21 +81,35 @@ pub fn reply(command: &Command, value: Value) -> Result<Reply, Option<Value>> {
         (Op::Pop, Value::NullArray) if command.argument.is_some() => Ok(Reply::Nil),
         (Op::Pop, Value::Array(pair)) if command.argument.is_some() => match &pair[..] {
             [key, element] if key.as_bytes() == Some(raw_key(&command.key).as_bytes()) => {
-                let element = element.as_bytes().filter(|element| element.len() == TOKEN_BYTES);
-                element.map(|element| Reply::Text(text_of(element))).ok_or(None)
+                element.as_bytes().and_then(told).map(Reply::Text).ok_or(None)
             }
             _ => Err(None),
         },
         (Op::Pop, Value::Null) => Ok(Reply::Nil),
-        (Op::Pop, Value::Bulk(element)) if element.len() == TOKEN_BYTES => Ok(Reply::Text(text_of(&element))),
+        (Op::Pop, Value::Bulk(element)) => told(&element).map(Reply::Text).ok_or(None),
         (Op::GetDel, Value::NullArray | Value::Null) => Ok(Reply::Nil),
         (Op::Get | Op::GetDel, Value::Array(elements)) => {
-            let texts = elements.iter().map(|element| element.as_bytes().filter(|bytes| bytes.len() == TOKEN_BYTES));
-            let all = texts.map(|bytes| bytes.map(text_of)).collect::<Option<Vec<_>>>().ok_or(None)?.concat();
+            let texts = elements.iter().map(|element| element.as_bytes().and_then(told));
+            let all = texts.collect::<Option<Vec<_>>>().ok_or(None)?.concat();
             Ok(if all.is_empty() { Reply::Nil } else { Reply::Text(all) })
         }
         _ => Err(None),
     }
+}
+
+fn is_long(token: &str) -> bool {
+    token.bytes().last().is_some_and(|last| last % 3 == 0)
+}
+
+/// What stands in a list for a token.
+fn stored(token: &str) -> String {
+    if is_long(token) { format!("{token}{}", "-".repeat(LONG_BYTES)) } else { token.to_owned() }
+}
+
+/// The token of what stands in a list; none if it is not all of it.
+fn told(element: &[u8]) -> Option<String> {
+    let token = text_of(element.get(..TOKEN_BYTES)?);
+    (bytes_of(&stored(&token)) == element).then_some(token)
 }
 
 /// An element that no other one of a run is: what is unique, as long as all are.
@@ -150,11 +168,17 @@ mod tests {
         assert_eq!(of(Command::new(Op::Get, "e/q1")), "LRANGE q1 0 -1");
         assert_eq!(of(Command::new(Op::Del, "q1")), "DEL q1");
         assert_eq!(element_of("c3n17").len(), TOKEN_BYTES);
+        let long = of(Command::new(Op::Prepend, "q1").with_argument("c3n19"));
+        assert_eq!(long.len(), "LPUSH q1 c3n19".len() + LONG_BYTES);
     }
 
     #[test]
     fn elements_of_another_length_are_no_answer() {
         let (a, b) = (element_of("a"), element_of("b"));
+        let long = element_of("c");
+        assert_eq!(told(stored(&long).as_bytes()), Some(long.clone()));
+        assert_eq!(told(&stored(&long).as_bytes()[1..]), None);
+        assert_eq!(told(long.as_bytes()), None, "without what stands behind it");
         let get = Command::new(Op::Get, "q0");
         let list = |texts: &[&str]| Value::Array(texts.iter().map(Value::bulk).collect());
         assert_eq!(reply(&get, list(&[&a, &b])), Ok(Reply::Text(format!("{a}{b}"))));
