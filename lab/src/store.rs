@@ -11,9 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::Record;
 use crate::record::{FORMAT, Second, Spread};
+use crate::statistics::steps::STEPS;
 
 /// The head of a series: the columns, in their order. Times in nanoseconds.
-const COLUMNS: &str = "second,operation,count,errors,min,mean,p50,p90,p95,p99,p999,p9999,max";
+const COLUMNS: &str = "second,operation,count,errors,min,mean,p50,p90,p95,p99,p999,p9999,max,steps";
+/// The head of a series that was written when seconds had no histograms.
+const COLUMNS_WITHOUT_STEPS: &str = "second,operation,count,errors,min,mean,p50,p90,p95,p99,p999,p9999,max";
 
 /// Writes the record into `folder`, which is made if it is not there. What is there under the same names is replaced.
 ///
@@ -171,29 +174,35 @@ fn series_text(series: &[Second]) -> String {
     let mut out = String::from(COLUMNS);
     out.push('\n');
     for row in series {
-        let Second { second, operation, count, errors, latency } = row;
+        let Second { second, operation, count, errors, latency, steps } = row;
         let Spread { min, mean, p50, p90, p95, p99, p999, p9999, max } = latency;
         // Writing to memory does not fail.
-        let _ = writeln!(
+        let _ = write!(
             out,
-            "{second},{operation},{count},{errors},{min},{mean},{p50},{p90},{p95},{p99},{p999},{p9999},{max}"
+            "{second},{operation},{count},{errors},{min},{mean},{p50},{p90},{p95},{p99},{p999},{p9999},{max},"
         );
+        for (place, (step, count)) in steps.iter().enumerate() {
+            let _ = write!(out, "{}{step}:{count}", if place == 0 { "" } else { " " });
+        }
+        out.push('\n');
     }
     out
 }
 
 fn read_series(text: &str) -> Result<Vec<Second>, String> {
     let mut lines = text.lines();
-    if lines.next() != Some(COLUMNS) {
-        return Err(format!("its first line is not `{COLUMNS}`"));
-    }
+    let with_steps = match lines.next() {
+        Some(COLUMNS) => true,
+        Some(COLUMNS_WITHOUT_STEPS) => false,
+        _ => return Err(format!("its first line is not `{COLUMNS}`")),
+    };
     lines
         .enumerate()
-        .map(|(row, line)| read_second(line).ok_or_else(|| format!("line {} is malformed", row + 2)))
+        .map(|(row, line)| read_second(line, with_steps).ok_or_else(|| format!("line {} is malformed", row + 2)))
         .collect()
 }
 
-fn read_second(line: &str) -> Option<Second> {
+fn read_second(line: &str, with_steps: bool) -> Option<Second> {
     let mut cells = line.split(',');
     let second = cells.next()?.parse().ok()?;
     let operation = cells.next()?.to_owned();
@@ -212,7 +221,19 @@ fn read_second(line: &str) -> Option<Second> {
         p9999: time()?,
         max: time()?,
     };
-    cells.next().is_none().then_some(Second { second, operation, count, errors, latency })
+    let steps = if with_steps { read_steps(cells.next()?)? } else { Vec::new() };
+    cells.next().is_none().then_some(Second { second, operation, count, errors, latency, steps })
+}
+
+/// Reads `160:3 161:20`: steps in their order, each once.
+fn read_steps(text: &str) -> Option<Vec<(u16, u64)>> {
+    let read = |part: &str| {
+        let (step, count) = part.split_once(':')?;
+        let step: u16 = step.parse().ok()?;
+        (step < STEPS).then_some((step, count.parse().ok()?))
+    };
+    let steps: Vec<(u16, u64)> = text.split_ascii_whitespace().map(read).collect::<Option<_>>()?;
+    steps.is_sorted_by(|a, b| a.0 < b.0).then_some(steps)
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Result<(), String> {
@@ -235,7 +256,7 @@ mod tests {
     fn record() -> Record {
         let latency = Spread { min: 1, mean: 2.5, p50: 2, p90: 3, p95: 4, p99: 5, p999: 6, p9999: 7, max: 8 };
         let operation = Operation { count: 9, errors: 1, latency, service: None, histogram: "HISTFAAA".to_owned() };
-        let second = Second { second: 3, operation: "read".to_owned(), count: 9, errors: 1, latency };
+        let second = Second { second: 3, operation: "read".to_owned(), count: 9, errors: 1, latency, steps: vec![(8, 2), (16, 7)] };
         let measurement = Measurement {
             id: "run-1.a".to_owned(),
             operations: BTreeMap::from([("read".to_owned(), operation)]),
@@ -252,12 +273,27 @@ mod tests {
         write(&record(), &path).unwrap();
         assert_eq!(read(&path).unwrap(), record());
         let csv = std::fs::read_to_string(path.join("series").join("run-1.a.csv")).unwrap();
-        assert_eq!(csv.lines().nth(1), Some("3,read,9,1,1,2.5,2,3,4,5,6,7,8"));
+        assert_eq!(csv.lines().nth(1), Some("3,read,9,1,1,2.5,2,3,4,5,6,7,8,8:2 16:7"));
         assert!(path.join("histograms").join("run-1.a.read.hdr").exists());
 
         let file = folder.path().join("export.json");
         std::fs::write(&file, export(&record()).unwrap()).unwrap();
         assert_eq!(read(&file).unwrap(), record());
+    }
+
+    #[test]
+    fn series_without_histograms_are_still_read() {
+        let old = format!("{COLUMNS_WITHOUT_STEPS}\n3,read,9,1,1,2.5,2,3,4,5,6,7,8\n");
+        let expected = Second { steps: Vec::new(), ..record().measurements[0].series[0].clone() };
+        assert_eq!(read_series(&old), Ok(vec![expected]));
+        let mut exported: serde_json::Value = serde_json::from_str(&export(&record()).unwrap()).unwrap();
+        let seconds = exported["series"]["run-1.a"].as_array_mut().unwrap();
+        seconds.iter_mut().for_each(|second| drop(second.as_object_mut().unwrap().remove("steps")));
+        let read = import(&exported.to_string()).unwrap();
+        assert!(read.measurements[0].series.iter().all(|second| second.steps.is_empty() && second.count == 9));
+        for steps in ["8:2:3", "512:1", "9:1 8:1", "8", "x:1"] {
+            assert!(read_series(&format!("{COLUMNS}\n3,read,9,1,1,2.5,2,3,4,5,6,7,8,{steps}\n")).is_err(), "{steps}");
+        }
     }
 
     #[test]

@@ -107,8 +107,12 @@ pub fn merged(verdicts: &[Verdict]) -> Option<Verdict> {
         properties.push(Property { name: property.name.clone(), holds, undecided: is_undecided, detail });
     }
     let offending = verdicts.iter().map(|verdict| &verdict.offending).find(|events| !events.is_empty());
+    let sum = |of: fn(&Verdict) -> u64| verdicts.iter().map(of).fold(0, u64::saturating_add);
     Some(Verdict {
         holds: verdicts.iter().all(|verdict| verdict.holds),
+        operations: sum(|verdict| verdict.operations),
+        decided: sum(|verdict| verdict.decided),
+        keys: sum(|verdict| verdict.keys),
         properties,
         offending: offending.unwrap_or(&first.offending).clone(),
     })
@@ -122,7 +126,8 @@ mod tests {
     fn verdict(holds: bool, undecided: bool) -> Verdict {
         let property = Property { name: "p".to_owned(), holds, undecided, detail: format!("{holds}") };
         let offending = if holds || undecided { Vec::new() } else { vec![Event { client: 7, ..Event::default() }] };
-        Verdict { holds, properties: vec![property], offending }
+        let decided = if undecided { 3 } else { 5 };
+        Verdict { holds, operations: 5, decided, keys: 2, properties: vec![property], offending }
     }
 
     #[test]
@@ -132,6 +137,7 @@ mod tests {
         let all = merged(&[verdict(true, false), verdict(false, false), verdict(false, true)]).expect("three");
         assert!(!all.holds && all.offending[0].client == 7 && !all.properties[0].undecided);
         assert_eq!(all.properties[0].detail, "broken in 1 of 3 histories, such as: false");
+        assert_eq!((all.operations, all.decided, all.keys), (15, 13, 6));
         let unsure = merged(&[verdict(true, false), verdict(false, true)]).expect("two");
         assert!(unsure.properties[0].undecided && !unsure.holds && !unsure.properties[0].holds);
         let well = merged(&[verdict(true, false), verdict(true, false)]).expect("two");

@@ -215,8 +215,13 @@ fn verdict(checked: &Checked, groups: &[Group], last_reads: usize, limits: Limit
         let looked_at = format!("{} of {} read at the end", thousands(last_reads), counted(checked.keys, "key"));
         add("nothing acknowledged is lost", broken, undecided(false) + undecided(true), looked_at);
     }
+    let operations = |group: &Group| (group.operations.len() - group.last_reads) as u64;
+    let decided = groups.iter().filter(|group| !checked.undecided.contains(&group.keys[0]));
     Verdict {
         holds: properties.iter().all(|property| property.holds),
+        operations: groups.iter().map(operations).sum(),
+        decided: decided.map(operations).sum(),
+        keys: checked.keys as u64,
         properties,
         offending: checked.violations.first().map(|violation| violation.events.clone()).unwrap_or_default(),
     }

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::curves::{self, Curve};
-use super::chart::heat::{self, Column};
 use super::chart::multiples::{self, Panel, Variable};
-use super::chart::timeline::{self, Events, Tick, Track};
 use super::chart::{Figure, history, scaling, worth};
 use super::compare;
-use super::gather::{self, Group, Names, chosen, groups, of_operation, operations};
+use super::gather::{self, Group, chosen, groups, of_operation, operations};
+use super::over_time::{draw_heat, draw_timelines, has_heat, has_timeline};
 use super::silence;
-use crate::record::{Measurement, Record};
+use crate::record::Record;
 
 /// Most curves in one picture: more can't be told apart.
 const CURVES_MAX: usize = 7;
@@ -19,14 +18,9 @@ const DASHED_MAX: usize = 3;
 /// Most operations that get a picture of curves of their own.
 const OPERATIONS_MAX: usize = 4;
 /// Most timelines and heat maps of a record.
-const TIMELINES_MAX: usize = 4;
-/// Most timelines of measurements that differ in more than the number of their repeat.
-const GROUPS_MAX: usize = 8;
+pub(super) const TIMELINES_MAX: usize = 4;
 /// Most small charts in one picture.
 const PANELS_MAX: usize = 9;
-/// Fewest seconds that are worth a picture over time.
-const SECONDS_MIN: usize = 5;
-
 /// One kind of picture.
 pub struct Kind {
     /// What it is called, for tests and people.
@@ -67,65 +61,9 @@ fn draw_history(record: &Record) -> Vec<Figure> {
     history::figure("What breaks the promise", events, &caption).into_iter().collect()
 }
 
-fn has_timeline(measurement: &Measurement) -> bool {
-    !measurement.marks.is_empty() && !measurement.series.is_empty()
-}
-
-fn seconds(measurement: &Measurement) -> usize {
-    measurement.series.iter().map(|second| second.second).collect::<BTreeSet<_>>().len()
-}
-
-fn has_heat(measurement: &Measurement) -> bool {
-    measurement.marks.is_empty() && seconds(measurement) >= SECONDS_MIN && gather::void(measurement).is_none()
-}
-
 /// A caption's last sentence when some are left out.
-fn left_out(drawn: usize, all: usize, what: &str) -> String {
+pub(super) fn left_out(drawn: usize, all: usize, what: &str) -> String {
     if drawn < all { format!("{drawn} of {all} {what} are drawn; the table has all.") } else { String::new() }
-}
-
-fn draw_timelines(record: &Record) -> Vec<Figure> {
-    let names = Names::new(record);
-    let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_timeline(m)).collect();
-    // Of repeats the first: one of each kind tells more than several of one.
-    let groups = groups(record);
-    let firsts: Vec<&Measurement> =
-        groups.iter().filter_map(|group| group.members.iter().find(|m| has_timeline(m)).copied()).collect();
-    let chosen = if firsts.len() > 1 { chosen(&firsts, GROUPS_MAX) } else { chosen(&all, TIMELINES_MAX) };
-    let caption = left_out(chosen.len(), all.len(), "timelines");
-    let last = chosen.len().saturating_sub(1);
-    chosen
-        .into_iter()
-        .enumerate()
-        .filter_map(|(index, measurement)| {
-            let caption = if index == last { caption.as_str() } else { "" };
-            let mut tracks: BTreeMap<&str, Vec<Tick>> = BTreeMap::new();
-            for second in &measurement.series {
-                tracks.entry(&second.operation).or_default().push(Tick {
-                    second: f64::from(second.second),
-                    count: second.count,
-                    errors: second.errors,
-                    p50: second.latency.p50,
-                    p99: second.latency.p99,
-                });
-            }
-            let tracks: Vec<Track> = tracks
-                .into_iter()
-                .map(|(name, mut seconds)| {
-                    seconds.sort_by(|a, b| a.second.total_cmp(&b.second));
-                    Track { name: name.to_owned(), seconds }
-                })
-                .collect();
-            let finite = |at: f64| at.is_finite() && at >= 0.0;
-            let marks = measurement.marks.iter().filter(|mark| finite(mark.at_ms)).take(silence::MARKS_MAX);
-            let gaps = measurement.gaps.iter().filter(|gap| finite(gap.at_ms) && finite(gap.length_ms));
-            let events = Events {
-                marks: marks.map(|mark| (mark.at_ms / 1e3, mark.what.clone())).collect(),
-                gaps: gaps.map(|gap| (gap.at_ms / 1e3, gap.length_ms / 1e3)).collect(),
-            };
-            timeline::figure(&format!("Second by second: {}", names.of(measurement, true)), &tracks, &events, caption)
-        })
-        .collect()
 }
 
 fn draw_fits(record: &Record) -> Vec<Figure> {
@@ -320,29 +258,6 @@ fn omission(group: &Group, names: &[&str]) -> String {
         ),
         None => String::new(),
     }
-}
-
-fn draw_heat(record: &Record) -> Vec<Figure> {
-    let names = Names::new(record);
-    let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_heat(m)).collect();
-    let chosen = chosen(&all, TIMELINES_MAX);
-    let caption = "Each second is put together from its percentiles.";
-    let last = chosen.len().saturating_sub(1);
-    let rest = left_out(chosen.len(), all.len(), "measurements");
-    chosen
-        .into_iter()
-        .enumerate()
-        .filter_map(|(index, measurement)| {
-            let caption = if index == last { format!("{caption} {rest}") } else { caption.to_owned() };
-            let mut columns: Vec<Column> = measurement
-                .series
-                .iter()
-                .map(|second| Column { second: f64::from(second.second), count: second.count, latency: second.latency })
-                .collect();
-            columns.sort_by(|a, b| a.second.total_cmp(&b.second));
-            heat::figure(&format!("Latency over time: {}", names.of(measurement, true)), &columns, caption.trim())
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The first page: one line with a mark, three sentences that a busy reader needs, and what was checked. All of it is computed from the
 //! records; none of it is said that they do not hold.
 
+mod proof;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare;
@@ -9,6 +11,7 @@ use super::gather;
 use super::html::{element, escape};
 use super::silence::silences;
 use crate::record::{Arrivals, Measurement, Operation, Record};
+use proof::{ended, proof};
 
 /// Most kinds of events beside the worst one that are told of.
 const OTHER_EVENTS_MAX: usize = 2;
@@ -283,68 +286,6 @@ fn failed(records: &[Record]) -> Option<String> {
             Some(format!("{} of {all} operations ended with an error or without an answer.", format::count(errors)))
         }
     }
-}
-
-/// What was checked, against how many operations.
-fn proof(records: &[Record]) -> Option<String> {
-    if records.iter().all(|record| record.measurements.is_empty() && record.verdict.is_none()) {
-        return None;
-    }
-    let with: Vec<&Record> = records.iter().filter(|record| record.verdict.is_some()).collect();
-    let answered = with.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
-    let answered = answered.map(|operation| operation.count).fold(0, u64::saturating_add);
-    let during = if answered > 0 {
-        format!(" while {} operations were answered", format::count(answered))
-    } else {
-        String::new()
-    };
-    let broken: Vec<_> = properties(records).filter(|property| is_broken(property)).collect();
-    Some(match (with.is_empty(), broken.first()) {
-        (true, _) => fsync(records),
-        (false, Some(property)) if !property.detail.is_empty() => {
-            format!("It broke{during}: {}", with_end(&property.detail))
-        }
-        (false, Some(_)) => format!("It broke{during}."),
-        (false, None) => {
-            let details: Vec<String> = properties(records)
-                .filter(|p| !p.detail.is_empty())
-                .take(1)
-                .map(|property| ended(&property.detail))
-                .collect();
-            let details = if details.is_empty() { String::new() } else { format!(" {}", details.join(" ")) };
-            let held = with.iter().all(|record| record.verdict.as_ref().is_some_and(|verdict| verdict.holds));
-            if held || properties(records).any(|property| property.undecided) {
-                format!("No broken promise was found{during}.{details}")
-            } else {
-                format!("The check failed{during}.{details}")
-            }
-        }
-    })
-}
-
-/// What a write had to wait for, where nothing was proved.
-fn fsync(records: &[Record]) -> String {
-    match records.iter().map(|record| record.environment.fsync_p50).find(|&p50| p50 > 0) {
-        Some(p50) => format!(
-            "Nothing here was checked for correctness. For comparison: making 4 KiB durable took this machine’s disk {} (median).",
-            format::duration(p50 as f64)
-        ),
-        None => "Nothing here was checked for correctness.".to_owned(),
-    }
-}
-
-/// The text with a full stop, if nothing ends it.
-fn with_end(text: &str) -> String {
-    let text = text.trim_end();
-    let end = if text.ends_with(['.', '!', '?', '…']) { "" } else { "." };
-    format!("{text}{end}")
-}
-
-/// The text as a sentence: with a capital letter and an end.
-fn ended(text: &str) -> String {
-    let mut letters = text.trim().chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    format!("{first}{}", with_end(letters.as_str()))
 }
 
 fn warning(records: &[Record]) -> String {

@@ -92,8 +92,7 @@ fn the_first_page_says_what_the_records_hold() {
     );
     assert_eq!(
         plain(&told.sentences[2]),
-        "No broken promise was found while 360 000 operations were answered. 184,022 operations on 1,000 keys by 64 clients were looked \
-         at."
+        "No broken promise was found in the 184 022 operations on 1 000 keys that were checked."
     );
     let told = summary(&[samples::violation()]);
     assert_eq!(told.mark, Sign::Broken);

@@ -206,6 +206,7 @@ fn what_is_too_hard_is_called_undecided_and_not_wrong() {
     let limits = Limits { configurations_max: 1_000, ..Limits::default() };
     let checked = check(&history, &[], limits);
     assert_eq!((checked.violations.len(), checked.undecided), (0, vec![b"k".to_vec()]));
+    assert_eq!((checked.verdict.operations, checked.verdict.decided, checked.verdict.keys), (25, 0, 1));
     let property = &checked.verdict.properties[0];
     assert!(!checked.verdict.holds && !property.holds && property.undecided);
     assert!(property.detail.contains("not decided within 1,000 configurations"), "{}", property.detail);

@@ -1,0 +1,106 @@
+//! The pictures along time: what happened second by second, and latency over time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::chart::Figure;
+use super::chart::heat::{self, Column};
+use super::chart::timeline::{self, Events, Tick, Track};
+use super::gather::{self, Names, chosen, groups};
+use super::pictures::{TIMELINES_MAX, left_out};
+use super::silence;
+use crate::record::{Measurement, Record};
+
+/// Most timelines of measurements that differ in more than the number of their repeat.
+const GROUPS_MAX: usize = 8;
+/// Fewest seconds that are worth a picture over time.
+const SECONDS_MIN: usize = 5;
+
+/// Whether something happened in it, and its seconds are known.
+pub(super) fn has_timeline(measurement: &Measurement) -> bool {
+    !measurement.marks.is_empty() && !measurement.series.is_empty()
+}
+
+fn seconds(measurement: &Measurement) -> usize {
+    measurement.series.iter().map(|second| second.second).collect::<BTreeSet<_>>().len()
+}
+
+/// Whether it has enough seconds, and nothing happened that a timeline shows better.
+pub(super) fn has_heat(measurement: &Measurement) -> bool {
+    measurement.marks.is_empty() && seconds(measurement) >= SECONDS_MIN && gather::void(measurement).is_none()
+}
+
+/// What happened second by second.
+pub(super) fn draw_timelines(record: &Record) -> Vec<Figure> {
+    let names = Names::new(record);
+    let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_timeline(m)).collect();
+    // Of repeats the first: one of each kind tells more than several of one.
+    let groups = groups(record);
+    let firsts: Vec<&Measurement> =
+        groups.iter().filter_map(|group| group.members.iter().find(|m| has_timeline(m)).copied()).collect();
+    let chosen = if firsts.len() > 1 { chosen(&firsts, GROUPS_MAX) } else { chosen(&all, TIMELINES_MAX) };
+    let caption = left_out(chosen.len(), all.len(), "timelines");
+    let last = chosen.len().saturating_sub(1);
+    chosen
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, measurement)| {
+            let caption = if index == last { caption.as_str() } else { "" };
+            let mut tracks: BTreeMap<&str, Vec<Tick>> = BTreeMap::new();
+            for second in &measurement.series {
+                tracks.entry(&second.operation).or_default().push(Tick {
+                    second: f64::from(second.second),
+                    count: second.count,
+                    errors: second.errors,
+                    p50: second.latency.p50,
+                    p99: second.latency.p99,
+                });
+            }
+            let tracks: Vec<Track> = tracks
+                .into_iter()
+                .map(|(name, mut seconds)| {
+                    seconds.sort_by(|a, b| a.second.total_cmp(&b.second));
+                    Track { name: name.to_owned(), seconds }
+                })
+                .collect();
+            let finite = |at: f64| at.is_finite() && at >= 0.0;
+            let marks = measurement.marks.iter().filter(|mark| finite(mark.at_ms)).take(silence::MARKS_MAX);
+            let gaps = measurement.gaps.iter().filter(|gap| finite(gap.at_ms) && finite(gap.length_ms));
+            let events = Events {
+                marks: marks.map(|mark| (mark.at_ms / 1e3, mark.what.clone())).collect(),
+                gaps: gaps.map(|gap| (gap.at_ms / 1e3, gap.length_ms / 1e3)).collect(),
+            };
+            timeline::figure(&format!("Second by second: {}", names.of(measurement, true)), &tracks, &events, caption)
+        })
+        .collect()
+}
+
+/// Latency over time as shades.
+pub(super) fn draw_heat(record: &Record) -> Vec<Figure> {
+    let names = Names::new(record);
+    let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_heat(m)).collect();
+    let chosen = chosen(&all, TIMELINES_MAX);
+    let from_percentiles = "Its seconds have no histograms and are put together from their percentiles.";
+    let last = chosen.len().saturating_sub(1);
+    let rest = left_out(chosen.len(), all.len(), "measurements");
+    chosen
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, measurement)| {
+            let without = measurement.series.iter().any(|second| second.count > 0 && second.steps.is_empty());
+            let caption = if without { from_percentiles } else { "" };
+            let caption = if index == last { format!("{caption} {rest}") } else { caption.to_owned() };
+            let mut columns: Vec<Column> = measurement
+                .series
+                .iter()
+                .map(|second| Column {
+                    second: f64::from(second.second),
+                    count: second.count,
+                    latency: second.latency,
+                    steps: second.steps.clone(),
+                })
+                .collect();
+            columns.sort_by(|a, b| a.second.total_cmp(&b.second));
+            heat::figure(&format!("Latency over time: {}", names.of(measurement, true)), &columns, caption.trim())
+        })
+        .collect()
+}
