@@ -5,6 +5,7 @@
 //!   record.json                     a Record, without what the other files hold
 //!   series/MEASUREMENT.csv          a row for each second and operation (Second); the last column, which older
 //!                                   records lack, are the steps of its histogram: `STEP:COUNT STEP:COUNT …`
+//!   lags/MEASUREMENT.csv            a row for each look at a node (Lag), if it was looked how far nodes are behind
 //!   history                         what the clients saw, if it was recorded (crate::history::format)
 //!   histograms/MEASUREMENT.OPERATION.hdr    the raw histogram: HdrHistogram V2, deflated, base64, one line
 //! ```
@@ -153,6 +154,9 @@ pub struct Measurement {
     /// Second by second; in `series/` on disk.
     #[serde(skip)]
     pub series: Vec<Second>,
+    /// How far nodes were behind, in order of time; in `lags/` on disk; empty where nobody looked.
+    #[serde(skip)]
+    pub lags: Vec<Lag>,
 }
 
 /// One kind of operation in one measurement.
@@ -247,6 +251,17 @@ pub struct Second {
     /// below 2^((s+1)/8) nanoseconds ([`crate::statistics::steps`]). Empty in older records.
     #[serde(default)]
     pub steps: Vec<(u16, u64)>,
+}
+
+/// How far one node was behind the others at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lag {
+    /// Milliseconds since the measurement began.
+    pub at_ms: f64,
+    /// The node's name.
+    pub node: String,
+    /// Entries of the log that another node had applied and this one had not; none if it did not answer.
+    pub entries: Option<u64>,
 }
 
 /// A law fitted to throughput against a variable.

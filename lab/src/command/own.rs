@@ -299,7 +299,7 @@ pub(super) fn exit_code(verdict: &Verdict) -> ExitCode {
 }
 
 /// A load of all of a cluster's nodes.
-pub(super) fn load_of(cluster: &Cluster) -> Result<Load, String> {
+pub(super) fn load_of(cluster: &dyn System) -> Result<Load, String> {
     Ok(Load::new(Target::parse(&format!("redis://{}", cluster.addresses().join(",")))?))
 }
 

@@ -55,11 +55,7 @@ impl Progress {
     /// Nobody who cannot read the line would read that it cannot be written.
     fn write(&mut self, line: &str) {
         let mut out = std::io::stderr().lock();
-        let _ = if self.terminal {
-            write!(out, "\r\x1b[K{}", cut(line, columns()))
-        } else {
-            writeln!(out, "{line}")
-        };
+        let _ = if self.terminal { write!(out, "\r\x1b[K{}", cut(line, columns())) } else { writeln!(out, "{line}") };
         let _ = out.flush();
         self.shown = true;
     }

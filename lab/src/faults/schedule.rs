@@ -13,8 +13,8 @@ use super::noise::parse_share;
 use super::relay::DELAY_MAX;
 use crate::cluster::Cut;
 
-/// Most steps of a plan.
-pub const STEPS_MAX: usize = 256;
+/// Most steps of a plan: faults that chance draws come to some 25,000 in the longest time.
+pub const STEPS_MAX: usize = 1 << 16;
 /// Latest time of a step, and longest duration of a fault.
 pub const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// How a step is written, for messages.

@@ -320,8 +320,12 @@ mod tests {
 
     #[test]
     fn notes_name_measurements_by_their_variables() {
-        let point = measurement("dictum", &[("memory-quota", "64MiB"), ("fields", "500"), ("repeat", "2"), ("mix", "a=1")]);
-        assert_eq!(note_name(&point).replace('\u{a0}', " "), "fields = 500, memory-quota = 64 MiB, mix = a=1, repeat 2");
+        let point =
+            measurement("dictum", &[("memory-quota", "64MiB"), ("fields", "500"), ("repeat", "2"), ("mix", "a=1")]);
+        assert_eq!(
+            note_name(&point).replace('\u{a0}', " "),
+            "fields = 500, memory-quota = 64 MiB, mix = a=1, repeat 2"
+        );
         assert_eq!(setting_word("memory-quota", "16MiB").replace('\u{a0}', " "), "memory-quota 16 MiB");
         assert_eq!(note_name(&Measurement { id: "ycsb-a".into(), ..Measurement::default() }), "ycsb-a");
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::Figure;
 use super::chart::heat::{self, Column};
+use super::chart::lag;
 use super::chart::timeline::{self, Events, Tick, Track};
 use super::gather::{self, Names, chosen, groups};
 use super::pictures::{TIMELINES_MAX, left_out};
@@ -103,4 +104,38 @@ pub(super) fn draw_heat(record: &Record) -> Vec<Figure> {
             heat::figure(&format!("Latency over time: {}", names.of(measurement, true)), &columns, caption.trim())
         })
         .collect()
+}
+
+/// Whether it was looked how far nodes were behind.
+pub(super) fn has_lags(measurement: &Measurement) -> bool {
+    measurement.lags.iter().any(|lag| lag.entries.is_some_and(|entries| entries > 0))
+}
+
+/// How far nodes were behind; of each setting the first measurement.
+pub(super) fn draw_lags(record: &Record) -> Vec<Figure> {
+    let names = Names::new(record);
+    let groups = groups(record);
+    let firsts: Vec<&Measurement> =
+        groups.iter().filter_map(|group| group.members.iter().find(|m| has_lags(m)).copied()).collect();
+    let chosen = chosen(&firsts, GROUPS_MAX);
+    let last = chosen.len().saturating_sub(1);
+    let explained = "Entries that another node had applied and this one had not, looked at twenty times a second. Where a line is broken the node \
+                     did not answer.";
+    let draw = |(index, measurement): (usize, &Measurement)| {
+        let mut lines: Vec<lag::Line> = Vec::new();
+        for look in measurement.lags.iter().filter(|look| look.at_ms.is_finite()) {
+            let point = (look.at_ms / 1e3, look.entries);
+            match lines.iter_mut().find(|line| line.node == look.node) {
+                Some(line) => line.looks.push(point),
+                None => lines.push(lag::Line { node: look.node.clone(), looks: vec![point] }),
+            }
+        }
+        lines.sort_by(|a, b| a.node.cmp(&b.node));
+        let marks = measurement.marks.iter().filter(|mark| mark.at_ms.is_finite() && mark.at_ms >= 0.0);
+        let marks: Vec<(f64, String)> =
+            marks.take(silence::MARKS_MAX).map(|mark| (mark.at_ms / 1e3, mark.what.clone())).collect();
+        let caption = if index == last { explained } else { "" };
+        lag::figure(&format!("How far nodes were behind: {}", names.of(measurement, true)), &lines, &marks, caption)
+    };
+    chosen.into_iter().enumerate().filter_map(draw).collect()
 }

@@ -7,7 +7,7 @@ use super::chart::multiples::{self, Panel, Variable};
 use super::chart::{Figure, history, scaling, worth};
 use super::compare;
 use super::gather::{self, Group, chosen, groups, of_operation, operations};
-use super::over_time::{draw_heat, draw_timelines, has_heat, has_timeline};
+use super::over_time::{draw_heat, draw_lags, draw_timelines, has_heat, has_lags, has_timeline};
 use super::silence;
 use crate::record::Record;
 
@@ -32,9 +32,10 @@ pub struct Kind {
 }
 
 /// Every kind, in the order in which they stand on the page.
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: [Kind; 10] = [
     Kind { name: "history", fits: |r| r.verdict.as_ref().is_some_and(|v| !v.offending.is_empty()), draw: draw_history },
     Kind { name: "timeline", fits: |r| r.measurements.iter().any(has_timeline), draw: draw_timelines },
+    Kind { name: "lags", fits: |r| r.measurements.iter().any(has_lags), draw: draw_lags },
     Kind { name: "silences", fits: |r| silence::rows(r).iter().any(|row| row.values.len() > 1), draw: silence::draw },
     Kind { name: "ratios", fits: |r| compare::sides(r).len() > 1, draw: compare::draw },
     Kind { name: "scaling", fits: |r| !r.fits.is_empty(), draw: draw_fits },
@@ -263,6 +264,7 @@ fn omission(group: &Group, names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Measurement;
 
     #[test]
     fn values_are_sorted_as_people_do() {

@@ -410,6 +410,9 @@ pub fn violation() -> Record {
     };
     record.verdict = Some(Verdict {
         holds: false,
+        operations: 52_101,
+        decided: 52_101,
+        keys: 400,
         properties: vec![
             Property {
                 name: "every read sees the last acknowledged write of its key".into(),

@@ -183,7 +183,7 @@ fn measure(own: &mut Own, point: &Point, what: &str) -> Result<Measured, String>
             first.configuration.retain(|setting| side.configuration.contains(setting));
         }
     }
-    let mut load = load_of(&cluster)?;
+    let mut load = load_of(cluster.as_ref())?;
     point.set(&mut load)?;
     let workload = workload(point.workload(), &point.parameters()?)?;
     own.say(&format!("{what}: loading records"));

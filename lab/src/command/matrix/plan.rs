@@ -199,7 +199,7 @@ impl Point {
             distribution: self.get("distribution").map(str::parse::<Distribution>).transpose()?,
             mix: self.get("mix").map(parse_mix).transpose()?,
             seed: u64::from(self.repeat),
-            file: None,
+            ..Parameters::default()
         })
     }
 

@@ -207,12 +207,25 @@ mod tests {
     fn a_histogram_shows_what_percentiles_hide() {
         use crate::statistics::steps::step;
         // Two humps, at 1.2 µs and at 8.5 µs, and nothing between them.
-        let latency = Spread { min: 1_200, p50: 1_200, p90: 8_500, p95: 8_500, p99: 8_500, p999: 8_500, p9999: 8_500, max: 8_500, mean: 0.0 };
+        let latency = Spread {
+            min: 1_200,
+            p50: 1_200,
+            p90: 8_500,
+            p95: 8_500,
+            p99: 8_500,
+            p999: 8_500,
+            p9999: 8_500,
+            max: 8_500,
+            mean: 0.0,
+        };
         let steps = vec![(step(1_200), 600), (step(8_500), 400)];
         let column = Column { second: 0.0, count: 1_000, latency, steps };
         let scale = Scale::Logarithmic { low: 1_000.0, high: 10_000.0 };
         let with = &cells(std::slice::from_ref(&column), 1.0, 1, 10, &scale)[0];
-        assert!((with.iter().sum::<f64>() - 1_000.0).abs() < 1e-6 && with[2..8].iter().all(|&count| count == 0.0), "{with:?}");
+        assert!(
+            (with.iter().sum::<f64>() - 1_000.0).abs() < 1e-6 && with[2..8].iter().all(|&count| count == 0.0),
+            "{with:?}"
+        );
         let without = &cells(&[Column { steps: Vec::new(), ..column }], 1.0, 1, 10, &scale)[0];
         assert!(without[2..8].iter().all(|&count| count > 0.0), "{without:?}");
     }

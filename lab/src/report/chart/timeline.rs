@@ -173,7 +173,7 @@ fn line(frame: &Frame, seconds: &[Tick], value: fn(&Tick) -> u64) -> Vec<Option<
 }
 
 /// The row of each mark's words, so that none stands on another: the lowest row whose last words ended before.
-fn mark_rows(room: Room, marks: &[(f64, String)], end: f64) -> Vec<usize> {
+pub(super) fn mark_rows(room: Room, marks: &[(f64, String)], end: f64) -> Vec<usize> {
     let width = room.width() - 70.0;
     let mut ends: Vec<f64> = Vec::new();
     let mut order: Vec<usize> = (0..marks.len()).collect();

@@ -49,7 +49,11 @@ fn looked_at(with: &[&Record]) -> String {
         let on = format!("on {}", counted(keys, "key"));
         return match decided {
             decided if decided >= all => format!(" in the {} {on} that were checked", counted(all, "operation")),
-            decided => format!(" in {} of {} {on}: the others could not be decided", format::count(decided), counted(all, "operation")),
+            decided => format!(
+                " in {} of {} {on}: the others could not be decided",
+                format::count(decided),
+                counted(all, "operation")
+            ),
         };
     }
     let answered = with.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
