@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::own::{Own, operations};
@@ -61,7 +62,15 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     load.epoch = began;
     let running = schedule.run(Arc::clone(&system), began)?;
     let (stop, observer) = (Arc::clone(&own.stop), Arc::clone(&historian));
-    let measured = run_load(&load, workload, Some(observer), &stop, &mut own.on_second(id, &load));
+    let mut show = own.on_second(id, &load);
+    let measured = run_load(&load, workload, Some(observer), &stop, &mut |snapshot| {
+        show(snapshot);
+        // With a hole in it the history proves nothing, however long it goes on; what is wrong is said below.
+        if historian.has_problem() || historian.witness().has_failed() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    drop(show);
     own.say("waiting until all nodes serve again");
     // If the load ended early, the rest of the plan is not waited for.
     let outcome =

@@ -145,7 +145,7 @@ impl Failover {
         if record.sides.is_empty() {
             record.sides.push(self.side(&cluster));
         }
-        let workload = bench.workload(&self.common)?;
+        let workload = bench.workload(&self.common, self.check)?;
         let mut load = bench.load(cluster.as_ref(), &self.common, self.clients)?;
         load.pacing = Pacing::Open { rate: self.rate, arrivals: Arrivals::Poisson };
         let times = self.times();

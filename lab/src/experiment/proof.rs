@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::cluster::ask::Asker;
 use crate::drive::resolve;
-use crate::history::{Limits, Recorder, Value, check, format};
+use crate::history::{Limits, Recorder, Value, check, format, lists};
 use crate::load::{Historian, Observer};
 use crate::record::{Property, Verdict};
 
@@ -62,19 +62,29 @@ impl Proof {
             .ok_or("the history is still being written; end the load before it is checked")?;
         let (recorder, problem) = historian.finish();
         if let Some(problem) = problem {
-            return Err(format!("{problem}: choose a workload that can be checked, such as puts-gets or counter"));
+            return Err(format!(
+                "{problem}: choose a workload that can be checked, such as checked, puts-gets, counter, queue or lock"
+            ));
         }
         recorder.finish()?;
         let opened = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let history = format::read(std::io::BufReader::new(opened))?;
         let keys: BTreeSet<&[u8]> =
             history.iter().flat_map(|operation| &operation.steps).map(|step| step.key.as_ref()).collect();
+        let lists = lists(&history);
         let asker = Asker::new(resolve(address)?);
         let mut last = Vec::new();
         for key in keys.into_iter().take(LAST_READS_MAX) {
             let text = std::str::from_utf8(key).map_err(|_| "a key that is no text cannot be read at the end")?;
-            let value = asker.call(&["GET", text], READ_PATIENCE)?;
-            last.push((key.to_vec(), value.as_bytes().map(Value::new)));
+            let value = if lists.contains(key) {
+                let items = asker.call(&["LRANGE", text, "0", "-1"], READ_PATIENCE)?;
+                let wire::Value::Array(items) = items else { return Err(format!("LRANGE answered {items:?}")) };
+                let items: Vec<Value> = items.iter().filter_map(|item| item.as_bytes().map(Value::new)).collect();
+                (!items.is_empty()).then(|| Value::list(&items))
+            } else {
+                asker.call(&["GET", text], READ_PATIENCE)?.as_bytes().map(Value::new)
+            };
+            last.push((key.to_vec(), value));
         }
         Ok(check(&history, &last, Limits::default()).verdict)
     }

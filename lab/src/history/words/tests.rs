@@ -83,7 +83,7 @@ fn errors_tell_whether_it_may_have_been_done() {
 #[test]
 fn what_cannot_be_checked_says_so() {
     for line in
-        ["SET k v EX 10", "LPUSH l a", "GET", "MSET a", "INCRBY n x", "DECRBY n -9223372036854775808", "EVAL x 0"]
+        ["SET k v EX 10", "HSET h f v", "GET", "MSET a", "INCRBY n x", "DECRBY n -9223372036854775808", "EVAL x 0"]
     {
         assert!(told(line, None).contains("cannot be checked"), "{line}: {}", told(line, None));
     }
