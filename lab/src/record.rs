@@ -145,7 +145,7 @@ pub struct Measurement {
     /// What happened on the way: a leader killed, a node back.
     #[serde(default)]
     pub marks: Vec<Mark>,
-    /// Stretches in which nothing was answered, the longest first, sixteen at most.
+    /// Stretches in which nothing was answered, the longest first, a thousand at most.
     #[serde(default)]
     pub gaps: Vec<Gap>,
     /// Further figures by name, with the unit last in the name: `cpu_us_per_operation`, `fsyncs_per_operation`.

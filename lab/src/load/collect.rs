@@ -14,7 +14,7 @@ use crate::record::{Arrivals, Gap, Measurement, Operation, Second};
 use crate::statistics::steps::steps;
 
 /// Gaps that are kept.
-const GAPS_MAX: usize = 16;
+const GAPS_MAX: usize = 1_000;
 /// A gap is so many times longer than the mean distance between answers.
 const GAP_TIMES_MEAN: f64 = 20.0;
 

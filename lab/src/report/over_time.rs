@@ -13,6 +13,8 @@ use crate::record::{Measurement, Record};
 
 /// Most timelines of measurements that differ in more than the number of their repeat.
 const GROUPS_MAX: usize = 8;
+/// Most columns of a timeline.
+const COLUMNS_MAX: u32 = 600;
 /// Fewest seconds that are worth a picture over time.
 const SECONDS_MIN: usize = 5;
 
@@ -23,6 +25,35 @@ pub(super) fn has_timeline(measurement: &Measurement) -> bool {
 
 fn seconds(measurement: &Measurement) -> usize {
     measurement.series.iter().map(|second| second.second).collect::<BTreeSet<_>>().len()
+}
+
+/// How many seconds are drawn as one, so that there are at most [`COLUMNS_MAX`].
+fn step(measurement: &Measurement) -> u32 {
+    measurement.series.iter().map(|second| second.second).max().unwrap_or(0) / COLUMNS_MAX + 1
+}
+
+/// Each operation's seconds, `step` of them as one.
+fn tracks(measurement: &Measurement, step: u32) -> Vec<Track> {
+    let mut tracks: BTreeMap<&str, BTreeMap<u32, Tick>> = BTreeMap::new();
+    for second in &measurement.series {
+        let first = second.second / step * step;
+        let tick = tracks.entry(&second.operation).or_default().entry(first).or_default();
+        tick.second = f64::from(first);
+        tick.count = tick.count.saturating_add(second.count);
+        tick.errors = tick.errors.saturating_add(second.errors);
+        (tick.p50, tick.p99) = (tick.p50.max(second.latency.p50), tick.p99.max(second.latency.p99));
+    }
+    let mean = |tick: Tick| Tick {
+        // One that was answered or failed is not drawn as none.
+        count: tick.count.div_ceil(u64::from(step)),
+        errors: tick.errors.div_ceil(u64::from(step)),
+        ..tick
+    };
+    let track = |(name, ticks): (&str, BTreeMap<u32, Tick>)| Track {
+        name: name.to_owned(),
+        seconds: ticks.into_values().map(mean).collect(),
+    };
+    tracks.into_iter().map(track).collect()
 }
 
 /// Whether it has enough seconds, and nothing happened that a timeline shows better.
@@ -46,31 +77,30 @@ pub(super) fn draw_timelines(record: &Record) -> Vec<Figure> {
         .enumerate()
         .filter_map(|(index, measurement)| {
             let caption = if index == last { caption.as_str() } else { "" };
-            let mut tracks: BTreeMap<&str, Vec<Tick>> = BTreeMap::new();
-            for second in &measurement.series {
-                tracks.entry(&second.operation).or_default().push(Tick {
-                    second: f64::from(second.second),
-                    count: second.count,
-                    errors: second.errors,
-                    p50: second.latency.p50,
-                    p99: second.latency.p99,
-                });
-            }
-            let tracks: Vec<Track> = tracks
-                .into_iter()
-                .map(|(name, mut seconds)| {
-                    seconds.sort_by(|a, b| a.second.total_cmp(&b.second));
-                    Track { name: name.to_owned(), seconds }
-                })
-                .collect();
+            let wordless = if measurement.marks.len() > timeline::WORDS_MAX {
+                "Words stand where the longest silences began; a short stroke is another thing that happened."
+            } else {
+                ""
+            };
+            let step = step(measurement);
+            let tracks: Vec<Track> = tracks(measurement, step);
+            let stepped = match step {
+                0 | 1 => String::new(),
+                step => format!(
+                    "A column is {step} seconds: the mean of what was answered, the greatest of the percentiles."
+                ),
+            };
             let finite = |at: f64| at.is_finite() && at >= 0.0;
             let marks = measurement.marks.iter().filter(|mark| finite(mark.at_ms)).take(silence::MARKS_MAX);
             let gaps = measurement.gaps.iter().filter(|gap| finite(gap.at_ms) && finite(gap.length_ms));
             let events = Events {
                 marks: marks.map(|mark| (mark.at_ms / 1e3, mark.what.clone())).collect(),
                 gaps: gaps.map(|gap| (gap.at_ms / 1e3, gap.length_ms / 1e3)).collect(),
+                step,
             };
-            timeline::figure(&format!("Second by second: {}", names.of(measurement, true)), &tracks, &events, caption)
+            let caption = [wordless, &stepped, caption].join(" ");
+            let title = format!("Second by second: {}", names.of(measurement, true));
+            timeline::figure(&title, &tracks, &events, caption.trim())
         })
         .collect()
 }
@@ -138,4 +168,28 @@ pub(super) fn draw_lags(record: &Record) -> Vec<Figure> {
         lag::figure(&format!("How far nodes were behind: {}", names.of(measurement, true)), &lines, &marks, caption)
     };
     chosen.into_iter().enumerate().filter_map(draw).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Second, Spread};
+
+    #[test]
+    fn long_measurements_are_drawn_in_few_columns() {
+        let second = |second: u32| Second {
+            second,
+            operation: "read".to_owned(),
+            count: if second == 3_599 { 0 } else { 100 },
+            latency: Spread { p99: u64::from(second) + 1, ..Spread::default() },
+            ..Second::default()
+        };
+        let measurement =
+            |length: u32| Measurement { series: (0..length).map(second).collect(), ..Measurement::default() };
+        assert_eq!((step(&measurement(60)), step(&measurement(3_600)), step(&Measurement::default())), (1, 6, 1));
+        let tracks = tracks(&measurement(3_600), 6);
+        let ticks = &tracks[0].seconds;
+        assert_eq!((tracks.len(), ticks.len(), ticks[1].second, ticks[1].count, ticks[1].p99), (1, 600, 6.0, 100, 12));
+        assert_eq!(ticks[599].count, 84, "500 in six seconds");
+    }
 }

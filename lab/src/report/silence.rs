@@ -8,7 +8,7 @@ use super::gather::{self, Names};
 use crate::record::{Measurement, Record};
 
 /// Most marks of a measurement that are looked at.
-pub const MARKS_MAX: usize = 200;
+pub const MARKS_MAX: usize = 10_000;
 
 /// So much before its mark a silence may begin, in milliseconds: it begins with the last answer, and the mark is written afterwards.
 const EARLY_MS: f64 = 50.0;

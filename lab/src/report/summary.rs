@@ -170,7 +170,9 @@ fn pause(records: &[Record]) -> Option<String> {
         return Some(format!("“{what}” happened {}; answers never stopped.", times_word(times)));
     };
     let times = |what: &str| happened.get(what).copied().unwrap_or(1);
-    let middle = super::chart::dots::median(figures).filter(|_| figures.len() > 2);
+    // Times after which answers went on are not among the figures: then there is no median of all.
+    let all = figures.len() > 2 && figures.len() as u64 >= times(what);
+    let middle = super::chart::dots::median(figures).filter(|_| all);
     let middle = middle.map_or(String::new(), |middle| format!(" (median {})", format::duration(middle)));
     let event = event_sentence(what, times(what));
     let mut sentence = format!("{event}: the longest silence was {}{middle}", format::duration(longest(figures)));
