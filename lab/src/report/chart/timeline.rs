@@ -178,7 +178,9 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
             continue;
         };
         let y = (row as f64).mul_add(14.0, 11.0);
-        svg.line((x, y + 3.0), (x, lower.inside.bottom), "mark");
+        svg.line((x, y + 3.0), (x, upper.inside.bottom), "mark");
+        // Not through the figures below the upper axis.
+        svg.line((x, lower.inside.top), (x, lower.inside.bottom), "mark");
         let text = fit(what, right - 4.0, LETTERS * BOLD);
         let width = text_width(&text, LETTERS * BOLD);
         let begin = (x - 3.0).min(right - width).max(2.0);
