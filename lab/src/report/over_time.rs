@@ -83,7 +83,11 @@ pub(super) fn draw_timelines(record: &Record) -> Vec<Figure> {
                 ""
             };
             let step = step(measurement);
-            let tracks: Vec<Track> = tracks(measurement, step);
+            let mut tracks: Vec<Track> = tracks(measurement, step);
+            let operations = tracks.len();
+            let count = |name: &str| measurement.operations.get(name).map_or(0, |operation| operation.count);
+            tracks.sort_by_key(|track| std::cmp::Reverse(count(&track.name)));
+            let left_out_operations = left_out(operations.min(timeline::LINES_MAX), operations, "operations");
             let stepped = match step {
                 0 | 1 => String::new(),
                 step => format!(
@@ -98,9 +102,11 @@ pub(super) fn draw_timelines(record: &Record) -> Vec<Figure> {
                 gaps: gaps.map(|gap| (gap.at_ms / 1e3, gap.length_ms / 1e3)).collect(),
                 step,
             };
-            let caption = [wordless, &stepped, caption].join(" ");
+            let caption = [wordless, &stepped, &left_out_operations, caption];
+            let caption: Vec<&str> = caption.into_iter().filter(|part| !part.is_empty()).collect();
+            let caption = caption.join(" ");
             let title = format!("Second by second: {}", names.of(measurement, true));
-            timeline::figure(&title, &tracks, &events, caption.trim())
+            timeline::figure(&title, &tracks, &events, &caption)
         })
         .collect()
 }
@@ -141,6 +147,26 @@ pub(super) fn has_lags(measurement: &Measurement) -> bool {
     measurement.lags.iter().any(|lag| lag.entries.is_some_and(|entries| entries > 0))
 }
 
+/// A line for each node, of at most [`COLUMNS_MAX`] looks: of those that fall together the one that was furthest behind.
+fn lag_lines(measurement: &Measurement) -> Vec<lag::Line> {
+    let looks = || measurement.lags.iter().filter(|look| look.at_ms.is_finite() && look.at_ms >= 0.0);
+    let end = looks().map(|look| look.at_ms).fold(0.0, f64::max);
+    let width = (end / f64::from(COLUMNS_MAX)).max(1e-3);
+    let mut nodes: BTreeMap<&str, BTreeMap<u64, (f64, Option<u64>)>> = BTreeMap::new();
+    for look in looks() {
+        let seen = (look.at_ms / 1e3, look.entries);
+        let kept = nodes.entry(&look.node).or_default().entry((look.at_ms / width) as u64).or_insert(seen);
+        if seen.1 > kept.1 {
+            *kept = seen;
+        }
+    }
+    let line = |(node, looks): (&str, BTreeMap<u64, (f64, Option<u64>)>)| lag::Line {
+        node: node.to_owned(),
+        looks: looks.into_values().collect(),
+    };
+    nodes.into_iter().map(line).collect()
+}
+
 /// How far nodes were behind; of each setting the first measurement.
 pub(super) fn draw_lags(record: &Record) -> Vec<Figure> {
     let names = Names::new(record);
@@ -152,15 +178,7 @@ pub(super) fn draw_lags(record: &Record) -> Vec<Figure> {
     let explained = "Entries that another node had applied and this one had not, looked at twenty times a second. Where a line is broken the node \
                      did not answer.";
     let draw = |(index, measurement): (usize, &Measurement)| {
-        let mut lines: Vec<lag::Line> = Vec::new();
-        for look in measurement.lags.iter().filter(|look| look.at_ms.is_finite()) {
-            let point = (look.at_ms / 1e3, look.entries);
-            match lines.iter_mut().find(|line| line.node == look.node) {
-                Some(line) => line.looks.push(point),
-                None => lines.push(lag::Line { node: look.node.clone(), looks: vec![point] }),
-            }
-        }
-        lines.sort_by(|a, b| a.node.cmp(&b.node));
+        let lines = lag_lines(measurement);
         let marks = measurement.marks.iter().filter(|mark| mark.at_ms.is_finite() && mark.at_ms >= 0.0);
         let marks: Vec<(f64, String)> =
             marks.take(silence::MARKS_MAX).map(|mark| (mark.at_ms / 1e3, mark.what.clone())).collect();
@@ -173,7 +191,22 @@ pub(super) fn draw_lags(record: &Record) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Second, Spread};
+    use crate::record::{Lag, Second, Spread};
+
+    #[test]
+    fn many_looks_become_few_and_the_worst_stay() {
+        let lag = |at: u32| Lag {
+            at_ms: f64::from(at) * 50.0,
+            node: "n1".to_owned(),
+            entries: (!(500..600).contains(&at)).then_some(if at == 10_001 { 7_000 } else { 1 }),
+        };
+        let measurement = Measurement { lags: (0..36_000).map(lag).collect(), ..Measurement::default() };
+        let lines = lag_lines(&measurement);
+        let looks = &lines[0].looks;
+        assert!(lines.len() == 1 && looks.len() <= COLUMNS_MAX as usize + 1, "{}", looks.len());
+        assert_eq!(looks.iter().filter_map(|look| look.1).max(), Some(7_000));
+        assert!(looks.iter().any(|look| look.1.is_none()), "a stretch without answers stays one");
+    }
 
     #[test]
     fn long_measurements_are_drawn_in_few_columns() {

@@ -65,7 +65,7 @@ fn every_sample_is_well_formed_and_needs_nothing_else() {
 fn every_kind_of_picture_is_drawn_by_a_sample_that_holds_it() {
     let expected: [(&str, Record, &[&str]); 6] = [
         ("quick", samples::quick(), &["curves", "heat"]),
-        ("failover", samples::failover(), &["timeline", "silences", "multiples", "curves"]),
+        ("failover", samples::failover(), &["timeline", "lags", "silences", "multiples", "curves"]),
         ("compare", samples::compare(), &["ratios", "curves"]),
         ("sweep", samples::sweep(), &["multiples", "curves"]),
         ("scaling", samples::scaling(), &["scaling", "multiples", "curves"]),

@@ -207,6 +207,24 @@ pub fn quick() -> Record {
     record
 }
 
+/// A node that does not answer for ten seconds, and then catches up within two.
+fn lags(at: f64, node: &str) -> Vec<Lag> {
+    let mut lags = Vec::new();
+    for look in 0..1_200 {
+        let at_ms = f64::from(look) * 50.0;
+        for other in ["n1", "n2", "n3"] {
+            let back = at_ms - at - 10_000.0;
+            let entries = match other == node {
+                true if at_ms > at && back < 0.0 => None,
+                true if (0.0..2_000.0).contains(&back) => Some((29_000.0 * (1.0 - back / 2_000.0)) as u32),
+                _ => Some(look % 3),
+            };
+            lags.push(Lag { at_ms, node: other.to_owned(), entries: entries.map(u64::from) });
+        }
+    }
+    lags
+}
+
 /// Repeats of a failover with marks and gaps, and a verdict that holds.
 pub fn failover() -> Record {
     let mut chance = Chance::new(11);
@@ -243,6 +261,7 @@ pub fn failover() -> Record {
                 ],
                 gaps: vec![Gap { at_ms: at - 1.0, length_ms: length }, Gap { at_ms: at + 10_020.0, length_ms: 14.0 }],
                 series: series(&mut chance, 60, &[("get", 1_500, 700_000.0), ("set", 1_500, 1_800_000.0)], &silent),
+                lags: lags(at, &format!("n{}", repeat % 3 + 1)),
                 ..Measurement::default()
             });
         }

@@ -7,6 +7,9 @@ use super::svg::{Anchor, Svg, fit, text_width};
 use super::{Figure, Key, Room, colour};
 use crate::report::format;
 
+/// Most tracks that have lines, the first ones: more cannot be told apart. All count for what was answered.
+pub const LINES_MAX: usize = 4;
+
 /// Most marks in the description for those who cannot see the picture.
 const DESCRIBED_MAX: usize = 100;
 
@@ -72,14 +75,11 @@ pub fn figure(title: &str, tracks: &[Track], events: &Events, caption: &str) -> 
             _ => totals.push((tick.second, tick.count, tick.errors)),
         }
     }
-    let mut keys: Vec<Key> = tracks
-        .iter()
-        .enumerate()
-        .map(|(index, track)| Key {
-            class: format!("line {}", colour(index)),
-            text: format!("{}: 99 of 100 were at most so slow (dashed: half)", track.name),
-        })
-        .collect();
+    let of_track =
+        |(index, track): (usize, &Track)| Key { class: format!("line {}", colour(index)), text: track.name.clone() };
+    let mut keys: Vec<Key> = tracks.iter().take(LINES_MAX).enumerate().map(of_track).collect();
+    keys.push(Key { class: "line plain".into(), text: "99 of 100 were at most so slow".into() });
+    keys.push(Key { class: "line plain dashed".into(), text: "half were at most so slow".into() });
     keys.push(Key {
         class: "fill answered".into(),
         text: if events.step > 1 {
@@ -114,7 +114,8 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
     let above = rows.iter().map(|row| row + 1).max().unwrap_or(0) as f64 * 14.0;
     let middle = above + room.choose(210.0, 200.0);
     let mut svg = Svg::new(room.width(), middle + 140.0);
-    let values = tracks.iter().flat_map(|track| &track.seconds).filter(|tick| tick.count > 0);
+    let lines = &tracks[..tracks.len().min(LINES_MAX)];
+    let values = lines.iter().flat_map(|track| &track.seconds).filter(|tick| tick.count > 0);
     let latency = Axis {
         scale: Scale::logarithmic(values.flat_map(|tick| [tick.p50 as f64, tick.p99 as f64])),
         label: "latency".into(),
@@ -164,7 +165,7 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
             svg.rectangle((left, over), (width, top - over), "fill failed", &title);
         }
     }
-    for (index, track) in tracks.iter().enumerate() {
+    for (index, track) in lines.iter().enumerate() {
         for (value, dashes) in [((|tick| tick.p50) as fn(&Tick) -> u64, " dashed"), (|tick| tick.p99, "")] {
             let line = line(&upper, &track.seconds, events.seconds(), value);
             svg.polyline(&line, &format!("line {}{dashes}", colour(index)));
