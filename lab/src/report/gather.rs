@@ -132,7 +132,7 @@ pub fn note_name(measurement: &Measurement) -> String {
 }
 
 /// A size with a space before its unit, `64 MiB`; anything else as it is.
-fn spaced(value: &str) -> String {
+pub(super) fn spaced(value: &str) -> String {
     let unit = value.trim_start_matches(|letter: char| letter.is_ascii_digit());
     match unit {
         "B" | "KiB" | "MiB" | "GiB" | "TiB" if unit.len() < value.len() => {

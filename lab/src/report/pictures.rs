@@ -176,7 +176,11 @@ fn draw_multiple(record: &Record, groups: &[Group], name: &str) -> Option<Figure
                         let values: Vec<f64> = found.iter().map(|operation| of(&operation.latency) as f64).collect();
                         super::chart::dots::median(&values).unwrap_or(0.0) as u64
                     };
-                    rows.push((place, [middle(|s| s.p50), middle(|s| s.p99), middle(|s| s.p999)], counts));
+                    // Of fewer operations the percentile would be the greatest one: the table has a dash there.
+                    let enough = |least: u64| found.iter().all(|operation| operation.count >= least);
+                    let p99 = if enough(100) { middle(|s| s.p99) } else { 0 };
+                    let p999 = if enough(1_000) { middle(|s| s.p999) } else { 0 };
+                    rows.push((place, [middle(|s| s.p50), p99, p999], counts));
                 }
             }
             if rows.len() > 1 {
@@ -192,7 +196,8 @@ fn draw_multiple(record: &Record, groups: &[Group], name: &str) -> Option<Figure
     if settings.len() > 1 && !held.1.is_empty() {
         caption = format!("Held: {}. {caption}", held.1);
     }
-    let variable = Variable { name: name.to_owned(), values: values.iter().map(|value| (*value).to_owned()).collect() };
+    let variable =
+        Variable { name: name.to_owned(), values: values.iter().map(|value| gather::spaced(value)).collect() };
     multiples::figure(&format!("Latency against {name}"), &variable, &panels, caption.trim())
 }
 
