@@ -198,7 +198,7 @@ fn times_word(times: u64) -> String {
 
 /// `leader killed` five times: `The leader was killed 5 times`; `killed`: `A node was killed 5 times`; else the words as they are.
 fn event_sentence(what: &str, times: u64) -> String {
-    const VERBS: [&str; 11] = [
+    const VERBS: [&str; 12] = [
         "killed",
         "held",
         "told to stop",
@@ -206,6 +206,7 @@ fn event_sentence(what: &str, times: u64) -> String {
         "terminated",
         "stopped",
         "restarted",
+        "started again",
         "isolated",
         "cut off",
         "slowed down",
@@ -345,6 +346,7 @@ mod tests {
         assert_eq!(event_sentence("leader killed", 5), "The leader was killed 5 times");
         assert_eq!(event_sentence("killed", 1), "A node was killed once");
         assert_eq!(event_sentence("follower cut off", 2), "A follower was cut off twice");
+        assert_eq!(event_sentence("started again", 1), "A node was started again once");
         assert_eq!(event_sentence("disk slow", 3), "“disk slow” happened 3 times");
         assert_eq!(ended("nothing lost"), "Nothing lost.");
     }

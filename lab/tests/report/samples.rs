@@ -86,7 +86,7 @@ fn series(chance: &mut Chance, seconds: u32, operations: &[(&str, u64, f64)], si
             let latency = if count == 0 { Spread::default() } else { spread(&histogram) };
             // As many as were answered, in the shape of those that were drawn.
             let drawn = lab::statistics::steps::steps(&histogram);
-            let steps = drawn.into_iter().map(|(step, of)| (step, of * count / count.min(200).max(1))).collect();
+            let steps = drawn.into_iter().map(|(step, of)| (step, of * count / count.clamp(1, 200))).collect();
             out.push(Second { second, operation: (*name).to_owned(), count, errors, latency, steps });
         }
     }
