@@ -254,11 +254,12 @@ fn comparison(records: &[Record]) -> Option<String> {
             .collect();
         (!words.is_empty()).then(|| {
             let first = gather::side_name(record, first);
-            format!(
-                "{first} had {} (middle of {} measurements each, which the table lists).",
-                words.join(" and "),
-                own.len()
-            )
+            let of = match own.len() {
+                1 => "one measurement each".to_owned(),
+                count => format!("middle of {count} measurements each"),
+            };
+            // A side may be called by words that begin small.
+            ended(&format!("{first} had {} ({of}, which the table lists)", words.join(" and ")))
         })
     })
 }
