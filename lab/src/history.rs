@@ -26,8 +26,8 @@ mod value;
 pub mod words;
 mod zones;
 
-pub use check::{Checked, Limits, Violation, check};
-pub use operation::{Answer, Ask, Operation, Outcome, Step};
+pub use check::{Checked, Limits, Violation, check, lists};
+pub use operation::{Answer, Ask, End, Operation, Outcome, Step};
 pub use recorder::{Recorded, Recorder, Witness};
 pub use value::Value;
 

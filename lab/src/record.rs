@@ -3,7 +3,9 @@
 //! ```text
 //! dictum-lab/2026-11-24T07-10-00-quick/
 //!   record.json                     a Record, without what the other files hold
-//!   series/MEASUREMENT.csv          a row for each second and operation (Second)
+//!   series/MEASUREMENT.csv          a row for each second and operation (Second); the last column, which older
+//!                                   records lack, are the steps of its histogram: `STEP:COUNT STEP:COUNT …`
+//!   lags/MEASUREMENT.csv            a row for each look at a node (Lag), if it was looked how far nodes are behind
 //!   history                         what the clients saw, if it was recorded (crate::history::format)
 //!   histograms/MEASUREMENT.OPERATION.hdr    the raw histogram: HdrHistogram V2, deflated, base64, one line
 //! ```
@@ -143,7 +145,7 @@ pub struct Measurement {
     /// What happened on the way: a leader killed, a node back.
     #[serde(default)]
     pub marks: Vec<Mark>,
-    /// Stretches in which nothing was answered, the longest first, sixteen at most.
+    /// Stretches in which nothing was answered, the longest first, a thousand at most.
     #[serde(default)]
     pub gaps: Vec<Gap>,
     /// Further figures by name, with the unit last in the name: `cpu_us_per_operation`, `fsyncs_per_operation`.
@@ -152,6 +154,9 @@ pub struct Measurement {
     /// Second by second; in `series/` on disk.
     #[serde(skip)]
     pub series: Vec<Second>,
+    /// How far nodes were behind, in order of time; in `lags/` on disk; empty where nobody looked.
+    #[serde(skip)]
+    pub lags: Vec<Lag>,
 }
 
 /// One kind of operation in one measurement.
@@ -242,6 +247,21 @@ pub struct Second {
     pub errors: u64,
     /// Latencies of what was answered in this second.
     pub latency: Spread,
+    /// The same as a coarse histogram: how many fell into which step, in order of the steps, of which step s holds times from 2^(s/8) to
+    /// below 2^((s+1)/8) nanoseconds ([`crate::statistics::steps`]). Empty in older records.
+    #[serde(default)]
+    pub steps: Vec<(u16, u64)>,
+}
+
+/// How far one node was behind the others at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lag {
+    /// Milliseconds since the measurement began.
+    pub at_ms: f64,
+    /// The node's name.
+    pub node: String,
+    /// Entries of the log that another node had applied and this one had not; none if it did not answer.
+    pub entries: Option<u64>,
 }
 
 /// A law fitted to throughput against a variable.
@@ -281,6 +301,15 @@ pub struct Limits {
 pub struct Verdict {
     /// Whether every property held, surely.
     pub holds: bool,
+    /// Operations of the history, without those that surely were not done, which no order needs; 0 in older records, which do not tell.
+    #[serde(default)]
+    pub operations: u64,
+    /// How many of them are on keys whose history was decided: an order of it was found, or that there is none.
+    #[serde(default)]
+    pub decided: u64,
+    /// Keys that the operations are on.
+    #[serde(default)]
+    pub keys: u64,
     /// One line for each property: its name, whether it held, and what was looked at.
     pub properties: Vec<Property>,
     /// The smallest part of the history that breaks one, if one is broken.

@@ -1,19 +1,20 @@
 //! A record's folder, and the same in one file.
 //!
 //! The folder is as [`crate::record`] draws it. The export is one JSON document:
-//! `{"record": …, "series": {MEASUREMENT: [Second …]}, "histograms": {MEASUREMENT: {OPERATION: "base64"}}}`.
+//! `{"record": …, "series": {MEASUREMENT: [Second …]}, "histograms": {MEASUREMENT: {OPERATION: "base64"}}, "lags": {MEASUREMENT: [Lag …]}}`.
+//!
+//! [`series`] and [`lags`] are the forms of the CSV files.
+
+mod lags;
+mod series;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::Record;
-use crate::record::{FORMAT, Second, Spread};
-
-/// The head of a series: the columns, in their order. Times in nanoseconds.
-const COLUMNS: &str = "second,operation,count,errors,min,mean,p50,p90,p95,p99,p999,p9999,max";
+use crate::record::{FORMAT, Lag, Second};
 
 /// Writes the record into `folder`, which is made if it is not there. What is there under the same names is replaced.
 ///
@@ -32,12 +33,16 @@ pub fn write(record: &Record, folder: &Path) -> Result<(), String> {
             check_name(&strange.operation)?;
         }
     }
-    for part in ["", "series", "histograms"] {
+    let with_lags = record.measurements.iter().any(|measurement| !measurement.lags.is_empty());
+    for part in ["", "series", "histograms"].into_iter().chain(with_lags.then_some("lags")) {
         let path = folder.join(part);
         std::fs::create_dir_all(&path).map_err(|error| said(&path, &error))?;
     }
     for measurement in &record.measurements {
-        put(&series_path(folder, &measurement.id), series_text(&measurement.series).as_bytes())?;
+        put(&series_path(folder, &measurement.id), series::text(&measurement.series).as_bytes())?;
+        if !measurement.lags.is_empty() {
+            put(&lags_path(folder, &measurement.id), lags::text(&measurement.lags).as_bytes())?;
+        }
         for (name, operation) in measurement.operations.iter().filter(|(_, operation)| !operation.histogram.is_empty())
         {
             put(&histogram_path(folder, &measurement.id, name), format!("{}\n", operation.histogram).as_bytes())?;
@@ -66,7 +71,12 @@ pub fn read(path: &Path) -> Result<Record, String> {
         let series = series_path(path, &measurement.id);
         if series.exists() {
             measurement.series =
-                read_series(&get(&series)?).map_err(|error| format!("{}: {error}", series.display()))?;
+                series::read(&get(&series)?).map_err(|error| format!("{}: {error}", series.display()))?;
+        }
+        let path_of_lags = lags_path(path, &measurement.id);
+        if path_of_lags.exists() {
+            measurement.lags =
+                lags::read(&get(&path_of_lags)?).map_err(|error| format!("{}: {error}", path_of_lags.display()))?;
         }
         for (name, operation) in &mut measurement.operations {
             check_name(name)?;
@@ -84,6 +94,8 @@ struct Export {
     record: Record,
     series: BTreeMap<String, Vec<Second>>,
     histograms: BTreeMap<String, BTreeMap<String, String>>,
+    #[serde(default)]
+    lags: BTreeMap<String, Vec<Lag>>,
 }
 
 /// The record with everything in one JSON document.
@@ -91,11 +103,15 @@ struct Export {
 /// # Errors
 /// A sentence, if a figure is none (not a number).
 pub fn export(record: &Record) -> Result<String, String> {
-    let mut export = Export { record: record.clone(), series: BTreeMap::new(), histograms: BTreeMap::new() };
+    let mut export =
+        Export { record: record.clone(), series: BTreeMap::new(), histograms: BTreeMap::new(), lags: BTreeMap::new() };
     for measurement in &record.measurements {
         export.series.insert(measurement.id.clone(), measurement.series.clone());
         let histograms = measurement.operations.iter().map(|(name, of)| (name.clone(), of.histogram.clone())).collect();
         export.histograms.insert(measurement.id.clone(), histograms);
+        if !measurement.lags.is_empty() {
+            export.lags.insert(measurement.id.clone(), measurement.lags.clone());
+        }
     }
     serde_json::to_string(&export).map_err(|error| format!("the record cannot be written: {error}"))
 }
@@ -110,6 +126,7 @@ pub fn import(text: &str) -> Result<Record, String> {
     check_format(&export.record)?;
     for measurement in &mut export.record.measurements {
         measurement.series = export.series.remove(&measurement.id).unwrap_or_default();
+        measurement.lags = export.lags.remove(&measurement.id).unwrap_or_default();
         let mut histograms = export.histograms.remove(&measurement.id).unwrap_or_default();
         for (name, operation) in &mut measurement.operations {
             operation.histogram = histograms.remove(name).unwrap_or_default();
@@ -163,56 +180,12 @@ fn series_path(folder: &Path, measurement: &str) -> PathBuf {
     folder.join("series").join(format!("{measurement}.csv"))
 }
 
+fn lags_path(folder: &Path, measurement: &str) -> PathBuf {
+    folder.join("lags").join(format!("{measurement}.csv"))
+}
+
 fn histogram_path(folder: &Path, measurement: &str, operation: &str) -> PathBuf {
     folder.join("histograms").join(format!("{measurement}.{operation}.hdr"))
-}
-
-fn series_text(series: &[Second]) -> String {
-    let mut out = String::from(COLUMNS);
-    out.push('\n');
-    for row in series {
-        let Second { second, operation, count, errors, latency } = row;
-        let Spread { min, mean, p50, p90, p95, p99, p999, p9999, max } = latency;
-        // Writing to memory does not fail.
-        let _ = writeln!(
-            out,
-            "{second},{operation},{count},{errors},{min},{mean},{p50},{p90},{p95},{p99},{p999},{p9999},{max}"
-        );
-    }
-    out
-}
-
-fn read_series(text: &str) -> Result<Vec<Second>, String> {
-    let mut lines = text.lines();
-    if lines.next() != Some(COLUMNS) {
-        return Err(format!("its first line is not `{COLUMNS}`"));
-    }
-    lines
-        .enumerate()
-        .map(|(row, line)| read_second(line).ok_or_else(|| format!("line {} is malformed", row + 2)))
-        .collect()
-}
-
-fn read_second(line: &str) -> Option<Second> {
-    let mut cells = line.split(',');
-    let second = cells.next()?.parse().ok()?;
-    let operation = cells.next()?.to_owned();
-    let mut whole = || cells.next()?.parse::<f64>().ok();
-    let (count, errors) = (whole()? as u64, whole()? as u64);
-    let (min, mean) = (whole()? as u64, whole()?);
-    let mut time = || whole().map(|number| number as u64);
-    let latency = Spread {
-        min,
-        mean,
-        p50: time()?,
-        p90: time()?,
-        p95: time()?,
-        p99: time()?,
-        p999: time()?,
-        p9999: time()?,
-        max: time()?,
-    };
-    cells.next().is_none().then_some(Second { second, operation, count, errors, latency })
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Result<(), String> {
@@ -230,16 +203,24 @@ fn said(path: &Path, error: &std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Measurement, Operation};
+    use crate::record::{Measurement, Operation, Spread};
 
     fn record() -> Record {
         let latency = Spread { min: 1, mean: 2.5, p50: 2, p90: 3, p95: 4, p99: 5, p999: 6, p9999: 7, max: 8 };
         let operation = Operation { count: 9, errors: 1, latency, service: None, histogram: "HISTFAAA".to_owned() };
-        let second = Second { second: 3, operation: "read".to_owned(), count: 9, errors: 1, latency };
+        let second = Second {
+            second: 3,
+            operation: "read".to_owned(),
+            count: 9,
+            errors: 1,
+            latency,
+            steps: vec![(8, 2), (16, 7)],
+        };
         let measurement = Measurement {
             id: "run-1.a".to_owned(),
             operations: BTreeMap::from([("read".to_owned(), operation)]),
             series: vec![second.clone(), Second { second: 4, ..second }],
+            lags: [Some(7), None].map(|entries| Lag { at_ms: 50.5, node: "n1".to_owned(), entries }).into(),
             ..Measurement::default()
         };
         Record { format: FORMAT, experiment: "run".to_owned(), measurements: vec![measurement], ..Record::default() }
@@ -252,12 +233,23 @@ mod tests {
         write(&record(), &path).unwrap();
         assert_eq!(read(&path).unwrap(), record());
         let csv = std::fs::read_to_string(path.join("series").join("run-1.a.csv")).unwrap();
-        assert_eq!(csv.lines().nth(1), Some("3,read,9,1,1,2.5,2,3,4,5,6,7,8"));
+        assert_eq!(csv.lines().nth(1), Some("3,read,9,1,1,2.5,2,3,4,5,6,7,8,8:2 16:7"));
         assert!(path.join("histograms").join("run-1.a.read.hdr").exists());
 
         let file = folder.path().join("export.json");
         std::fs::write(&file, export(&record()).unwrap()).unwrap();
         assert_eq!(read(&file).unwrap(), record());
+    }
+
+    #[test]
+    fn records_without_what_came_later_are_still_read() {
+        let mut exported: serde_json::Value = serde_json::from_str(&export(&record()).unwrap()).unwrap();
+        exported.as_object_mut().unwrap().remove("lags");
+        let seconds = exported["series"]["run-1.a"].as_array_mut().unwrap();
+        seconds.iter_mut().for_each(|second| drop(second.as_object_mut().unwrap().remove("steps")));
+        let read = import(&exported.to_string()).unwrap();
+        assert!(read.measurements[0].series.iter().all(|second| second.steps.is_empty() && second.count == 9));
+        assert!(read.measurements[0].lags.is_empty());
     }
 
     #[test]
@@ -274,7 +266,8 @@ mod tests {
         write(&newer, folder.path()).unwrap();
         assert!(read(folder.path()).unwrap_err().contains("newer"));
         write(&record(), folder.path()).unwrap();
-        std::fs::write(folder.path().join("series").join("run-1.a.csv"), format!("{COLUMNS}\n1,read\n")).unwrap();
+        std::fs::write(folder.path().join("series").join("run-1.a.csv"), format!("{}\n1,read\n", series::COLUMNS))
+            .unwrap();
         assert!(read(folder.path()).unwrap_err().contains("line 2 is malformed"));
         assert!(import("{}").is_err());
     }

@@ -117,7 +117,7 @@ fn faults_are_drawn_and_the_history_holds() {
     assert!(record.command.ends_with("verify --minutes 0.15 --seed 3 --rate 300"), "{}", record.command);
     assert!(!record.measurements[0].marks.is_empty() && record.notes.iter().any(|note| note.contains("the seed 3")));
     let kinds: Vec<&String> = record.measurements[0].operations.keys().collect();
-    assert_eq!(kinds.len(), 7, "{kinds:?}");
+    assert_eq!(kinds.len(), 9, "{kinds:?}");
     assert!(record.verdict.is_some_and(|verdict| verdict.holds));
     report(&run_folder(folder.path()).join("report.html"));
     nothing_is_left(folder.path());

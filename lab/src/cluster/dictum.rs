@@ -267,6 +267,11 @@ impl System for Cluster {
             && http(self.nodes[node].http, "GET /readyz", "", ASK_PATIENCE).is_ok_and(|(code, _)| code == 200)
     }
 
+    fn applied(&self) -> Vec<Option<u64>> {
+        let statuses = self.statuses();
+        (0..self.nodes.len()).map(|node| statuses.get(&node).and_then(Status::applied)).collect()
+    }
+
     fn kill(&self, node: usize) -> Result<(), String> {
         self.children.kill(node)
     }

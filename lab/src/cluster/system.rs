@@ -118,6 +118,17 @@ pub trait System: Send + Sync {
         Err(unable("make noise"))
     }
 
+    /// Whether it is able to do one of [`crate::faults::hooks::ACTIONS`], as far as is known before it is tried.
+    fn can(&self, _action: &str) -> bool {
+        true
+    }
+
+    /// Up to which entry of its log each node has applied it, by number; nothing of a node that does not answer now. Empty if the system does
+    /// not tell.
+    fn applied(&self) -> Vec<Option<u64>> {
+        Vec::new()
+    }
+
     /// Process ids, by number; nothing for nodes that do not run on this machine, or not now.
     fn process_ids(&self) -> Vec<Option<u32>> {
         vec![None; self.names().len()]

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::measure::blank_record;
-use super::progress::Progress;
+use super::progress::{Points, Progress};
 use super::report::{ReportArguments, report};
 use crate::cluster::{Cluster, Options, System};
 use crate::drive::Target;
 use crate::environment::{ProcessorTimes, is_in_memory};
 use crate::load::{Load, Measured, Snapshot, run as run_load};
 use crate::record::{Measurement, Record, Verdict};
+use crate::report::gather::note_name;
 use crate::report::summary::summary;
 use crate::store;
 use crate::workload::Workload;
@@ -63,6 +64,31 @@ pub(super) struct Own {
     began: Instant,
     /// How long all of it will take, as far as is known.
     expected: Duration,
+    /// The points of a run of several.
+    turn: Option<Turn>,
+}
+
+/// Which of several points it is at.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    done: usize,
+    all: usize,
+    began: Instant,
+    /// How long one takes, as far as is known.
+    each: Duration,
+}
+
+impl Turn {
+    fn bar(&self) -> String {
+        let share = self.began.elapsed().as_secs_f64() / self.each.as_secs_f64().max(1e-3);
+        Points { done: self.done, all: self.all, share }.bar()
+    }
+
+    /// How long the points take yet: never less than those do that have not begun.
+    fn left(&self) -> Duration {
+        let later = u32::try_from(self.all.saturating_sub(self.done + 1)).unwrap_or(u32::MAX);
+        self.each.saturating_mul(later) + self.each.saturating_sub(self.began.elapsed())
+    }
 }
 
 impl OwnArguments {
@@ -99,6 +125,7 @@ impl OwnArguments {
             progress: Progress::new(self.quiet),
             began,
             expected,
+            turn: None,
         })
     }
 }
@@ -121,23 +148,48 @@ impl Own {
 
     /// Tells what is going on where no load tells it.
     pub(super) fn say(&mut self, what: &str) {
-        let left = self.left();
-        self.progress.say(&format!("{what}, {left}"));
+        let line = self.line(what);
+        self.progress.say(&line);
+    }
+
+    /// What is going on, with a bar if there are several points, and the time left.
+    fn line(&self, what: &str) -> String {
+        match &self.turn {
+            Some(turn) => format!("{} {}  {what}", turn.bar(), self.left()),
+            None => format!("{what}, {}", self.left()),
+        }
+    }
+
+    /// Begins one of several points, `done` of `all` being over; `each` is how long one takes, as far as is known.
+    pub(super) fn turn(&mut self, done: usize, all: usize, each: Duration, what: &str) {
+        self.turn = Some(Turn { done, all, began: Instant::now(), each });
+        let line = self.line(what);
+        self.progress.begin(&line);
+    }
+
+    /// Takes the line of progress away, so that a sentence can stand in its place.
+    pub(super) fn clear(&mut self) {
+        self.progress.clear();
+    }
+
+    /// The last of several points is over.
+    pub(super) fn turns_are_over(&mut self) {
+        self.progress.clear();
+        (self.turn, self.expected) = (None, self.began.elapsed());
     }
 
     /// How long it will take yet, in words.
     fn left(&self) -> String {
-        let left = self.expected.saturating_sub(self.began.elapsed()).as_secs();
+        let left = match &self.turn {
+            Some(turn) => turn.left(),
+            None => self.expected.saturating_sub(self.began.elapsed()),
+        };
+        let left = left.as_secs();
         match left {
             0 => "about to end".to_owned(),
             1..120 => format!("{left} s left"),
             _ => format!("{} min left", left.div_ceil(60)),
         }
-    }
-
-    /// Sets anew how long all of it will take, counted from the beginning.
-    pub(super) fn expect(&mut self, left: Duration) {
-        self.expected = self.began.elapsed() + left;
     }
 
     /// Whether Ctrl-C was pressed.
@@ -149,7 +201,7 @@ impl Own {
     pub(super) fn on_second(&mut self, what: &str, load: &Load) -> impl FnMut(&Snapshot) {
         let total = load.seconds + f64::from(load.warm_up);
         move |snapshot| {
-            let what = format!("{what}, {}", self.left());
+            let what = self.line(what);
             self.progress.show(&what, snapshot, total);
         }
     }
@@ -166,7 +218,12 @@ impl Own {
         let before = cluster.counters();
         let stop = Arc::clone(&self.stop);
         let measured = run_load(load, workload, None, &stop, &mut self.on_second(id, load));
-        self.progress.end();
+        // Of a run of several points a sentence on each stays, and not its last second.
+        if self.turn.is_some() {
+            self.progress.clear();
+        } else {
+            self.progress.end();
+        }
         let (mut measurement, notes) = measured?;
         cluster.check()?;
         measurement.counters = cluster.counters().per_operation(&before, operations(&measurement));
@@ -178,13 +235,13 @@ impl Own {
 
     /// Puts a measurement into the record, with its notes and whether the generator was saturated.
     pub(super) fn keep(&mut self, (measurement, notes): Measured) {
+        let name = note_name(&measurement);
         if measurement.generator.saturated {
             let reason = &measurement.generator.reason;
-            let note =
-                format!("{}: the generator was saturated, the figures may be its own: {reason}.", measurement.id);
+            let note = format!("{name}: the generator was saturated, the figures may be its own: {reason}.");
             self.record.notes.push(note);
         }
-        self.record.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", measurement.id)));
+        self.record.notes.extend(notes.into_iter().map(|note| format!("{name}: {note}")));
         self.record.measurements.push(measurement);
     }
 
@@ -242,7 +299,7 @@ pub(super) fn exit_code(verdict: &Verdict) -> ExitCode {
 }
 
 /// A load of all of a cluster's nodes.
-pub(super) fn load_of(cluster: &Cluster) -> Result<Load, String> {
+pub(super) fn load_of(cluster: &dyn System) -> Result<Load, String> {
     Ok(Load::new(Target::parse(&format!("redis://{}", cluster.addresses().join(",")))?))
 }
 

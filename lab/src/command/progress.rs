@@ -7,6 +7,30 @@ use crate::load::Snapshot;
 /// Where there is no terminal, a line is written each so many seconds.
 const SECONDS_BETWEEN_LINES: u32 = 10;
 
+/// Letters of the bar between its brackets.
+const BAR_LETTERS: usize = 20;
+
+/// How far a run of several points is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Points {
+    /// Points that are over.
+    pub done: usize,
+    /// All of them.
+    pub all: usize,
+    /// Share of the present one that is over, as far as is known: 0 to below 1.
+    pub share: f64,
+}
+
+impl Points {
+    /// A bar, and how many are over: `[########------------] 5/12`.
+    pub(super) fn bar(&self) -> String {
+        let all = self.all.max(1);
+        let share = ((self.done as f64 + self.share.clamp(0.0, 0.99)) / all as f64).clamp(0.0, 1.0);
+        let full = (share * BAR_LETTERS as f64) as usize;
+        format!("[{}{}] {}/{}", "#".repeat(full), "-".repeat(BAR_LETTERS - full), self.done.min(all), all)
+    }
+}
+
 /// The line, on standard error.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -25,10 +49,13 @@ impl Progress {
         if self.quiet || (!self.terminal && !(snapshot.second + 1).is_multiple_of(SECONDS_BETWEEN_LINES)) {
             return;
         }
-        let line = line(what, snapshot, total_seconds);
+        self.write(&line(what, snapshot, total_seconds));
+    }
+
+    /// Nobody who cannot read the line would read that it cannot be written.
+    fn write(&mut self, line: &str) {
         let mut out = std::io::stderr().lock();
-        // Nobody who cannot read the line would read that it cannot be written.
-        let _ = if self.terminal { write!(out, "\r\x1b[K{line}") } else { writeln!(out, "{line}") };
+        let _ = if self.terminal { write!(out, "\r\x1b[K{}", cut(line, columns())) } else { writeln!(out, "{line}") };
         let _ = out.flush();
         self.shown = true;
     }
@@ -36,9 +63,23 @@ impl Progress {
     /// Shows what is going on where there is no second of a load; only on a terminal, where the next line replaces it.
     pub(super) fn say(&mut self, what: &str) {
         if !self.quiet && self.terminal {
+            self.write(what);
+        }
+    }
+
+    /// Shows that a point begins: as [`Progress::say`] on a terminal, and as a line of its own where there is none.
+    pub(super) fn begin(&mut self, what: &str) {
+        if !self.quiet {
+            self.write(what);
+        }
+    }
+
+    /// Takes the line away, so that what comes next stands in its place.
+    pub(super) fn clear(&mut self) {
+        if self.terminal && self.shown {
             let mut out = std::io::stderr().lock();
-            let _ = write!(out, "\r\x1b[K{what}").and_then(|()| out.flush());
-            self.shown = true;
+            let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
+            self.shown = false;
         }
     }
 
@@ -49,6 +90,19 @@ impl Progress {
             self.shown = false;
         }
     }
+}
+
+/// How wide the terminal is; no end to it if it does not say.
+fn columns() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stderr()).map_or(usize::MAX, |size| match size.ws_col {
+        0 => usize::MAX,
+        columns => usize::from(columns),
+    })
+}
+
+/// The beginning of a line that fits into so many columns: a longer one would be broken, and only its last part replaced by the next.
+fn cut(line: &str, columns: usize) -> &str {
+    line.char_indices().nth(columns.saturating_sub(1)).map_or(line, |(end, _)| &line[..end])
 }
 
 fn line(what: &str, snapshot: &Snapshot, total_seconds: f64) -> String {
@@ -102,6 +156,21 @@ mod tests {
         snapshot.busy = 0.97;
         let told = line("ycsb-a", &snapshot, f64::INFINITY);
         assert!(told.starts_with("ycsb-a 5 s ") && told.ends_with("3 errors  generator 97 % busy"), "{told}");
+    }
+
+    #[test]
+    fn the_bar_grows_with_what_is_over() {
+        let bar = |done, share| Points { done, all: 12, share }.bar();
+        assert_eq!(bar(0, 0.0), "[--------------------] 0/12");
+        assert_eq!(bar(5, 0.5), "[#########-----------] 5/12");
+        assert_eq!(bar(11, 7.0), "[###################-] 11/12");
+        assert_eq!(bar(12, 0.0), "[####################] 12/12");
+        assert_eq!(Points { done: 0, all: 0, share: f64::NAN }.bar(), "[--------------------] 0/1");
+    }
+
+    #[test]
+    fn a_line_stays_within_the_terminal() {
+        assert_eq!((cut("p50 1 µs", 8), cut("p50 1 µs", 80), cut("abc", 0)), ("p50 1 µ", "p50 1 µs", ""));
     }
 
     #[test]

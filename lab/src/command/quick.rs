@@ -99,7 +99,7 @@ pub(super) fn run(arguments: &QuickArguments) -> Result<ExitCode, String> {
         .push("Generator and nodes share this machine's processors: on machines of their own figures differ.".into());
     let cluster = own.start(Options::default())?;
     own.record.sides.push(cluster.side());
-    let mut load = load_of(&cluster)?;
+    let mut load = load_of(cluster.as_ref())?;
     (load.clients, load.seed, load.timeout) = (CLIENTS, arguments.seed, TIMEOUT);
     (load.warm_up, load.seconds) = (lengths.warm_up, lengths.closed);
     let parameters = Parameters { records: Some(lengths.records), seed: arguments.seed, ..Parameters::default() };
@@ -130,10 +130,10 @@ pub(super) fn run(arguments: &QuickArguments) -> Result<ExitCode, String> {
     }
     load.pacing = at((throughput / 3.0).min(WITNESSED_RATE_MAX));
     (load.warm_up, load.seconds) = (0, lengths.witnessed);
-    let checked = workload("checked", &Parameters { records: None, ..parameters })?;
+    let checked = workload("checked", &Parameters { records: None, checked: true, ..parameters })?;
     let plan = Plan {
         id: "leader-killed",
-        cluster: &cluster,
+        system: cluster.clone(),
         load,
         workload: checked.as_ref(),
         workload_name: "checked",

@@ -174,7 +174,7 @@ impl RunArguments {
             distribution: self.distribution.as_deref().map(str::parse::<Distribution>).transpose()?,
             mix: self.mix.as_deref().map(parse_mix).transpose()?,
             seed: self.seed,
-            file: None,
+            ..Parameters::default()
         })
     }
 

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::own::{Own, operations};
-use crate::cluster::{Cluster, System};
+use crate::cluster::System;
+use crate::drive::Target;
 use crate::drive::blocking::Blocking;
-use crate::drive::resolve;
 use crate::faults::Schedule;
-use crate::history::{Limits, Operation, Recorder, Value, check, format};
+use crate::history::{Limits, Operation, Recorder, Value, check, format, lists};
 use crate::load::{Historian, Load, Measured, run as run_load};
 use crate::record::{Property, Verdict};
 use crate::workload::Workload;
@@ -21,6 +22,8 @@ const HISTORY_BYTES_MAX: u64 = 2 << 30;
 const RECOVERY_PATIENCE: Duration = Duration::from_secs(60);
 /// How long the end may be read.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at a node that does not serve yet, and before a node that could not be read is asked again.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Keys read at once.
 const READ_KEYS: usize = 200;
 
@@ -28,7 +31,7 @@ const READ_KEYS: usize = 200;
 pub(super) struct Plan<'a> {
     /// Its name in the record.
     pub id: &'a str,
-    pub cluster: &'a Arc<Cluster>,
+    pub system: Arc<dyn System>,
     pub load: Load,
     pub workload: &'a dyn Workload,
     pub workload_name: &'a str,
@@ -51,15 +54,23 @@ pub(super) struct Witnessed {
 /// # Errors
 /// When nothing can be concluded: the load did not run, the history is not whole, the end could not be read.
 pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String> {
-    let Plan { id, cluster, mut load, workload, workload_name, schedule } = plan;
+    let Plan { id, system, mut load, workload, workload_name, schedule } = plan;
     let path = own.folder.join("history");
     let historian = Arc::new(Historian::new(Recorder::create(&path, HISTORY_BYTES_MAX)?));
-    let before = cluster.counters();
+    let before = system.counters();
     let began = Instant::now();
     load.epoch = began;
-    let running = schedule.run(Arc::clone(cluster) as Arc<dyn System>, began)?;
+    let running = schedule.run(Arc::clone(&system), began)?;
     let (stop, observer) = (Arc::clone(&own.stop), Arc::clone(&historian));
-    let measured = run_load(&load, workload, Some(observer), &stop, &mut own.on_second(id, &load));
+    let mut show = own.on_second(id, &load);
+    let measured = run_load(&load, workload, Some(observer), &stop, &mut |snapshot| {
+        show(snapshot);
+        // With a hole in it the history proves nothing, however long it goes on; what is wrong is said below.
+        if historian.has_problem() || historian.witness().has_failed() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    drop(show);
     own.say("waiting until all nodes serve again");
     // If the load ended early, the rest of the plan is not waited for.
     let outcome =
@@ -71,21 +82,23 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     }
     measurement.marks = outcome.marks;
     measurement.id = id.to_owned();
-    measurement.side = cluster.side().id;
+    measurement.side = system.side().id;
     measurement.workload = workload_name.to_owned();
     // Counted before the end is read, which is not the load's.
-    measurement.counters = cluster.counters().per_operation(&before, operations(&measurement));
+    measurement.counters.extend(system.counters().per_operation(&before, operations(&measurement)));
 
     let property = |name: &str, outcome: Result<(), String>| Property {
         name: name.to_owned(),
         holds: outcome.is_ok(),
         undecided: false,
-        detail: outcome.err().unwrap_or_else(|| format!("looked at of {} nodes", cluster.names().len())),
+        detail: outcome.err().unwrap_or_else(|| format!("looked at of {} nodes", system.names().len())),
     };
-    let of_nodes = vec![
-        property("no node ends by itself", cluster.check()),
-        property("all nodes serve again after the faults", recover(cluster)),
-    ];
+    let mut of_nodes = Vec::new();
+    // Of processes that it did not start the laboratory does not know who ended them.
+    if system.process_ids().iter().any(Option::is_some) {
+        of_nodes.push(property("no node ends by itself", system.check()));
+    }
+    of_nodes.push(property("all nodes serve again after the faults", recover(system.as_ref())));
     let historian =
         Arc::try_unwrap(historian).map_err(|_| "the load has not let go of its history: please report it")?;
     let (recorder, problem) = historian.finish();
@@ -95,7 +108,7 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     }
     own.say("reading what every key holds at the end");
     let history = read_history(&path)?;
-    let last = read_last(cluster, &history)?;
+    let last = read_last(&load.target, &history)?;
     Ok(Witnessed { measured: (measurement, notes), history, last, of_nodes })
 }
 
@@ -109,13 +122,23 @@ pub(super) fn judge(own: &mut Own, history: &[Operation], last: &[(Vec<u8>, Opti
 }
 
 /// Starts again what is still down, and waits until all nodes are current.
-fn recover(cluster: &Cluster) -> Result<(), String> {
-    for (node, process_id) in cluster.process_ids().into_iter().enumerate() {
-        if process_id.is_none() {
-            cluster.start_again(node)?;
+fn recover(system: &dyn System) -> Result<(), String> {
+    for (node, process_id) in system.process_ids().into_iter().enumerate() {
+        if process_id.is_none() && !system.is_current(node) {
+            system.start_again(node)?;
         }
     }
-    cluster.wait_until_current(RECOVERY_PATIENCE)
+    let end = Instant::now() + RECOVERY_PATIENCE;
+    for (node, name) in system.names().into_iter().enumerate() {
+        while !system.is_current(node) {
+            system.check()?;
+            if Instant::now() >= end {
+                return Err(format!("{name} does not serve within {} s", RECOVERY_PATIENCE.as_secs()));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+    system.check()
 }
 
 fn read_history(path: &Path) -> Result<Vec<Operation>, String> {
@@ -127,50 +150,98 @@ fn read_history(path: &Path) -> Result<Vec<Operation>, String> {
 type LastRead = (Vec<u8>, Option<Value>);
 
 /// Reads every key of the history, of whichever node answers.
-fn read_last(cluster: &Cluster, history: &[Operation]) -> Result<Vec<LastRead>, String> {
+fn read_last(target: &Target, history: &[Operation]) -> Result<Vec<LastRead>, String> {
+    let lists = lists(history);
     let keys: BTreeSet<&[u8]> =
         history.iter().flat_map(|operation| &operation.steps).map(|step| step.key.as_slice()).collect();
-    let keys: Vec<&[u8]> = keys.into_iter().collect();
-    let addresses = cluster.addresses();
+    let (keys, list_keys): (Vec<&[u8]>, Vec<&[u8]>) = keys.into_iter().partition(|key| !lists.contains(key));
     let end = Instant::now() + READ_PATIENCE;
-    let mut last = Vec::with_capacity(keys.len());
-    let mut connection: Option<Blocking> = None;
-    let mut attempts = 0;
+    let mut last = Vec::with_capacity(keys.len() + list_keys.len());
+    let mut reader = Reader { target, connection: None, attempts: 0, end };
     for part in keys.chunks(READ_KEYS) {
-        loop {
-            match read_part(&mut connection, &addresses[attempts % addresses.len()], part) {
-                Ok(values) => {
-                    last.extend(part.iter().map(|key| key.to_vec()).zip(values));
-                    break;
-                }
-                Err(reason) if Instant::now() >= end => {
-                    return Err(format!("the keys could not be read at the end: {reason}"));
-                }
-                Err(_) => {
-                    connection = None;
-                    attempts += 1;
-                    // A refused connection fails at once: not too often, then.
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-            }
-        }
+        let values = reader.read(|connection| read_part(connection, part))?;
+        last.extend(part.iter().map(|key| key.to_vec()).zip(values));
+    }
+    for key in list_keys {
+        last.push((key.to_vec(), reader.read(|connection| read_list(connection, key))?));
     }
     Ok(last)
 }
 
-fn read_part(connection: &mut Option<Blocking>, address: &str, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, String> {
-    let connection = match connection {
-        Some(connection) => connection,
-        None => connection.insert(Blocking::open(resolve(address)?, &(Vec::new(), 0), Duration::from_secs(5))?),
-    };
-    let words: Vec<&str> = std::iter::once(Ok("MGET"))
+/// Asks whichever node answers.
+struct Reader<'a> {
+    target: &'a Target,
+    connection: Option<Blocking>,
+    attempts: usize,
+    end: Instant,
+}
+
+impl Reader<'_> {
+    fn read<T>(&mut self, ask: impl Fn(&mut Blocking) -> Result<T, String>) -> Result<T, String> {
+        loop {
+            match self.connected().and_then(&ask) {
+                Ok(answer) => return Ok(answer),
+                Err(reason) if Instant::now() >= self.end => {
+                    return Err(format!("the keys could not be read at the end: {reason}"));
+                }
+                Err(_) => {
+                    (self.connection, self.attempts) = (None, self.attempts + 1);
+                    // A refused connection fails at once: not too often, then.
+                    std::thread::sleep(LOOK_EVERY);
+                }
+            }
+        }
+    }
+
+    fn connected(&mut self) -> Result<&mut Blocking, String> {
+        let addresses = &self.target.addresses;
+        let (_, address) = addresses.get(self.attempts % addresses.len().max(1)).ok_or("there is no node")?;
+        match &mut self.connection {
+            Some(connection) => Ok(connection),
+            none => Ok(none.insert(Blocking::open(*address, &self.target.greeting(), Duration::from_secs(5))?)),
+        }
+    }
+}
+
+/// Deletes every key of the history: a cluster that is not the laboratory's own shall be as it was.
+pub(super) fn tidy(target: &Target, history: &[Operation]) -> Result<(), String> {
+    let keys: BTreeSet<&[u8]> =
+        history.iter().flat_map(|operation| &operation.steps).map(|step| step.key.as_slice()).collect();
+    let keys: Vec<&[u8]> = keys.into_iter().collect();
+    let mut reader = Reader { target, connection: None, attempts: 0, end: Instant::now() + READ_PATIENCE };
+    for part in keys.chunks(READ_KEYS) {
+        reader.read(|connection| match connection.ask(&words("DEL", part)?)? {
+            wire::Value::Integer(_) => Ok(()),
+            other => Err(format!("DEL answered {other:?}")),
+        })?;
+    }
+    Ok(())
+}
+
+fn words<'a>(command: &'a str, keys: &[&'a [u8]]) -> Result<Vec<&'a str>, String> {
+    std::iter::once(Ok(command))
         .chain(keys.iter().map(|key| std::str::from_utf8(key)))
         .collect::<Result<_, _>>()
-        .map_err(|error| format!("a key is no text: {error}"))?;
-    match connection.ask(&words)? {
+        .map_err(|error| format!("a key is no text: {error}"))
+}
+
+fn read_part(connection: &mut Blocking, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, String> {
+    match connection.ask(&words("MGET", keys)?)? {
         wire::Value::Array(values) if values.len() == keys.len() => {
             Ok(values.iter().map(|value| value.as_bytes().map(Value::new)).collect())
         }
         other => Err(format!("MGET answered {other:?}")),
+    }
+}
+
+fn read_list(connection: &mut Blocking, key: &[u8]) -> Result<Option<Value>, String> {
+    let mut words = words("LRANGE", &[key])?;
+    words.extend(["0", "-1"]);
+    match connection.ask(&words)? {
+        wire::Value::Array(items) => {
+            let items: Vec<Value> = items.iter().filter_map(|item| item.as_bytes().map(Value::new)).collect();
+            Ok((!items.is_empty()).then(|| Value::list(&items)))
+        }
+        other => Err(format!("LRANGE answered {other:?}")),
     }
 }

@@ -110,15 +110,16 @@ impl Bench {
         })
     }
 
-    /// The workload that is asked for.
+    /// The workload that is asked for; `checked` if its history will be.
     ///
     /// # Errors
     /// A sentence that says what to write.
-    pub fn workload(&self, common: &Common) -> Result<Arc<dyn Workload>, String> {
+    pub fn workload(&self, common: &Common, checked: bool) -> Result<Arc<dyn Workload>, String> {
         let parameters = Parameters {
             records: common.records,
             field_bytes: common.field_bytes,
             seed: common.seed,
+            checked,
             ..Parameters::default()
         };
         measure::workload(&common.workload, &parameters)

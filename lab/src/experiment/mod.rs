@@ -11,6 +11,7 @@
 pub mod bench;
 pub mod cost;
 pub mod failover;
+mod lag;
 pub mod neighbour;
 pub mod proof;
 pub mod scaling;

@@ -127,7 +127,7 @@ impl Neighbour {
         cluster: &Cluster,
         bench: &mut Bench,
     ) -> Result<(Measurement, Vec<String>), String> {
-        let workload = bench.workload(&self.common)?;
+        let workload = bench.workload(&self.common, false)?;
         let mut load = bench.load(cluster, &self.common, self.clients)?;
         load.seconds = self.seconds();
         let leader = cluster.leader()?;
@@ -196,7 +196,7 @@ impl Experiment for Neighbour {
         let mut options = bench.options(&self.common);
         options.slow_disks = true;
         let cluster = bench.start(options)?;
-        let workload = bench.workload(&self.common)?;
+        let workload = bench.workload(&self.common, false)?;
         bench.fill(&bench.load(cluster.as_ref(), &self.common, self.clients)?, &workload)?;
         record.sides = self.settings().iter().map(|setting| setting.side(&cluster)).collect();
         record.notes.push(format!(

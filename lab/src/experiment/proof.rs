@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::cluster::ask::Asker;
 use crate::drive::resolve;
-use crate::history::{Limits, Recorder, Value, check, format};
+use crate::history::{Limits, Recorder, Value, check, format, lists};
 use crate::load::{Historian, Observer};
 use crate::record::{Property, Verdict};
 
@@ -62,19 +62,29 @@ impl Proof {
             .ok_or("the history is still being written; end the load before it is checked")?;
         let (recorder, problem) = historian.finish();
         if let Some(problem) = problem {
-            return Err(format!("{problem}: choose a workload that can be checked, such as puts-gets or counter"));
+            return Err(format!(
+                "{problem}: choose a workload that can be checked, such as checked, puts-gets, counter, queue or lock"
+            ));
         }
         recorder.finish()?;
         let opened = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let history = format::read(std::io::BufReader::new(opened))?;
         let keys: BTreeSet<&[u8]> =
             history.iter().flat_map(|operation| &operation.steps).map(|step| step.key.as_ref()).collect();
+        let lists = lists(&history);
         let asker = Asker::new(resolve(address)?);
         let mut last = Vec::new();
         for key in keys.into_iter().take(LAST_READS_MAX) {
             let text = std::str::from_utf8(key).map_err(|_| "a key that is no text cannot be read at the end")?;
-            let value = asker.call(&["GET", text], READ_PATIENCE)?;
-            last.push((key.to_vec(), value.as_bytes().map(Value::new)));
+            let value = if lists.contains(key) {
+                let items = asker.call(&["LRANGE", text, "0", "-1"], READ_PATIENCE)?;
+                let wire::Value::Array(items) = items else { return Err(format!("LRANGE answered {items:?}")) };
+                let items: Vec<Value> = items.iter().filter_map(|item| item.as_bytes().map(Value::new)).collect();
+                (!items.is_empty()).then(|| Value::list(&items))
+            } else {
+                asker.call(&["GET", text], READ_PATIENCE)?.as_bytes().map(Value::new)
+            };
+            last.push((key.to_vec(), value));
         }
         Ok(check(&history, &last, Limits::default()).verdict)
     }
@@ -107,8 +117,12 @@ pub fn merged(verdicts: &[Verdict]) -> Option<Verdict> {
         properties.push(Property { name: property.name.clone(), holds, undecided: is_undecided, detail });
     }
     let offending = verdicts.iter().map(|verdict| &verdict.offending).find(|events| !events.is_empty());
+    let sum = |of: fn(&Verdict) -> u64| verdicts.iter().map(of).fold(0, u64::saturating_add);
     Some(Verdict {
         holds: verdicts.iter().all(|verdict| verdict.holds),
+        operations: sum(|verdict| verdict.operations),
+        decided: sum(|verdict| verdict.decided),
+        keys: sum(|verdict| verdict.keys),
         properties,
         offending: offending.unwrap_or(&first.offending).clone(),
     })
@@ -122,7 +136,8 @@ mod tests {
     fn verdict(holds: bool, undecided: bool) -> Verdict {
         let property = Property { name: "p".to_owned(), holds, undecided, detail: format!("{holds}") };
         let offending = if holds || undecided { Vec::new() } else { vec![Event { client: 7, ..Event::default() }] };
-        Verdict { holds, properties: vec![property], offending }
+        let decided = if undecided { 3 } else { 5 };
+        Verdict { holds, operations: 5, decided, keys: 2, properties: vec![property], offending }
     }
 
     #[test]
@@ -132,6 +147,7 @@ mod tests {
         let all = merged(&[verdict(true, false), verdict(false, false), verdict(false, true)]).expect("three");
         assert!(!all.holds && all.offending[0].client == 7 && !all.properties[0].undecided);
         assert_eq!(all.properties[0].detail, "broken in 1 of 3 histories, such as: false");
+        assert_eq!((all.operations, all.decided, all.keys), (15, 13, 6));
         let unsure = merged(&[verdict(true, false), verdict(false, true)]).expect("two");
         assert!(unsure.properties[0].undecided && !unsure.holds && !unsure.properties[0].holds);
         let well = merged(&[verdict(true, false), verdict(true, false)]).expect("two");

@@ -93,7 +93,7 @@ impl Scaling {
         let mut side = cluster.side();
         side.configuration.push(("nodes".to_owned(), "3 while the clients grow; then as the table says".to_owned()));
         record.sides.push(side);
-        let workload = bench.workload(&self.common)?;
+        let workload = bench.workload(&self.common, false)?;
         bench.fill(&bench.load(cluster.as_ref(), &self.common, self.clients)?, &workload)?;
         let ramp = self.ramp();
         for clients in ramp.steps() {
@@ -131,7 +131,7 @@ impl Scaling {
         let mut options = bench.options(&self.common);
         options.nodes = nodes as usize;
         let cluster = bench.start(options)?;
-        let workload = bench.workload(&self.common)?;
+        let workload = bench.workload(&self.common, false)?;
         let mut load = bench.load(cluster.as_ref(), &self.common, self.clients)?;
         load.seconds = self.seconds();
         bench.fill(&load, &workload)?;

@@ -10,39 +10,41 @@ use super::schedule::{STEPS_MAX, Schedule};
 const LASTS_MS: (u64, u64) = (1_500, 4_000);
 /// Milliseconds of quiet behind it: from, to.
 const QUIET_MS: (u64, u64) = (3_000, 6_000);
-/// Milliseconds of a fault and the quiet behind it, on average.
-const TURN_MS: u64 = 7_250;
-/// A fault is one step or two.
-const FAULTS_MAX: u64 = STEPS_MAX as u64 / 2;
-
-/// What can happen, each as often as the others. `{whom}` is drawn; `{lasts}` is how long in seconds.
-const FAULTS: [(&str, Option<&str>); 11] = [
-    ("kill {whom}", Some("restart it")),
-    ("kill leader", Some("restart it")),
-    ("terminate {whom}", Some("restart it")),
-    ("pause {whom} {lasts}s", None),
-    ("pause leader {lasts}s", None),
-    ("cut {whom} {lasts}s", None),
-    ("cut {whom} deaf {lasts}s", None),
-    ("cut {whom} mute {lasts}s", None),
-    ("slow-disk {whom} {ms}ms", Some("slow-disk it 0")),
-    ("slow-links {whom} {ms}ms", Some("slow-links it 0")),
-    ("noise 50% 50% {lasts}s", None),
+/// What can happen, each as often as the others, what undoes it, and what a system must be able to do for it. `{whom}` is drawn; `{lasts}` is
+/// how long in seconds.
+const FAULTS: [(&str, Option<&str>, &[&str]); 11] = [
+    ("kill {whom}", Some("restart it"), &["kill", "start"]),
+    ("kill leader", Some("restart it"), &["kill", "start"]),
+    ("terminate {whom}", Some("restart it"), &["terminate", "start"]),
+    ("pause {whom} {lasts}s", None, &["pause", "resume"]),
+    ("pause leader {lasts}s", None, &["pause", "resume"]),
+    ("cut {whom} {lasts}s", None, &["cut", "heal"]),
+    ("cut {whom} deaf {lasts}s", None, &["cut", "heal"]),
+    ("cut {whom} mute {lasts}s", None, &["cut", "heal"]),
+    ("slow-disk {whom} {ms}ms", Some("slow-disk it 0"), &["slow-disk"]),
+    ("slow-links {whom} {ms}ms", Some("slow-links it 0"), &["slow-links"]),
+    ("noise 50% 50% {lasts}s", None, &["noise"]),
 ];
 
 /// A plan for a load of this length on a system of these nodes, of which at most one is disturbed at a time. All of it is over before the
-/// load ends, as far as the load lasts some seconds; there is at least one fault. Loads of more than a quarter of an hour have longer
-/// quiet times, since a plan has at most [`STEPS_MAX`] steps.
+/// load ends, as far as the load lasts some seconds; there is at least one fault. Long
+/// loads have as many faults a minute as short ones, up to [`STEPS_MAX`] steps.
+///
+/// `can` says of the actions of [`super::hooks::ACTIONS`] which ones the system is able to do: a plan for one that can do nothing is empty.
 ///
 /// # Errors
 /// If there are no nodes.
-pub fn draw(seed: u64, length: Duration, names: &[String]) -> Result<Schedule, String> {
+pub fn draw(seed: u64, length: Duration, names: &[String], can: &dyn Fn(&str) -> bool) -> Result<Schedule, String> {
     if names.is_empty() {
         return Err("a system without nodes cannot be disturbed".to_owned());
     }
+    let possible: Vec<usize> =
+        (0..FAULTS.len()).filter(|&fault| FAULTS[fault].2.iter().all(|action| can(action))).collect();
+    if possible.is_empty() {
+        return Ok(Schedule::default());
+    }
     let mut rng = Rng::new(seed);
     let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-    let stretch = (length / (FAULTS_MAX * TURN_MS / 2) + 1).max(1);
     let mut deck: Vec<usize> = Vec::new();
     let mut lines = Vec::new();
     let mut at = rng.between(1_000, 2_500).min(length / 5);
@@ -54,9 +56,9 @@ pub fn draw(seed: u64, length: Duration, names: &[String]) -> Result<Schedule, S
             return Schedule::parse(&lines.join("; "));
         }
         if deck.is_empty() {
-            deck.extend(0..FAULTS.len());
+            deck.extend(&possible);
         }
-        let (what, undo) = FAULTS[deck.swap_remove(rng.below(deck.len() as u64) as usize)];
+        let (what, undo, _) = FAULTS[deck.swap_remove(rng.below(deck.len() as u64) as usize)];
         let whom = if rng.chance(1, 2) { "leader" } else { rng.pick(names).as_str() };
         let what = what
             .replace("{whom}", whom)
@@ -64,7 +66,7 @@ pub fn draw(seed: u64, length: Duration, names: &[String]) -> Result<Schedule, S
             .replace("{ms}", &rng.between(5, 60).to_string());
         lines.push(format!("{}s {what}", seconds(at)));
         lines.extend(undo.map(|undo| format!("{}s {undo}", seconds(ends))));
-        at = ends + rng.between(QUIET_MS.0, QUIET_MS.1) * stretch;
+        at = ends + rng.between(QUIET_MS.0, QUIET_MS.1);
     }
 }
 
@@ -80,7 +82,7 @@ mod tests {
 
     fn plan(seed: u64, seconds: u64) -> Schedule {
         let names = ["n1", "n2", "n3"].map(str::to_owned);
-        draw(seed, Duration::from_secs(seconds), &names).expect("there are nodes")
+        draw(seed, Duration::from_secs(seconds), &names, &|_| true).expect("there are nodes")
     }
 
     #[test]
@@ -97,14 +99,32 @@ mod tests {
     }
 
     #[test]
+    fn only_what_a_system_can_do_is_drawn() {
+        let names = ["n1".to_owned()];
+        let drawn = |can: &[&str]| {
+            draw(7, Duration::from_secs(300), &names, &|action| can.contains(&action))
+                .expect("there are nodes")
+                .to_string()
+        };
+        assert_eq!(drawn(&["kill", "pause", "leader"]), "", "neither start nor resume");
+        let killed = drawn(&["kill", "start"]);
+        assert!(
+            killed.contains("kill") && !["pause", "cut", "noise", "slow"].iter().any(|word| killed.contains(word)),
+            "{killed}"
+        );
+    }
+
+    #[test]
     fn plans_fit_into_their_loads() {
-        for seed in 0..200 {
-            for seconds in [3, 10, 60, 900, 3_600] {
+        for seed in 0..50 {
+            for seconds in [3, 10, 60, 900, 3_600, 10_800] {
                 let plan = plan(seed, seconds);
                 assert!(!plan.steps.is_empty() && plan.steps.len() <= STEPS_MAX, "{seed} {seconds}");
                 assert!(plan.end() < Duration::from_secs(seconds), "{seed} {seconds}: {plan}");
+                // A fault and the quiet behind it take 10 s at most, however long it goes on.
+                assert!(seconds < 60 || plan.end() > Duration::from_secs(seconds - 15), "{seed} {seconds}: {plan}");
             }
         }
-        assert!(draw(1, Duration::from_secs(9), &[]).is_err());
+        assert!(draw(1, Duration::from_secs(9), &[], &|_| true).is_err());
     }
 }

@@ -4,6 +4,8 @@
 //! mean something, `LAB_DELAY_MS`, `LAB_CUT` (`both`, `deaf`, `mute`) and `LAB_SHARES`. One that fails or takes too long is an error that
 //! shows what it said last. For `slow-disk`, `slow-links` and `noise` the same command undoes it, with 0 or nothing.
 
+pub mod file;
+
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::Command;
@@ -58,23 +60,6 @@ impl Hooks {
         };
         let nodes = nodes.iter().map(resolve).collect::<Result<_, _>>()?;
         Ok(Hooks { side, nodes, commands, patience })
-    }
-
-    /// Reads `ACTION=COMMAND`, as people give it on a command line.
-    ///
-    /// # Errors
-    /// When it has no such form, or there is no such action.
-    pub fn parse_command(text: &str) -> Result<(String, String), String> {
-        let wrong = || {
-            format!(
-                "{text:?} is not ACTION=COMMAND; write for example kill='ssh $LAB_NODE systemctl kill -s KILL dictum'"
-            )
-        };
-        let (action, command) = text.split_once('=').ok_or_else(wrong)?;
-        if command.trim().is_empty() {
-            return Err(wrong());
-        }
-        known(action).map(|()| (action.to_owned(), command.to_owned()))
     }
 
     /// Runs the command of an action; answers what it has said last.
@@ -141,6 +126,10 @@ impl System for Hooks {
 
     fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(|(_, asker)| asker.address().to_string()).collect()
+    }
+
+    fn can(&self, action: &str) -> bool {
+        self.commands.contains_key(action)
     }
 
     fn leader(&self) -> Result<usize, String> {
@@ -263,9 +252,6 @@ mod tests {
     #[test]
     fn what_is_given_is_checked() {
         assert!(hooks(&[("explode", "true")], PATIENCE_DEFAULT).expect_err("no action").contains("choose among kill"));
-        let read = |text| Hooks::parse_command(text).ok();
-        assert_eq!(read("kill=a=b; c"), Some(("kill".to_owned(), "a=b; c".to_owned())));
-        assert!([read("kill"), read("kill="), read("explode=x")].iter().all(Option::is_none));
         let nodes = [("a".to_owned(), "nowhere".to_owned())];
         let wrong = Hooks::new(Side::default(), &nodes, BTreeMap::new(), PATIENCE_DEFAULT);
         assert!(wrong.expect_err("no port").contains("HOST:PORT"));

@@ -18,8 +18,8 @@ use worker::Worker;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long it is waited for what follows a step.
 const WATCH_PATIENCE: Duration = Duration::from_secs(120);
-/// Most marks and failures kept, each.
-const NOTES_MAX: usize = 4096;
+/// Most marks and failures kept, each: a day of faults makes some 50,000 marks.
+const NOTES_MAX: usize = 1 << 17;
 
 /// What became of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]

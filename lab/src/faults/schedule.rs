@@ -13,8 +13,8 @@ use super::noise::parse_share;
 use super::relay::DELAY_MAX;
 use crate::cluster::Cut;
 
-/// Most steps of a plan.
-pub const STEPS_MAX: usize = 256;
+/// Most steps of a plan: faults that chance draws come to some 25,000 in the longest time.
+pub const STEPS_MAX: usize = 1 << 16;
 /// Latest time of a step, and longest duration of a fault.
 pub const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// How a step is written, for messages.
@@ -228,12 +228,17 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// A time in seconds as people write it: rounded to microseconds, since `f64` seconds of `Duration` end in `.5220000000000002`.
+fn told(time: Duration) -> String {
+    format!("{}s", (time.as_nanos() as f64 / 1e3).round() / 1e6)
+}
+
 impl fmt::Display for Schedule {
     /// As [`Schedule::parse`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {
             let between = if index == 0 { "" } else { "; " };
-            write!(f, "{between}{}s {}", step.at.as_secs_f64(), step.action)?;
+            write!(f, "{between}{} {}", told(step.at), step.action)?;
         }
         Ok(())
     }
@@ -241,7 +246,7 @@ impl fmt::Display for Schedule {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = |time: &Option<Duration>| time.map_or_else(String::new, |time| format!(" {}s", time.as_secs_f64()));
+        let time = |time: &Option<Duration>| time.map_or_else(String::new, |time| format!(" {}", told(time)));
         match self {
             Action::Kill(whom) => write!(f, "kill {whom}"),
             Action::Terminate(whom) => write!(f, "terminate {whom}"),
@@ -257,8 +262,8 @@ impl fmt::Display for Action {
                 write!(f, "cut {whom}{direction}{}", time(lasts))
             }
             Action::Heal => f.write_str("heal"),
-            Action::SlowDisk(whom, delay) => write!(f, "slow-disk {whom} {}s", delay.as_secs_f64()),
-            Action::SlowLinks(whom, delay) => write!(f, "slow-links {whom} {}s", delay.as_secs_f64()),
+            Action::SlowDisk(whom, delay) => write!(f, "slow-disk {whom} {}", told(*delay)),
+            Action::SlowLinks(whom, delay) => write!(f, "slow-links {whom} {}", told(*delay)),
             Action::Noise(shares, _) if shares.is_empty() => f.write_str("quiet"),
             Action::Noise(shares, lasts) => {
                 f.write_str("noise")?;
@@ -314,6 +319,18 @@ mod tests {
             (short.end(), Schedule::parse("\n;"), Schedule::default().end()),
             (seconds(15.0), Ok(Schedule::default()), seconds(0.0))
         );
+    }
+
+    #[test]
+    fn times_are_written_as_they_were_read() {
+        for text in ["3.522s pause n1 2.107s", "0.001s slow-disk n1 0.0005s", "86400s heal"] {
+            assert_eq!(Schedule::parse(text).expect("it is right").to_string(), text);
+        }
+        // Every millisecond of a minute: no digits that nobody wrote.
+        for milliseconds in 0..60_000 {
+            let text = told(Duration::from_millis(milliseconds));
+            assert!(text.len() <= "59.999s".len(), "{text}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_types, reason = "these tables are looked things up in and never walked through")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -66,11 +66,13 @@ pub struct Checked {
 }
 
 /// Checks `history`, in any order, of keys that did not exist when it began. `last` holds what each key was found to hold when
-/// everything was over (none: nothing); keys may be missing there.
+/// everything was over (none: nothing; of the keys of [`lists`] the [`Value::list`] of all they have); keys may be missing there.
 #[must_use]
 pub fn check(history: &[Operation], last: &[(Vec<u8>, Option<Value>)], limits: Limits) -> Checked {
     let end = history.iter().map(|operation| operation.from.max(operation.until.unwrap_or(0))).max().unwrap_or(0);
-    let reads: Vec<Operation> = last.iter().map(|(key, value)| last_read(key, *value, end)).collect();
+    let lists = lists(history);
+    let ask = |key: &Vec<u8>| if lists.contains(key.as_slice()) { Ask::Items } else { Ask::Get };
+    let reads: Vec<Operation> = last.iter().map(|(key, value)| last_read(key, ask(key), *value, end)).collect();
     let all: Vec<&Operation> = history.iter().chain(&reads).collect();
     let groups = groups(&all, history.len());
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -107,10 +109,17 @@ pub fn check(history: &[Operation], last: &[(Vec<u8>, Option<Value>)], limits: L
     checked
 }
 
+/// The keys whose values are lists, as far as what was asked of them tells.
+#[must_use]
+pub fn lists(history: &[Operation]) -> HashSet<&[u8]> {
+    let steps = history.iter().flat_map(|operation| &operation.steps);
+    steps.filter(|step| step.ask.is_of_list()).map(|step| step.key.as_slice()).collect()
+}
+
 /// The reading of a key after everything.
-fn last_read(key: &[u8], value: Option<Value>, end: u64) -> Operation {
+fn last_read(key: &[u8], ask: Ask, value: Option<Value>, end: u64) -> Operation {
     let answer = value.map_or(Answer::Absent, Answer::Value);
-    Operation::done(LAST_READER, end.saturating_add(1), end.saturating_add(2), key, Ask::Get, answer)
+    Operation::done(LAST_READER, end.saturating_add(1), end.saturating_add(2), key, ask, answer)
 }
 
 /// The groups of keys that operations join, in the order of their first key in the history. Operations that surely did not
@@ -215,8 +224,13 @@ fn verdict(checked: &Checked, groups: &[Group], last_reads: usize, limits: Limit
         let looked_at = format!("{} of {} read at the end", thousands(last_reads), counted(checked.keys, "key"));
         add("nothing acknowledged is lost", broken, undecided(false) + undecided(true), looked_at);
     }
+    let operations = |group: &Group| (group.operations.len() - group.last_reads) as u64;
+    let decided = groups.iter().filter(|group| !checked.undecided.contains(&group.keys[0]));
     Verdict {
         holds: properties.iter().all(|property| property.holds),
+        operations: groups.iter().map(operations).sum(),
+        decided: decided.map(operations).sum(),
+        keys: checked.keys as u64,
         properties,
         offending: checked.violations.first().map(|violation| violation.events.clone()).unwrap_or_default(),
     }

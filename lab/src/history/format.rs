@@ -11,7 +11,8 @@
 //!            | number of steps | step …
 //! step       key length | key | ask | answer
 //! ask        0 get · 1 set VALUE · 2 set if absent VALUE · 3 compare and set, expected and new: MAYBE MAYBE
-//!            · 4 add SIGNED · 5 append VALUE · 6 delete
+//!            · 4 add SIGNED · 5 append VALUE · 6 delete · 7 push left VALUE · 8 push right VALUE · 9 pop left · 10 pop right
+//!            · 11 all of a list
 //! answer     0 none · 1 absent · 2 VALUE · 3 SIGNED · 4 no · 5 yes · 6 done · 7 refused
 //! MAYBE      0 none · 1 VALUE
 //! VALUE      length | its bytes, if at most 24
@@ -22,7 +23,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::operation::{Answer, Ask, KEY_BYTES_MAX, Operation, Outcome, STEPS_MAX, Step};
+use super::operation::{Answer, Ask, End, KEY_BYTES_MAX, Operation, Outcome, STEPS_MAX, Step};
 use super::value::{START, Value};
 
 /// What a file begins with.
@@ -94,6 +95,13 @@ fn ask(ask: &Ask, into: &mut Vec<u8>) {
             value(more, into);
         }
         Ask::Delete => into.push(6),
+        Ask::Push(end, item) => {
+            into.push(if *end == End::Left { 7 } else { 8 });
+            value(item, into);
+        }
+        Ask::Pop(End::Left) => into.push(9),
+        Ask::Pop(End::Right) => into.push(10),
+        Ask::Items => into.push(11),
     }
 }
 
@@ -241,6 +249,11 @@ impl<'a> Parts<'a> {
             4 => Ask::Add(self.signed()?),
             5 => Ask::Append(self.value()?),
             6 => Ask::Delete,
+            7 => Ask::Push(End::Left, self.value()?),
+            8 => Ask::Push(End::Right, self.value()?),
+            9 => Ask::Pop(End::Left),
+            10 => Ask::Pop(End::Right),
+            11 => Ask::Items,
             _ => return None,
         })
     }

@@ -143,7 +143,7 @@ impl Small {
             let is_over = operation.until.is_some_and(|until| until <= end);
             if !is_done(operation) || is_over {
                 known.push(operation.clone());
-            } else if operation.steps.iter().any(|step| step.ask != Ask::Get) {
+            } else if operation.steps.iter().any(|step| !matches!(step.ask, Ask::Get | Ask::Items)) {
                 let steps = operation.steps.iter().map(|step| Step { answer: None, ..step.clone() }).collect();
                 known.push(Operation { outcome: Outcome::Unknown, until: None, steps, ..operation.clone() });
             }
@@ -241,7 +241,13 @@ fn is_done(operation: &Operation) -> bool {
 fn put(step: &Step) -> Option<Value> {
     match (step.ask, step.answer) {
         (Ask::SetIfAbsent(_) | Ask::CompareAndSet { .. }, Some(Answer::Flag(false))) => None,
-        (Ask::Set(value) | Ask::SetIfAbsent(value) | Ask::CompareAndSet { new: Some(value), .. }, _) => Some(value),
+        (
+            Ask::Set(value)
+            | Ask::SetIfAbsent(value)
+            | Ask::Push(_, value)
+            | Ask::CompareAndSet { new: Some(value), .. },
+            _,
+        ) => Some(value),
         _ => None,
     }
 }
@@ -256,7 +262,8 @@ fn only_looked(step: &Step) -> bool {
     match step.answer {
         Some(Answer::Refused) => true,
         Some(Answer::Flag(false)) if refused => true,
-        _ => step.ask == Ask::Get,
+        Some(Answer::Absent) if matches!(step.ask, Ask::Pop(_)) => true,
+        _ => matches!(step.ask, Ask::Get | Ask::Items),
     }
 }
 
@@ -265,7 +272,8 @@ fn value_after(operation: &Operation) -> Option<Option<Value>> {
     let [step] = operation.steps.as_slice() else { return None };
     match (step.ask, step.answer?) {
         (Ask::Get, Answer::Value(value)) | (Ask::Set(value), Answer::Done) => Some(Some(value)),
-        (Ask::Get, Answer::Absent) | (Ask::Delete, Answer::Flag(_)) => Some(None),
+        // What a list has is not told by its number: its beginning is only cut off where it is empty.
+        (Ask::Get | Ask::Pop(_) | Ask::Items, Answer::Absent) | (Ask::Delete, Answer::Flag(_)) => Some(None),
         (Ask::SetIfAbsent(new), Answer::Flag(true)) => Some(Some(new)),
         (Ask::CompareAndSet { new, .. }, Answer::Flag(true)) => Some(new),
         (Ask::Add(_), Answer::Integer(sum)) => Some(Some(Value::of_integer(sum))),

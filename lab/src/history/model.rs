@@ -1,11 +1,15 @@
-//! The sequential store that histories are compared with: keys, each absent or with a value, and the texts replaced by numbers.
+//! The sequential store that histories are compared with: keys, each absent or with a value, and the texts replaced by numbers. [`lists`] is
+//! what it knows of lists.
 
 #![allow(clippy::disallowed_types, reason = "these tables are looked things up in and never walked through")]
 
+mod lists;
+
 use std::collections::HashMap;
 
-use super::operation::{Answer, Ask, Operation, Outcome};
+use super::operation::{Answer, Ask, End, Operation, Outcome};
 use super::value::Value;
+use lists::Lists;
 
 /// A value's number; [`ABSENT`] is none.
 pub(super) type ValueId = u32;
@@ -19,6 +23,7 @@ pub(super) struct Values {
     numbers: HashMap<Value, ValueId>,
     values: Vec<Value>,
     made: HashMap<(ValueId, Making), Option<ValueId>>,
+    lists: Lists,
 }
 
 /// What makes one value from another.
@@ -26,6 +31,8 @@ pub(super) struct Values {
 enum Making {
     Adding(i64),
     Appending(ValueId),
+    Pushing(End, ValueId),
+    Popping(End),
 }
 
 impl Values {
@@ -61,6 +68,8 @@ impl Values {
                 let joined = before.unwrap_or(empty).followed_by(&self.value(more).unwrap_or(empty));
                 Some(self.number(Some(joined)))
             }
+            Making::Pushing(end, item) => self.pushed(from, end, item),
+            Making::Popping(end) => self.popped(from, end),
         };
         self.made.insert((from, making), made);
         made
@@ -83,6 +92,9 @@ enum Action {
     SetIf { expected: ValueId, new: ValueId },
     Add(i64),
     Append(ValueId),
+    Push(End, ValueId),
+    Pop(End),
+    Items,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -131,15 +143,22 @@ impl Prepared {
                 Ask::Add(number) => Action::Add(number),
                 Ask::Append(value) => Action::Append(values.number(Some(value))),
                 Ask::Delete => Action::Set(ABSENT),
+                Ask::Push(end, value) => Action::Push(end, values.number(Some(value))),
+                Ask::Pop(end) => Action::Pop(end),
+                Ask::Items => Action::Items,
             };
             let seen = match (step.answer.filter(|_| certain), action) {
                 (None, _) => Seen::Anything,
-                (Some(Answer::Absent), Action::Get) => Seen::Value(ABSENT),
-                (Some(Answer::Value(value)), Action::Get) => Seen::Value(values.number(Some(value))),
+                (Some(Answer::Absent), Action::Get | Action::Pop(_) | Action::Items) => Seen::Value(ABSENT),
+                (Some(Answer::Value(value)), Action::Get | Action::Pop(_) | Action::Items) => {
+                    Seen::Value(values.number(Some(value)))
+                }
                 (Some(Answer::Done), Action::Set(_)) => Seen::Anything,
                 (Some(Answer::Flag(flag)), Action::Set(_)) if is_delete => Seen::Flag(flag),
                 (Some(Answer::Flag(flag)), Action::SetIf { .. }) => Seen::Flag(flag),
-                (Some(Answer::Integer(number)), Action::Add(_) | Action::Append(_)) => Seen::Integer(number),
+                (Some(Answer::Integer(number)), Action::Add(_) | Action::Append(_) | Action::Push(..)) => {
+                    Seen::Integer(number)
+                }
                 (Some(Answer::Refused), Action::Add(_)) => Seen::Refused,
                 _ => Seen::Nonsense,
             };
@@ -152,7 +171,8 @@ impl Prepared {
     /// Whether by its answers it changes nothing, whatever is there.
     pub(super) fn only_looks(&self) -> bool {
         self.moves.iter().all(|step| match (step.action, step.seen) {
-            (Action::Get, _) | (_, Seen::Refused | Seen::Nonsense) => true,
+            (Action::Get | Action::Items, _) | (_, Seen::Refused | Seen::Nonsense) => true,
+            (Action::Pop(_), Seen::Value(ABSENT)) => true,
             (Action::Set(ABSENT) | Action::SetIf { .. }, Seen::Flag(flag)) => !flag,
             _ => false,
         })
@@ -188,7 +208,7 @@ impl Move {
     fn apply(&self, before: ValueId, values: &mut Values) -> Option<ValueId> {
         let fits = |fits: bool, after: ValueId| fits.then_some(after);
         match self.action {
-            Action::Get => match self.seen {
+            Action::Get | Action::Items => match self.seen {
                 Seen::Anything => Some(before),
                 Seen::Value(seen) => fits(seen == before, before),
                 _ => None,
@@ -213,6 +233,18 @@ impl Move {
                     fits(values.value(sum).and_then(|sum| sum.integer()) == Some(seen), sum)
                 }
                 (Seen::Refused, None) => Some(before),
+                _ => None,
+            },
+            Action::Push(end, item) => match (self.seen, values.make(before, Making::Pushing(end, item))) {
+                (Seen::Anything, pushed) => Some(pushed.unwrap_or(before)),
+                (Seen::Integer(seen), Some(pushed)) => fits(values.items(pushed) as i64 == seen, pushed),
+                _ => None,
+            },
+            Action::Pop(end) => match (self.seen, values.make(before, Making::Popping(end))) {
+                // Of no list nothing is taken.
+                (Seen::Anything, rest) => Some(rest.unwrap_or(before)),
+                (Seen::Value(ABSENT), None) => fits(before == ABSENT, before),
+                (Seen::Value(seen), Some(rest)) => fits(values.at(before, end) == Some(seen), rest),
                 _ => None,
             },
             Action::Append(more) => {

@@ -71,6 +71,29 @@ pub enum Ask {
     Append(Value),
     /// Take the value away. Answer: [`Answer::Flag`], whether there was one.
     Delete,
+    /// Put this at an end of the list that is there, or of an empty one. Answer: [`Answer::Integer`], how many it has then.
+    Push(End, Value),
+    /// Take what stands at an end of the list away. Answer: [`Answer::Value`], or [`Answer::Absent`] if there is no list.
+    Pop(End),
+    /// All that the list has. Answer: [`Answer::Value`], the [`list`](super::Value::list) of it, or [`Answer::Absent`].
+    Items,
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Where LPUSH and LPOP are.
+    Left,
+    /// Where RPUSH and RPOP are.
+    Right,
+}
+
+impl Ask {
+    /// Whether it is for lists only.
+    #[must_use]
+    pub fn is_of_list(&self) -> bool {
+        matches!(self, Ask::Push(..) | Ask::Pop(_) | Ask::Items)
+    }
 }
 
 /// What was answered.
@@ -119,6 +142,15 @@ impl Operation {
     }
 }
 
+impl End {
+    fn word(self) -> &'static str {
+        match self {
+            End::Left => "left",
+            End::Right => "right",
+        }
+    }
+}
+
 impl Step {
     fn asked(&self) -> String {
         let key = self.key.escape_ascii();
@@ -133,6 +165,9 @@ impl Step {
             Ask::Add(number) => format!("add {number} to {key}"),
             Ask::Append(value) => format!("append {value} to {key}"),
             Ask::Delete => format!("delete {key}"),
+            Ask::Push(end, value) => format!("push {value} to the {} of {key}", end.word()),
+            Ask::Pop(end) => format!("take from the {} of {key}", end.word()),
+            Ask::Items => format!("list {key}"),
         }
     }
 

@@ -51,6 +51,12 @@ impl Recorder {
         Ok(Recorder { writer: Mutex::new(writer), bytes_max })
     }
 
+    /// Whether something went wrong: nothing is written any more, and [`Recorder::finish`] will say what.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.writer.lock().map_or(true, |writer| writer.wrong.is_some())
+    }
+
     /// Ends the history.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ mod files;
 mod forged;
 mod random;
 
-use super::operation::{Answer, Ask, Operation, Outcome, Step};
+use super::operation::{Answer, Ask, End, Operation, Outcome, Step};
 use super::{Checked, Limits, Value, check};
 
 fn value(text: &str) -> Value {

@@ -37,6 +37,14 @@ impl Value {
         value
     }
 
+    /// The value that stands for a list of these: each with its length before it, one behind the other, so that equal lists and no others are
+    /// equal. It is empty for none.
+    #[must_use]
+    pub fn list<'a>(items: impl IntoIterator<Item = &'a Value>) -> Value {
+        let with_length = |item: &Value| Value::new(format!("{}:", item.length).as_bytes()).followed_by(item);
+        items.into_iter().fold(Value::new(b""), |list, item| list.followed_by(&with_length(item)))
+    }
+
     /// The value of an integer's text.
     #[must_use]
     pub fn of_integer(number: i64) -> Value {
@@ -133,6 +141,16 @@ mod tests {
             let (a, b) = bytes.split_at(chance.below(bytes.len() as u64 + 1) as usize);
             assert_eq!(Value::new(a).followed_by(&Value::new(b)), Value::new(&bytes));
         }
+    }
+
+    #[test]
+    fn lists_are_told_by_all_they_have_and_its_order() {
+        let list =
+            |items: &[&str]| Value::list(&items.iter().map(|item| Value::new(item.as_bytes())).collect::<Vec<_>>());
+        assert_eq!(list(&["a", "bc"]).bytes(), Some(&b"1:a2:bc"[..]));
+        assert_ne!(list(&["a", "b"]), list(&["b", "a"]));
+        assert_ne!(list(&["ab"]), list(&["a", "b"]));
+        assert_ne!(list(&[""]), list(&["", ""]));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Makes operations of what went over the wire: a command's words and the answer.
 //!
 //! Understood are GET, SET (also NX and GET), SETNX, GETSET, GETDEL, MGET, MSET, DEL and UNLINK, INCR, INCRBY, DECR, DECRBY,
-//! APPEND, and EVAL of [`COMPARE_AND_SET`] and [`COMPARE_AND_DELETE`]; transactions of these by [`transaction`]. Commands that
+//! APPEND, LPUSH, RPUSH, LPOP, RPOP, LRANGE of all, and EVAL of [`COMPARE_AND_SET`] and [`COMPARE_AND_DELETE`]; transactions of these by [`transaction`]. Commands that
 //! touch no key's value are nothing to the history. Of any other command nothing can be checked, and it says so: what it wrote
 //! would make later reads look wrong.
 
 use wire::Value as Reply;
 
-use super::operation::{Answer, Ask, Operation, Outcome, Step};
+use super::operation::{Answer, Ask, End, Operation, Outcome, Step};
 use super::value::Value;
 
 /// A script for `EVAL … 1 key expected new`: puts `new` if the value is `expected`, and answers 1 if it was, 0 if not. An absent
@@ -170,6 +170,13 @@ fn steps(words: &[Vec<u8>]) -> Result<Option<Vec<Step>>, String> {
         ("MSET", count) if count >= 2 && count % 2 == 0 => {
             Ok(Some(words[1..].chunks(2).map(|pair| step(&pair[0], Ask::Set(Value::new(&pair[1])))).collect()))
         }
+        ("LPUSH" | "RPUSH", 2..) => {
+            let end = if name == "LPUSH" { End::Left } else { End::Right };
+            Ok(Some(words[2..].iter().map(|word| step(&words[1], Ask::Push(end, Value::new(word)))).collect()))
+        }
+        ("LPOP", 1) => one(Ask::Pop(End::Left)),
+        ("RPOP", 1) => one(Ask::Pop(End::Right)),
+        ("LRANGE", 3) if words[2] == b"0" && words[3] == b"-1" => one(Ask::Items),
         ("EVAL", 4 | 5) if words[2] == b"1" => {
             let expected = Some(Value::new(&words[4]));
             let new = match words.get(5) {
@@ -208,6 +215,15 @@ fn judge(words: &[Vec<u8>], mut steps: Vec<Step>, answer: Option<&Reply>) -> Res
         }
         // What was there, and then a change that answers nothing of its own.
         ([first, _], value) if first.ask == Ask::Get => first.answer = Some(got(value).ok_or_else(nonsense)?),
+        ([Step { ask: Ask::Items, answer, .. }], Reply::Array(items)) => {
+            let items: Option<Vec<Value>> = items.iter().map(|item| item.as_bytes().map(Value::new)).collect();
+            let items = items.ok_or_else(nonsense)?;
+            *answer = Some(if items.is_empty() { Answer::Absent } else { Answer::Value(Value::list(&items)) });
+        }
+        // How many there are behind the last one that was pushed.
+        ([.., last], Reply::Integer(count)) if matches!(last.ask, Ask::Push(..)) => {
+            last.answer = Some(Answer::Integer(*count))
+        }
         ([one], answer) => one.answer = Some(answer_of(one.ask, answer).ok_or_else(nonsense)?),
         // How many there were: only all or none tell of each. The same key may stand there twice.
         (many, Reply::Integer(count)) if many.iter().all(|step| step.ask == Ask::Delete) => {
@@ -228,7 +244,7 @@ fn got(reply: &Reply) -> Option<Answer> {
 
 fn answer_of(ask: Ask, reply: &Reply) -> Option<Answer> {
     match (ask, reply) {
-        (Ask::Get, reply) => got(reply),
+        (Ask::Get | Ask::Pop(_), reply) => got(reply),
         (Ask::Set(_), Reply::Simple(_)) => Some(Answer::Done),
         (Ask::SetIfAbsent(_), Reply::Simple(_)) => Some(Answer::Flag(true)),
         (Ask::SetIfAbsent(_), reply) if reply.is_null() => Some(Answer::Flag(false)),

@@ -11,9 +11,10 @@ use super::judge::{Evidence, judge};
 use super::tally::{Slice, add, add_error, spread, times};
 use super::{Load, Measured, Pacing, Snapshot};
 use crate::record::{Arrivals, Gap, Measurement, Operation, Second};
+use crate::statistics::steps::steps;
 
 /// Gaps that are kept.
-const GAPS_MAX: usize = 16;
+const GAPS_MAX: usize = 1_000;
 /// A gap is so many times longer than the mean distance between answers.
 const GAP_TIMES_MEAN: f64 = 20.0;
 
@@ -166,6 +167,7 @@ impl Collector<'_> {
                     count: kind.latency.len(),
                     errors: kind.errors,
                     latency: spread(&kind.latency),
+                    steps: steps(&kind.latency),
                 });
             }
         }

@@ -36,6 +36,18 @@ impl<W: Witness> Historian<W> {
         (self.witness, self.problem.into_inner().unwrap_or_default())
     }
 
+    /// Who gets the operations.
+    #[must_use]
+    pub fn witness(&self) -> &W {
+        &self.witness
+    }
+
+    /// Whether something was left out because it cannot be checked: to go on is in vain.
+    #[must_use]
+    pub fn has_problem(&self) -> bool {
+        self.problem.lock().is_ok_and(|problem| problem.is_some())
+    }
+
     fn made(&self, observed: &Observed, begun: &mut BTreeMap<u32, Queued>) -> Option<Operation> {
         let asked = Asked { client: observed.client, from: observed.from, until: observed.until };
         let name = observed.words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default();
@@ -110,6 +122,15 @@ mod tests {
         historian.observe(observed);
         let (kept, problem) = historian.finish();
         (kept.0.into_inner().expect("nobody panicked"), problem)
+    }
+
+    #[test]
+    fn it_says_at_once_that_it_cannot_go_on() {
+        let historian = Historian::new(Kept::default());
+        historian.observe(vec![observed(1, "SET a 1", Some(Value::ok()))]);
+        assert!(!historian.has_problem());
+        historian.observe(vec![observed(1, "SET a 1 PX 100", Some(Value::ok()))]);
+        assert!(historian.has_problem() && historian.witness().0.lock().expect("nobody panicked").len() == 1);
     }
 
     #[test]

@@ -116,6 +116,32 @@ impl<'a> Names<'a> {
     }
 }
 
+/// All of a measurement's variables with their values, repeats last: `fields = 50, memory-quota = 64 MiB, repeat 2`.
+#[must_use]
+pub fn settings(variables: &BTreeMap<String, String>) -> String {
+    let (repeats, others): (Vec<_>, Vec<_>) = variables.iter().partition(|(name, _)| is_repeat(name));
+    let others = others.into_iter().map(|(name, value)| format!("{name} = {}", spaced(value)));
+    others.chain(repeats.into_iter().map(|(name, value)| format!("{name} {value}"))).collect::<Vec<_>>().join(", ")
+}
+
+/// What a note calls a measurement: its settings, and its id where it has none.
+#[must_use]
+pub fn note_name(measurement: &Measurement) -> String {
+    let settings = settings(&measurement.variables);
+    if settings.is_empty() { measurement.id.clone() } else { settings }
+}
+
+/// A size with a space before its unit, `64 MiB`; anything else as it is.
+pub(super) fn spaced(value: &str) -> String {
+    let unit = value.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    match unit {
+        "B" | "KiB" | "MiB" | "GiB" | "TiB" if unit.len() < value.len() => {
+            format!("{}\u{a0}{unit}", &value[..value.len() - unit.len()])
+        }
+        _ => value.to_owned(),
+    }
+}
+
 /// A value with its variable's name; the value alone where it says what it is of: `records 1 000`, but `zipfian`.
 fn setting_word(name: &str, value: &str) -> String {
     let says_nothing =
@@ -123,6 +149,8 @@ fn setting_word(name: &str, value: &str) -> String {
     match value.parse::<u64>() {
         Ok(number) => format!("{name} {}", format::count(number)),
         Err(_) if says_nothing || value.parse::<f64>().is_ok() => format!("{name} {value}"),
+        // A size says of what it is no more than a number does.
+        Err(_) if spaced(value) != value => format!("{name} {}", spaced(value)),
         Err(_) => value.to_owned(),
     }
 }
@@ -288,6 +316,18 @@ mod tests {
         assert_eq!(groups[0].setting, groups[1].setting);
         let one = Record { measurements: vec![measurement("dictum", &[])], ..Record::default() };
         assert_eq!(super::groups(&one)[0].label, "ycsb-a");
+    }
+
+    #[test]
+    fn notes_name_measurements_by_their_variables() {
+        let point =
+            measurement("dictum", &[("memory-quota", "64MiB"), ("fields", "500"), ("repeat", "2"), ("mix", "a=1")]);
+        assert_eq!(
+            note_name(&point).replace('\u{a0}', " "),
+            "fields = 500, memory-quota = 64 MiB, mix = a=1, repeat 2"
+        );
+        assert_eq!(setting_word("memory-quota", "16MiB").replace('\u{a0}', " "), "memory-quota 16 MiB");
+        assert_eq!(note_name(&Measurement { id: "ycsb-a".into(), ..Measurement::default() }), "ycsb-a");
     }
 
     #[test]

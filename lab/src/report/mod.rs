@@ -13,6 +13,7 @@ pub mod export;
 pub mod format;
 pub mod gather;
 pub mod html;
+mod over_time;
 pub mod pictures;
 pub mod raw;
 pub mod silence;

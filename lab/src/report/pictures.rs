@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::curves::{self, Curve};
-use super::chart::heat::{self, Column};
 use super::chart::multiples::{self, Panel, Variable};
-use super::chart::timeline::{self, Events, Tick, Track};
 use super::chart::{Figure, history, scaling, worth};
 use super::compare;
-use super::gather::{self, Group, Names, chosen, groups, of_operation, operations};
+use super::gather::{self, Group, chosen, groups, of_operation, operations};
+use super::over_time::{draw_heat, draw_lags, draw_timelines, has_heat, has_lags, has_timeline};
 use super::silence;
-use crate::record::{Measurement, Record};
+use crate::record::Record;
 
 /// Most curves in one picture: more can't be told apart.
 const CURVES_MAX: usize = 7;
@@ -19,14 +18,9 @@ const DASHED_MAX: usize = 3;
 /// Most operations that get a picture of curves of their own.
 const OPERATIONS_MAX: usize = 4;
 /// Most timelines and heat maps of a record.
-const TIMELINES_MAX: usize = 4;
-/// Most timelines of measurements that differ in more than the number of their repeat.
-const GROUPS_MAX: usize = 8;
+pub(super) const TIMELINES_MAX: usize = 4;
 /// Most small charts in one picture.
 const PANELS_MAX: usize = 9;
-/// Fewest seconds that are worth a picture over time.
-const SECONDS_MIN: usize = 5;
-
 /// One kind of picture.
 pub struct Kind {
     /// What it is called, for tests and people.
@@ -38,9 +32,10 @@ pub struct Kind {
 }
 
 /// Every kind, in the order in which they stand on the page.
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: [Kind; 10] = [
     Kind { name: "history", fits: |r| r.verdict.as_ref().is_some_and(|v| !v.offending.is_empty()), draw: draw_history },
     Kind { name: "timeline", fits: |r| r.measurements.iter().any(has_timeline), draw: draw_timelines },
+    Kind { name: "lags", fits: |r| r.measurements.iter().any(has_lags), draw: draw_lags },
     Kind { name: "silences", fits: |r| silence::rows(r).iter().any(|row| row.values.len() > 1), draw: silence::draw },
     Kind { name: "ratios", fits: |r| compare::sides(r).len() > 1, draw: compare::draw },
     Kind { name: "scaling", fits: |r| !r.fits.is_empty(), draw: draw_fits },
@@ -67,65 +62,9 @@ fn draw_history(record: &Record) -> Vec<Figure> {
     history::figure("What breaks the promise", events, &caption).into_iter().collect()
 }
 
-fn has_timeline(measurement: &Measurement) -> bool {
-    !measurement.marks.is_empty() && !measurement.series.is_empty()
-}
-
-fn seconds(measurement: &Measurement) -> usize {
-    measurement.series.iter().map(|second| second.second).collect::<BTreeSet<_>>().len()
-}
-
-fn has_heat(measurement: &Measurement) -> bool {
-    measurement.marks.is_empty() && seconds(measurement) >= SECONDS_MIN && gather::void(measurement).is_none()
-}
-
 /// A caption's last sentence when some are left out.
-fn left_out(drawn: usize, all: usize, what: &str) -> String {
+pub(super) fn left_out(drawn: usize, all: usize, what: &str) -> String {
     if drawn < all { format!("{drawn} of {all} {what} are drawn; the table has all.") } else { String::new() }
-}
-
-fn draw_timelines(record: &Record) -> Vec<Figure> {
-    let names = Names::new(record);
-    let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_timeline(m)).collect();
-    // Of repeats the first: one of each kind tells more than several of one.
-    let groups = groups(record);
-    let firsts: Vec<&Measurement> =
-        groups.iter().filter_map(|group| group.members.iter().find(|m| has_timeline(m)).copied()).collect();
-    let chosen = if firsts.len() > 1 { chosen(&firsts, GROUPS_MAX) } else { chosen(&all, TIMELINES_MAX) };
-    let caption = left_out(chosen.len(), all.len(), "timelines");
-    let last = chosen.len().saturating_sub(1);
-    chosen
-        .into_iter()
-        .enumerate()
-        .filter_map(|(index, measurement)| {
-            let caption = if index == last { caption.as_str() } else { "" };
-            let mut tracks: BTreeMap<&str, Vec<Tick>> = BTreeMap::new();
-            for second in &measurement.series {
-                tracks.entry(&second.operation).or_default().push(Tick {
-                    second: f64::from(second.second),
-                    count: second.count,
-                    errors: second.errors,
-                    p50: second.latency.p50,
-                    p99: second.latency.p99,
-                });
-            }
-            let tracks: Vec<Track> = tracks
-                .into_iter()
-                .map(|(name, mut seconds)| {
-                    seconds.sort_by(|a, b| a.second.total_cmp(&b.second));
-                    Track { name: name.to_owned(), seconds }
-                })
-                .collect();
-            let finite = |at: f64| at.is_finite() && at >= 0.0;
-            let marks = measurement.marks.iter().filter(|mark| finite(mark.at_ms)).take(silence::MARKS_MAX);
-            let gaps = measurement.gaps.iter().filter(|gap| finite(gap.at_ms) && finite(gap.length_ms));
-            let events = Events {
-                marks: marks.map(|mark| (mark.at_ms / 1e3, mark.what.clone())).collect(),
-                gaps: gaps.map(|gap| (gap.at_ms / 1e3, gap.length_ms / 1e3)).collect(),
-            };
-            timeline::figure(&format!("Second by second: {}", names.of(measurement, true)), &tracks, &events, caption)
-        })
-        .collect()
 }
 
 fn draw_fits(record: &Record) -> Vec<Figure> {
@@ -237,7 +176,11 @@ fn draw_multiple(record: &Record, groups: &[Group], name: &str) -> Option<Figure
                         let values: Vec<f64> = found.iter().map(|operation| of(&operation.latency) as f64).collect();
                         super::chart::dots::median(&values).unwrap_or(0.0) as u64
                     };
-                    rows.push((place, [middle(|s| s.p50), middle(|s| s.p99), middle(|s| s.p999)], counts));
+                    // Of fewer operations the percentile would be the greatest one: the table has a dash there.
+                    let enough = |least: u64| found.iter().all(|operation| operation.count >= least);
+                    let p99 = if enough(100) { middle(|s| s.p99) } else { 0 };
+                    let p999 = if enough(1_000) { middle(|s| s.p999) } else { 0 };
+                    rows.push((place, [middle(|s| s.p50), p99, p999], counts));
                 }
             }
             if rows.len() > 1 {
@@ -253,7 +196,8 @@ fn draw_multiple(record: &Record, groups: &[Group], name: &str) -> Option<Figure
     if settings.len() > 1 && !held.1.is_empty() {
         caption = format!("Held: {}. {caption}", held.1);
     }
-    let variable = Variable { name: name.to_owned(), values: values.iter().map(|value| (*value).to_owned()).collect() };
+    let variable =
+        Variable { name: name.to_owned(), values: values.iter().map(|value| gather::spaced(value)).collect() };
     multiples::figure(&format!("Latency against {name}"), &variable, &panels, caption.trim())
 }
 
@@ -322,32 +266,10 @@ fn omission(group: &Group, names: &[&str]) -> String {
     }
 }
 
-fn draw_heat(record: &Record) -> Vec<Figure> {
-    let names = Names::new(record);
-    let all: Vec<&Measurement> = record.measurements.iter().filter(|m| has_heat(m)).collect();
-    let chosen = chosen(&all, TIMELINES_MAX);
-    let caption = "Each second is put together from its percentiles.";
-    let last = chosen.len().saturating_sub(1);
-    let rest = left_out(chosen.len(), all.len(), "measurements");
-    chosen
-        .into_iter()
-        .enumerate()
-        .filter_map(|(index, measurement)| {
-            let caption = if index == last { format!("{caption} {rest}") } else { caption.to_owned() };
-            let mut columns: Vec<Column> = measurement
-                .series
-                .iter()
-                .map(|second| Column { second: f64::from(second.second), count: second.count, latency: second.latency })
-                .collect();
-            columns.sort_by(|a, b| a.second.total_cmp(&b.second));
-            heat::figure(&format!("Latency over time: {}", names.of(measurement, true)), &columns, caption.trim())
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Measurement;
 
     #[test]
     fn values_are_sorted_as_people_do() {

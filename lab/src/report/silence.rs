@@ -8,7 +8,7 @@ use super::gather::{self, Names};
 use crate::record::{Measurement, Record};
 
 /// Most marks of a measurement that are looked at.
-pub const MARKS_MAX: usize = 200;
+pub const MARKS_MAX: usize = 10_000;
 
 /// So much before its mark a silence may begin, in milliseconds: it begins with the last answer, and the mark is written afterwards.
 const EARLY_MS: f64 = 50.0;
@@ -30,7 +30,22 @@ pub fn kind(what: &str) -> String {
     };
     // What a node was stands behind its name in parentheses: `n2 (leader) killed`.
     let bare = |word| if word == "(leader)" { "leader" } else { word };
-    let words: Vec<&str> = what.split_whitespace().filter(|word| !node(word)).map(bare).collect();
+    let mut words: Vec<&str> = Vec::new();
+    let mut all = what.split_whitespace().peekable();
+    while let Some(word) = all.next() {
+        let next = all.peek().copied().unwrap_or_default();
+        if node(word) {
+            // `of n2` goes with the name.
+            words.pop_if(|last| *last == "of");
+        } else if word.parse::<f64>().is_ok() && matches!(next, "ms" | "s" | "%") {
+            // However much it was, it is the same kind of thing.
+            all.next();
+        } else if word != "and" {
+            words.push(bare(word));
+        }
+    }
+    // What an amount was of goes with it: `noise of 50 %`.
+    words.pop_if(|last| *last == "of");
     words.join(" ").trim_matches([',', ':', ' ']).to_owned()
 }
 
@@ -97,6 +112,9 @@ mod tests {
         assert_eq!(kind("n1 (leader) killed"), "leader killed");
         assert_eq!(kind("leader (n1) paused"), "leader paused");
         assert_eq!(kind("network cut"), "network cut");
+        assert_eq!(kind("messages of n1 take 56 ms longer"), "messages take longer");
+        assert_eq!(kind("syncs of n3 take no longer"), "syncs take no longer");
+        assert_eq!(kind("noise of 50 % and 50 %"), "noise");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The first page: one line with a mark, three sentences that a busy reader needs, and what was checked. All of it is computed from the
 //! records; none of it is said that they do not hold.
 
+mod proof;
+mod warning;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare;
@@ -9,6 +12,8 @@ use super::gather;
 use super::html::{element, escape};
 use super::silence::silences;
 use crate::record::{Arrivals, Measurement, Operation, Record};
+use proof::{ended, proof};
+use warning::warning;
 
 /// Most kinds of events beside the worst one that are told of.
 const OTHER_EVENTS_MAX: usize = 2;
@@ -141,7 +146,11 @@ fn speed(records: &[Record]) -> Option<String> {
         if workloads.len() > 1 && !best.workload.is_empty() { format!(" ({})", best.workload) } else { String::new() };
     let tail = compare::p99(best)
         .map_or(String::new(), |p99| format!("; 99 of 100 answers came within {}", format::duration(p99)));
-    Some(format!("{clients} served {} operations a second{by}{work}{asked}{tail}.", format::number(best.throughput)))
+    // One node of a cluster of one answers more than three that must agree: whose figure it is must be said.
+    let nodes = best.variables.get("nodes").or_else(|| best.variables.get("replicas"));
+    let on = nodes.map_or(String::new(), |nodes| format!(" on {nodes} node{}", if nodes == "1" { "" } else { "s" }));
+    let rate = format::number(best.throughput);
+    Some(format!("{clients} served {rate} operations a second{by}{on}{work}{asked}{tail}."))
 }
 
 /// What failures cost: how often each thing happened, and the longest silence.
@@ -167,7 +176,9 @@ fn pause(records: &[Record]) -> Option<String> {
         return Some(format!("“{what}” happened {}; answers never stopped.", times_word(times)));
     };
     let times = |what: &str| happened.get(what).copied().unwrap_or(1);
-    let middle = super::chart::dots::median(figures).filter(|_| figures.len() > 2);
+    // Times after which answers went on are not among the figures: then there is no median of all.
+    let all = figures.len() > 2 && figures.len() as u64 >= times(what);
+    let middle = super::chart::dots::median(figures).filter(|_| all);
     let middle = middle.map_or(String::new(), |middle| format!(" (median {})", format::duration(middle)));
     let event = event_sentence(what, times(what));
     let mut sentence = format!("{event}: the longest silence was {}{middle}", format::duration(longest(figures)));
@@ -187,7 +198,7 @@ fn times_word(times: u64) -> String {
 
 /// `leader killed` five times: `The leader was killed 5 times`; `killed`: `A node was killed 5 times`; else the words as they are.
 fn event_sentence(what: &str, times: u64) -> String {
-    const VERBS: [&str; 11] = [
+    const VERBS: [&str; 12] = [
         "killed",
         "held",
         "told to stop",
@@ -195,6 +206,7 @@ fn event_sentence(what: &str, times: u64) -> String {
         "terminated",
         "stopped",
         "restarted",
+        "started again",
         "isolated",
         "cut off",
         "slowed down",
@@ -242,11 +254,12 @@ fn comparison(records: &[Record]) -> Option<String> {
             .collect();
         (!words.is_empty()).then(|| {
             let first = gather::side_name(record, first);
-            format!(
-                "{first} had {} (middle of {} measurements each, which the table lists).",
-                words.join(" and "),
-                own.len()
-            )
+            let of = match own.len() {
+                1 => "one measurement each".to_owned(),
+                count => format!("middle of {count} measurements each"),
+            };
+            // A side may be called by words that begin small.
+            ended(&format!("{first} had {} ({of}, which the table lists)", words.join(" and ")))
         })
     })
 }
@@ -282,83 +295,6 @@ fn failed(records: &[Record]) -> Option<String> {
         (_, errors) => {
             Some(format!("{} of {all} operations ended with an error or without an answer.", format::count(errors)))
         }
-    }
-}
-
-/// What was checked, against how many operations.
-fn proof(records: &[Record]) -> Option<String> {
-    if records.iter().all(|record| record.measurements.is_empty() && record.verdict.is_none()) {
-        return None;
-    }
-    let with: Vec<&Record> = records.iter().filter(|record| record.verdict.is_some()).collect();
-    let answered = with.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
-    let answered = answered.map(|operation| operation.count).fold(0, u64::saturating_add);
-    let during = if answered > 0 {
-        format!(" while {} operations were answered", format::count(answered))
-    } else {
-        String::new()
-    };
-    let broken: Vec<_> = properties(records).filter(|property| is_broken(property)).collect();
-    Some(match (with.is_empty(), broken.first()) {
-        (true, _) => fsync(records),
-        (false, Some(property)) if !property.detail.is_empty() => {
-            format!("It broke{during}: {}", with_end(&property.detail))
-        }
-        (false, Some(_)) => format!("It broke{during}."),
-        (false, None) => {
-            let details: Vec<String> = properties(records)
-                .filter(|p| !p.detail.is_empty())
-                .take(1)
-                .map(|property| ended(&property.detail))
-                .collect();
-            let details = if details.is_empty() { String::new() } else { format!(" {}", details.join(" ")) };
-            let held = with.iter().all(|record| record.verdict.as_ref().is_some_and(|verdict| verdict.holds));
-            if held || properties(records).any(|property| property.undecided) {
-                format!("No broken promise was found{during}.{details}")
-            } else {
-                format!("The check failed{during}.{details}")
-            }
-        }
-    })
-}
-
-/// What a write had to wait for, where nothing was proved.
-fn fsync(records: &[Record]) -> String {
-    match records.iter().map(|record| record.environment.fsync_p50).find(|&p50| p50 > 0) {
-        Some(p50) => format!(
-            "Nothing here was checked for correctness. For comparison: making 4 KiB durable took this machine’s disk {} (median).",
-            format::duration(p50 as f64)
-        ),
-        None => "Nothing here was checked for correctness.".to_owned(),
-    }
-}
-
-/// The text with a full stop, if nothing ends it.
-fn with_end(text: &str) -> String {
-    let text = text.trim_end();
-    let end = if text.ends_with(['.', '!', '?', '…']) { "" } else { "." };
-    format!("{text}{end}")
-}
-
-/// The text as a sentence: with a capital letter and an end.
-fn ended(text: &str) -> String {
-    let mut letters = text.trim().chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    format!("{first}{}", with_end(letters.as_str()))
-}
-
-fn warning(records: &[Record]) -> String {
-    let all = records.iter().map(|record| record.measurements.len()).sum::<usize>();
-    let voids: Vec<String> = records.iter().flat_map(|record| &record.measurements).filter_map(gather::void).collect();
-    match voids.first() {
-        None => String::new(),
-        Some(reason) => format!(
-            "{} of {} measurements {} struck out: their figures tell of the load generator, not of the server. {}",
-            voids.len(),
-            all,
-            if voids.len() == 1 { "is" } else { "are" },
-            ended(reason)
-        ),
     }
 }
 
@@ -411,6 +347,7 @@ mod tests {
         assert_eq!(event_sentence("leader killed", 5), "The leader was killed 5 times");
         assert_eq!(event_sentence("killed", 1), "A node was killed once");
         assert_eq!(event_sentence("follower cut off", 2), "A follower was cut off twice");
+        assert_eq!(event_sentence("started again", 1), "A node was started again once");
         assert_eq!(event_sentence("disk slow", 3), "“disk slow” happened 3 times");
         assert_eq!(ended("nothing lost"), "Nothing lost.");
     }

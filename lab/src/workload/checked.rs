@@ -6,6 +6,7 @@
 //! | `r:…` | registers | GET, SET, GET and then compare-and-set of what was read |
 //! | `n:…` | counters | GET, INCR |
 //! | `l:…` | logs that grow | GET, APPEND |
+//! | `q:…` | queues | LPUSH, RPOP |
 //! | `t:…` | accounts | GET, MULTI DECRBY INCRBY GET EXEC, MULTI GET GET EXEC |
 //!
 //! Everyone moves on to fresh hot keys after so many operations: the history of one key stays short enough to be checked, and a log short
@@ -23,8 +24,11 @@ use crate::history::words::COMPARE_AND_SET;
 /// The workload's description.
 pub const SHAPE: Shape = Shape {
     name: "checked",
-    sentence: "few hot and many cold keys, got, set, compared and set, incremented, appended to, and changed by transactions; for verify",
-    parameters: &["records (cold keys)", "mix (read, set, compare-and-set, increment, append, transfer, snapshot)"],
+    sentence: "few hot and many cold keys, got, set, compared and set, incremented, appended to, queued in, and changed by transactions; for verify",
+    parameters: &[
+        "records (cold keys)",
+        "mix (read, set, compare-and-set, increment, append, transfer, snapshot, push, take)",
+    ],
     build,
 };
 
@@ -35,7 +39,7 @@ const HOT_PERCENT: u64 = 60;
 /// After so many operations of everyone, hot keys are others.
 const GENERATION: u64 = 2_000;
 /// The shares of the kinds of operation.
-const SHARES: [(&str, f64); 7] = [
+const SHARES: [(&str, f64); 9] = [
     ("read", 34.0),
     ("set", 20.0),
     ("compare-and-set", 10.0),
@@ -43,6 +47,8 @@ const SHARES: [(&str, f64); 7] = [
     ("append", 8.0),
     ("transfer", 10.0),
     ("snapshot", 6.0),
+    ("push", 4.0),
+    ("take", 4.0),
 ];
 const READ: usize = 0;
 const SET: usize = 1;
@@ -50,19 +56,22 @@ const COMPARE_AND_SET_KIND: usize = 2;
 const INCREMENT: usize = 3;
 const APPEND: usize = 4;
 const TRANSFER: usize = 5;
+const PUSH: usize = 7;
+const TAKE: usize = 8;
 
 struct Checked {
     cold: u64,
     mix: Mix,
     /// Operations drawn so far, of all threads.
     sequence: Arc<AtomicU64>,
+    prefix: Arc<str>,
 }
 
 fn build(parameters: &Parameters) -> Result<Box<dyn Workload>, String> {
     // A place has 32 bits for the key's number.
     let cold = parameters.records_or(10_000)?.min(u64::from(u32::MAX));
     let mix = Mix::new(&SHARES, parameters.mix.as_deref())?;
-    Ok(Box::new(Checked { cold, mix, sequence: Arc::default() }))
+    Ok(Box::new(Checked { cold, mix, sequence: Arc::default(), prefix: parameters.prefix.as_str().into() }))
 }
 
 impl Workload for Checked {
@@ -77,8 +86,8 @@ impl Workload for Checked {
     fn load(&self, _number: u64, _draft: &mut Draft) {}
 
     fn draw(&self, seed: u64) -> Result<Box<dyn Draw>, String> {
-        let (mix, sequence) = (self.mix.clone(), Arc::clone(&self.sequence));
-        Ok(Box::new(Drawer { cold: self.cold, mix, sequence, rng: Rng::new(seed) }))
+        let (mix, sequence, prefix) = (self.mix.clone(), Arc::clone(&self.sequence), Arc::clone(&self.prefix));
+        Ok(Box::new(Drawer { cold: self.cold, mix, sequence, prefix, rng: Rng::new(seed) }))
     }
 }
 
@@ -86,6 +95,7 @@ struct Drawer {
     cold: u64,
     mix: Mix,
     sequence: Arc<AtomicU64>,
+    prefix: Arc<str>,
     rng: Rng,
 }
 
@@ -106,7 +116,8 @@ impl Place {
         Place { generation: (token >> 32) as u32, number: token as u32 }
     }
 
-    fn write(self, out: &mut Vec<u8>, kind: u8) {
+    fn write(self, out: &mut Vec<u8>, prefix: &str, kind: u8) {
+        out.extend_from_slice(prefix.as_bytes());
         out.extend_from_slice(&[kind, b':']);
         if self.generation == 0 {
             out.extend_from_slice(b"cold");
@@ -149,27 +160,34 @@ fn value(out: &mut Vec<u8>, client: u32, sequence: u64) {
 impl Draw for Drawer {
     fn next(&mut self, client: u32, draft: &mut Draft) -> bool {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-        let place = self.place(sequence);
+        let (place, prefix) = (self.place(sequence), Arc::clone(&self.prefix));
         draft.kind = self.mix.draw(&mut self.rng);
         match draft.kind {
             READ => {
                 let kind = *self.rng.pick(b"rnlt");
-                draft.command(b"GET").word_with(|out| place.write(out, kind));
+                draft.command(b"GET").word_with(|out| place.write(out, &prefix, kind));
             }
             SET => {
-                draft.command(b"SET").word_with(|out| place.write(out, b'r'));
+                draft.command(b"SET").word_with(|out| place.write(out, &prefix, b'r'));
                 draft.word_with(|out| value(out, client, sequence));
             }
             COMPARE_AND_SET_KIND => {
-                draft.command(b"GET").word_with(|out| place.write(out, b'r'));
+                draft.command(b"GET").word_with(|out| place.write(out, &prefix, b'r'));
                 draft.follow = true;
                 draft.token = place.token();
             }
+            PUSH => {
+                draft.command(b"LPUSH").word_with(|out| place.write(out, &prefix, b'q'));
+                draft.word_with(|out| value(out, client, sequence));
+            }
+            TAKE => {
+                draft.command(b"RPOP").word_with(|out| place.write(out, &prefix, b'q'));
+            }
             INCREMENT => {
-                draft.command(b"INCR").word_with(|out| place.write(out, b'n'));
+                draft.command(b"INCR").word_with(|out| place.write(out, &prefix, b'n'));
             }
             APPEND => {
-                draft.command(b"APPEND").word_with(|out| place.write(out, b'l'));
+                draft.command(b"APPEND").word_with(|out| place.write(out, &prefix, b'l'));
                 draft.word_with(|out| {
                     value(out, client, sequence);
                     out.push(b' ');
@@ -179,16 +197,16 @@ impl Draw for Drawer {
                 let (from, to) = self.accounts(place);
                 let amount = self.rng.between(1, 9);
                 draft.command(b"MULTI");
-                draft.command(b"DECRBY").word_with(|out| from.write(out, b't')).number(amount);
-                draft.command(b"INCRBY").word_with(|out| to.write(out, b't')).number(amount);
-                draft.command(b"GET").word_with(|out| from.write(out, b't'));
+                draft.command(b"DECRBY").word_with(|out| from.write(out, &prefix, b't')).number(amount);
+                draft.command(b"INCRBY").word_with(|out| to.write(out, &prefix, b't')).number(amount);
+                draft.command(b"GET").word_with(|out| from.write(out, &prefix, b't'));
                 draft.command(b"EXEC");
             }
             _ => {
                 let (one, other) = self.accounts(place);
                 draft.command(b"MULTI");
-                draft.command(b"GET").word_with(|out| one.write(out, b't'));
-                draft.command(b"GET").word_with(|out| other.write(out, b't'));
+                draft.command(b"GET").word_with(|out| one.write(out, &prefix, b't'));
+                draft.command(b"GET").word_with(|out| other.write(out, &prefix, b't'));
                 draft.command(b"EXEC");
             }
         }
@@ -196,16 +214,16 @@ impl Draw for Drawer {
     }
 
     fn follow(&mut self, client: u32, answer: &Answer<'_>, draft: &mut Draft) -> Follow {
-        let place = Place::of_token(draft.token);
+        let (place, prefix) = (Place::of_token(draft.token), Arc::clone(&self.prefix));
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         match answer.value().as_ref().and_then(wire::Value::as_bytes) {
             Some(read) => {
                 draft.command(b"EVAL").word(COMPARE_AND_SET.as_bytes()).word(b"1");
-                draft.word_with(|out| place.write(out, b'r')).word(read);
+                draft.word_with(|out| place.write(out, &prefix, b'r')).word(read);
                 draft.word_with(|out| value(out, client, sequence));
             }
             None => {
-                draft.command(b"SET").word_with(|out| place.write(out, b'r'));
+                draft.command(b"SET").word_with(|out| place.write(out, &prefix, b'r'));
                 draft.word_with(|out| value(out, client, sequence)).word(b"NX");
             }
         }
@@ -260,7 +278,19 @@ mod tests {
         let keys: BTreeSet<&str> = sets.iter().map(|commands| commands[0][1].as_str()).collect();
         assert_eq!(keys.len() as u64, 3 * HOT + 10);
         let kinds: BTreeSet<String> = drawn("", 500).into_iter().map(|commands| commands[0][0].clone()).collect();
-        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["APPEND", "GET", "INCR", "MULTI", "SET"]);
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["APPEND", "GET", "INCR", "LPUSH", "MULTI", "RPOP", "SET"]);
+    }
+
+    #[test]
+    fn keys_begin_as_is_asked() {
+        let workload = build(&Parameters { prefix: "run7:".to_owned(), ..Parameters::default() }).expect("it is right");
+        let mut draw = workload.draw(3).expect("it is right");
+        for _ in 0..200 {
+            let mut draft = Draft::default();
+            assert!(draw.next(4, &mut draft));
+            let keys = commands(&draft).into_iter().filter(|words| words.len() > 1).map(|words| words[1].clone());
+            assert!(keys.into_iter().all(|key| key.starts_with("run7:")));
+        }
     }
 
     #[test]

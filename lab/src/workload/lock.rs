@@ -1,6 +1,7 @@
 //! `lock`: clients take locks and give them back, as Redis' documentation describes for one instance ("Distributed locks with
 //! Redis"): `SET key token NX PX ms`; to give it back a script deletes the key if it still holds the token. An operation that
-//! finds the lock taken ends there, as the kind `refused`.
+//! finds the lock taken ends there, as the kind `refused`. Where the history is checked locks do not expire, so that one whose return was lost
+//! stays taken: let there be many of them.
 
 use base::Rng;
 
@@ -23,12 +24,14 @@ const HELD_MS: u64 = 10_000;
 
 struct Lock {
     locks: u64,
+    /// Whether locks expire: the checker of histories knows no time at which a key goes by itself.
+    expires: bool,
 }
 
 fn build(parameters: &Parameters) -> Result<Box<dyn Workload>, String> {
     // The token has 32 bits for the lock's number.
     let locks = parameters.records_or(100)?.min(u64::from(u32::MAX));
-    Ok(Box::new(Lock { locks }))
+    Ok(Box::new(Lock { locks, expires: !parameters.checked }))
 }
 
 impl Workload for Lock {
@@ -43,12 +46,13 @@ impl Workload for Lock {
     fn load(&self, _number: u64, _draft: &mut Draft) {}
 
     fn draw(&self, seed: u64) -> Result<Box<dyn Draw>, String> {
-        Ok(Box::new(Drawer { locks: self.locks, rng: Rng::new(seed), sequence: 0 }))
+        Ok(Box::new(Drawer { locks: self.locks, expires: self.expires, rng: Rng::new(seed), sequence: 0 }))
     }
 }
 
 struct Drawer {
     locks: u64,
+    expires: bool,
     rng: Rng,
     sequence: u32,
 }
@@ -70,7 +74,10 @@ impl Draw for Drawer {
         self.sequence = self.sequence.wrapping_add(1);
         let token = self.rng.below(self.locks) << 32 | u64::from(self.sequence);
         draft.command(b"SET").word_with(|out| key(out, token)).word_with(|out| value(out, client, token));
-        draft.word(b"NX").word(b"PX").number(HELD_MS);
+        draft.word(b"NX");
+        if self.expires {
+            draft.word(b"PX").number(HELD_MS);
+        }
         draft.kind = LOCK;
         draft.follow = true;
         draft.token = token;

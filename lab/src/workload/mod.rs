@@ -95,6 +95,10 @@ pub struct Parameters {
     pub seed: u64,
     /// The file of a workload of the user's own.
     pub file: Option<std::path::PathBuf>,
+    /// What the keys of `checked` begin with: nothing may be there before that begins so.
+    pub prefix: String,
+    /// Whether all that is done must be understood by the checker of histories: nothing expires then, and nothing is loaded before.
+    pub checked: bool,
 }
 
 impl Parameters {

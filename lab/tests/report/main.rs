@@ -65,7 +65,7 @@ fn every_sample_is_well_formed_and_needs_nothing_else() {
 fn every_kind_of_picture_is_drawn_by_a_sample_that_holds_it() {
     let expected: [(&str, Record, &[&str]); 6] = [
         ("quick", samples::quick(), &["curves", "heat"]),
-        ("failover", samples::failover(), &["timeline", "silences", "multiples", "curves"]),
+        ("failover", samples::failover(), &["timeline", "lags", "silences", "multiples", "curves"]),
         ("compare", samples::compare(), &["ratios", "curves"]),
         ("sweep", samples::sweep(), &["multiples", "curves"]),
         ("scaling", samples::scaling(), &["scaling", "multiples", "curves"]),
@@ -92,8 +92,7 @@ fn the_first_page_says_what_the_records_hold() {
     );
     assert_eq!(
         plain(&told.sentences[2]),
-        "No broken promise was found while 360 000 operations were answered. 184,022 operations on 1,000 keys by 64 clients were looked \
-         at."
+        "No broken promise was found in the 184 022 operations on 1 000 keys that were checked."
     );
     let told = summary(&[samples::violation()]);
     assert_eq!(told.mark, Sign::Broken);

@@ -84,7 +84,10 @@ fn series(chance: &mut Chance, seconds: u32, operations: &[(&str, u64, f64)], si
             }
             let errors = if near { count / 40 } else { 0 };
             let latency = if count == 0 { Spread::default() } else { spread(&histogram) };
-            out.push(Second { second, operation: (*name).to_owned(), count, errors, latency });
+            // As many as were answered, in the shape of those that were drawn.
+            let drawn = lab::statistics::steps::steps(&histogram);
+            let steps = drawn.into_iter().map(|(step, of)| (step, of * count / count.clamp(1, 200))).collect();
+            out.push(Second { second, operation: (*name).to_owned(), count, errors, latency, steps });
         }
     }
     out
@@ -204,6 +207,24 @@ pub fn quick() -> Record {
     record
 }
 
+/// A node that does not answer for ten seconds, and then catches up within two.
+fn lags(at: f64, node: &str) -> Vec<Lag> {
+    let mut lags = Vec::new();
+    for look in 0..1_200 {
+        let at_ms = f64::from(look) * 50.0;
+        for other in ["n1", "n2", "n3"] {
+            let back = at_ms - at - 10_000.0;
+            let entries = match other == node {
+                true if at_ms > at && back < 0.0 => None,
+                true if (0.0..2_000.0).contains(&back) => Some((29_000.0 * (1.0 - back / 2_000.0)) as u32),
+                _ => Some(look % 3),
+            };
+            lags.push(Lag { at_ms, node: other.to_owned(), entries: entries.map(u64::from) });
+        }
+    }
+    lags
+}
+
 /// Repeats of a failover with marks and gaps, and a verdict that holds.
 pub fn failover() -> Record {
     let mut chance = Chance::new(11);
@@ -240,12 +261,16 @@ pub fn failover() -> Record {
                 ],
                 gaps: vec![Gap { at_ms: at - 1.0, length_ms: length }, Gap { at_ms: at + 10_020.0, length_ms: 14.0 }],
                 series: series(&mut chance, 60, &[("get", 1_500, 700_000.0), ("set", 1_500, 1_800_000.0)], &silent),
+                lags: lags(at, &format!("n{}", repeat % 3 + 1)),
                 ..Measurement::default()
             });
         }
     }
     record.verdict = Some(Verdict {
         holds: true,
+        operations: 184_022,
+        decided: 184_022,
+        keys: 1_000,
         properties: vec![
             Property {
                 name: "no acknowledged write was lost".into(),
@@ -404,6 +429,9 @@ pub fn violation() -> Record {
     };
     record.verdict = Some(Verdict {
         holds: false,
+        operations: 52_101,
+        decided: 52_101,
+        keys: 400,
         properties: vec![
             Property {
                 name: "every read sees the last acknowledged write of its key".into(),

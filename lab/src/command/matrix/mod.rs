@@ -136,13 +136,15 @@ fn measure_all(own: &mut Own, matrix: &Matrix, left: &[Point]) -> Result<usize, 
             Ok(done) if done > 0 => began.elapsed() / done,
             _ => AROUND + Duration::from_secs_f64(point.seconds + f64::from(point.warm_up)),
         };
-        own.expect(each * u32::try_from(left.len() - done).unwrap_or(u32::MAX));
-        let number = matrix.points.len() - left.len() + done + 1;
-        let what = format!("[{number}/{}] {}", matrix.points.len(), point.label());
-        let outcome = measure(own, point, &what);
+        let all = matrix.points.len();
+        let number = all - left.len() + done;
+        own.turn(number, all, each, &point.label());
+        let outcome = measure(own, point, &point.label());
+        own.clear();
         if own.is_interrupted() {
             break;
         }
+        let what = format!("[{}/{all}] {}", number + 1, point.label());
         match outcome {
             Ok(measured) => {
                 let told = &measured.0;
@@ -158,6 +160,7 @@ fn measure_all(own: &mut Own, matrix: &Matrix, left: &[Point]) -> Result<usize, 
         }
         own.save()?;
     }
+    own.turns_are_over();
     Ok(failed)
 }
 
@@ -180,17 +183,14 @@ fn measure(own: &mut Own, point: &Point, what: &str) -> Result<Measured, String>
             first.configuration.retain(|setting| side.configuration.contains(setting));
         }
     }
-    let mut load = load_of(&cluster)?;
+    let mut load = load_of(cluster.as_ref())?;
     point.set(&mut load)?;
     let workload = workload(point.workload(), &point.parameters()?)?;
     own.say(&format!("{what}: loading records"));
     fill(&load, &workload, &own.stop, true)?;
     let (mut measurement, notes) = own.measure(&cluster, &load, workload.as_ref(), what, point.workload())?;
     measurement.id = point.id();
-    measurement.variables.clone_from(&point.variables);
-    if point.repeat > 1 {
-        measurement.variables.insert("repeat".to_owned(), point.repeat.to_string());
-    }
+    measurement.variables = point.told();
     Ok((measurement, notes))
 }
 

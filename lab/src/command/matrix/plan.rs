@@ -17,6 +17,7 @@ use crate::cluster::Options;
 use crate::draw::Distribution;
 use crate::load::{Load, Pacing};
 use crate::record::Arrivals;
+use crate::report::gather::settings;
 use crate::workload::{Parameters, parse_mix};
 
 /// Points of one matrix, with their repeats.
@@ -198,7 +199,7 @@ impl Point {
             distribution: self.get("distribution").map(str::parse::<Distribution>).transpose()?,
             mix: self.get("mix").map(parse_mix).transpose()?,
             seed: u64::from(self.repeat),
-            file: None,
+            ..Parameters::default()
         })
     }
 
@@ -226,9 +227,13 @@ impl Point {
 
     /// Its variables, for people.
     pub(super) fn label(&self) -> String {
-        let parts: Vec<String> = self.variables.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        let repeat = if self.repeat > 1 { format!(", repeat {}", self.repeat) } else { String::new() };
-        format!("{}{repeat}", parts.join(", "))
+        settings(&self.told())
+    }
+
+    /// Its variables, with the number of the repeat if it is not the first.
+    pub(super) fn told(&self) -> BTreeMap<String, String> {
+        let repeat = (self.repeat > 1).then(|| ("repeat".to_owned(), self.repeat.to_string()));
+        self.variables.iter().map(own).chain(repeat).collect()
     }
 
     /// Its measurement's name: equal for equal settings, whatever else the file says, so that it is found again.
@@ -278,7 +283,7 @@ mod tests {
         let points = parse(text).expect("it is right").points;
         // What the first two have in common is measured once.
         assert_eq!(points.len(), 2 * (2 + 4));
-        assert_eq!(points[3].label(), "durability majority, records 10, replicas 5");
+        assert_eq!(points[3].label(), "durability = majority, records = 10, replicas = 5");
         assert_eq!((points[3].options().expect("right").nodes, points[6].repeat), (5, 2));
         let ids: BTreeSet<String> = points.iter().map(Point::id).collect();
         assert_eq!(ids.len(), points.len());

@@ -142,12 +142,12 @@ impl Worker {
             Action::SlowDisk(_, delay) => {
                 system.slow_disk(node, *delay)?;
                 note(&mut self.slow_disks, node, *delay);
-                format!("syncs of {name} take {} ms longer", delay.as_millis())
+                slowed(&format!("syncs of {name}"), *delay)
             }
             Action::SlowLinks(_, delay) => {
                 system.slow_links(node, *delay)?;
                 note(&mut self.slow_links, node, *delay);
-                format!("messages of {name} take {} ms longer", delay.as_millis())
+                slowed(&format!("messages of {name}"), *delay)
             }
             Action::Noise(shares, time) => {
                 system.noise(shares)?;
@@ -235,6 +235,15 @@ impl Worker {
             state.fail(format!("a fault could not be undone: {reason}"));
         }
     }
+}
+
+/// `syncs of n1 take 10 ms longer`, or that they do so no more.
+fn slowed(what: &str, delay: Duration) -> String {
+    if delay.is_zero() {
+        return format!("{what} take no longer");
+    }
+    // To the microsecond, without digits that nobody asked for.
+    format!("{what} take {} ms longer", delay.as_micros() as f64 / 1e3)
 }
 
 fn note(slow: &mut BTreeSet<usize>, node: usize, delay: Duration) {

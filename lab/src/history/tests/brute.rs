@@ -9,7 +9,7 @@ use crate::history::minimise::Small;
 
 /// A store as simple as can be.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(super) struct Store(BTreeMap<Vec<u8>, Value>);
+pub(super) struct Store(BTreeMap<Vec<u8>, Value>, BTreeMap<Vec<u8>, Vec<Value>>);
 
 impl Store {
     /// Does one step and gives its answer.
@@ -36,7 +36,27 @@ impl Store {
                 Answer::Integer(text.len() as i64)
             }
             Ask::Delete => Answer::Flag(self.0.remove(key).is_some()),
+            Ask::Push(..) | Ask::Pop(_) | Ask::Items => self.list(key, ask),
         }
+    }
+
+    /// Lists are on keys of their own in these tests.
+    fn list(&mut self, key: &[u8], ask: Ask) -> Answer {
+        let list = self.1.entry(key.to_vec()).or_default();
+        let popped = match ask {
+            Ask::Push(End::Left, value) => {
+                list.insert(0, value);
+                return Answer::Integer(list.len() as i64);
+            }
+            Ask::Push(End::Right, value) => {
+                list.push(value);
+                return Answer::Integer(list.len() as i64);
+            }
+            Ask::Pop(End::Left) if !list.is_empty() => Some(list.remove(0)),
+            Ask::Pop(_) => list.pop(),
+            _ => (!list.is_empty()).then(|| Value::list(list.iter())),
+        };
+        popped.map_or(Answer::Absent, Answer::Value)
     }
 
     fn set_if(&mut self, key: &[u8], holds: bool, new: Option<Value>) -> Answer {
@@ -95,6 +115,16 @@ pub(super) fn any_ask(chance: &mut Rng, kinds: u64) -> Ask {
     }
 }
 
+/// The same of lists.
+pub(super) fn any_list_ask(chance: &mut Rng) -> Ask {
+    let end = *chance.pick(&[End::Left, End::Right]);
+    match chance.below(5) {
+        0 | 1 => Ask::Push(end, Value::of_integer(chance.below(3) as i64)),
+        2 | 3 => Ask::Pop(end),
+        _ => Ask::Items,
+    }
+}
+
 /// An answer that could be one to such a question.
 fn any_answer(ask: Ask, chance: &mut Rng) -> Answer {
     match ask {
@@ -104,10 +134,19 @@ fn any_answer(ask: Ask, chance: &mut Rng) -> Answer {
         Ask::Add(_) => Answer::Integer(chance.below(4) as i64),
         Ask::Append(_) => Answer::Integer(1 + chance.below(3) as i64),
         Ask::SetIfAbsent(_) | Ask::CompareAndSet { .. } | Ask::Delete => Answer::Flag(chance.chance(1, 2)),
+        Ask::Push(..) => Answer::Integer(1 + chance.below(3) as i64),
+        Ask::Pop(_) | Ask::Items if chance.chance(1, 3) => Answer::Absent,
+        Ask::Pop(_) => Answer::Value(Value::of_integer(chance.below(3) as i64)),
+        Ask::Items => {
+            let items: Vec<Value> =
+                (0..1 + chance.below(2)).map(|_| Value::of_integer(chance.below(3) as i64)).collect();
+            Answer::Value(Value::list(&items))
+        }
     }
 }
 
 fn any_history(chance: &mut Rng) -> Vec<Operation> {
+    let lists = chance.chance(1, 3);
     let (kinds, keys) = (*chance.pick(&[4, 5, 6, 9, 9]), *chance.pick(&[1, 2, 2, 4]));
     let moments = 4 + chance.below(20);
     (0..3 + chance.below(5))
@@ -117,7 +156,7 @@ fn any_history(chance: &mut Rng) -> Vec<Operation> {
             let outcome =
                 *chance.pick(&[Outcome::Done, Outcome::Done, Outcome::Done, Outcome::Unknown, Outcome::Failed]);
             let steps = (0..if keys >= 2 { 1 + chance.below(2) } else { 1 }).map(|_| {
-                let ask = any_ask(chance, kinds);
+                let ask = if lists { any_list_ask(chance) } else { any_ask(chance, kinds) };
                 let answer = (outcome == Outcome::Done).then(|| any_answer(ask, chance));
                 Step { key: chance.below(keys).to_string().into_bytes(), ask, answer }
             });

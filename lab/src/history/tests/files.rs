@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use base::random::Rng;
 
-use super::random::{Shape, legal};
+use super::random::{LISTS, Shape, legal};
 use super::*;
 use crate::history::{Recorder, Witness, format};
 
 fn all_kinds() -> Vec<Operation> {
     let shape = Shape { clients: 4, keys: 3, operations: 400, unknown: 10, transactions: 5, kinds: 9 };
     let mut history = legal(&shape, 77);
+    history.extend(legal(&Shape { kinds: LISTS, ..shape }, 78));
     history.push(set(1, 5, 9, "long", &"x".repeat(5_000)));
     history.push(get(u32::MAX, 0, u64::MAX - 1, "", &"y".repeat(25)));
     history
@@ -75,7 +76,10 @@ fn a_history_with_holes_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("history");
     let recorder = Recorder::create(&path, 100).expect("a file");
+    recorder.finished(&[set(1, 0, 1, "key", "value")]);
+    assert!(!recorder.has_failed());
     (0..50).for_each(|number| recorder.finished(&[set(1, number, number + 1, "key", "value")]));
+    assert!(recorder.has_failed(), "told while it runs, so that nobody goes on for nothing");
     assert!(recorder.finish().unwrap_err().contains("beyond 100 bytes"));
     let read = format::read(std::fs::read(&path).expect("is there").as_slice());
     assert!(read.unwrap_err().contains("nothing can be concluded"));

@@ -206,6 +206,7 @@ fn what_is_too_hard_is_called_undecided_and_not_wrong() {
     let limits = Limits { configurations_max: 1_000, ..Limits::default() };
     let checked = check(&history, &[], limits);
     assert_eq!((checked.violations.len(), checked.undecided), (0, vec![b"k".to_vec()]));
+    assert_eq!((checked.verdict.operations, checked.verdict.decided, checked.verdict.keys), (25, 0, 1));
     let property = &checked.verdict.properties[0];
     assert!(!checked.verdict.holds && !property.holds && property.undecided);
     assert!(property.detail.contains("not decided within 1,000 configurations"), "{}", property.detail);
@@ -224,4 +225,33 @@ fn odd_histories_are_no_trouble() {
     let mut backwards = set(1, 10, 20, "k", "a");
     backwards.until = Some(3);
     let _ = checked(&[backwards]);
+}
+
+#[test]
+fn a_job_that_is_taken_twice_or_lost_is_found() {
+    let push = |client, from, item: &str, count| {
+        Operation::done(client, from, from + 5, b"q", Ask::Push(End::Left, value(item)), Answer::Integer(count))
+    };
+    let take = |client, from, item: Answer| Operation::done(client, from, from + 5, b"q", Ask::Pop(End::Right), item);
+    let mut history = vec![push(1, 0, "a", 1), push(1, 10, "b", 2), take(2, 20, Answer::Value(value("a")))];
+    let left = |items: &[&str]| {
+        let items: Vec<Value> = items.iter().map(|item| value(item)).collect();
+        vec![(b"q".to_vec(), (!items.is_empty()).then(|| Value::list(&items)))]
+    };
+    let verdict = |history: &[Operation], last: &[&str]| check(history, &left(last), Limits::default()).verdict;
+    assert!(verdict(&history, &["b"]).holds);
+    let lost = verdict(&history, &[]);
+    assert!(!lost.holds && lost.properties.iter().any(|it| it.name == "nothing acknowledged is lost" && !it.holds));
+    // Out of its turn.
+    history[2] = take(2, 20, Answer::Value(value("b")));
+    assert!(!verdict(&history, &["a"]).holds);
+    history[2] = take(2, 20, Answer::Value(value("a")));
+    history.push(take(3, 30, Answer::Value(value("a"))));
+    let twice = verdict(&history, &["b"]);
+    assert!(!twice.holds && twice.offending.iter().any(|event| event.asked == "take from the right of q"), "{twice:?}");
+    // Of a push that was not answered nobody knows, until somebody takes it.
+    let maybe = Operation::unknown(4, 25, b"q", Ask::Push(End::Left, value("c")));
+    let history =
+        [push(1, 0, "a", 1), maybe, take(2, 40, Answer::Value(value("a"))), take(2, 50, Answer::Value(value("c")))];
+    assert!(verdict(&history, &[]).holds && !verdict(&history[2..], &[]).holds);
 }

@@ -2,7 +2,7 @@
 
 use base::random::Rng;
 
-use super::brute::{Store, any_ask};
+use super::brute::{Store, any_ask, any_list_ask};
 use super::*;
 
 /// How a history is made.
@@ -17,6 +17,9 @@ pub(super) struct Shape {
     /// Kinds of questions, as [`any_ask`] has them; 0 for gets and sets of values of their own.
     pub(super) kinds: u64,
 }
+
+/// Kinds of questions that are those of lists.
+pub(super) const LISTS: u64 = 99;
 
 /// Runs clients against a store that does everything at one moment.
 pub(super) fn legal(shape: &Shape, seed: u64) -> Vec<Operation> {
@@ -36,6 +39,7 @@ pub(super) fn legal(shape: &Shape, seed: u64) -> Vec<Operation> {
             let ask = match shape.kinds {
                 0 if chance.chance(1, 2) => Ask::Get,
                 0 => Ask::Set(own),
+                LISTS => any_list_ask(&mut chance),
                 kinds => any_ask(&mut chance, kinds),
             };
             Step { key: format!("key{}", chance.below(shape.keys)).into_bytes(), ask, answer: None }
@@ -75,7 +79,7 @@ pub(super) fn legal(shape: &Shape, seed: u64) -> Vec<Operation> {
 #[test]
 fn what_a_right_store_shows_passes() {
     for seed in 0..60 {
-        for kinds in [0, 4, 5, 6, 8] {
+        for kinds in [0, 4, 5, 6, 8, LISTS] {
             let shape =
                 Shape { clients: 1 + (seed as u32 % 9), keys: 3, operations: 300, unknown: 20, transactions: 0, kinds };
             let checked = checked(&legal(&shape, seed));

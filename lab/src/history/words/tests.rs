@@ -40,6 +40,12 @@ fn commands_and_answers_are_understood() {
     assert_eq!(told("APPEND k xy", integer(4)), "append xy to k → 4");
     assert_eq!(told("MSET a 1 b 2", ok()), "set a 1; set b 2 → done; done");
     assert_eq!(told("MGET a b", Some(Reply::Array(vec![Reply::bulk("1"), Reply::Null]))), "get a; get b → 1; absent");
+    assert_eq!(told("LPUSH q a b", integer(7)), "push a to the left of q; push b to the left of q → done; 7");
+    assert_eq!(told("RPOP q", bulk("a")), "take from the right of q → a");
+    assert_eq!(told("LPOP q", Some(Reply::Null)), "take from the left of q → absent");
+    assert_eq!(told("LRANGE q 0 -1", Some(Reply::Array(vec![Reply::bulk("a"), Reply::bulk("b")]))), "list q → 1:a1:b");
+    assert_eq!(told("LRANGE q 0 -1", Some(Reply::Array(Vec::new()))), "list q → absent");
+    assert!(told("LRANGE q 0 3", integer(1)).contains("cannot be checked"));
     assert_eq!(told("PING", Some(Reply::Simple("PONG".into()))), "nothing");
 }
 
@@ -77,7 +83,7 @@ fn errors_tell_whether_it_may_have_been_done() {
 #[test]
 fn what_cannot_be_checked_says_so() {
     for line in
-        ["SET k v EX 10", "LPUSH l a", "GET", "MSET a", "INCRBY n x", "DECRBY n -9223372036854775808", "EVAL x 0"]
+        ["SET k v EX 10", "HSET h f v", "GET", "MSET a", "INCRBY n x", "DECRBY n -9223372036854775808", "EVAL x 0"]
     {
         assert!(told(line, None).contains("cannot be checked"), "{line}: {}", told(line, None));
     }

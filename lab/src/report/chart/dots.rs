@@ -36,7 +36,12 @@ pub fn figure(title: &str, axis: &str, rows: &[Row], caption: &str) -> Option<Fi
         .map(|row| {
             let longest = row.values.iter().copied().fold(0.0, f64::max);
             let middle = format::duration(median(&row.values).unwrap_or(0.0));
-            format!("{}: {} times, median {middle}, longest {}.", row.name, row.values.len(), format::duration(longest))
+            match row.values.len() {
+                1 => format!("{}: once, {middle}.", row.name),
+                times => {
+                    format!("{}: {times} times, median {middle}, longest {}.", row.name, format::duration(longest))
+                }
+            }
         })
         .collect();
     let keys = vec![
@@ -86,6 +91,9 @@ fn draw(room: Room, axis: &str, rows: &[Row]) -> Svg {
 /// Median and longest in words.
 fn summary(row: &Row) -> String {
     let longest = row.values.iter().copied().fold(0.0, f64::max);
+    if let [only] = row.values[..] {
+        return format!("{}, once", format::duration(only));
+    }
     format!("{}, longest {}", format::duration(median(&row.values).unwrap_or(0.0)), format::duration(longest))
 }
 

@@ -1,8 +1,9 @@
 //! Latency over time as shades: a column for each stretch of seconds, a row for each step of the logarithmic latency, darker where more
 //! operations fell, with the median and the 99th percentile drawn over it.
 //!
-//! A second keeps percentiles and no histogram, so that a column is put together from them: half of its operations lie between the least
-//! and the median, four tenths between the median and the 90th percentile, and so on, each spread evenly over its steps.
+//! A second keeps a coarse histogram, whose steps are finer than the rows. Those of older records have none: their columns are put together
+//! from percentiles, so that half of a second's operations lie between the least and the median, four tenths between the median and the 90th
+//! percentile, and so on, each spread evenly over its rows.
 
 use std::fmt::Write;
 
@@ -12,9 +13,10 @@ use super::svg::{Svg, coordinate};
 use super::{Figure, Key, Room};
 use crate::record::Spread;
 use crate::report::format;
+use crate::statistics::steps::bounds;
 
 /// What was answered in one second, of all operations or of one.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
     /// Seconds since the beginning.
     pub second: f64,
@@ -22,6 +24,8 @@ pub struct Column {
     pub count: u64,
     /// Their latencies.
     pub latency: Spread,
+    /// The same as a coarse histogram, [`crate::record::Second::steps`]; empty in older records.
+    pub steps: Vec<(u16, u64)>,
 }
 
 /// How many shades there are beside none; `style.css` has as many.
@@ -30,7 +34,7 @@ const SHADES: usize = 7;
 /// Draws the columns, which are in order of time; none if nothing was answered. Several columns of one second are added together.
 pub fn figure(title: &str, columns: &[Column], caption: &str) -> Option<Figure> {
     let filled: Vec<Column> =
-        columns.iter().copied().filter(|column| column.count > 0 && column.latency.max > 0).collect();
+        columns.iter().filter(|column| column.count > 0 && column.latency.max > 0).cloned().collect();
     let end = filled.iter().map(|column| column.second + 1.0).fold(1.0, f64::max);
     let first = filled.first()?;
     let values = filled.iter().flat_map(|column| [column.latency.min.max(1) as f64, column.latency.max as f64]);
@@ -52,10 +56,20 @@ pub fn figure(title: &str, columns: &[Column], caption: &str) -> Option<Figure> 
     Some(Figure::new(title, &description, keys, caption, |room| draw(room, &filled, end, &x, &y)))
 }
 
-/// Between which values which share of a second's operations lies.
-fn shares(spread: &Spread) -> [(u64, u64, f64); 7] {
-    let Spread { min, p50, p90, p95, p99, p999, p9999, max, .. } = *spread;
-    [
+/// Between which times how many of a second's operations lie.
+fn parts(column: &Column) -> Vec<(f64, f64, f64)> {
+    if !column.steps.is_empty() {
+        let (least, most) = (column.latency.min.max(1) as f64, column.latency.max as f64);
+        // The first and the last step reach beyond what was measured.
+        let part = |&(step, count): &(u16, u64)| {
+            let (from, until) = bounds(step);
+            let from = from.clamp(least, most);
+            (from, until.clamp(from, most), count as f64)
+        };
+        return column.steps.iter().map(part).collect();
+    }
+    let Spread { min, p50, p90, p95, p99, p999, p9999, max, .. } = column.latency;
+    let shares = [
         (min, p50, 0.5),
         (p50, p90, 0.4),
         (p90, p95, 0.05),
@@ -63,7 +77,8 @@ fn shares(spread: &Spread) -> [(u64, u64, f64); 7] {
         (p99, p999, 0.009),
         (p999, p9999, 0.0009),
         (p9999, max, 0.0001),
-    ]
+    ];
+    shares.map(|(from, until, share)| (from as f64, until as f64, share * column.count as f64)).to_vec()
 }
 
 /// Operations in each cell, column by column: `steps` rows from the fastest to the slowest.
@@ -71,16 +86,27 @@ fn cells(columns: &[Column], end: f64, across: usize, steps: usize, scale: &Scal
     let mut cells = vec![vec![0.0; steps]; across];
     for column in columns {
         let at = ((column.second / end * across as f64) as usize).min(across - 1);
-        for (from, to, share) in shares(&column.latency) {
-            let first = ((scale.place(from as f64) * steps as f64) as usize).min(steps - 1);
-            let last = ((scale.place(to as f64) * steps as f64) as usize).clamp(first, steps - 1);
-            let each = column.count as f64 * share / (last - first + 1) as f64;
-            for cell in &mut cells[at][first..=last] {
-                *cell += each;
-            }
+        for (from, until, count) in parts(column) {
+            let place = |time: f64| scale.place(time).clamp(0.0, 1.0) * steps as f64;
+            spread_over(&mut cells[at], place(from), place(until), count);
         }
     }
     cells
+}
+
+/// Adds `count` to the cells between two places, to each as much as it has of the way between them.
+fn spread_over(cells: &mut [f64], from: f64, until: f64, count: f64) {
+    let last = cells.len().saturating_sub(1);
+    let (first, end) = ((from as usize).min(last), (until as usize).min(last));
+    let length = until - from;
+    if first >= end || length <= 0.0 {
+        cells[first] += count;
+        return;
+    }
+    for (place, cell) in cells.iter_mut().enumerate().take(end + 1).skip(first) {
+        let within = (until.min(place as f64 + 1.0) - from.max(place as f64)).max(0.0);
+        *cell += count * within / length;
+    }
 }
 
 /// The shade of so many operations: 0 for less than a half, then evenly on a logarithmic scale up to the fullest cell.
@@ -167,13 +193,41 @@ mod tests {
             max: 10_000,
             mean: 0.0,
         };
-        let columns = [Column { second: 0.0, count: 1_000, latency }, Column { second: 1.0, count: 50, latency }];
+        let column = |second, count| Column { second, count, latency, steps: Vec::new() };
+        let columns = [column(0.0, 1_000), column(1.0, 50)];
         let scale = Scale::Logarithmic { low: 1_000.0, high: 10_000.0 };
         let cells = cells(&columns, 2.0, 2, 10, &scale);
         assert!((cells[0].iter().sum::<f64>() - 1_000.0).abs() < 1e-6);
         assert!((cells[1].iter().sum::<f64>() - 50.0).abs() < 1e-6);
         // Half of them below the median, which stands at log10(2) = 0.301 of the scale: in the first four of ten steps.
         assert!(cells[0][..3].iter().sum::<f64>() >= 370.0, "{:?}", cells[0]);
+    }
+
+    #[test]
+    fn a_histogram_shows_what_percentiles_hide() {
+        use crate::statistics::steps::step;
+        // Two humps, at 1.2 µs and at 8.5 µs, and nothing between them.
+        let latency = Spread {
+            min: 1_200,
+            p50: 1_200,
+            p90: 8_500,
+            p95: 8_500,
+            p99: 8_500,
+            p999: 8_500,
+            p9999: 8_500,
+            max: 8_500,
+            mean: 0.0,
+        };
+        let steps = vec![(step(1_200), 600), (step(8_500), 400)];
+        let column = Column { second: 0.0, count: 1_000, latency, steps };
+        let scale = Scale::Logarithmic { low: 1_000.0, high: 10_000.0 };
+        let with = &cells(std::slice::from_ref(&column), 1.0, 1, 10, &scale)[0];
+        assert!(
+            (with.iter().sum::<f64>() - 1_000.0).abs() < 1e-6 && with[2..8].iter().all(|&count| count == 0.0),
+            "{with:?}"
+        );
+        let without = &cells(&[Column { steps: Vec::new(), ..column }], 1.0, 1, 10, &scale)[0];
+        assert!(without[2..8].iter().all(|&count| count > 0.0), "{without:?}");
     }
 
     #[test]

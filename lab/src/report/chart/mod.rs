@@ -1,7 +1,7 @@
 //! Charts as inline SVG.
 //!
 //! - [`svg`] writes shapes, [`scale`] maps values to pixels and finds ticks, [`frame`] draws axes and labels.
-//! - [`curves`] percentile curves; [`heat`] latency over time as shades; [`timeline`] what a failure did, second by second;
+//! - [`curves`] percentile curves; [`heat`] latency over time as shades; [`timeline`] what a failure did, second by second; [`lag`] how far nodes were behind;
 //!   [`scaling`] a fitted law; [`bars`] ratios between sides; [`dots`] how repeated values are spread; [`multiples`] small charts of tails
 //!   against a variable; [`worth`] what a machine's price buys; [`history`] the drawing of a violation.
 //!
@@ -14,6 +14,7 @@ pub mod dots;
 pub mod frame;
 pub mod heat;
 pub mod history;
+pub mod lag;
 pub mod multiples;
 pub mod scale;
 pub mod scaling;

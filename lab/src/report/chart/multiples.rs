@@ -41,9 +41,11 @@ pub fn figure(title: &str, variable: &Variable, panels: &[Panel], caption: &str)
         label: String::new(),
         format: format::duration_tick,
     };
+    let drawn = |index: usize| panels.iter().any(|panel| panel.rows.iter().any(|row| row.1[index] > 0));
     let mut keys: Vec<Key> = PERCENTILES
         .iter()
         .enumerate()
+        .filter(|(index, _)| drawn(*index))
         .map(|(index, &quantile)| Key {
             class: format!("line {}", colour(index)),
             text: format!("{} were at most so slow", format::percentile(quantile)),

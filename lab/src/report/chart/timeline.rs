@@ -7,6 +7,15 @@ use super::svg::{Anchor, Svg, fit, text_width};
 use super::{Figure, Key, Room, colour};
 use crate::report::format;
 
+/// Most tracks that have lines, the first ones: more cannot be told apart. All count for what was answered.
+pub const LINES_MAX: usize = 4;
+
+/// Most marks in the description for those who cannot see the picture.
+const DESCRIBED_MAX: usize = 100;
+
+/// Most marks that all have words; of more only some have.
+pub const WORDS_MAX: usize = 24;
+
 /// One operation's seconds: second, answered, errors, median and 99th percentile in nanoseconds; in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Track {
@@ -16,7 +25,7 @@ pub struct Track {
     pub seconds: Vec<Tick>,
 }
 
-/// One second of one operation.
+/// One second of one operation; or several ([`Events::step`]), with the mean of their counts and the greatest of their percentiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tick {
     /// Seconds since the beginning.
@@ -38,13 +47,21 @@ pub struct Events {
     pub marks: Vec<(f64, String)>,
     /// From when, and how long, nothing was answered.
     pub gaps: Vec<(f64, f64)>,
+    /// How many seconds a [`Tick`] stands for; 0 is taken for 1.
+    pub step: u32,
+}
+
+impl Events {
+    fn seconds(&self) -> f64 {
+        f64::from(self.step.max(1))
+    }
 }
 
 /// Draws the tracks over each other; none if they hold no second.
 pub fn figure(title: &str, tracks: &[Track], events: &Events, caption: &str) -> Option<Figure> {
     let ticks = || tracks.iter().flat_map(|track| &track.seconds);
     ticks().next()?;
-    let ends = ticks().map(|tick| tick.second + 1.0).chain(events.marks.iter().map(|mark| mark.0));
+    let ends = ticks().map(|tick| tick.second + events.seconds()).chain(events.marks.iter().map(|mark| mark.0));
     let end = ends.chain(events.gaps.iter().map(|gap| gap.0 + gap.1)).filter(|end| end.is_finite()).fold(1.0, f64::max);
     let mut totals: Vec<(f64, u64, u64)> = Vec::new();
     let mut sorted: Vec<&Tick> = ticks().collect();
@@ -58,23 +75,30 @@ pub fn figure(title: &str, tracks: &[Track], events: &Events, caption: &str) -> 
             _ => totals.push((tick.second, tick.count, tick.errors)),
         }
     }
-    let mut keys: Vec<Key> = tracks
-        .iter()
-        .enumerate()
-        .map(|(index, track)| Key {
-            class: format!("line {}", colour(index)),
-            text: format!("{}: 99 of 100 were at most so slow (dashed: half)", track.name),
-        })
-        .collect();
-    keys.push(Key { class: "fill answered".into(), text: "answered in that second".into() });
+    let of_track =
+        |(index, track): (usize, &Track)| Key { class: format!("line {}", colour(index)), text: track.name.clone() };
+    let mut keys: Vec<Key> = tracks.iter().take(LINES_MAX).enumerate().map(of_track).collect();
+    keys.push(Key { class: "line plain".into(), text: "99 of 100 were at most so slow".into() });
+    keys.push(Key { class: "line plain dashed".into(), text: "half were at most so slow".into() });
+    keys.push(Key {
+        class: "fill answered".into(),
+        text: if events.step > 1 {
+            "answered in a second, on average".into()
+        } else {
+            "answered in that second".into()
+        },
+    });
     if totals.iter().any(|total| total.2 > 0) {
         keys.push(Key { class: "fill failed".into(), text: "answered with an error, or not at all".into() });
     }
     if !events.gaps.is_empty() {
         keys.push(Key { class: "fill gap".into(), text: "nothing was answered".into() });
     }
-    let mut told: Vec<String> =
-        events.marks.iter().map(|(at, what)| format!("At {}: {what}.", format::duration(at * 1e9))).collect();
+    let of_mark = |(at, what): &(f64, String)| format!("At {}: {what}.", format::duration(at * 1e9));
+    let mut told: Vec<String> = events.marks.iter().take(DESCRIBED_MAX).map(of_mark).collect();
+    if events.marks.len() > DESCRIBED_MAX {
+        told.push(format!("And {} more.", events.marks.len() - DESCRIBED_MAX));
+    }
     let longest = events.gaps.iter().map(|gap| gap.1).fold(0.0, f64::max);
     if longest > 0.0 {
         told.push(format!("The longest stretch without an answer was {}.", format::duration(longest * 1e9)));
@@ -84,11 +108,14 @@ pub fn figure(title: &str, tracks: &[Track], events: &Events, caption: &str) -> 
 
 fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Events, end: f64) -> Svg {
     // Rows of words above the chart, as many as the marks need to stand beside each other.
-    let rows = mark_rows(room, &events.marks, end);
+    let told = told_marks(room, events);
+    let words: Vec<(f64, String)> = told.iter().map(|&index| events.marks[index].clone()).collect();
+    let rows = mark_rows(room, &words, end);
     let above = rows.iter().map(|row| row + 1).max().unwrap_or(0) as f64 * 14.0;
     let middle = above + room.choose(210.0, 200.0);
     let mut svg = Svg::new(room.width(), middle + 140.0);
-    let values = tracks.iter().flat_map(|track| &track.seconds).filter(|tick| tick.count > 0);
+    let lines = &tracks[..tracks.len().min(LINES_MAX)];
+    let values = lines.iter().flat_map(|track| &track.seconds).filter(|tick| tick.count > 0);
     let latency = Axis {
         scale: Scale::logarithmic(values.flat_map(|tick| [tick.p50 as f64, tick.p99 as f64])),
         label: "latency".into(),
@@ -122,7 +149,7 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
             svg.rectangle((from, frame.inside.top), size, "fill gap", &title);
         }
     }
-    let each = (lower.x(1.0) - lower.x(0.0)).max(0.5);
+    let each = (lower.x(events.seconds()) - lower.x(0.0)).max(0.5);
     for (second, answered, failed) in totals {
         let title = format!(
             "second {}: {} answered, {} errors",
@@ -138,16 +165,23 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
             svg.rectangle((left, over), (width, top - over), "fill failed", &title);
         }
     }
-    for (index, track) in tracks.iter().enumerate() {
+    for (index, track) in lines.iter().enumerate() {
         for (value, dashes) in [((|tick| tick.p50) as fn(&Tick) -> u64, " dashed"), (|tick| tick.p99, "")] {
-            let line = line(&upper, &track.seconds, value);
+            let line = line(&upper, &track.seconds, events.seconds(), value);
             svg.polyline(&line, &format!("line {}{dashes}", colour(index)));
         }
     }
-    for ((at, what), row) in events.marks.iter().zip(rows) {
+    for (index, (at, what)) in events.marks.iter().enumerate() {
         let x = upper.x(*at);
+        let Some(row) = told.iter().position(|&told| told == index).map(|place| rows[place]) else {
+            // A stroke alone: its words would stand on those of others.
+            svg.line((x, upper.inside.top), (x, upper.inside.top + 7.0), "mark");
+            continue;
+        };
         let y = (row as f64).mul_add(14.0, 11.0);
-        svg.line((x, y + 3.0), (x, lower.inside.bottom), "mark");
+        svg.line((x, y + 3.0), (x, upper.inside.bottom), "mark");
+        // Not through the figures below the upper axis.
+        svg.line((x, lower.inside.top), (x, lower.inside.bottom), "mark");
         let text = fit(what, right - 4.0, LETTERS * BOLD);
         let width = text_width(&text, LETTERS * BOLD);
         let begin = (x - 3.0).min(right - width).max(2.0);
@@ -157,23 +191,45 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
 }
 
 /// The line of a value, broken where a second has no answer.
-fn line(frame: &Frame, seconds: &[Tick], value: fn(&Tick) -> u64) -> Vec<Option<(f64, f64)>> {
+fn line(frame: &Frame, seconds: &[Tick], step: f64, value: fn(&Tick) -> u64) -> Vec<Option<(f64, f64)>> {
     let mut line = Vec::with_capacity(seconds.len());
     let mut before = f64::NEG_INFINITY;
     for tick in seconds {
-        if tick.count == 0 || tick.second > before + 1.5 {
+        if tick.count == 0 || tick.second > before + 1.5 * step {
             line.push(None);
         }
         if tick.count > 0 {
-            line.push(Some(frame.point(tick.second + 0.5, value(tick) as f64)));
+            line.push(Some(frame.point(tick.second + step / 2.0, value(tick) as f64)));
             before = tick.second;
         }
     }
     line
 }
 
+/// The marks that have words, by their places: all, or those after which nothing was answered longest.
+fn told_marks(room: Room, events: &Events) -> Vec<usize> {
+    let marks = &events.marks;
+    let most = room.choose(WORDS_MAX, WORDS_MAX / 2);
+    if marks.len() <= most {
+        return (0..marks.len()).collect();
+    }
+    let mut longest = vec![0.0; marks.len()];
+    for (at, length) in &events.gaps {
+        // A gap begins with the last answer, shortly before the mark of what ended the answers.
+        let before = (0..marks.len()).filter(|&index| marks[index].0 <= at + 0.05 && marks[index].0 < at + length);
+        if let Some(index) = before.max_by(|&a, &b| marks[a].0.total_cmp(&marks[b].0)) {
+            longest[index] = f64::max(longest[index], *length);
+        }
+    }
+    let mut told: Vec<usize> = (0..marks.len()).filter(|&index| longest[index] > 0.0).collect();
+    told.sort_by(|&a, &b| longest[b].total_cmp(&longest[a]));
+    told.truncate(most / 2);
+    told.sort_unstable();
+    told
+}
+
 /// The row of each mark's words, so that none stands on another: the lowest row whose last words ended before.
-fn mark_rows(room: Room, marks: &[(f64, String)], end: f64) -> Vec<usize> {
+pub(super) fn mark_rows(room: Room, marks: &[(f64, String)], end: f64) -> Vec<usize> {
     let width = room.width() - 70.0;
     let mut ends: Vec<f64> = Vec::new();
     let mut order: Vec<usize> = (0..marks.len()).collect();
@@ -204,15 +260,26 @@ mod tests {
     }
 
     #[test]
+    fn of_many_marks_those_with_the_longest_silences_have_words() {
+        let marks: Vec<(f64, String)> = (0..100).map(|at| (f64::from(at) * 10.0, format!("n1 killed {at}"))).collect();
+        let gaps = vec![(199.99, 2.0), (500.0, 0.3), (703.0, 1.0)];
+        let few = Events { marks: marks[..9].to_vec(), gaps: gaps.clone(), step: 1 };
+        assert_eq!(told_marks(Room::Wide, &few).len(), 9);
+        let many = Events { marks, gaps, step: 1 };
+        assert_eq!(told_marks(Room::Wide, &many), [20, 50, 70]);
+        assert_eq!(told_marks(Room::Narrow, &many), [20, 50, 70]);
+    }
+
+    #[test]
     fn a_second_without_an_answer_breaks_the_line() {
         let tick = |second: f64, count: u64| Tick { second, count, errors: 0, p50: 1_000, p99: 2_000 };
         let mut svg = Svg::new(100.0, 100.0);
         let axis = Axis { scale: Scale::exact(0.0, 10.0), label: String::new(), format: format::number_tick };
         let frame = Frame::draw(&mut svg, Area { left: 0.0, top: 0.0, right: 100.0, bottom: 100.0 }, &axis, &axis);
         let seconds = [tick(0.0, 5), tick(1.0, 0), tick(2.0, 5), tick(4.0, 5)];
-        let shape: Vec<bool> = line(&frame, &seconds, |tick| tick.p50).iter().map(Option::is_some).collect();
+        let shape: Vec<bool> = line(&frame, &seconds, 1.0, |tick| tick.p50).iter().map(Option::is_some).collect();
         assert_eq!(shape, [false, true, false, false, true, false, true]);
-        let events = Events { marks: vec![(1.0, "n1 killed".into())], gaps: vec![(1.0, 0.512)] };
+        let events = Events { marks: vec![(1.0, "n1 killed".into())], gaps: vec![(1.0, 0.512)], step: 1 };
         let track = Track { name: "read".into(), seconds: seconds.to_vec() };
         let html = figure("t", &[track], &events, "").unwrap().html();
         assert!(
