@@ -32,14 +32,40 @@ const SHARDS: usize = 8;
 /// What the threads that send are called, at most 15 letters.
 const THREADS_NAME: &str = "peers-sending";
 
+/// How long what a load needs before it begins may take until it succeeds.
+const PREPARE_PATIENCE: Duration = Duration::from_secs(60);
+/// Between two attempts at it.
+const PREPARE_PAUSE: Duration = Duration::from_millis(100);
+
 /// A connection to one node of a store. Clones share it.
 pub trait Store: Clone + Send + Sync + 'static {
     /// A connection to the node at `IP:PORT`; opened when it is used, and again after it was lost.
     fn open(address: &str) -> Result<Self, String>;
+    /// So many connections to each node, by node. A store whose clients know all nodes by themselves is as one node.
+    fn open_all(addresses: &[String], connections: u32) -> Result<Vec<Vec<Self>>, String> {
+        let open = |address: &String| (0..connections).map(|_| Self::open(address)).collect();
+        addresses.iter().map(open).collect()
+    }
+    /// Connects, so that no operation has to wait for that; before records are filled in, makes what a fresh store lacks.
+    fn prepare(&self, _task: Task) -> impl Future<Output = Result<(), String>> + Send {
+        std::future::ready(Ok(()))
+    }
     /// Writes a value.
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> impl Future<Output = Result<(), String>> + Send;
     /// Reads a value.
     fn get(&self, key: Vec<u8>) -> impl Future<Output = Result<Option<Vec<u8>>, String>> + Send;
+}
+
+/// Tries until it succeeds; the last reason why not, when the time is up.
+pub async fn until_it_is_done(mut attempt: impl AsyncFnMut() -> Result<(), String>) -> Result<(), String> {
+    let end = Instant::now() + PREPARE_PATIENCE;
+    loop {
+        match attempt().await {
+            Ok(()) => return Ok(()),
+            Err(reason) if Instant::now() >= end => return Err(reason),
+            Err(_) => tokio::time::sleep(PREPARE_PAUSE).await,
+        }
+    }
 }
 
 /// What all clients share.
@@ -208,10 +234,15 @@ pub fn work<S: Store>(request: &Request, on_second: &mut dyn FnMut(&Snapshot)) -
         .map_err(|error| format!("threads cannot be started: {error}"))?;
     // Connections are opened in the runtime's context.
     let guard = runtime.enter();
-    let open =
-        |address: &String| (0..request.connections).map(|_| S::open(address)).collect::<Result<Vec<S>, String>>();
-    let nodes = Arc::new(request.addresses.iter().map(open).collect::<Result<Vec<_>, String>>()?);
+    let nodes = Arc::new(S::open_all(&request.addresses, request.connections)?);
     drop(guard);
+    runtime.block_on(async {
+        // One after the other: the first makes what is lacking, and the others find it.
+        for store in nodes.iter().flatten() {
+            store.prepare(request.task).await?;
+        }
+        Ok::<(), String>(())
+    })?;
     let shards = (0..SHARDS).map(|_| Mutex::new(Slice::new(0, kinds.len(), false))).collect();
     let shared = Arc::new(Shared {
         origin: Instant::now(),

@@ -51,7 +51,7 @@ fn both_sides_are_started_measured_and_told() {
 fn what_cannot_be_compared_is_told() {
     let folder = tempdir().unwrap();
     for (words, part) in [
-        (["--peers", "nats"], "not built in this version"),
+        (["--peers", "oracle"], "redis-wait,etcd,cassandra,nats"),
         (["--rows", "set2"], "set1,set256"),
         (["--peers-program", "/nowhere/lab-peers"], "cargo build --release --manifest-path lab-peers/Cargo.toml"),
     ] {
