@@ -15,7 +15,7 @@ use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::OnceCell;
 
-use crate::flow::{Store, until_it_is_done};
+use crate::store::{Store, until_it_is_done};
 
 /// Nodes that have each row.
 const REPLICAS: usize = 3;
@@ -42,8 +42,7 @@ struct Ready {
 
 impl Cassandra {
     fn session_of<'a>(addresses: impl IntoIterator<Item = &'a str>, connections: u32) -> Result<Cassandra, String> {
-        let parse =
-            |address: &str| address.parse().map_err(|error| format!("`{address}` is no address: {error}"));
+        let parse = |address: &str| address.parse().map_err(|error| format!("`{address}` is no address: {error}"));
         let addresses = addresses.into_iter().map(parse).collect::<Result<Arc<[SocketAddr]>, String>>()?;
         let connections = NonZeroUsize::new(connections as usize).unwrap_or(NonZeroUsize::MIN);
         Ok(Cassandra { addresses, connections, ready: Arc::default() })
@@ -77,7 +76,7 @@ impl Cassandra {
             let mut get = prepare(session, GET, Consistency::All).await?;
             let node = NodeIdentifier::NodeAddress(*address);
             get.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(node, None)));
-            until_it_is_done(async || {
+            until_it_is_done(|| async {
                 let found = session.execute_unpaged(&get, ("nobody",)).await;
                 found.map(|_| ()).map_err(|error| format!("{address} does not reach all replicas: {error}"))
             })
@@ -93,7 +92,7 @@ async fn make_table(session: &Session) -> Result<(), String> {
     );
     let table = "CREATE TABLE IF NOT EXISTS lab.records (key text PRIMARY KEY, value blob)";
     for statement in [keyspace.as_str(), table] {
-        until_it_is_done(async || {
+        until_it_is_done(|| async {
             let made = session.query_unpaged(statement, ()).await;
             made.map(|_| ()).map_err(|error| format!("the table cannot be made: {error}"))
         })
@@ -103,8 +102,7 @@ async fn make_table(session: &Session) -> Result<(), String> {
 }
 
 async fn prepare(session: &Session, text: &str, consistency: Consistency) -> Result<PreparedStatement, String> {
-    let mut prepared =
-        session.prepare(text).await.map_err(|error| format!("`{text}` cannot be prepared: {error}"))?;
+    let mut prepared = session.prepare(text).await.map_err(|error| format!("`{text}` cannot be prepared: {error}"))?;
     prepared.set_consistency(consistency);
     // The same value for the same key: done twice it is as if done once, so the driver may ask another node again.
     prepared.set_is_idempotent(true);

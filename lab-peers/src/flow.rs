@@ -1,11 +1,9 @@
 //! A closed loop on any store of single keys: tasks that each send an operation, wait for its answer, and count it.
 //!
 //! Operations are drawn by the laboratory's own workloads, so that every side gets the same, and what is counted becomes a measurement
-//! by the laboratory's own rules. A record is one value here: `SET` and `HSET` become a put of the whole value, `GET` and `HGETALL` a get
-//! of it, and the index that a sorted set keeps elsewhere is left out.
+//! by the laboratory's own rules. A record is one value here (see [`crate::calls`]).
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -14,8 +12,11 @@ use lab::drive::{Answer, Kind, Target};
 use lab::load::tally::{Slice, note};
 use lab::load::{Load, Measured, Snapshot, collect, default_threads};
 use lab::peers::{Request, Task};
-use lab::workload::{Draft, Draw, Fill, Follow, Words, Workload};
+use lab::workload::{Draft, Draw, Fill, Follow, Workload};
 use tokio::task::JoinSet;
+
+use crate::calls::{Call, call_of};
+use crate::store::Store;
 
 /// Clients of one load.
 const CLIENTS_MAX: u32 = 10_000;
@@ -31,42 +32,6 @@ const SILENCE_MIN: u64 = 10_000_000;
 const SHARDS: usize = 8;
 /// What the threads that send are called, at most 15 letters.
 const THREADS_NAME: &str = "peers-sending";
-
-/// How long what a load needs before it begins may take until it succeeds.
-const PREPARE_PATIENCE: Duration = Duration::from_secs(60);
-/// Between two attempts at it.
-const PREPARE_PAUSE: Duration = Duration::from_millis(100);
-
-/// A connection to one node of a store. Clones share it.
-pub trait Store: Clone + Send + Sync + 'static {
-    /// A connection to the node at `IP:PORT`; opened when it is used, and again after it was lost.
-    fn open(address: &str) -> Result<Self, String>;
-    /// So many connections to each node, by node. A store whose clients know all nodes by themselves is as one node.
-    fn open_all(addresses: &[String], connections: u32) -> Result<Vec<Vec<Self>>, String> {
-        let open = |address: &String| (0..connections).map(|_| Self::open(address)).collect();
-        addresses.iter().map(open).collect()
-    }
-    /// Connects, so that no operation has to wait for that; before records are filled in, makes what a fresh store lacks.
-    fn prepare(&self, _task: Task) -> impl Future<Output = Result<(), String>> + Send {
-        std::future::ready(Ok(()))
-    }
-    /// Writes a value.
-    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> impl Future<Output = Result<(), String>> + Send;
-    /// Reads a value.
-    fn get(&self, key: Vec<u8>) -> impl Future<Output = Result<Option<Vec<u8>>, String>> + Send;
-}
-
-/// Tries until it succeeds; the last reason why not, when the time is up.
-pub async fn until_it_is_done(mut attempt: impl AsyncFnMut() -> Result<(), String>) -> Result<(), String> {
-    let end = Instant::now() + PREPARE_PATIENCE;
-    loop {
-        match attempt().await {
-            Ok(()) => return Ok(()),
-            Err(reason) if Instant::now() >= end => return Err(reason),
-            Err(_) => tokio::time::sleep(PREPARE_PAUSE).await,
-        }
-    }
-}
 
 /// What all clients share.
 struct Shared {
@@ -120,31 +85,6 @@ impl Shared {
     fn fail(&self, reason: String) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
         self.over.store(true, Ordering::Relaxed);
-    }
-}
-
-/// A single call.
-enum Call {
-    Put(Vec<u8>, Vec<u8>),
-    Get(Vec<u8>),
-}
-
-/// What a command is on a store of whole values; nothing for the index, which such a store has by itself.
-fn call_of(words: &Words<'_>, record_bytes: usize) -> Result<Option<Call>, String> {
-    let word = |index: usize| words.get(index).unwrap_or_default();
-    match word(0) {
-        b"SET" => Ok(Some(Call::Put(word(1).to_vec(), word(2).to_vec()))),
-        b"GET" | b"HGETALL" => Ok(Some(Call::Get(word(1).to_vec()))),
-        b"HSET" => {
-            let fields: Vec<u8> = words.clone().skip(3).step_by(2).flatten().copied().collect();
-            // An update of one field writes the whole record, as there are no fields; its bytes stand for the others'.
-            Ok(Some(Call::Put(word(1).to_vec(), fields.iter().cycle().take(record_bytes).copied().collect())))
-        }
-        b"ZADD" => Ok(None),
-        other => {
-            let name = String::from_utf8_lossy(other);
-            Err(format!("{name} cannot be done on this side, which has single keys only: choose another workload"))
-        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Drives rivals that do not speak RESP, for `dictum lab compare`: reads one request on standard input, does it, and answers on standard
 //! output, in the form of `lab::peers`.
 
+mod calls;
 mod cassandra;
 mod etcd;
 mod flow;
 mod nats;
+mod store;
 
 use std::io::{BufRead, Write};
 use std::process::ExitCode;

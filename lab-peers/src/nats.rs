@@ -15,7 +15,7 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use lab::peers::Task;
 use tokio::sync::OnceCell;
 
-use crate::flow::{Store, until_it_is_done};
+use crate::store::{Store, until_it_is_done};
 
 /// The bucket; `lab/src/cluster/rivals/nats.rs` looks for its stream.
 const BUCKET: &str = "lab";
@@ -54,7 +54,7 @@ impl Nats {
         let context = ContextBuilder::new().timeout(ANSWER_PATIENCE).ack_timeout(ANSWER_PATIENCE).build(client);
         if task == Task::Load {
             // The servers may have elected a leader a moment ago and not yet know all of them.
-            until_it_is_done(async || {
+            until_it_is_done(|| async {
                 let made = context.create_stream(stream()).await;
                 made.map(|_| ()).map_err(|error| format!("the bucket cannot be made: {error}"))
             })

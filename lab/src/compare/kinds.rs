@@ -107,10 +107,9 @@ impl SideKind {
             let Some(side) = RIVALS.into_iter().find(|side| side.id() == name) else {
                 return Err(match name {
                     "dictum" => "Dictum is always compared: name its rivals in --peers".to_owned(),
-                    other => format!(
-                        "there is no rival `{other}`: write some of {}",
-                        RIVALS.map(SideKind::id).join(",")
-                    ),
+                    other => {
+                        format!("there is no rival `{other}`: write some of {}", RIVALS.map(SideKind::id).join(","))
+                    }
                 });
             };
             if sides.contains(&side) {

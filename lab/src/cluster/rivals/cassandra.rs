@@ -19,8 +19,7 @@ use crate::record::Side;
 use settings::{COMMIT_LOG_SYNC, HEAP, NodeSettings, java_options};
 
 /// How Java is installed.
-const JAVA_ADVICE: &str =
-    "install Java 17 (the package openjdk-17-jre-headless on Debian), which Cassandra 5.0 runs on; or leave this side out";
+const JAVA_ADVICE: &str = "install Java 17 (the package openjdk-17-jre-headless on Debian), which Cassandra 5.0 runs on; or leave this side out";
 /// How Cassandra is installed.
 const ADVICE: &str = "run `bench/peers --only dictum,cassandra --prepare` once, which lets Maven fetch it into bench/work/bin/cassandra, or \
                       unpack a release of Cassandra 5.0 from cassandra.apache.org and name its folder in CASSANDRA_HOME; or leave this \
@@ -170,7 +169,9 @@ impl System for Cassandra {
             durability: "fsynced on a majority".to_owned(),
             // Without lightweight transactions: a write that failed stays where it arrived and may be seen later, or not; of two that
             // overlap the one with the greater time of the clock stays.
-            consistency: "QUORUM writes and reads, the latest clock wins: not linearizable beside writes that fail or overlap".to_owned(),
+            consistency:
+                "QUORUM writes and reads, the latest clock wins: not linearizable beside writes that fail or overlap"
+                    .to_owned(),
             configuration: vec![
                 words("commitlog_sync", COMMIT_LOG_SYNC),
                 words("replication factor", "3"),

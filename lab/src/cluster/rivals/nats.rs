@@ -104,7 +104,8 @@ impl Nats {
 
     /// Whom it takes for the leader, by name.
     fn leader_seen_by(&self, node: usize) -> Option<String> {
-        let (code, body) = http(self.monitor(node).ok()?, "GET /jsz?accounts=true&streams=true", "", ASK_PATIENCE).ok()?;
+        let (code, body) =
+            http(self.monitor(node).ok()?, "GET /jsz?accounts=true&streams=true", "", ASK_PATIENCE).ok()?;
         (code == 200).then(|| leader_in(&serde_json::from_str(&body).ok()?)).flatten()
     }
 }
@@ -147,7 +148,8 @@ impl System for Nats {
             nodes: NODES as u32,
             durability: "fsynced on a majority".to_owned(),
             // docs.nats.io, "JetStream": a leader that was replaced and does not know it yet answers reads from what it has.
-            consistency: "linearizable writes; reads by the leader, which asks nobody whether it still leads".to_owned(),
+            consistency: "linearizable writes; reads by the leader, which asks nobody whether it still leads"
+                .to_owned(),
             configuration: vec![
                 words("sync_interval", SYNC),
                 words("replicas of the bucket", "3"),
@@ -195,9 +197,7 @@ mod tests {
     #[test]
     fn the_bucket_s_leader_counts_as_soon_as_there_is_a_bucket() {
         let stream = |name: &str, leader: &str| json!({ "name": name, "cluster": { "leader": leader } });
-        let with = |streams: Json| {
-            json!({ "meta_cluster": { "leader": "n1" }, "account_details": [{ "stream_detail": streams }] })
-        };
+        let with = |streams: Json| json!({ "meta_cluster": { "leader": "n1" }, "account_details": [{ "stream_detail": streams }] });
         assert_eq!(leader_in(&json!({ "meta_cluster": { "leader": "n1" } })).as_deref(), Some("n1"));
         assert_eq!(leader_in(&with(json!([stream("other", "n2")]))).as_deref(), Some("n1"));
         assert_eq!(leader_in(&with(json!([stream("other", "n2"), stream(STREAM, "n3")]))).as_deref(), Some("n3"));

@@ -207,8 +207,7 @@ mod tests {
     #[test]
     fn a_node_knows_all_and_syncs_before_it_answers() {
         let data = Path::new("/it's/data");
-        let settings =
-            NodeSettings { node: 1, nodes: 3, address, data, client_port: 9_042, peer_port: 7_000 };
+        let settings = NodeSettings { node: 1, nodes: 3, address, data, client_port: 9_042, peer_port: 7_000 };
         let yaml = settings.yaml();
         for part in [
             "commitlog_sync: batch\n",
