@@ -169,9 +169,8 @@ impl System for Cassandra {
             durability: "fsynced on a majority".to_owned(),
             // Without lightweight transactions: a write that failed stays where it arrived and may be seen later, or not; of two that
             // overlap the one with the greater time of the clock stays.
-            consistency:
-                "QUORUM writes and reads, the latest clock wins: not linearizable beside writes that fail or overlap"
-                    .to_owned(),
+            consistency: "QUORUM, the latest clock wins: not linearizable beside writes that fail or overlap"
+                .to_owned(),
             configuration: vec![
                 words("commitlog_sync", COMMIT_LOG_SYNC),
                 words("replication factor", "3"),

@@ -25,7 +25,8 @@ const ADVICE: &str = "run `bench/peers --only dictum,nats --prepare` once, which
 const NODES: usize = 3;
 /// The stream behind the bucket `lab`, as JetStream names it.
 const STREAM: &str = "KV_lab";
-/// When a file is synced: before a write in it is acknowledged. The default, every two minutes, may lose acknowledged writes.
+/// When the log of the bucket's replicas is synced: before a write in it is acknowledged. The default, every two minutes, may lose writes
+/// that were acknowledged.
 const SYNC: &str = "always";
 
 /// A NATS cluster that runs. It ends, and its folder goes, when this is dropped.
