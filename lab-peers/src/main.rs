@@ -1,6 +1,9 @@
 //! Drives rivals that do not speak RESP, for `dictum lab compare`: reads one request on standard input, does it, and answers on standard
 //! output, in the form of `lab::peers`.
 
+// A load is clocks and threads.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
 mod calls;
 mod cassandra;
 mod etcd;
