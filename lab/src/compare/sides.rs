@@ -27,6 +27,8 @@ const FILL_PIPELINE: u32 = 16;
 const FILL_CLIENTS: u32 = 32;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take while records are filled in, which is not measured: a side may have started a moment ago.
+const FILL_PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take while a leader is killed: then the client turns to the next node.
 const KILL_PATIENCE: Duration = Duration::from_millis(300);
 /// Seconds of load before a leader is killed.
@@ -247,7 +249,10 @@ impl Running {
 
     fn request(&self, plan: &Plan, shape: &Shape, addresses: Vec<String>, task: Task) -> Result<Request, String> {
         let parameters = shape.parameters(plan.keys, plan.records)?;
-        let clients = if task == Task::Load { FILL_CLIENTS * 4 } else { shape.clients };
+        let (clients, patience) = match task {
+            Task::Load => (FILL_CLIENTS * 4, FILL_PATIENCE),
+            Task::Run => (shape.clients, PATIENCE),
+        };
         Ok(Request {
             format: peers::FORMAT,
             peer: self.kind.id().to_owned(),
@@ -263,7 +268,7 @@ impl Running {
             connections: self.kind.connections(clients),
             warm_up: plan.warm_up,
             seconds: plan.seconds,
-            timeout_ms: PATIENCE.as_millis() as u64,
+            timeout_ms: patience.as_millis() as u64,
             seed: 1,
         })
     }

@@ -16,7 +16,7 @@ use super::super::system::System;
 use super::{ASK_PATIENCE, Place, process_faults, wait};
 use crate::faults::noise::Neighbours;
 use crate::record::Side;
-use settings::{COMMIT_LOG_SYNC, HEAP, NodeSettings, java_options};
+use settings::{COMMIT_LOG_SYNC, HEAP, NodeSettings, REQUEST_TIMEOUT, java_options};
 
 /// How Java is installed.
 const JAVA_ADVICE: &str = "install Java 17 (the package openjdk-17-jre-headless on Debian), which Cassandra 5.0 runs on; or leave this side out";
@@ -175,6 +175,7 @@ impl System for Cassandra {
                 words("commitlog_sync", COMMIT_LOG_SYNC),
                 words("replication factor", "3"),
                 words("consistency level", "QUORUM for reads and writes, no lightweight transactions"),
+                words("request timeouts", REQUEST_TIMEOUT),
                 words("heap of each node", HEAP),
                 words("killed", "one of the nodes, as none leads"),
             ],

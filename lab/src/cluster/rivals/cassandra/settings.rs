@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// When the commit log is synced: before a write is acknowledged. The default, `periodic`, acknowledges up to ten seconds before.
 pub(super) const COMMIT_LOG_SYNC: &str = "batch";
+/// How long a node waits for the others before it answers that they did not: as long as the laboratory waits for any answer. The default,
+/// two seconds for a write, is less than a Java machine that has just started may need while all nodes share two cores.
+pub(super) const REQUEST_TIMEOUT: &str = "10s";
 /// The heap of each node. Cassandra would take a quarter of the memory; three nodes share this machine, and the data of a comparison is small.
 pub(super) const HEAP: &str = "512M";
 /// The settings, in the folder of a node.
@@ -97,6 +100,9 @@ impl NodeSettings<'_> {
         line("storage_port", &self.peer_port.to_string());
         line("native_transport_port", &self.client_port.to_string());
         line("commitlog_sync", COMMIT_LOG_SYNC);
+        for name in ["write_request_timeout", "read_request_timeout"] {
+            line(name, REQUEST_TIMEOUT);
+        }
         line("disk_failure_policy", "die");
         line("commit_failure_policy", "die");
         for (name, folder) in [
@@ -211,6 +217,7 @@ mod tests {
         let yaml = settings.yaml();
         for part in [
             "commitlog_sync: batch\n",
+            "write_request_timeout: 10s\n",
             "listen_address: 127.0.0.2\n",
             "seeds: \"127.0.0.1:7000,127.0.0.2:7000,127.0.0.3:7000\"",
             "commitlog_directory: '/it''s/data/commitlog'\n",
