@@ -148,8 +148,8 @@ impl System for Nats {
             name: format!("NATS {}, JetStream key-value", self.version),
             nodes: NODES as u32,
             durability: "fsynced on a majority".to_owned(),
-            // docs.nats.io, "JetStream": a leader that was replaced and does not know it yet answers reads from what it has.
-            consistency: "linearizable writes; reads by the leader, which asks nobody whether it still leads"
+            // A leader that was replaced and does not know it yet answers from what it has.
+            consistency: "the leader's, which asks nobody whether it still leads: not linearizable around an election"
                 .to_owned(),
             configuration: vec![
                 words("sync_interval", SYNC),
