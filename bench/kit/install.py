@@ -1,4 +1,5 @@
-"""Gets what the benchmarks need: Redis from the distribution's packages, etcd and our load programs built by Go, the rest by cargo."""
+"""Gets what the benchmarks need: Redis from the distribution's packages; etcd, NATS and our load programs built by Go; Cassandra by Maven;
+the rest by cargo."""
 
 import os
 import shutil
@@ -57,6 +58,29 @@ def etcd(say):
     _go_build(say, "etcd", BENCH / "etcd", "etcd")
 
 
+def nats(say):
+    """Builds the NATS server, through Go's module proxy as it is configured."""
+    _go_build(say, "NATS", BENCH / "nats", "nats-server")
+
+
+def cassandra(say):
+    """Lets Maven fetch Cassandra's jars into WORK/bin/cassandra, unless they are there and newer than the list of what is wanted."""
+    for tool, package in (("java", "a JDK, 17 (Cassandra 5.0 does not run on newer ones)"), ("mvn", "Maven")):
+        if not shutil.which(tool):
+            raise BenchError(f"{tool} is needed for Cassandra: install {package}, or leave that side out with --only")
+    wanted, target, stamp = BENCH / "cassandra", BIN / "cassandra", BIN / "cassandra" / ".fetched"
+    if stamp.exists() and stamp.stat().st_mtime > (wanted / "pom.xml").stat().st_mtime:
+        return
+    say("fetching Cassandra's jars by Maven (once)")
+    shutil.rmtree(target, ignore_errors=True)
+    run(["mvn", "-q", "-B", "-f", wanted / "pom.xml", f"-Dmaven.repo.local={WORK / 'maven'}", "dependency:copy-dependencies",
+         f"-DoutputDirectory={target}", "-DincludeScope=runtime"], seconds=1800)
+    if not list(target.glob("cassandra-all-*.jar")):
+        raise BenchError(f"Maven has put no cassandra-all into {target}; run it by hand: mvn -f {wanted / 'pom.xml'} "
+                         f"dependency:copy-dependencies -DoutputDirectory={target}")
+    stamp.touch()
+
+
 def _cargo_build(say, what, *arguments):
     """Builds a program of ours as a release; `arguments` are those of `cargo build`."""
     if not shutil.which("cargo"):
@@ -68,7 +92,7 @@ def _cargo_build(say, what, *arguments):
 
 
 def peers(say):
-    """Builds the program that drives etcd for the laboratory, and returns its path."""
+    """Builds the program that drives etcd, Cassandra and NATS for the laboratory, and returns its path."""
     manifest = ROOT / "lab-peers" / "Cargo.toml"
     target = ROOT / "lab-peers" / "target"
     _cargo_build(say, "lab-peers", "--manifest-path", str(manifest), "--target-dir", str(target))

@@ -12,16 +12,21 @@ from . import install, machine
 from .rows import OTHERS, TARGETS, judge
 
 SIDES = ["redis", "redis-wait", "etcd", "dictum"]
+# Measured only if they are named, because they need Java, Maven and a minute more each. There are no targets against them.
+OPTIONAL_SIDES = ["cassandra", "nats"]
+# Who does not speak RESP, and how each is installed.
+DRIVEN_BY_PEERS = {"etcd": install.etcd, "cassandra": install.cassandra, "nats": install.nats}
 ROWS = [*TARGETS, *OTHERS]
 EPILOG = f"""\
 Examples:
   bench/peers                                          everything, 3 repeats, 10 kills
   bench/peers --only dictum,redis --rows set1,set256   two sides, two rows
   bench/peers --only dictum,etcd --rows kill --kills 4
+  bench/peers --only dictum,cassandra,nats --rows set256,get256,ycsb-a
   bench/peers --dictum target/release/dictum --seconds 2 --repeat 1     a quick look
   bench/peers --append bench/history.jsonl             a release, or a run for the record
 
-Rows: {' '.join(ROWS)}.  Sides: {' '.join(SIDES)}.
+Rows: {' '.join(ROWS)}.  Sides: {' '.join(SIDES)}; only if they are named: {' '.join(OPTIONAL_SIDES)}.
 
 It is `dictum lab compare` with the project's targets: that starts, fills and drives all sides, and draws the report. Every side
 fsyncs for real below bench/work/data, on the same disk, one side at a time; each repeat begins with another side. Compare figures of
@@ -44,9 +49,9 @@ def describe():
 def parse(arguments):
     """Reads the options."""
     parser = argparse.ArgumentParser(prog="bench/peers", epilog=EPILOG,
-                                     description="Measures Dictum beside Redis and etcd on this machine.",
+                                     description="Measures Dictum beside Redis and etcd, or also Cassandra and NATS, on this machine.",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="SIDES", help="sides, separated by commas, with dictum (default: all)")
+    parser.add_argument("--only", metavar="SIDES", help=f"sides, separated by commas, with dictum (default: {','.join(SIDES)})")
     parser.add_argument("--rows", metavar="ROWS", help="rows, separated by commas (default: all)")
     parser.add_argument("--repeat", type=int, default=3, help="repeats of every row (default 3)")
     parser.add_argument("--kills", type=int, default=10, help="kills of a leader in all (default 10)")
@@ -61,7 +66,7 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     options.sides = options.only.split(",") if options.only else SIDES
     options.rows = options.rows.split(",") if options.rows else ROWS
-    for what, names, known in (("side", options.sides, SIDES), ("row", options.rows, ROWS)):
+    for what, names, known in (("side", options.sides, [*SIDES, *OPTIONAL_SIDES]), ("row", options.rows, ROWS)):
         for name in names:
             if name not in known:
                 parser.error(f"no {what} {name!r}; there are {', '.join(known)}")
@@ -75,11 +80,13 @@ def command(options):
     if {"redis", "redis-wait"} & set(options.sides):
         install.redis(say)
     words = []
-    if "etcd" in options.sides:
-        install.etcd(say)
+    driven = [side for side in DRIVEN_BY_PEERS if side in options.sides]
+    for side in driven:
+        DRIVEN_BY_PEERS[side](say)
+    if driven:
         words = ["--peers-program", install.peers(say)]
     dictum = install.dictum(say, options.dictum)
-    peers = ",".join(side for side in SIDES if side in options.sides and side != "dictum")
+    peers = ",".join(side for side in [*SIDES, *OPTIONAL_SIDES] if side in options.sides and side != "dictum")
     results = machine.WORK / "results"
     return [options.lab or dictum, "lab", "compare", "--peers", peers, "--rows", ",".join(options.rows), "--repeats",
             options.repeat, "--kills", options.kills, "--seconds", options.seconds, "--dictum", os.path.abspath(dictum),

@@ -9,7 +9,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-use crate::flow::Store;
+use crate::store::Store;
 
 /// How long a connection may take to open.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);

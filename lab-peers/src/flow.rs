@@ -1,11 +1,9 @@
 //! A closed loop on any store of single keys: tasks that each send an operation, wait for its answer, and count it.
 //!
 //! Operations are drawn by the laboratory's own workloads, so that every side gets the same, and what is counted becomes a measurement
-//! by the laboratory's own rules. A record is one value here: `SET` and `HSET` become a put of the whole value, `GET` and `HGETALL` a get
-//! of it, and the index that a sorted set keeps elsewhere is left out.
+//! by the laboratory's own rules. A record is one value here (see [`crate::calls`]).
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -14,8 +12,11 @@ use lab::drive::{Answer, Kind, Target};
 use lab::load::tally::{Slice, note};
 use lab::load::{Load, Measured, Snapshot, collect, default_threads};
 use lab::peers::{Request, Task};
-use lab::workload::{Draft, Draw, Fill, Follow, Words, Workload};
+use lab::workload::{Draft, Draw, Fill, Follow, Workload};
 use tokio::task::JoinSet;
+
+use crate::calls::{Call, call_of};
+use crate::store::Store;
 
 /// Clients of one load.
 const CLIENTS_MAX: u32 = 10_000;
@@ -31,16 +32,6 @@ const SILENCE_MIN: u64 = 10_000_000;
 const SHARDS: usize = 8;
 /// What the threads that send are called, at most 15 letters.
 const THREADS_NAME: &str = "peers-sending";
-
-/// A connection to one node of a store. Clones share it.
-pub trait Store: Clone + Send + Sync + 'static {
-    /// A connection to the node at `IP:PORT`; opened when it is used, and again after it was lost.
-    fn open(address: &str) -> Result<Self, String>;
-    /// Writes a value.
-    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> impl Future<Output = Result<(), String>> + Send;
-    /// Reads a value.
-    fn get(&self, key: Vec<u8>) -> impl Future<Output = Result<Option<Vec<u8>>, String>> + Send;
-}
 
 /// What all clients share.
 struct Shared {
@@ -97,31 +88,6 @@ impl Shared {
     }
 }
 
-/// A single call.
-enum Call {
-    Put(Vec<u8>, Vec<u8>),
-    Get(Vec<u8>),
-}
-
-/// What a command is on a store of whole values; nothing for the index, which such a store has by itself.
-fn call_of(words: &Words<'_>, record_bytes: usize) -> Result<Option<Call>, String> {
-    let word = |index: usize| words.get(index).unwrap_or_default();
-    match word(0) {
-        b"SET" => Ok(Some(Call::Put(word(1).to_vec(), word(2).to_vec()))),
-        b"GET" | b"HGETALL" => Ok(Some(Call::Get(word(1).to_vec()))),
-        b"HSET" => {
-            let fields: Vec<u8> = words.clone().skip(3).step_by(2).flatten().copied().collect();
-            // An update of one field writes the whole record, as there are no fields; its bytes stand for the others'.
-            Ok(Some(Call::Put(word(1).to_vec(), fields.iter().cycle().take(record_bytes).copied().collect())))
-        }
-        b"ZADD" => Ok(None),
-        other => {
-            let name = String::from_utf8_lossy(other);
-            Err(format!("{name} cannot be done on this side, which has single keys only: choose another workload"))
-        }
-    }
-}
-
 /// One client of one load.
 struct Client<S> {
     number: u32,
@@ -130,6 +96,8 @@ struct Client<S> {
     draw: Box<dyn Draw>,
     record_bytes: usize,
     timeout: Duration,
+    /// The next value that is written is read again: a side that only seems to store is not to be measured.
+    to_look: bool,
 }
 
 impl<S: Store> Client<S> {
@@ -170,6 +138,16 @@ impl<S: Store> Client<S> {
             }
             for call in calls {
                 match call {
+                    Call::Put(key, value) if self.to_look => {
+                        store.put(key.clone(), value.clone()).await?;
+                        if store.get(key).await? != Some(value) {
+                            let reason =
+                                "what was written is not what is read: this side cannot be measured".to_owned();
+                            self.shared.fail(reason.clone());
+                            return Err(reason);
+                        }
+                        self.to_look = false;
+                    }
                     Call::Put(key, value) => store.put(key, value).await?,
                     Call::Get(key) => store.get(key).await.map(|_| ())?,
                 }
@@ -208,10 +186,15 @@ pub fn work<S: Store>(request: &Request, on_second: &mut dyn FnMut(&Snapshot)) -
         .map_err(|error| format!("threads cannot be started: {error}"))?;
     // Connections are opened in the runtime's context.
     let guard = runtime.enter();
-    let open =
-        |address: &String| (0..request.connections).map(|_| S::open(address)).collect::<Result<Vec<S>, String>>();
-    let nodes = Arc::new(request.addresses.iter().map(open).collect::<Result<Vec<_>, String>>()?);
+    let nodes = Arc::new(S::open_all(&request.addresses, request.connections)?);
     drop(guard);
+    runtime.block_on(async {
+        // One after the other: the first makes what is lacking, and the others find it.
+        for store in nodes.iter().flatten() {
+            store.prepare(request.task).await?;
+        }
+        Ok::<(), String>(())
+    })?;
     let shards = (0..SHARDS).map(|_| Mutex::new(Slice::new(0, kinds.len(), false))).collect();
     let shared = Arc::new(Shared {
         origin: Instant::now(),
@@ -225,7 +208,8 @@ pub fn work<S: Store>(request: &Request, on_second: &mut dyn FnMut(&Snapshot)) -
     for number in 0..load.clients {
         let draw = workload.draw(load.seed.wrapping_mul(0x9e37_79b9).wrapping_add(u64::from(number)))?;
         let (nodes, shared) = (Arc::clone(&nodes), Arc::clone(&shared));
-        clients.push(Client { number, nodes, shared, draw, record_bytes, timeout: load.timeout });
+        let (timeout, to_look) = (load.timeout, request.task == Task::Load);
+        clients.push(Client { number, nodes, shared, draw, record_bytes, timeout, to_look });
     }
     let (sender, slices) = mpsc::channel();
     let measured = std::thread::scope(|scope| {
@@ -337,80 +321,4 @@ async fn drive<S: Store>(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-    use std::sync::OnceLock;
-
-    use super::*;
-
-    /// A store in memory whose second node refuses everything.
-    #[derive(Clone)]
-    struct Memory {
-        refuses: bool,
-    }
-
-    fn content() -> &'static Mutex<HashMap<Vec<u8>, Vec<u8>>> {
-        static CONTENT: OnceLock<Mutex<HashMap<Vec<u8>, Vec<u8>>>> = OnceLock::new();
-        CONTENT.get_or_init(Mutex::default)
-    }
-
-    impl Store for Memory {
-        fn open(address: &str) -> Result<Memory, String> {
-            Ok(Memory { refuses: address.ends_with(":2") })
-        }
-
-        async fn put(&self, key: Vec<u8>, value: Vec<u8>) -> Result<(), String> {
-            tokio::task::yield_now().await;
-            if self.refuses {
-                return Err("refused".to_owned());
-            }
-            content().lock().unwrap().insert(key, value);
-            Ok(())
-        }
-
-        async fn get(&self, key: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
-            tokio::task::yield_now().await;
-            if self.refuses { Err("refused".to_owned()) } else { Ok(content().lock().unwrap().get(&key).cloned()) }
-        }
-    }
-
-    fn request(task: Task) -> Request {
-        Request {
-            addresses: vec!["127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned()],
-            task,
-            workload: "ycsb-a".to_owned(),
-            records: Some(50),
-            clients: 4,
-            connections: 2,
-            seconds: 0.3,
-            timeout_ms: 1_000,
-            ..Request::default()
-        }
-    }
-
-    #[test]
-    fn records_are_loaded_whole_and_worked_on() {
-        let mut loading = request(Task::Load);
-        loading.addresses.truncate(1);
-        let (loaded, _) = work::<Memory>(&loading, &mut |_| {}).unwrap();
-        assert_eq!((loaded.operations["load"].count, loaded.operations["load"].errors), (50, 0));
-        assert!(content().lock().unwrap().values().all(|value| value.len() == 1_000), "ten fields of 100 bytes");
-
-        let (measured, _) = work::<Memory>(&request(Task::Run), &mut |_| {}).unwrap();
-        assert!(measured.operations["read"].count > 0 && measured.operations["update"].count > 0);
-        // Two of the four clients begin with the node that refuses, and go on with the other one.
-        let errors: u64 = measured.operations.values().map(|of| of.errors).sum();
-        assert_eq!((errors, measured.errors["refused"]), (2, 2));
-        assert!(measured.throughput > 0.0 && !measured.operations["read"].histogram.is_empty());
-    }
-
-    #[test]
-    fn what_cannot_be_done_is_told() {
-        let scans =
-            Request { workload: "ycsb-e".to_owned(), addresses: vec!["127.0.0.1:1".to_owned()], ..request(Task::Run) };
-        let told = work::<Memory>(&scans, &mut |_| {}).unwrap_err();
-        assert!(told.contains("ZRANGEBYSCORE cannot be done"), "{told}");
-        let nobody = Request { clients: 0, ..request(Task::Run) };
-        assert!(work::<Memory>(&nobody, &mut |_| {}).unwrap_err().contains("1 to 10000"));
-    }
-}
+mod tests;

@@ -1,8 +1,15 @@
 //! Drives rivals that do not speak RESP, for `dictum lab compare`: reads one request on standard input, does it, and answers on standard
 //! output, in the form of `lab::peers`.
 
+// A load is clocks and threads.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod calls;
+mod cassandra;
 mod etcd;
 mod flow;
+mod nats;
+mod store;
 
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
@@ -46,10 +53,9 @@ fn answer(request: &Request, on_second: &mut dyn FnMut(&Snapshot)) -> Result<Mea
     }
     match request.peer.as_str() {
         "etcd" => flow::work::<etcd::Etcd>(request, on_second),
-        "cassandra" | "nats" => {
-            Err(format!("the driver for {} is not built into this program: leave this side out", request.peer))
-        }
-        other => Err(format!("there is no driver for `{other}`: write etcd")),
+        "cassandra" => flow::work::<cassandra::Cassandra>(request, on_second),
+        "nats" => flow::work::<nats::Nats>(request, on_second),
+        other => Err(format!("there is no driver for `{other}`: write etcd, cassandra or nats")),
     }
 }
 

@@ -5,13 +5,14 @@
 //! repeat 2:  redis …                                  etcd …                                  dictum …
 //! ```
 //!
-//! - [`rows`] is the work, [`sides`] who is to do it, and how each is started, filled and driven; [`follow`] is the command behind
-//!   each write that a side may need.
+//! - [`rows`] is the work, [`kinds`] who is to do it, and [`sides`] how each is started, filled and driven; [`follow`] is the command
+//!   behind each write that a side may need.
 //! - [`summary`] puts repeats and ratios together, for people and as the line that trends are made of.
 //!
 //! Each repeat begins with another side, so that no side always meets the same state of the machine. Only one side runs at a time.
 
 pub mod follow;
+pub mod kinds;
 pub mod rows;
 pub mod sides;
 pub mod summary;
@@ -21,8 +22,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::load::Snapshot;
 use crate::record::{Measurement, Record};
+use kinds::SideKind;
 use rows::{Row, Work};
-use sides::{Running, SideKind, Start};
+use sides::{Running, Start};
 
 /// Repeats of one comparison: as many as ratios are made of.
 pub const REPEATS_MAX: u32 = crate::statistics::repeats::REPEATS_MAX as u32;
@@ -128,7 +130,7 @@ fn measure_rows(
                 return Ok(());
             }
             let name = format!("{}, {}", side.kind().id(), row.title);
-            let length = sides::length(plan, row);
+            let length = sides::length(plan, side.kind(), row);
             let mut second = |snapshot: &Snapshot| tell(Told::Second(&name, length, snapshot));
             let (mut measurement, notes) = side.measure(plan, row, stop, &mut second)?;
             let number = if times > 1 { format!("{}.{}", repeat + 1, time + 1) } else { (repeat + 1).to_string() };

@@ -48,7 +48,7 @@ pub enum Task {
 pub struct Request {
     /// [`FORMAT`] of who asks.
     pub format: u32,
-    /// The rival: `etcd`.
+    /// The rival: `etcd`, `cassandra` or `nats`.
     pub peer: String,
     /// Its nodes, `IP:PORT`, at least one. Clients begin with one after the other; after an answer that does not come they go on with
     /// the next one.

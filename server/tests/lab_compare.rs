@@ -51,11 +51,56 @@ fn both_sides_are_started_measured_and_told() {
 fn what_cannot_be_compared_is_told() {
     let folder = tempdir().unwrap();
     for (words, part) in [
-        (["--peers", "nats"], "not built in this version"),
+        (["--peers", "oracle"], "redis-wait,etcd,cassandra,nats"),
         (["--rows", "set2"], "set1,set256"),
         (["--peers-program", "/nowhere/lab-peers"], "cargo build --release --manifest-path lab-peers/Cargo.toml"),
     ] {
         let (good, told) = compare(folder.path(), &words);
         assert!(!good && told.contains(part), "{told}");
+    }
+}
+
+/// Where `bench/peers --prepare` has put what it built, if it has.
+fn prepared() -> Option<(String, String)> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
+    let (programs, peers) = (root.join("bench/work/bin"), root.join("lab-peers/target/release/lab-peers"));
+    let there = programs.join("nats-server").exists() && programs.join("cassandra").exists() && peers.exists();
+    there.then(|| (programs.display().to_string(), peers.display().to_string()))
+}
+
+#[test]
+#[ignore = "needs `bench/peers --only dictum,cassandra,nats --prepare`, and starts three Java machines"]
+fn cassandra_and_nats_are_started_filled_measured_and_killed() {
+    let Some((programs, peers)) = prepared() else {
+        eprintln!("`bench/peers --only dictum,cassandra,nats --prepare` has not been run: not tried");
+        return;
+    };
+    let folder = tempdir().unwrap();
+    let (good, told) = compare(
+        folder.path(),
+        &[
+            "--peers",
+            "cassandra,nats",
+            "--rows",
+            "set1,get256,ycsb-a,kill",
+            "--seconds",
+            "1",
+            "--repeats",
+            "1",
+            "--kills",
+            "1",
+        ]
+        .into_iter()
+        .chain(["--keys", "500", "--records", "100", "--append", "history.jsonl"])
+        .chain(["--programs", &programs, "--peers-program", &peers])
+        .collect::<Vec<&str>>(),
+    );
+    assert!(good, "{told}");
+    assert!(told.contains("not linearizable beside writes that fail") && told.contains("asks nobody"), "{told}");
+    let line = std::fs::read_to_string(folder.path().join("history.jsonl")).unwrap();
+    let summary: Summary = serde_json::from_str(line.trim()).unwrap();
+    assert_eq!(summary.rows.len(), 4);
+    for row in &summary.rows {
+        assert!(row.sides["cassandra"].median > 0.0 && row.sides["nats"].median > 0.0, "{row:?}");
     }
 }

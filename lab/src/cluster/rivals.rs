@@ -1,12 +1,16 @@
-//! Redis and etcd on this machine, each as its own documentation recommends for data that must not be lost.
+//! Redis, etcd, Cassandra and NATS on this machine, each as its own documentation recommends for data that must not be lost.
 //!
 //! | side | documentation |
 //! |---|---|
 //! | Redis, alone | redis.io, "Redis persistence": append-only file, `appendfsync always` |
 //! | Redis with replicas | redis.io, "Redis replication" and "WAIT": after each write the connection waits for one replica |
 //! | etcd | etcd.io, "Clustering Guide", static; "Tuning": defaults fit local networks; quota raised as "Maintenance" says |
+//! | Cassandra | cassandra.apache.org, "cassandra.yaml": `commitlog_sync: batch`; "Production recommendations"; drivers: prepared statements |
+//! | NATS | docs.nats.io, "JetStream clustering", "Key/Value Store"; `sync_interval: always` against the loss of acknowledged writes |
 
+mod cassandra;
 mod etcd;
+mod nats;
 mod redis;
 
 use std::path::{Path, PathBuf};
@@ -14,7 +18,9 @@ use std::time::{Duration, Instant};
 
 use super::process::PAUSE;
 
+pub use cassandra::Cassandra;
 pub use etcd::Etcd;
+pub use nats::Nats;
 pub use redis::Redis;
 
 /// How long a rival may take until it serves.
@@ -54,8 +60,8 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// Tries until it succeeds; the last reason why not, when the time is up.
-fn wait(mut attempt: impl FnMut() -> Result<(), String>) -> Result<(), String> {
-    let end = Instant::now() + START_PATIENCE;
+fn wait(patience: Duration, mut attempt: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+    let end = Instant::now() + patience;
     loop {
         match attempt() {
             Ok(()) => return Ok(()),

@@ -12,8 +12,9 @@ use clap::Args;
 use super::measure::command_line;
 use super::progress::Progress;
 use crate::cluster::rivals::Place;
-use crate::compare::rows::{ROWS, parse};
-use crate::compare::sides::{SideKind, Start};
+use crate::compare::kinds::SideKind;
+use crate::compare::rows::{ROWS, Work, parse};
+use crate::compare::sides::Start;
 use crate::compare::summary::Summary;
 use crate::compare::{Plan, REPEATS_MAX, Told, run as run_comparison};
 use crate::environment::{ProcessorTimes, examine, is_in_memory, program_version};
@@ -26,10 +27,11 @@ use crate::{peers, report, store};
 #[command(
     after_help = "Rows: set1 set256 set50x16 get256 get50x16 ycsb-a ycsb-b ycsb-c kill\n\nExamples:\n  dictum lab compare --peers \
                   redis,redis-wait,etcd -o report.html\n  dictum lab compare --peers redis --rows set256,get256 --seconds 3 --repeats 5\n  \
-                  dictum lab compare --peers etcd --rows kill --kills 10 --append bench/history.jsonl"
+                  dictum lab compare --peers etcd --rows kill --kills 10 --append bench/history.jsonl\n  dictum lab compare \
+                  --peers cassandra,nats --rows set256,get256,ycsb-a"
 )]
 pub struct CompareArguments {
-    /// The rivals: redis, redis-wait, etcd. Each is started by this program and must be installed.
+    /// The rivals: redis, redis-wait, etcd, cassandra, nats. Each is started by this program and must be installed.
     #[arg(long, default_value = "redis,redis-wait,etcd", value_name = "NAMES")]
     peers: String,
     /// The rows; all if none are named.
@@ -59,10 +61,11 @@ pub struct CompareArguments {
     /// The Dictum that is measured; by default this program.
     #[arg(long, value_name = "PROGRAM")]
     dictum: Option<PathBuf>,
-    /// Folders where rivals' programs are looked for before those of PATH.
+    /// Folders where rivals' programs are looked for before those of PATH; Cassandra's jars in a folder `cassandra` below them, or in
+    /// the lib folder of CASSANDRA_HOME.
     #[arg(long, default_value = "bench/work/bin", value_name = "FOLDER")]
     programs: Vec<PathBuf>,
-    /// The program that drives etcd; by default it is looked for beside this one, in lab-peers/target/release, and in PATH.
+    /// The program that drives etcd, cassandra and nats; by default it is looked for beside this one, in lab-peers/target/release, and in PATH.
     #[arg(long, env = "DICTUM_LAB_PEERS", value_name = "PROGRAM")]
     peers_program: Option<PathBuf>,
     /// The folder that data is kept in while it is measured: on the disk that is to be measured. By default that of --out.
@@ -96,7 +99,7 @@ impl CompareArguments {
                 return Err(format!("{name} {number}: write 1 to 1000000000"));
             }
         }
-        let peers_program = match sides.contains(&SideKind::Etcd) {
+        let peers_program = match sides.iter().any(|side| side.is_driven_by_peers()) {
             true => Some(peers::locate(self.peers_program.as_deref())?),
             false => None,
         };
@@ -193,11 +196,19 @@ fn notes(plan: &Plan, record: &mut Record) {
          one."
             .to_owned(),
     );
-    if plan.sides.contains(&SideKind::Etcd) && plan.rows.iter().any(|row| !row.load().is_plain()) {
+    let of_values: Vec<&str> =
+        plan.sides.iter().filter(|side| side.is_driven_by_peers()).map(|side| side.id()).collect();
+    if !of_values.is_empty() && plan.rows.iter().any(|row| !row.load().is_plain()) {
+        record.notes.push(format!(
+            "YCSB on {}: a record is one value of 1,000 bytes, which an update writes whole; on the other sides it is a hash, of which \
+             an update writes one field of 100 bytes.",
+            of_values.join(", ")
+        ));
+    }
+    let kills = plan.rows.iter().any(|row| row.work == Work::Kill);
+    if kills && plan.sides.contains(&SideKind::Cassandra) {
         record.notes.push(
-            "YCSB on etcd: a record is one value of 1,000 bytes, which an update writes whole; on the other sides it is a hash, of which \
-             an update writes one field of 100 bytes."
-                .to_owned(),
+            "Nobody leads in Cassandra: one of its nodes is killed, and operations that the others answer go on meanwhile.".to_owned(),
         );
     }
     if record.environment.idle < 0.9 {

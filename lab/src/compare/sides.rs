@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::Plan;
 use super::follow::Followed;
+use super::kinds::SideKind;
 use super::rows::{Row, Shape, Work};
-use crate::cluster::rivals::{Etcd, Place, Redis};
+use crate::cluster::rivals::{Cassandra, Etcd, Nats, Place, Redis};
 use crate::cluster::{Cluster, Options, System};
 use crate::drive::Target;
 use crate::load::{Load, Measured, Snapshot, run as run_load};
@@ -26,86 +27,23 @@ const FILL_PIPELINE: u32 = 16;
 const FILL_CLIENTS: u32 = 32;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take while records are filled in, which is not measured: a side may have started a moment ago.
+const FILL_PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take while a leader is killed: then the client turns to the next node.
 const KILL_PATIENCE: Duration = Duration::from_millis(300);
+/// What snapshots are of.
+const SECOND: Duration = Duration::from_secs(1);
 /// Seconds of load before a leader is killed.
 const KILL_AFTER: u32 = 4;
-/// Seconds of load around it in all.
-const KILL_UNTIL: f64 = 12.0;
-/// How long a node may take to come back.
-const BACK_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a node may take to come back: a Java machine that starts beside two that work takes half a minute on two cores.
+const BACK_PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at it.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Clients that share one connection to etcd, as its own benchmark tool is told to have it.
-const ETCD_CLIENTS_OF_CONNECTION: u32 = 4;
-
-/// Who can be compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SideKind {
-    /// Three nodes of Dictum.
-    Dictum,
-    /// One Redis that syncs each write.
-    Redis,
-    /// A primary and two replicas, `WAIT 1` behind each write.
-    RedisWait,
-    /// Three nodes of etcd.
-    Etcd,
-}
-
-impl SideKind {
-    /// The word that it is called by, as [`Side::id`].
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            SideKind::Dictum => "dictum",
-            SideKind::Redis => "redis",
-            SideKind::RedisWait => "redis-wait",
-            SideKind::Etcd => "etcd",
-        }
-    }
-
-    /// Whether the row is something that this side has: Redis elects no leader, a read is not followed by WAIT, and etcd's clients have no
-    /// pipeline.
-    #[must_use]
-    pub fn can(self, row: &Row) -> bool {
-        match self {
-            SideKind::Dictum => true,
-            SideKind::Redis => row.work != Work::Kill,
-            SideKind::RedisWait => row.work != Work::Kill && row.load().writes(),
-            SideKind::Etcd => row.load().pipeline == 1,
-        }
-    }
-
-    /// Reads rivals' names, separated by commas.
-    ///
-    /// # Errors
-    /// A sentence: which are known, and which are not built.
-    pub fn parse(text: &str) -> Result<Vec<SideKind>, String> {
-        let mut sides = Vec::new();
-        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            let side = match name {
-                "redis" => SideKind::Redis,
-                "redis-wait" => SideKind::RedisWait,
-                "etcd" => SideKind::Etcd,
-                "cassandra" | "nats" => {
-                    return Err(format!("the driver for {name} is not built in this version: leave it out of --peers"));
-                }
-                "dictum" => return Err("Dictum is always compared: name its rivals in --peers".to_owned()),
-                other => return Err(format!("there is no rival `{other}`: write some of redis,redis-wait,etcd")),
-            };
-            if sides.contains(&side) {
-                return Err(format!("{name} is named twice in --peers"));
-            }
-            sides.push(side);
-        }
-        Ok(sides)
-    }
-}
 
 /// Seconds that one measurement of the row takes, with its warming up.
 #[must_use]
-pub fn length(plan: &Plan, row: &Row) -> f64 {
-    if row.work == Work::Kill { KILL_UNTIL } else { f64::from(plan.warm_up) + plan.seconds }
+pub fn length(plan: &Plan, kind: SideKind, row: &Row) -> f64 {
+    if row.work == Work::Kill { kind.kill_seconds() } else { f64::from(plan.warm_up) + plan.seconds }
 }
 
 /// How sides are started.
@@ -143,6 +81,8 @@ impl Running {
             SideKind::Redis => Box::new(Redis::start(place, 0)?),
             SideKind::RedisWait => Box::new(Redis::start(place, REPLICAS)?),
             SideKind::Etcd => Box::new(Etcd::start(place, NODES)?),
+            SideKind::Cassandra => Box::new(Cassandra::start(place)?),
+            SideKind::Nats => Box::new(Nats::start(place)?),
         };
         Ok(Running { kind, system })
     }
@@ -163,11 +103,7 @@ impl Running {
     #[must_use]
     pub fn told(&self) -> Side {
         let mut side = self.system.side();
-        let driven = match self.kind {
-            SideKind::Etcd => "at the leader by gRPC, four clients on each connection; a record is one value",
-            _ => "at the leader by RESP, a connection for each client",
-        };
-        side.configuration.push(("driven".to_owned(), driven.to_owned()));
+        side.configuration.push(("driven".to_owned(), self.kind.driven().to_owned()));
         side
     }
 
@@ -176,12 +112,12 @@ impl Running {
     /// # Errors
     /// A sentence, if not all could be written.
     pub fn fill(&self, plan: &Plan, shape: &Shape, stop: &AtomicBool) -> Result<(), String> {
-        let leader = vec![self.leader_address()?];
-        let measured = if self.kind == SideKind::Etcd {
-            let request = self.request(plan, shape, leader, Task::Load)?;
+        let addresses = self.load_addresses()?;
+        let measured = if self.kind.is_driven_by_peers() {
+            let request = self.request(plan, shape, addresses, Task::Load)?;
             self.ask_peers(plan, &request, &mut |_| {})?
         } else {
-            let mut load = self.load(plan, &leader)?;
+            let mut load = self.load(plan, &addresses)?;
             (load.clients, load.pipeline, load.seconds) = (FILL_CLIENTS, FILL_PIPELINE, f64::INFINITY);
             run_load(&load, &Fill::new(self.workload(plan, shape)?), None, stop, &mut |_| {})?
         };
@@ -208,13 +144,13 @@ impl Running {
             return self.kill(plan, row, stop, on_second);
         }
         let shape = row.load();
-        let leader = vec![self.leader_address()?];
+        let addresses = self.load_addresses()?;
         let before = self.system.counters();
-        let mut measured = if self.kind == SideKind::Etcd {
-            let request = self.request(plan, &shape, leader, Task::Run)?;
+        let mut measured = if self.kind.is_driven_by_peers() {
+            let request = self.request(plan, &shape, addresses, Task::Run)?;
             self.ask_peers(plan, &request, on_second)?
         } else {
-            let mut load = self.load(plan, &leader)?;
+            let mut load = self.load(plan, &addresses)?;
             (load.clients, load.pipeline) = (shape.clients, shape.pipeline);
             (load.warm_up, load.seconds) = (plan.warm_up, plan.seconds);
             let workload = self.workload(plan, &shape)?;
@@ -246,23 +182,27 @@ impl Running {
         addresses.push(of_leader);
         let mut killed = Ok(());
         let mut at_ms = None;
-        let began = Instant::now();
+        let mut began = Instant::now();
         let mut watch = |snapshot: &Snapshot| {
             on_second(snapshot);
+            if snapshot.second == 0 {
+                // A load that a program of its own carries out has begun after its connections: its first second ends now.
+                began = Instant::now().checked_sub(SECOND).unwrap_or(began);
+            }
             if snapshot.second + 1 == KILL_AFTER {
                 at_ms = Some(began.elapsed().as_secs_f64() * 1e3);
                 killed = self.system.kill(leader);
             }
         };
-        let shape = row.load();
-        let mut measured = if self.kind == SideKind::Etcd {
+        let (shape, seconds) = (row.load(), self.kind.kill_seconds());
+        let mut measured = if self.kind.is_driven_by_peers() {
             let mut request = self.request(plan, &shape, addresses, Task::Run)?;
-            (request.warm_up, request.seconds) = (0, KILL_UNTIL);
+            (request.warm_up, request.seconds) = (0, seconds);
             request.timeout_ms = KILL_PATIENCE.as_millis() as u64;
             self.ask_peers(plan, &request, &mut watch)?
         } else {
             let mut load = self.load(plan, &addresses)?;
-            (load.clients, load.seconds, load.timeout) = (shape.clients, KILL_UNTIL, KILL_PATIENCE);
+            (load.clients, load.seconds, load.timeout) = (shape.clients, seconds, KILL_PATIENCE);
             run_load(&load, self.workload(plan, &shape)?.as_ref(), None, stop, &mut watch)?
         };
         killed?;
@@ -292,9 +232,14 @@ impl Running {
         }
     }
 
-    fn leader_address(&self) -> Result<String, String> {
+    /// Where a load is sent to while nothing is disturbed: the leader, if there is one.
+    fn load_addresses(&self) -> Result<Vec<String>, String> {
+        if !self.kind.has_leader() {
+            return Ok(self.system.addresses());
+        }
         let leader = self.leader()?;
-        self.system.addresses().get(leader).cloned().ok_or_else(|| "the leader has no address".to_owned())
+        let address = self.system.addresses().get(leader).cloned();
+        address.map(|address| vec![address]).ok_or_else(|| "the leader has no address".to_owned())
     }
 
     fn load(&self, plan: &Plan, addresses: &[String]) -> Result<Load, String> {
@@ -310,7 +255,10 @@ impl Running {
 
     fn request(&self, plan: &Plan, shape: &Shape, addresses: Vec<String>, task: Task) -> Result<Request, String> {
         let parameters = shape.parameters(plan.keys, plan.records)?;
-        let clients = if task == Task::Load { FILL_CLIENTS * 4 } else { shape.clients };
+        let (clients, patience) = match task {
+            Task::Load => (FILL_CLIENTS * 4, FILL_PATIENCE),
+            Task::Run => (shape.clients, PATIENCE),
+        };
         Ok(Request {
             format: peers::FORMAT,
             peer: self.kind.id().to_owned(),
@@ -323,10 +271,10 @@ impl Running {
             field_bytes: parameters.field_bytes,
             mix: (!shape.mix.is_empty()).then(|| shape.mix.to_owned()),
             clients,
-            connections: clients.div_ceil(ETCD_CLIENTS_OF_CONNECTION),
+            connections: self.kind.connections(clients),
             warm_up: plan.warm_up,
             seconds: plan.seconds,
-            timeout_ms: PATIENCE.as_millis() as u64,
+            timeout_ms: patience.as_millis() as u64,
             seed: 1,
         })
     }
@@ -340,27 +288,5 @@ impl Running {
         let program =
             plan.peers_program.as_deref().ok_or_else(|| format!("{} is missing: {}", peers::PROGRAM, peers::ADVICE))?;
         peers::ask(program, request, on_second)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::rows::ROWS;
-    use super::*;
-
-    #[test]
-    fn rivals_are_read_and_what_is_not_built_is_told() {
-        assert_eq!(SideKind::parse("redis, etcd").unwrap(), [SideKind::Redis, SideKind::Etcd]);
-        assert!(SideKind::parse("cassandra").unwrap_err().contains("not built"));
-        assert!(SideKind::parse("redis,redis").unwrap_err().contains("twice"));
-        assert!(SideKind::parse("oracle").unwrap_err().contains("redis-wait"));
-    }
-
-    #[test]
-    fn each_side_has_the_rows_that_are_its_own() {
-        let names = |kind: SideKind| ROWS.iter().filter(|row| kind.can(row)).map(|row| row.name).collect::<Vec<_>>();
-        assert_eq!(names(SideKind::Dictum).len(), ROWS.len());
-        assert_eq!(names(SideKind::RedisWait), ["set1", "set256", "set50x16", "ycsb-a", "ycsb-b"]);
-        assert_eq!(names(SideKind::Etcd), ["set1", "set256", "get256", "ycsb-a", "ycsb-b", "ycsb-c", "kill"]);
     }
 }

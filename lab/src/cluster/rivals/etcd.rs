@@ -12,7 +12,7 @@ use super::super::counters::{Counters, MetricNames, NodeCounters};
 use super::super::place::{Folder, free_addresses};
 use super::super::process::{guarded, without_input};
 use super::super::system::System;
-use super::{ASK_PATIENCE, Place, process_faults, wait};
+use super::{ASK_PATIENCE, Place, START_PATIENCE, process_faults, wait};
 use crate::environment::program_version;
 use crate::faults::noise::Neighbours;
 use crate::record::Side;
@@ -103,7 +103,7 @@ impl Etcd {
     }
 
     fn wait_until_ready(&self) -> Result<(), String> {
-        wait(|| {
+        wait(START_PATIENCE, || {
             let ended = (0..self.clients.len()).try_for_each(|node| self.children.check(node));
             if ended.is_err() {
                 return Ok(());

@@ -9,7 +9,7 @@ use super::super::counters::{Counters, NodeCounters};
 use super::super::place::{Folder, free_addresses};
 use super::super::process::{guarded, without_input};
 use super::super::system::System;
-use super::{ASK_PATIENCE, Place, process_faults, wait};
+use super::{ASK_PATIENCE, Place, START_PATIENCE, process_faults, wait};
 use crate::environment::program_version;
 use crate::faults::noise::Neighbours;
 use crate::record::Side;
@@ -85,7 +85,7 @@ impl Redis {
     }
 
     fn wait_until_ready(&self) -> Result<(), String> {
-        wait(|| {
+        wait(START_PATIENCE, || {
             let ended = (0..self.nodes.len()).try_for_each(|node| self.children.check(node));
             if ended.is_err() {
                 return Ok(());
