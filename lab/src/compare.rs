@@ -70,7 +70,7 @@ pub enum Told<'a> {
 /// Carries the plan out and puts sides, measurements and notes into the record. `stop` ends it early; what was measured so far stays.
 ///
 /// # Errors
-/// A sentence: a side cannot be started, filled or driven.
+/// A sentence: a side cannot be started, filled or driven. That a node does not come back is a note, and what else there is to measure goes on.
 pub fn run(plan: &Plan, record: &mut Record, stop: &AtomicBool, tell: &mut dyn FnMut(Told<'_>)) -> Result<(), String> {
     for repeat in 0..plan.repeats {
         let mut order = plan.sides.clone();
@@ -86,7 +86,7 @@ pub fn run(plan: &Plan, record: &mut Record, stop: &AtomicBool, tell: &mut dyn F
                 record.sides.push(side.told());
             }
             let outcome = measure_rows(&side, plan, &rows, repeat, record, stop, tell);
-            outcome.and_then(|()| side.system().check()).map_err(|reason| format!("{}: {reason}", kind.id()))?;
+            outcome.map_err(|reason| format!("{}: {reason}", kind.id()))?;
             if stop.load(Ordering::Relaxed) {
                 record.notes.push("It was ended early, by Ctrl-C.".to_owned());
                 sort_sides(plan, record);
@@ -144,7 +144,15 @@ fn measure_rows(
                 return Err(format!("not one operation of `{}` was answered: {}", row.title, said.join(", ")));
             }
             tell(Told::Row(&measurement));
+            let id = measurement.id.clone();
             record.measurements.push(measurement);
+            let whole = if row.work == Work::Kill { side.wait_until_whole() } else { side.system().check() };
+            if let Err(reason) = whole {
+                // What was measured stands. What would follow would be of another cluster, so this side rests until it is started afresh.
+                record.notes.push(format!("{id}: afterwards {reason}; nothing more was measured of it in this repeat"));
+                tell(Told::Stage(format!("{}: {reason}", side.kind().id())));
+                return Ok(());
+            }
         }
     }
     Ok(())

@@ -132,7 +132,7 @@ impl Running {
     /// Carries a row out once.
     ///
     /// # Errors
-    /// A sentence: nobody leads, the load cannot be carried out, or a node that was killed does not come back.
+    /// A sentence: nobody leads, or the load cannot be carried out.
     pub fn measure(
         &self,
         plan: &Plan,
@@ -167,7 +167,7 @@ impl Running {
         Ok(measured)
     }
 
-    /// Writes on all nodes while the leader is killed; then brings the node back.
+    /// Writes on all nodes while the leader is killed; then starts the node again.
     fn kill(
         &self,
         plan: &Plan,
@@ -210,14 +210,26 @@ impl Running {
         let what = format!("{} killed", self.system.names().get(leader).map_or("the leader", String::as_str));
         measured.0.marks.push(crate::record::Mark { at_ms, what });
         self.system.start_again(leader)?;
-        let end = Instant::now() + BACK_PATIENCE;
-        while !self.system.is_current(leader) || self.system.leader().is_err() {
-            if Instant::now() > end {
-                return Err(format!("the node that was killed is not back within {} s", BACK_PATIENCE.as_secs()));
-            }
-            std::thread::sleep(PAUSE);
-        }
         Ok(measured)
+    }
+
+    /// Waits until every node is there, and up to date.
+    ///
+    /// # Errors
+    /// Which one is not; what it said last if it has ended.
+    pub fn wait_until_whole(&self) -> Result<(), String> {
+        let end = Instant::now() + BACK_PATIENCE;
+        let names = self.system.names();
+        loop {
+            self.system.check()?;
+            let behind = (0..names.len()).find(|node| !self.system.is_current(*node));
+            match behind {
+                None if self.system.leader().is_ok() => return Ok(()),
+                _ if Instant::now() <= end => std::thread::sleep(PAUSE),
+                None => return Err(format!("nobody leads within {} s", BACK_PATIENCE.as_secs())),
+                Some(node) => return Err(format!("{} is not back within {} s", names[node], BACK_PATIENCE.as_secs())),
+            }
+        }
     }
 
     /// Who leads; waits while nobody does.
