@@ -114,7 +114,8 @@ def compare(options):
     marks = judge(json.loads(text)["rows"], say)
     if options.append:
         with open(options.append, "a", encoding="utf-8") as file:
-            file.write(text + "\n")
+            # What is kept in the project names no folder of the machine that it was measured on.
+            file.write(text.replace(f"{machine.ROOT}/", "") + "\n")
     if options.require and not (marks and all(mark["pass"] for mark in marks)):
         sys.exit(1)
 

@@ -17,7 +17,7 @@ Examples:
   bench/ycsb --repeat 5 --seconds 20 --dictum target/release/dictum
   bench/ycsb --rate 3000
 
-Both work on the same 10,000 records of ten fields of 100 bytes in one redis-server in memory, which the laboratory loads: that Java's
+Both work on the same 10,000 records of ten fields of 100 bytes in one redis-server (in memory, or with --fsync), which the laboratory loads: that Java's
 YCSB finds all of them shows that both draw the same keys. Two programs agree in a figure when the ranges of their repeats overlap, or
 when their medians differ by no more than the wider of the two ranges. Java's figures have the start of its machine in them.
 Without --rate, on few cores, the programs compete with the server for processors, and the one that costs less lets it do more: then
@@ -118,7 +118,8 @@ def compare(options):
     folder.mkdir(parents=True)
     idle, stolen = machine.quietness(2.0)
     say(f"idle {idle:.0f} %, stolen {stolen:.0f} %; {options.clients} clients, {options.seconds} s, {options.repeat} repeats")
-    machine.start(["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder], "ycsb.log")
+    machine.start(["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", folder,
+                   *(["--appendonly", "yes", "--appendfsync", "always"] if options.fsync else ["--appendonly", "no"])], "ycsb.log")
     machine.wait_until(lambda: machine.run(["redis-cli", "-p", port, "ping"], 5).strip() == "PONG", "redis-server")
     # Loads the records, and works on them for a moment.
     lab_run(dictum, port, "c", argparse.Namespace(clients=options.clients, seconds=1, rate=0))
@@ -153,6 +154,7 @@ def main():
     parser.add_argument("--rate", type=int, default=0, help="operations a second, all clients together (default: as fast as answers come)")
     parser.add_argument("--seconds", type=int, default=15, help="seconds of each run (default 15)")
     parser.add_argument("--repeat", type=int, default=3, help="repeats of each (default 3)")
+    parser.add_argument("--fsync", action="store_true", help="the server fsyncs each write, so that it takes most of the time, not its clients")
     parser.add_argument("--dictum", metavar="FILE", help="a built dictum; default: cargo builds it")
     options = parser.parse_args()
     options.workloads = options.workloads.split(",")
