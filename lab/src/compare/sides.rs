@@ -207,7 +207,8 @@ impl Running {
         };
         killed?;
         let Some(at_ms) = at_ms else { return Err("it was ended before the leader was killed".to_owned()) };
-        let what = format!("{} killed", self.system.names().get(leader).map_or("the leader", String::as_str));
+        let role = if self.kind.has_leader() { " (leader)" } else { "" };
+        let what = format!("{}{role} killed", self.system.names().get(leader).map_or("a node", String::as_str));
         measured.0.marks.push(crate::record::Mark { at_ms, what });
         self.system.start_again(leader)?;
         Ok(measured)

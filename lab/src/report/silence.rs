@@ -22,11 +22,12 @@ pub struct Silence {
     pub length_ms: f64,
 }
 
-/// What happened, without names of nodes: `n2 killed` and `n1 killed` are the same kind of thing.
+/// What happened, without names of nodes: `n2 killed` and `n1 killed` are the same kind of thing. A name is a letter and a number.
 pub fn kind(what: &str) -> String {
     let node = |word: &str| {
         let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-        word.strip_prefix('n').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+        let rest = word.strip_prefix(|first: char| first.is_ascii_lowercase());
+        rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
     // What a node was stands behind its name in parentheses: `n2 (leader) killed`.
     let bare = |word| if word == "(leader)" { "leader" } else { word };
@@ -108,6 +109,7 @@ mod tests {
     #[test]
     fn names_of_nodes_do_not_make_another_kind() {
         assert_eq!(kind("n2 killed"), "killed");
+        assert_eq!(kind("e3 (leader) killed"), "leader killed", "a node of etcd");
         assert_eq!(kind("leader n10 killed"), "leader killed");
         assert_eq!(kind("n1 (leader) killed"), "leader killed");
         assert_eq!(kind("leader (n1) paused"), "leader paused");

@@ -1,6 +1,7 @@
 //! The first page: one line with a mark, three sentences that a busy reader needs, and what was checked. All of it is computed from the
 //! records; none of it is said that they do not hold.
 
+mod pauses;
 mod proof;
 mod warning;
 
@@ -10,13 +11,10 @@ use super::compare;
 use super::format;
 use super::gather;
 use super::html::{element, escape};
-use super::silence::silences;
 use crate::record::{Arrivals, Measurement, Operation, Record};
+use pauses::{pause, pause_by_side};
 use proof::{ended, proof};
 use warning::warning;
-
-/// Most kinds of events beside the worst one that are told of.
-const OTHER_EVENTS_MAX: usize = 2;
 
 /// What the mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +49,11 @@ pub fn summary(records: &[Record]) -> Summary {
     let (mark, line) = verdict(records);
     let sentences = [
         speed(records),
-        pause(records).or_else(|| comparison(records)).or_else(|| hidden(records)).or_else(|| failed(records)),
+        pause_by_side(records)
+            .or_else(|| pause(records))
+            .or_else(|| comparison(records))
+            .or_else(|| hidden(records))
+            .or_else(|| failed(records)),
         proof(records),
     ];
     Summary { mark, line, sentences: sentences.into_iter().flatten().collect(), warning: warning(records) }
@@ -151,77 +153,6 @@ fn speed(records: &[Record]) -> Option<String> {
     let on = nodes.map_or(String::new(), |nodes| format!(" on {nodes} node{}", if nodes == "1" { "" } else { "s" }));
     let rate = format::number(best.throughput);
     Some(format!("{clients} served {rate} operations a second{by}{on}{work}{asked}{tail}."))
-}
-
-/// What failures cost: how often each thing happened, and the longest silence.
-fn pause(records: &[Record]) -> Option<String> {
-    let measurements = || records.iter().flat_map(|record| &record.measurements);
-    let mut happened: BTreeMap<String, u64> = BTreeMap::new();
-    for mark in measurements().flat_map(|measurement| &measurement.marks) {
-        *happened.entry(super::silence::kind(&mark.what)).or_default() += 1;
-    }
-    let mut kinds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for silence in measurements().flat_map(silences) {
-        kinds.entry(silence.what).or_default().push(silence.length_ms * 1e6);
-    }
-    let longest = |figures: &[f64]| figures.iter().copied().fold(0.0, f64::max);
-    let mut kinds: Vec<(String, Vec<f64>)> = kinds.into_iter().collect();
-    kinds.sort_by(|a, b| longest(&b.1).total_cmp(&longest(&a.1)));
-    // What was done to the system is told, and what followed only if there is nothing else.
-    if kinds.iter().any(|(what, _)| !super::silence::is_consequence(what)) {
-        kinds.retain(|(what, _)| !super::silence::is_consequence(what));
-    }
-    let Some(((what, figures), others)) = kinds.split_first() else {
-        let (what, times) = happened.into_iter().max_by_key(|(_, times)| *times)?;
-        return Some(format!("“{what}” happened {}; answers never stopped.", times_word(times)));
-    };
-    let times = |what: &str| happened.get(what).copied().unwrap_or(1);
-    // Times after which answers went on are not among the figures: then there is no median of all.
-    let all = figures.len() > 2 && figures.len() as u64 >= times(what);
-    let middle = super::chart::dots::median(figures).filter(|_| all);
-    let middle = middle.map_or(String::new(), |middle| format!(" (median {})", format::duration(middle)));
-    let event = event_sentence(what, times(what));
-    let mut sentence = format!("{event}: the longest silence was {}{middle}", format::duration(longest(figures)));
-    for (what, figures) in others.iter().take(OTHER_EVENTS_MAX) {
-        sentence.push_str(&format!("; {what}, {}: {}", times_word(times(what)), format::duration(longest(figures))));
-    }
-    Some(format!("{sentence}."))
-}
-
-fn times_word(times: u64) -> String {
-    match times {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        _ => format!("{} times", format::count(times)),
-    }
-}
-
-/// `leader killed` five times: `The leader was killed 5 times`; `killed`: `A node was killed 5 times`; else the words as they are.
-fn event_sentence(what: &str, times: u64) -> String {
-    const VERBS: [&str; 12] = [
-        "killed",
-        "held",
-        "told to stop",
-        "paused",
-        "terminated",
-        "stopped",
-        "restarted",
-        "started again",
-        "isolated",
-        "cut off",
-        "slowed down",
-        "partitioned",
-    ];
-    let times = times_word(times);
-    for verb in VERBS {
-        match what.strip_suffix(verb).map(str::trim_end) {
-            Some("") => return format!("A node was {verb} {times}"),
-            Some("leader") => return format!("The leader was {verb} {times}"),
-            Some("follower") => return format!("A follower was {verb} {times}"),
-            _ => {}
-        }
-    }
-    format!("“{what}” happened {times}")
 }
 
 /// Sides against each other, at the setting of the first comparable measurements.
