@@ -76,6 +76,14 @@ impl Blob {
     }
 }
 
+#[cfg(test)]
+impl Blob {
+    /// Bytes that are allocated for what may come.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        if let Shape::Growing(bytes) = &self.0 { bytes.capacity() - bytes.len() } else { 0 }
+    }
+}
+
 impl Default for Blob {
     fn default() -> Blob {
         Blob::EMPTY

@@ -135,25 +135,41 @@ impl Collections {
             // Told where it ends, a walk does not look at what stands behind: while a flush is writing a long list, each LRANGE at its beginning
             // would pass over all that the store has of it and may not show yet.
             let behind = ElementKey { collection: number, order: end, name: Blob::EMPTY };
-            let pairs = self.range_before(number, Bound::Included((block_of(start), b"")), &behind);
-            Walk { pairs, front: list.front, start, end, block: Blob::EMPTY, at: 0, place: start }
+            let first = block_of(start).max(list.front);
+            // In the middle of a block, what stands by itself before the first one that is wanted may be long and many: it is not read.
+            let (block, from) = if list.own > 0 && first < start {
+                (self.elements.get(block_ref(number, start)).unwrap_or_default(), (start, BY_ITSELF))
+            } else {
+                (Blob::EMPTY, (block_of(start), &b""[..]))
+            };
+            let pairs = self.range_before(number, Bound::Included(from), &behind);
+            Walk { pairs, front: list.front, start, end, block, at: 0, place: first }
         })
     }
 
     /// The same elements, the last one first.
     pub(crate) fn list_backwards(&self, list: List, start: u64, end: u64) -> impl Iterator<Item = Blob> + use<'_> {
-        let end = end.min(list.len());
-        let mut behind = end;
+        let (number, start) = (list.collection.number(), list.place(start));
+        let mut behind = list.place(end.min(list.len()));
         let parts = std::iter::from_fn(move || {
             let last = behind.checked_sub(1).filter(|last| *last >= start)?;
-            let in_block = list.place(last) - block_of(list.place(last));
-            let first = last.saturating_sub(in_block).max(start);
-            Some((first, std::mem::replace(&mut behind, first)))
+            let first = block_of(last).max(start);
+            Some(first..std::mem::replace(&mut behind, first))
         });
-        parts.flat_map(move |(first, behind)| {
-            let mut part: Vec<Blob> = self.list_between(list, first, behind).collect();
-            part.reverse();
-            part
+        parts.flat_map(move |places| {
+            let block = self.elements.get(block_ref(number, places.start)).unwrap_or_default();
+            let mut at = find_slot(&block, places.start - block_of(places.start).max(list.front));
+            let slots = places.map_while(move |place| {
+                let (slot, next) = read_slot(&block, at?)?;
+                at = Some(next);
+                Some((place, if let Slot::Packed(bytes) = slot { Some(Blob::new(bytes)) } else { None }))
+            });
+            let slots: Vec<(u64, Option<Blob>)> = slots.collect();
+            // What stands by itself is read when its turn comes: a block of them may have any size.
+            slots
+                .into_iter()
+                .rev()
+                .map_while(move |(place, packed)| packed.or_else(|| self.elements.get(own_ref(number, place))))
         })
     }
 

@@ -76,12 +76,14 @@ impl ListEdit<'_, '_> {
         };
         let block = block_ref(self.list.collection.number(), place);
         let (head, bytes) = slot(&value);
-        if self.places_of(block.order).is_empty() {
+        let places = self.places_of(block.order);
+        let places_len = places.end.saturating_sub(places.start);
+        if places_len == 0 {
             let fresh = Blob::from([&[head], bytes].concat());
             self.list.collection.resize(0, element_bytes(0, fresh.heap_bytes()));
             self.tx.tree.collections.insert_new(block.to_key(), fresh);
         } else {
-            self.edit_block(block, |content| match end {
+            self.edit_block(block, places_len + 1, |content| match end {
                 End::Left => drop(content.splice(..0, [head].into_iter().chain(bytes.iter().copied()))),
                 End::Right => {
                     content.push(head);
@@ -109,7 +111,7 @@ impl ListEdit<'_, '_> {
             self.list.collection.resize(element_bytes(0, gone.heap_bytes()), 0);
             packed_in(&gone, 0)
         } else {
-            self.edit_block(block, |content| {
+            self.edit_block(block, places.end - places.start - 1, |content| {
                 let at = find_slot(content, if end == End::Left { 0 } else { places.end - places.start - 1 })?;
                 let next = read_slot(content, at)?.1;
                 let packed = packed_in(content, at);
@@ -133,8 +135,9 @@ impl ListEdit<'_, '_> {
     pub fn set(&mut self, index: u64, value: impl Into<Blob>) {
         let (place, value) = (self.list.place(index), value.into());
         let block = block_ref(self.list.collection.number(), place);
-        let number = place - self.places_of(block.order).start;
-        let replaced = self.edit_block(block, |content| {
+        let places = self.places_of(block.order);
+        let number = place - places.start;
+        let replaced = self.edit_block(block, places.end - places.start, |content| {
             let at = find_slot(content, number)?;
             let (before, next) = read_slot(content, at)?;
             let was_packed = before != Slot::Own;
@@ -177,14 +180,16 @@ impl ListEdit<'_, '_> {
         kept.into_iter().rev().for_each(|element| self.push(side, element));
     }
 
-    /// Changes a block where it stands. `None` if it cannot be read.
-    fn edit_block<R>(&mut self, block: ElementRef<'_>, edit: impl FnOnce(&mut Vec<u8>) -> R) -> Option<R> {
+    /// Changes a block where it stands, which has so many places then. `None` if it cannot be read.
+    fn edit_block<R>(&mut self, block: ElementRef<'_>, places: u64, edit: impl FnOnce(&mut Vec<u8>) -> R) -> Option<R> {
         let (result, before, after) = self.elements().update(block, |blob| {
             let before = blob.heap_bytes();
             let result = edit(blob.edit());
             // A short one needs no allocation.
             if blob.len() <= INLINE_BYTES_MAX {
                 *blob = Blob::new(blob);
+            } else {
+                fit(blob.edit(), places == BLOCK_PLACES);
             }
             (result, before, blob.heap_bytes())
         })?;
@@ -205,6 +210,17 @@ impl ListEdit<'_, '_> {
         self.list.collection.resize(element_bytes(0, value.heap_bytes()), 0);
         self.list.own = self.list.own.saturating_sub(1);
         Some(value)
+    }
+}
+
+/// Gives back room that a block has to spare, which no quota counts: all of it if it is full, as a list has many full ones and none of them
+/// grows; most of it if elements went and few are left, as that may be so of each of many lists.
+fn fit(content: &mut Vec<u8>, is_full: bool) {
+    let len = content.len();
+    if is_full {
+        content.shrink_to_fit();
+    } else if content.capacity() > 4 * len {
+        content.shrink_to(2 * len);
     }
 }
 

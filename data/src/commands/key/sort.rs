@@ -208,7 +208,7 @@ impl<'a> Sorting<'a> {
             Kind::SortedSet => Box::new(collections.ranked_from(of, skipped).map(|(member, _)| member)),
             Kind::List => {
                 let list = value.into_list()?;
-                Box::new(collections.list_between(list, skipped, list.len()))
+                Box::new(collections.list_between(list, skipped, skipped.saturating_add(taken)))
             }
             Kind::Hash | Kind::Stream => return Err(Failure::WrongType),
         };

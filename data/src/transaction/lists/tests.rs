@@ -3,11 +3,16 @@
 use super::*;
 use crate::apply::EntryContext;
 use crate::collections::Tally;
+use crate::collections::listed::PACKED_BYTES_MAX;
 use crate::tree::Tree;
 use crate::{Reply, apply};
 use base::Rng;
+use base::ordered::{OrderedBatch, OrderedError, OrderedRead, Pair, Space};
 use std::collections::VecDeque;
 use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use storage::MemoryStore;
 
 type Model = VecDeque<Vec<u8>>;
 
@@ -132,4 +137,96 @@ fn many_elements_share_a_place_in_the_store() {
     assert_eq!(tree.elements_len(), 40 / BLOCK_PLACES);
     (0..39).for_each(|_| drop(run(&mut tree, &[b"LPOP", b"l"])));
     assert_eq!(tree.elements_len(), 1);
+}
+
+/// A store that counts the bytes of the values that are read.
+#[derive(Clone, Debug)]
+struct Counting {
+    store: MemoryStore,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl OrderedRead for Counting {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, OrderedError> {
+        let value = self.store.get(space, key)?;
+        self.bytes.fetch_add(value.as_ref().map_or(0, Vec::len), Ordering::Relaxed);
+        Ok(value)
+    }
+
+    fn range<'a>(
+        &'a self,
+        space: Space,
+        start: Bound<&[u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Pair, OrderedError>> + 'a> {
+        let count = move |pair: &Result<Pair, OrderedError>| {
+            self.bytes.fetch_add(pair.as_ref().map_or(0, |(_, value)| value.len()), Ordering::Relaxed);
+        };
+        Box::new(self.store.range(space, start).inspect(count))
+    }
+
+    fn freeze(&self) -> Arc<dyn OrderedRead> {
+        Arc::new(self.clone())
+    }
+}
+
+#[test]
+fn of_long_elements_only_those_are_read_that_are_wanted() {
+    const LONG: usize = 10_000;
+    let store = Counting { store: MemoryStore::new(), bytes: Arc::default() };
+    let mut tree = Tree::new().over(Arc::new(store.clone()));
+    let long = [b'l'; LONG];
+    (0..3 * BLOCK_PLACES).for_each(|_| drop(run(&mut tree, &[b"RPUSH", b"l", &long])));
+    let mut spaces = 1..;
+    let flush = tree.begin_flush(|| Space(spaces.next().unwrap())).unwrap();
+    let mut batch = OrderedBatch::default();
+    flush.write(&mut batch);
+    store.store.apply(&batch).unwrap();
+    tree.end_flush();
+    tree.set_known_bytes_max(0);
+    let word = "l".repeat(LONG);
+    let asked: [(&[&str], usize); 5] = [
+        (&["LRANGE", "l", "-1", "-1"], 1),
+        (&["LRANGE", "l", "2", "2"], 1),
+        (&["LRANGE", "l", "3", "5"], 3),
+        (&["LPOS", "l", &word, "RANK", "-1"], 1),
+        (&["SORT", "l", "BY", "nothing", "LIMIT", "6", "2"], 2),
+    ];
+    for (words, elements) in asked {
+        store.bytes.store(0, Ordering::Relaxed);
+        run(&mut tree, &words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>());
+        let read = store.bytes.load(Ordering::Relaxed);
+        assert_eq!(read / LONG, elements, "{words:?}");
+    }
+}
+
+/// Spare room of the blocks of all lists, in bytes that are allocated for nothing.
+fn spare_bytes(tree: &Tree) -> usize {
+    tree.collections.elements.range(Bound::Unbounded).map(|(_, block)| block.spare_bytes()).sum()
+}
+
+#[test]
+fn full_blocks_have_no_room_to_spare() {
+    let mut tree = Tree::new();
+    for end in [&b"RPUSH"[..], b"LPUSH"] {
+        for number in 0..10 * BLOCK_PLACES {
+            let length = if number % BLOCK_PLACES == 1 { 1 } else { PACKED_BYTES_MAX };
+            run(&mut tree, &[end, b"l", &vec![b'e'; length]]);
+        }
+        assert_eq!(spare_bytes(&tree), 0, "{}", end.escape_ascii());
+    }
+    for index in 0..20 * BLOCK_PLACES {
+        run(&mut tree, &[b"LSET", b"l", index.to_string().as_bytes(), &[b'e'; PACKED_BYTES_MAX]]);
+    }
+    assert_eq!(spare_bytes(&tree), 0);
+}
+
+#[test]
+fn blocks_that_much_was_taken_out_of_give_their_room_back() {
+    let mut content = vec![b'e'; 8000];
+    content.truncate(4000);
+    fit(&mut content, false);
+    assert!(content.capacity() >= 8000, "a queue that is filled and emptied in turn is not copied each time");
+    content.truncate(100);
+    fit(&mut content, false);
+    assert!(content.capacity() <= 400);
 }
