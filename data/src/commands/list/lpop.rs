@@ -1,9 +1,11 @@
 //! `LPOP key [count]`, `RPOP key [count]`
 
+use super::ELEMENT_BYTES;
 use crate::args::parse_integer;
 use crate::commands::prelude::*;
 use crate::commands::set::spop::AT_ONCE_MAX;
 use crate::transaction::End;
+use base::limits::REPLY_BYTES_MAX;
 
 struct Popped<'a> {
     key: KeyRef<'a>,
@@ -42,6 +44,9 @@ pub(crate) fn pop(
     count: u64,
 ) -> Result<Option<Vec<Blob>>, Failure> {
     let Some(list) = tx.list(key)? else { return Ok(None) };
+    if count.min(list.len()).saturating_mul(ELEMENT_BYTES) > REPLY_BYTES_MAX {
+        return Err(Kind::List.is_too_large());
+    }
     if count >= list.len() && list.len() > AT_ONCE_MAX as u64 {
         // All of it goes: as any key does, bit by bit.
         let mut all = Vec::new();

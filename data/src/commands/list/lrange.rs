@@ -1,5 +1,6 @@
 //! `LRANGE key start stop`
 
+use super::ELEMENT_BYTES;
 use crate::commands::prelude::*;
 use base::limits::REPLY_BYTES_MAX;
 
@@ -38,7 +39,7 @@ impl<'a> ReadCommand<'a> for LRange<'a> {
         let room = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
         let (mut elements, mut bytes) = (Vec::with_capacity(room.min(ROOM_AT_ONCE)), 0);
         for element in view.list_between(list, start, end) {
-            bytes += element.len() as u64;
+            bytes += element.len() as u64 + ELEMENT_BYTES;
             if bytes > REPLY_BYTES_MAX {
                 return Err(Kind::List.is_too_large());
             }

@@ -15,3 +15,6 @@ pub mod lrange;
 pub mod lrem;
 pub mod lset;
 pub mod ltrim;
+
+/// What an element of an answer takes beside its bytes, in memory: in its block it may take two of them.
+const ELEMENT_BYTES: u64 = 64;

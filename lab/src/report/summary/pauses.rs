@@ -144,4 +144,13 @@ mod tests {
         record.measurements.retain(|measurement| measurement.side == "etcd");
         assert_eq!(pause_by_side(&[record]), None, "of one side another sentence tells");
     }
+
+    #[test]
+    fn events_are_told_as_sentences() {
+        assert_eq!(event_sentence("leader killed", 5), "The leader was killed 5 times");
+        assert_eq!(event_sentence("killed", 1), "A node was killed once");
+        assert_eq!(event_sentence("follower cut off", 2), "A follower was cut off twice");
+        assert_eq!(event_sentence("started again", 1), "A node was started again once");
+        assert_eq!(event_sentence("disk slow", 3), "“disk slow” happened 3 times");
+    }
 }
