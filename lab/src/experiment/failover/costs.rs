@@ -49,7 +49,12 @@ pub(super) fn finding(fault: Fault, record: &Record) -> Option<String> {
         ("until_another_leads_ms", "another node led after"),
         ("catch_up_ms", "it had caught up within"),
     ] {
-        parts.extend(spread_in_words(&values(name), "ms").map(|spread| format!("{what} {spread}")));
+        let values = values(name);
+        if name == "silence_ms" && !values.is_empty() && values.iter().all(|length| *length == 0.0) {
+            parts.push("answers never stopped".to_owned());
+            continue;
+        }
+        parts.extend(spread_in_words(&values, "ms").map(|spread| format!("{what} {spread}")));
     }
     let failed: f64 = values("failed_operations").iter().sum();
     let answered: u64 = of_fault().flat_map(|m| m.operations.values()).map(|operation| operation.count).sum();
@@ -125,5 +130,8 @@ mod tests {
             "{told}"
         );
         assert_eq!(finding(Fault::Killed, &record), None);
+        record.measurements.iter_mut().for_each(|of| drop(of.counters.insert("silence_ms".to_owned(), 0.0)));
+        let told = finding(Fault::CutOff, &record).expect("there are three");
+        assert!(told.starts_with("Leader cut off: answers never stopped; "), "{told}");
     }
 }

@@ -137,7 +137,7 @@ mod tests {
             ],
             ..Record::default()
         };
-        let told = "The leader was killed 3 times: Dictum answered nobody for up to 100 ms; etcd 3.6 answered nobody for up to 1.5 s.";
+        let told = "The leader was killed 3 times: Dictum answered nobody for up to 100\u{a0}ms; etcd 3.6 answered nobody for up to 1.50\u{a0}s.";
         assert_eq!(pause_by_side(&[record.clone()]).as_deref(), Some(told));
         record.measurements.push(killed("nats", "n3", 0.0));
         assert!(pause_by_side(&[record.clone()]).is_some_and(|told| told.ends_with("; NATS never stopped answering.")));
