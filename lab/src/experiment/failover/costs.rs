@@ -130,7 +130,7 @@ mod tests {
             "{told}"
         );
         assert_eq!(finding(Fault::Killed, &record), None);
-        record.measurements.iter_mut().for_each(|of| drop(of.counters.insert("silence_ms".to_owned(), 0.0)));
+        record.measurements.iter_mut().for_each(|of| of.counters.extend([("silence_ms".to_owned(), 0.0)]));
         let told = finding(Fault::CutOff, &record).expect("there are three");
         assert!(told.starts_with("Leader cut off: answers never stopped; "), "{told}");
     }
