@@ -207,7 +207,7 @@ mod tests {
 
     fn record() -> Record {
         let latency =
-            Spread { min: 1, mean: 59_590.000_119_090_13, p50: 2, p90: 3, p95: 4, p99: 5, p999: 6, p9999: 7, max: 8 };
+            Spread { min: 1, mean: 59_590.000_119_090_124, p50: 2, p90: 3, p95: 4, p99: 5, p999: 6, p9999: 7, max: 8 };
         let operation = Operation { count: 9, errors: 1, latency, service: None, histogram: "HISTFAAA".to_owned() };
         let second = Second {
             second: 3,
@@ -234,7 +234,7 @@ mod tests {
         write(&record(), &path).unwrap();
         assert_eq!(read(&path).unwrap(), record());
         let csv = std::fs::read_to_string(path.join("series").join("run-1.a.csv")).unwrap();
-        assert_eq!(csv.lines().nth(1), Some("3,read,9,1,1,59590.00011909013,2,3,4,5,6,7,8,8:2 16:7"));
+        assert_eq!(csv.lines().nth(1), Some("3,read,9,1,1,59590.000119090124,2,3,4,5,6,7,8,8:2 16:7"));
         assert!(path.join("histograms").join("run-1.a.read.hdr").exists());
 
         let file = folder.path().join("export.json");
