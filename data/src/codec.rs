@@ -21,7 +21,7 @@ const VALUE_STRING: u8 = 1;
 const VALUE_HASH: u8 = 2;
 const VALUE_SET: u8 = 3;
 const VALUE_SORTED_SET: u8 = 4;
-/// A list with an element of the collection for each of its own, as in versions before 11 of the state, of which none was released.
+/// A list with an element of the collection for each of its own, as it was before version 11 of the state.
 const VALUE_LIST_BY_PLACE: u8 = 5;
 const VALUE_JSON: u8 = 6;
 /// A hash with fields that expire.
@@ -88,9 +88,12 @@ pub(crate) fn put_value(out: &mut Vec<u8>, record: &Record) {
         Value::Set(collection) => put_collection(out, VALUE_SET, *collection),
         Value::SortedSet(collection) => put_collection(out, VALUE_SORTED_SET, *collection),
         Value::List(list) => {
-            put_collection(out, VALUE_LIST, list.collection);
+            let tag = if list.is_by_place() { VALUE_LIST_BY_PLACE } else { VALUE_LIST };
+            put_collection(out, tag, list.collection);
             put_number(out, list.front);
-            put_number(out, u64::from(list.own));
+            if !list.is_by_place() {
+                put_number(out, u64::from(list.own));
+            }
         }
         Value::Stream(stream) => put_stream(out, stream),
         Value::Json(text) => {
@@ -296,9 +299,7 @@ impl<'a> Reader<'a> {
             VALUE_SET => Value::Set(self.collection()?),
             VALUE_SORTED_SET => Value::SortedSet(self.collection()?),
             VALUE_LIST => Value::List(Box::new(self.list()?)),
-            VALUE_LIST_BY_PLACE => {
-                return Err(Malformed("a list of before lists had blocks, in a version that was never released"));
-            }
+            VALUE_LIST_BY_PLACE => Value::List(Box::new(List { own: List::BY_PLACE, ..self.list_head()? })),
             VALUE_STREAM => Value::Stream(Box::new(self.stream()?)),
             VALUE_JSON => Value::Json(Text::new(self.bytes()?)),
             _ => return Err(Malformed("a value has an unknown type")),
@@ -309,13 +310,20 @@ impl<'a> Reader<'a> {
     }
 
     fn list(&mut self) -> Result<List, Malformed> {
-        let (collection, front) = (self.collection()?, self.number()?);
-        let own = u32::try_from(self.number()?).ok().filter(|own| u64::from(*own) <= collection.len());
+        let list = self.list_head()?;
+        let own = u32::try_from(self.number()?).ok().filter(|own| u64::from(*own) <= list.len());
+        let own = own.filter(|own| *own != List::BY_PLACE);
         let own = own.ok_or(Malformed("a list says that more of its elements stand by themselves than it has"))?;
+        Ok(List { own, ..list })
+    }
+
+    /// What lists of both layouts have.
+    fn list_head(&mut self) -> Result<List, Malformed> {
+        let (collection, front) = (self.collection()?, self.number()?);
         if !LIST_FRONTS.contains(&front) {
             return Err(Malformed("a list begins where none comes to"));
         }
-        Ok(List { collection, front, own })
+        Ok(List { collection, front, own: 0 })
     }
 
     fn collection(&mut self) -> Result<Collection, Malformed> {

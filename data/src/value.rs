@@ -140,7 +140,7 @@ pub struct List {
     pub collection: Collection,
     /// The place of the first element. Places grow to the right; there is room for 2^63 on either side of where a list begins.
     pub front: u64,
-    /// How many of its elements stand by themselves (`collections/listed.rs`).
+    /// How many of its elements stand by themselves (`collections/listed.rs`); [`List::BY_PLACE`] if there are no blocks.
     pub own: u32,
 }
 
@@ -158,6 +158,15 @@ pub const LIST_FRONT: u64 = 1 << 63;
 pub(crate) const LIST_FRONTS: std::ops::Range<u64> = 1 << 62..3 << 62;
 
 impl List {
+    /// Stands for the layout of before version 11 of the state: each element by itself at its place, without a name. Such a list is read as it is, and written
+    /// anew in blocks when it is first changed.
+    pub(crate) const BY_PLACE: u32 = u32::MAX;
+
+    /// Whether it has the layout of before version 11.
+    pub(crate) fn is_by_place(&self) -> bool {
+        self.own == List::BY_PLACE
+    }
+
     /// How many elements it has.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -354,7 +363,9 @@ impl Value {
 
     /// The parts whose elements are counted here, by their numbers, with how many there are; none of those that are empty.
     pub(crate) fn counted(&self) -> Vec<Collection> {
-        if let Value::List(list) = self {
+        if let Value::List(list) = self
+            && !list.is_by_place()
+        {
             let pairs = blocks_between(list.front, list.place(list.len())) + u64::from(list.own);
             return vec![Collection::new(list.collection.number(), pairs as u32, list.collection.bytes())];
         }

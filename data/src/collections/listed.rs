@@ -8,6 +8,9 @@
 //! that what is stored follows from the list alone. A queue writes a block a few dozen times in memory, and once, or never, to
 //! the store. Elements of more bytes stand behind their block: a walk meets them when it needs them, and none is written again
 //! because of its neighbours.
+//!
+//! Before version 11 of the state each element stood by itself, at `(number, place, "")`. Such lists are read ([`List::is_by_place`]) until they are changed,
+//! which makes new ones of them.
 
 use super::Collections;
 use crate::blob::Blob;
@@ -79,6 +82,8 @@ pub(crate) fn find_slot(block: &[u8], number: u64) -> Option<usize> {
 /// Goes through elements of a list.
 struct Walk<I> {
     pairs: I,
+    /// There are no blocks: the pairs are the elements.
+    by_place: bool,
     front: u64,
     /// The places that are wanted.
     start: u64,
@@ -101,6 +106,9 @@ impl<I: Iterator<Item = (ElementKey, Blob)>> Iterator for Walk<I> {
     type Item = Blob;
 
     fn next(&mut self) -> Option<Blob> {
+        if self.by_place {
+            return self.pairs.next().map(|(_, element)| element);
+        }
         while self.place < self.end {
             if self.at == self.block.len() {
                 self.next_block()?;
@@ -137,13 +145,16 @@ impl Collections {
             let behind = ElementKey { collection: number, order: end, name: Blob::EMPTY };
             let first = block_of(start).max(list.front);
             // In the middle of a block, what stands by itself before the first one that is wanted may be long and many: it is not read.
-            let (block, from) = if list.own > 0 && first < start {
+            let by_place = list.is_by_place();
+            let (block, from) = if by_place {
+                (Blob::EMPTY, (start, &b""[..]))
+            } else if list.own > 0 && first < start {
                 (self.elements.get(block_ref(number, start)).unwrap_or_default(), (start, BY_ITSELF))
             } else {
                 (Blob::EMPTY, (block_of(start), &b""[..]))
             };
             let pairs = self.range_before(number, Bound::Included(from), &behind);
-            Walk { pairs, front: list.front, start, end, block, at: 0, place: first }
+            Walk { pairs, by_place, front: list.front, start, end, block, at: 0, place: first }
         })
     }
 
@@ -156,20 +167,23 @@ impl Collections {
             let first = block_of(last).max(start);
             Some(first..std::mem::replace(&mut behind, first))
         });
+        let name = if list.is_by_place() { b"" } else { BY_ITSELF };
+        let own = move |place| self.elements.get(ElementRef { collection: number, order: place, name });
         parts.flat_map(move |places| {
-            let block = self.elements.get(block_ref(number, places.start)).unwrap_or_default();
-            let mut at = find_slot(&block, places.start - block_of(places.start).max(list.front));
-            let slots = places.map_while(move |place| {
-                let (slot, next) = read_slot(&block, at?)?;
-                at = Some(next);
-                Some((place, if let Slot::Packed(bytes) = slot { Some(Blob::new(bytes)) } else { None }))
-            });
-            let slots: Vec<(u64, Option<Blob>)> = slots.collect();
+            let slots: Vec<(u64, Option<Blob>)> = if list.is_by_place() {
+                places.map(|place| (place, None)).collect()
+            } else {
+                let block = self.elements.get(block_ref(number, places.start)).unwrap_or_default();
+                let mut at = find_slot(&block, places.start - block_of(places.start).max(list.front));
+                let slots = places.map_while(|place| {
+                    let (slot, next) = read_slot(&block, at?)?;
+                    at = Some(next);
+                    Some((place, if let Slot::Packed(bytes) = slot { Some(Blob::new(bytes)) } else { None }))
+                });
+                slots.collect()
+            };
             // What stands by itself is read when its turn comes: a block of them may have any size.
-            slots
-                .into_iter()
-                .rev()
-                .map_while(move |(place, packed)| packed.or_else(|| self.elements.get(own_ref(number, place))))
+            slots.into_iter().rev().map_while(move |(place, packed)| packed.or_else(|| own(place)))
         })
     }
 
@@ -179,6 +193,9 @@ impl Collections {
             return None;
         }
         let (number, place) = (list.collection.number(), list.place(index));
+        if list.is_by_place() {
+            return self.elements.get(ElementRef { collection: number, order: place, name: b"" });
+        }
         let block = self.elements.get(block_ref(number, place))?;
         let at = find_slot(&block, place - block_of(place).max(list.front))?;
         match read_slot(&block, at)?.0 {

@@ -245,15 +245,27 @@ impl<'a> Transaction<'a> {
         edit: impl FnOnce(&mut ListEdit<'_, 'a>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let before = self.list(key)?;
-        let list = before.unwrap_or_default();
-        let mut editing = ListEdit { tx: self, list, changed: false };
+        let is_old = before.is_some_and(|list| list.is_by_place());
+        let list = match before {
+            Some(list) if is_old => self.in_blocks(list),
+            before => before.unwrap_or_default(),
+        };
+        let mut editing = ListEdit { tx: self, list, changed: is_old };
         let result = edit(&mut editing);
         let ListEdit { list, changed, .. } = editing;
         if changed {
-            debug_assert!(result.is_ok(), "refused after a change");
+            debug_assert!(is_old || result.is_ok(), "refused after a change");
             self.put_edited_value(key, before.is_none(), Value::List(Box::new(list)), list.is_empty());
         }
         result
+    }
+
+    /// The same list with blocks, as a new collection; the old one is given up.
+    fn in_blocks(&mut self, list: List) -> List {
+        let elements: Vec<Blob> = self.tree.collections.list_between(list, 0, list.len()).collect();
+        let made = self.make_list(elements.into_iter());
+        self.tree.collections.give_up((Kind::List, list.collection));
+        made.into_list().unwrap_or_default()
     }
 
     /// A list that stands under no key yet.

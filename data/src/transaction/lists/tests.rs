@@ -230,3 +230,54 @@ fn blocks_that_much_was_taken_out_of_give_their_room_back() {
     fit(&mut content, false);
     assert!(content.capacity() <= 400);
 }
+
+/// A list as it was stored before version 11: each element by itself, at its place.
+fn old_list(tree: &mut Tree, elements: &[&[u8]]) {
+    run(tree, &[b"RPUSH", b"l", b"in place of it"]);
+    let key = KeyRef::new(b"l");
+    let mut list = List { own: List::BY_PLACE, ..tree.get(key).unwrap().value.into_list().unwrap() };
+    let number = list.collection.number();
+    tree.collections.elements.erase(block_ref(number, list.front).to_key());
+    list.collection = crate::value::Collection::new(number, 0, 0);
+    for (order, element) in (list.front..).zip(elements) {
+        let key = crate::kept::ElementKey { collection: number, order, name: Blob::EMPTY };
+        list.collection.grow(key.bytes_with(&Blob::new(element)));
+        tree.collections.insert_new(key, Blob::new(element));
+    }
+    tree.update(key, |record| record.value = Value::List(Box::new(list))).unwrap();
+}
+
+#[test]
+fn lists_of_before_blocks_are_read_and_made_anew_when_they_change() {
+    let long = [b'l'; 60];
+    let elements: [&[u8]; 7] = [b"a", b"b", &long, b"", b"a", b"c", b"d"];
+    let model: Model = elements.iter().map(|element| element.to_vec()).collect();
+    let changes: [&[&[u8]]; 7] = [
+        &[b"RPUSH", b"l", b"e"],
+        &[b"LPOP", b"l", b"2"],
+        &[b"LINSERT", b"l", b"BEFORE", b"c", b"x"],
+        &[b"LREM", b"l", b"0", b"a"],
+        &[b"LSET", b"l", b"-2", b"y"],
+        &[b"LTRIM", b"l", b"1", b"3"],
+        &[b"LMOVE", b"l", b"l", b"LEFT", b"RIGHT"],
+    ];
+    for change in changes {
+        let mut tree = Tree::new();
+        old_list(&mut tree, &elements);
+        compare(&mut tree, &model);
+        let all = Reply::Array([4, 0].map(Reply::Integer).into());
+        assert_eq!(run(&mut tree, &[b"LPOS", b"l", b"a", b"RANK", b"-1", b"COUNT", b"0"]), all);
+        assert_eq!(run(&mut tree, &[b"LINDEX", b"l", b"2"]), Reply::bulk(long.to_vec()));
+        run(&mut tree, &[b"COPY", b"l", b"new"]);
+        run(&mut tree, &[b"DEL", b"new"]);
+        let mut new = Tree::new();
+        elements.iter().for_each(|element| drop(run(&mut new, &[b"RPUSH", b"l", element])));
+        assert_eq!(run(&mut tree, change), run(&mut new, change));
+        let Reply::Array(left) = run(&mut new, &[b"LRANGE", b"l", b"0", b"-1"]) else { panic!("a list") };
+        let left = left
+            .into_iter()
+            .map(|element| if let Reply::Bulk(bytes) = element { bytes.to_vec() } else { panic!("an element") });
+        compare(&mut tree, &left.collect());
+        assert!(!tree.get(KeyRef::new(b"l")).unwrap().value.into_list().unwrap().is_by_place());
+    }
+}
