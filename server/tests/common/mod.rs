@@ -213,9 +213,12 @@ impl Client {
             if let Some(value) = self.parser.next().map_err(std::io::Error::other)? {
                 return Ok(value);
             }
-            match self.stream.read(&mut buffer)? {
-                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                count => self.parser.push(&buffer[..count]),
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.parser.push(&buffer[..count]),
+                // With a time limit on the socket any signal ends the wait, on a busy machine now and then.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }
