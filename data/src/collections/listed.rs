@@ -5,8 +5,8 @@
 //!   (number, place, "+")                  ─► an element of more than 128 bytes, for which its block has only the 0
 //! ```
 //! A block holds the elements of 64 places. Of the first and the last block only those are there that the list still has, so
-//! that what is stored follows from the list alone. A queue writes a block a few dozen times in memory, and once, or never, to
-//! the store. Elements of more bytes stand behind their block: a walk meets them when it needs them, and none is written again
+//! that what is stored follows from the list alone. A queue changes a block a few dozen times in memory, and a flush writes it
+//! at most once. Elements of more bytes stand behind their block: a walk meets them when it needs them, and none is written again
 //! because of its neighbours.
 //!
 //! Before version 11 of the state each element stood by itself, at `(number, place, "")`. Such lists are read ([`List::is_by_place`]) until they are changed,

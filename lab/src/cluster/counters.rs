@@ -89,6 +89,13 @@ impl NodeCounters {
 }
 
 impl Counters {
+    /// What the kernel says of these processes now; nothing of those that do not run.
+    #[must_use]
+    pub fn of_processes(ids: Vec<Option<u32>>) -> Counters {
+        let nodes = ids.into_iter().map(|id| NodeCounters::of_process(id?).ok()).collect();
+        Counters { at: Some(Instant::now()), nodes }
+    }
+
     /// What one operation has cost since `before`, all nodes together, by name: `cpu_us_per_operation` and so on, and
     /// `cpu_share`: processors in use on average. Figures that not every running node tells are left out, as is everything if nothing was
     /// done. What a node used before it was killed in between is lost.

@@ -63,6 +63,8 @@ impl Blocking {
             match self.stream.read(&mut self.input) {
                 Ok(0) => return Err(format!("{} closed the connection", self.address)),
                 Ok(length) => self.parser.push(&self.input[..length]),
+                // With a time limit on the socket any signal ends the wait.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(format!("{}: {error}", self.address)),
             }
         }

@@ -6,10 +6,10 @@ mod settings;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::children::Children;
-use super::super::counters::{Counters, NodeCounters};
+use super::super::counters::Counters;
 use super::super::place::{Folder, free_addresses};
 use super::super::process::{guarded, without_input};
 use super::super::system::System;
@@ -201,8 +201,7 @@ impl System for Cassandra {
     }
 
     fn counters(&self) -> Counters {
-        let counters = self.process_ids().into_iter().map(|id| NodeCounters::of_process(id?).ok()).collect();
-        Counters { at: Some(Instant::now()), nodes: counters }
+        Counters::of_processes(self.process_ids())
     }
 
     process_faults!();

@@ -3,13 +3,12 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use serde_json::Value as Json;
 
 use super::super::ask::http;
 use super::super::children::Children;
-use super::super::counters::{Counters, NodeCounters};
+use super::super::counters::Counters;
 use super::super::place::{Folder, free_addresses};
 use super::super::process::{guarded, without_input};
 use super::super::system::System;
@@ -182,8 +181,7 @@ impl System for Nats {
     }
 
     fn counters(&self) -> Counters {
-        let counters = self.process_ids().into_iter().map(|id| NodeCounters::of_process(id?).ok()).collect();
-        Counters { at: Some(Instant::now()), nodes: counters }
+        Counters::of_processes(self.process_ids())
     }
 
     process_faults!();

@@ -1,11 +1,10 @@
 //! Redis: alone, or a primary and two replicas with `WAIT 1` behind each write.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use super::super::ask::Asker;
 use super::super::children::Children;
-use super::super::counters::{Counters, NodeCounters};
+use super::super::counters::Counters;
 use super::super::place::{Folder, free_addresses};
 use super::super::process::{guarded, without_input};
 use super::super::system::System;
@@ -164,8 +163,7 @@ impl System for Redis {
     }
 
     fn counters(&self) -> Counters {
-        let counters = self.process_ids().into_iter().map(|id| NodeCounters::of_process(id?).ok()).collect();
-        Counters { at: Some(Instant::now()), nodes: counters }
+        Counters::of_processes(self.process_ids())
     }
 
     process_faults!();
