@@ -1,9 +1,11 @@
 //! Where a system lives on this machine: a fresh folder, and ports that nobody uses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{SocketAddr, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as LocalAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +21,8 @@ const PORT_FIRST: u16 = 10_000;
 const PORT_END: u16 = 32_000;
 /// How often a port is drawn before the search is given up.
 const ATTEMPTS_MAX: u32 = 10_000;
+/// Ports that other laboratories are kept from: more than the systems have that one of them runs at once, and few open files.
+const RESERVED_MAX: usize = 256;
 
 /// A fresh folder. It is removed when this is dropped, unless it is to be kept.
 #[derive(Debug)]
@@ -80,16 +84,28 @@ fn remove_leftovers(parent: &Path) {
     }
 }
 
-/// So many addresses of loopback at which nobody listens, all different; none that this process was given before.
+/// Keeps other laboratories from a port, as long as what is returned lives; `None` if one of them has it. Between the moment in which a port is found free
+/// and that in which a node listens there, another process would find it free as well. Names of such sockets are not files, they go with
+/// their process, and each network namespace has its own, as it has ports.
+fn reserve(port: u16) -> Option<UnixListener> {
+    let name = LocalAddr::from_abstract_name(format!("dictum-lab-port-{port}")).ok()?;
+    UnixListener::bind_addr(&name).ok()
+}
+
+/// So many addresses of loopback at which nobody listens, all different; none that this process was given before, or that another laboratory
+/// was given lately.
 ///
 /// # Errors
 /// When there are not so many.
 pub fn free_addresses(count: usize) -> Result<Vec<SocketAddr>, String> {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    static GIVEN: Mutex<(BTreeSet<u16>, VecDeque<UnixListener>)> = Mutex::new((BTreeSet::new(), VecDeque::new()));
+    let mut guard = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (given, reserved) = &mut *guard;
     let mut held = Vec::new();
     let random = RandomState::new();
-    for attempt in 0..ATTEMPTS_MAX {
+    // More than there can be need not be looked for.
+    let attempts = if count > usize::from(PORT_END - PORT_FIRST) { 0 } else { ATTEMPTS_MAX };
+    for attempt in 0..attempts {
         if held.len() == count {
             break;
         }
@@ -98,15 +114,23 @@ pub fn free_addresses(count: usize) -> Result<Vec<SocketAddr>, String> {
             continue;
         }
         // Each is held until all are found: what is drawn twice is in use.
-        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
-            held.push((SocketAddr::from(([127, 0, 0, 1], port)), listener));
+        if let Some(reservation) = reserve(port)
+            && let Ok(listener) = TcpListener::bind(("127.0.0.1", port))
+        {
+            held.push((SocketAddr::from(([127, 0, 0, 1], port)), listener, reservation));
         }
     }
     if held.len() < count {
         return Err(format!("there are no {count} free ports from {PORT_FIRST} to {PORT_END}; end what listens there"));
     }
-    given.extend(held.iter().map(|(address, _)| address.port()));
-    Ok(held.into_iter().map(|(address, _)| address).collect())
+    given.extend(held.iter().map(|(address, ..)| address.port()));
+    let mut addresses = Vec::with_capacity(count);
+    for (address, _, reservation) in held {
+        addresses.push(address);
+        reserved.push_back(reservation);
+    }
+    reserved.drain(..reserved.len().saturating_sub(RESERVED_MAX));
+    Ok(addresses)
 }
 
 #[cfg(test)]
@@ -121,6 +145,11 @@ mod tests {
         assert_eq!(all.len(), 80);
         assert!(all.iter().all(|port| (PORT_FIRST..PORT_END).contains(port)));
         assert!(free_addresses(50_000).expect_err("more than there are").contains("50000 free ports"));
+        assert!(all.iter().all(|port| reserve(*port).is_none()), "another laboratory would not get them");
+        let own = reserve(9_999).expect("nobody has it");
+        assert!(reserve(9_999).is_none());
+        drop(own);
+        assert!(reserve(9_999).is_some());
     }
 
     #[test]
