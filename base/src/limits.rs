@@ -15,6 +15,10 @@ pub const VOTERS_MAX: usize = 7;
 
 /// Most buckets of a cluster, the default one among them.
 pub const BUCKETS_MAX: usize = 64;
+/// Most partitions of a bucket.
+pub const PARTITIONS_MAX: u16 = 1024;
+/// Most partitions of all buckets together.
+pub const PARTITIONS_ALL_MAX: usize = 4096;
 /// Longest name of a bucket, in bytes.
 pub const BUCKET_NAME_BYTES_MAX: usize = 64;
 

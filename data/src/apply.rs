@@ -8,6 +8,7 @@ use crate::events::KeyEvent;
 use crate::failure::Failure;
 use crate::once::{Outcome, command_digest};
 use crate::reply::Reply;
+use crate::slots::Slots;
 use crate::spec::Flags;
 use crate::store::KeyRef;
 use crate::transaction::{Change, Transaction};
@@ -35,6 +36,8 @@ pub struct EntryContext {
     pub full_at_bytes: u64,
     /// Somebody here wants to know what the changes are called. Changes nothing but [`Applied::events`].
     pub names_events: bool,
+    /// The slots whose keys are in the state: scripts stay within them.
+    pub slots: Slots,
 }
 
 /// What a full bucket says to what may grow it. Redis's text, to the letter: clients know it.
@@ -48,6 +51,7 @@ impl Default for EntryContext {
             value_bytes_max: VALUE_BYTES_MAX,
             ttl_ms: 0,
             full_at_bytes: 0,
+            slots: Slots::ALL,
             names_events: false,
         }
     }

@@ -5,6 +5,7 @@ use crate::blob::Blob;
 use crate::events::{KeyEvent, name_changes};
 use crate::failure::Failure;
 use crate::reply::Reply;
+use crate::slots::Slots;
 use crate::store::{KeyRef, StoreKey};
 use crate::tree::Tree;
 use crate::value::{Record, Value};
@@ -75,6 +76,7 @@ pub struct Transaction<'a> {
     value_bytes_max: u64,
     ttl_ms: u64,
     full_at_bytes: u64,
+    slots: Slots,
 }
 
 impl<'a> Transaction<'a> {
@@ -91,6 +93,7 @@ impl<'a> Transaction<'a> {
             value_bytes_max: context.value_bytes_max.min(VALUE_BYTES_MAX) as u64,
             ttl_ms: context.ttl_ms,
             full_at_bytes: context.full_at_bytes,
+            slots: context.slots,
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::blob::Blob;
 use crate::collections::Collections;
 use crate::failure::Failure;
+use crate::slots::Slots;
 use crate::store::{KeyRef, StoreKey};
 use crate::transaction::name_order;
 use crate::tree::Tree;
@@ -37,6 +38,7 @@ pub struct View<'a> {
     usage: Option<&'a dyn Usage>,
     /// The keys that are found count as used.
     touches: Cell<bool>,
+    slots: Slots,
 }
 
 impl<'a> View<'a> {
@@ -52,7 +54,18 @@ impl<'a> View<'a> {
             misses: Cell::new(0),
             usage: None,
             touches: Cell::new(false),
+            slots: Slots::ALL,
         }
+    }
+
+    /// The same of a state that has the keys of these slots alone: scripts stay within them.
+    #[must_use]
+    pub fn within(self, slots: Slots) -> View<'a> {
+        View { slots, ..self }
+    }
+
+    pub(crate) fn slots(&self) -> Slots {
+        self.slots
     }
 
     /// The same for a client that may ask how keys are used, and that uses those it finds if `touches`.

@@ -12,6 +12,7 @@ const CONTEXT: EntryContext = EntryContext {
     ttl_ms: 0,
     full_at_bytes: 0,
     names_events: false,
+    slots: data::Slots::ALL,
 };
 
 fn set(tree: &mut Tree, key: &str) {

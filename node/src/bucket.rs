@@ -1,7 +1,7 @@
 //! What a bucket is: a named key space with a kind, a quota and defaults. The council keeps the list ([`crate::council`]); every node
 //! has a copy.
 
-use base::limits::{BUCKET_NAME_BYTES_MAX, VALUE_BYTES_MAX};
+use base::limits::{BUCKET_NAME_BYTES_MAX, PARTITIONS_MAX, VALUE_BYTES_MAX};
 use base::{BucketId, Position};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
@@ -102,6 +102,8 @@ impl Named for Consistency {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
     pub kind: BucketKind,
+    /// How many partitions it is cut into, 1 to [`PARTITIONS_MAX`]. Cannot be changed.
+    pub partitions: u16,
     /// Bytes of memory on each node, of a cache all of its bytes; 0: as the node's `--memory-quota` says, or no limit for an ephemeral bucket.
     pub quota_bytes: u64,
     /// None: as the node's `--cache-policy` says.
@@ -122,6 +124,7 @@ impl Settings {
         };
         Settings {
             kind,
+            partitions: 1,
             quota_bytes: 0,
             policy: None,
             durability,
@@ -145,12 +148,20 @@ impl Settings {
                 return Err(Failure::Text("ERR the kind of a bucket cannot be changed"));
             }
             if is_new {
-                *self = Settings::of_kind(kind);
+                *self = Settings { partitions: self.partitions, ..Settings::of_kind(kind) };
             }
         }
         for [name, value] in pairs {
             match name.to_ascii_lowercase().as_slice() {
                 b"kind" => {}
+                b"partitions" => {
+                    let count = data::args::parse_integer(value).and_then(|it| u16::try_from(it).ok());
+                    let count = count.filter(|count| (1..=PARTITIONS_MAX).contains(count)).ok_or(NO_PARTITIONS)?;
+                    if !is_new && count != self.partitions {
+                        return Err(Failure::Text("ERR the number of partitions of a bucket cannot be changed"));
+                    }
+                    self.partitions = count;
+                }
                 b"quota" => self.quota_bytes = bytes(value)?,
                 b"policy" => {
                     const NO_POLICY: Failure =
@@ -174,7 +185,7 @@ impl Settings {
                     }
                 }
                 _ => {
-                    let names = "kind, quota, policy, durability, consistency, ttl and value-bytes-max";
+                    let names = "kind, partitions, quota, policy, durability, consistency, ttl and value-bytes-max";
                     let text = [b"ERR a bucket has no setting '", *name, b"'; there are ", names.as_bytes()].concat();
                     return Err(Failure::built(&text));
                 }
@@ -189,6 +200,12 @@ impl Settings {
         Ok(())
     }
 
+    /// What each partition may have of the bucket's quota, in bytes; 0: no limit.
+    pub(crate) fn quota_of_partition(&self) -> u64 {
+        self.quota_bytes.div_ceil(u64::from(self.partitions))
+    }
+
+    /// Without the number of partitions, which stands elsewhere: see [`crate::council`].
     fn encode(&self, w: &mut Writer<'_>) {
         self.kind.write(w);
         w.u64(self.quota_bytes);
@@ -202,6 +219,7 @@ impl Settings {
     fn decode(r: &mut Reader<'_>) -> Result<Settings, Malformed> {
         Ok(Settings {
             kind: BucketKind::read(r)?,
+            partitions: 1,
             quota_bytes: r.u64()?,
             policy: r.option(Policy::read)?,
             durability: Durability::read(r)?,
@@ -215,6 +233,8 @@ impl Settings {
 /// Stands for the policy that the node's `--cache-policy` names.
 const OF_NODE: &str = "node";
 /// A thousand years: far from where times overflow.
+const NO_PARTITIONS: Failure = Failure::Text("ERR a bucket has 1 to 1024 partitions");
+const _: () = assert!(PARTITIONS_MAX == 1024, "the text says so");
 const TTL_MS_MAX: u64 = 1000 * 366 * 24 * 3600 * 1000;
 pub(crate) const NO_DURABILITY: Failure = Failure::Text("ERR a durability is majority, persist-majority or all");
 pub(crate) const NO_CONSISTENCY: Failure = Failure::Text("ERR a consistency is linearizable, session or local");
@@ -337,6 +357,7 @@ impl Bucket {
             number("number", u64::from(self.number)),
             number("id", u64::from(self.id.0)),
             text("kind", it.kind.name()),
+            number("partitions", u64::from(it.partitions)),
             number("quota", it.quota_bytes),
             text("policy", it.policy.map_or(OF_NODE, Policy::name)),
             text("durability", it.durability.name()),
@@ -421,6 +442,19 @@ mod tests {
         assert!(change(&[b"kind", b"ephemeral", b"durability", b"persist-majority"]).is_err());
         assert!(change(&[b"durability", b"majority", b"kind", b"ephemeral"]).is_ok(), "in any order");
         assert!(change(&[b"color", b"red"]).is_err());
+        assert!(
+            change(&[b"partitions", b"1024"]).is_ok() && change(&[b"partitions", b"3", b"kind", b"ephemeral"]).is_ok()
+        );
+        for bad in [&b"0"[..], b"1025", b"-1", b"x", b"65537"] {
+            assert!(change(&[b"partitions", bad]).is_err());
+        }
+        let mut settings = Settings::of_kind(BucketKind::Persistent);
+        settings.change(&[b"kind", b"cache", b"quota", b"1mb", b"partitions", b"7"], true).unwrap();
+        assert_eq!((settings.partitions, settings.quota_of_partition()), (7, (1 << 20) / 7 + 1));
+        assert!(
+            settings.change(&[b"partitions", b"7"], false).is_ok()
+                && settings.change(&[b"partitions", b"8"], false).is_err()
+        );
         assert!(Settings::of_kind(BucketKind::Persistent).change(&[b"kind", b"ephemeral"], false).is_err());
     }
 }

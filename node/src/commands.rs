@@ -206,7 +206,10 @@ pub(crate) fn run_local(node: &mut Node, session: &mut Session, words: &[&[u8]])
         Run::Container(_) => docs::everything(),
         // Inside a transaction nothing waits.
         Run::Special(Local::Wait) => match Wanted::parse(words) {
-            Ok((wanted, _)) => wanted.reply(node.replicas_with(session.aim, session.last_position)),
+            Ok((wanted, _)) => {
+                let written: Vec<_> = session.last_positions().collect();
+                wanted.reply(node.replicas_with(&written))
+            }
             Err(failure) => Reply::Error(failure),
         },
         Run::Special(Local::Unwatch) => Reply::Ok,

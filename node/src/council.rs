@@ -4,7 +4,7 @@
 //! value of one key, so snapshots, transfers, digests and the store need not know that it is special. A node copies the list whenever
 //! it has applied an entry, and makes and removes its replicas accordingly (`node/buckets.rs`).
 
-use base::limits::BUCKETS_MAX;
+use base::limits::{BUCKETS_MAX, PARTITIONS_ALL_MAX, PARTITIONS_MAX};
 use base::{BucketId, NodeId, PartitionId, Position};
 use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
@@ -16,13 +16,18 @@ pub(crate) const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX)
 
 /// The key that the list stands under.
 const LIST: &[u8] = b"buckets";
+/// What is written while every bucket has one partition, as before there were more: nodes of then can go on.
 const VERSION: u8 = 1;
+/// With the buckets' numbers of partitions at the end.
+const VERSION_PARTITIONS: u8 = 2;
 
 const CREATE: u8 = 1;
 const SET: u8 = 2;
 const DROP: u8 = 3;
 const JOIN: u8 = 4;
 const RECOVERED: u8 = 5;
+/// As [`CREATE`], behind the number of partitions.
+const CREATE_PARTITIONS: u8 = 6;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +50,12 @@ impl Order {
         let mut w = Writer::new(&mut out);
         match self {
             Order::Create { name, settings, identities } => {
-                w.u8(CREATE);
+                if settings.partitions == 1 {
+                    w.u8(CREATE);
+                } else {
+                    w.u8(CREATE_PARTITIONS);
+                    w.u16(settings.partitions);
+                }
                 let (id, number) = (BucketId::default(), 0);
                 let bucket = Bucket {
                     id,
@@ -85,9 +95,10 @@ impl Order {
     pub(crate) fn decode(body: &[u8]) -> Result<Order, Malformed> {
         let mut r = Reader::from_slice(body);
         let order = match r.u8()? {
-            CREATE => {
+            what @ (CREATE | CREATE_PARTITIONS) => {
+                let partitions = if what == CREATE { 1 } else { partitions(&mut r)? };
                 let Bucket { name, settings, identities, .. } = Bucket::decode(&mut r)?;
-                Order::Create { name, settings, identities }
+                Order::Create { name, settings: Settings { partitions, ..settings }, identities }
             }
             SET => {
                 let name = r.text()?.to_owned();
@@ -151,12 +162,18 @@ impl Buckets {
         let Some(record) = tree.get(KeyRef::new(LIST)) else { return Ok(Buckets::default()) };
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
-        if r.u8()? != VERSION {
+        let version = r.u8()?;
+        if !matches!(version, VERSION | VERSION_PARTITIONS) {
             return Err(Malformed);
         }
         let mut buckets = Buckets { next_id: r.u32()?, list: Vec::new() };
         for _ in 0..r.count(40)? {
             buckets.list.push(Bucket::decode(&mut r)?);
+        }
+        if version == VERSION_PARTITIONS {
+            for bucket in &mut buckets.list {
+                bucket.settings.partitions = partitions(&mut r)?;
+            }
         }
         r.finish()?;
         Ok(buckets)
@@ -165,11 +182,15 @@ impl Buckets {
     fn write(&self, tree: &mut Tree, context: &EntryContext) {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes);
-        w.u8(VERSION);
+        let one_each = self.list.iter().all(|bucket| bucket.settings.partitions == 1);
+        w.u8(if one_each { VERSION } else { VERSION_PARTITIONS });
         w.u32(self.next_id);
         w.count(self.list.len());
         for bucket in &self.list {
             bucket.encode(&mut w);
+        }
+        if !one_each {
+            self.list.iter().for_each(|bucket| w.u16(bucket.settings.partitions));
         }
         data::apply(tree, context, &[b"set", LIST, &bytes]);
     }
@@ -182,6 +203,13 @@ impl Buckets {
                 }
                 if self.list.len() >= BUCKETS_MAX || self.next_id == COUNCIL.bucket.0 {
                     let text = format!("ERR there are {BUCKETS_MAX} buckets, and no more are possible");
+                    return Err(Failure::built(text.as_bytes()));
+                }
+                let partitions: usize = self.list.iter().map(|bucket| usize::from(bucket.settings.partitions)).sum();
+                if partitions + usize::from(settings.partitions) > PARTITIONS_ALL_MAX {
+                    let text = format!(
+                        "ERR the buckets have {partitions} partitions, and no more than {PARTITIONS_ALL_MAX} are possible"
+                    );
                     return Err(Failure::built(text.as_bytes()));
                 }
                 let id = BucketId(self.next_id);
@@ -271,6 +299,12 @@ impl Bucket {
             }
         }
     }
+}
+
+/// A number of partitions.
+fn partitions(r: &mut Reader<'_>) -> Result<u16, Malformed> {
+    let count = r.u16()?;
+    if (1..=PARTITIONS_MAX).contains(&count) { Ok(count) } else { Err(Malformed) }
 }
 
 /// What the council's state says of one bucket (`name`), or of all (no name).

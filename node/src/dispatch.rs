@@ -17,10 +17,12 @@ use crate::council::COUNCIL;
 use crate::door::ConnectionId;
 use crate::entry::Kind;
 use crate::group::Group;
+use crate::lane::Read;
 use crate::node::{Node, Stopping, news_of, place_of};
 use crate::reply;
 use crate::router::{ReadKind, Waiter};
-use crate::session::{Block, Queue, Read, Session};
+use crate::routing::{Combine, Route};
+use crate::session::{Block, Queue, Session};
 use crate::tracking::Tracked;
 use crate::words::{self, Words};
 
@@ -120,7 +122,7 @@ impl Node {
             if let Some(Some(session)) = self.sessions.get_mut(&id) {
                 session.reads_later = false;
             }
-            self.run_reads(id);
+            self.run_all_reads(id);
             let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { continue };
             if session.is_ready()
                 && let Some(arguments) = session.deferred.take()
@@ -175,35 +177,22 @@ impl Node {
             if let Err(failure) = data::check(words) {
                 return self.refuse(session, &failure);
             }
-            if !session.aim_at(session.selected(), arguments) {
+            if !session.aim_at(session.bucket, arguments) {
                 return;
             }
-            if let Err(failure) = self.check_values(session.aim, entry.spec, words) {
+            if let Err(failure) = self.check_values(session.bucket, entry.spec, words) {
                 return self.refuse(session, &failure);
             }
-            let looks = self.looks_first(session, entry.spec);
-            if session.looks > 0 && !looks && entry.spec.flags.has(Flags::WRITE) {
-                return session.drain(arguments);
-            }
-            self.notice(session.aim, entry.spec, words);
-            self.show(session, words);
-            if entry.spec.flags.has(Flags::WRITE) {
-                let terms = self.terms(session.aim);
-                let mut body = Vec::with_capacity(terms.encoded_bytes(entry.spec.flags) + arguments.encoded_bytes());
-                terms.encode(entry.spec.flags, &mut body);
-                arguments.encode_into(&mut body);
-                let body = Bytes::from(body);
-                match data::waiting::wait_of(words) {
-                    Some(wait) => self.submit_waiting(session, wait, body),
-                    None if looks => self.submit_look(session, &body),
-                    None => self.submit_command(session, entry.spec, body),
+            match self.route(session, entry.spec, words) {
+                Ok(Route::One(partition)) => self.carry_out_at(session, partition, entry.spec, arguments, words),
+                Ok(Route::Several { .. }) if session.lanes.iter().any(|lane| lane.looks > 0) => {
+                    session.drain(arguments)
                 }
-            } else {
-                let blocks = entry.spec.flags.has(Flags::BLOCKING);
-                match blocks.then(|| data::waiting::wait_of(words)).flatten() {
-                    Some(wait) => self.submit_waiting_read(session, wait, arguments),
-                    None => drop(self.submit_read(session, ReadKind::Command, |out| arguments.encode_into(out))),
+                Ok(Route::Several { parts, how }) => {
+                    self.show(session, words);
+                    self.submit_several(session, entry.spec, parts, how);
                 }
+                Err(failure) => self.refuse(session, &failure),
             }
             return;
         }
@@ -226,11 +215,11 @@ impl Node {
                     commands::Run::Special(special) => {
                         let aim = match special {
                             Local::Exec | Local::Watch | Local::Once | Local::Outcome | Local::Token | Local::Age => {
-                                session.selected()
+                                session.bucket
                             }
-                            Local::Bucket(_) => COUNCIL,
+                            Local::Bucket(_) => COUNCIL.bucket,
                             // What is not known here may have been created a moment ago.
-                            Local::Select if self.find_bucket(words[1]).is_err() => COUNCIL,
+                            Local::Select if self.find_bucket(words[1]).is_err() => COUNCIL.bucket,
                             _ => session.aim,
                         };
                         // What they tell is what the commands before them have seen.
@@ -242,7 +231,7 @@ impl Node {
                             _ => false,
                         };
                         if session.aim_at(aim, arguments) {
-                            if session.looks > 0 || (is_last && session.pending() > 0) {
+                            if session.lanes.iter().any(|lane| lane.looks > 0) || (is_last && session.pending() > 0) {
                                 session.drain(arguments);
                             } else {
                                 // EXEC is shown behind what it carries out.
@@ -253,6 +242,44 @@ impl Node {
                             }
                         }
                     }
+                }
+            }
+        }
+    }
+
+    /// Carries out a command of `data` that is for one partition.
+    fn carry_out_at(
+        &mut self,
+        session: &mut Session,
+        partition: PartitionId,
+        spec: &Spec,
+        arguments: ArgumentsRef<'_>,
+        words: &[&[u8]],
+    ) {
+        let looks = self.looks_first(session, partition, spec);
+        let looks_before = session.lane(partition).is_some_and(|lane| lane.looks > 0);
+        if looks_before && !looks && spec.flags.has(Flags::WRITE) {
+            return session.drain(arguments);
+        }
+        self.notice(partition, spec, words);
+        self.show(session, words);
+        if spec.flags.has(Flags::WRITE) {
+            let terms = self.terms(partition);
+            let mut body = Vec::with_capacity(terms.encoded_bytes(spec.flags) + arguments.encoded_bytes());
+            terms.encode(spec.flags, &mut body);
+            arguments.encode_into(&mut body);
+            let body = Bytes::from(body);
+            match data::waiting::wait_of(words) {
+                Some(wait) => self.submit_waiting(session, partition, wait, body),
+                None if looks => self.submit_look(session, partition, &body),
+                None => self.submit_command(session, partition, spec, body),
+            }
+        } else {
+            let blocks = spec.flags.has(Flags::BLOCKING);
+            match blocks.then(|| data::waiting::wait_of(words)).flatten() {
+                Some(wait) => self.submit_waiting_read(session, partition, wait, arguments),
+                None => {
+                    self.submit_read(session, partition, ReadKind::Command, |out| arguments.encode_into(out));
                 }
             }
         }
@@ -298,10 +325,7 @@ impl Node {
             Local::Subscribe(_) | Local::Unsubscribe(_) | Local::Publish(_) => {
                 commands::pubsub::act(self, session, special, words);
             }
-            Local::Outcome => {
-                let id = words[1].to_vec();
-                self.submit_read(session, ReadKind::Outcome, |out| out.extend_from_slice(&id));
-            }
+            Local::Outcome => self.outcome(session, words[1]),
         }
     }
 
@@ -312,7 +336,7 @@ impl Node {
                 Err(failure) => self.refuse(session, &failure),
             },
             Err(_) => {
-                let submitted = self.submit_read(session, ReadKind::Select, |out| out.extend_from_slice(word));
+                let submitted = self.submit_read(session, COUNCIL, ReadKind::Select, |out| out.extend_from_slice(word));
                 session.block = submitted.map(Block::Slot).or(session.block);
             }
         }
@@ -328,9 +352,13 @@ impl Node {
         if keys.iter().any(|key| key.len() > KEY_BYTES_MAX) {
             return self.refuse(session, &Failure::KeyTooLong);
         }
+        let partition = match self.partition_of_keys(session, keys.iter().copied()) {
+            Ok(partition) => partition,
+            Err(failure) => return self.refuse(session, &failure),
+        };
         // What comes next on this connection may be an EXEC: it needs the revisions.
-        let submitted =
-            self.submit_read(session, ReadKind::Revisions, |out| words::encode_keys(keys.iter().copied(), out));
+        let submitted = self
+            .submit_read(session, partition, ReadKind::Revisions, |out| words::encode_keys(keys.iter().copied(), out));
         session.block = submitted.map(Block::Slot).or(session.block);
     }
 
@@ -341,19 +369,35 @@ impl Node {
             Ok(entry) if !entry.spec.flags.has(Flags::WRITE) => {
                 Some(Failure::Text("ERR DICTUM.ONCE is for commands that write"))
             }
-            Ok(entry) if self.check_values(session.aim, entry.spec, command).is_err() => Some(Failure::ValueTooLong),
+            Ok(entry) if self.check_values(session.bucket, entry.spec, command).is_err() => Some(Failure::ValueTooLong),
             Ok(_) if id.is_empty() || id.len() > 256 => Some(Failure::Text("ERR an identifier has 1 to 256 bytes")),
             Ok(_) => None,
         };
         if let Some(failure) = refused {
             return self.refuse(session, &failure);
         }
+        let Some(entry) = data::lookup(command[0]) else { return };
+        let partition = match self.route_to_one(session, entry.spec, command) {
+            Ok(partition) => partition,
+            Err(failure) => return self.refuse(session, &failure),
+        };
         let mut body = Vec::new();
-        if let Some(entry) = data::lookup(command[0]) {
-            self.terms(session.aim).encode(entry.spec.flags, &mut body);
-        }
+        self.terms(partition).encode(entry.spec.flags, &mut body);
         words::encode_once(id, command.iter().copied(), &mut body);
-        self.submit_write(session, Kind::Once, Bytes::from(body));
+        self.submit_write(session, partition, Kind::Once, Bytes::from(body));
+    }
+
+    /// `DICTUM.OUTCOME`: the partition that knows is that of the command's keys, which are not said.
+    fn outcome(&mut self, session: &mut Session, id: &[u8]) {
+        let partitions = self.partitions_selected(session);
+        let groups: Option<Vec<usize>> =
+            partitions.iter().map(|partition| place_of(&self.groups, *partition)).collect();
+        let Some(groups) = groups else { return self.refuse_without_group(session) };
+        let slot = session.open_parts(0, groups.len(), Combine::Found);
+        for (place, g) in groups.into_iter().enumerate() {
+            let part = Session::part_of(slot, place);
+            self.read_in_slot(session, g, ReadKind::Outcome, part, |out| out.extend_from_slice(id));
+        }
     }
 
     fn wait(&mut self, session: &mut Session, words: &[&[u8]]) {
@@ -367,15 +411,15 @@ impl Node {
     }
 
     /// While a command is on its way through the log, or waits for its read position, its keys may come from the disk.
-    fn notice(&self, aim: PartitionId, spec: &Spec, words: &[&[u8]]) {
-        if let Some(g) = place_of(&self.groups, aim) {
+    fn notice(&self, partition: PartitionId, spec: &Spec, words: &[&[u8]]) {
+        if let Some(g) = place_of(&self.groups, partition) {
             self.groups[g].partition.notice(spec, words);
         }
     }
 
     /// This node has no replica of the partition that a command is for.
     pub(crate) fn refuse_without_group(&mut self, session: &mut Session) {
-        let comes = self.buckets.of(session.aim.bucket).is_some();
+        let comes = self.buckets.of(session.aim).is_some();
         self.refuse(session, &Failure::Text(if comes { NO_REPLICA_YET } else { NO_BUCKET }));
     }
 
@@ -400,8 +444,14 @@ impl Node {
     }
 
     /// Gives a write to the router; answers at once if it cannot be taken. Returns the slot of its reply.
-    pub(crate) fn submit_write(&mut self, session: &mut Session, kind: Kind, body: Bytes) -> Option<u64> {
-        let Some(g) = place_of(&self.groups, session.aim) else {
+    pub(crate) fn submit_write(
+        &mut self,
+        session: &mut Session,
+        partition: PartitionId,
+        kind: Kind,
+        body: Bytes,
+    ) -> Option<u64> {
+        let Some(g) = place_of(&self.groups, partition) else {
             self.refuse_without_group(session);
             return None;
         };
@@ -417,54 +467,87 @@ impl Node {
             }
         };
         let slot = session.open_slot(body.len());
+        self.write_in_slot(session, g, kind, body, slot, on_all);
+        Some(slot)
+    }
+
+    /// Gives a write to the router whose reply has a slot already, or a part of one.
+    pub(crate) fn write_in_slot(
+        &mut self,
+        session: &mut Session,
+        g: usize,
+        kind: Kind,
+        body: Bytes,
+        slot: u64,
+        on_all: bool,
+    ) {
         let deadline = self.now.time + self.config.request_timeout;
         let waiter = Waiter::Client { connection: session.id, slot };
-        let router = &mut self.groups[g].router;
-        session.last_write = router.write(kind, body, waiter, self.now.time, deadline);
-        let tracks = kind == Kind::Transaction && session.tracked.as_deref().is_some_and(Tracked::notes_reads);
-        if let Some(write) = router.get_mut(session.last_write) {
-            write.command = session.last_command;
-            write.reads_before = !session.reads.is_empty();
+        let Group { partition, router, .. } = &mut self.groups[g];
+        let (command, connection_tracks) =
+            (session.last_command, session.tracked.as_deref().is_some_and(Tracked::notes_reads));
+        let lane = session.open_lane(partition.id);
+        lane.last_write = router.write(kind, body, waiter, self.now.time, deadline);
+        if let Some(write) = router.get_mut(lane.last_write) {
+            write.command = command;
+            write.reads_before = !lane.reads.is_empty();
             write.on_all = on_all;
-            write.tracks = tracks;
+            write.tracks = kind == Kind::Transaction && connection_tracks;
         }
-        Some(slot)
     }
 
     /// Gives a read to the router. Returns the slot of its reply.
     pub(crate) fn submit_read(
         &mut self,
         session: &mut Session,
+        partition: PartitionId,
         kind: ReadKind,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<u64> {
-        let Some(g) = place_of(&self.groups, session.aim) else {
+        let Some(g) = place_of(&self.groups, partition) else {
             self.refuse_without_group(session);
             return None;
         };
-        if session.read_bytes.len() >= base::limits::CONNECTION_PENDING_BYTES_MAX {
+        if session.lanes.len() > 1 && session.read_bytes() >= base::limits::CONNECTION_PENDING_BYTES_MAX
+            || session
+                .lane(partition)
+                .is_some_and(|lane| lane.read_bytes.len() >= base::limits::CONNECTION_PENDING_BYTES_MAX)
+        {
             self.refuse(session, &Failure::Text(OVERLOADED));
             return None;
         }
         let slot = session.open_slot(0);
-        let deadline = self.now.time + self.config.request_timeout;
-        let start = session.read_bytes.len();
-        encode(&mut session.read_bytes);
-        let end = session.read_bytes.len();
+        self.read_in_slot(session, g, kind, slot, encode);
+        Some(slot)
+    }
+
+    /// Gives a read to the router whose reply has a slot already, or a part of one.
+    pub(crate) fn read_in_slot(
+        &mut self,
+        session: &mut Session,
+        g: usize,
+        kind: ReadKind,
+        slot: u64,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) {
         let arrived = self.now.time;
+        let deadline = arrived + self.config.request_timeout;
         let floor = self.floor(session, g, kind);
         let tracks = session.tracked.as_deref().is_some_and(Tracked::notes_reads);
-        let (after, command) = (session.last_write, session.last_command);
-        session.reads.push_back(Read { slot, kind, command, start, end, after, tracks, floor, arrived, deadline });
+        let (id, command) = (session.id, session.last_command);
+        let Group { partition, router, .. } = &mut self.groups[g];
+        let lane = session.open_lane(partition.id);
+        let start = lane.read_bytes.len();
+        encode(&mut lane.read_bytes);
+        let end = lane.read_bytes.len();
+        let after = lane.last_write;
+        lane.reads.push_back(Read { slot, kind, command, start, end, after, tracks, floor, arrived, deadline });
         if floor.is_some() {
-            if !session.weak {
-                session.weak = true;
-                self.groups[g].router.weak.push(session.id);
+            if !std::mem::replace(&mut lane.weak, true) {
+                router.weak.push(id);
             }
-        } else if !session.gathered {
-            session.gathered = true;
-            self.groups[g].router.gather(session.id, deadline);
+        } else if !std::mem::replace(&mut lane.gathered, true) {
+            router.gather(id, deadline);
         }
-        Some(slot)
     }
 }

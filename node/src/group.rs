@@ -106,6 +106,9 @@ impl Group {
         match self.id() {
             DEFAULT_PARTITION => String::new(),
             COUNCIL => "council: ".to_owned(),
+            id if self.bucket.settings.partitions > 1 => {
+                format!("bucket {}, partition {}: ", self.bucket.name, id.index)
+            }
             _ => format!("bucket {}: ", self.bucket.name),
         }
     }

@@ -12,30 +12,29 @@ pub(crate) struct Levels {
     pub durability: Option<Durability>,
     /// None: as the bucket's settings say.
     pub consistency: Option<Consistency>,
-    /// What the connection has seen, or has a token for, of the partition that it is aimed at.
-    seen: Revision,
-    /// The same of the partitions that it was aimed at before.
-    others: Vec<(PartitionId, Revision)>,
+    /// What the connection has seen, or has a token for, of each partition.
+    seen: Vec<(PartitionId, Revision)>,
     /// When the state that the last read saw was certainly the newest one, if that is known.
     last_read: Option<Option<Time>>,
 }
 
 impl Levels {
-    /// The connection has an answer from a state of this revision.
-    pub(crate) fn see(&mut self, revision: Revision) {
-        self.seen = self.seen.max(revision);
+    /// The connection has an answer from a partition's state of this revision, or a token that says so.
+    pub(crate) fn see(&mut self, partition: PartitionId, revision: Revision) {
+        match self.seen.iter_mut().find(|(id, _)| *id == partition) {
+            Some((_, seen)) => *seen = revision.max(*seen),
+            None => self.seen.push((partition, revision)),
+        }
     }
 
     /// What the next read of the level `session` must not be older than.
-    pub(crate) fn seen(&self) -> Revision {
-        self.seen
+    pub(crate) fn seen(&self, partition: PartitionId) -> Revision {
+        self.seen.iter().find(|(id, _)| *id == partition).map(|(_, seen)| *seen).unwrap_or_default()
     }
 
-    /// The connection turns from one partition to another.
-    pub(crate) fn turn(&mut self, from: PartitionId, to: PartitionId) {
-        let next = self.others.iter().position(|(id, _)| *id == to).map(|place| self.others.swap_remove(place).1);
+    /// The connection turns to another bucket.
+    pub(crate) fn turn(&mut self) {
         self.last_read = None;
-        self.others.push((from, std::mem::replace(&mut self.seen, next.unwrap_or_default())));
     }
 
     /// A read has seen the state, which was the newest one at this time.
@@ -48,20 +47,9 @@ impl Levels {
         self.last_read.unwrap_or(now)
     }
 
-    /// As [`Levels::see`], by a token that may be of another partition than the one `aim`ed at.
-    pub(crate) fn believe(&mut self, aim: PartitionId, token: Token) {
-        if token.partition == aim {
-            return self.see(token.revision);
-        }
-        match self.others.iter_mut().find(|(id, _)| *id == token.partition) {
-            Some((_, seen)) => *seen = token.revision.max(*seen),
-            None => self.others.push((token.partition, token.revision)),
-        }
-    }
-
     /// The partition is gone for ever.
     pub(crate) fn forget(&mut self, partition: PartitionId) {
-        self.others.retain(|(id, _)| *id != partition);
+        self.seen.retain(|(id, _)| *id != partition);
     }
 
     /// As on a new connection; but what was seen stays seen.
@@ -70,16 +58,22 @@ impl Levels {
     }
 }
 
-/// Stands for a state: whoever shows it to any node reads nothing older there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Stands for a state of a bucket: whoever shows it to any node reads nothing older there. Of a bucket with one partition it is written `bucket:revision`;
+/// of others `bucket:revision,revision…`, a revision for each partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Token {
-    pub partition: PartitionId,
-    pub revision: Revision,
+    pub bucket: BucketId,
+    /// By partition.
+    pub revisions: Vec<Revision>,
 }
 
 impl std::fmt::Display for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.partition.bucket.0, self.revision.0)
+        write!(f, "{}", self.bucket.0)?;
+        for (place, revision) in self.revisions.iter().enumerate() {
+            write!(f, "{}{}", if place == 0 { ':' } else { ',' }, revision.0)?;
+        }
+        Ok(())
     }
 }
 
@@ -87,11 +81,15 @@ impl Token {
     /// Reads what [`Token`]'s `Display` has written.
     pub(crate) fn parse(word: &[u8]) -> Result<Token, Failure> {
         const NO_TOKEN: Failure = Failure::Text("ERR that is no token: DICTUM.TOKEN answers one");
-        let plain = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let number = |part: &str| {
+            let plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            part.parse::<u64>().ok().filter(|_| plain)
+        };
         let parts = std::str::from_utf8(word).ok().and_then(|text| text.split_once(':'));
-        let (bucket, revision) = parts.filter(|(bucket, revision)| plain(bucket) && plain(revision)).ok_or(NO_TOKEN)?;
-        let (Ok(bucket), Ok(revision)) = (bucket.parse(), revision.parse()) else { return Err(NO_TOKEN) };
-        Ok(Token { partition: PartitionId { bucket: BucketId(bucket), index: 0 }, revision: Revision(revision) })
+        let (bucket, revisions) = parts.ok_or(NO_TOKEN)?;
+        let bucket = number(bucket).and_then(|bucket| u32::try_from(bucket).ok()).ok_or(NO_TOKEN)?;
+        let revisions = revisions.split(',').map(|part| number(part).map(Revision).ok_or(NO_TOKEN));
+        Ok(Token { bucket: BucketId(bucket), revisions: revisions.collect::<Result<_, _>>()? })
     }
 }
 
@@ -99,36 +97,29 @@ impl Token {
 mod tests {
     use super::*;
 
-    fn partition(bucket: u32) -> PartitionId {
-        PartitionId { bucket: BucketId(bucket), index: 0 }
-    }
-
     #[test]
     fn tokens_are_read_as_they_are_written() {
-        let token = Token { partition: partition(7), revision: Revision(u64::MAX) };
-        assert_eq!(Token::parse(token.to_string().as_bytes()), Ok(token));
-        for bad in ["", "7", ":", "7:", ":7", "7:+1", "7:-1", "7:18446744073709551616", "4294967296:1", "7:1:1", "é:1"]
-        {
+        for revisions in [vec![Revision(u64::MAX)], vec![Revision(1), Revision(0), Revision(7)]] {
+            let token = Token { bucket: BucketId(7), revisions };
+            assert_eq!(Token::parse(token.to_string().as_bytes()), Ok(token));
+        }
+        let bad = ["", "7", ":", "7:", ":7", "7:+1", "7:-1", "7:18446744073709551616", "4294967296:1", "7:1:1", "é:1"];
+        for bad in bad.into_iter().chain(["7:1,", "7:,1", "7:1,,2"]) {
             assert!(Token::parse(bad.as_bytes()).is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn what_was_seen_of_each_partition_is_kept() {
+        let partition = |bucket: u32, index| PartitionId { bucket: BucketId(bucket), index };
         let mut levels = Levels::default();
-        levels.see(Revision(5));
-        levels.see(Revision(3));
-        levels.turn(partition(0), partition(1));
-        assert_eq!(levels.seen(), Revision(0));
-        levels.see(Revision(9));
-        levels.believe(partition(1), Token { partition: partition(0), revision: Revision(6) });
-        levels.believe(partition(1), Token { partition: partition(2), revision: Revision(1) });
-        levels.turn(partition(1), partition(0));
-        assert_eq!(levels.seen(), Revision(6));
-        levels.forget(partition(1));
-        levels.turn(partition(0), partition(1));
-        assert_eq!(levels.seen(), Revision(0));
-        levels.turn(partition(1), partition(2));
-        assert_eq!(levels.seen(), Revision(1));
+        levels.see(partition(0, 0), Revision(5));
+        levels.see(partition(0, 0), Revision(3));
+        levels.see(partition(0, 1), Revision(9));
+        levels.turn();
+        assert_eq!([0, 1, 2].map(|index| levels.seen(partition(0, index)).0), [5, 9, 0]);
+        assert_eq!(levels.seen(partition(1, 0)), Revision(0));
+        levels.forget(partition(0, 1));
+        assert_eq!([0, 1].map(|index| levels.seen(partition(0, index)).0), [5, 0]);
     }
 }

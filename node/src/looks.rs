@@ -11,16 +11,18 @@
 //! 2. A look that finds something becomes a write in its own place, and so do all looks of the connection behind it; reads behind them wait for them.
 //! 3. While a connection has looks on their way, no other write of it is taken: it would be in the log before them.
 
-use base::{Revision, WallTime};
+use base::{PartitionId, Revision, WallTime};
 use bytes::Bytes;
 use data::spec::{Flags, Spec};
 use data::{EntryContext, Failure, Reply};
 
 use crate::door::{ConnectionId, Planted};
 use crate::entry::Kind;
+use crate::group::Group;
+use crate::lane::Read;
 use crate::node::{Node, place_of};
 use crate::router::{ReadKind, Waiter};
-use crate::session::{Read, Session};
+use crate::session::Session;
 use crate::turn::reads::note_read;
 use crate::words::{Terms, Words};
 
@@ -28,21 +30,22 @@ const UNREADABLE: Failure = Failure::Text("ERR the command could not be read bac
 
 impl Node {
     /// Whether a command of the connection, which writes, is to look first.
-    pub(crate) fn looks_first(&self, session: &Session, spec: &Spec) -> bool {
+    pub(crate) fn looks_first(&self, session: &Session, partition: PartitionId, spec: &Spec) -> bool {
         spec.flags.has(Flags::OFTEN_NOTHING)
-            && (session.looks > 0 || session.expects_nothing)
-            && place_of(&self.groups, session.aim).is_some_and(|g| matches!(self.is_for_all(session, g), Ok(false)))
+            && (session.expects_nothing || session.lane(partition).is_some_and(|lane| lane.looks > 0))
+            && place_of(&self.groups, partition).is_some_and(|g| matches!(self.is_for_all(session, g), Ok(false)))
     }
 
     /// Gives a write that looks first to the router. `body` is that of its entry.
-    pub(crate) fn submit_look(&mut self, session: &mut Session, body: &[u8]) {
-        if self.submit_read(session, ReadKind::Look, |out| out.extend_from_slice(body)).is_none() {
+    pub(crate) fn submit_look(&mut self, session: &mut Session, partition: PartitionId, body: &[u8]) {
+        if self.submit_read(session, partition, ReadKind::Look, |out| out.extend_from_slice(body)).is_none() {
             return;
         }
-        session.looks += 1;
+        let lane = session.open_lane(partition);
+        lane.looks += 1;
         if self.config.planted == Some(Planted::LookTooSoon)
-            && let Some(read) = session.reads.back_mut()
-            && let Some(g) = place_of(&self.groups, session.aim)
+            && let Some(read) = lane.reads.back_mut()
+            && let Some(g) = place_of(&self.groups, partition)
         {
             read.floor = Some(Revision(0));
             self.groups[g].router.weak.push(session.id);
@@ -50,12 +53,13 @@ impl Node {
     }
 
     /// Gives a write to the router that will tell whether the next one had better look first.
-    pub(crate) fn submit_command(&mut self, session: &mut Session, spec: &Spec, body: Bytes) {
-        let slot = self.submit_write(session, Kind::Command, body);
+    pub(crate) fn submit_command(&mut self, session: &mut Session, partition: PartitionId, spec: &Spec, body: Bytes) {
+        let slot = self.submit_write(session, partition, Kind::Command, body);
         if slot.is_some()
             && spec.flags.has(Flags::OFTEN_NOTHING)
-            && let Some(g) = place_of(&self.groups, session.aim)
-            && let Some(write) = self.groups[g].router.get_mut(session.last_write)
+            && let Some(g) = place_of(&self.groups, partition)
+            && let Some(lane) = session.lane(partition)
+            && let Some(write) = self.groups[g].router.get_mut(lane.last_write)
         {
             write.may_look = true;
         }
@@ -64,8 +68,9 @@ impl Node {
     /// Looks for the first read of a connection, which is a look: answers it, or makes writes of it and of all looks behind it.
     pub(crate) fn look(&mut self, g: usize, connection: ConnectionId, read: &Read, clock: WallTime) {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
-        let bytes = &session.read_bytes[read.start..read.end];
         let partition = &mut self.groups[g].partition;
+        let Some(lane) = session.lane(partition.id) else { return };
+        let bytes = lane.words_of(read);
         let seed = self.rng.next_u64();
         let words = Terms::split(Kind::Command, bytes).and_then(|(terms, body)| Ok((terms, Words::decode(body)?)));
         let answer = match &words {
@@ -77,13 +82,14 @@ impl Node {
                     ttl_ms: terms.ttl_ms,
                     full_at_bytes: terms.full_at_bytes,
                     names_events: false,
+                    slots: terms.slots,
                 };
                 data::look(&mut partition.tree, &context, words.as_slice())
             }
             Err(_) => Some(Reply::Error(UNREADABLE)),
         };
-        session.expects_nothing = answer.is_some();
         let Some(answer) = answer else {
+            session.expects_nothing = false;
             self.probe("node: write looked and found something");
             return self.write_after_look(g, connection);
         };
@@ -93,9 +99,13 @@ impl Node {
         if let (Some(evicting), Ok((_, words))) = (partition.evicting.as_mut(), &words) {
             evicting.touch_keys(words.as_slice(), &partition.tree, partition.replica.leads().is_none());
         }
-        session.levels.see(partition.tree.revision());
-        note_read(&mut self.slow, self.now, session, read);
-        session.pop_read_if(|_| true);
+        let (id, revision) = (partition.id, partition.tree.revision());
+        note_read(&mut self.slow, self.now, session, id, read);
+        session.expects_nothing = true;
+        session.levels.see(id, revision);
+        if let Some(lane) = session.lane_mut(id) {
+            lane.pop_read_if(|_| true);
+        }
         self.stats.reads += 1;
         self.slow.durations.note(read.command, self.now.time.since(read.arrived));
         self.probe("node: write looked and found nothing to do");
@@ -107,8 +117,9 @@ impl Node {
         let refusal = self.refusal(g);
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
         let mut refused = Vec::new();
-        let router = &mut self.groups[g].router;
-        session.take_looks(|read, bytes, reads_before| {
+        let Group { partition, router, .. } = &mut self.groups[g];
+        let Some(lane) = session.lane_mut(partition.id) else { return };
+        lane.take_looks(|read, bytes, reads_before| {
             if refusal.is_some() {
                 refused.push(read.slot);
                 return None;

@@ -289,7 +289,7 @@ impl Node {
             Some(CacheNews {
                 partition: group.id(),
                 bucket: group.bucket.name.clone(),
-                quota_bytes: group.bucket.settings.quota_bytes,
+                quota_bytes: group.bucket.settings.quota_of_partition(),
                 last: group.partition.replica.log().last(),
                 applied: group.partition.applied,
                 bytes: group.partition.tree.bytes(),
@@ -338,7 +338,7 @@ impl Node {
 
 /// Where a partition's group stands.
 pub(crate) fn place_of(groups: &[Group], partition: PartitionId) -> Option<usize> {
-    groups.iter().position(|group| group.id() == partition)
+    groups.binary_search_by_key(&partition, Group::id).ok()
 }
 
 /// A partition in what a node said of itself.
@@ -420,6 +420,7 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: client waits for the end of a pause",
     "node: write looked and found nothing to do",
     "node: write looked and found something",
+    "node: command of several partitions",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

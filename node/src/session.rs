@@ -1,25 +1,50 @@
 //! One client connection: what it has said, and its replies in the order of its commands.
 //!
 //! Commands of a connection are taken in turn, but their outcomes arrive when they arrive. Every command gets a **slot**
-//! when it is taken; a reply waits in its slot until all replies before it are out.
+//! when it is taken; a reply waits in its slot until all replies before it are out. What a command has on its way to a partition stands in that
+//! partition's [`Lane`].
+//!
+//! A command that is done by several partitions has a slot with **parts**. A slot's number leaves room for theirs: part *i* is the slot's number and
+//! *i* + 1.
 
 use std::collections::VecDeque;
 
 use base::limits::{CONNECTION_PENDING_BYTES_MAX, CONNECTION_PENDING_MAX, TURN_OUTPUT_BYTES_MAX};
-use base::{BucketId, PartitionId, Revision, Time, WallTime};
-use data::Failure;
+use base::{BucketId, PartitionId, Position, Revision, Time};
+use data::{Failure, Reply};
 use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, RequestParser};
 
 use crate::copies::Wanted;
 use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
+use crate::lane::Lane;
 use crate::levels::Levels;
 use crate::pubsub::Subscriptions;
-use crate::router::ReadKind;
+use crate::routing::Combine;
 use crate::tracking::{Told, Tracked};
 
-/// Bytes of read commands that a session keeps room for.
-const READ_BYTES_KEPT: usize = 64 * 1024;
+/// How far the numbers of slots lie apart: room for their parts.
+const PARTS: u64 = 1 << 16;
+
+/// Answers of partitions that make up one reply.
+#[derive(Debug)]
+struct Parts {
+    /// By part; none where it is still to come.
+    answers: Vec<Option<Reply>>,
+    missing: usize,
+    how: Combine,
+}
+
+/// What an answer is to its slot.
+#[derive(Debug)]
+pub(crate) enum Gathered {
+    /// All of the reply.
+    Whole,
+    /// A part, and others are still to come.
+    Waits,
+    /// The last part: the reply for this slot.
+    All(u64, Reply),
+}
 
 /// What a slot needs beside its reply.
 #[derive(Debug, Default)]
@@ -31,6 +56,8 @@ struct Slot {
     ready: Option<Vec<u8>>,
     /// Replies of a transaction's commands that were answered by the connection itself, with their places.
     merge: Option<Merge>,
+    /// The parts of the reply, if several partitions answer.
+    parts: Option<Box<Parts>>,
     /// Its command is done, and the reply is held up.
     held: bool,
     /// Pending bytes that the command counts for.
@@ -46,26 +73,6 @@ pub(crate) struct Merge {
     pub local: Vec<(usize, Vec<u8>)>,
     /// Commands that wait until the rest is done: what they do must not be seen before, or if it is not done.
     pub later: Vec<(usize, Arguments)>,
-}
-
-/// One read that waits; its words are in the session's `read_bytes`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Read {
-    pub slot: u64,
-    pub kind: ReadKind,
-    /// The client's command, as in the table.
-    pub command: &'static str,
-    pub start: usize,
-    pub end: usize,
-    /// It must see this write of this node (0: none).
-    pub after: u64,
-    /// The connection wants to be told when what it reads changes.
-    pub tracks: bool,
-    /// Not linearizable: served by this replica without asking anybody, once its state has come to this revision.
-    pub floor: Option<Revision>,
-    /// When its command was taken.
-    pub arrived: Time,
-    pub deadline: Time,
 }
 
 /// Which replies a client wants (`CLIENT REPLY`).
@@ -131,37 +138,21 @@ pub(crate) struct Session {
     pub block: Option<Block>,
     /// The bucket that it has selected.
     pub bucket: BucketId,
-    /// The partition that its commands on their way are for. All of them are for one: for another the connection waits until they
-    /// are answered, so that its replies and what it sees keep their order.
-    pub aim: PartitionId,
+    /// The bucket, or the council, that its commands on their way are for. All of them are for one: for another the connection waits until they are
+    /// answered.
+    pub aim: BucketId,
+    /// What it has on its way to each partition of that, and has had; by the partitions' numbers.
+    pub lanes: Vec<Lane>,
     /// The command that waits for [`Block::Drain`].
     pub deferred: Option<Arguments>,
     /// The owner was asked to stop reading.
     pub paused: bool,
     /// No further commands; closed once all replies are out.
     pub closing: bool,
-    /// The number of the last write, for reads that must see it.
-    pub last_write: u64,
-    /// Where the last write was applied, for WAIT.
-    pub last_position: base::Position,
-    /// Reads in the order of their slots.
-    pub reads: VecDeque<Read>,
-    pub read_bytes: Vec<u8>,
-    /// How many of them are writes that look first.
-    pub looks: usize,
     /// Its last write that might have changed nothing did not.
     pub expects_nothing: bool,
-    /// The connection is in the batch of reads that is being gathered.
-    pub gathered: bool,
     /// It waits for the next turn to read on: this one has read enough.
     pub reads_later: bool,
-    /// Reads in slots below this are confirmed, by this clock of the leader.
-    pub confirmed: u64,
-    pub clock: WallTime,
-    /// The connection is in the router's list of those that wait for a write.
-    pub parked: bool,
-    /// The connection is in the router's list of those with reads that need no confirmation.
-    pub weak: bool,
     /// What it asks of its writes and reads.
     pub levels: Levels,
     /// What it keeps and wants to be told of when it changes; none if it does not track.
@@ -212,22 +203,13 @@ impl Session {
             backlog: Vec::new(),
             block: None,
             bucket: DEFAULT_PARTITION.bucket,
-            aim: DEFAULT_PARTITION,
+            aim: DEFAULT_PARTITION.bucket,
+            lanes: Vec::new(),
             deferred: None,
             paused: false,
             closing: false,
-            last_write: 0,
-            last_position: base::Position(0),
-            reads: VecDeque::new(),
-            read_bytes: Vec::new(),
-            looks: 0,
             expects_nothing: false,
-            gathered: false,
             reads_later: false,
-            confirmed: 0,
-            clock: WallTime(0),
-            parked: false,
-            weak: false,
             levels: Levels::default(),
             tracked: None,
             invalidations: VecDeque::new(),
@@ -253,9 +235,40 @@ impl Session {
                 true
             }
         };
-        self.slots.push_back(Slot { protocol: self.protocol, silent, ready: None, merge: None, held: false, bytes });
+        self.slots.push_back(Slot { protocol: self.protocol, silent, bytes, ..Slot::default() });
         self.pending_bytes += bytes;
-        self.first_slot + self.slots.len() as u64 - 1
+        (self.first_slot + self.slots.len() as u64 - 1) * PARTS
+    }
+
+    /// As [`Session::open_slot`], for a reply of `count` parts.
+    pub(crate) fn open_parts(&mut self, bytes: usize, count: usize, how: Combine) -> u64 {
+        let slot = self.open_slot(bytes);
+        if let Some(place) = self.slot_mut(slot) {
+            place.parts = Some(Box::new(Parts { answers: vec![None; count], missing: count, how }));
+        }
+        slot
+    }
+
+    /// The number under which part `place` of a slot's reply is answered.
+    pub(crate) fn part_of(slot: u64, place: usize) -> u64 {
+        slot + 1 + place as u64
+    }
+
+    /// Takes note of an answer that may be a part of a reply.
+    pub(crate) fn gather(&mut self, slot: u64, answer: &Reply) -> Gathered {
+        let Some(part) = (slot % PARTS).checked_sub(1) else { return Gathered::Whole };
+        let whole = slot - slot % PARTS;
+        let Some(place) = self.slot_mut(whole) else { return Gathered::Waits };
+        let Some(parts) = &mut place.parts else { return Gathered::Waits };
+        if let Some(empty) = parts.answers.get_mut(part as usize).filter(|place| place.is_none()) {
+            *empty = Some(answer.clone());
+            parts.missing -= 1;
+        }
+        if parts.missing > 0 {
+            return Gathered::Waits;
+        }
+        let Parts { answers, how, .. } = *place.parts.take().expect("it was just there");
+        Gathered::All(whole, how.combine(answers.into_iter().flatten().collect()))
     }
 
     pub(crate) fn set_merge(&mut self, slot: u64, merge: Merge) {
@@ -269,7 +282,7 @@ impl Session {
     }
 
     fn slot_mut(&mut self, slot: u64) -> Option<&mut Slot> {
-        let index = usize::try_from(slot.checked_sub(self.first_slot)?).ok()?;
+        let index = usize::try_from((slot / PARTS).checked_sub(self.first_slot)?).ok()?;
         self.slots.get_mut(index)
     }
 
@@ -283,12 +296,12 @@ impl Session {
     /// Behind the last slot whose command is done and whose reply is not out.
     pub(crate) fn last_done(&self) -> u64 {
         let last = self.slots.iter().rposition(|slot| slot.held || slot.ready.is_some());
-        last.map_or(self.first_slot, |last| self.first_slot + last as u64 + 1)
+        last.map_or(self.first_slot, |last| self.first_slot + last as u64 + 1) * PARTS
     }
 
     /// Whether the replies of all slots before this one are out.
     pub(crate) fn has_answered(&self, slot: u64) -> bool {
-        slot <= self.first_slot
+        slot <= self.first_slot * PARTS
     }
 
     /// Whether its client has asked to wait, for keys or for replicas.
@@ -301,7 +314,7 @@ impl Session {
         let first = self.first_slot;
         let Some(place) = self.slot_mut(slot) else { return };
         let (protocol, silent) = (place.protocol, place.silent);
-        if slot != first {
+        if slot / PARTS != first {
             let mut bytes = Vec::new();
             if !silent {
                 write(&mut ReplyWriter::new(&mut bytes, protocol));
@@ -366,38 +379,80 @@ impl Session {
 
     /// Turns to another bucket, from the next command on.
     pub(crate) fn select(&mut self, bucket: BucketId) -> Result<(), Failure> {
-        if bucket != self.bucket && !self.watches.is_empty() {
-            return Err(Failure::Text("ERR keys of the selected bucket are watched; UNWATCH them first"));
-        }
+        self.may_select(bucket)?;
         self.bucket = bucket;
         Ok(())
     }
 
-    /// The partition of its bucket.
-    pub(crate) fn selected(&self) -> PartitionId {
-        PartitionId { bucket: self.bucket, index: 0 }
+    /// Whether it may turn to another bucket.
+    pub(crate) fn may_select(&self, bucket: BucketId) -> Result<(), Failure> {
+        if bucket != self.bucket && !self.watches.is_empty() {
+            return Err(Failure::Text("ERR keys of the selected bucket are watched; UNWATCH them first"));
+        }
+        Ok(())
     }
 
-    /// Turns to another partition, if nothing is on its way. Whether `arguments` may be carried out now; if not, they are kept until
+    /// Turns to another bucket, if nothing is on its way. Whether `arguments` may be carried out now; if not, they are kept until
     /// then.
-    pub(crate) fn aim_at(&mut self, partition: PartitionId, arguments: ArgumentsRef<'_>) -> bool {
-        if self.aim == partition {
+    pub(crate) fn aim_at(&mut self, bucket: BucketId, arguments: ArgumentsRef<'_>) -> bool {
+        if self.aim == bucket {
             return true;
         }
         if self.slots.is_empty() {
-            self.levels.turn(self.aim, partition);
-            self.aim = partition;
-            self.last_write = 0;
-            self.last_position = base::Position(0);
-            self.clock = WallTime(0);
+            self.levels.turn();
+            self.aim = bucket;
             // The routers may still have it in their lists; what they find there is not of their partition.
-            self.gathered = false;
-            self.parked = false;
-            self.weak = false;
+            self.lanes.clear();
             return true;
         }
         self.drain(arguments);
         false
+    }
+
+    /// What it has on its way to a partition; none if that is nothing, and never was anything.
+    pub(crate) fn lane(&self, partition: PartitionId) -> Option<&Lane> {
+        match self.lanes.as_slice() {
+            [only] if only.partition == partition => Some(only),
+            lanes => lanes.binary_search_by_key(&partition, |lane| lane.partition).ok().map(|place| &lanes[place]),
+        }
+    }
+
+    /// As [`Session::lane`].
+    pub(crate) fn lane_mut(&mut self, partition: PartitionId) -> Option<&mut Lane> {
+        match self.lanes.as_slice() {
+            [only] if only.partition == partition => self.lanes.first_mut(),
+            lanes => {
+                let place = lanes.binary_search_by_key(&partition, |lane| lane.partition).ok()?;
+                self.lanes.get_mut(place)
+            }
+        }
+    }
+
+    /// The lane for a command to a partition of what it is aimed at.
+    pub(crate) fn open_lane(&mut self, partition: PartitionId) -> &mut Lane {
+        let place = match self.lanes.binary_search_by_key(&partition, |lane| lane.partition) {
+            Ok(place) => place,
+            Err(place) => {
+                self.lanes.insert(place, Lane::new(partition));
+                place
+            }
+        };
+        &mut self.lanes[place]
+    }
+
+    /// How many of its reads wait.
+    pub(crate) fn reads_waiting(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.reads.len()).sum()
+    }
+
+    /// Bytes of the reads that wait.
+    pub(crate) fn read_bytes(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.read_bytes.len()).sum()
+    }
+
+    /// Where its last writes were applied.
+    pub(crate) fn last_positions(&self) -> impl Iterator<Item = (PartitionId, Position)> + '_ {
+        self.lanes.iter().map(|lane| (lane.partition, lane.last_position)).filter(|(_, position)| position.0 > 0)
     }
 
     /// Keeps a command until everything before it is answered.
@@ -406,54 +461,9 @@ impl Session {
         self.block = Some(Block::Drain);
     }
 
-    /// Takes out the first read, if it is such a one.
-    pub(crate) fn pop_read_if(&mut self, wanted: impl FnOnce(&Read) -> bool) -> Option<Read> {
-        let read = self.reads.front().copied().filter(wanted)?;
-        self.reads.pop_front();
-        self.looks -= usize::from(read.kind == ReadKind::Look);
-        match self.reads.front().map(|read| read.start) {
-            None => {
-                self.read_bytes.clear();
-                self.read_bytes.shrink_to(READ_BYTES_KEPT);
-            }
-            // A client that never lets the queue run empty: drop the served half.
-            Some(start) if start > READ_BYTES_KEPT && start * 2 > self.read_bytes.len() => {
-                self.read_bytes.drain(..start);
-                for read in &mut self.reads {
-                    read.start -= start;
-                    read.end -= start;
-                }
-            }
-            Some(_) => {}
-        }
-        Some(read)
-    }
-
-    /// Takes out all writes that look first. `write` makes a write of one, given its bytes and whether reads stand before it, and returns its number; reads
-    /// behind it have to see it.
-    pub(crate) fn take_looks(&mut self, mut write: impl FnMut(&Read, &[u8], bool) -> Option<u64>) {
-        let mut kept: VecDeque<Read> = VecDeque::with_capacity(self.reads.len());
-        let mut last = 0;
-        for mut read in std::mem::take(&mut self.reads) {
-            if read.kind == ReadKind::Look {
-                last = write(&read, &self.read_bytes[read.start..read.end], !kept.is_empty()).unwrap_or(last);
-            } else {
-                read.after = read.after.max(last);
-                kept.push_back(read);
-            }
-        }
-        self.last_write = self.last_write.max(last);
-        self.looks = 0;
-        self.reads = kept;
-        if self.reads.is_empty() {
-            self.read_bytes.clear();
-            self.read_bytes.shrink_to(READ_BYTES_KEPT);
-        }
-    }
-
     /// Commands before `slot` that wait for their replies.
     pub(crate) fn pending_before(&self, slot: u64) -> u64 {
-        slot.saturating_sub(self.first_slot)
+        (slot / PARTS).saturating_sub(self.first_slot)
     }
 
     /// Whether the connection may take another command now.

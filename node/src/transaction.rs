@@ -10,9 +10,11 @@ use wire::{ArgumentsRef, ReplyWriter};
 
 use crate::commands;
 use crate::door::ConnectionId;
+use crate::group::DEFAULT_PARTITION;
 use crate::node::Node;
 use crate::reply;
 use crate::router::ReadKind;
+use crate::routing::CROSS_SLOT;
 use crate::session::{Block, Merge, Queue, Session};
 use crate::words::{self, Words};
 
@@ -39,7 +41,8 @@ impl Node {
         let name = words[0];
         let known = match data::lookup(name) {
             Some(entry) if entry.spec.arity_fits(words.len()) => data::check_keys(entry.spec, words)
-                .and_then(|()| self.check_values(session.selected(), entry.spec, words)),
+                .and_then(|()| self.check_values(session.bucket, entry.spec, words))
+                .and_then(|()| self.route_to_one(session, entry.spec, words).map(drop)),
             Some(entry) => Err(entry.spec.wrong_arity()),
             None => commands::check_queued(words),
         };
@@ -86,11 +89,16 @@ impl Node {
         let mut merge = Merge { count: commands.len(), ..Merge::default() };
         let mut stored = Vec::with_capacity(commands.len());
         let mut flags = Flags::NONE;
+        let mut partitions = Vec::new();
+        if !watches.is_empty() {
+            partitions.push(self.partition_of_keys(session, watches.iter().map(|(key, _)| key.as_slice())));
+        }
         for (place, command) in commands.into_iter().enumerate() {
             let words = Words::new(command.as_ref());
             match data::lookup(words.as_slice()[0]) {
                 Some(entry) => {
                     flags = flags.and(entry.spec.flags);
+                    partitions.push(self.route_to_one(session, entry.spec, words.as_slice()));
                     drop(words);
                     stored.push(command);
                 }
@@ -106,17 +114,23 @@ impl Node {
                 }
             }
         }
+        let first = partitions.first().cloned().unwrap_or(Ok(DEFAULT_PARTITION));
+        let partition = match first {
+            Ok(partition) if partitions.iter().all(|other| other.as_ref() == Ok(&partition)) => partition,
+            Ok(_) => return self.refuse(session, &CROSS_SLOT),
+            Err(failure) => return self.refuse(session, &failure),
+        };
         if stored.is_empty() && watches.is_empty() {
             self.run_later_of(session, &mut merge);
             return session.reply(|writer| write_merged(writer, &merge, &Reply::Array(Vec::new())));
         }
         let mut body = Vec::new();
-        self.terms(session.aim).encode(flags, &mut body);
+        self.terms(partition).encode(flags, &mut body);
         words::encode_transaction(watches.iter().map(|(key, revision)| (key, *revision)), &stored, &mut body);
         let slot = if flags.has(Flags::WRITE) {
-            self.submit_write(session, crate::entry::Kind::Transaction, Bytes::from(body))
+            self.submit_write(session, partition, crate::entry::Kind::Transaction, Bytes::from(body))
         } else {
-            self.submit_read(session, ReadKind::Transaction, |out| out.extend_from_slice(&body))
+            self.submit_read(session, partition, ReadKind::Transaction, |out| out.extend_from_slice(&body))
         };
         if let Some(slot) = slot
             && !(merge.local.is_empty() && merge.later.is_empty())

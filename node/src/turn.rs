@@ -21,7 +21,7 @@ use crate::partition::Partition;
 use crate::peer::PeerMessage;
 use crate::reply;
 use crate::router::{ASK_AGAIN_AFTER, Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
-use crate::session::Block;
+use crate::session::{Block, Gathered};
 use crate::words::{self, Terms};
 
 /// How often a leader with a full disk tries to give its leadership away.
@@ -206,17 +206,20 @@ impl Node {
             }
         }
         // A read that waits for a write of this node is in no batch any more, and one that needs no confirmation never was.
+        let id = self.groups[g].id();
         let router = &self.groups[g].router;
         let waiting: Vec<ConnectionId> =
             router.overdue(time).into_iter().chain(router.parked.iter().chain(&router.behind).copied()).collect();
         for connection in waiting {
             let mut refused = false;
             while let Some(Some(session)) = self.sessions.get_mut(&connection)
-                && let Some(read) = session.reads.front().copied()
+                && let Some(read) = session.lane(id).and_then(|lane| lane.reads.front().copied())
                 && read.deadline <= time
             {
-                reads::note_read(&mut self.slow, self.now, session, &read);
-                session.pop_read_if(|_| true);
+                reads::note_read(&mut self.slow, self.now, session, id, &read);
+                if let Some(lane) = session.lane_mut(id) {
+                    lane.pop_read_if(|_| true);
+                }
                 self.probe("node: read refused without a leader");
                 let text = if read.floor.is_some() { NOT_SO_FAR } else { NO_LEADER };
                 self.deliver_error(connection, read.slot, text);
@@ -237,6 +240,12 @@ impl Node {
     /// Gives a client's command its reply.
     pub(crate) fn deliver(&mut self, connection: ConnectionId, slot: u64, answer: &Reply) {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+        let (slot, gathered) = match session.gather(slot, answer) {
+            Gathered::Whole => (slot, None),
+            Gathered::Waits => return,
+            Gathered::All(slot, reply) => (slot, Some(reply)),
+        };
+        let answer = gathered.as_ref().unwrap_or(answer);
         self.stats.errors += u64::from(matches!(answer, Reply::Error(_)));
         let waited = match session.block {
             Some(Block::Waiting { slot: waiting, number }) if waiting == slot => Some(number),

@@ -157,13 +157,13 @@ fn bytes_of(wait: &Wait, bytes: usize) -> usize {
 
 impl Node {
     /// Carries out a command that waits if it finds nothing.
-    pub(crate) fn submit_waiting(&mut self, session: &mut Session, wait: Wait, body: Bytes) {
+    pub(crate) fn submit_waiting(&mut self, session: &mut Session, partition: PartitionId, wait: Wait, body: Bytes) {
         let bytes = body.len();
         if !self.has_place_for(&wait, bytes) {
             return self.refuse(session, &TOO_MANY);
         }
-        let Some(slot) = self.submit_write(session, Kind::Command, body) else { return };
-        self.let_wait(session, wait, slot, bytes);
+        let Some(slot) = self.submit_write(session, partition, Kind::Command, body) else { return };
+        self.let_wait(session, partition, wait, slot, bytes);
     }
 
     fn has_place_for(&self, wait: &Wait, bytes: usize) -> bool {
@@ -171,14 +171,14 @@ impl Node {
     }
 
     /// What was just submitted waits if it finds nothing.
-    fn let_wait(&mut self, session: &mut Session, wait: Wait, slot: u64, bytes: usize) {
+    fn let_wait(&mut self, session: &mut Session, partition: PartitionId, wait: Wait, slot: u64, bytes: usize) {
         let bytes = bytes_of(&wait, bytes);
         let timeout = Duration::from_millis(wait.timeout_ms);
         let until = (wait.timeout_ms > 0).then(|| self.now.time + timeout);
         let number = self.waiting.enter(Waiting {
             connection: session.id,
             slot,
-            partition: session.aim,
+            partition,
             wait,
             until,
             body: None,
@@ -243,8 +243,9 @@ impl Node {
                 true
             }
             Some(Block::Copies { slot, wanted, .. }) => {
+                let written: Vec<_> = session.last_positions().collect();
                 let answer = match how {
-                    Unblock::Timeout => wanted.reply(self.replicas_with(session.aim, session.last_position)),
+                    Unblock::Timeout => wanted.reply(self.replicas_with(&written)),
                     Unblock::Error => Reply::Error(Failure::Text("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
                 };
                 self.deliver(connection, slot, &answer);
@@ -303,16 +304,19 @@ impl Node {
         let Some(body) = waiting.body.take() else { return true };
         let (connection, slot, on_all) = (waiting.connection, waiting.slot, waiting.on_all);
         let (now, deadline) = (self.now.time, self.now.time + self.config.request_timeout);
+        let id = self.groups[g].id();
         let router = &mut self.groups[g].router;
         let sequence = router.write(Kind::Command, body, Waiter::Client { connection, slot }, now, deadline);
         if let Some(write) = router.get_mut(sequence) {
             write.on_all = on_all;
         }
         if let Some(Some(session)) = self.sessions.get_mut(&connection) {
-            session.last_write = sequence;
+            let command = session.last_command;
+            let lane = session.open_lane(id);
+            lane.last_write = sequence;
             if let Some(write) = self.groups[g].router.get_mut(sequence) {
-                write.command = session.last_command;
-                write.reads_before = !session.reads.is_empty();
+                write.command = command;
+                write.reads_before = !lane.reads.is_empty();
             }
         }
         self.probe("node: waiting client found something");

@@ -4,6 +4,7 @@ use crate::entry::Kind;
 use crate::router::ReadKind;
 use base::Revision;
 use base::limits::VALUE_BYTES_MAX;
+use data::Slots;
 use data::spec::Flags;
 use wire::{ArgumentsRef, Malformed, Reader, Writer};
 
@@ -96,6 +97,8 @@ pub(crate) fn decode_once(body: &[u8]) -> Result<(&[u8], Words<'_>), Malformed> 
 const LIMIT_MARK: [u8; 4] = [0xff; 4];
 /// What stands before the body of a write to which all terms apply.
 const TERMS_MARK: [u8; 4] = [0xfe, 0xff, 0xff, 0xff];
+/// The same, and the slots behind them.
+const SLOTS_MARK: [u8; 4] = [0xfd, 0xff, 0xff, 0xff];
 
 /// What goes with a write into its entry, because every replica must decide alike, and settings may differ from node to node while
 /// they change.
@@ -107,10 +110,17 @@ pub(crate) struct Terms {
     pub ttl_ms: u64,
     /// From so many bytes on the state must not grow; 0: it may.
     pub full_at_bytes: u64,
+    /// The slots of its partition.
+    pub slots: Slots,
 }
 
 impl Terms {
-    const NONE: Terms = Terms { value_bytes_max: VALUE_BYTES_MAX, ttl_ms: 0, full_at_bytes: 0 };
+    const NONE: Terms = Terms { value_bytes_max: VALUE_BYTES_MAX, ttl_ms: 0, full_at_bytes: 0, slots: Slots::ALL };
+
+    /// Whether a write with these flags has to know the slots.
+    fn slots_apply(&self, flags: Flags) -> bool {
+        flags.has(Flags::RUNS) && self.slots != Slots::ALL
+    }
 
     /// Whether a write with these flags needs all of them.
     fn all_apply(&self, flags: Flags) -> bool {
@@ -119,7 +129,9 @@ impl Terms {
 
     /// How many bytes [`Terms::encode`] writes.
     pub(crate) fn encoded_bytes(&self, flags: Flags) -> usize {
-        if self.all_apply(flags) {
+        if self.slots_apply(flags) {
+            SLOTS_MARK.len() + 3 * 8 + 2 * 2
+        } else if self.all_apply(flags) {
             TERMS_MARK.len() + 3 * 8
         } else if flags.has(Flags::GROWS) {
             LIMIT_MARK.len() + 8
@@ -130,12 +142,16 @@ impl Terms {
 
     /// Writes what of the terms applies to a write with these flags.
     pub(crate) fn encode(&self, flags: Flags, out: &mut Vec<u8>) {
-        if self.all_apply(flags) {
-            out.extend_from_slice(&TERMS_MARK);
+        if self.slots_apply(flags) || self.all_apply(flags) {
+            out.extend_from_slice(if self.slots_apply(flags) { &SLOTS_MARK } else { &TERMS_MARK });
             let mut w = Writer::new(out);
             w.u64(self.value_bytes_max as u64);
             w.u64(self.ttl_ms);
             w.u64(self.full_at_bytes);
+            if self.slots_apply(flags) {
+                w.u16(self.slots.first);
+                w.u16(self.slots.end);
+            }
         } else if flags.has(Flags::GROWS) {
             out.extend_from_slice(&LIMIT_MARK);
             Writer::new(out).u64(self.value_bytes_max as u64);
@@ -152,8 +168,14 @@ impl Terms {
         let limit = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(VALUE_BYTES_MAX);
         let terms = if mark == LIMIT_MARK {
             Terms { value_bytes_max: limit(r.u64()?), ..Terms::NONE }
-        } else if mark == TERMS_MARK {
-            Terms { value_bytes_max: limit(r.u64()?), ttl_ms: r.u64()?, full_at_bytes: r.u64()? }
+        } else if mark == TERMS_MARK || mark == SLOTS_MARK {
+            let slots = Slots::ALL;
+            let mut terms =
+                Terms { value_bytes_max: limit(r.u64()?), ttl_ms: r.u64()?, full_at_bytes: r.u64()?, slots };
+            if mark == SLOTS_MARK {
+                terms.slots = Slots { first: r.u16()?, end: r.u16()? };
+            }
+            terms
         } else {
             return Ok((Terms::NONE, body));
         };
@@ -216,10 +238,33 @@ mod tests {
     #[test]
     fn only_what_clients_ask_for_has_terms() {
         // An expiry's time is a number that may begin like the marks: in two milliseconds of 49 days.
-        for time in [0x1a2_ffff_ffff_u64, 0x1a2_ffff_fffe] {
+        for time in [0x1a2_ffff_ffff_u64, 0x1a2_ffff_fffe, 0x1a2_ffff_fffd] {
             let body = time.to_le_bytes();
             assert_eq!(Terms::split(Kind::Expire, &body), Ok((Terms::NONE, &body[..])));
             assert_eq!(Terms::split(Kind::Command, &body), Err(Malformed), "a command's words do not begin so");
+        }
+    }
+
+    #[test]
+    fn a_write_gets_of_the_terms_what_applies_to_it() {
+        let slots = Slots { first: 5, end: 9 };
+        let limit = Terms { value_bytes_max: 7, ..Terms::NONE };
+        let all = Terms { ttl_ms: 1, full_at_bytes: 2, slots, ..limit };
+        let with = |slots| Terms { slots, ..all };
+        for (terms, flags, arrives) in [
+            (all, Flags::NONE, Terms::NONE),
+            (all, Flags::GROWS, limit),
+            (all, Flags::DENYOOM, with(Slots::ALL)),
+            (all, Flags::RUNS, all),
+            (with(Slots::ALL), Flags::RUNS, with(Slots::ALL)),
+            (Terms { slots, ..limit }, Flags::RUNS.and(Flags::GROWS), Terms { slots, ..limit }),
+            (limit, Flags::RUNS.and(Flags::GROWS), limit),
+        ] {
+            let mut body = Vec::new();
+            terms.encode(flags, &mut body);
+            assert_eq!(body.len(), terms.encoded_bytes(flags));
+            body.push(1);
+            assert_eq!(Terms::split(Kind::Command, &body), Ok((arrives, &[1][..])), "{terms:?}, {flags:?}");
         }
     }
 }

@@ -103,6 +103,9 @@ fn answer(
         if let Err(failure) = commands::check_keys(entry.spec, &words) {
             return Ok(Err(Cow::Owned(failure.to_string())));
         }
+        if let Err(failure) = host.slots().check(entry.spec, &words) {
+            return Ok(Err(Cow::Owned(failure.to_string())));
+        }
     } else if is_elsewhere(words[0]) {
         return refused("ERR This Redis command is not allowed from script");
     }

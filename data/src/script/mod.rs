@@ -25,6 +25,7 @@ mod vm;
 
 use crate::failure::Failure;
 use crate::reply::Reply;
+use crate::slots::Slots;
 use cjson::JsonSettings;
 use std::cell::RefCell;
 use vm::{Broken, Machine};
@@ -42,6 +43,8 @@ pub const CODE_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) trait Host {
     /// Carries a command out.
     fn call(&mut self, words: &[&[u8]]) -> Reply;
+    /// The slots whose keys it has.
+    fn slots(&self) -> Slots;
     /// Puts everything back that calls have changed.
     fn restore(&mut self);
 }

@@ -8,6 +8,7 @@ use crate::commands;
 use crate::failure::Failure;
 use crate::reply::Reply;
 use crate::script::Host;
+use crate::slots::Slots;
 use crate::spec::Flags;
 use crate::undo::Moment;
 use base::{Rng, WallTime};
@@ -112,6 +113,10 @@ impl Host for Scripted<'_, '_> {
             }
         }
         run(self.transaction, words)
+    }
+
+    fn slots(&self) -> Slots {
+        self.transaction.slots
     }
 
     fn restore(&mut self) {

@@ -7,14 +7,14 @@ use data::spec::Group;
 
 use super::{ADMIN, Entry, Local, container, helps, spec, special};
 use crate::bucket::{BucketKind, DEFAULT_NAME, Settings, check_name};
-use crate::council::{Order, no_such_bucket};
+use crate::council::{COUNCIL, Order, no_such_bucket};
 use crate::entry::Kind;
 use crate::node::Node;
 use crate::router::ReadKind;
 use crate::session::Session;
 
 const GROUP: Group = Group::Dictum;
-const SETTINGS: &str = "name [KIND persistent|ephemeral|cache] [QUOTA bytes] [POLICY fifo|lru|lfu|s3-fifo|node] \
+const SETTINGS: &str = "name [KIND persistent|ephemeral|cache] [PARTITIONS number] [QUOTA bytes] [POLICY fifo|lru|lfu|s3-fifo|node] \
                         [DURABILITY majority|persist-majority|all] [CONSISTENCY linearizable|session|local] [TTL seconds] \
                         [VALUE-BYTES-MAX bytes]";
 
@@ -66,7 +66,7 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
     let name = words.get(2).copied().unwrap_or_default();
     let order = match wanted {
         Wanted::List | Wanted::Show => {
-            node.submit_read(session, ReadKind::Buckets, |out| out.extend_from_slice(name));
+            node.submit_read(session, COUNCIL, ReadKind::Buckets, |out| out.extend_from_slice(name));
             return;
         }
         Wanted::Create => create(node, words),
@@ -75,7 +75,7 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
     };
     match order {
         Ok(order) => {
-            node.submit_write(session, Kind::Council, Bytes::from(order.encode()));
+            node.submit_write(session, COUNCIL, Kind::Council, Bytes::from(order.encode()));
         }
         Err(failure) => node.refuse(session, &failure),
     }

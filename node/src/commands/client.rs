@@ -259,7 +259,7 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     };
     let read = session.backlog.len() + half_read;
     let room = session.backlog.capacity() - session.backlog.len() + spare;
-    let waiting = session.pending_bytes() + session.read_bytes.len();
+    let waiting = session.pending_bytes() + session.read_bytes();
     let queued = session.queue.as_ref().map_or(0, |queue| queue.bytes);
     let (output, output_room) = (session.out.len(), session.out.capacity());
     let in_all = size_of::<Session>() + read + room + waiting + queued + output_room;

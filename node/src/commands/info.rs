@@ -164,7 +164,7 @@ fn human(bytes: u64) -> String {
 fn memory(context: &Context<'_>, fields: &mut Fields) {
     let node = &*context.node;
     let buffers = |session: &Session| {
-        size_of::<Session>() + session.out.capacity() + session.backlog.capacity() + session.read_bytes.capacity()
+        size_of::<Session>() + session.out.capacity() + session.backlog.capacity() + session.read_bytes()
     };
     let of_clients: usize = sessions(context).map(buffers).sum();
     let partitions = || node.groups.iter().map(|group| &group.partition);
@@ -346,7 +346,7 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_log_bytes", replica.log().bytes());
     fields.put("dictum_log_bytes_since_snapshot", partition.bytes_since_snapshot);
     fields.put("dictum_writes_waiting", router.writes.iter().filter(|write| !write.done).count());
-    fields.put("dictum_reads_waiting", sessions(context).map(|session| session.reads.len()).sum::<usize>());
+    fields.put("dictum_reads_waiting", sessions(context).map(Session::reads_waiting).sum::<usize>());
     fields.put("dictum_reads", node.stats.reads);
     fields.put("dictum_commands_applied", partition.commands_applied);
     fields.put("dictum_peer_messages_received", node.stats.peer_messages_in);

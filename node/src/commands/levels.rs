@@ -1,7 +1,7 @@
 //! `DICTUM.DURABILITY`, `DICTUM.CONSISTENCY`, `DICTUM.TOKEN`, `DICTUM.AGE`: what a connection asks of its writes and reads. What each level
 //! promises: docs/levels.md.
 
-use base::Revision;
+use base::{BucketId, Revision};
 use data::Failure;
 use data::spec::Group;
 
@@ -73,7 +73,7 @@ pub(crate) fn durability(node: &mut Node, session: &mut Session, words: &[&[u8]]
     let kind = node.buckets.of(session.bucket).map(|bucket| bucket.settings.kind);
     let level = match words {
         [_] => {
-            let name = node.durability_of(session, place_of(&node.groups, session.selected())).name();
+            let name = node.durability_of(session, session.bucket).name();
             return session.reply(|writer| writer.bulk(name.as_bytes()));
         }
         [_, word] if word.eq_ignore_ascii_case(DEFAULT) => Ok(None),
@@ -96,7 +96,7 @@ pub(crate) fn durability(node: &mut Node, session: &mut Session, words: &[&[u8]]
 pub(crate) fn consistency(node: &mut Node, session: &mut Session, words: &[&[u8]]) {
     let level = match words {
         [_] => {
-            let name = node.consistency_of(session, place_of(&node.groups, session.selected())).name();
+            let name = node.consistency_of(session, session.bucket).name();
             return session.reply(|writer| writer.bulk(name.as_bytes()));
         }
         [_, word] if word.eq_ignore_ascii_case(DEFAULT) => Ok(None),
@@ -118,10 +118,9 @@ pub(crate) fn consistency(node: &mut Node, session: &mut Session, words: &[&[u8]
 /// Takes a token that was given out anywhere.
 fn believe(node: &Node, session: &mut Session, word: &[u8]) -> Result<(), Failure> {
     let token = Token::parse(word)?;
-    if token.partition != session.selected() {
-        let is_of_a_later_one =
-            token.partition.bucket > session.bucket && node.buckets.of(token.partition.bucket).is_none();
-        return Err(if is_of_a_later_one && !node.buckets.has_dropped(token.partition.bucket) {
+    if token.bucket != session.bucket {
+        let is_of_a_later_one = token.bucket > session.bucket && node.buckets.of(token.bucket).is_none();
+        return Err(if is_of_a_later_one && !node.buckets.has_dropped(token.bucket) {
             Failure::Text(
                 "CLUSTERDOWN this node does not know the token's bucket yet; the command was not done, try again",
             )
@@ -129,25 +128,37 @@ fn believe(node: &Node, session: &mut Session, word: &[u8]) -> Result<(), Failur
             Failure::Text("ERR the token is of another bucket than the selected one")
         });
     }
-    session.levels.believe(session.aim, token);
+    let partitions = node.partitions_selected(session);
+    if partitions.len() != token.revisions.len() {
+        return Err(Failure::Text("ERR the token is of a bucket with another number of partitions"));
+    }
+    for (partition, revision) in partitions.into_iter().zip(token.revisions) {
+        session.levels.see(partition, revision);
+    }
     Ok(())
 }
 
 /// `DICTUM.TOKEN`; everything before it has been answered.
 pub(crate) fn token(node: &mut Node, session: &mut Session) {
-    if place_of(&node.groups, session.aim).is_none() {
+    let partitions = node.partitions_selected(session);
+    if partitions.iter().any(|partition| place_of(&node.groups, *partition).is_none()) {
         return node.refuse_without_group(session);
     }
-    let token = Token { partition: session.aim, revision: session.levels.seen() };
+    let revisions = partitions.into_iter().map(|partition| session.levels.seen(partition)).collect();
+    let token = Token { bucket: session.bucket, revisions };
     session.reply(|writer| writer.bulk(token.to_string().as_bytes()));
 }
 
 /// `DICTUM.AGE`
 pub(crate) fn age(node: &mut Node, session: &mut Session) {
-    let Some(g) = place_of(&node.groups, session.aim) else { return node.refuse_without_group(session) };
+    let partitions = node.partitions_selected(session);
+    let groups: Option<Vec<usize>> = partitions.into_iter().map(|it| place_of(&node.groups, it)).collect();
+    let Some(groups) = groups else { return node.refuse_without_group(session) };
+    // The oldest of them; nobody knows it if that of one is not known.
+    let fresh_at = groups.into_iter().map(|g| node.groups[g].router.fresh_at).min().flatten();
     let age = session
         .levels
-        .read_at(node.groups[g].router.fresh_at)
+        .read_at(fresh_at)
         .map(|at| i64::try_from(node.now.time.since(at).as_millis()).unwrap_or(i64::MAX));
     session.reply(|writer| match age {
         // Rounded up: so old at most.
@@ -157,13 +168,13 @@ pub(crate) fn age(node: &mut Node, session: &mut Session) {
 }
 
 impl Node {
-    fn durability_of(&self, session: &Session, g: Option<usize>) -> Durability {
-        let usual = || g.map_or(Durability::PersistMajority, |g| self.groups[g].bucket.settings.durability);
+    fn durability_of(&self, session: &Session, bucket: BucketId) -> Durability {
+        let usual = || self.buckets.of(bucket).map_or(Durability::PersistMajority, |it| it.settings.durability);
         session.levels.durability.unwrap_or_else(usual)
     }
 
-    fn consistency_of(&self, session: &Session, g: Option<usize>) -> Consistency {
-        let usual = || g.map_or(Consistency::default(), |g| self.groups[g].bucket.settings.consistency);
+    fn consistency_of(&self, session: &Session, bucket: BucketId) -> Consistency {
+        let usual = || self.buckets.of(bucket).map_or(Consistency::default(), |it| it.settings.consistency);
         session.levels.consistency.unwrap_or_else(usual)
     }
 
@@ -174,7 +185,7 @@ impl Node {
             return Ok(false);
         }
         let kind = self.groups[g].bucket.settings.kind;
-        match self.durability_of(session, Some(g)) {
+        match self.durability_of(session, id.bucket) {
             Durability::PersistMajority if kind == BucketKind::Ephemeral => Err(NOT_PERSISTENT),
             // Whatever is told of a persistent bucket is on disk: that is no slower there.
             Durability::Majority | Durability::PersistMajority => Ok(false),
@@ -190,9 +201,9 @@ impl Node {
         if id == COUNCIL || !matches!(kind, ReadKind::Command | ReadKind::Transaction) {
             return None;
         }
-        match self.consistency_of(session, Some(g)) {
+        match self.consistency_of(session, id.bucket) {
             Consistency::Linearizable => None,
-            Consistency::Session => Some(session.levels.seen()),
+            Consistency::Session => Some(session.levels.seen(id)),
             Consistency::Local => Some(Revision(0)),
         }
     }

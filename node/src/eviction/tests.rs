@@ -9,6 +9,7 @@ const CONTEXT: EntryContext = EntryContext {
     ttl_ms: 0,
     full_at_bytes: 0,
     names_events: false,
+    slots: data::Slots::ALL,
 };
 
 fn written(tree: &mut Tree, evicting: &mut Evicting, key: &str) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::{BucketId, PartitionId, Position};
 use bytes::Bytes;
 use data::spec::Flags;
-use data::{Failure, Reply, Spec};
+use data::{Failure, Reply, Slots, Spec};
 use paxos::{HardState, Restored, RoleName};
 
 use super::{Node, place_of};
@@ -25,11 +25,6 @@ const FORGOTTEN: Failure =
     Failure::Text("UNKNOWN the bucket has lost its memory on a majority of the nodes and begins anew, empty");
 /// How often the council is told of a memory.
 const ORDER_AGAIN_AFTER: Duration = Duration::from_millis(500);
-
-/// The one partition that a bucket has so far.
-pub(crate) fn partition_of(bucket: BucketId) -> PartitionId {
-    PartitionId { bucket, index: 0 }
-}
 
 /// Stands for a memory that ends with the process.
 fn identity_in_memory(incarnation: u64, boot: u64) -> u64 {
@@ -72,17 +67,23 @@ impl Node {
             self.remove_group(g);
         }
         for bucket in self.buckets.list.clone() {
-            let place = place_of(&self.groups, partition_of(bucket.id));
             if bucket.settings.kind == BucketKind::Ephemeral {
-                self.follow_ephemeral(&bucket, place);
-            } else if place.is_none() {
+                self.follow_ephemeral(&bucket);
+            } else if self.lacks_any(&bucket) {
                 self.add_persistent(&bucket);
             }
-            if let Some(g) = place_of(&self.groups, partition_of(bucket.id)) {
-                self.groups[g].bucket = bucket;
-                self.follow_policy(g);
+            for partition in bucket.partitions() {
+                if let Some(g) = place_of(&self.groups, partition) {
+                    self.groups[g].bucket = bucket.clone();
+                    self.follow_policy(g);
+                }
             }
         }
+    }
+
+    /// Whether this node has not a replica of every partition of a bucket.
+    fn lacks_any(&self, bucket: &Bucket) -> bool {
+        bucket.partitions().any(|partition| place_of(&self.groups, partition).is_none())
     }
 
     /// A replica of a bucket of which this disk has nothing.
@@ -109,11 +110,12 @@ impl Node {
             (true, false) => "node: replica made",
             (false, _) => "node: replica made without its memory",
         });
-        self.add_group(bucket, incarnation, whole, unprovable);
+        self.add_groups(bucket, incarnation, whole, unprovable);
     }
 
-    /// A replica in memory only: it is told to the council before it begins, and again before it votes.
-    fn follow_ephemeral(&mut self, bucket: &Bucket, place: Option<usize>) {
+    /// Replicas in memory only: they are told to the council before they begin, and again before they vote. Those of one bucket begin together, and
+    /// vote when all of them have recovered.
+    fn follow_ephemeral(&mut self, bucket: &Bucket) {
         let me = self.config.me;
         let (Some(listed), Some(remembers)) =
             (bucket.identities.get(usize::from(me.0)), bucket.memories.get(usize::from(me.0)))
@@ -124,26 +126,27 @@ impl Node {
             self.buckets_wait = true;
             return;
         };
-        if self.config.planted == Some(Planted::VoteWithAmnesia) && place.is_none() && *listed != 0 {
-            return self.add_group(bucket, *listed, true, false);
+        let lacks = self.lacks_any(bucket);
+        if self.config.planted == Some(Planted::VoteWithAmnesia) && lacks && *listed != 0 {
+            return self.add_groups(bucket, *listed, true, false);
         }
-        let order = match place {
-            None if *listed == identity => {
-                self.buckets_wait |= !remembers;
-                return self.add_group(bucket, identity, *remembers, false);
+        if lacks && *listed == identity {
+            self.buckets_wait |= !remembers;
+            return self.add_groups(bucket, identity, *remembers, false);
+        }
+        let order = if lacks {
+            Order::Join { id: bucket.id, node: me, identity }
+        } else {
+            let here: Vec<usize> = bucket.partitions().filter_map(|it| place_of(&self.groups, it)).collect();
+            if *remembers {
+                here.into_iter().for_each(|g| self.groups[g].partition.replica.let_vote());
+                return;
             }
-            None => Order::Join { id: bucket.id, node: me, identity },
-            Some(g) => {
-                let replica = &mut self.groups[g].partition.replica;
-                if *remembers {
-                    return replica.let_vote();
-                }
-                self.buckets_wait = true;
-                if !replica.asks_to_vote() {
-                    return;
-                }
-                Order::Recovered { id: bucket.id, node: me, identity }
+            self.buckets_wait = true;
+            if !here.iter().all(|g| self.groups[*g].partition.replica.asks_to_vote()) {
+                return;
             }
+            Order::Recovered { id: bucket.id, node: me, identity }
         };
         self.buckets_wait = true;
         if self.now.time >= self.next_order
@@ -166,8 +169,17 @@ impl Node {
         self.identity
     }
 
-    /// A new replica, which has nothing; and may vote at once, if it has never had anything.
-    fn add_group(&mut self, bucket: &Bucket, identity: u64, is_whole: bool, unprovable: bool) {
+    /// New replicas of those partitions of a bucket that have none here. They have nothing; and may vote at once, if they have never had anything.
+    fn add_groups(&mut self, bucket: &Bucket, identity: u64, is_whole: bool, unprovable: bool) {
+        for partition in bucket.partitions() {
+            if place_of(&self.groups, partition).is_none() {
+                self.add_group(bucket, partition, identity, is_whole, unprovable);
+            }
+        }
+        self.tell_all();
+    }
+
+    fn add_group(&mut self, bucket: &Bucket, id: PartitionId, identity: u64, is_whole: bool, unprovable: bool) {
         let durable = bucket.settings.kind != BucketKind::Ephemeral;
         let mut incarnations = bucket.identities.clone();
         if let Some(own) = incarnations.get_mut(usize::from(self.config.me.0)) {
@@ -176,13 +188,12 @@ impl Node {
         let state = is_whole.then(|| HardState { incarnation: identity, incarnations, ..HardState::default() });
         let restored = Restored { state, unprovable, incarnation: identity, ..Restored::default() };
         let rebuilt = Rebuilt { restored, ..Rebuilt::default() };
-        self.bring_back(partition_of(bucket.id), bucket.clone(), durable, rebuilt, None);
-        if let Some(g) = place_of(&self.groups, partition_of(bucket.id)).filter(|_| durable && is_whole) {
+        self.bring_back(id, bucket.clone(), durable, rebuilt, None);
+        if let Some(g) = place_of(&self.groups, id).filter(|_| durable && is_whole) {
             let group = &mut self.groups[g];
             group.partition.store_beginning();
             group.partition.settle(&mut self.batch, &mut group.wishes);
         }
-        self.tell_all();
     }
 
     /// A bucket is gone: nobody gets an answer from it any more, and what it had on disk is given back.
@@ -214,11 +225,11 @@ impl Node {
         for session in self.sessions.values_mut().flatten() {
             session.levels.forget(id);
         }
-        let aiming = self.sessions.values().flatten().filter(|session| session.aim == id);
-        let reading: Vec<_> = aiming.filter(|session| !session.reads.is_empty()).map(|session| session.id).collect();
-        for connection in reading {
-            while let Some(read) =
-                self.sessions.get_mut(&connection).and_then(Option::as_mut).and_then(|it| it.pop_read_if(|_| true))
+        let sessions = self.sessions.values().flatten();
+        let reading = sessions.filter(|session| session.lane(id).is_some_and(|lane| !lane.reads.is_empty()));
+        for connection in reading.map(|session| session.id).collect::<Vec<_>>() {
+            while let Some(session) = self.sessions.get_mut(&connection).and_then(Option::as_mut)
+                && let Some(read) = session.lane_mut(id).and_then(|lane| lane.pop_read_if(|_| true))
             {
                 self.deliver(connection, read.slot, &Reply::Error(told.clone()));
             }
@@ -262,17 +273,21 @@ impl Node {
     /// What goes with each write to a bucket.
     pub(crate) fn terms(&self, partition: PartitionId) -> Terms {
         let node_max = self.config.value_bytes_max;
-        let bucket = place_of(&self.groups, partition).map(|g| &self.groups[g].bucket.settings);
-        let Some(it) = bucket else { return Terms { value_bytes_max: node_max, ttl_ms: 0, full_at_bytes: 0 } };
-        let quota_max = if it.kind == BucketKind::Cache { it.quota_bytes } else { 0 };
+        let Some(bucket) = self.buckets.of(partition.bucket) else {
+            return Terms { value_bytes_max: node_max, ttl_ms: 0, full_at_bytes: 0, slots: Slots::ALL };
+        };
+        let it = &bucket.settings;
+        let quota = it.quota_of_partition();
+        let quota_max = if it.kind == BucketKind::Cache { quota } else { 0 };
         let own = [it.value_bytes_max, quota_max].into_iter().filter(|own| *own > 0).min();
         let own_max = own.map_or(usize::MAX, |own| usize::try_from(own).unwrap_or(usize::MAX));
         let full_at_bytes = match it.kind {
             BucketKind::Persistent => 0,
-            BucketKind::Ephemeral => it.quota_bytes,
-            BucketKind::Cache => ceiling(it.quota_bytes),
+            BucketKind::Ephemeral => quota,
+            BucketKind::Cache => ceiling(quota),
         };
-        Terms { value_bytes_max: own_max.min(node_max), ttl_ms: it.ttl_ms, full_at_bytes }
+        let slots = bucket.slots_of(partition);
+        Terms { value_bytes_max: own_max.min(node_max), ttl_ms: it.ttl_ms, full_at_bytes, slots }
     }
 
     /// What buckets may keep in memory of what is in the store, if the owner does not know it.
@@ -289,17 +304,17 @@ impl Node {
 
     /// Refuses values that are longer than a bucket takes, and commands that are more than all of a cache may have. (The node's own limit
     /// the parser knows; what makes values grow looks again when it is applied.)
-    pub(crate) fn check_values(&self, partition: PartitionId, spec: &Spec, words: &[&[u8]]) -> Result<(), Failure> {
+    pub(crate) fn check_values(&self, bucket: BucketId, spec: &Spec, words: &[&[u8]]) -> Result<(), Failure> {
         if !spec.flags.has(Flags::DENYOOM) {
             return Ok(());
         }
-        let settings = place_of(&self.groups, partition).map(|g| &self.groups[g].bucket.settings);
+        let settings = self.buckets.of(bucket).map(|bucket| &bucket.settings);
         if let Some(settings) = settings.filter(|settings| settings.kind == BucketKind::Cache)
-            && words.iter().map(|word| word.len() as u64).sum::<u64>() > settings.quota_bytes
+            && words.iter().map(|word| word.len() as u64).sum::<u64>() > settings.quota_of_partition()
         {
             return Err(data::OUT_OF_MEMORY);
         }
-        let limit = self.terms(partition).value_bytes_max;
+        let limit = self.terms(PartitionId { bucket, index: 0 }).value_bytes_max;
         if words.iter().all(|word| word.len() <= limit) {
             return Ok(());
         }

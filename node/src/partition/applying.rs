@@ -100,6 +100,7 @@ impl Partition {
             value_bytes_max: terms.value_bytes_max,
             ttl_ms: terms.ttl_ms,
             names_events: self.names_events,
+            slots: terms.slots,
             full_at_bytes: if self.planted == Some(Planted::FullBucketGrows) { 0 } else { terms.full_at_bytes },
         };
         let applied = match header.kind {

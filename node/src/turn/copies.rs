@@ -104,21 +104,32 @@ impl Node {
                 session.block = Some(Block::Copies { slot, wanted, timeout, until });
             }
             let over = until.is_some_and(|until| until <= time);
-            let (aim, position) = (session.aim, session.last_position);
-            let copies = self.replicas_with(aim, position);
+            let written: Vec<(PartitionId, Position)> = session.last_positions().collect();
+            let copies = self.replicas_with(&written);
             if until.is_some() && (wanted.is_met(copies) || over) {
                 self.deliver(connection, slot, &wanted.reply(copies));
             } else {
-                if let Some(g) = place_of(&self.groups, aim) {
-                    self.groups[g].copies.want(position);
+                for (partition, position) in written {
+                    if let Some(g) = place_of(&self.groups, partition) {
+                        self.groups[g].copies.want(position);
+                    }
                 }
                 self.waits.push(connection);
             }
         }
     }
 
-    /// Who is known to have the log up to `position` on disk.
-    pub(crate) fn replicas_with(&self, partition: PartitionId, position: Position) -> OnDisk {
+    /// Who is known to have the logs of these partitions up to these positions on disk.
+    pub(crate) fn replicas_with(&self, written: &[(PartitionId, Position)]) -> OnDisk {
+        // Of a connection that has written nothing: who has a replica at all.
+        let nothing = [(crate::group::DEFAULT_PARTITION, Position(0))];
+        let written = if written.is_empty() { &nothing } else { written };
+        let each = written.iter().map(|(partition, position)| self.replicas_of_one(*partition, *position));
+        each.reduce(|all, one| OnDisk { leader: all.leader && one.leader, others: all.others.min(one.others) })
+            .unwrap_or_default()
+    }
+
+    fn replicas_of_one(&self, partition: PartitionId, position: Position) -> OnDisk {
         let Some(g) = place_of(&self.groups, partition) else { return OnDisk::default() };
         let leader = self.groups[g].partition.replica.leader().map(|(leader, _)| leader);
         let mut on_disk = OnDisk::default();

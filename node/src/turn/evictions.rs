@@ -32,7 +32,7 @@ impl Node {
     /// The leader of a bucket that is above its quota proposes what has to go, unless an eviction is under way.
     pub(super) fn evict(&mut self, g: usize) {
         let Group { partition, bucket, router, wishes, .. } = &mut self.groups[g];
-        let quota = bucket.settings.quota_bytes;
+        let quota = bucket.settings.quota_of_partition();
         let Some(evicting) = &mut partition.evicting else { return };
         if partition.tree.bytes() <= quota || router.evicting.is_some() || self.disk_full {
             return;

@@ -4,17 +4,18 @@
 use std::time::Duration;
 
 use base::limits::TURN_READ_BYTES_MAX;
-use base::{NodeId, Now, Position, Revision, WallTime};
+use base::{NodeId, Now, PartitionId, Position, Revision, WallTime};
 use data::{Failure, Reply, View};
 use paxos::RoleName;
 
 use crate::council;
 use crate::door::{ConnectionId, Planted};
 use crate::group::Group;
+use crate::lane::Read;
 use crate::node::{Node, place_of};
 use crate::peer::PeerMessage;
 use crate::router::{Asked, ReadBatch, ReadKind, Ready, Waiter};
-use crate::session::{Block, Read, Session};
+use crate::session::{Block, Session};
 use crate::slow::Slow;
 use crate::usage::Uses;
 use crate::waiting::settled;
@@ -53,11 +54,11 @@ impl Node {
             router.fresh_at = router.fresh_at.max(Some(asked_at));
             for (connection, upto) in &batch.items {
                 if let Some(Some(session)) = self.sessions.get_mut(connection)
-                    && session.aim == id
+                    && let Some(lane) = session.lane_mut(id)
                 {
-                    session.confirmed = session.confirmed.max(upto + 1);
-                    session.clock = session.clock.max(clock);
-                    self.run_reads(*connection);
+                    lane.confirmed = lane.confirmed.max(upto + 1);
+                    lane.clock = lane.clock.max(clock);
+                    self.run_reads(g, *connection);
                 }
             }
             self.groups[g].router.recycle(batch);
@@ -82,17 +83,13 @@ impl Node {
         let (id, recovering) = (partition.id, partition.replica.role() == RoleName::Recovering);
         for connection in std::mem::take(&mut router.weak) {
             let Some(Some(session)) = self.sessions.get_mut(&connection) else { continue };
-            if session.aim != id {
-                continue;
-            }
-            session.weak = false;
-            let refused = session.reads.front().copied().filter(|read| recovering && read.floor == Some(Revision(0)));
-            if let Some(read) = refused {
-                session.pop_read_if(|_| true);
+            let Some(lane) = session.lane_mut(id) else { continue };
+            lane.weak = false;
+            if let Some(read) = lane.pop_read_if(|read| recovering && read.floor == Some(Revision(0))) {
                 self.deliver_error(connection, read.slot, RECOVERING);
                 self.look_weakly(g, connection);
             } else {
-                self.run_reads(connection);
+                self.run_reads(g, connection);
             }
         }
     }
@@ -100,9 +97,12 @@ impl Node {
     /// If the connection's next read needs no confirmation, it is looked at in the next pass. It may be in a list already, which does no
     /// harm.
     pub(super) fn look_weakly(&mut self, g: usize, connection: ConnectionId) {
-        if let Some(Some(session)) = self.sessions.get_mut(&connection) {
-            session.weak = session.reads.front().is_some_and(|read| read.floor.is_some());
-            if session.weak {
+        let id = self.groups[g].id();
+        if let Some(Some(session)) = self.sessions.get_mut(&connection)
+            && let Some(lane) = session.lane_mut(id)
+        {
+            lane.weak = lane.reads.front().is_some_and(|read| read.floor.is_some());
+            if lane.weak {
                 self.groups[g].router.weak.push(connection);
             }
         }
@@ -136,17 +136,32 @@ impl Node {
         }
     }
 
-    /// Serves a connection's confirmed reads, in order, until one that must wait for a write of this node.
-    pub(crate) fn run_reads(&mut self, connection: ConnectionId) {
+    /// As [`Node::run_reads`], of all partitions.
+    pub(crate) fn run_all_reads(&mut self, connection: ConnectionId) {
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+        let waiting = session.lanes.iter().filter(|lane| !lane.reads.is_empty()).map(|lane| lane.partition);
+        let waiting: Vec<PartitionId> = waiting.collect();
+        for partition in waiting {
+            if let Some(g) = place_of(&self.groups, partition) {
+                self.run_reads(g, connection);
+            }
+        }
+    }
+
+    /// Serves a connection's confirmed reads of a partition, in order, until one that must wait for a write of this node.
+    pub(crate) fn run_reads(&mut self, g: usize, connection: ConnectionId) {
+        let id = self.groups[g].id();
         loop {
             let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
-            let Some(read) = session.reads.front().copied() else { return };
-            let Some(g) = place_of(&self.groups, session.aim) else { return };
+            let says_enough = session.has_said_enough();
+            let Some(lane) = session.lane_mut(id) else { return };
+            let Some(read) = lane.reads.front().copied() else { return };
             let floor = self.groups[g].router.floor();
-            let waits_for_leader = read.floor.is_none() && read.slot >= session.confirmed;
-            if waits_for_leader || session.has_said_enough() {
+            let waits_for_leader = read.floor.is_none() && read.slot >= lane.confirmed;
+            if waits_for_leader || says_enough {
                 return;
             }
+            let clock = lane.clock;
             if self.read_bytes >= TURN_READ_BYTES_MAX {
                 if !std::mem::replace(&mut session.reads_later, true) {
                     self.resume.push(connection);
@@ -157,12 +172,11 @@ impl Node {
                 && (self.groups[g].partition.tree.revision() < floor || self.groups[g].partition.applied == Position(0))
                 && self.config.planted != Some(Planted::StaleSession)
             {
-                if !std::mem::replace(&mut session.weak, true) {
+                if session.lane_mut(id).is_some_and(|lane| !std::mem::replace(&mut lane.weak, true)) {
                     self.groups[g].router.behind.push(connection);
                 }
                 return self.probe("node: read waited for its token");
             }
-            let clock = session.clock;
             let waits_for = if read.after >= floor && self.groups[g].router.get_mut(read.after).is_some() {
                 Some(read.after)
             } else {
@@ -176,16 +190,16 @@ impl Node {
 
     /// Serves a connection's reads in slots before `slot`, whether confirmed or not: see the head of [`crate::router`].
     pub(super) fn run_reads_before(&mut self, g: usize, connection: ConnectionId, slot: u64) {
+        let id = self.groups[g].id();
         loop {
-            let session = self.sessions.get(&connection).and_then(Option::as_ref);
-            let Some(read) = session.and_then(|session| session.reads.front().copied()) else { return };
+            let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
+            let Some(lane) = session.and_then(|session| session.lane_mut(id)) else { return };
+            let Some(read) = lane.reads.front().copied() else { return };
             if let Some(floor) = read.floor.filter(|_| read.slot < slot)
                 && self.groups[g].partition.tree.revision() < floor
             {
                 // The write entered the log after this read had arrived with a token, and is past everything that a token can stand for.
-                if let Some(Some(session)) = self.sessions.get_mut(&connection) {
-                    session.pop_read_if(|_| true);
-                }
+                lane.pop_read_if(|_| true);
                 self.deliver_error(connection, read.slot, FALSE_TOKEN);
                 continue;
             }
@@ -199,6 +213,7 @@ impl Node {
     /// Refuses the reads that stand before writes which an installed snapshot has completed (those from `from` on): the state
     /// that they should have seen was never here.
     pub(super) fn refuse_reads_passed(&mut self, g: usize, from: usize) {
+        let id = self.groups[g].id();
         let passed: Vec<u64> = self.groups[g].wishes.completed[from..].iter().map(|done| done.sequence).collect();
         for sequence in passed {
             let Some(write) = self.groups[g].router.get_mut(sequence).filter(|write| write.reads_before) else {
@@ -207,9 +222,8 @@ impl Node {
             let Waiter::Client { connection, slot } = write.waiter else { continue };
             loop {
                 let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
-                let Some(read) = session.and_then(|session| session.pop_read_if(|read| read.slot < slot)) else {
-                    break;
-                };
+                let lane = session.and_then(|session| session.lane_mut(id));
+                let Some(read) = lane.and_then(|lane| lane.pop_read_if(|read| read.slot < slot)) else { break };
                 self.deliver_error(connection, read.slot, PASSED);
             }
         }
@@ -217,27 +231,31 @@ impl Node {
 
     /// The connection's next read waits for write `after`.
     fn park(&mut self, g: usize, connection: ConnectionId, after: u64) {
+        let id = self.groups[g].id();
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
-        if let Some(read) = session.reads.front_mut() {
+        let Some(lane) = session.lane_mut(id) else { return };
+        if let Some(read) = lane.reads.front_mut() {
             read.after = after;
         }
-        if !session.parked {
-            session.parked = true;
+        if !std::mem::replace(&mut lane.parked, true) {
             self.groups[g].router.parked.push(connection);
         }
     }
 
     /// Looks again at connections whose reads wait for writes.
     pub(super) fn run_parked(&mut self, g: usize) {
+        let id = self.groups[g].id();
         for connection in std::mem::take(&mut self.groups[g].router.parked) {
-            if let Some(Some(session)) = self.sessions.get_mut(&connection) {
-                session.parked = false;
+            if let Some(Some(session)) = self.sessions.get_mut(&connection)
+                && let Some(lane) = session.lane_mut(id)
+            {
+                lane.parked = false;
             }
-            self.run_reads(connection);
+            self.run_reads(g, connection);
         }
     }
 
-    /// Serves the first read of a connection. If it has to wait for a write of this node first, returns that one's number.
+    /// Serves the first read of a connection from a partition. If it has to wait for a write of this node first, returns that one's number.
     fn run_read(&mut self, g: usize, connection: ConnectionId, read: &Read, clock: WallTime) -> Option<u64> {
         if read.kind == ReadKind::Look {
             self.look(g, connection, read, clock);
@@ -252,18 +270,22 @@ impl Node {
         let clock = if asked_nobody { self.now.wall } else { clock };
         let touches = !session.no_touch;
         let partition = &self.groups[g].partition;
+        let id = partition.id;
         let forgets = self.config.planted == Some(Planted::IdleForgetsReads);
         let uses = Uses { last: &partition.last_uses, evicting: partition.evicting.as_deref(), forgets };
-        let mut view = View::new(tree, clock, self.rng.next_u64()).with_usage(&uses, touches);
-        let bytes = &session.read_bytes[read.start..read.end];
+        let slots = self.groups[g].bucket.slots_of(id);
+        let mut view = View::new(tree, clock, self.rng.next_u64()).with_usage(&uses, touches).within(slots);
+        let lane = session.lane(id)?;
+        let bytes = lane.words_of(read);
         let mut revisions = Vec::new();
+        let mut selected = None;
         let answer = match read.kind {
             ReadKind::Command => Words::decode(bytes).map(|words| {
                 let answer = data::read(&view, words.as_slice());
                 if !asked_nobody || !view.met_expired() {
                     return answer;
                 }
-                view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches);
+                view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches).within(slots);
                 data::read(&view, words.as_slice())
             }),
             ReadKind::Transaction => words::decode_transaction(bytes).map(|(watches, commands)| {
@@ -272,7 +294,7 @@ impl Node {
                 if !asked_nobody || !view.met_expired() {
                     return answer;
                 }
-                view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches);
+                view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches).within(slots);
                 data::read_transaction(&view, &watches, &commands)
             }),
             // Has been looked at above.
@@ -283,8 +305,12 @@ impl Node {
             }),
             ReadKind::Buckets => Ok(council::answer(&self.groups[g].partition.tree, bytes)),
             ReadKind::Select => {
-                let selected = self.buckets.find(bytes).map(|bucket| bucket.id);
-                Ok(selected.and_then(|id| session.select(id)).map_or_else(Reply::Error, |()| Reply::Ok))
+                let found = self.buckets.find(bytes).map(|bucket| bucket.id);
+                let selects = found.and_then(|id| session.may_select(id).map(|()| id));
+                Ok(selects.map_or_else(Reply::Error, |id| {
+                    selected = Some(id);
+                    Reply::Ok
+                }))
             }
             ReadKind::Revisions => Words::decode(bytes).map(|keys| {
                 for key in keys.as_slice() {
@@ -300,7 +326,7 @@ impl Node {
         }
         let wants_misses = self.tunables.notify.wants_misses() && view.lookups().1 > 0;
         let keys: Vec<Vec<u8>> = if wants_misses || read.tracks {
-            let keys = words::keys_read(read.kind, &session.read_bytes[read.start..read.end]);
+            let keys = words::keys_read(read.kind, bytes);
             keys.into_iter().map(<[u8]>::to_vec).collect()
         } else {
             Vec::new()
@@ -308,12 +334,11 @@ impl Node {
         let is_missing = |key: &&Vec<u8>| wants_misses && !view.exists(data::KeyRef::new(key));
         let waits = match (&answer, session.block) {
             (Ok(Reply::NilArray), Some(Block::Waiting { slot, number })) if slot == read.slot => {
-                Some((number, settled(&view, &session.read_bytes[read.start..read.end])))
+                Some((number, settled(&view, bytes)))
             }
             _ => None,
         };
         let missing: Vec<Vec<u8>> = keys.iter().filter(is_missing).cloned().collect();
-        let partition = self.groups[g].id();
         self.stats.reads += 1;
         if matches!(read.kind, ReadKind::Command | ReadKind::Transaction) {
             let (hits, misses) = view.lookups();
@@ -321,17 +346,19 @@ impl Node {
             self.stats.keyspace_misses += misses;
             let partition = &mut self.groups[g].partition;
             if let Some(evicting) = partition.evicting.as_mut().filter(|_| hits > 0) {
-                let bytes = &session.read_bytes[read.start..read.end];
                 let tells = partition.replica.leads().is_none();
                 evicting.touch_read(read.kind, bytes, &partition.tree, touches, tells);
             }
         }
-        session.levels.see(self.groups[g].partition.tree.revision());
+        note_read(&mut self.slow, self.now, session, id, read);
+        session.levels.see(id, self.groups[g].partition.tree.revision());
         session.levels.read_from(self.groups[g].router.fresh_at);
-        note_read(&mut self.slow, self.now, session, read);
+        session.bucket = selected.unwrap_or(session.bucket);
         let took = self.now.time.since(read.arrived);
         session.watches.append(&mut revisions);
-        session.pop_read_if(|_| true);
+        if let Some(lane) = session.lane_mut(id) {
+            lane.pop_read_if(|_| true);
+        }
         let answer = answer.unwrap_or(Reply::Error(Failure::Text("ERR the command could not be read back")));
         let is_answered = waits.is_none();
         match waits {
@@ -348,7 +375,7 @@ impl Node {
             self.slow.durations.note(read.command, took);
         }
         if read.tracks && is_answered {
-            self.remember_keys(partition, keys.iter().map(Vec::as_slice), connection);
+            self.remember_keys(id, keys.iter().map(Vec::as_slice), connection);
         }
         self.tell_misses(g, &missing);
         None
@@ -360,11 +387,9 @@ impl Node {
         let id = self.groups[g].id();
         batch.items.retain_mut(|(connection, upto)| {
             let Some(Some(session)) = self.sessions.get_mut(connection) else { return false };
-            if session.aim != id {
-                return false;
-            }
-            session.gathered = false;
-            session.reads.back().map(|read| *upto = read.slot).is_some()
+            let Some(lane) = session.lane_mut(id) else { return false };
+            lane.gathered = false;
+            lane.reads.back().map(|read| *upto = read.slot).is_some()
         });
         batch
     }
@@ -400,10 +425,12 @@ impl Node {
 }
 
 /// Tells the log of slow commands of a read that is being answered and that the session still holds.
-pub(crate) fn note_read(slow: &mut Slow, now: Now, session: &Session, read: &Read) {
+pub(crate) fn note_read(slow: &mut Slow, now: Now, session: &Session, partition: PartitionId, read: &Read) {
     let took = now.time.since(read.arrived);
-    if slow.wants(took) {
-        let words = words::of_read(read.kind, &session.read_bytes[read.start..read.end]);
+    if slow.wants(took)
+        && let Some(lane) = session.lane(partition)
+    {
+        let words = words::of_read(read.kind, lane.words_of(read));
         slow.note(now.wall, took, &words, &session.address, &session.name);
     }
 }

@@ -29,14 +29,16 @@ impl Node {
         }
         group.router.progress_at = self.now.time;
         let mut completed = std::mem::take(&mut group.wishes.completed);
-        let revision = group.partition.tree.revision();
+        let (id, revision) = (group.id(), group.partition.tree.revision());
         for done in completed.drain(..) {
             let Some(finished) = self.groups[g].router.finish(done.sequence) else { continue };
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
                 if let Some(Some(session)) = self.sessions.get_mut(&connection) {
-                    session.last_position = done.position;
-                    session.levels.see(revision);
+                    if let Some(lane) = session.lane_mut(id) {
+                        lane.last_position = done.position;
+                    }
+                    session.levels.see(id, revision);
                     if finished.may_look {
                         session.expects_nothing = !done.changes;
                     }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use base::WallTime;
+use base::{PartitionId, WallTime};
 use bytes::Bytes;
 use data::View;
 use data::value::Kind;
@@ -33,13 +33,20 @@ pub(crate) fn settled(view: &View<'_>, bytes: &[u8]) -> Bytes {
 
 impl Node {
     /// Carries out a read that waits if it finds nothing.
-    pub(crate) fn submit_waiting_read(&mut self, session: &mut Session, wait: Wait, arguments: ArgumentsRef<'_>) {
+    pub(crate) fn submit_waiting_read(
+        &mut self,
+        session: &mut Session,
+        partition: PartitionId,
+        wait: Wait,
+        arguments: ArgumentsRef<'_>,
+    ) {
         let bytes = arguments.encoded_bytes();
         if !self.has_place_for(&wait, bytes) {
             return self.refuse(session, &TOO_MANY);
         }
-        let Some(slot) = self.submit_read(session, ReadKind::Command, |out| arguments.encode_into(out)) else { return };
-        self.let_wait(session, wait, slot, bytes);
+        let submitted = self.submit_read(session, partition, ReadKind::Command, |out| arguments.encode_into(out));
+        let Some(slot) = submitted else { return };
+        self.let_wait(session, partition, wait, slot, bytes);
     }
 
     /// A read has found nothing: its client waits with these words.
@@ -104,7 +111,7 @@ impl Node {
         }
         let fresh_at = group.router.fresh_at;
         if let Some(Some(session)) = self.sessions.get_mut(&connection) {
-            session.levels.see(revision);
+            session.levels.see(partition, revision);
             session.levels.read_from(fresh_at);
         }
         self.deliver(connection, slot, &answer);

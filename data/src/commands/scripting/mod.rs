@@ -7,6 +7,7 @@ pub mod script;
 
 use crate::commands::prelude::*;
 use crate::script::{Call, Code, Host, run};
+use crate::slots::Slots;
 use crate::transaction::{Scripted, own_command};
 
 /// The keys of a script: counted by the second argument.
@@ -63,6 +64,10 @@ impl Host for Reading<'_, '_> {
             None => own_command(words, self.0.time())
                 .unwrap_or(Reply::Error(Failure::Text("ERR Unknown Redis command called from script"))),
         }
+    }
+
+    fn slots(&self) -> Slots {
+        self.0.slots()
     }
 
     fn restore(&mut self) {}

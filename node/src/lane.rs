@@ -1,0 +1,123 @@
+//! What one connection has on its way to one partition. Commands for the same partition keep their order; those for different ones are about different
+//! keys, and only their replies keep it (see [`crate::session`]).
+
+use std::collections::VecDeque;
+
+use base::{PartitionId, Position, Revision, Time, WallTime};
+
+use crate::router::ReadKind;
+
+/// Bytes of read commands that a lane keeps room for.
+const READ_BYTES_KEPT: usize = 64 * 1024;
+
+/// One read that waits; its words are in the lane's `read_bytes`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub slot: u64,
+    pub kind: ReadKind,
+    /// The client's command, as in the table.
+    pub command: &'static str,
+    pub start: usize,
+    pub end: usize,
+    /// It must see this write of this node (0: none).
+    pub after: u64,
+    /// The connection wants to be told when what it reads changes.
+    pub tracks: bool,
+    /// Not linearizable: served by this replica without asking anybody, once its state has come to this revision.
+    pub floor: Option<Revision>,
+    /// When its command was taken.
+    pub arrived: Time,
+    pub deadline: Time,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub partition: PartitionId,
+    /// The number of the last write, for reads that must see it.
+    pub last_write: u64,
+    /// Where the last write was applied, for WAIT.
+    pub last_position: Position,
+    /// Reads in the order of their slots.
+    pub reads: VecDeque<Read>,
+    pub read_bytes: Vec<u8>,
+    /// How many of them are writes that look first.
+    pub looks: usize,
+    /// The connection is in the batch of reads that is being gathered.
+    pub gathered: bool,
+    /// The connection is in the router's list of those that wait for a write.
+    pub parked: bool,
+    /// The connection is in the router's list of those with reads that need no confirmation.
+    pub weak: bool,
+    /// Reads in slots below this are confirmed, by this clock of the leader.
+    pub confirmed: u64,
+    pub clock: WallTime,
+}
+
+impl Lane {
+    pub(crate) fn new(partition: PartitionId) -> Lane {
+        Lane {
+            partition,
+            last_write: 0,
+            last_position: Position(0),
+            reads: VecDeque::new(),
+            read_bytes: Vec::new(),
+            looks: 0,
+            gathered: false,
+            parked: false,
+            weak: false,
+            confirmed: 0,
+            clock: WallTime(0),
+        }
+    }
+
+    /// The words of a read of this lane.
+    pub(crate) fn words_of(&self, read: &Read) -> &[u8] {
+        self.read_bytes.get(read.start..read.end).unwrap_or_default()
+    }
+
+    /// Takes out the first read, if it is such a one.
+    pub(crate) fn pop_read_if(&mut self, wanted: impl FnOnce(&Read) -> bool) -> Option<Read> {
+        let read = self.reads.front().copied().filter(wanted)?;
+        self.reads.pop_front();
+        self.looks -= usize::from(read.kind == ReadKind::Look);
+        match self.reads.front().map(|read| read.start) {
+            None => {
+                self.read_bytes.clear();
+                self.read_bytes.shrink_to(READ_BYTES_KEPT);
+            }
+            // A client that never lets the queue run empty: drop the served half.
+            Some(start) if start > READ_BYTES_KEPT && start * 2 > self.read_bytes.len() => {
+                self.read_bytes.drain(..start);
+                for read in &mut self.reads {
+                    read.start -= start;
+                    read.end -= start;
+                }
+            }
+            Some(_) => {}
+        }
+        Some(read)
+    }
+
+    /// Takes out all writes that look first. `write` makes a write of one, given its bytes and whether reads stand before it, and returns its number; reads
+    /// behind it have to see it.
+    pub(crate) fn take_looks(&mut self, mut write: impl FnMut(&Read, &[u8], bool) -> Option<u64>) {
+        let mut kept: VecDeque<Read> = VecDeque::with_capacity(self.reads.len());
+        let mut last = 0;
+        for mut read in std::mem::take(&mut self.reads) {
+            if read.kind == ReadKind::Look {
+                last = write(&read, &self.read_bytes[read.start..read.end], !kept.is_empty()).unwrap_or(last);
+            } else {
+                read.after = read.after.max(last);
+                kept.push_back(read);
+            }
+        }
+        self.last_write = self.last_write.max(last);
+        self.looks = 0;
+        self.reads = kept;
+        if self.reads.is_empty() {
+            self.read_bytes.clear();
+            self.read_bytes.shrink_to(READ_BYTES_KEPT);
+        }
+    }
+}
