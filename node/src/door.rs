@@ -350,6 +350,10 @@ pub enum Planted {
     PauseForgotten,
     /// Reads leave no trace: what is only read seems idle.
     IdleForgetsReads,
+    /// A SCAN goes on behind the next partition.
+    ScanSkipsAPartition,
+    /// Keys of several partitions are written to that of the first.
+    WrittenBesideItsPartition,
     /// A write that looks first does so without asking whether its state is the newest.
     LookTooSoon,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)

@@ -20,6 +20,7 @@ use data::{Failure, Reply, Slots};
 use wire::Arguments;
 
 use crate::bucket::Bucket;
+use crate::door::Planted;
 use crate::entry::Kind;
 use crate::node::{Node, place_of};
 use crate::router::ReadKind;
@@ -135,7 +136,8 @@ impl Node {
         let of = |key: &[u8]| bucket.partition_of(hash_slot(key));
         let Some((first, others)) = keys.split_first() else { return Ok(self.route_without_keys(bucket, spec, words)) };
         let first = of(first);
-        if others.iter().all(|key| of(key) == first) {
+        let is_wrong = self.config.planted == Some(Planted::WrittenBesideItsPartition) && spec.flags.has(Flags::WRITE);
+        if others.iter().all(|key| of(key) == first) || is_wrong {
             return Ok(Route::One(first));
         }
         let (how, behind): (_, &[&[u8]]) = match spec.name {
@@ -176,7 +178,9 @@ impl Node {
                     words.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok()).unwrap_or(0);
                 let slot = ((cursor >> 48) as u16).min(HASH_SLOTS - 1);
                 let partition = bucket.partition_of(slot);
-                let end = bucket.first_slot(partition.index + 1);
+                let skipped = u16::from(self.config.planted == Some(Planted::ScanSkipsAPartition));
+                let behind = (partition.index + 1 + skipped).min(bucket.settings.partitions);
+                let end = bucket.first_slot(behind);
                 let next = if end < HASH_SLOTS { first_order(end) } else { 0 };
                 Route::Several { parts: vec![(partition, as_it_is())], how: Combine::Page(next) }
             }

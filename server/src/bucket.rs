@@ -33,6 +33,8 @@ pub struct BucketInfo {
     pub id: u64,
     /// `persistent`, `ephemeral` or `cache`.
     pub kind: String,
+    /// How many partitions it is cut into by its keys' hash slots.
+    pub partitions: u64,
     /// Bytes of memory on each node; 0: no limit of its own.
     pub quota: u64,
     /// What a cache gives up first: `fifo`, `lru`, `lfu` or `s3-fifo`.
@@ -66,6 +68,7 @@ impl BucketInfo {
                 b"number" => bucket.number = number(),
                 b"id" => bucket.id = number(),
                 b"kind" => bucket.kind = text(),
+                b"partitions" => bucket.partitions = number(),
                 b"quota" => bucket.quota = number(),
                 b"policy" => bucket.policy = text(),
                 b"durability" => bucket.durability = text(),
@@ -94,6 +97,7 @@ impl BucketInfo {
     dictum bucket create sessions --kind ephemeral --quota 64MiB --ttl 30m\n  \
     dictum bucket create pages --quota 1GiB --policy lru --at 10.0.0.2:7001\n  \
     dictum bucket create orders --durability all --consistency session\n  \
+    dictum bucket create events --partitions 64\n  \
     dictum bucket set users --ttl 0\n  \
     dictum bucket list --json\n  \
     dictum bucket drop pages\n\n\
@@ -137,6 +141,10 @@ enum Action {
         /// On disk; in the memory of all replicas only; or on disk and giving up values at its quota.
         #[arg(long, value_parser = PossibleValuesParser::new(KINDS))]
         kind: Option<String>,
+        /// How many partitions it is cut into, 1 to 1024: each has a leader of its own. With more than one, commands that write several keys need keys
+        /// with the same {tag}. Cannot be changed.
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
+        partitions: Option<u16>,
         #[command(flatten)]
         settings: Settings,
     },
@@ -232,9 +240,10 @@ fn carry_out(arguments: BucketArguments) -> Result<String, String> {
             Ok(if json { line_of_json(&buckets) } else { table(&buckets) })
         }
         Action::Show { name } => node.show(&name).map(|bucket| shown(&bucket)),
-        Action::Create { name, kind, settings } => {
+        Action::Create { name, kind, partitions, settings } => {
             let mut words = vec!["DICTUM.BUCKET".to_owned(), "CREATE".to_owned(), name.clone()];
             words.extend(kind.into_iter().flat_map(|kind| ["KIND".to_owned(), kind]));
+            words.extend(partitions.into_iter().flat_map(|count| ["PARTITIONS".to_owned(), count.to_string()]));
             words.extend(settings.words());
             node.ask(&words)?;
             node.show(&name).map(|bucket| shown(&bucket))
@@ -345,13 +354,25 @@ fn confirmed(bucket: &BucketInfo, keys: Option<i64>, input: &mut dyn BufRead, ou
 /// All buckets for people.
 #[must_use]
 pub fn table(buckets: &[BucketInfo]) -> String {
-    let head = ["name", "number", "kind", "quota", "policy", "durability", "consistency", "ttl", "value-bytes-max"];
+    let head = [
+        "name",
+        "number",
+        "kind",
+        "partitions",
+        "quota",
+        "policy",
+        "durability",
+        "consistency",
+        "ttl",
+        "value-bytes-max",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(buckets.iter().map(|it| {
         vec![
             it.name.clone(),
             it.number.to_string(),
             it.kind.clone(),
+            it.partitions.to_string(),
             bytes(it.quota),
             it.policy.clone(),
             it.durability.clone(),
@@ -360,7 +381,7 @@ pub fn table(buckets: &[BucketInfo]) -> String {
             bytes(it.value_bytes_max),
         ]
     }));
-    aligned(&rows, &[1, 3, 7, 8])
+    aligned(&rows, &[1, 3, 4, 8, 9])
 }
 
 /// One bucket for people.
@@ -371,6 +392,7 @@ pub fn details(it: &BucketInfo) -> String {
         ("number", it.number.to_string()),
         ("id", it.id.to_string()),
         ("kind", it.kind.clone()),
+        ("partitions", it.partitions.to_string()),
         ("quota", bytes(it.quota)),
         ("policy", it.policy.clone()),
         ("durability", it.durability.clone()),

@@ -42,7 +42,8 @@ fn what_is_created_at_one_node_is_a_bucket_at_all() {
     let words = ["create", "users", "--quota", "64MiB", "--ttl", "5m", "--policy", "lru", "--json"];
     let created: Json = serde_json::from_str(&bucket(&dev, 0, &words)).expect("JSON");
     let expected = json!({
-        "name": "users", "number": 1, "id": created["id"], "kind": "persistent", "quota": 67_108_864,
+        "name": "users", "number": 1, "id": created["id"], "kind": "persistent", "partitions": 1,
+        "quota": 67_108_864,
         "policy": "lru", "durability": "persist-majority", "consistency": "linearizable", "ttl": 300, "value_bytes_max": 0,
     });
     assert_eq!(created, expected);
@@ -74,7 +75,7 @@ fn what_is_created_at_one_node_is_a_bucket_at_all() {
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(
         cells,
-        ["users", "1", "persistent", "64MiB", "lru", "persist-majority", "linearizable", "-", "1KiB"],
+        ["users", "1", "persistent", "1", "64MiB", "lru", "persist-majority", "linearizable", "-", "1KiB"],
         "{table}"
     );
     wait_for("the limit at this node", || {

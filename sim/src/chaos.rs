@@ -105,10 +105,12 @@ pub enum Fault {
     Scripts,
     /// No misfortune: clients ask nodes what these have seen of their keys' uses and of commands' durations. Counted: runs in which they do.
     Observers,
+    /// No misfortune: some buckets are cut into several partitions. Counted: runs in which they are.
+    Partitions,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 43] = [
+pub const FAULTS: [Fault; 44] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -152,6 +154,7 @@ pub const FAULTS: [Fault; 43] = [
     Fault::Pauses,
     Fault::Scripts,
     Fault::Observers,
+    Fault::Partitions,
 ];
 
 impl Fault {
@@ -202,6 +205,7 @@ impl Fault {
             Fault::Pauses => "pauses",
             Fault::Scripts => "scripts",
             Fault::Observers => "observers",
+            Fault::Partitions => "partitions",
         }
     }
 
@@ -324,6 +328,8 @@ pub struct Chaos {
     pub pauses_seed: Option<u64>,
     /// From this is drawn how clients use scripts; none if they do not.
     pub scripts_seed: Option<u64>,
+    /// What the partitions of buckets are drawn from, if some have several.
+    pub partitions_seed: Option<u64>,
     /// From this is drawn who asks nodes what they have seen; none if nobody does.
     pub observers_seed: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
@@ -356,6 +362,7 @@ impl Chaos {
         let pauses_seed = rng.next_u64();
         let scripts_seed = rng.next_u64();
         let observers_seed = rng.next_u64();
+        let partitions_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -448,6 +455,7 @@ impl Chaos {
             pauses_seed: has(Fault::Pauses).then_some(pauses_seed),
             scripts_seed: has(Fault::Scripts).then_some(scripts_seed),
             observers_seed: has(Fault::Observers).then_some(observers_seed),
+            partitions_seed: has(Fault::Partitions).then_some(partitions_seed),
             plan,
             workload_seed,
             cluster_seed,

@@ -29,8 +29,10 @@ pub(crate) const PROBES: [&[&str]; 2] = [&administering::PROBES, &replies::PROBE
 pub struct Record {
     /// Every operation, in the order of requests.
     pub operations: Vec<Operation>,
-    /// Every finished SCAN.
+    /// Every finished SCAN of the default bucket.
     pub scans: Vec<Scan>,
+    /// Every finished SCAN of the bucket that is cut into partitions.
+    pub parted_scans: Vec<Scan>,
     /// Every finished HSCAN of the hash that is only added to.
     pub hash_scans: Vec<Scan>,
     /// Every finished SSCAN of the set that is only added to.
@@ -117,6 +119,10 @@ enum Running {
         answered: usize,
         commands: Vec<Command>,
         failed: bool,
+    },
+    /// One command whose parts are operations of their own.
+    Several {
+        operations: Vec<usize>,
     },
     /// One command that the history has as several.
     Together {
@@ -401,6 +407,7 @@ impl Client {
                 }
             }
             Running::Watching { .. } | Running::Together { .. } | Running::Executing { .. } | Running::Level(_) => {}
+            Running::Several { .. } => {}
         }
         self.go_elsewhere(now, wishes);
     }

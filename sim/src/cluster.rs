@@ -183,6 +183,9 @@ impl<N: Door> Cluster<N> {
         if let Some(seed) = chaos.scripts_seed.filter(|_| N::HAS_BUCKETS) {
             mix.scripts = (seed, Rng::new(seed).between(1, 6));
         }
+        if let Some(seed) = chaos.partitions_seed.filter(|_| N::HAS_BUCKETS) {
+            mix.add_partitions(&mut Rng::new(seed));
+        }
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
         for (name, settings) in &mix.buckets {
@@ -244,6 +247,7 @@ impl<N: Door> Cluster<N> {
             (Fault::Streams, u64::from(mix.streams.often > 0)),
             (Fault::Pauses, u64::from(chaos.pauses_seed.is_some())),
             (Fault::Scripts, u64::from(mix.scripts.1 > 0)),
+            (Fault::Partitions, u64::from(mix.parted)),
             (Fault::Observers, u64::from(chaos.observers_seed.is_some())),
         ]);
         let network = Network::new(&chaos, rng.fork());

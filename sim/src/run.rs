@@ -120,6 +120,7 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     cluster.record.levels.sights.retain(|sight| !excused(bucket_of(&sight.key)));
     judge("levels", levels::check(&cluster.record.levels, slowest));
     judge("scan", scan::check(&history, &cluster.record.scans, scan::LASTING_PREFIX));
+    judge("scan", scan::check(&history, &cluster.record.parted_scans, scan::LASTING_PREFIX_PARTED));
     judge("scan", scan::check(&history, &cluster.record.hash_scans, scan::LASTING_FIELDS));
     judge("scan", scan::check(&history, &cluster.record.set_scans, scan::LASTING_MEMBERS));
     judge("scan", scan::check(&history, &cluster.record.sorted_scans, scan::LASTING_SCORED));

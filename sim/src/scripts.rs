@@ -71,34 +71,42 @@ impl Scripts {
         self.often > 0 && self.rng.chance(self.often, 16)
     }
 
-    /// Sends one command, perhaps in a script.
-    pub fn send(&mut self, command: &Command, send: &mut Vec<u8>) {
+    /// Sends one command, perhaps in a script. `declares`: which keys a script uses has to be said.
+    pub fn send(&mut self, command: &Command, declares: bool, send: &mut Vec<u8>) {
         let words = command.words();
         if !is_plain(&words) || !self.is_wanted() {
             return encode_command(send, words);
         }
-        let start: [&[u8]; 3] = match self.rng.below(8) {
-            0 => [b"EVAL", BROKEN.as_bytes(), b"0"],
-            1..4 => [b"EVALSHA", ONE_SHA.as_bytes(), b"0"],
-            _ => [b"EVAL", ONE.as_bytes(), b"0"],
+        let start: [&[u8]; 2] = match self.rng.below(8) {
+            0 => [b"EVAL", BROKEN.as_bytes()],
+            1..4 => [b"EVALSHA", ONE_SHA.as_bytes()],
+            _ => [b"EVAL", ONE.as_bytes()],
         };
-        encode_command(send, start.into_iter().map(<[u8]>::to_vec).chain(words).collect::<Vec<_>>());
+        let keys = keys_of([&words].into_iter(), declares);
+        encode_command(send, start.into_iter().map(<[u8]>::to_vec).chain(keys).chain(words).collect::<Vec<_>>());
     }
 
     /// Sends several as one script, or does not.
-    pub fn send_several(&mut self, commands: &[Command], send: &mut Vec<u8>) -> bool {
+    pub fn send_several(&mut self, commands: &[Command], declares: bool, send: &mut Vec<u8>) -> bool {
         if !commands.iter().all(|command| is_plain(&command.words())) || !self.is_wanted() {
             return false;
         }
-        let mut words = vec![b"EVAL".to_vec(), SEVERAL.as_bytes().to_vec(), b"0".to_vec()];
-        for command in commands {
-            let of = command.words();
+        let mut words = vec![b"EVAL".to_vec(), SEVERAL.as_bytes().to_vec()];
+        let all: Vec<Vec<Vec<u8>>> = commands.iter().map(Command::words).collect();
+        words.extend(keys_of(all.iter(), declares));
+        for of in all {
             words.push(of.len().to_string().into_bytes());
             words.extend(of);
         }
         encode_command(send, words);
         true
     }
+}
+
+/// How many keys commands have that are in a script, and which: the first word of each.
+fn keys_of<'a>(commands: impl Iterator<Item = &'a Vec<Vec<u8>>>, declares: bool) -> Vec<Vec<u8>> {
+    let keys: Vec<Vec<u8>> = commands.filter(|_| declares).filter_map(|words| words.get(1).cloned()).collect();
+    [vec![keys.len().to_string().into_bytes()], keys].concat()
 }
 
 fn is_plain(words: &[Vec<u8>]) -> bool {

@@ -64,6 +64,8 @@ pub enum Task {
         /// What to do.
         commands: Vec<Command>,
     },
+    /// MGET of registers: each of them is an operation of its own.
+    Several(Vec<Command>),
     /// SCAN from beginning to end.
     Scan,
     /// One command on several fields of a hash or members of sets: an operation that is several commands of the history.
@@ -75,6 +77,9 @@ pub enum Task {
     /// ZSCAN from beginning to end.
     SortedScan,
 }
+
+/// The bucket that is on disk as the default one is.
+pub const PLAIN: &str = "p";
 
 /// The bucket that is in the memories of the nodes only.
 pub const IN_MEMORY: &str = "e";
@@ -125,6 +130,8 @@ pub struct Mix {
     lasting_fields: bool,
     /// Only such as stand for one register as a whole.
     only_wide: bool,
+    /// Some buckets have several partitions.
+    pub parted: bool,
     /// Settings of buckets stay as they are, so none gets a default time to live: then hashes are used in the one that refuses at its quota.
     pub settled: bool,
     sets: Sets,
@@ -162,7 +169,7 @@ impl Mix {
         ];
         Mix {
             clients: rng.between(3, 8),
-            buckets: [("p", ""), (IN_MEMORY, "KIND ephemeral"), (DROPPED, "")]
+            buckets: [(PLAIN, ""), (IN_MEMORY, "KIND ephemeral"), (DROPPED, "")]
                 .into_iter()
                 .filter(|_| rng.chance(1, 3))
                 .collect(),
@@ -184,6 +191,7 @@ impl Mix {
             lasting_fields: true,
             only_wide: false,
             settled: false,
+            parted: false,
             sets: Sets { lasting: true, moves: true, ..Sets::default() },
             sorted: SortedSets { lasting: true, ..SortedSets::default() },
             documents: Documents::default(),
@@ -221,6 +229,33 @@ impl Mix {
             self.clients = self.clients.max(self.buckets.len() as u64 + 3);
         }
         self.clients = self.clients.max(self.buckets.len() as u64 + 1);
+    }
+
+    /// Cuts buckets into partitions.
+    pub fn add_partitions(&mut self, rng: &mut Rng) {
+        self.parted = true;
+        if !self.buckets.iter().any(|(name, _)| *name == PLAIN) {
+            self.buckets.push((PLAIN, ""));
+        }
+        for (name, settings) in &mut self.buckets {
+            match *name {
+                PLAIN => *settings = *rng.pick(&["PARTITIONS 2", "PARTITIONS 3", "PARTITIONS 8"]),
+                IN_MEMORY => *settings = *rng.pick(&["KIND ephemeral PARTITIONS 2", "KIND ephemeral PARTITIONS 5"]),
+                DROPPED => *settings = *rng.pick(&["", "PARTITIONS 4"]),
+                CACHED => {
+                    *settings = *rng
+                        .pick(&["KIND cache QUOTA 1300 PARTITIONS 2", "KIND cache QUOTA 1800 POLICY lru PARTITIONS 3"])
+                }
+                _ => {}
+            }
+        }
+        self.clients = self.clients.max(self.buckets.len() as u64 + 2);
+    }
+
+    /// Whether a bucket may have several partitions.
+    #[must_use]
+    pub fn parts(&self, bucket: &str) -> bool {
+        self.parted && [PLAIN, IN_MEMORY, DROPPED, CACHED].contains(&bucket)
     }
 
     /// Adds hashes.
@@ -279,6 +314,13 @@ impl Mix {
         if self.streams.often > 0 && rng.chance(self.streams.often, 16) {
             return self.streams.draw_task(rng, (self.reads, self.once), unique);
         }
+        if self.parted && rng.chance(1, 24) {
+            let keys = (0..self.registers).filter(|_| rng.chance(3, 4)).map(|register| format!("r{register}"));
+            let reads: Vec<Command> = keys.map(|key| Command::new(Op::Get, key)).collect();
+            if !reads.is_empty() {
+                return Task::Several(reads);
+            }
+        }
         let mut ticket = rng.below(self.weights.iter().sum());
         let mut kind = 0;
         while ticket >= self.weights[kind] {
@@ -314,7 +356,8 @@ impl Mix {
     #[must_use]
     pub fn of_bucket(&self, name: &str) -> Mix {
         let mut mix = self.clone();
-        mix.weights[6] = 0;
+        mix.parted = self.parts(name);
+        mix.weights[6] = if mix.parted && name == PLAIN { 2 } else { 0 };
         // Of a hash a default time to live begins with the hash, which the model does not know of its fields.
         if name == TIMED || name == BOUNDED && !self.settled {
             mix.hashes = 0;

@@ -200,3 +200,13 @@ fn pause_forgotten() {
 fn look_too_soon() {
     is_found(Planted::LookTooSoon, 200, &[Fault::Partition, Fault::Pause]);
 }
+
+#[test]
+fn scan_skips_a_partition() {
+    is_found_by(Planted::ScanSkipsAPartition, 40, &[Fault::Partitions], "scan");
+}
+
+#[test]
+fn written_beside_its_partition() {
+    is_found(Planted::WrittenBesideItsPartition, 60, &[Fault::Partitions, Fault::Sets, Fault::SortedSets]);
+}

@@ -5,7 +5,6 @@
 
 use std::fmt::Write;
 
-use base::PartitionId;
 use data::spec::Group;
 use data::{Failure, Reply};
 
@@ -13,7 +12,7 @@ use super::server::{COMPATIBLE_VERSION, last_save_seconds, replicas};
 use super::{ALWAYS, Context, Entry, answers, config, spec};
 use crate::bucket::{Bucket, BucketKind, Named};
 use crate::durations::PERCENTILES;
-use crate::node::{Node, role_number, role_text};
+use crate::node::{Node, place_of, role_number, role_text};
 use crate::partition::Partition;
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
@@ -273,33 +272,39 @@ fn latency_stats(context: &Context<'_>, fields: &mut Fields) {
 }
 
 fn keyspace(context: &Context<'_>, fields: &mut Fields) {
-    for (bucket, Partition { tree, .. }) in buckets_here(context.node) {
-        if !tree.is_empty() {
-            let value = format_args!("keys={},expires={},avg_ttl=0", tree.len(), tree.volatile_len()).to_string();
+    for (bucket, partitions) in buckets_here(context.node) {
+        let keys: u64 = partitions.iter().map(|partition| partition.tree.len()).sum();
+        let volatile: u64 = partitions.iter().map(|partition| partition.tree.volatile_len() as u64).sum();
+        if keys > 0 {
+            let value = format_args!("keys={keys},expires={volatile},avg_ttl=0").to_string();
             fields.put(format_args!("db{}", bucket.number), value);
         }
     }
 }
 
-/// The buckets of which this node has a replica, by their numbers for `SELECT`.
-fn buckets_here(node: &Node) -> Vec<(&Bucket, &Partition)> {
+/// The buckets of which this node has replicas, by their numbers for `SELECT`.
+fn buckets_here(node: &Node) -> Vec<(&Bucket, Vec<&Partition>)> {
     let of_bucket = |bucket: &'_ Bucket| {
-        let id = PartitionId { bucket: bucket.id, index: 0 };
-        node.groups.iter().find(|group| group.id() == id).map(|group| &group.partition)
+        let here = bucket.partitions().filter_map(|id| place_of(&node.groups, id));
+        here.map(|g| &node.groups[g].partition).collect::<Vec<_>>()
     };
-    node.buckets.list.iter().filter_map(|bucket| Some((bucket, of_bucket(bucket)?))).collect()
+    let all = node.buckets.list.iter().map(|bucket| (bucket, of_bucket(bucket)));
+    all.filter(|(_, partitions)| !partitions.is_empty()).collect()
 }
 
 /// What of each bucket is in memory. Where nothing is cached above a store, that is everything.
 fn buckets(context: &Context<'_>, fields: &mut Fields) {
     let node = &*context.node;
-    for (bucket, partition) in buckets_here(node) {
-        let tree = &partition.tree;
+    for (bucket, partitions) in buckets_here(node) {
         let below = node.below.as_ref().filter(|_| bucket.settings.kind != BucketKind::Ephemeral);
         let residence = below.and_then(|below| below.read.residence(bucket.id.0));
-        let (keys, bytes) = (tree.len(), tree.bytes());
+        let keys: u64 = partitions.iter().map(|partition| partition.tree.len()).sum();
+        let bytes: u64 = partitions.iter().map(|partition| partition.tree.bytes()).sum();
         let kind = bucket.settings.kind.name();
         let mut line = format!("id={},number={},kind={kind},keys={keys},bytes={bytes}", bucket.id.0, bucket.number);
+        if bucket.settings.partitions > 1 {
+            let _ = write!(line, ",partitions={}", bucket.settings.partitions);
+        }
         if let Some(it) = residence {
             let part = |part: u64, whole: u64| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
             let _ = write!(
@@ -318,7 +323,7 @@ fn buckets(context: &Context<'_>, fields: &mut Fields) {
             let _ = write!(line, ",quota={}", bucket.settings.quota_bytes);
         }
         if bucket.settings.kind == BucketKind::Cache {
-            let _ = write!(line, ",evicted_keys={}", evicted_keys(partition));
+            let _ = write!(line, ",evicted_keys={}", partitions.iter().map(|it| evicted_keys(it)).sum::<u64>());
         }
         fields.put(format_args!("bucket_{}", bucket.name), line);
     }

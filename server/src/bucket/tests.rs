@@ -8,6 +8,7 @@ fn example() -> BucketInfo {
         number: 1,
         id: 4,
         kind: "persistent".to_owned(),
+        partitions: 8,
         quota: 64 << 20,
         policy: "s3-fifo".to_owned(),
         durability: "persist-majority".to_owned(),
@@ -25,6 +26,7 @@ fn both_dialects_are_read() {
         (text("number"), Value::Integer(1)),
         (text("id"), Value::Integer(4)),
         (text("kind"), text("persistent")),
+        (text("partitions"), Value::Integer(8)),
         (text("quota"), Value::Integer(64 << 20)),
         (text("policy"), text("s3-fifo")),
         (text("durability"), text("persist-majority")),
@@ -48,9 +50,9 @@ fn the_tables_are_aligned() {
     let small = BucketInfo { name: "s".to_owned(), number: 12, quota: 0, ttl: 61, value_bytes_max: 0, ..example() };
     assert_eq!(
         table(&[example(), small]),
-        "name   number  kind        quota  policy   durability        consistency   ttl  value-bytes-max\n\
-         users       1  persistent  64MiB  s3-fifo  persist-majority  linearizable   5m         1000000B\n\
-         s          12  persistent      -  s3-fifo  persist-majority  linearizable  61s                -\n"
+        "name   number  kind        partitions  quota  policy   durability        consistency   ttl  value-bytes-max\n\
+         users       1  persistent           8  64MiB  s3-fifo  persist-majority  linearizable   5m         1000000B\n\
+         s          12  persistent           8      -  s3-fifo  persist-majority  linearizable  61s                -\n"
     );
     assert!(details(&example()).starts_with("name             users\nnumber           1\nid               4\n"));
 }

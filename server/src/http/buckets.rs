@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use base::limits::VALUE_BYTES_MAX;
+use base::limits::{PARTITIONS_MAX, VALUE_BYTES_MAX};
 use serde::{Deserialize, Deserializer};
 use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
@@ -207,6 +207,8 @@ struct Settings {
     #[serde(deserialize_with = "present")]
     kind: Option<String>,
     #[serde(deserialize_with = "present")]
+    partitions: Option<Whole>,
+    #[serde(deserialize_with = "present")]
     quota: Option<Whole>,
     #[serde(deserialize_with = "present")]
     policy: Option<String>,
@@ -261,6 +263,7 @@ impl Settings {
             Some(Whole(value)) if value > most => Err(format!("The field \"{field}\" must be at most {most}.")),
             _ => Ok(()),
         };
+        at_most("partitions", settings.partitions, u64::from(PARTITIONS_MAX))?;
         at_most("quota", settings.quota, QUOTA_MAX)?;
         at_most("ttl", settings.ttl, TTL_SECONDS_MAX)?;
         at_most("value_bytes_max", settings.value_bytes_max, VALUE_BYTES_MAX as u64)?;
@@ -271,6 +274,7 @@ impl Settings {
     fn words(self) -> Vec<Vec<u8>> {
         let named = [
             ("KIND", self.kind),
+            ("PARTITIONS", self.partitions.map(|Whole(number)| number.to_string())),
             ("QUOTA", self.quota.map(|Whole(number)| number.to_string())),
             ("POLICY", self.policy),
             ("DURABILITY", self.durability),
@@ -291,6 +295,15 @@ impl PartialSchema for NewBucket {
             choice("Where its data is: on disk, in the memory of all replicas only, or on disk and bounded.", &KINDS);
         settings_schema()
             .property("kind", kind.default(Some("persistent".into())))
+            .property(
+                "partitions",
+                ObjectBuilder::new()
+                    .schema_type(Type::Integer)
+                    .description(Some("How many partitions it is cut into; each has a leader of its own."))
+                    .minimum(Some(1_u64))
+                    .maximum(Some(u64::from(PARTITIONS_MAX)))
+                    .default(Some(1.into())),
+            )
             .examples([serde_json::json!({"kind": "cache", "quota": 67_108_864, "ttl": 3600})])
             .into()
     }
@@ -352,12 +365,14 @@ mod tests {
                 .as_deref(),
             Some("KIND cache QUOTA 1024 POLICY lru DURABILITY all TTL 60 VALUE-BYTES-MAX 0")
         );
+        assert_eq!(words(r#"{"partitions":64}"#).as_deref(), Some("PARTITIONS 64"));
         assert_eq!(words(r#"{"quota":-0.0,"ttl":36e2}"#).as_deref(), Some("QUOTA 0 TTL 3600"));
         for wrong in [
             "",
             "[]",
             "{",
             r#"{"ttl":1e300}"#,
+            r#"{"partitions":1025}"#,
             r#"{"ttl":true}"#,
             r#"{"kind":"odd"}"#,
             r#"{"kind":null}"#,

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 27] = [
+pub const PLANTED: [(&str, Planted); 29] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -33,6 +33,8 @@ pub const PLANTED: [(&str, Planted); 27] = [
     ("look-too-soon", Planted::LookTooSoon),
     ("invalidation-too-early", Planted::InvalidationTooEarly),
     ("idle-forgets-reads", Planted::IdleForgetsReads),
+    ("scan-skips-a-partition", Planted::ScanSkipsAPartition),
+    ("written-beside-its-partition", Planted::WrittenBesideItsPartition),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

@@ -32,6 +32,7 @@ fn every_fault_is_drawn_sometimes() {
             (Fault::Streams, chaos.streams_seed.is_some()),
             (Fault::Pauses, chaos.pauses_seed.is_some()),
             (Fault::Scripts, chaos.scripts_seed.is_some()),
+            (Fault::Partitions, chaos.partitions_seed.is_some()),
             (Fault::Observers, chaos.observers_seed.is_some()),
             (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
             (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chaos::MS;
+use crate::history::raw_key;
 
 /// What one operation on a counter was told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,9 +55,13 @@ pub struct Levels {
     pub tokens: BTreeMap<String, Vec<String>>,
 }
 
-/// The part of a token that names a bucket's life, and the revision.
-fn parts(token: &str) -> Option<(&str, u64)> {
-    let (bucket, revision) = token.split_once(':')?;
+/// The part of a token that names a bucket's life, and the revision of the partition that a key is in: the token has one for each partition, which
+/// have equally many hash slots.
+fn parts<'a>(token: &'a str, key: &str) -> Option<(&'a str, u64)> {
+    let (bucket, revisions) = token.split_once(':')?;
+    let revisions: Vec<&str> = revisions.split(',').collect();
+    let slot = usize::from(base::slots::hash_slot(raw_key(key).as_bytes()));
+    let revision = revisions[slot * revisions.len() / usize::from(base::limits::HASH_SLOTS)];
     Some((bucket, revision.parse().ok()?))
 }
 
@@ -94,12 +99,12 @@ fn check_sums(sights: &[&Sight], attempts: &[u64], violations: &mut Vec<String>)
 fn check_tokens(sights: &[&Sight], violations: &mut Vec<String>) {
     for sight in sights {
         let Kind::Session(Some(floor)) = &sight.kind else { continue };
-        let Some((bucket, revision)) = parts(floor) else {
+        let Some((bucket, revision)) = parts(floor, &sight.key) else {
             violations.push(format!("a token that cannot be read: {sight:?}"));
             continue;
         };
         let is_older = |other: &&&Sight| {
-            let token = other.token.as_deref().and_then(parts);
+            let token = other.token.as_deref().and_then(|token| parts(token, &other.key));
             token.is_some_and(|(of, at)| of == bucket && at <= revision)
         };
         if let Some(other) = sights.iter().filter(is_older).find(|other| other.value > sight.value) {

@@ -14,6 +14,8 @@ pub const LASTING_MEMBERS: &str = "y@";
 pub const LASTING_SCORED: &str = "j%";
 /// The prefix of keys that are written once and never removed.
 pub const LASTING_PREFIX: &str = "s:";
+/// The same in the bucket that may be cut into partitions.
+pub const LASTING_PREFIX_PARTED: &str = "p/s:";
 
 /// One SCAN from beginning to end.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@ use wire::encode_command;
 
 use super::{Client, Mode, Record, Running, Scanned, Wishes};
 use crate::hashes::{LASTING, elements_bytes, key_of, words_together};
-use crate::history::{Command, Op, Operation, Outcome, bucket_of};
+use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
 use crate::workload::Task;
 use crate::{documents, lists, places, sets, sketches, sorted, streams};
 
@@ -87,7 +87,7 @@ impl Client {
             Task::Plain(commands) => {
                 let mut operations = Vec::new();
                 for command in commands {
-                    self.scripts.send(&command, send);
+                    self.scripts.send(&command, self.mix.parted, send);
                     operations.push(self.invoke(vec![command], now, record));
                 }
                 Running::Plain { operations, answered: 0 }
@@ -102,7 +102,7 @@ impl Client {
                 Running::Once { operation, id, sent: true }
             }
             Task::Transaction { watch, commands } if watch.is_empty() => {
-                let answered = if self.scripts.send_several(&commands, send) {
+                let answered = if self.scripts.send_several(&commands, self.mix.parted, send) {
                     // One answer, as if MULTI and all that was queued had been answered already.
                     commands.len() + 1
                 } else {
@@ -123,6 +123,12 @@ impl Client {
                     reads.push(self.invoke(vec![read], now, record));
                 }
                 Running::Watching { watch, reads, answered: 0, commands, failed: false }
+            }
+            Task::Several(commands) => {
+                let keys = commands.iter().map(|command| raw_key(&command.key).as_bytes().to_vec());
+                encode_command(send, std::iter::once(b"MGET".to_vec()).chain(keys).collect::<Vec<_>>());
+                let operations = commands.into_iter().map(|command| self.invoke(vec![command], now, record)).collect();
+                Running::Several { operations }
             }
             Task::Scan | Task::HashScan | Task::SetScan | Task::SortedScan => {
                 let what = match task {
@@ -191,7 +197,9 @@ fn in_bucket(bucket: &str, mut task: Task) -> Task {
     }
     let name = |key: &mut String| key.insert_str(0, &format!("{bucket}/"));
     match &mut task {
-        Task::Plain(commands) => commands.iter_mut().for_each(|command| name(&mut command.key)),
+        Task::Plain(commands) | Task::Several(commands) => {
+            commands.iter_mut().for_each(|command| name(&mut command.key));
+        }
         Task::Once(command) => name(&mut command.key),
         Task::Transaction { watch, commands } => {
             watch.iter_mut().for_each(name);

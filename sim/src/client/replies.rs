@@ -14,7 +14,9 @@ use crate::workload::DROPPED;
 use crate::{documents, fading, lists, places, scripts, sets, sketches, sorted, streams};
 
 /// Names of what is counted here.
-pub(crate) const PROBES: [&str; 3] = [TOO_LONG_REFUSED, FULL_REFUSED, PART_REFUSED];
+pub(crate) const PROBES: [&str; 5] = [TOO_LONG_REFUSED, FULL_REFUSED, PART_REFUSED, SEVERAL_READ, PARTED_SCAN];
+const SEVERAL_READ: &str = "sim: keys of a bucket with partitions read at once";
+const PARTED_SCAN: &str = "sim: bucket with partitions scanned";
 const TOO_LONG_REFUSED: &str = "sim: value refused that its bucket finds too long";
 const FULL_REFUSED: &str = "sim: write refused by a full bucket";
 const PART_REFUSED: &str = "sim: part of a transaction refused";
@@ -35,7 +37,8 @@ pub(super) fn meaning_of(error: &str) -> Meaning {
     if is_refusal(error) {
         return Meaning::Refused;
     }
-    if scripts::is_undone(error) {
+    // Its keys are in several partitions.
+    if scripts::is_undone(error) || error.starts_with("CROSSSLOT ") {
         return Meaning::Absent;
     }
     if streams::is_absent(error) {
@@ -138,7 +141,9 @@ impl Client {
                             self.note_error("MULTI or a queued command", text, now, record);
                             refused = true;
                         }
-                        Value::Simple(text) if (text == "OK") == (answered == 0) && !refused => {}
+                        // Of a transaction over several partitions single commands are refused, too.
+                        Value::Simple(text)
+                            if (text == "OK") == (answered == 0) && (!refused || self.mix.parted && answered > 0) => {}
                         other => record.unexpected.push(format!(
                             "client {}: reply {answered} within a transaction is {other:?}, refused: {refused}",
                             self.id
@@ -150,6 +155,10 @@ impl Client {
                     self.on_executed(operation, value, refused, now, record);
                     true
                 }
+            }
+            Running::Several { operations } => {
+                self.on_several(&operations, value, now, record);
+                true
             }
             Running::Level(task) => self.on_level_reply(task, value, now, record),
             Running::Together { operation } => {
@@ -267,7 +276,7 @@ impl Client {
             }
             Value::Error(text) => {
                 let meaning = self.note_error("EXEC", &text, now, record);
-                if matches!(meaning, Meaning::NotDone | Meaning::Refused) {
+                if matches!(meaning, Meaning::NotDone | Meaning::Refused | Meaning::Absent) {
                     record.operations[operation].outcome = Outcome::Failed;
                 }
             }
@@ -293,6 +302,24 @@ impl Client {
                 }
             }
             other => record.unexpected.push(format!("client {}: EXEC answered {other:?}", self.id)),
+        }
+    }
+
+    /// The answer to one command whose parts are operations of their own.
+    fn on_several(&mut self, operations: &[usize], value: Value, now: u64, record: &mut Record) {
+        match value {
+            Value::Array(values) if values.len() == operations.len() => {
+                count(record, SEVERAL_READ);
+                operations
+                    .iter()
+                    .zip(values)
+                    .for_each(|(operation, value)| self.answer(*operation, value, now, record));
+            }
+            Value::Error(text) => {
+                let error = |operation: &usize| (*operation, Value::Error(text.clone()));
+                operations.iter().map(error).for_each(|(operation, error)| self.answer(operation, error, now, record));
+            }
+            other => record.unexpected.push(format!("client {}: MGET answered {other:?}", self.id)),
         }
     }
 
@@ -350,7 +377,8 @@ impl Client {
         for key in keys.into_iter().step_by(1 + usize::from(matches!(what, Scanned::Fields | Scanned::Scored))) {
             if let Value::Bulk(key) = key {
                 found.insert(match what {
-                    Scanned::Keys => text_of(&key),
+                    Scanned::Keys if self.bucket().is_empty() => text_of(&key),
+                    Scanned::Keys => format!("{}/{}", self.bucket(), text_of(&key)),
                     Scanned::Fields => format!("{LASTING}#{}", text_of(&key)),
                     Scanned::Members => sets::scanned(&key),
                     Scanned::Scored => sorted::scanned(&key),
@@ -359,7 +387,11 @@ impl Client {
         }
         if cursor == b"0" {
             let scans = match what {
-                Scanned::Keys => &mut record.scans,
+                Scanned::Keys if self.bucket().is_empty() => &mut record.scans,
+                Scanned::Keys => {
+                    count(record, PARTED_SCAN);
+                    &mut record.parted_scans
+                }
                 Scanned::Fields => &mut record.hash_scans,
                 Scanned::Members => &mut record.set_scans,
                 Scanned::Scored => &mut record.sorted_scans,

@@ -184,6 +184,7 @@ impl<N: Door> Cluster<N> {
             | Fault::Streams
             | Fault::Pauses
             | Fault::Scripts
+            | Fault::Partitions
             | Fault::Observers => false,
         }
     }
