@@ -198,7 +198,7 @@ fn pause_forgotten() {
 
 #[test]
 fn look_too_soon() {
-    is_found(Planted::LookTooSoon, 200, &[Fault::Partition, Fault::Pause]);
+    is_found(Planted::LookTooSoon, 200, &[Fault::Partition, Fault::Pause, Fault::Lists]);
 }
 
 #[test]
