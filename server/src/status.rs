@@ -1,5 +1,6 @@
 //! `dictum status`, and the shape of what `DICTUM.STATUS` answers.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -203,20 +204,27 @@ pub fn table(status: &ClusterStatus) -> String {
     if status.partitions.len() > 1 {
         out.push('\n');
         let mut rows = vec![["bucket", "partition", "leader", "ballot"].map(str::to_owned).to_vec()];
-        rows.extend(status.partitions.iter().map(|partition| {
-            vec![
-                // Nodes of an older version do not tell names.
-                Some(partition.name.clone())
-                    .filter(|name| !name.is_empty())
-                    .unwrap_or_else(|| partition.bucket.to_string()),
-                partition.index.to_string(),
-                partition.leader.clone().unwrap_or_else(|| "none".to_owned()),
-                partition.ballot.clone().unwrap_or_default(),
-            ]
-        }));
+        rows.extend(status.partitions.chunk_by(|one, other| one.bucket == other.bucket).map(partitions_row));
         out.push_str(&aligned(&rows, &[1]));
     }
     out
+}
+
+/// What is told of the partitions of one bucket: of several how many each node leads.
+fn partitions_row(of_bucket: &[PartitionStatus]) -> Vec<String> {
+    let Some(first) = of_bucket.first() else { return Vec::new() };
+    // Nodes of an older version do not tell names.
+    let name = Some(first.name.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| first.bucket.to_string());
+    let leader_of = |partition: &PartitionStatus| partition.leader.clone().unwrap_or_else(|| "none".to_owned());
+    if let [only] = of_bucket {
+        return vec![name, only.index.to_string(), leader_of(only), only.ballot.clone().unwrap_or_default()];
+    }
+    let mut led: BTreeMap<String, usize> = BTreeMap::new();
+    for partition in of_bucket {
+        *led.entry(leader_of(partition)).or_default() += 1;
+    }
+    let led: Vec<String> = led.into_iter().map(|(node, count)| format!("{node} leads {count}")).collect();
+    vec![name, format!("0 to {}", of_bucket.len() - 1), led.join(", ")]
 }
 
 fn row(node: &NodeStatus) -> Vec<String> {
@@ -310,6 +318,18 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn of_many_partitions_is_told_how_many_each_node_leads() {
+        let mut status = example();
+        for (index, leader) in [Some("n1"), Some("n2"), Some("n1"), None].into_iter().enumerate() {
+            let (name, leader) = ("users".to_owned(), leader.map(str::to_owned));
+            let index = index as u32;
+            status.partitions.push(PartitionStatus { bucket: 7, index, name, leader, ..PartitionStatus::default() });
+        }
+        let text = table(&status);
+        assert!(text.contains("\nusers      0 to 3  n1 leads 2, n2 leads 1, none leads 1\n"), "{text}");
     }
 
     #[test]
