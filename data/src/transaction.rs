@@ -256,6 +256,15 @@ impl<'a> Transaction<'a> {
         self.put(key, value, deadline);
     }
 
+    /// Gives a key another value, given the record that [`Transaction::get`] has just found: a look below costs as much as all the rest. Its deadline stays, and so do the
+    /// elements that it has, if any: `value` has the same.
+    pub(crate) fn put_over(&mut self, key: KeyRef<'_>, before: &Record, value: Value) {
+        let mut record = Record::new(value, before.deadline());
+        let store_key = key.to_store_key();
+        record.revision = self.record_change(store_key.key.clone(), ChangeKind::Set);
+        self.tree.put_over(store_key, before, record);
+    }
+
     /// Edits a string where it stands, created empty if the key does not exist; its deadline stays.
     ///
     /// Lengths must have been checked before (see [`Transaction::check_length`]); the value's type is checked here.

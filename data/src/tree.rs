@@ -241,6 +241,14 @@ impl Tree {
         Some(result)
     }
 
+    /// Puts another record, with the same deadline, in place of one that was looked for just now, keeping the totals: needs no look below. Elements of the one
+    /// before that the other has not are the caller's.
+    pub(crate) fn put_over(&mut self, key: StoreKey, before: &Record, after: Record) {
+        debug_assert_eq!(before.deadline(), after.deadline(), "nothing to move in the index");
+        self.bytes = self.bytes + after.value.bytes() - before.value.bytes();
+        self.store.replace(key, after);
+    }
+
     /// Takes everything out. Freeing many records takes long, so that is left to whoever takes the trash.
     pub(crate) fn clear(&mut self) {
         let (layers, records) = self.store.clear();

@@ -62,21 +62,12 @@ impl<'a> Path<'a> {
         }
         let text = std::str::from_utf8(text).map_err(|_| Failure::Text("ERR a path is text in UTF-8"))?;
         let is_legacy = !(text == "$" || text.starts_with("$.") || text.starts_with("$["));
-        let mut reader =
-            Reader { rest: text, steps: Some(Vec::new()), query: "$".to_owned(), brackets: 0, descents: 0 };
-        if !is_legacy {
-            reader.rest = &text[1..];
-        } else if text == "." {
-            reader.rest = "";
-        } else if !text.starts_with(['.', '[']) {
-            // A name or a star at the very beginning.
-            reader.child(true).map_err(|reason| invalid(text, reason))?;
-        }
-        reader.read().map_err(|reason| invalid(text, reason))?;
-        let steps = match reader.steps {
+        let read = |query| Reader::new(query).read_all(text, is_legacy).map_err(|reason| invalid(text, reason));
+        let steps = match read(None)?.steps {
             Some(steps) => Steps::Fixed(steps),
             None => {
-                let path = JsonPath::parse(&reader.query).map_err(|error| invalid(text, &error.to_string()))?;
+                let query = read(Some("$".to_owned()))?.query.unwrap_or_default();
+                let path = JsonPath::parse(&query).map_err(|error| invalid(text, &error.to_string()))?;
                 Steps::Query(Box::new(path))
             }
         };
@@ -180,16 +171,41 @@ fn invalid(path: &str, reason: &str) -> Failure {
     Failure::built(format!("ERR invalid path '{path}': {reason}").as_bytes())
 }
 
-/// Reads a path step by step: into steps, as long as each means one place, and into a query of RFC 9535.
+/// Reads a path step by step: into steps, as long as each means one place, and into a query of RFC 9535 if one is wanted.
 struct Reader<'a> {
     rest: &'a str,
     steps: Option<Vec<Step>>,
-    query: String,
+    query: Option<String>,
     brackets: usize,
     descents: usize,
 }
 
 impl<'a> Reader<'a> {
+    fn new(query: Option<String>) -> Reader<'a> {
+        Reader { rest: "", steps: Some(Vec::new()), query, brackets: 0, descents: 0 }
+    }
+
+    fn read_all(mut self, text: &'a str, is_legacy: bool) -> Result<Reader<'a>, &'static str> {
+        self.rest = text;
+        if !is_legacy {
+            self.rest = &text[1..];
+        } else if text == "." {
+            self.rest = "";
+        } else if !text.starts_with(['.', '[']) {
+            // A name or a star at the very beginning.
+            self.child(true)?;
+        }
+        self.read()?;
+        Ok(self)
+    }
+
+    /// Adds to the query, if one is wanted.
+    fn ask(&mut self, part: &str) {
+        if let Some(query) = &mut self.query {
+            query.push_str(part);
+        }
+    }
+
     fn read(&mut self) -> Result<(), &'static str> {
         while !self.rest.is_empty() {
             if let Some(rest) = self.rest.strip_prefix("..") {
@@ -215,7 +231,7 @@ impl<'a> Reader<'a> {
             return Err("it has more than 3 times '..'");
         }
         self.steps = None;
-        self.query.push_str("..");
+        self.ask("..");
         Ok(())
     }
 
@@ -226,7 +242,7 @@ impl<'a> Reader<'a> {
         self.rest = rest;
         if name == "*" {
             self.steps = None;
-            self.query.push_str("[*]");
+            self.ask("[*]");
             return Ok(());
         }
         let is_odd = |c: char| c.is_whitespace() || c.is_control() || "]()'\"*?@,\\".contains(c);
@@ -238,15 +254,11 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, step: Step, is_step: bool) {
-        match &step {
-            Step::Name(name) => {
-                self.query.push('[');
-                self.query.push_str(&Json::from(name.as_str()).to_string());
-                self.query.push(']');
-            }
-            Step::Index(index) => {
-                self.query.push_str(&format!("[{index}]"));
-            }
+        if let Some(query) = &mut self.query {
+            query.push_str(&match &step {
+                Step::Name(name) => format!("[{}]", Json::from(name.as_str())),
+                Step::Index(index) => format!("[{index}]"),
+            });
         }
         if is_step && let Some(steps) = &mut self.steps {
             steps.push(step);
@@ -264,9 +276,9 @@ impl<'a> Reader<'a> {
             self.push(Step::Index(index), !is_below);
         } else {
             self.steps = None;
-            self.query.push('[');
-            self.query.push_str(inside);
-            self.query.push(']');
+            self.ask("[");
+            self.ask(inside);
+            self.ask("]");
         }
         Ok(())
     }

@@ -34,7 +34,8 @@ impl<'a> WriteCommand<'a> for JsonDel<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let Some(mut document) = document_of(tx.get(self.key))? else { return Ok(Reply::Integer(0)) };
+        let record = tx.get(self.key);
+        let Some(mut document) = document_of(record.as_ref())? else { return Ok(Reply::Integer(0)) };
         if self.path.is_root() {
             tx.remove(self.key);
             return Ok(Reply::Integer(1));
@@ -42,7 +43,7 @@ impl<'a> WriteCommand<'a> for JsonDel<'a> {
         let places = outermost(self.path.places(&document));
         let removed = places.iter().filter(|place| remove(&mut document, place)).count();
         if removed > 0 {
-            save(tx, self.key, &document)?;
+            save(tx, self.key, record.as_ref(), &document)?;
         }
         Ok(Reply::count(removed))
     }

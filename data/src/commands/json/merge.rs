@@ -33,11 +33,12 @@ impl<'a> WriteCommand<'a> for JsonMerge<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let Some(mut document) = document_of(tx.get(self.key))? else {
+        let record = tx.get(self.key);
+        let Some(mut document) = document_of(record.as_ref())? else {
             if !self.path.is_root() {
                 return Err(Failure::Text("ERR new objects must be created at the root"));
             }
-            save(tx, self.key, &self.value)?;
+            save(tx, self.key, None, &self.value)?;
             return Ok(Reply::Ok);
         };
         let places = outermost(self.path.places(&document));
@@ -49,7 +50,7 @@ impl<'a> WriteCommand<'a> for JsonMerge<'a> {
         if places.is_empty() && !add(&mut document, &self.path, self.value)? {
             return Ok(Reply::Nil);
         }
-        save(tx, self.key, &document)?;
+        save(tx, self.key, record.as_ref(), &document)?;
         Ok(Reply::Ok)
     }
 }

@@ -37,7 +37,7 @@ impl<'a> ReadCommand<'a> for JsonMGet<'a> {
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let answers = self.keys.iter().map(|key| {
             // A key that holds something else is as good as absent, as for MGET.
-            let Ok(Some(document)) = document_of(view.get(KeyRef::new(key))) else { return Ok(Reply::Nil) };
+            let Ok(Some(document)) = document_of(view.get(KeyRef::new(key)).as_ref()) else { return Ok(Reply::Nil) };
             let text = if self.path.is_legacy() {
                 match self.path.values(&document).first() {
                     Some(value) => Layout::default().write(value)?,

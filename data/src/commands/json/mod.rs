@@ -38,24 +38,32 @@ pub(crate) fn path_or_root<'a>(args: Args<'a>, index: usize) -> Result<Path<'a>,
 }
 
 /// The document of a record, if there is one.
-pub(crate) fn document_of(record: Option<Record>) -> Result<Option<Json>, Failure> {
+pub(crate) fn document_of(record: Option<&Record>) -> Result<Option<Json>, Failure> {
     let Some(record) = record else { return Ok(None) };
-    match record.value {
-        Value::Json(text) => stored(&text).map(Some),
+    match &record.value {
+        Value::Json(text) => stored(text).map(Some),
         _ => Err(Failure::WrongType),
     }
 }
 
 /// The document under a key, if there is one.
 pub(crate) fn read(view: &View<'_>, key: KeyRef<'_>) -> Result<Option<Json>, Failure> {
-    document_of(view.get(key))
+    document_of(view.get(key).as_ref())
 }
 
-/// Puts a document under a key; its deadline stays.
-pub(crate) fn save(tx: &mut Transaction<'_>, key: KeyRef<'_>, document: &Json) -> Result<(), Failure> {
+/// Puts a document under a key, which has just been found to have this record with a document, or none; its deadline stays.
+pub(crate) fn save(
+    tx: &mut Transaction<'_>,
+    key: KeyRef<'_>,
+    before: Option<&Record>,
+    document: &Json,
+) -> Result<(), Failure> {
     let text = to_text(document)?;
     tx.check_length(text.as_slice().len() as u64)?;
-    tx.put_keeping_deadline(key, Value::Json(text));
+    match before {
+        Some(before) => tx.put_over(key, before, Value::Json(text)),
+        None => tx.put(key, Value::Json(text), tx.deadline_or_default(None)),
+    }
     Ok(())
 }
 
@@ -73,7 +81,8 @@ pub(crate) fn change_all<R>(
     is_wanted: fn(&Json) -> bool,
     mut change: impl FnMut(&mut Json) -> Result<R, Failure>,
 ) -> Result<Vec<Option<R>>, Failure> {
-    let mut document = document_of(tx.get(key))?.ok_or(NO_DOCUMENT)?;
+    let record = tx.get(key);
+    let mut document = document_of(record.as_ref())?.ok_or(NO_DOCUMENT)?;
     let mut answers = Vec::new();
     // The last first: so nothing moves that is still to be changed.
     for place in path.places(&document).iter().rev() {
@@ -81,7 +90,7 @@ pub(crate) fn change_all<R>(
         answers.push(found.map(&mut change).transpose()?);
     }
     if answers.iter().any(Option::is_some) {
-        save(tx, key, &document)?;
+        save(tx, key, record.as_ref(), &document)?;
     }
     answers.reverse();
     Ok(answers)

@@ -41,23 +41,27 @@ impl<'a> WriteCommand<'a> for JsonMSet<'a> {
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         // A key may be named several times: the later ones see what the earlier ones did.
-        let mut documents: BTreeMap<&[u8], (KeyRef<'_>, Json)> = BTreeMap::new();
+        let mut documents: BTreeMap<&[u8], (KeyRef<'_>, Option<Record>, Json)> = BTreeMap::new();
         for (key, path, value) in self.puts {
-            let before = match documents.remove(key.key) {
-                Some((_, document)) => Some(document),
-                None => document_of(tx.get(key))?,
+            let (record, before) = match documents.remove(key.key) {
+                Some((_, record, document)) => (record, Some(document)),
+                None => {
+                    let record = tx.get(key);
+                    let document = document_of(record.as_ref())?;
+                    (record, document)
+                }
             };
             let is_there = before.clone();
             let after = put(before, &path, value, Condition::None)?;
             if let Some(document) = after.or(is_there) {
-                documents.insert(key.key, (key, document));
+                documents.insert(key.key, (key, record, document));
             }
         }
-        for (_, document) in documents.values() {
+        for (.., document) in documents.values() {
             tx.check_length(to_text(document)?.as_slice().len() as u64)?;
         }
-        for (key, document) in documents.values() {
-            save(tx, *key, document)?;
+        for (key, record, document) in documents.values() {
+            save(tx, *key, record.as_ref(), document)?;
         }
         Ok(Reply::Ok)
     }

@@ -51,9 +51,10 @@ impl<'a> WriteCommand<'a> for JsonSet<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let document = document_of(tx.get(self.key))?;
+        let record = tx.get(self.key);
+        let document = document_of(record.as_ref())?;
         let Some(document) = put(document, &self.path, self.value, self.condition)? else { return Ok(Reply::Nil) };
-        save(tx, self.key, &document)?;
+        save(tx, self.key, record.as_ref(), &document)?;
         Ok(Reply::Ok)
     }
 }
