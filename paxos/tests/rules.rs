@@ -468,7 +468,7 @@ fn a_follower_that_is_far_behind_gets_no_more_in_a_turn_than_a_turns_share() {
     let share = FOLLOWER_TURN_BYTES_TARGET..FOLLOWER_TURN_BYTES_TARGET + 4096;
     let first = sent(&mut world);
     assert!(share.contains(&first), "{first} bytes in one turn");
-    world.tick_only(0, Duration::from_millis(1));
+    world.turn(0, vec![Input::Tick]);
     let second = sent(&mut world);
     assert!(share.contains(&second), "{second} bytes in the next");
 }
