@@ -142,7 +142,8 @@ impl Group {
         let Group { partition, bucket, router, .. } = self;
         let leads = partition.replica.leads().is_some();
         let waits = !router.is_idle() || !self.copies.is_idle() || !self.transfers.is_idle() || self.saving.is_some();
-        let evicts = leads && partition.evicting.is_some() && partition.tree.bytes() > bucket.settings.quota_of_partition();
+        let evicts =
+            leads && partition.evicting.is_some() && partition.tree.bytes() > bucket.settings.quota_of_partition();
         // While the disk is full, leaderships are given away.
         let is_busy = waits || evicts || !self.is_settled() || !self.life_is_settled || (leads && disk_full);
         if is_busy || !self.wishes.evicted.is_empty() {
@@ -150,7 +151,10 @@ impl Group {
         }
         let tells_read = partition.evicting.as_ref().and_then(|evicting| evicting.due());
         let expires = if leads && !disk_full { self.expiry_due(now) } else { None };
-        [partition.replica.due(now.time), partition.due(now.time, config), tells_read, expires].into_iter().flatten().min()
+        [partition.replica.due(now.time), partition.due(now.time, config), tells_read, expires]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// When a leader has to look for keys whose time is up, and for elements that nobody reaches.

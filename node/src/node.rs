@@ -33,8 +33,8 @@ use crate::tracking::Tracking;
 use crate::transfer::Throttle;
 use crate::tunables::Tunables;
 use crate::waiting::WaitingRoom;
-use pings::Pings;
 use crate::{CacheNews, Progress};
+use pings::Pings;
 
 /// How often a node says that it lives.
 pub(crate) const PING_EVERY: std::time::Duration = std::time::Duration::from_millis(50);

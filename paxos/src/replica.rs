@@ -122,7 +122,8 @@ impl Replica {
         assert!(config.voters.contains(&config.me), "a replica is one of the voters");
         assert!(config.voters.is_sorted(), "all replicas must count the voters alike");
         let peers = config.voters.iter().filter(|id| **id != config.me);
-        let peers = peers.map(|id| Peer { id: *id, up: false, since: now, leads: None, heard: None, rests: None }).collect();
+        let peers =
+            peers.map(|id| Peer { id: *id, up: false, since: now, leads: None, heard: None, rests: None }).collect();
         let Restored { state, log, unprovable, incarnation, applied } = restored;
         let blank = state.is_none() && !unprovable && log.last() == Position(0);
         let state = state.unwrap_or(HardState { incarnation, ..HardState::default() });

@@ -328,5 +328,4 @@ impl Node {
     pub(crate) fn find_bucket(&self, word: &[u8]) -> Result<&Bucket, Failure> {
         self.buckets.find(word)
     }
-
 }
