@@ -24,6 +24,9 @@ pub(crate) const DEFAULT_PARTITION: PartitionId = PartitionId { bucket: BucketId
 /// However far away the next deadline of a key is, a leader looks so often.
 const EXPIRY_SLEEP_MAX: Duration = Duration::from_secs(1);
 
+/// Whether a peer is up, the ballot under which it leads, and how it rests.
+pub(crate) type Told = (bool, Option<Ballot>, Option<(Ballot, Position)>);
+
 /// A snapshot that is being written to disk.
 #[derive(Debug)]
 pub(crate) struct Saving {
@@ -57,7 +60,7 @@ pub(crate) struct Group {
     /// The life under which writes are numbered is known for certain.
     pub life_is_settled: bool,
     /// What the replica was last told of each peer, in the detectors' order.
-    pub told: Vec<(bool, Option<Ballot>, Option<(Ballot, Position)>)>,
+    pub told: Vec<Told>,
     pub queries: VecDeque<Query>,
     /// The highest write number taken from each peer under this leadership.
     pub taken: Vec<(NodeId, Life, u64)>,
@@ -71,12 +74,14 @@ pub(crate) struct Group {
 impl Group {
     /// A group of which nothing has been asked yet; `peers` others have replicas.
     pub(crate) fn new(
-        partition: Partition,
+        mut partition: Partition,
         bucket: Bucket,
         peers: usize,
         (boot, held_for): (u64, Duration),
         now: Time,
     ) -> Group {
+        // From now on its keys are idle, until they are used.
+        partition.last_uses.turn(now, partition.tree.len());
         Group {
             router: Router::new(partition.life, now),
             partition,

@@ -95,6 +95,10 @@ impl Node {
 
     /// Applies what is decided. Reads that stand before one of the writes on its connection are served just before it.
     fn apply_decided(&mut self, g: usize) {
+        let partition = &self.groups[g].partition;
+        if partition.applied >= partition.replica.decided() {
+            return;
+        }
         self.groups[g].partition.names_events = self.wants_key_events();
         let Partition { last_uses, tree, .. } = &mut self.groups[g].partition;
         last_uses.turn(self.now.time, tree.len());
@@ -331,8 +335,10 @@ impl Node {
     fn send_wishes(&mut self, g: usize) {
         let group = &mut self.groups[g];
         let partition = group.partition.id;
-        let about = group.about();
-        self.events.extend(group.wishes.events.drain(..).map(|(level, text)| (level, format!("{about}{text}"))));
+        if !group.wishes.events.is_empty() {
+            let about = group.about();
+            self.events.extend(group.wishes.events.drain(..).map(|(level, text)| (level, format!("{about}{text}"))));
+        }
         self.fatal = self.fatal.take().or(group.wishes.fatal.take());
         let mut send = std::mem::take(&mut group.wishes.send);
         for (to, message) in send.drain(..) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{NodeId, PartitionId, Position, WallTime};
+use base::{NodeId, Position, WallTime};
 use bytes::Bytes;
 use paxos::Input as Step;
 use wire::FrameWriter;
@@ -52,6 +52,13 @@ impl Node {
 
     /// Tells all replicas, if the detectors think something else than before.
     pub(crate) fn tell_replicas(&mut self) {
+        if self.look_at_detectors() {
+            self.tell_all();
+        }
+    }
+
+    /// Takes over what the detectors think now. Whether that is something else than before: then all replicas are to be told.
+    fn look_at_detectors(&mut self) -> bool {
         let time = self.now.time;
         let mut changed = false;
         for detector in &self.detectors {
@@ -60,9 +67,7 @@ impl Node {
                 changed |= std::mem::replace(trusted, up) != up;
             }
         }
-        if changed {
-            self.tell_all();
-        }
+        changed
     }
 
     pub(super) fn tell_all(&mut self) {
@@ -73,11 +78,10 @@ impl Node {
 
     /// Tells a replica what has changed in what the detectors think and the peers say.
     fn tell_replica(&mut self, g: usize) {
-        let time = self.now.time;
         for place in 0..self.detectors.len() {
-            let detector = &self.detectors[place];
-            let peer = detector.peer;
-            let up = detector.is_up(time);
+            let peer = self.detectors[place].peer;
+            // Not what the detector thinks by now: a replica that heard of it before the others would not hear when it is over.
+            let up = self.trusted.get(usize::from(peer.0)).is_some_and(|trusted| *trusted);
             let group = &mut self.groups[g];
             let news = self.news.get(&peer).and_then(|ping| news_of(ping, group.id()));
             let leads = news.and_then(|news| news.leads);
@@ -157,23 +161,29 @@ impl Node {
         if taken != Taken::Late {
             self.on_pings_taken(from, heard);
         }
-        match taken {
-            Taken::Late | Taken::Nothing => {}
-            Taken::Some(partitions) => partitions.into_iter().for_each(|id| self.on_news(from, id)),
-            Taken::All => self.groups.partitions().into_iter().for_each(|id| self.on_news(from, id)),
+        let changed = match taken {
+            Taken::Late | Taken::Nothing => Vec::new(),
+            Taken::Some(partitions) => partitions,
+            Taken::All => self.groups.partitions(),
+        };
+        let detectors_changed = self.look_at_detectors();
+        for g in changed.into_iter().filter_map(|id| self.groups.place_of(id)).collect::<Vec<usize>>() {
+            self.hear_copies(g, from);
+            self.tell_replica(g);
         }
-        self.tell_replicas();
+        if detectors_changed {
+            self.tell_all();
+        }
     }
 
-    /// A peer has said something of a partition.
-    fn on_news(&mut self, from: NodeId, partition: PartitionId) {
-        let Some(g) = self.groups.place_of(partition) else { return };
-        if let Some(news) = self.news.get(&from).and_then(|ping| news_of(ping, partition))
+    /// A peer that leads has said who has how much of a partition's log.
+    fn hear_copies(&mut self, g: usize, from: NodeId) {
+        let id = self.groups[g].id();
+        if let Some(news) = self.news.get(&from).and_then(|ping| news_of(ping, id))
             && let Some(ballot) = news.leads
         {
             self.groups[g].copies.hear(ballot, news.copies.clone());
         }
-        self.tell_replica(g);
     }
 
     /// Writes of another node, for this one as the leader. Whatever is not taken now is sent again by its owner.

@@ -36,6 +36,9 @@ pub struct Envelope {
     pub message: Message,
 }
 
+/// What a failure detector says of a node.
+pub type Told = (bool, Option<Ballot>, Option<(Ballot, Position)>);
+
 /// One replica with what surrounds it.
 pub struct Node {
     /// None while it is down.
@@ -48,7 +51,7 @@ pub struct Node {
     /// The disk answers at once.
     pub fast: bool,
     /// What the failure detector said last of each node: up, the ballot under which it leads, and how it rests.
-    pub told: Vec<(bool, Option<Ballot>, Option<(Ballot, Position)>)>,
+    pub told: Vec<Told>,
     /// Which nodes its failure detector believes to be up.
     pub trusts: Vec<bool>,
     /// How often it was started; seeds its generator.
