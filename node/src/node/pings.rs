@@ -205,3 +205,96 @@ fn news_about(group: &Group) -> PartitionNews {
         rests: replica.rests().is_some(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::{BucketId, Position, Rng};
+
+    use super::*;
+
+    fn news(index: u16, decided: u64) -> PartitionNews {
+        let partition = PartitionId { bucket: BucketId(1), index };
+        PartitionNews { partition, decided: Position(decided), ..PartitionNews::default() }
+    }
+
+    /// A ping with the decided positions of partitions.
+    fn ping(life: u64, number: u64, since: u64, partitions: &[(u16, u64)]) -> Ping {
+        let partitions = partitions.iter().map(|(index, decided)| news(*index, *decided)).collect();
+        Ping { life, number, since, partitions, ..Ping::default() }
+    }
+
+    fn known(ping: &Ping) -> Vec<(u16, u64)> {
+        ping.partitions.iter().map(|news| (news.partition.index, news.decided.0)).collect()
+    }
+
+    #[test]
+    fn what_comes_late_or_has_a_gap_before_it_tells_nothing() {
+        let mut it = Ping::default();
+        assert_eq!(it.take(ping(7, 4, 3, &[(2, 9)])), Taken::All, "it is not known what was before");
+        assert_eq!((known(&it), it.number), (vec![], 0), "so it does not count as taken");
+        assert_eq!(it.take(ping(7, 5, 0, &[(2, 9), (1, 5)])), Taken::All);
+        assert_eq!(known(&it), [(1, 5), (2, 9)]);
+        let changed = news(3, 1).partition;
+        assert_eq!(it.take(ping(7, 7, 5, &[(3, 1)])), Taken::Some(vec![changed]));
+        assert_eq!(it.take(ping(7, 6, 0, &[])), Taken::Late);
+        assert_eq!(it.take(ping(7, 7, 5, &[(3, 1)])), Taken::Late, "twice");
+        assert_eq!(it.take(ping(7, 9, 8, &[(1, 6)])), Taken::Nothing, "what ping 8 said is not known");
+        assert_eq!((known(&it), it.number), (vec![(1, 5), (2, 9), (3, 1)], 7));
+        assert_eq!(it.take(ping(8, 1, 0, &[(2, 1)])), Taken::All, "another life");
+        assert_eq!(known(&it), [(2, 1)]);
+        assert_eq!(it.take(ping(9, 5, 2, &[(2, 3)])), Taken::All);
+        assert_eq!(known(&it), [], "what the life before has said is not true any more");
+    }
+
+    /// One says, another hears with losses, repetitions and delays: what it knows is what was so with the ping that it took last.
+    #[test]
+    fn what_is_known_was_all_said_at_once() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let (mut sender, peer) = (Pings::default(), NodeId(1));
+            let mut heard = Ping::default();
+            let (mut truth, mut then) = (BTreeMap::new(), BTreeMap::new());
+            let mut under_way: Vec<Ping> = Vec::new();
+            for _ in 0..200 {
+                sender.number += 1;
+                for _ in 0..rng.below(3) {
+                    let (index, decided) = (rng.below(6) as u16, rng.below(1000));
+                    let id = news(index, 0).partition;
+                    sender.forget(id);
+                    if rng.chance(1, 20) {
+                        truth.remove(&index);
+                        sender.anew_after = sender.number;
+                        sender.number += 1;
+                    } else {
+                        truth.insert(index, decided);
+                        sender.by_number.insert((sender.number, id));
+                        sender.said.insert(id, (sender.number, news(index, decided)));
+                    }
+                }
+                then.insert(sender.number, truth.clone());
+                let since = sender.since(peer);
+                let partitions = sender.news_since(since);
+                under_way.push(Ping { life: 1, number: sender.number, since, partitions, ..Ping::default() });
+                while rng.chance(1, 2) && !under_way.is_empty() {
+                    let place = rng.below(under_way.len() as u64) as usize;
+                    let arrives =
+                        if rng.chance(1, 5) { under_way[place].clone() } else { under_way.swap_remove(place) };
+                    if !rng.chance(1, 5) {
+                        heard.take(arrives);
+                    }
+                }
+                if rng.chance(1, 3) {
+                    sender.taken.insert(peer, heard.number);
+                }
+                let so_then = then.get(&heard.number).cloned().unwrap_or_default();
+                assert_eq!(
+                    known(&heard),
+                    so_then.into_iter().collect::<Vec<_>>(),
+                    "seed {seed}, ping {}",
+                    heard.number
+                );
+            }
+            assert!(heard.number > 0);
+        }
+    }
+}
