@@ -152,6 +152,11 @@ impl Copies {
         self.askers.clear();
     }
 
+    /// Nobody waits for copies, here or elsewhere.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.askers.is_empty() && self.wanted == Position(0)
+    }
+
     /// Somebody here waits for copies up to `position`.
     pub(crate) fn want(&mut self, position: Position) {
         self.wanted = self.wanted.max(position);

@@ -109,6 +109,11 @@ impl Evicting {
         }
     }
 
+    /// When the leader is to be told of what was read, if anything was.
+    pub(crate) fn due(&self) -> Option<Time> {
+        (!self.read.is_empty()).then_some(self.next_told)
+    }
+
     /// How often a key is asked for, as the policy LFU counts.
     pub(crate) fn count_of(&self, key: KeyRef<'_>) -> u64 {
         u64::from(self.tracker.count_of(key))

@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use base::{Ballot, BucketId, NodeId, PartitionId, Position, Time};
+use base::{Ballot, BucketId, NodeId, Now, PartitionId, Position, Time};
 use paxos::Input as Step;
 
 use crate::bucket::Bucket;
 use crate::copies::Copies;
 use crate::council::COUNCIL;
+use crate::door::Config;
 use crate::entry::Life;
 use crate::image::RestoredState;
 use crate::journal::Batch;
@@ -19,6 +20,12 @@ use crate::transfer::Transfers;
 
 /// The partition that everybody is in who has not chosen another: all hash slots of the default bucket.
 pub(crate) const DEFAULT_PARTITION: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
+
+/// However far away the next deadline of a key is, a leader looks so often.
+const EXPIRY_SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// Whether a peer is up, the ballot under which it leads, and how it rests.
+pub(crate) type Told = (bool, Option<Ballot>, Option<(Ballot, Position)>);
 
 /// A snapshot that is being written to disk.
 #[derive(Debug)]
@@ -53,7 +60,7 @@ pub(crate) struct Group {
     /// The life under which writes are numbered is known for certain.
     pub life_is_settled: bool,
     /// What the replica was last told of each peer, in the detectors' order.
-    pub told: Vec<(bool, Option<Ballot>)>,
+    pub told: Vec<Told>,
     pub queries: VecDeque<Query>,
     /// The highest write number taken from each peer under this leadership.
     pub taken: Vec<(NodeId, Life, u64)>,
@@ -67,12 +74,14 @@ pub(crate) struct Group {
 impl Group {
     /// A group of which nothing has been asked yet; `peers` others have replicas.
     pub(crate) fn new(
-        partition: Partition,
+        mut partition: Partition,
         bucket: Bucket,
         peers: usize,
         (boot, held_for): (u64, Duration),
         now: Time,
     ) -> Group {
+        // From now on its keys are idle, until they are used.
+        partition.last_uses.turn(now, partition.tree.len());
         Group {
             router: Router::new(partition.life, now),
             partition,
@@ -81,7 +90,7 @@ impl Group {
             copies: Copies::default(),
             wishes: Wishes::default(),
             life_is_settled: false,
-            told: vec![(false, None); peers],
+            told: vec![(false, None, None); peers],
             queries: VecDeque::new(),
             taken: Vec::new(),
             taken_under: None,
@@ -131,6 +140,37 @@ impl Group {
             Some((from, _)) if from <= replica.decided() => from.previous(),
             _ => replica.decided(),
         }
+    }
+
+    /// When this group has something to do, if nothing happens to it before: `now` while anything waits in it, none if nothing will ever be due.
+    pub(crate) fn due(&self, now: Now, disk_full: bool, config: &Config) -> Option<Time> {
+        let Group { partition, bucket, router, .. } = self;
+        let leads = partition.replica.leads().is_some();
+        let waits = !router.is_idle() || !self.copies.is_idle() || !self.transfers.is_idle() || self.saving.is_some();
+        let evicts =
+            leads && partition.evicting.is_some() && partition.tree.bytes() > bucket.settings.quota_of_partition();
+        // While the disk is full, leaderships are given away.
+        let is_busy = waits || evicts || !self.is_settled() || !self.life_is_settled || (leads && disk_full);
+        if is_busy || !self.wishes.evicted.is_empty() {
+            return Some(now.time);
+        }
+        let tells_read = partition.evicting.as_ref().and_then(|evicting| evicting.due());
+        let expires = if leads && !disk_full { self.expiry_due(now) } else { None };
+        [partition.replica.due(now.time), partition.due(now.time, config), tells_read, expires]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// When a leader has to look for keys whose time is up, and for elements that nobody reaches.
+    fn expiry_due(&self, now: Now) -> Option<Time> {
+        let tree = &self.partition.tree;
+        if tree.has_garbage() {
+            return Some(now.time);
+        }
+        let in_ms = tree.next_deadline()?.0.saturating_sub(now.wall.0);
+        // The wall's clock may be set.
+        Some((now.time + Duration::from_millis(in_ms).min(EXPIRY_SLEEP_MAX)).max(self.next_expiry))
     }
 
     /// Whether a turn's passes have nothing more to do here.

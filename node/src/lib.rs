@@ -19,6 +19,7 @@ mod entry;
 mod eviction;
 pub mod fuzzing;
 mod group;
+mod groups;
 mod image;
 pub mod inspect;
 mod journal;

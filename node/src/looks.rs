@@ -69,6 +69,7 @@ impl Node {
     pub(crate) fn look(&mut self, g: usize, connection: ConnectionId, read: &Read, clock: WallTime) {
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
         let partition = &mut self.groups[g].partition;
+        partition.last_uses.turn(self.now.time, partition.tree.len());
         let Some(lane) = session.lane(partition.id) else { return };
         let bytes = lane.words_of(read);
         let seed = self.rng.next_u64();

@@ -5,6 +5,7 @@
 
 pub(crate) mod buckets;
 mod peers;
+mod pings;
 mod starting;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
 use crate::door::{Config, ConnectionId, Input, Level, Outbox, Rubbish};
 use crate::group::{DEFAULT_PARTITION, Group};
+use crate::groups::Groups;
 use crate::journal::Batch;
 use crate::monitor::Monitors;
 use crate::pause::Pauses;
@@ -32,6 +34,7 @@ use crate::transfer::Throttle;
 use crate::tunables::Tunables;
 use crate::waiting::WaitingRoom;
 use crate::{CacheNews, Progress};
+use pings::Pings;
 
 /// How often a node says that it lives.
 pub(crate) const PING_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
@@ -65,12 +68,15 @@ pub struct Node {
     /// The record that gives this life its number is on disk.
     pub(crate) start_is_on_disk: bool,
     pub(crate) started: Now,
-    /// By the partitions' numbers. A place in here is good for one turn: groups come and go.
-    pub(crate) groups: Vec<Group>,
+    /// A place in here is good for one turn: groups come and go.
+    pub(crate) groups: Groups,
     pub(crate) throttle: Throttle,
     pub(crate) detectors: Vec<Detector>,
-    /// What each member last said of itself.
+    /// By node: whether the groups were last told that it is up.
+    pub(crate) trusted: Vec<bool>,
+    /// What each member has said of itself; and what this one has said.
     pub(crate) news: BTreeMap<NodeId, Ping>,
+    pub(crate) pings: Pings,
     pub(crate) sessions: BTreeMap<ConnectionId, Option<Box<Session>>>,
     pub(crate) dirty: Vec<ConnectionId>,
     /// Connections that may go on with their backlog.
@@ -159,9 +165,10 @@ impl Node {
                 let time = self.now.time;
                 self.slow.on_persisted(number, time, self.now.wall);
                 self.start_is_on_disk |= number >= self.boot;
-                for group in &mut self.groups {
+                // Whoever waits for the journal is awake.
+                self.groups.for_each_awake(|group| {
                     group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
-                }
+                });
             }
             Input::DiskFull(full) => self.on_disk_full(full),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
@@ -198,6 +205,8 @@ impl Node {
 
     fn on_disk_full(&mut self, full: bool) {
         self.disk_full = full;
+        // It matters to all of them.
+        self.groups.iter_mut().for_each(drop);
         let text = if full {
             "the disk is full: writes wait or are refused until there is room; reads go on"
         } else {
@@ -214,7 +223,7 @@ impl Node {
     /// The partitions of which this node has a replica, ascending.
     #[must_use]
     pub fn partitions(&self) -> Vec<PartitionId> {
-        self.groups.iter().map(Group::id).collect()
+        self.groups.partitions()
     }
 
     /// The group of the default bucket, which is always there.
@@ -329,7 +338,7 @@ impl Node {
 
     /// Rare branches reached since the last call, by name, with how often: for the simulator's coverage table.
     pub fn take_probes(&mut self) -> Vec<(&'static str, u64)> {
-        for name in self.groups.iter_mut().flat_map(|group| group.partition.replica.take_probes()) {
+        for name in self.groups.iter_mut_unwoken().flat_map(|group| group.partition.replica.take_probes()) {
             *self.probes.entry(name).or_default() += 1;
         }
         std::mem::take(&mut self.probes).into_iter().collect()
@@ -337,13 +346,14 @@ impl Node {
 }
 
 /// Where a partition's group stands.
-pub(crate) fn place_of(groups: &[Group], partition: PartitionId) -> Option<usize> {
-    groups.binary_search_by_key(&partition, Group::id).ok()
+pub(crate) fn place_of(groups: &Groups, partition: PartitionId) -> Option<usize> {
+    groups.place_of(partition)
 }
 
 /// A partition in what a node said of itself.
 pub(crate) fn news_of(ping: &Ping, partition: PartitionId) -> Option<&PartitionNews> {
-    ping.partitions.iter().find(|news| news.partition == partition)
+    let place = ping.partitions.binary_search_by_key(&partition, |news| news.partition).ok()?;
+    ping.partitions.get(place)
 }
 
 pub(crate) fn role_number(role: RoleName) -> u8 {

@@ -13,7 +13,7 @@ use data::{Blob, Change, KeyEvent, Published, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
-use crate::door::{Level, Planted, Rubbish, SnapshotSettings};
+use crate::door::{Config, Level, Planted, Rubbish, SnapshotSettings};
 use crate::entry::{Header, Kind, Life, Origin};
 use crate::eviction::Evicting;
 use crate::image::{Image, RestoredState};
@@ -198,13 +198,29 @@ impl Partition {
                 && (self.snapshot_wanted || self.bytes_since_snapshot >= log_bytes_per_snapshot);
         }
         let changed = self.tree.unflushed_bytes().0;
-        let is_old = changed >= settings.flush_bytes.div_ceil(FLUSH_PART_MIN)
-            && now.since(self.flushed_at) >= settings.flush_after;
+        let is_old = self.is_worth_a_flush(settings) && now.since(self.flushed_at) >= settings.flush_after;
         let due = is_old || self.bytes_since_snapshot >= log_bytes_per_snapshot || changed >= settings.flush_bytes;
         // Spaces to be given up are reason enough to flush a state that is empty.
         self.flushing.is_some()
             || self.tree.gives_up_spaces()
             || (self.applied > Position(0) && (self.snapshot_wanted || due))
+    }
+
+    /// When something is to be done here for the disk's sake, if nothing happens before: `now` while anything waits.
+    pub(crate) fn due(&self, now: Time, config: &Config) -> Option<Time> {
+        let settings = &config.snapshots;
+        let to_disk = !self.held.is_empty() || !self.in_journal.is_empty() || self.turn_token.is_some();
+        let left = !self.outputs.is_empty() || !self.waiting.is_empty() || self.cut_to.is_some();
+        let saves = self.durable && self.snapshot_is_due(now, config.log_bytes_per_snapshot, settings);
+        if to_disk || left || saves || self.replica.is_held_back() {
+            return Some(now);
+        }
+        self.is_worth_a_flush(settings).then(|| self.flushed_at + settings.flush_after)
+    }
+
+    /// Whether so much has changed that the store gets it after a while, however little is added.
+    fn is_worth_a_flush(&self, settings: &SnapshotSettings) -> bool {
+        self.below.is_some() && self.tree.unflushed_bytes().0 >= settings.flush_bytes.div_ceil(FLUSH_PART_MIN)
     }
 
     /// Whether the store below is so far behind that nothing more may be put before it.

@@ -33,6 +33,14 @@ pub(crate) struct Ping {
     pub resp_address: String,
     pub http_address: String,
     pub version: String,
+    /// Names the life of the sender's process whose pings `number` counts.
+    pub life: u64,
+    pub number: u64,
+    /// `partitions` has what has changed after this ping; 0: all there is. See `node/pings.rs`.
+    pub since: u64,
+    /// The last ping of the receiver's that was taken: the life, and the number.
+    pub heard: (u64, u64),
+    /// As received, ascending.
     pub partitions: Vec<PartitionNews>,
 }
 
@@ -51,6 +59,8 @@ pub(crate) struct PartitionNews {
     pub copies: Vec<(NodeId, Position)>,
     /// If the sender leads: it does not take writes now.
     pub refuses: bool,
+    /// It follows the leader of `promised` and lacks nothing up to `decided`: `paxos::Replica::rests`.
+    pub rests: bool,
 }
 
 /// A message between nodes.
@@ -372,6 +382,11 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     w.bytes(ping.resp_address.as_bytes());
     w.bytes(ping.http_address.as_bytes());
     w.bytes(ping.version.as_bytes());
+    w.u64(ping.life);
+    w.varint(ping.number);
+    w.varint(ping.since);
+    w.u64(ping.heard.0);
+    w.varint(ping.heard.1);
     w.count(ping.partitions.len());
     for news in &ping.partitions {
         w.partition(news.partition);
@@ -383,6 +398,7 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
         w.position(news.applied);
         encode_copies(w, &news.copies);
         w.bool(news.refuses);
+        w.bool(news.rests);
     }
 }
 
@@ -395,6 +411,10 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         resp_address: r.text()?.to_owned(),
         http_address: r.text()?.to_owned(),
         version: r.text()?.to_owned(),
+        life: r.u64()?,
+        number: r.varint()?,
+        since: r.varint()?,
+        heard: (r.u64()?, r.varint()?),
         partitions: Vec::new(),
     };
     for _ in 0..r.count(10)? {
@@ -410,6 +430,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         };
         news.copies = decode_copies(r)?;
         news.refuses = r.bool()?;
+        news.rests = r.bool()?;
         ping.partitions.push(news);
     }
     Ok(ping)

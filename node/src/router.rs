@@ -179,6 +179,13 @@ impl Router {
         }
     }
 
+    /// Nobody waits for anything.
+    pub(crate) fn is_idle(&self) -> bool {
+        let reads = [self.parked.is_empty(), self.weak.is_empty(), self.behind.is_empty(), !self.age_wanted];
+        let batches = [self.gathering.items.is_empty(), self.asked.is_empty(), self.ready.is_empty()];
+        self.writes.is_empty() && reads.into_iter().chain(batches).all(|is_idle| is_idle)
+    }
+
     /// All writes with a lower number are settled.
     pub(crate) fn floor(&self) -> u64 {
         self.writes.front().map_or(self.next_sequence, |write| write.sequence)

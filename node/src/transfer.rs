@@ -59,6 +59,12 @@ impl Transfers {
         Transfers { last_transfer: boot.saturating_mul(1 << 20), held_for, ..Transfers::default() }
     }
 
+    /// Nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        let left = self.probes.len() + self.rubbish.len() + self.given_up.len();
+        self.sending.is_empty() && self.receiving.is_none() && left == 0
+    }
+
     /// Rare branches reached since the last call.
     pub(crate) fn take_probes(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.probes)

@@ -38,56 +38,67 @@ impl Node {
         if self.now.time >= self.next_tick {
             self.tick();
         }
-        self.groups.iter_mut().for_each(|group| group.wishes.evicted.clear());
+        self.groups.for_each_awake(|group| group.wishes.evicted.clear());
         // Before those whose reads are confirmed in this turn: else these would have all the room, again and again.
         self.go_on();
         for _ in 0..PASSES_MAX {
-            for g in 0..self.groups.len() {
-                self.apply_decided(g);
-            }
+            self.for_each_awake(Node::apply_decided);
             self.follow_council();
-            for g in 0..self.groups.len() {
-                self.settle_writes(g);
-                self.settle_copies(g);
-                self.settle_reads(g);
-            }
+            self.for_each_awake(|node, g| {
+                node.settle_writes(g);
+                node.settle_copies(g);
+                node.settle_reads(g);
+            });
             self.look_at_waits();
             self.serve_waiting();
             self.go_on();
-            for g in 0..self.groups.len() {
-                self.pump(g);
-                self.step_replica(g, Step::Flush);
-                let group = &mut self.groups[g];
-                group.partition.settle_memory(self.now.time, &mut self.batch, &mut group.wishes);
-            }
+            self.for_each_awake(|node, g| {
+                node.pump(g);
+                node.step_replica(g, Step::Flush);
+                let group = &mut node.groups[g];
+                group.partition.settle_memory(node.now.time, &mut node.batch, &mut group.wishes);
+            });
             if self.config.planted == Some(Planted::AnswerBeforeFsync) {
                 self.pretend_persisted(out);
             }
-            if self.resume.is_empty() && self.groups.iter().all(Group::is_settled) {
+            if self.resume.is_empty() && self.groups.iter_awake().all(Group::is_settled) {
                 break;
             }
         }
-        for g in 0..self.groups.len() {
-            let group = &mut self.groups[g];
-            group.partition.announce(&mut self.batch, &mut group.wishes);
+        self.for_each_awake(|node, g| {
+            let group = &mut node.groups[g];
+            group.partition.announce(&mut node.batch, &mut group.wishes);
             group.partition.replica.end_turn();
-            self.send_wishes(g);
-        }
+            node.send_wishes(g);
+        });
         self.send_invalidations();
         self.send_bulletins();
         self.consider_snapshots(out);
-        for group in &mut self.groups {
-            if let Some(trouble) = group.partition.tree.trouble() {
-                // What was read or applied since may be wrong: nothing of it leaves this node.
-                self.fatal.get_or_insert_with(|| format!("the store cannot be read: {trouble}"));
-            }
+        if let Some(trouble) = self.groups.iter_awake().find_map(|group| group.partition.tree.trouble()) {
+            // What was read or applied since may be wrong: nothing of it leaves this node.
+            self.fatal.get_or_insert_with(|| format!("the store cannot be read: {trouble}"));
         }
         self.consider_stop();
         self.hand_out(out);
+        let (now, soon) = (self.now, self.now.time + TICK_EVERY);
+        self.groups.sleep(soon, |group| group.due(now, self.disk_full, &self.config));
+    }
+
+    /// For those groups that have something to do, and those that wake meanwhile.
+    fn for_each_awake(&mut self, what: impl Fn(&mut Node, usize)) {
+        let mut number = 0;
+        while let Some(g) = self.groups.awake(number) {
+            what(self, g);
+            number += 1;
+        }
     }
 
     /// Applies what is decided. Reads that stand before one of the writes on its connection are served just before it.
     fn apply_decided(&mut self, g: usize) {
+        let partition = &self.groups[g].partition;
+        if partition.applied >= partition.replica.decided() {
+            return;
+        }
         self.groups[g].partition.names_events = self.wants_key_events();
         let Partition { last_uses, tree, .. } = &mut self.groups[g].partition;
         last_uses.turn(self.now.time, tree.len());
@@ -152,9 +163,9 @@ impl Node {
     fn pretend_persisted(&mut self, out: &mut Outbox) {
         self.seal(out);
         let (time, number) = (self.now.time, self.next_number - 1);
-        for group in &mut self.groups {
+        self.groups.for_each_awake(|group| {
             group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
-        }
+        });
     }
 
     fn tick(&mut self) {
@@ -162,33 +173,33 @@ impl Node {
         self.next_tick = time + TICK_EVERY;
         if time >= self.next_ping {
             self.next_ping = time + PING_EVERY;
-            let ping = PeerMessage::Ping(self.ping());
-            for place in 0..self.detectors.len() {
-                let peer = self.detectors[place].peer;
-                self.send(peer, &ping);
-            }
+            self.send_pings();
             self.tick_bulletins();
         }
-        for g in 0..self.groups.len() {
-            self.tell_replica(g);
-            self.step_replica(g, Step::Tick);
-            self.tick_transfers(g);
-            self.expire(g);
-            self.tell_read(g);
-            self.refuse_overdue(g);
-            self.refuse_held(g);
-            let group = &mut self.groups[g];
-            let replica = &group.partition.replica;
-            let stuck = self.disk_full || (replica.is_held_back() && self.snapshot_fails);
-            if stuck && replica.leads().is_some() && time >= group.next_escape {
-                group.next_escape = time + ESCAPE_EVERY;
-                self.step_replica(g, Step::HandOver);
-            }
-        }
+        self.tell_replicas();
+        self.groups.wake_due(time);
+        self.for_each_awake(Node::tick_group);
         self.look_at_pause();
         self.end_waits();
         self.watch_contact();
         self.stats.sample(self.now);
+    }
+
+    fn tick_group(&mut self, g: usize) {
+        let time = self.now.time;
+        self.step_replica(g, Step::Tick);
+        self.tick_transfers(g);
+        self.expire(g);
+        self.tell_read(g);
+        self.refuse_overdue(g);
+        self.refuse_held(g);
+        let group = &mut self.groups[g];
+        let replica = &group.partition.replica;
+        let stuck = self.disk_full || (replica.is_held_back() && self.snapshot_fails);
+        if stuck && replica.leads().is_some() && time >= group.next_escape {
+            group.next_escape = time + ESCAPE_EVERY;
+            self.step_replica(g, Step::HandOver);
+        }
     }
 
     /// Tells clients whose time is up.
@@ -324,8 +335,10 @@ impl Node {
     fn send_wishes(&mut self, g: usize) {
         let group = &mut self.groups[g];
         let partition = group.partition.id;
-        let about = group.about();
-        self.events.extend(group.wishes.events.drain(..).map(|(level, text)| (level, format!("{about}{text}"))));
+        if !group.wishes.events.is_empty() {
+            let about = group.about();
+            self.events.extend(group.wishes.events.drain(..).map(|(level, text)| (level, format!("{about}{text}"))));
+        }
         self.fatal = self.fatal.take().or(group.wishes.fatal.take());
         let mut send = std::mem::take(&mut group.wishes.send);
         for (to, message) in send.drain(..) {
@@ -351,12 +364,11 @@ impl Node {
     }
 
     fn seal(&mut self, out: &mut Outbox) {
-        if self.groups.iter().any(|group| group.partition.has_records()) {
+        if self.groups.iter_awake().any(|group| group.partition.has_records()) {
             let number = self.next_number;
             self.next_number += 1;
-            for group in &mut self.groups {
-                group.partition.seal(number, &mut self.batch);
-            }
+            let batch = &mut self.batch;
+            self.groups.for_each_awake(|group| group.partition.seal(number, batch));
             self.slow.on_sealed(number, self.now.time);
             out.journal.push(JournalWrite { number, payload: self.batch.take() });
         }
@@ -394,10 +406,10 @@ impl Node {
         out.caches = self.tell_caches().or(out.caches.take());
         out.events.append(&mut self.events);
         out.rubbish.append(&mut self.rubbish);
-        for group in &mut self.groups {
+        self.groups.for_each_awake(|group| {
             out.rubbish.append(&mut group.wishes.rubbish);
             out.rubbish.extend(group.partition.tree.take_trash().into_iter().map(Rubbish::new));
-        }
+        });
         if self.fatal.is_some() {
             out.fatal = self.fatal.take();
         }

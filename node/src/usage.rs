@@ -3,7 +3,7 @@
 //! For each key there is a place in a table of seconds, found by its hash; keys may share one. The table grows with the keys, up to 4 MiB for each bucket. So what is told is
 //! to the second while the keys are fewer than a million, but for few, and then too short for some; never too long. A key that nobody has used here is idle since the node has the state.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 use base::Time;
 use data::{KeyRef, Usage};
@@ -28,14 +28,14 @@ pub(crate) struct LastUses {
     since: Option<Time>,
     /// The present, rounded down and up.
     now: (u32, u32),
-    /// A power of two of them: the last use, 0 for none.
-    places: Vec<Cell<u32>>,
+    /// A power of two of them: the last use, 0 for none. Made with the first use: thousands of partitions may have no keys.
+    places: OnceCell<Vec<Cell<u32>>>,
 }
 
 impl LastUses {
     /// A table in which nothing has been used yet.
     pub(crate) fn new() -> LastUses {
-        LastUses { since: None, now: (0, 0), places: vec![Cell::new(0); PLACES_MIN] }
+        LastUses { since: None, now: (0, 0), places: OnceCell::new() }
     }
 
     /// Another state has come, whose keys were used nobody knows when: from now on they are idle.
@@ -48,15 +48,17 @@ impl LastUses {
         let passed = now.0.saturating_sub(self.since.get_or_insert(now).0);
         let units = |units: u64| u32::try_from(units).unwrap_or(u32::MAX);
         self.now = (units(passed / UNIT_NANOS), units(passed.div_ceil(UNIT_NANOS)));
-        while (self.places.len() as u64) < keys.saturating_mul(2) && self.places.len() < PLACES_MAX {
+        let Some(places) = self.places.get_mut() else { return };
+        while (places.len() as u64) < keys.saturating_mul(2) && places.len() < PLACES_MAX {
             // Whoever shared a place goes on with what was known of it.
-            self.places.extend_from_within(..);
+            places.extend_from_within(..);
         }
     }
 
     fn place(&self, order: u64) -> Option<&Cell<u32>> {
         let hash = order & HASH_BITS;
-        self.places.get((hash as usize) & (self.places.len() - 1))
+        let places = self.places.get_or_init(|| vec![Cell::new(0); PLACES_MIN]);
+        places.get((hash as usize) & (places.len() - 1))
     }
 
     fn touch_order(&self, order: u64) {
@@ -78,7 +80,7 @@ impl LastUses {
     }
 
     fn idle_seconds(&self, key: KeyRef<'_>) -> u64 {
-        let last = self.place(key.order).map_or(0, Cell::get);
+        let last = if self.places.get().is_some() { self.place(key.order).map_or(0, Cell::get) } else { 0 };
         u64::from(self.now.0.saturating_sub(last) / UNITS_PER_SECOND)
     }
 }
@@ -140,9 +142,9 @@ mod tests {
             if truth.as_secs() == idle { exact += 1 } else { shorter += 1 }
         }
         assert!(exact > 2 * shorter, "{exact} {shorter}");
-        assert_eq!(last.places.len(), 8192);
+        assert_eq!(last.places.get().map(Vec::len), Some(8192));
         last.turn(now, u64::MAX);
-        assert_eq!(last.places.len(), PLACES_MAX);
+        assert_eq!(last.places.get().map(Vec::len), Some(PLACES_MAX));
     }
 
     #[test]

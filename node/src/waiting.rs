@@ -264,6 +264,7 @@ impl Node {
         for (partition, key) in std::mem::take(&mut self.waiting.touched) {
             let Some(numbers) = self.waiting.by_key.get(&(partition, key.clone())) else { continue };
             let Some(g) = place_of(&self.groups, partition) else { continue };
+            self.groups.wake(g);
             let numbers: Vec<u64> = numbers.iter().copied().collect();
             self.serve_streams(g, &key, &numbers);
             // The keys of all of them may be the same, but not what they want to find there.

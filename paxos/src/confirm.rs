@@ -4,6 +4,8 @@
 //! answered that round, nobody else was elected before the read arrived, so the state at
 //! max(decided then, opening entry) contains every write that was acknowledged before it.
 
+use std::time::Duration;
+
 use base::{Ballot, NodeId, Time};
 
 use crate::door::Output;
@@ -28,6 +30,11 @@ impl Confirmation {
     pub(crate) fn new(followers: impl Iterator<Item = NodeId>) -> Confirmation {
         let answered = followers.map(|id| (id, 0)).collect();
         Confirmation { sent: 0, sent_at: Time(0), confirmed: 0, wanted: false, answered }
+    }
+
+    /// When something is to be sent that is not sent at once.
+    pub(crate) fn due(&self, now: Time, heartbeat: Duration) -> Option<Time> {
+        if self.confirmed < self.sent { Some(self.sent_at + heartbeat) } else { self.wanted.then_some(now) }
     }
 }
 

@@ -74,6 +74,8 @@ pub enum Input {
         up: bool,
         /// The ballot under which the peer says that it leads.
         leads: Option<Ballot>,
+        /// What it says of its rest: [`crate::Replica::rests`].
+        rests: Option<(Ballot, Position)>,
     },
     /// Give the leadership to somebody else: to the preferred replica if it can, or to the best.
     HandOver,

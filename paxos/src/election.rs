@@ -21,7 +21,7 @@ use crate::replica::{Replica, Role};
 pub(crate) struct PreCandidate {
     ballot: Ballot,
     granted: Vec<NodeId>,
-    give_up_at: Time,
+    pub(crate) give_up_at: Time,
 }
 
 /// One promise, as it was given.
@@ -37,8 +37,8 @@ struct Promise {
 #[derive(Debug)]
 pub(crate) struct Candidate {
     promises: Vec<Promise>,
-    give_up_at: Time,
-    ask_again_at: Time,
+    pub(crate) give_up_at: Time,
+    pub(crate) ask_again_at: Time,
     /// The replica whose tail is the greatest, and that tail, while this log is being made like it.
     pub(crate) source: Option<(NodeId, Tail)>,
 }
@@ -124,8 +124,7 @@ impl Replica {
             // A leader must be able to hand out its log. Repair first.
             return;
         }
-        let reachable = 1 + self.peers.iter().filter(|peer| peer.up).count();
-        if reachable < self.majority() {
+        if !self.reaches_majority() {
             return;
         }
         let ballot = Ballot { round: self.promised.round.saturating_add(1), node: self.config.me };
@@ -321,15 +320,24 @@ impl Replica {
     }
 
     /// The failure detector's news.
-    pub(crate) fn on_peer(&mut self, now: Time, id: NodeId, up: bool, leads: Option<Ballot>, out: &mut Vec<Output>) {
+    pub(crate) fn on_peer(
+        &mut self,
+        now: Time,
+        id: NodeId,
+        up: bool,
+        (leads, rests): (Option<Ballot>, Option<(Ballot, Position)>),
+        out: &mut Vec<Output>,
+    ) {
         let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == id) else { return };
         let came_up = up && !peer.up;
+        if (peer.up, peer.leads) != (up, leads) {
+            peer.heard = None;
+        }
         if peer.up != up {
             peer.up = up;
             peer.since = now;
         }
-        peer.leads = leads;
-        peer.heard = None;
+        (peer.leads, peer.rests) = (leads, rests);
         if came_up && matches!(self.role, Role::Blank(_) | Role::Amnesiac(_)) {
             self.ask_one_to_recover(id, out);
         }

@@ -17,7 +17,8 @@
 //! tail, and by induction over ballots every log with a tail of *b* or more has the entry.
 //!
 //! Reads are confirmed in rounds ([`confirm`]): a majority that has promised nothing higher. A replica that cannot
-//! prove what it promised or accepted does not vote until a majority has told it enough ([`recovery`]).
+//! prove what it promised or accepted does not vote until a majority has told it enough ([`recovery`]). Where nothing
+//! happens nothing is said ([`rest`]).
 //!
 //! # The door
 //! [`Replica::step`] takes an [`Input`] and pushes [`Output`]s. What must be on disk before a message leaves is
@@ -34,6 +35,7 @@ pub mod message;
 pub mod proposer;
 pub mod recovery;
 pub mod replica;
+pub mod rest;
 
 pub use door::{Config, HardState, Input, Output, Planted, Record, Restored, Token};
 pub use log::Log;

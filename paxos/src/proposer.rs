@@ -16,6 +16,7 @@ use crate::door::{Output, Planted, Record};
 use crate::handover::HandOver;
 use crate::message::{Entry, Message};
 use crate::replica::{Replica, Role};
+use crate::rest;
 
 /// What the leader knows of one follower. `matched < next`.
 #[derive(Debug)]
@@ -52,9 +53,9 @@ pub(crate) struct Leader {
     pub hand_over: Option<HandOver>,
     /// Weight of the entries that are not decided, in bytes.
     undecided_bytes: usize,
-    since: Time,
+    pub since: Time,
     /// Since when too few followers are heard.
-    lonely_since: Option<Time>,
+    pub lonely_since: Option<Time>,
 }
 
 impl Leader {
@@ -68,8 +69,7 @@ impl Leader {
 
     /// Whether a majority, this leader included, is up; a leader of whom that has just ceased to be true keeps the benefit of the doubt.
     pub(crate) fn has_majority(&self, replica: &Replica, now: Time) -> bool {
-        let up = 1 + replica.peers.iter().filter(|peer| peer.up).count();
-        up >= replica.majority() || self.lonely_since.is_none_or(|since| now.since(since) < replica.config.candidacy)
+        replica.reaches_majority() || self.lonely_since.is_none_or(|since| now.since(since) < replica.config.candidacy)
     }
 }
 
@@ -149,7 +149,8 @@ impl Replica {
         let Role::Leader(leader) = &mut self.role else { return };
         let mut needs_snapshot = false;
         for follower in &mut leader.followers {
-            let quiet = now.since(follower.sent_at) >= heartbeat;
+            let quiet = now.since(follower.sent_at) >= heartbeat
+                && !rest::lacks_nothing(follower, &self.peers, (ballot, decided, last));
             if !follower.probing && !follower.in_flight.is_empty() && now.since(follower.progress_at) >= heartbeat * 4 {
                 // Something was lost, or its disk is slow: ask where it is before sending more.
                 follower.probing = true;
@@ -332,10 +333,9 @@ impl Replica {
     }
 
     pub(crate) fn tick_leader(&mut self, now: Time, out: &mut Vec<Output>) {
-        let up = 1 + self.peers.iter().filter(|peer| peer.up).count();
-        let (majority, candidacy) = (self.majority(), self.config.candidacy);
+        let (reaches_majority, candidacy) = (self.reaches_majority(), self.config.candidacy);
         let Role::Leader(leader) = &mut self.role else { return };
-        if up >= majority {
+        if reaches_majority {
             leader.lonely_since = None;
         } else {
             let since = *leader.lonely_since.get_or_insert(now);
@@ -383,6 +383,21 @@ impl Replica {
 }
 
 impl Follower {
+    /// It has everything up to the end of the log, on its disk, and nothing is on its way.
+    pub(crate) fn has_all(&self, last: Position) -> bool {
+        !self.probing && self.in_flight.is_empty() && self.matched == last && self.next > last
+    }
+
+    /// When it is spoken to next, if nothing happens before.
+    pub(crate) fn due(&self, (now, last): (Time, Position), heartbeat: Duration) -> Time {
+        if !self.probing && self.next <= last {
+            // A turn's share was not enough.
+            return now;
+        }
+        let asks = (!self.in_flight.is_empty()).then(|| self.progress_at + heartbeat * 4);
+        asks.map_or(self.sent_at + heartbeat, |at| at.min(self.sent_at + heartbeat))
+    }
+
     /// It has lost its memory: nothing is known of its log any more.
     pub(crate) fn forget(&mut self) {
         self.matched = Position(0);

@@ -25,6 +25,8 @@ pub(crate) struct Peer {
     /// The ballot under which it last spoke as a leader, and when. Believed only for a while: it may have stopped
     /// leading before the failure detector ever heard that it did, and then there is no change to be told of.
     pub heard: Option<(Ballot, Time)>,
+    /// As it last said by the failure detector: see [`Replica::rests`].
+    pub rests: Option<(Ballot, Position)>,
 }
 
 /// What a replica does at the moment.
@@ -120,7 +122,8 @@ impl Replica {
         assert!(config.voters.contains(&config.me), "a replica is one of the voters");
         assert!(config.voters.is_sorted(), "all replicas must count the voters alike");
         let peers = config.voters.iter().filter(|id| **id != config.me);
-        let peers = peers.map(|id| Peer { id: *id, up: false, since: now, leads: None, heard: None }).collect();
+        let peers =
+            peers.map(|id| Peer { id: *id, up: false, since: now, leads: None, heard: None, rests: None }).collect();
         let Restored { state, log, unprovable, incarnation, applied } = restored;
         let blank = state.is_none() && !unprovable && log.last() == Position(0);
         let state = state.unwrap_or(HardState { incarnation, ..HardState::default() });
@@ -167,7 +170,7 @@ impl Replica {
             Input::Message { from, message } => self.on_message(now, from, message, out),
             Input::Propose { payload } => self.on_propose(payload),
             Input::Persisted { token } => self.on_persisted(token),
-            Input::Peer { peer, up, leads } => self.on_peer(now, peer, up, leads, out),
+            Input::Peer { peer, up, leads, rests } => self.on_peer(now, peer, up, (leads, rests), out),
             Input::HandOver => self.start_hand_over(now, None),
             Input::SnapshotTaken { position, keep } => self.on_snapshot_taken(position, keep),
             Input::SnapshotInstalled { position, ballot } => self.on_snapshot_installed(position, ballot, out),
@@ -319,6 +322,11 @@ impl Replica {
 
     pub(crate) fn majority(&self) -> usize {
         self.config.voters.len() / 2 + 1
+    }
+
+    /// Whether enough voters are up, by the failure detector; this one is.
+    pub(crate) fn reaches_majority(&self) -> bool {
+        1 + self.peers.iter().filter(|peer| peer.up).count() >= self.majority()
     }
 
     pub(crate) fn peer(&self, id: NodeId) -> Option<&Peer> {

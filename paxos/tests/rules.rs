@@ -468,9 +468,26 @@ fn a_follower_that_is_far_behind_gets_no_more_in_a_turn_than_a_turns_share() {
     let share = FOLLOWER_TURN_BYTES_TARGET..FOLLOWER_TURN_BYTES_TARGET + 4096;
     let first = sent(&mut world);
     assert!(share.contains(&first), "{first} bytes in one turn");
-    world.tick_only(0, Duration::from_millis(1));
+    world.turn(0, vec![Input::Tick]);
     let second = sent(&mut world);
     assert!(share.contains(&second), "{second} bytes in the next");
+}
+
+/// It may be deposed by a leader that cannot reach it. Any replica that it reaches tells it so, though it has nothing to say to that one.
+#[test]
+fn a_leader_that_speaks_to_nobody_asks_who_does_not_rest_under_its_ballot() {
+    let mut world = led();
+    world.run(Duration::from_millis(500));
+    said(&mut world, 0);
+    world.tick(HEARTBEAT * 10);
+    assert_eq!(said(&mut world, 0), [], "both rest");
+    let last = world.replica(0).log().last();
+    let peer = NodeId(2);
+    let follows_another = Input::Peer { peer, up: true, leads: None, rests: Some((ballot(2, 1), last)) };
+    world.turn(0, vec![follows_another]);
+    assert!(matches!(said(&mut world, 0)[..], [Message::Accept { .. }]), "it is spoken to");
+    world.turn(0, vec![Input::Message { from: peer, message: Message::Refuse { promised: ballot(2, 1) } }]);
+    assert_eq!(world.replica(0).leads(), None);
 }
 
 #[test]

@@ -27,7 +27,7 @@ const FORGOTTEN: Failure =
 const ORDER_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Stands for a memory that ends with the process.
-fn identity_in_memory(incarnation: u64, boot: u64) -> u64 {
+pub(super) fn identity_in_memory(incarnation: u64, boot: u64) -> u64 {
     let bytes = [incarnation.to_le_bytes(), boot.to_le_bytes()].concat();
     base::checksum::xxh3(&bytes).max(1)
 }
@@ -203,6 +203,7 @@ impl Node {
         let mut group = self.groups.remove(g);
         self.saved_last = 0;
         let id = group.id();
+        self.pings.on_removed(id);
         let begins_anew = self.buckets.list.iter().any(|bucket| bucket.born == group.bucket.born);
         if begins_anew {
             self.probe("node: ephemeral bucket begins anew");
@@ -326,11 +327,5 @@ impl Node {
     /// The bucket that `SELECT` means by a number or a name, as far as this node knows.
     pub(crate) fn find_bucket(&self, word: &[u8]) -> Result<&Bucket, Failure> {
         self.buckets.find(word)
-    }
-
-    fn tell_all(&mut self) {
-        for g in 0..self.groups.len() {
-            self.tell_replica(g);
-        }
     }
 }

@@ -7,25 +7,25 @@ use bytes::Bytes;
 use paxos::Input as Step;
 use wire::FrameWriter;
 
-use super::{Node, news_of, place_of, role_number};
+use super::pings::Taken;
+use super::{Node, news_of, place_of};
 use crate::door::Level;
 use crate::entry::{Life, Origin};
 use crate::group::{Group, Query};
-use crate::peer::{Forwarded, PartitionNews, PeerMessage, Ping};
+use crate::peer::{Forwarded, PeerMessage, Ping};
 use crate::router::Ready;
 
 impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId) {
         // Whatever was on its way is lost; what matters is sent again.
-        for group in &mut self.groups {
+        for group in self.groups.iter_mut() {
             if group.partition.replica.leader().is_some_and(|(leader, _)| leader == peer) {
                 group.router.send_again();
                 group.router.ask_again(|_, _| true);
             }
         }
         self.pubsub.on_peer_up(peer, self.now.time);
-        let ping = PeerMessage::Ping(self.ping());
-        self.send(peer, &ping);
+        self.send_first_ping(peer);
     }
 
     pub(super) fn on_peer_down(&mut self, peer: NodeId) {
@@ -50,28 +50,48 @@ impl Node {
         }
     }
 
-    fn tell_replicas(&mut self) {
+    /// Tells all replicas, if the detectors think something else than before.
+    pub(crate) fn tell_replicas(&mut self) {
+        if self.look_at_detectors() {
+            self.tell_all();
+        }
+    }
+
+    /// Takes over what the detectors think now. Whether that is something else than before: then all replicas are to be told.
+    fn look_at_detectors(&mut self) -> bool {
+        let time = self.now.time;
+        let mut changed = false;
+        for detector in &self.detectors {
+            let up = detector.is_up(time);
+            if let Some(trusted) = self.trusted.get_mut(usize::from(detector.peer.0)) {
+                changed |= std::mem::replace(trusted, up) != up;
+            }
+        }
+        changed
+    }
+
+    pub(super) fn tell_all(&mut self) {
         for g in 0..self.groups.len() {
             self.tell_replica(g);
         }
     }
 
-    /// Tells a replica what has changed in what the detectors think.
-    pub(crate) fn tell_replica(&mut self, g: usize) {
-        let time = self.now.time;
+    /// Tells a replica what has changed in what the detectors think and the peers say.
+    fn tell_replica(&mut self, g: usize) {
         for place in 0..self.detectors.len() {
-            let detector = &self.detectors[place];
-            let peer = detector.peer;
-            let up = detector.is_up(time);
+            let peer = self.detectors[place].peer;
+            // Not what the detector thinks by now: a replica that heard of it before the others would not hear when it is over.
+            let up = self.trusted.get(usize::from(peer.0)).is_some_and(|trusted| *trusted);
             let group = &mut self.groups[g];
             let news = self.news.get(&peer).and_then(|ping| news_of(ping, group.id()));
             let leads = news.and_then(|news| news.leads);
-            let told = std::mem::replace(&mut group.told[place], (up, leads));
-            if told != (up, leads) {
+            let rests = news.filter(|news| news.rests).map(|news| (news.promised, news.decided));
+            let told = std::mem::replace(&mut group.told[place], (up, leads, rests));
+            if told != (up, leads, rests) {
                 if told.0 && !up {
                     self.probe("node: peer suspected");
                 }
-                self.step_replica(g, Step::Peer { peer, up, leads });
+                self.step_replica(g, Step::Peer { peer, up, leads, rests });
             }
         }
     }
@@ -136,28 +156,33 @@ impl Node {
         if let Some(detector) = self.detectors.iter_mut().find(|detector| detector.peer == from) {
             detector.on_heard(time, hears_me);
         }
-        for news in &ping.partitions {
-            if let (Some(ballot), Some(g)) = (news.leads, place_of(&self.groups, news.partition)) {
-                self.groups[g].copies.hear(ballot, news.copies.clone());
-            }
+        let heard = ping.heard;
+        let taken = self.news.entry(from).or_default().take(ping);
+        if taken != Taken::Late {
+            self.on_pings_taken(from, heard);
         }
-        self.news.insert(from, ping);
-        self.tell_replicas();
+        let changed = match taken {
+            Taken::Late | Taken::Nothing => Vec::new(),
+            Taken::Some(partitions) => partitions,
+            Taken::All => self.groups.partitions(),
+        };
+        let detectors_changed = self.look_at_detectors();
+        for g in changed.into_iter().filter_map(|id| self.groups.place_of(id)).collect::<Vec<usize>>() {
+            self.hear_copies(g, from);
+            self.tell_replica(g);
+        }
+        if detectors_changed {
+            self.tell_all();
+        }
     }
 
-    /// What this node says of itself.
-    pub(crate) fn ping(&self) -> Ping {
-        let time = self.now.time;
-        let hears = self.detectors.iter().filter(|detector| detector.hears(time));
-        Ping {
-            hears: hears.fold(1 << self.config.me.0, |bits, detector| bits | 1 << detector.peer.0),
-            disk_full: self.disk_full,
-            waits: !self.waiting.is_empty() || self.tracking.is_wanted() || self.wants_key_events(),
-            boot: self.boot,
-            resp_address: self.config.resp_address.clone(),
-            http_address: self.config.http_address.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            partitions: self.groups.iter().map(news_about).collect(),
+    /// A peer that leads has said who has how much of a partition's log.
+    fn hear_copies(&mut self, g: usize, from: NodeId) {
+        let id = self.groups[g].id();
+        if let Some(news) = self.news.get(&from).and_then(|ping| news_of(ping, id))
+            && let Some(ballot) = news.leads
+        {
+            self.groups[g].copies.hear(ballot, news.copies.clone());
         }
     }
 
@@ -219,21 +244,5 @@ impl Node {
         if let Some((_, asked_at, batch)) = place.and_then(|place| router.asked.remove(place)) {
             router.ready.push_back(Ready { position, clock, asked_at, batch });
         }
-    }
-}
-
-/// What this node says of one partition.
-fn news_about(group: &Group) -> PartitionNews {
-    let replica = &group.partition.replica;
-    PartitionNews {
-        partition: group.id(),
-        role: role_number(replica.role()),
-        promised: replica.promised(),
-        leads: replica.leads(),
-        decided: replica.decided(),
-        persisted: replica.persisted(),
-        applied: group.partition.applied,
-        copies: replica.copies(),
-        refuses: !replica.can_propose(),
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use base::{Ballot, NodeId, Now, PartitionId, Position, Rng};
 use paxos::Replica;
 
+use super::pings::Pings;
 use super::{Node, PING_EVERY};
 use crate::StartError;
 use crate::below::{FlushJob, Stored};
@@ -16,6 +17,7 @@ use crate::detector::Detector;
 use crate::door::{Config, Level, Outbox, Planted, Recovered};
 use crate::entry::Life;
 use crate::group::{DEFAULT_PARTITION, Group};
+use crate::groups::Groups;
 use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
 use crate::monitor::Monitors;
@@ -102,7 +104,9 @@ impl Node {
             incarnation: recovered.incarnation,
             start_is_on_disk: false,
             started: now,
-            groups: Vec::new(),
+            groups: Groups::default(),
+            pings: Pings::default(),
+            trusted: vec![false; config.members.len()],
             detectors: others.map(|id| Detector::new(id, PING_EVERY)).collect(),
             news: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -216,7 +220,6 @@ impl Node {
             Group::new(partition, bucket, self.detectors.len(), (self.boot, self.config.snapshots.held_for), time);
         group.partition.store_state();
         group.partition.settle(&mut self.batch, &mut group.wishes);
-        self.groups.push(group);
-        self.groups.sort_by_key(Group::id);
+        self.groups.insert(group);
     }
 }

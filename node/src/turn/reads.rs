@@ -13,6 +13,7 @@ use crate::door::{ConnectionId, Planted};
 use crate::group::Group;
 use crate::lane::Read;
 use crate::node::{Node, place_of};
+use crate::partition::Partition;
 use crate::peer::PeerMessage;
 use crate::router::{Asked, ReadBatch, ReadKind, Ready, Waiter};
 use crate::session::{Block, Session};
@@ -262,6 +263,9 @@ impl Node {
             return None;
         }
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return None };
+        // A partition that was asleep has not heard how late it is. (And one that is read is awake: see the end of the turn.)
+        let Partition { last_uses, tree, .. } = &mut self.groups[g].partition;
+        last_uses.turn(self.now.time, tree.len());
         let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
         let clock = if own_clock { self.now.wall } else { clock };
         let tree = &self.groups[g].partition.tree;

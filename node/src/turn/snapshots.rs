@@ -25,13 +25,15 @@ fn in_file(position: Position, image: Image) -> SnapshotContent {
 impl Node {
     /// What the owner is to do for snapshots, at the end of a turn.
     pub(super) fn consider_snapshots(&mut self, out: &mut Outbox) {
-        for g in 0..self.groups.len() {
+        let mut number = 0;
+        while let Some(g) = self.groups.awake(number) {
             self.run_transfers(g, out);
             self.cut_log(g, out);
             self.hold_back_if_too_far_ahead(g);
             if !self.groups[g].partition.durable {
                 self.cut_in_memory(g);
             }
+            number += 1;
         }
         if out.save_snapshot.is_none() && !self.stats.snapshot_running {
             self.save_next(out);
@@ -47,9 +49,10 @@ impl Node {
             out.save_snapshot = Some(SnapshotJob { partition, position: Position(0), content });
             return;
         }
-        let count = self.groups.len();
-        let from = self.saved_last + 1;
-        for g in (from..from + count).map(|place| place % count) {
+        // Whose snapshot is due is awake.
+        let (awake, after) = (self.groups.awake_in_order(), self.saved_last);
+        let later = awake.iter().filter(|g| **g > after).chain(awake.iter().filter(|g| **g <= after));
+        for g in later.copied() {
             let job = match self.groups[g].saving {
                 Some(_) => self.save_received(g),
                 None => self.save_own(g),
@@ -209,13 +212,21 @@ impl Node {
     /// it back for ever: they are saved now, too, and do without old entries.
     fn release_journal(&mut self, saved: usize) {
         let Some(needed) = self.groups[saved].partition.entries_needed_from() else { return };
-        for group in &mut self.groups {
+        let is_old = |number: Option<u64>| number.is_some_and(|number| number < needed);
+        let holds_back = |group: &mut Group| {
+            let held = [group.partition.entries_needed_from(), group.partition.state_needed_from()];
+            held.into_iter().any(is_old).then(|| group.id())
+        };
+        let holding_back: Vec<PartitionId> = self.groups.iter_mut_unwoken().filter_map(holds_back).collect();
+        for id in holding_back {
+            let Some(g) = place_of(&self.groups, id) else { continue };
+            let group = &mut self.groups[g];
             let partition = &mut group.partition;
-            if partition.entries_needed_from().is_some_and(|number| number < needed) && !partition.snapshot_wanted {
+            if is_old(partition.entries_needed_from()) && !partition.snapshot_wanted {
                 partition.snapshot_wanted = true;
                 partition.cut_wanted = true;
             }
-            if partition.state_needed_from().is_some_and(|number| number < needed) {
+            if is_old(partition.state_needed_from()) {
                 partition.store_state();
                 partition.settle(&mut self.batch, &mut group.wishes);
             }
@@ -229,7 +240,7 @@ impl Node {
             let partition = &mut group.partition;
             [partition.entries_needed_from(), partition.state_needed_from()].into_iter().flatten().min()
         };
-        let needed = self.groups.iter_mut().filter(|group| group.partition.durable).filter_map(needs).min();
+        let needed = self.groups.iter_mut_unwoken().filter(|group| group.partition.durable).filter_map(needs).min();
         out.discard_journal_before = Some(needed.unwrap_or(newest).min(newest));
     }
 

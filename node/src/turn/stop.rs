@@ -29,6 +29,9 @@ impl Node {
 
     pub(super) fn consider_stop(&mut self) {
         let time = self.now.time;
+        if self.stopping.is_none() {
+            return;
+        }
         let leads = self.groups.iter().any(|group| group.partition.replica.leads().is_some());
         let alone = !self.detectors.iter().any(|detector| detector.is_up(time));
         match self.stopping {

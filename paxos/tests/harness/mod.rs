@@ -36,6 +36,9 @@ pub struct Envelope {
     pub message: Message,
 }
 
+/// What a failure detector says of a node.
+pub type Told = (bool, Option<Ballot>, Option<(Ballot, Position)>);
+
 /// One replica with what surrounds it.
 pub struct Node {
     /// None while it is down.
@@ -47,8 +50,8 @@ pub struct Node {
     pub on_disk: Token,
     /// The disk answers at once.
     pub fast: bool,
-    /// What the failure detector said last of each node: up, and the ballot under which it leads.
-    pub told: Vec<(bool, Option<Ballot>)>,
+    /// What the failure detector said last of each node: up, the ballot under which it leads, and how it rests.
+    pub told: Vec<Told>,
     /// Which nodes its failure detector believes to be up.
     pub trusts: Vec<bool>,
     /// How often it was started; seeds its generator.
@@ -119,7 +122,7 @@ impl World {
             held: VecDeque::new(),
             on_disk: Token(0),
             fast: true,
-            told: vec![(false, None); count],
+            told: vec![(false, None, None); count],
             trusts: vec![true; count],
             lives: 0,
             confirmed: Vec::new(),
@@ -184,7 +187,7 @@ impl World {
         let node = &mut self.nodes[index];
         node.lives += 1;
         node.on_disk = Token(0);
-        node.told = vec![(false, None); count];
+        node.told = vec![(false, None, None); count];
         let config = Config {
             me: NodeId(index as u16),
             voters: (0..count as u16).map(NodeId).collect(),
@@ -222,11 +225,18 @@ impl World {
         let Some(replica) = &mut self.nodes[index].replica else { return };
         let before = (replica.role(), replica.decided());
         let mut out = Vec::new();
+        // Who says that it needs no Tick does nothing when it gets one.
+        let rests = inputs == [Input::Tick] && replica.due(self.now).is_none_or(|due| due > self.now);
+        let state = |replica: &Replica| (replica.role(), replica.leader(), replica.hard_state(), replica.due(Time(0)));
+        let state_before = rests.then(|| state(replica));
         for input in inputs {
             replica.step(self.now, input, &mut out);
         }
         replica.step(self.now, Input::Flush, &mut out);
         replica.end_turn();
+        if let Some(state_before) = state_before {
+            assert_eq!((out.len(), state(replica)), (0, state_before), "{index} did not want a Tick");
+        }
         for probe in replica.take_probes() {
             self.probes.insert(probe);
             self.say(format!("{}: {}", node_name(index), probe.trim_start_matches("paxos: ")));
@@ -380,13 +390,13 @@ impl World {
         for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
             let up = self.nodes[index].trusts[peer];
             let heard = up && !self.cuts.contains(&(peer, index));
-            let leads = match &self.nodes[peer].replica {
-                Some(replica) if heard => replica.leads(),
-                _ => self.nodes[index].told[peer].1,
+            let (leads, rests) = match &self.nodes[peer].replica {
+                Some(replica) if heard => (replica.leads(), replica.rests()),
+                _ => (self.nodes[index].told[peer].1, self.nodes[index].told[peer].2),
             };
-            if self.nodes[index].told[peer] != (up, leads) {
-                self.nodes[index].told[peer] = (up, leads);
-                inputs.push(Input::Peer { peer: NodeId(peer as u16), up, leads });
+            if self.nodes[index].told[peer] != (up, leads, rests) {
+                self.nodes[index].told[peer] = (up, leads, rests);
+                inputs.push(Input::Peer { peer: NodeId(peer as u16), up, leads, rests });
             }
         }
         if !inputs.is_empty() {

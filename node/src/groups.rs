@@ -1,0 +1,197 @@
+//! All partitions of a node, and which of them have something to do.
+//!
+//! A node may have thousands of partitions, of which most have nothing to do most of the time. A turn is about those that are *awake*:
+//! 1. Whoever may change a group gets it through [`IndexMut`], and that wakes it. So no input has to remember to.
+//! 2. A group that is awake takes part in every turn and every tick. At the end of a turn it goes to sleep if nothing in it waits
+//!    ([`Group::due`]), until somebody touches it, or its time has come.
+//!
+//! What every group has to hear of (a peer that is suspected, a full disk) is told to all of them, which wakes them.
+
+use std::collections::BTreeSet;
+use std::ops::{Index, IndexMut};
+
+use base::{PartitionId, Time};
+
+use crate::group::Group;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    /// Ascending; close together, for searching.
+    ids: Vec<PartitionId>,
+    /// In the same order.
+    list: Vec<Bed>,
+    /// The places of those that are awake, in the order in which they woke.
+    awake: Vec<usize>,
+    /// Those that were awake since [`Groups::take_stirred`].
+    stirred: BTreeSet<PartitionId>,
+    /// When who has to be woken. One whose time has changed may be woken early.
+    alarms: BTreeSet<(Time, PartitionId)>,
+}
+
+#[derive(Debug)]
+struct Bed {
+    group: Box<Group>,
+    is_awake: bool,
+    /// The earliest of its alarms.
+    alarm: Option<Time>,
+}
+
+impl Groups {
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Where a partition's group stands. Good until groups come or go.
+    pub(crate) fn place_of(&self, partition: PartitionId) -> Option<usize> {
+        self.ids.binary_search(&partition).ok()
+    }
+
+    /// All of them, ascending.
+    pub(crate) fn partitions(&self) -> Vec<PartitionId> {
+        self.ids.clone()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Group> {
+        self.list.iter().map(|bed| &*bed.group)
+    }
+
+    /// All of them, woken.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Group> {
+        self.wake_all();
+        self.list.iter_mut().map(|bed| &mut *bed.group)
+    }
+
+    /// All of them, asleep or awake: for what changes nothing that a turn looks at.
+    pub(crate) fn iter_mut_unwoken(&mut self) -> impl Iterator<Item = &mut Group> {
+        self.list.iter_mut().map(|bed| &mut *bed.group)
+    }
+
+    /// Adds one, awake.
+    pub(crate) fn insert(&mut self, group: Group) {
+        let id = group.id();
+        let Err(place) = self.ids.binary_search(&id) else { return };
+        self.ids.insert(place, id);
+        self.list.insert(place, Bed { group: Box::new(group), is_awake: false, alarm: None });
+        self.places_have_changed();
+    }
+
+    /// Takes one out.
+    pub(crate) fn remove(&mut self, g: usize) -> Box<Group> {
+        self.ids.remove(g);
+        let Bed { group, alarm, .. } = self.list.remove(g);
+        if let Some(at) = alarm {
+            self.alarms.remove(&(at, group.id()));
+        }
+        self.stirred.remove(&group.id());
+        self.places_have_changed();
+        group
+    }
+
+    fn places_have_changed(&mut self) {
+        self.awake.clear();
+        self.list.iter_mut().for_each(|bed| bed.is_awake = false);
+        self.wake_all();
+    }
+
+    fn wake_all(&mut self) {
+        (0..self.list.len()).for_each(|g| self.wake(g));
+    }
+
+    /// Lets a group take part in this turn.
+    pub(crate) fn wake(&mut self, g: usize) {
+        if !std::mem::replace(&mut self.list[g].is_awake, true) {
+            self.awake.push(g);
+            self.stirred.insert(self.ids[g]);
+        }
+    }
+
+    /// Wakes those whose time has come.
+    pub(crate) fn wake_due(&mut self, now: Time) {
+        while let Some((at, id)) = self.alarms.first().copied().filter(|(at, _)| *at <= now) {
+            self.alarms.remove(&(at, id));
+            if let Some(g) = self.place_of(id) {
+                self.list[g].alarm = None;
+                self.wake(g);
+            }
+        }
+    }
+
+    /// The place of the `number`th that is awake. While they are walked through others may wake, behind them.
+    pub(crate) fn awake(&self, number: usize) -> Option<usize> {
+        self.awake.get(number).copied()
+    }
+
+    /// The places of those that are awake, ascending.
+    pub(crate) fn awake_in_order(&self) -> Vec<usize> {
+        let mut places = self.awake.clone();
+        places.sort_unstable();
+        places
+    }
+
+    /// Those that are awake.
+    pub(crate) fn iter_awake(&self) -> impl Iterator<Item = &Group> {
+        self.awake.iter().map(|g| &*self.list[*g].group)
+    }
+
+    /// The same.
+    pub(crate) fn for_each_awake(&mut self, mut what: impl FnMut(&mut Group)) {
+        for g in &self.awake {
+            what(&mut self.list[*g].group);
+        }
+    }
+
+    /// Lets those sleep that have nothing to do until `soon`, by what `due` says of each.
+    pub(crate) fn sleep(&mut self, soon: Time, due: impl Fn(&Group) -> Option<Time>) {
+        let Groups { ids, list, awake, alarms, .. } = self;
+        awake.retain(|g| {
+            let bed = &mut list[*g];
+            let due = due(&bed.group);
+            if due.is_some_and(|at| at <= soon) {
+                return true;
+            }
+            bed.is_awake = false;
+            if let Some(at) = due
+                && bed.alarm.is_none_or(|alarm| at < alarm)
+            {
+                bed.alarm.inspect(|alarm| {
+                    alarms.remove(&(*alarm, ids[*g]));
+                });
+                alarms.insert((at, ids[*g]));
+                bed.alarm = Some(at);
+            }
+            false
+        });
+    }
+
+    /// Those that may have changed since the last call: they are or were awake.
+    pub(crate) fn take_stirred(&mut self) -> BTreeSet<PartitionId> {
+        let awake = self.awake.iter().map(|g| self.ids[*g]).collect();
+        std::mem::replace(&mut self.stirred, awake)
+    }
+}
+
+impl Index<usize> for Groups {
+    type Output = Group;
+
+    fn index(&self, g: usize) -> &Group {
+        &self.list[g].group
+    }
+}
+
+impl IndexMut<usize> for Groups {
+    /// Wakes it: see the file's head.
+    fn index_mut(&mut self, g: usize) -> &mut Group {
+        self.wake(g);
+        &mut self.list[g].group
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Groups {
+    type Item = &'a mut Group;
+    type IntoIter = Box<dyn Iterator<Item = &'a mut Group> + 'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter_mut())
+    }
+}
