@@ -32,6 +32,7 @@ pub(crate) struct Ping {
     pub boot: u64,
     pub resp_address: String,
     pub http_address: String,
+    pub cluster_address: String,
     pub version: String,
     pub partitions: Vec<PartitionNews>,
 }
@@ -371,6 +372,7 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     w.u64(ping.boot);
     w.bytes(ping.resp_address.as_bytes());
     w.bytes(ping.http_address.as_bytes());
+    w.bytes(ping.cluster_address.as_bytes());
     w.bytes(ping.version.as_bytes());
     w.count(ping.partitions.len());
     for news in &ping.partitions {
@@ -394,6 +396,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         boot: r.u64()?,
         resp_address: r.text()?.to_owned(),
         http_address: r.text()?.to_owned(),
+        cluster_address: r.text()?.to_owned(),
         version: r.text()?.to_owned(),
         partitions: Vec::new(),
     };

@@ -156,6 +156,7 @@ impl Node {
             boot: self.boot,
             resp_address: self.config.resp_address.clone(),
             http_address: self.config.http_address.clone(),
+            cluster_address: self.config.cluster_address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             partitions: self.groups.iter().map(news_about).collect(),
         }
