@@ -6,6 +6,7 @@
 mod access;
 pub(crate) mod bucket;
 mod client;
+pub(crate) mod cluster;
 mod config;
 mod connection;
 mod dictum;
@@ -149,6 +150,7 @@ const fn helps(name: &'static str, group: Group, marks: Marks) -> Entry {
 /// All tables, one per family.
 pub(crate) static TABLES: &[&[Entry]] = &[
     connection::ENTRIES,
+    cluster::ENTRIES,
     client::ENTRIES,
     docs::ENTRIES,
     server::ENTRIES,
@@ -213,6 +215,7 @@ pub(crate) fn run_local(node: &mut Node, session: &mut Session, words: &[&[u8]])
             Err(failure) => Reply::Error(failure),
         },
         Run::Special(Local::Unwatch) => Reply::Ok,
+        Run::Special(Local::Select) if session.redirected.is_some() => cluster::select(words[1]).into(),
         Run::Special(Local::Select) => match node.find_bucket(words[1]) {
             Ok(bucket) if bucket.id == session.bucket => Reply::Ok,
             Ok(_) => {

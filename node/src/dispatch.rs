@@ -169,6 +169,7 @@ impl Node {
         if self.waits_for_pause(session, arguments, words) {
             return;
         }
+        self.find_bucket_again(session);
         if session.queue.is_some() && !commands::runs_inside_multi(name) {
             return self.queue(session, arguments, words);
         }
@@ -181,6 +182,9 @@ impl Node {
                 return;
             }
             if let Err(failure) = self.check_values(session.bucket, entry.spec, words) {
+                return self.refuse(session, &failure);
+            }
+            if let Some(failure) = self.redirection(session, entry.spec, words) {
                 return self.refuse(session, &failure);
             }
             match self.route(session, entry.spec, words) {
@@ -219,6 +223,7 @@ impl Node {
                             }
                             Local::Bucket(_) => COUNCIL.bucket,
                             // What is not known here may have been created a moment ago.
+                            Local::Select if session.redirected.is_some() => session.aim,
                             Local::Select if self.find_bucket(words[1]).is_err() => COUNCIL.bucket,
                             _ => session.aim,
                         };
@@ -330,6 +335,12 @@ impl Node {
     }
 
     fn select(&mut self, session: &mut Session, word: &[u8]) {
+        if session.redirected.is_some() {
+            return match commands::cluster::select(word) {
+                Ok(_) => session.reply(|writer| writer.ok()),
+                Err(failure) => self.refuse(session, &failure),
+            };
+        }
         match self.find_bucket(word).map(|bucket| bucket.id) {
             Ok(id) => match session.select(id) {
                 Ok(()) => session.reply(|writer| writer.ok()),
@@ -351,6 +362,9 @@ impl Node {
         }
         if keys.iter().any(|key| key.len() > KEY_BYTES_MAX) {
             return self.refuse(session, &Failure::KeyTooLong);
+        }
+        if let Some(failure) = self.redirection_of(session, keys.iter().copied(), false) {
+            return self.refuse(session, &failure);
         }
         let partition = match self.partition_of_keys(session, keys.iter().copied()) {
             Ok(partition) => partition,
@@ -377,6 +391,9 @@ impl Node {
             return self.refuse(session, &failure);
         }
         let Some(entry) = data::lookup(command[0]) else { return };
+        if let Some(failure) = self.redirection(session, entry.spec, command) {
+            return self.refuse(session, &failure);
+        }
         let partition = match self.route_to_one(session, entry.spec, command) {
             Ok(partition) => partition,
             Err(failure) => return self.refuse(session, &failure),

@@ -24,6 +24,16 @@ use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionId(pub u64);
 
+/// What becomes of a client's commands for keys whose partition another node leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Listener {
+    /// They are forwarded: any node serves any key.
+    #[default]
+    Forwards,
+    /// The client is told who leads and asks there, as in a Redis Cluster.
+    Redirects,
+}
+
 /// Something that happened.
 #[derive(Debug)]
 pub enum Input<'a> {
@@ -35,6 +45,8 @@ pub enum Input<'a> {
         address: String,
         /// The local address that it connected to, for `CLIENT LIST`.
         local_address: String,
+        /// Where it came in.
+        listener: Listener,
     },
     /// Bytes arrived from a client, in order, cut anywhere.
     Received {
@@ -273,6 +285,10 @@ pub struct Config {
     pub resp_address: String,
     /// HTTP address of this node, for `INFO`.
     pub http_address: String,
+    /// Where clients that speak the Redis Cluster protocol reach this node, `host:port`; empty if it has no such listener.
+    pub cluster_address: String,
+    /// The bucket that these clients see, unless they name another one as their user.
+    pub cluster_bucket: String,
     /// Process id, for `INFO`.
     pub process_id: u32,
     /// Longest value that a client may store, in bytes; at most [`base::limits::VALUE_BYTES_MAX`].

@@ -34,6 +34,7 @@ mod partition;
 mod pause;
 mod peer;
 mod pubsub;
+mod redirect;
 mod reply;
 mod router;
 mod routing;
@@ -41,6 +42,7 @@ mod session;
 mod slow;
 mod stats;
 mod status;
+mod topology;
 mod tracking;
 mod transaction;
 mod transfer;
@@ -54,8 +56,8 @@ use base::Position;
 
 pub use below::{Below, FlushJob};
 pub use door::{
-    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, Member, Outbox, OutputLimit, Planted, Recovered,
-    RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
+    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, Listener, Member, Outbox, OutputLimit, Planted,
+    Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use image::{Image, Restorer};
 pub use node::{Node, PROBES};

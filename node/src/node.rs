@@ -18,7 +18,7 @@ use wire::RequestLimits;
 use crate::below::{Below, FlushJob};
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
-use crate::door::{Config, ConnectionId, Input, Level, Outbox, Rubbish};
+use crate::door::{Config, ConnectionId, Input, Level, Listener, Outbox, Rubbish};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
@@ -144,7 +144,9 @@ impl Node {
             self.on_stood_still(since_last);
         }
         match input {
-            Input::Opened { connection, address, local_address } => self.on_opened(connection, address, local_address),
+            Input::Opened { connection, address, local_address, listener } => {
+                self.on_opened(connection, address, local_address, listener);
+            }
             Input::Received { connection, bytes } => self.on_received(connection, bytes),
             Input::Closed { connection } => {
                 if let Some(Some(mut session)) = self.sessions.remove(&connection) {
@@ -195,10 +197,13 @@ impl Node {
         self.groups[g].step(self.now.time, step, &mut self.batch);
     }
 
-    fn on_opened(&mut self, id: ConnectionId, address: String, local_address: String) {
+    fn on_opened(&mut self, id: ConnectionId, address: String, local_address: String, listener: Listener) {
         let limits = RequestLimits { argument_bytes_max: self.config.value_bytes_max, ..RequestLimits::default() };
         let authenticated = self.config.password.is_none();
-        let session = Session::new(id, (address, local_address), limits, authenticated, self.now.time);
+        let mut session = Session::new(id, (address, local_address), limits, authenticated, self.now.time);
+        if listener == Listener::Redirects {
+            self.begin_redirecting(&mut session);
+        }
         self.stats.connections_received += 1;
         self.sessions.insert(id, Some(Box::new(session)));
     }

@@ -32,6 +32,7 @@ pub(crate) struct Ping {
     pub boot: u64,
     pub resp_address: String,
     pub http_address: String,
+    pub cluster_address: String,
     pub version: String,
     /// Names the life of the sender's process whose pings `number` counts.
     pub life: u64,
@@ -381,6 +382,7 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     w.u64(ping.boot);
     w.bytes(ping.resp_address.as_bytes());
     w.bytes(ping.http_address.as_bytes());
+    w.bytes(ping.cluster_address.as_bytes());
     w.bytes(ping.version.as_bytes());
     w.u64(ping.life);
     w.varint(ping.number);
@@ -410,6 +412,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         boot: r.u64()?,
         resp_address: r.text()?.to_owned(),
         http_address: r.text()?.to_owned(),
+        cluster_address: r.text()?.to_owned(),
         version: r.text()?.to_owned(),
         life: r.u64()?,
         number: r.varint()?,

@@ -124,17 +124,24 @@ impl Node {
     pub(crate) fn route(&self, session: &Session, spec: &Spec, words: &[&[u8]]) -> Result<Route, Failure> {
         let first = PartitionId { bucket: session.bucket, index: 0 };
         match self.buckets.of(session.bucket) {
-            Some(bucket) if bucket.settings.partitions > 1 => self.route_among(bucket, spec, words),
+            Some(bucket) if bucket.settings.partitions > 1 => self.route_among(session, bucket, spec, words),
             // Of a bucket that is not there the router will say so.
             _ => Ok(Route::One(first)),
         }
     }
 
-    fn route_among(&self, bucket: &Bucket, spec: &Spec, words: &[&[u8]]) -> Result<Route, Failure> {
+    fn route_among(&self, session: &Session, bucket: &Bucket, spec: &Spec, words: &[&[u8]]) -> Result<Route, Failure> {
         data::slots::check_patterns(spec, words)?;
         let keys = spec.keys_of(words);
         let of = |key: &[u8]| bucket.partition_of(hash_slot(key));
-        let Some((first, others)) = keys.split_first() else { return Ok(self.route_without_keys(bucket, spec, words)) };
+        let Some((first, others)) = keys.split_first() else {
+            // Whoever routes by itself asks every node for its part.
+            let all = match session.redirected {
+                Some(_) => self.partitions_shown_here(bucket),
+                None => bucket.partitions().collect(),
+            };
+            return Ok(self.route_without_keys(bucket, &all, spec, words));
+        };
         let first = of(first);
         let is_wrong = self.config.planted == Some(Planted::WrittenBesideItsPartition) && spec.flags.has(Flags::WRITE);
         if others.iter().all(|key| of(key) == first) || is_wrong {
@@ -162,42 +169,48 @@ impl Node {
         Ok(Route::Several { parts, how })
     }
 
-    fn route_without_keys(&self, bucket: &Bucket, spec: &Spec, words: &[&[u8]]) -> Route {
+    /// A command without keys, about those of these partitions.
+    fn route_without_keys(&self, bucket: &Bucket, these: &[PartitionId], spec: &Spec, words: &[&[u8]]) -> Route {
         let as_it_is = || Arguments::from_words(words.iter().copied());
-        let to_all = |how| Route::Several { parts: bucket.partitions().map(|id| (id, as_it_is())).collect(), how };
-        let mut all = bucket.partitions();
-        let first = PartitionId { bucket: bucket.id, index: 0 };
+        let to = |ids: &mut dyn Iterator<Item = PartitionId>, how| {
+            let parts = ids.map(|id| (id, as_it_is())).collect();
+            Route::Several { parts, how }
+        };
+        let to_these = |how| match these {
+            [only] => Route::One(*only),
+            these => to(&mut these.iter().copied(), how),
+        };
+        let first = these.first().copied().unwrap_or(PartitionId { bucket: bucket.id, index: 0 });
         match spec.name_of(words) {
-            "dbsize" => to_all(Combine::Sum),
-            "keys" => to_all(Combine::Concat),
-            "flushdb" | "flushall" => to_all(Combine::First),
-            "script|load" | "script|flush" => to_all(Combine::First),
-            "function|load" | "function|delete" | "function|flush" | "function|restore" => to_all(Combine::First),
+            "dbsize" => to_these(Combine::Sum),
+            "keys" => to_these(Combine::Concat),
+            "flushdb" | "flushall" => to_these(Combine::First),
+            // Said twice they do no harm, and where a script will be asked for is not known.
+            "script|load" | "script|flush" => to(&mut bucket.partitions(), Combine::First),
+            "function|load" | "function|delete" | "function|flush" | "function|restore" => to_these(Combine::First),
             "scan" => {
                 let cursor =
                     words.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok()).unwrap_or(0);
                 let slot = ((cursor >> 48) as u16).min(HASH_SLOTS - 1);
-                let partition = bucket.partition_of(slot);
-                let skipped = u16::from(self.config.planted == Some(Planted::ScanSkipsAPartition));
-                let behind = (partition.index + 1 + skipped).min(bucket.settings.partitions);
-                let end = bucket.first_slot(behind);
-                let next = if end < HASH_SLOTS { first_order(end) } else { 0 };
+                let partition = if cursor == 0 { first } else { bucket.partition_of(slot) };
+                let skipped = usize::from(self.config.planted == Some(Planted::ScanSkipsAPartition));
+                let next = these.iter().filter(|other| **other > partition).nth(skipped);
+                let next = next.map_or(0, |next| first_order(bucket.first_slot(next.index)));
                 Route::Several { parts: vec![(partition, as_it_is())], how: Combine::Page(next) }
             }
             // As even as its partitions are: one with keys, if there is any.
             "randomkey" => {
                 let keys =
                     |id: &PartitionId| place_of(&self.groups, *id).map_or(0, |g| self.groups[g].partition.tree.len());
-                let counts: Vec<u64> = bucket.partitions().map(|id| keys(&id)).collect();
+                let counts: Vec<u64> = these.iter().map(keys).collect();
                 let mut drawn =
                     (self.stats.commands.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % counts.iter().sum::<u64>().max(1);
-                let found = all.find(|id| {
-                    let count = counts[usize::from(id.index)];
-                    let is_here = drawn < count;
-                    drawn = drawn.saturating_sub(count);
+                let found = these.iter().zip(counts).find(|(_, count)| {
+                    let is_here = drawn < *count;
+                    drawn = drawn.saturating_sub(*count);
                     is_here
                 });
-                Route::One(found.unwrap_or(first))
+                Route::One(found.map_or(first, |(id, _)| *id))
             }
             // What every partition has alike, and scripts that name no key.
             _ => Route::One(first),

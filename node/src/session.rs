@@ -20,6 +20,7 @@ use crate::group::DEFAULT_PARTITION;
 use crate::lane::Lane;
 use crate::levels::Levels;
 use crate::pubsub::Subscriptions;
+use crate::redirect::Redirected;
 use crate::routing::Combine;
 use crate::tracking::{Told, Tracked};
 
@@ -138,6 +139,8 @@ pub(crate) struct Session {
     pub block: Option<Block>,
     /// The bucket that it has selected.
     pub bucket: BucketId,
+    /// It routes by itself, and is told where to ask; none if its commands are forwarded.
+    pub redirected: Option<Redirected>,
     /// The bucket, or the council, that its commands on their way are for. All of them are for one: for another the connection waits until they are
     /// answered.
     pub aim: BucketId,
@@ -203,6 +206,7 @@ impl Session {
             backlog: Vec::new(),
             block: None,
             bucket: DEFAULT_PARTITION.bucket,
+            redirected: None,
             aim: DEFAULT_PARTITION.bucket,
             lanes: Vec::new(),
             deferred: None,

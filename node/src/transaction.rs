@@ -4,6 +4,7 @@
 //! (`PING`, `CLIENT …`) may stand in it too: they are answered here, and the replies are merged.
 
 use base::limits::{CONNECTION_PENDING_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
+use base::slots::hash_slot;
 use bytes::Bytes;
 use data::{Failure, Reply, spec::Flags};
 use wire::{ArgumentsRef, ReplyWriter};
@@ -35,6 +36,14 @@ pub(crate) fn write_merged(writer: &mut ReplyWriter<'_>, merge: &Merge, answer: 
     }
 }
 
+/// Whether all keys have the slot, which the first one gives if it is not known yet.
+fn is_of_one_slot(slot: &mut Option<u16>, keys: &[&[u8]]) -> bool {
+    keys.iter().all(|key| {
+        let its = hash_slot(key);
+        *slot.get_or_insert(its) == its
+    })
+}
+
 impl Node {
     /// Queues a command of an open MULTI, or says why not.
     pub(crate) fn queue(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>, words: &[&[u8]]) {
@@ -42,6 +51,7 @@ impl Node {
         let known = match data::lookup(name) {
             Some(entry) if entry.spec.arity_fits(words.len()) => data::check_keys(entry.spec, words)
                 .and_then(|()| self.check_values(session.bucket, entry.spec, words))
+                .and_then(|()| self.redirection(session, entry.spec, words).map_or(Ok(()), Err))
                 .and_then(|()| self.route_to_one(session, entry.spec, words).map(drop)),
             Some(entry) => Err(entry.spec.wrong_arity()),
             None => commands::check_queued(words),
@@ -90,6 +100,8 @@ impl Node {
         let mut stored = Vec::with_capacity(commands.len());
         let mut flags = Flags::NONE;
         let mut partitions = Vec::new();
+        // Of whoever routes by itself, all keys have one slot.
+        let mut slot = None;
         if !watches.is_empty() {
             partitions.push(self.partition_of_keys(session, watches.iter().map(|(key, _)| key.as_slice())));
         }
@@ -98,6 +110,10 @@ impl Node {
             match data::lookup(words.as_slice()[0]) {
                 Some(entry) => {
                     flags = flags.and(entry.spec.flags);
+                    if session.redirected.is_some() && !is_of_one_slot(&mut slot, &entry.spec.keys_of(words.as_slice()))
+                    {
+                        return self.refuse(session, &CROSS_SLOT);
+                    }
                     partitions.push(self.route_to_one(session, entry.spec, words.as_slice()));
                     drop(words);
                     stored.push(command);

@@ -13,7 +13,7 @@
 //! 2) "news"
 //! 3) "hello"
 //! ```
-//! Each block has three nodes of its own; who is not said to be elsewhere is a client of n1. `(one speaks RESP3)` and `(200 milliseconds later)` are
+//! Each block has three nodes of its own; who is not said to be elsewhere is a client of n1. `(two is a cluster client of n2)` is one who routes by itself. `(one speaks RESP3)` and `(200 milliseconds later)` are
 //! understood as well. `DICTUM_REWRITE=1 cargo test -p node --test pages` puts what was answered into the pages, to be read as prose.
 //! `REDIS_SERVER=redis-server cargo test -p node --test pages -- --ignored` asks a real Redis the same, where a block is not `connections ours`.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test may read files and clocks")]
@@ -30,13 +30,15 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use common::Cluster;
-use node::{ConnectionId, Input};
+use node::{ConnectionId, Input, Listener};
 use wire::{ReplyLimits, ReplyParser, split_line};
 
 /// Whoever answers.
 trait World {
     /// Sends a command of a connection, which is made if it is new, and gives what it hears; without a command, what it has heard.
     fn say(&mut self, name: &str, node: u16, words: Option<&[Vec<u8>]>) -> Vec<u8>;
+    /// Makes a connection of this name that routes by itself.
+    fn open_routing(&mut self, name: &str, node: u16);
     fn pass(&mut self, milliseconds: u64);
 }
 
@@ -67,6 +69,12 @@ impl World for Ours {
             heard += &more;
         }
         heard.into_bytes()
+    }
+
+    fn open_routing(&mut self, name: &str, node: u16) {
+        let connection = ConnectionId(10 + self.connections.len() as u64);
+        self.connections.insert(name.to_owned(), (node, connection));
+        self.cluster.open_at(node, connection, Listener::Redirects);
     }
 
     fn pass(&mut self, milliseconds: u64) {
@@ -135,6 +143,10 @@ impl World for Redis {
         }
     }
 
+    fn open_routing(&mut self, _: &str, _: u16) {
+        unreachable!("what needs a Redis Cluster is not asked of a Redis alone");
+    }
+
     fn pass(&mut self, milliseconds: u64) {
         thread::sleep(Duration::from_millis(milliseconds));
     }
@@ -176,6 +188,10 @@ fn replayed<W: World>(page: &str, wanted: impl Fn(&str) -> bool, make: impl Fn()
             } else if let [name, "is", "a", "client", "of", other] = told[..] {
                 let number: u16 = other.strip_prefix('n').and_then(|it| it.parse().ok()).expect("n1, n2 or n3");
                 nodes.insert(name.to_owned(), number - 1);
+                writeln!(out, "{line}").expect("a string takes all");
+            } else if let [name, "is", "a", "cluster", "client", "of", other] = told[..] {
+                let number: u16 = other.strip_prefix('n').and_then(|it| it.parse().ok()).expect("n1, n2 or n3");
+                world.open_routing(name, number - 1);
                 writeln!(out, "{line}").expect("a string takes all");
             } else if let [name, "speaks", "RESP3"] = told[..] {
                 world.say(name, node(name), Some(&[b"HELLO".to_vec(), b"3".to_vec()]));

@@ -74,7 +74,9 @@ fn every_command_is_told_of() {
     names.dedup();
     assert_eq!(names.len(), all);
     // HELP lists what there is.
-    for container in names.iter().filter_map(|name| name.strip_suffix("|help")) {
+    let containers = names.iter().filter_map(|name| name.strip_suffix("|help"));
+    // That of CLUSTER is for connections that route by themselves: see `cluster_protocol.rs`.
+    for container in containers.filter(|name| *name != "cluster") {
         let help = cluster.ask(0, &format!("{container} help"));
         assert!(help.starts_with('*') && help.contains("HELP\r\n"), "{container}: {help}");
     }

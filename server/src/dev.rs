@@ -26,6 +26,8 @@ use crate::cli::connection::{Connection, Endpoint};
 use crate::parent;
 use folder::DevFolder;
 
+/// The ports for clients that route by themselves lie so far above the RESP ports.
+const CLUSTER_OFFSET: u16 = 500;
 /// HTTP ports lie so far above the RESP ports.
 const HTTP_OFFSET: u16 = 1000;
 /// The ports for peers lie so far above the RESP ports.
@@ -41,8 +43,17 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 /// Written once to see that writes are accepted, then deleted.
 const READY_KEY: &str = "dictum:dev:ready";
 /// Settings that `dev` gives by flags; inherited, they would reach all children alike.
-const OWN_SETTINGS: &[&str] =
-    &["DICTUM_CONFIG", "DICTUM_NODE", "DICTUM_CLUSTER", "DICTUM_RESP", "DICTUM_HTTP", "DICTUM_PEER", "DICTUM_DIR"];
+const OWN_SETTINGS: &[&str] = &[
+    "DICTUM_CONFIG",
+    "DICTUM_NODE",
+    "DICTUM_CLUSTER",
+    "DICTUM_RESP",
+    "DICTUM_HTTP",
+    "DICTUM_PEER",
+    "DICTUM_DIR",
+    "DICTUM_CLUSTER_ADDRESS",
+    "DICTUM_CLUSTER_ANNOUNCE",
+];
 
 /// Example lines for `--help`.
 const EXAMPLE: &str = "\
@@ -50,6 +61,7 @@ Examples:
   dictum dev                              three nodes, RESP on 7001 to 7003, data in ./dictum-dev
   dictum dev --nodes 5 --base-port 7101 --dir /tmp/five --fresh
   redis-cli -p 7002 set greeting hello    any node takes any command
+  redis-cli -c -p 7501 get greeting       as a client of a Redis Cluster, which routes by itself
 Other settings of the nodes (dictum start --help) are taken from the environment.";
 
 /// Flags of `dictum dev`.
@@ -59,7 +71,7 @@ pub struct DevArguments {
     /// How many nodes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=VOTERS_MAX as i64))]
     pub nodes: u16,
-    /// RESP port of the first node; HTTP is 1000 above, the port for peers 2000 above
+    /// RESP port of the first node; that for Redis Cluster clients is 500 above, HTTP 1000, the port for peers 2000
     #[arg(long, default_value_t = 7001, value_parser = clap::value_parser!(u16).range(1..))]
     pub base_port: u16,
     /// Folder for all data
@@ -78,6 +90,7 @@ pub struct DevArguments {
 struct Plan {
     name: String,
     resp: String,
+    cluster: String,
     http: String,
     peer: String,
     dir: PathBuf,
@@ -161,7 +174,9 @@ fn serve(arguments: &DevArguments) -> Result<(), String> {
 fn ports(arguments: &DevArguments) -> Result<Vec<(u16, String)>, String> {
     let mut list = Vec::new();
     for index in 0..arguments.nodes {
-        for (offset, purpose) in [(0, "RESP"), (HTTP_OFFSET, "HTTP"), (PEER_OFFSET, "peers")] {
+        for (offset, purpose) in
+            [(0, "RESP"), (CLUSTER_OFFSET, "Redis Cluster"), (HTTP_OFFSET, "HTTP"), (PEER_OFFSET, "peers")]
+        {
             let port = arguments.base_port.checked_add(offset).and_then(|port| port.checked_add(index));
             let port = port.ok_or_else(|| {
                 format!(
@@ -208,6 +223,7 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
         .map(|index| {
             let name = format!("n{}", index + 1);
             let (resp, http) = (address(0, index), address(HTTP_OFFSET, index));
+            let routes = address(CLUSTER_OFFSET, index);
             let dir = folder.join(&name);
             let start = [
                 program.to_string_lossy().as_ref(),
@@ -218,6 +234,8 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
                 &cluster,
                 "--resp",
                 &resp,
+                "--cluster-address",
+                &routes,
                 "--http",
                 &http,
                 "--dir",
@@ -230,6 +248,7 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
                 peer: address(PEER_OFFSET, index),
                 name,
                 resp,
+                cluster: routes,
                 http,
                 dir,
                 start,

@@ -47,6 +47,7 @@ type Step<'a> = dyn FnMut(Input<'_>) + 'a;
 const ALARM: Token = Token(0);
 const RESP: Token = Token(1);
 const PEER: Token = Token(2);
+const CLUSTER: Token = Token(3);
 /// Links to peers have the tokens from here on …
 const FIRST_LINK: usize = 16;
 /// … and clients from here on.
@@ -134,6 +135,8 @@ pub(crate) struct Parts {
     /// What the node wanted done at its start.
     pub(crate) outbox: Outbox,
     pub(crate) resp: std::net::TcpListener,
+    /// For clients that route by themselves.
+    pub(crate) cluster: Option<std::net::TcpListener>,
     pub(crate) peer: std::net::TcpListener,
     pub(crate) requests: Requests,
     pub(crate) http_address: String,
@@ -147,7 +150,8 @@ pub(crate) struct Parts {
     pub(crate) commit_here: bool,
     pub(crate) members: Vec<Member>,
     pub(crate) me: NodeId,
-    pub(crate) cluster: u64,
+    /// Stands for the cluster that this node is of.
+    pub(crate) fingerprint: u64,
     pub(crate) incarnation: u64,
     pub(crate) seed: u64,
 }
@@ -173,6 +177,7 @@ struct EventLoop {
     node: Node,
     outbox: Outbox,
     resp: TcpListener,
+    cluster: Option<TcpListener>,
     peer: TcpListener,
     requests: Requests,
     http_address: String,
@@ -225,8 +230,13 @@ impl EventLoop {
             Ok::<_, io::Error>(listener)
         };
         let (resp, peer) = (listen(parts.resp, RESP)?, listen(parts.peer, PEER)?);
-        let ourselves =
-            Ourselves { members: parts.members, me: parts.me, cluster: parts.cluster, incarnation: parts.incarnation };
+        let cluster = parts.cluster.map(|listener| listen(listener, CLUSTER)).transpose()?;
+        let ourselves = Ourselves {
+            members: parts.members,
+            me: parts.me,
+            cluster: parts.fingerprint,
+            incarnation: parts.incarnation,
+        };
         let now = parts.clock.now();
         let persisted = parts.journal.persisted();
         Ok(EventLoop {
@@ -239,6 +249,7 @@ impl EventLoop {
             node: parts.node,
             outbox: parts.outbox,
             resp,
+            cluster,
             peer,
             requests: parts.requests,
             http_address: parts.http_address,

@@ -23,6 +23,8 @@ use crate::fault::DELAY_MAX;
 const RESP_DEFAULT: &str = "127.0.0.1:7001";
 /// The address for HTTP unless told otherwise.
 const HTTP_DEFAULT: &str = "127.0.0.1:8001";
+/// How an address for clients that route by themselves looks.
+const CLUSTER_EXAMPLE: &str = "127.0.0.1:7101";
 /// Memory for values of the store unless told otherwise.
 const MEMORY_QUOTA_DEFAULT: u64 = 1 << 30;
 /// Names longer than this do not fit the peers' greeting.
@@ -61,6 +63,16 @@ pub struct StartArguments {
     /// Address for HTTP [default: 127.0.0.1:8001]
     #[arg(long, env = "DICTUM_HTTP", value_name = "IP:PORT")]
     pub http: Option<String>,
+    /// Address for clients that speak the Redis Cluster protocol and route by themselves [default: none]
+    #[arg(long, env = "DICTUM_CLUSTER_ADDRESS", value_name = "IP:PORT")]
+    pub cluster_address: Option<String>,
+    /// Where these clients reach this node, if not at --cluster-address [default: if that is 0.0.0.0 or ::, this node's
+    /// host in --cluster]
+    #[arg(long, env = "DICTUM_CLUSTER_ANNOUNCE", value_name = "HOST:PORT")]
+    pub cluster_announce: Option<String>,
+    /// The bucket that these clients see [default: default]
+    #[arg(long, env = "DICTUM_CLUSTER_BUCKET", value_name = "NAME")]
+    pub cluster_bucket: Option<String>,
     /// Address to listen at for the other nodes, if it is not the one in --cluster
     #[arg(long, env = "DICTUM_PEER", value_name = "IP:PORT")]
     pub peer: Option<String>,
@@ -132,6 +144,9 @@ struct File {
     cluster: Option<String>,
     resp: Option<String>,
     http: Option<String>,
+    cluster_address: Option<String>,
+    cluster_announce: Option<String>,
+    cluster_bucket: Option<String>,
     peer: Option<String>,
     dir: Option<PathBuf>,
     password: Option<String>,
@@ -236,6 +251,12 @@ pub struct Options {
     pub resp: SocketAddr,
     /// Address for HTTP.
     pub http: SocketAddr,
+    /// Address for clients that route by themselves, if there is to be one.
+    pub cluster_address: Option<SocketAddr>,
+    /// Where they reach it, if somebody has said so.
+    pub cluster_announce: Option<String>,
+    /// The bucket that they see.
+    pub cluster_bucket: String,
     /// Address to listen at for the other nodes; may hold a host name.
     pub peer: String,
     /// The data folder.
@@ -308,6 +329,17 @@ impl Options {
         if resp == http && resp.port() != 0 {
             return Err(format!("--resp and --http are both {resp}; give them different ports"));
         }
+        let cluster_address = match arguments.cluster_address.or(file.cluster_address) {
+            None => None,
+            given => Some(parse_address("--cluster-address", given, CLUSTER_EXAMPLE)?),
+        };
+        if let Some(address) = cluster_address.filter(|it| it.port() != 0 && [resp, http].contains(it)) {
+            return Err(format!("--cluster-address {address} is that of --resp or --http; give it a port of its own"));
+        }
+        let cluster_announce = arguments.cluster_announce.or(file.cluster_announce);
+        if let Some(text) = cluster_announce.as_ref().filter(|text| !is_host_and_port(text)) {
+            return Err(format!("--cluster-announce {text}: write it as HOST:PORT, for example {CLUSTER_EXAMPLE}"));
+        }
         let size = |flag: Option<Size>, text: Option<Text>, name, default| match (flag, text) {
             (Some(size), _) => Ok(size.0),
             (None, Some(text)) => text.parse(name).map(|Size(bytes)| bytes),
@@ -364,6 +396,9 @@ impl Options {
             members,
             resp,
             http,
+            cluster_address,
+            cluster_announce,
+            cluster_bucket: arguments.cluster_bucket.or(file.cluster_bucket).unwrap_or("default".to_owned()),
             peer,
             dir,
             password,
@@ -403,6 +438,13 @@ fn parse_address(flag: &str, given: Option<String>, default: &str) -> Result<Soc
     text.replacen("localhost:", "127.0.0.1:", 1)
         .parse()
         .map_err(|_| format!("{flag} {text}: write an address of this machine as IP:PORT, for example {default}"))
+}
+
+/// Clients get it as it is: nothing in it may end a line or a word.
+fn is_host_and_port(text: &str) -> bool {
+    let fits =
+        |host: &str| !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]%".contains(c));
+    text.rsplit_once(':').is_some_and(|(host, port)| fits(host) && port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 /// Takes `n1=host:port,n2=…` apart. The list comes back sorted by name.

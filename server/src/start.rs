@@ -79,6 +79,8 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let resp = listen("--resp", options.resp)?;
     let http = listen("--http", options.http)?;
+    let cluster = options.cluster_address.map(|address| listen("--cluster-address", address)).transpose()?;
+    let cluster_address = cluster.as_ref().map_or(String::new(), |listener| announced(listener, options));
     let peer = listen("the address in --cluster (or --peer)", resolve(&options.peer)?)?;
     let (resp_address, http_address) = (address_of(&resp, options.resp), address_of(&http, options.http));
 
@@ -140,6 +142,8 @@ fn serve(options: &Options) -> Result<Ending, String> {
         me: options.me,
         resp_address: resp_address.clone(),
         http_address: http_address.clone(),
+        cluster_address: cluster_address.clone(),
+        cluster_bucket: options.cluster_bucket.clone(),
         process_id: std::process::id(),
         value_bytes_max: options.value_bytes_max,
         clients_max: options.clients_max,
@@ -203,8 +207,9 @@ fn serve(options: &Options) -> Result<Ending, String> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watch).map_err(thread_failed)?;
 
+    let routes = if cluster_address.is_empty() { String::new() } else { format!(", Redis Cluster {cluster_address}") };
     log::info(&format!(
-        "node {} of {} runs: RESP {resp_address}, HTTP {http_address}, peers {}",
+        "node {} of {} runs: RESP {resp_address}, HTTP {http_address}{routes}, peers {}",
         options.name(),
         options.members.len(),
         options.peer
@@ -215,6 +220,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         node,
         outbox,
         resp,
+        cluster,
         peer,
         requests,
         http_address,
@@ -226,7 +232,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         commit_here: options.commit_here,
         members: options.members.clone(),
         me: options.me,
-        cluster: options.cluster_fingerprint(),
+        fingerprint: options.cluster_fingerprint(),
         incarnation: started_at(),
         seed,
     };
@@ -335,6 +341,19 @@ fn listen(flag: &str, address: SocketAddr) -> Result<TcpListener, String> {
 /// What a listener really has: with port 0 the system chooses one.
 fn address_of(listener: &TcpListener, asked: SocketAddr) -> String {
     listener.local_addr().unwrap_or(asked).to_string()
+}
+
+/// Where clients that route by themselves are told to go. One that listens at every address of its machine has the host at which its peers reach it.
+fn announced(listener: &TcpListener, options: &Options) -> String {
+    if let Some(announced) = &options.cluster_announce {
+        return announced.clone();
+    }
+    let Ok(address) = listener.local_addr() else { return String::new() };
+    let peer_address = &options.members[usize::from(options.me.0)].peer_address;
+    match peer_address.rsplit_once(':') {
+        Some((host, _)) if address.ip().is_unspecified() => format!("{host}:{}", address.port()),
+        _ => address.to_string(),
+    }
 }
 
 fn resolve(address: &str) -> Result<SocketAddr, String> {

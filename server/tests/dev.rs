@@ -30,6 +30,11 @@ fn a_killed_leader_costs_nothing_and_catches_up() {
         assert_eq!(node.resp, format!("127.0.0.1:{}", dev.base_port + index));
         assert_eq!(node.http, format!("127.0.0.1:{}", dev.base_port + 1000 + index));
         assert_eq!(node.peer, format!("127.0.0.1:{}", dev.base_port + 2000 + index));
+        assert_eq!(node.cluster, format!("127.0.0.1:{}", dev.base_port + 500 + index));
+        // One who routes by itself is told where to go, by every node the same.
+        let mut routes = Client::connect(&node.cluster).expect("it listens");
+        let slots = routes.call(&["CLUSTER", "SLOTS"]).expect("a reply").pretty();
+        assert!(slots.contains("(integer) 16383") && slots.contains(&(dev.base_port + 500).to_string()), "{slots}");
         assert!(node.dir.starts_with(folder.path().canonicalize().expect("a folder")));
         // Any node takes a write, and every other one shows it at once.
         let mut client = Client::connect(&node.resp).expect("it listens");

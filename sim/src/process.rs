@@ -11,8 +11,8 @@ use base::ordered::OrderedError;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
-    BlockJob, ConnectionId, FlushJob, Image, Input, JournalWrite, MadeBlock, Outbox, ReceiveJob, SnapshotContent,
-    SnapshotJob, TakenBlocks,
+    BlockJob, ConnectionId, FlushJob, Image, Input, JournalWrite, Listener, MadeBlock, Outbox, ReceiveJob,
+    SnapshotContent, SnapshotJob, TakenBlocks,
 };
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
@@ -211,6 +211,7 @@ impl<N: Door> Running<N> {
                         connection: ConnectionId(connection),
                         address: format!("127.0.0.1:{}", 10_000 + connection % 50_000),
                         local_address: "127.0.0.1:7001".to_string(),
+                        listener: Listener::Forwards,
                     },
                     out,
                 ),

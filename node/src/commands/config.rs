@@ -384,7 +384,13 @@ fn get(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     let patterns: Vec<Glob> = patterns.map(|word| Glob::new(&word.to_ascii_lowercase())).collect();
     let chosen = SETTINGS.iter().filter(|it| patterns.iter().any(|pattern| pattern.matches(it.name.as_bytes())));
     let settings = Settings::of(context.node);
-    Ok(Reply::Map(chosen.map(|it| (Reply::bulk(it.name), Reply::bulk(it.text(&settings)))).collect()))
+    let redirected = context.session.redirected.is_some();
+    let text = |it: &Setting| match it.name {
+        // As the listener is that the connection came in by.
+        "cluster-enabled" if redirected => "yes".to_owned(),
+        _ => it.text(&settings),
+    };
+    Ok(Reply::Map(chosen.map(|it| (Reply::bulk(it.name), Reply::bulk(text(it)))).collect()))
 }
 
 fn set(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {

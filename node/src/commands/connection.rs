@@ -5,6 +5,7 @@ use data::{Failure, Reply, Spec};
 use wire::Protocol;
 
 use super::{Context, Entry, Local, Marks, answers, spec, special};
+use crate::redirect::Redirected;
 use crate::session::ReplyMode;
 
 const GROUP: Group = Group::Connection;
@@ -88,9 +89,11 @@ fn echo(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
 }
 
 /// Checks a password. There is one user, who may do everything; the name says which bucket the connection is for, and `default` is
-/// the name of the one that it is for anyway.
+/// the name of the one that it is for anyway (at the listener for cluster clients, of the listener's).
 fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
-    let bucket = std::str::from_utf8(user).ok().and_then(|name| context.node.buckets.named(name)).map(|it| it.id);
+    let is_usual = user == b"default" && context.session.redirected.is_some();
+    let named = || std::str::from_utf8(user).ok().and_then(|name| context.node.buckets.named(name)).map(|it| it.id);
+    let bucket = if is_usual { Some(context.node.usual_bucket(context.session)) } else { named() };
     let right = match &context.node.config.password {
         Some(expected) => same(expected.as_bytes(), password),
         None => true,
@@ -100,6 +103,9 @@ fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Resu
     };
     if bucket != context.session.bucket && context.session.watches.is_empty() {
         context.session.bucket = bucket;
+    }
+    if let Some(redirected) = &mut context.session.redirected {
+        redirected.has_chosen = !is_usual;
     }
     context.session.authenticated = true;
     Ok(())
@@ -165,8 +171,8 @@ fn hello(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         pair("version", Reply::bulk(version.as_bytes())),
         pair("proto", Reply::Integer(i64::from(protocol.number()))),
         pair("id", Reply::Integer(context.session.id.0 as i64)),
-        pair("mode", Reply::bulk(&b"standalone"[..])),
-        pair("role", Reply::bulk(&b"master"[..])),
+        pair("mode", Reply::bulk(super::cluster::mode(context.session))),
+        pair("role", Reply::bulk(super::cluster::role(context))),
         pair("modules", Reply::Array(Vec::new())),
     ]))
 }
@@ -195,11 +201,13 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     context.node.unsubscribe_all(context.session);
     context.node.track_no_more(context.session);
     context.node.monitors.remove(&context.session.id);
+    let bucket = context.node.usual_bucket(context.session);
     let session = &mut *context.session;
     session.queue = None;
     session.watches.clear();
     session.levels.reset();
-    session.bucket = crate::group::DEFAULT_PARTITION.bucket;
+    session.bucket = bucket;
+    session.redirected = session.redirected.map(|_| Redirected::default());
     session.name.clear();
     session.protocol = Protocol::Resp2;
     session.reply_mode = ReplyMode::On;

@@ -9,14 +9,14 @@ use data::spec::Group;
 use data::{Failure, Reply};
 
 use super::server::{COMPATIBLE_VERSION, last_save_seconds, replicas};
-use super::{ALWAYS, Context, Entry, answers, config, spec};
+use super::{ALWAYS, Context, Entry, answers, cluster, config, spec};
 use crate::bucket::{Bucket, BucketKind, Named};
 use crate::durations::PERCENTILES;
 use crate::node::{Node, place_of, role_number, role_text};
 use crate::partition::Partition;
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
-use crate::status;
+use crate::{status, topology};
 
 /// The table of this family.
 pub(super) static ENTRIES: &[Entry] = &[answers(
@@ -47,7 +47,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("Replication", true, replication),
     ("Modules", true, |_, _| ()),
     ("Latencystats", false, latency_stats),
-    ("Cluster", true, |_, fields| fields.put("cluster_enabled", 0)),
+    ("Cluster", true, |context, fields| fields.put("cluster_enabled", u8::from(context.session.redirected.is_some()))),
     ("Keyspace", true, keyspace),
     ("Buckets", true, buckets),
     ("Dictum", true, dictum),
@@ -85,7 +85,7 @@ fn info(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
 }
 
 /// An identifier of forty hexadecimal digits that follows from `parts`.
-fn identifier(parts: &[&[u8]]) -> String {
+pub(super) fn identifier(parts: &[&[u8]]) -> String {
     let digest = |salt: u8| {
         let mut bytes = vec![salt];
         for part in parts {
@@ -107,13 +107,15 @@ fn server(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_version", env!("CARGO_PKG_VERSION"));
     fields.put("redis_git_sha1", "00000000");
     fields.put("redis_git_dirty", 0);
-    fields.put("redis_mode", "standalone");
+    fields.put("redis_mode", cluster::mode(context.session));
     fields.put("os", format_args!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
     fields.put("arch_bits", usize::BITS);
     fields.put("process_id", node.config.process_id);
     fields.put("process_supervised", "no");
     fields.put("run_id", identifier(&[b"run", &life[0], &life[1]]));
-    fields.put("tcp_port", config::address(&node.config).1);
+    let own_port = config::address(&node.config).1.to_owned();
+    let cluster_port = || topology::parts(&node.config.cluster_address).1.to_string();
+    fields.put("tcp_port", context.session.redirected.map_or(own_port, |_| cluster_port()));
     fields.put("server_time_usec", node.now.wall.0.saturating_mul(1000));
     fields.put("uptime_in_seconds", uptime);
     fields.put("uptime_in_days", uptime / 86_400);

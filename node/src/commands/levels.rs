@@ -201,6 +201,9 @@ impl Node {
         if id == COUNCIL || !matches!(kind, ReadKind::Command | ReadKind::Transaction) {
             return None;
         }
+        if session.levels.consistency.is_none() && self.reads_replica(session, g) {
+            return Some(session.levels.seen(id));
+        }
         match self.consistency_of(session, id.bucket) {
             Consistency::Linearizable => None,
             Consistency::Session => Some(session.levels.seen(id)),

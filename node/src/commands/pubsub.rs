@@ -9,6 +9,7 @@ use super::{ALWAYS, Context, Entry, Local, Marks, Run, answers, container, helps
 use crate::node::Node;
 use crate::pubsub::audience::{Kind, check_name};
 use crate::pubsub::names;
+use crate::redirect::check_channels;
 use crate::session::{ReplyMode, Session};
 
 const GROUP: Group = Group::PubSub;
@@ -182,6 +183,13 @@ pub(crate) fn publishes(words: &[&[u8]]) -> bool {
 
 /// Carries such a command out.
 pub(crate) fn act(node: &mut Node, session: &mut Session, local: Local, words: &[&[u8]]) {
+    let channels = match local {
+        Local::Subscribe(Kind::Shard) | Local::Unsubscribe(Kind::Shard) => &words[1..],
+        _ => &[],
+    };
+    if let Err(failure) = check_channels(session, channels) {
+        return node.refuse(session, &failure);
+    }
     match local {
         Local::Subscribe(kind) => {
             for name in &words[1..] {

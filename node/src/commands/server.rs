@@ -3,7 +3,7 @@
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ADMIN, ALWAYS, Context, Entry, Local, Run, answers, container, helps, spec, special};
+use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, container, helps, spec, special};
 use crate::door::Level;
 use crate::group::DEFAULT_PARTITION;
 use crate::node::{Node, news_of};
@@ -98,21 +98,6 @@ pub(super) static ENTRIES: &[Entry] = &[
         },
     ),
     container("module", GROUP, "4.0.0", "Tells of modules, of which there are none.", MODULE),
-    Entry {
-        spec: spec("cluster", -2, GROUP, "3.0.0", "Is for a Redis Cluster; refused here.", "subcommand [arg ...]"),
-        marks: &["stale"],
-        run: Run::Reply(no_cluster),
-    },
-    answers(
-        spec("readonly", 1, Group::Connection, "3.0.0", "Is for a Redis Cluster; refused here.", ""),
-        &["loading", "stale", "fast"],
-        no_cluster,
-    ),
-    answers(
-        spec("readwrite", 1, Group::Connection, "3.0.0", "Is for a Redis Cluster; refused here.", ""),
-        &["loading", "stale", "fast"],
-        no_cluster,
-    ),
 ];
 
 static MODULE: &[Entry] = &[
@@ -127,10 +112,6 @@ fn time(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let (seconds, microseconds) = (wall / 1000, wall % 1000 * 1000);
     let text = |number: u64| Reply::bulk(number.to_string().as_bytes());
     Ok(Reply::Array(vec![text(seconds), text(microseconds)]))
-}
-
-fn no_cluster(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
-    Err(Failure::Text("ERR This instance has cluster support disabled"))
 }
 
 /// A peer that can be reached, as INFO and ROLE describe a replica.

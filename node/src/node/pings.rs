@@ -182,6 +182,7 @@ impl Node {
             boot: self.boot,
             resp_address: self.config.resp_address.clone(),
             http_address: self.config.http_address.clone(),
+            cluster_address: self.config.cluster_address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             life: self.life(),
             ..Ping::default()

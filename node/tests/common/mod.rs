@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
-use node::{BlockJob, Config, ConnectionId, Input, Member, Node, Outbox, ReceiveJob, Recovered};
+use node::{BlockJob, Config, ConnectionId, Input, Listener, Member, Node, Outbox, ReceiveJob, Recovered};
 
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);
@@ -18,6 +18,8 @@ fn config(count: usize, me: u16) -> Config {
         me: NodeId(me),
         resp_address: format!("127.0.0.1:700{}", me + 1),
         http_address: String::new(),
+        cluster_address: format!("127.0.0.1:710{}", me + 1),
+        cluster_bucket: "default".to_owned(),
         process_id: 1,
         value_bytes_max: 1024 * 1024,
         clients_max: 10_000,
@@ -122,9 +124,14 @@ impl Cluster {
 
     /// A client connects to node `me`, from a port that tells its number.
     pub fn open(&mut self, me: u16, connection: ConnectionId) {
+        self.open_at(me, connection, Listener::Forwards);
+    }
+
+    /// The same at another listener.
+    pub fn open_at(&mut self, me: u16, connection: ConnectionId, listener: Listener) {
         let (address, local_address) =
             (format!("127.0.0.1:{}", 50_000 + connection.0), format!("127.0.0.1:700{}", me + 1));
-        self.give(me, Input::Opened { connection, address, local_address });
+        self.give(me, Input::Opened { connection, address, local_address, listener });
     }
 
     fn carry_out(&mut self, me: u16, out: Outbox) {

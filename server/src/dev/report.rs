@@ -24,6 +24,7 @@ struct Node<'a> {
     name: &'a str,
     pid: u32,
     resp: &'a str,
+    cluster: &'a str,
     http: &'a str,
     peer: &'a str,
     dir: String,
@@ -36,6 +37,7 @@ pub(super) fn print_json(nodes: &[Running]) {
         name: &node.plan.name,
         pid: node.child.id(),
         resp: &node.plan.resp,
+        cluster: &node.plan.cluster,
         http: &node.plan.http,
         peer: &node.plan.peer,
         dir: node.plan.dir.to_string_lossy().into_owned(),
@@ -47,15 +49,17 @@ pub(super) fn print_json(nodes: &[Running]) {
 
 /// A table for people.
 pub(super) fn print_table(nodes: &[Running]) {
-    let heading = ["node", "pid", "RESP", "HTTP", "peers", "log"].map(str::to_owned);
+    let heading = ["node", "pid", "RESP", "Redis Cluster", "HTTP", "peers", "log"].map(str::to_owned);
     let mut rows = vec![heading];
     rows.extend(nodes.iter().map(|node| {
         let plan = &node.plan;
         let log = plan.log.display().to_string();
-        [plan.name.clone(), node.child.id().to_string(), plan.resp.clone(), plan.http.clone(), plan.peer.clone(), log]
+        let addresses = [&plan.resp, &plan.cluster, &plan.http, &plan.peer].map(String::clone);
+        let [resp, cluster, http, peer] = addresses;
+        [plan.name.clone(), node.child.id().to_string(), resp, cluster, http, peer, log]
     }));
     let mut text = String::new();
-    let widths: [usize; 6] =
+    let widths: [usize; 7] =
         std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or_default());
     for row in &rows {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect::<Vec<_>>();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::Now;
-use node::{ConnectionId, Input};
+use node::{ConnectionId, Input, Listener};
 
 use super::{Control, EventLoop, STOP_TIMEOUT};
 use crate::bridge::Request;
@@ -47,7 +47,8 @@ impl EventLoop {
                 self.virtual_clients.insert(connection, line);
                 let local_address = self.http_address.clone();
                 let connection = ConnectionId(connection);
-                let opened = Input::Opened { connection, address: description, local_address };
+                let listener = Listener::Forwards;
+                let opened = Input::Opened { connection, address: description, local_address, listener };
                 self.node.step(now, opened, &mut self.outbox);
             }
             Request::Send { connection, bytes } => {

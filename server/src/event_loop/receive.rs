@@ -8,12 +8,12 @@ use base::Now;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Token};
-use node::{ConnectionId, Input};
+use node::{ConnectionId, Input, Listener};
 use rustix::net::sockopt;
 
 use super::clients::Client;
 use super::output::Output;
-use super::{ALARM, EventLoop, FIRST_CLIENT, FIRST_LINK, PEER, RESP, Step};
+use super::{ALARM, CLUSTER, EventLoop, FIRST_CLIENT, FIRST_LINK, PEER, RESP, Step};
 use crate::log;
 
 /// How long to wait before accepting is tried again when the process has no file descriptors left.
@@ -45,7 +45,8 @@ impl EventLoop {
         for event in events {
             match event.token() {
                 ALARM => {}
-                RESP => self.accept_clients(now),
+                RESP => self.accept_clients(Listener::Forwards, now),
+                CLUSTER => self.accept_clients(Listener::Redirects, now),
                 PEER => self.peers.accept(&self.peer, self.poll.registry(), now.time),
                 Token(token) if token >= FIRST_CLIENT => self.on_client_event(token - FIRST_CLIENT, event, now),
                 Token(token) => {
@@ -57,16 +58,22 @@ impl EventLoop {
         }
         if self.accept_at.is_some_and(|at| at <= now.time) {
             self.accept_at = None;
-            self.accept_clients(now);
+            self.accept_clients(Listener::Forwards, now);
+            self.accept_clients(Listener::Redirects, now);
         }
         if !self.leaving.is_empty() {
             self.close_leaving(now);
         }
     }
 
-    fn accept_clients(&mut self, now: Now) {
+    fn accept_clients(&mut self, listener: Listener, now: Now) {
         loop {
-            let (mut stream, address) = match self.resp.accept() {
+            let socket = match listener {
+                Listener::Forwards => Some(&self.resp),
+                Listener::Redirects => self.cluster.as_ref(),
+            };
+            let Some(socket) = socket else { return };
+            let (mut stream, address) = match socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => continue,
@@ -110,6 +117,7 @@ impl EventLoop {
                 connection: ConnectionId(connection),
                 address: address.to_string(),
                 local_address: local.to_string(),
+                listener,
             };
             self.node.step(now, opened, &mut self.outbox);
         }

@@ -109,3 +109,23 @@ fn sizes_and_times_have_units() {
     assert_eq!("5".parse(), Ok(Wait(Duration::from_secs(5))));
     assert!("soon".parse::<Wait>().is_err());
 }
+
+#[test]
+fn the_listener_for_clients_that_route_by_themselves_is_asked_for() {
+    let options = Options::check(arguments(), File::default()).expect("it is complete");
+    assert_eq!((options.cluster_address, &options.cluster_bucket[..]), (None, "default"));
+    let text = "cluster-address = 'localhost:7501'\ncluster-announce = 'db.example:17501'\ncluster-bucket = 'users'";
+    let options = Options::check(arguments(), file(text)).expect("it is complete");
+    assert_eq!(options.cluster_address, Some("127.0.0.1:7501".parse().expect("an address")));
+    assert_eq!((options.cluster_announce.as_deref(), &options.cluster_bucket[..]), (Some("db.example:17501"), "users"));
+    for (wrong, how) in [
+        ("cluster-address = 'db.example:7501'", "IP:PORT"),
+        ("cluster-address = '127.0.0.1:7001'", "a port of its own"),
+        ("cluster-announce = 'db.example'", "HOST:PORT"),
+        ("cluster-announce = 'db.example:0'", "HOST:PORT"),
+        ("cluster-announce = 'a b:7501'", "HOST:PORT"),
+    ] {
+        let said = Options::check(arguments(), file(wrong)).expect_err("it is refused");
+        assert!(said.contains(how), "{wrong}: {said}");
+    }
+}

@@ -37,6 +37,7 @@ pub struct NodeInfo {
     pub name: String,
     pub pid: u32,
     pub resp: String,
+    pub cluster: String,
     pub http: String,
     pub peer: String,
     pub dir: PathBuf,

@@ -26,6 +26,8 @@ impl<N: Door> Cluster<N> {
             me: node,
             resp_address: format!("127.0.0.1:{}", 7001 + node.0),
             http_address: format!("127.0.0.1:{}", 8001 + node.0),
+            cluster_address: String::new(),
+            cluster_bucket: "default".to_owned(),
             process_id: 1000 + u32::from(node.0),
             value_bytes_max: base::limits::VALUE_BYTES_DEFAULT,
             clients_max: base::limits::CONNECTIONS_DEFAULT,

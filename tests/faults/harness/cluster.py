@@ -21,6 +21,8 @@ class Node:
     log: Path
     # What the command is started under: `ip netns exec NAME`, for one.
     prefix: list = field(default_factory=list)
+    # Where clients that route by themselves reach it.
+    routes: str = ""
     process: object = None
 
     @property
@@ -91,16 +93,16 @@ class DictumCluster(Cluster):
         """`folders`, `hosts` and `prefixes` by node where they are not the ordinary ones; `options` are those of every node."""
         self.program = program
         names = ["n1", "n2", "n3"]
-        ports = free_ports(9) if hosts is None else [7001, 7001, 7001, 8001, 8001, 8001, 9001, 9001, 9001]
+        ports = free_ports(12) if hosts is None else [port for port in (7001, 8001, 9001, 7501) for _ in names]
         hosts = hosts or ["127.0.0.1"] * 3
         members = ",".join(f"{name}={hosts[i]}:{ports[6 + i]}" for i, name in enumerate(names))
         nodes = []
         for i, name in enumerate(names):
             folder = Path(folders[i]) if folders else work / name
-            resp = f"{hosts[i]}:{ports[i]}"
+            resp, routes = f"{hosts[i]}:{ports[i]}", f"{hosts[i]}:{ports[9 + i]}"
             command = [program, "start", "--node", name, "--cluster", members, "--resp", resp, "--http",
-                       f"{hosts[i]}:{ports[3 + i]}", "--dir", folder, *options]
-            nodes.append(Node(name, resp, folder, command, work / f"{name}.log", prefixes[i] if prefixes else []))
+                       f"{hosts[i]}:{ports[3 + i]}", "--cluster-address", routes, "--dir", folder, *options]
+            nodes.append(Node(name, resp, folder, command, work / f"{name}.log", prefixes[i] if prefixes else [], routes))
         super().__init__(nodes)
 
     def status(self, node):

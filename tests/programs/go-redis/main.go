@@ -117,6 +117,10 @@ func waits[T any](node int, call func(r *redis.Client) (T, error), then func()) 
 }
 
 func main() {
+	if os.Args[1] == "cluster" {
+		playCluster()
+		return
+	}
 	for protocol = 2; protocol <= 3; protocol++ {
 		for _, one := range map[string][]step{"main": ordinary, "scripts": scripted, "stream-waits": waiting}[os.Args[1]] {
 			if one.newer && !onDictum {

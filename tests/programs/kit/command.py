@@ -13,12 +13,12 @@ from pathlib import Path
 from harness.cluster import DictumCluster, RedisAlone
 from harness.processes import ROOT, Failure, Missing, run, say
 
-from . import clients, jobs, tools, ycsb
+from . import clients, jobs, routing, tools, ycsb
 from .packages import CACHE, PROGRAMS, place
 
 WORK = Path(os.environ.get("PROGRAMS_WORK", PROGRAMS / "work"))
 PACKAGES = ["redis-server", "redis-tools"]
-SESSIONS = {name: session for module in (tools, clients, jobs, ycsb) for name, session in module.SESSIONS.items()}
+SESSIONS = {name: session for module in (tools, clients, routing, jobs, ycsb) for name, session in module.SESSIONS.items()}
 
 EPILOG = f"""\
 Examples:
