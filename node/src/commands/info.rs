@@ -276,7 +276,7 @@ fn latency_stats(context: &Context<'_>, fields: &mut Fields) {
 fn keyspace(context: &Context<'_>, fields: &mut Fields) {
     for (bucket, partitions) in buckets_here(context.node) {
         let keys: u64 = partitions.iter().map(|partition| partition.tree.len()).sum();
-        let volatile: u64 = partitions.iter().map(|partition| partition.tree.volatile_len() as u64).sum();
+        let volatile: u64 = partitions.iter().map(|partition| partition.tree.volatile_len()).sum();
         if keys > 0 {
             let value = format_args!("keys={keys},expires={volatile},avg_ttl=0").to_string();
             fields.put(format_args!("db{}", bucket.number), value);
