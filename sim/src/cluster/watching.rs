@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{NodeId, PartitionId, Position};
+use base::{BucketId, NodeId, PartitionId, Position};
 use node::Progress;
 
 use super::{Cluster, Machine};
@@ -101,23 +101,23 @@ impl<N: Door> Cluster<N> {
     /// A bucket that is in memory only may begin anew when a majority has lost its memory of it, and never before.
     fn watch_memories(&mut self, node: NodeId, partitions: &[PartitionId]) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
-        // By bucket the newest of its partitions.
-        let mut newest: BTreeMap<&str, PartitionId> = BTreeMap::new();
+        // By a bucket's name the newest of its numbers.
+        let mut newest: BTreeMap<&str, BucketId> = BTreeMap::new();
         for partition in partitions {
             let Some(progress) = running.node.progress(*partition).filter(|progress| !progress.durable) else {
                 continue;
             };
             let Some((bucket, _)) = running.node.holding(*partition) else { continue };
-            newest.insert(bucket, *partition);
+            newest.insert(bucket, partition.bucket);
             if progress.votes {
                 let memories = self.memories.entry(bucket.to_owned()).or_default();
                 memories.entry(*partition).or_default().insert(node, running.started_at);
             }
         }
-        // The workload never drops one: a partition with a higher number is the same bucket, begun anew.
+        // The workload never drops one: a bucket of that name with a higher number is the same one, begun anew.
         for (bucket, newest) in newest {
             let Some(memories) = self.memories.get_mut(bucket) else { continue };
-            while let Some((older, voted)) = memories.first_key_value().filter(|(older, _)| **older < newest) {
+            while let Some((older, voted)) = memories.first_key_value().filter(|(older, _)| older.bucket < newest) {
                 let remembers = |(node, life): (&NodeId, &u64)| {
                     let running = &self.machines[usize::from(node.0)].running;
                     running.as_ref().is_some_and(|running| running.started_at == *life)
