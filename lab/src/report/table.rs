@@ -313,13 +313,15 @@ pub fn generator(record: &Record) -> String {
     let generators = || record.measurements.iter().map(|m| &m.generator).filter(|generator| generator.threads > 0);
     let Some(threads) = generators().map(|generator| generator.threads).max() else { return String::new() };
     let busy = generators().map(|generator| generator.busy).fold(0.0, f64::max);
-    let late = generators().map(|generator| generator.late_p99).max().unwrap_or(0);
+    let open = record.measurements.iter().filter(|m| m.arrivals != Arrivals::Closed && m.generator.threads > 0);
+    // Without a schedule nothing can be late.
+    let late = open.map(|m| m.generator.late_p99).max().map_or(String::new(), |late| {
+        format!("; 99 of 100 operations left within {} of their time", format::duration(late as f64))
+    });
     format!(
-        "The load generator had {threads} thread{}, of which the busiest had work for at most {} of a second; 99 of 100 operations left \
-         within {} of their time.",
+        "The load generator had {threads} thread{}, of which the busiest had work for at most {} of a second{late}.",
         if threads == 1 { "" } else { "s" },
         format::share(busy),
-        format::duration(late as f64)
     )
 }
 
