@@ -197,7 +197,7 @@ mod tests {
         (snapshot.latency.p50, snapshot.latency.p99) = (374_000, 66_100_000);
         let bar = Points { done: 10, all: 12, share: 0.5 }.bar(80);
         let line = line(&format!("{bar} 119 s left"), &snapshot, 6.0);
-        assert!(cut(&line, 80).ends_with("119 s left 3/6 s    1497 ops/s  p50 0.374 p99 66.1 max 0.000 m"), "{line}");
+        assert!(cut(&line, 80).contains(" 119 s left 3/6 s    1497 ops/s  p50 0.374 p99 66.1 max"), "{line}");
     }
 
     #[test]
