@@ -44,6 +44,18 @@ pub fn void(measurement: &Measurement) -> Option<String> {
     generator.saturated.then(|| reason.to_owned())
 }
 
+/// How the texts of errors begin that count for operations which were due and never sent: no operation's own errors hold them.
+const NEVER_SENT: &str = "never sent";
+
+/// Operations that ended with an error or without an answer, or were never sent. The texts of errors are more: of an operation of several
+/// commands each counts, and so do attempts to connect.
+pub fn failed(measurement: &Measurement) -> u64 {
+    let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
+    let own = sum(&mut measurement.operations.values().map(|operation| operation.errors));
+    let unsent = measurement.errors.iter().filter(|(text, _)| text.starts_with(NEVER_SENT));
+    own.saturating_add(sum(&mut unsent.map(|(_, count)| *count)))
+}
+
 /// Whether a variable only numbers repeats.
 pub fn is_repeat(variable: &str) -> bool {
     matches!(variable, "repeat" | "repetition" | "round" | "trial")

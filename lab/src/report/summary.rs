@@ -10,7 +10,8 @@ mod warning;
 use super::format;
 use super::gather;
 use super::html::{element, escape};
-use crate::record::{Arrivals, Operation, Record};
+use crate::experiment::cost::INFLECTION;
+use crate::record::{Arrivals, Record};
 use pauses::{pause, pause_by_side};
 use proof::{ended, proof};
 use sides::comparison;
@@ -50,6 +51,7 @@ pub fn summary(records: &[Record]) -> Summary {
     let (mark, line) = verdict(records);
     let cost = pause_by_side(records)
         .or_else(|| pause(records))
+        .or_else(|| inflection(records))
         .or_else(|| comparison(records))
         .or_else(|| range(records))
         .or_else(|| hidden(records));
@@ -119,6 +121,11 @@ pub fn heading(record: &Record) -> &str {
         .unwrap_or("An experiment without a name")
 }
 
+/// What records of several machines say of the size from which on a larger one is not worth it.
+fn inflection(records: &[Record]) -> Option<String> {
+    records.iter().flat_map(|record| &record.findings).find(|finding| finding.contains(INFLECTION)).map(|it| ended(it))
+}
+
 /// What coordinated omission would have hidden.
 fn hidden(records: &[Record]) -> Option<String> {
     let open = records.iter().flat_map(|record| &record.measurements).filter(|m| m.arrivals != Arrivals::Closed);
@@ -140,9 +147,10 @@ fn hidden(records: &[Record]) -> Option<String> {
 
 /// How many operations failed.
 fn failed(records: &[Record]) -> Option<String> {
-    let operations = || records.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
-    let sum = |of: fn(&Operation) -> u64| operations().map(of).fold(0, u64::saturating_add);
-    let (answered, errors) = (sum(|operation| operation.count), sum(|operation| operation.errors));
+    let measurements = || records.iter().flat_map(|record| &record.measurements);
+    let operations = measurements().flat_map(|measurement| measurement.operations.values());
+    let answered = operations.map(|operation| operation.count).fold(0, u64::saturating_add);
+    let errors = measurements().map(gather::failed).fold(0, u64::saturating_add);
     let all = format::count(answered.saturating_add(errors));
     match (answered, errors) {
         (0, 0) => None,
@@ -155,8 +163,8 @@ fn failed(records: &[Record]) -> Option<String> {
 
 /// A paragraph with how many operations failed, if any did.
 fn with_failed(told: String, records: &[Record]) -> String {
-    let errors = records.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
-    match failed(records).filter(|_| errors.into_iter().any(|operation| operation.errors > 0)) {
+    let mut measurements = records.iter().flat_map(|record| &record.measurements);
+    match failed(records).filter(|_| measurements.any(|measurement| gather::failed(measurement) > 0)) {
         Some(failed) => format!("{told} {failed}"),
         None => told,
     }

@@ -95,7 +95,10 @@ pub(super) fn speed(records: &[Record]) -> Option<String> {
         1 => String::new(),
         count => format!(", by the middle one of {count} measurements"),
     };
-    let most = if settings.len() > 1 { format!(", the most of {} settings", settings.len()) } else { String::new() };
+    // What the sentence says already of the setting is not said again.
+    let which = if on.is_empty() && by.is_empty() { format!(" ({})", best.label) } else { String::new() };
+    let most =
+        if settings.len() > 1 { format!(", the most of {} settings{which}", settings.len()) } else { String::new() };
     let rate = format::number(best.throughput);
     Some(format!("{} served {rate} operations a second{by}{on}{work}{asked}{most}{middle}{tail}.", clients(of)))
 }

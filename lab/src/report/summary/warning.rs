@@ -83,7 +83,7 @@ mod tests {
             ..Record::default()
         };
         record.environment.idle = 0.9;
-        let told = |record: &Record| warning(&[record.clone()]).replace('\u{a0}', " ");
+        let told = |record: &Record| warning(std::slice::from_ref(record)).replace('\u{a0}', " ");
         assert_eq!(told(&record), "One setting could not be measured, and the limits below say why.");
         record.notes = vec![format!("{ENDED_EARLY}, by Ctrl-C.")];
         record.environment.idle = 0.034;
