@@ -20,6 +20,12 @@ use serde::{Deserialize, Serialize};
 /// The version of this form that is written.
 pub const FORMAT: u32 = 1;
 
+/// What stands in a note between the name of a setting and the reason why the record lacks it.
+pub const NOT_MEASURED: &str = " was not measured: ";
+
+/// How the note begins of a run that somebody ended.
+pub const ENDED_EARLY: &str = "It was ended early";
+
 /// One experiment, carried out once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {

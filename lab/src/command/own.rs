@@ -16,8 +16,9 @@ use crate::cluster::{Cluster, Options, System};
 use crate::drive::Target;
 use crate::environment::{ProcessorTimes, is_in_memory};
 use crate::load::{Load, Measured, Snapshot, run as run_load};
-use crate::record::{Measurement, Record, Verdict};
+use crate::record::{ENDED_EARLY, Measurement, Record, Verdict};
 use crate::report::gather::note_name;
+use crate::report::notes::gathered;
 use crate::report::summary::summary;
 use crate::store;
 use crate::workload::Workload;
@@ -79,9 +80,9 @@ struct Turn {
 }
 
 impl Turn {
-    fn bar(&self) -> String {
+    fn bar(&self, columns: usize) -> String {
         let share = self.began.elapsed().as_secs_f64() / self.each.as_secs_f64().max(1e-3);
-        Points { done: self.done, all: self.all, share }.bar()
+        Points { done: self.done, all: self.all, share }.bar(columns)
     }
 
     /// How long the points take yet: never less than those do that have not begun.
@@ -155,7 +156,7 @@ impl Own {
     /// What is going on, with a bar if there are several points, and the time left.
     fn line(&self, what: &str) -> String {
         match &self.turn {
-            Some(turn) => format!("{} {}  {what}", turn.bar(), self.left()),
+            Some(turn) => format!("{} {}  {what}", turn.bar(self.progress.columns()), self.left()),
             None => format!("{what}, {}", self.left()),
         }
     }
@@ -201,8 +202,17 @@ impl Own {
     pub(super) fn on_second(&mut self, what: &str, load: &Load) -> impl FnMut(&Snapshot) {
         let total = load.seconds + f64::from(load.warm_up);
         move |snapshot| {
-            let what = self.line(what);
-            self.progress.show(&what, snapshot, total);
+            match &self.turn {
+                // How far it is comes first: what the point is called may be longer than the line.
+                Some(turn) => {
+                    let far = format!("{} {}", turn.bar(self.progress.columns()), self.left());
+                    self.progress.show_before(what, &far, snapshot, total);
+                }
+                None => {
+                    let what = self.line(what);
+                    self.progress.show(&what, snapshot, total);
+                }
+            }
         }
     }
 
@@ -255,7 +265,7 @@ impl Own {
     pub(super) fn finish(mut self) -> Result<ExitCode, String> {
         self.say("writing the report");
         if self.is_interrupted() {
-            self.record.notes.push("It was ended early, by Ctrl-C.".to_owned());
+            self.record.notes.push(format!("{ENDED_EARLY}, by Ctrl-C."));
         }
         self.save()?;
         let output = self.arguments.output.clone().unwrap_or_else(|| self.folder.join("report.html"));
@@ -272,7 +282,7 @@ impl Own {
             println!("{sentence}");
         }
         let [record] = &records;
-        for note in &record.notes {
+        for note in gathered(&record.notes) {
             println!("note: {note}");
         }
         println!("record: {}", self.folder.display());

@@ -26,6 +26,8 @@ use crate::store;
 const RUNS_MAX: usize = 50;
 /// So far, as a share of both axes, an inflection lies below the line.
 const KNEE_LEAST: f64 = 0.1;
+/// The word in the sentence that answers the question.
+pub(crate) const INFLECTION: &str = "inflection of p99";
 /// Greatest price for an hour.
 const PRICE_MAX: f64 = 1e6;
 
@@ -250,11 +252,11 @@ fn findings(machines: &[Machine], setting: &str) -> Vec<String> {
     let points: Vec<(f64, f64)> = xs.into_iter().zip(known.iter().map(|(.., tail)| *tail)).collect();
     findings.push(match knee(&points) {
         Ok(Some(place)) => format!(
-            "The inflection of p99 against {axis} is at {}: up to it a larger machine buys much of a better tail, beyond it little.",
+            "The {INFLECTION} against {axis} is at {}: up to it a larger machine buys much of a better tail, beyond it little.",
             known[place].0.name
         ),
-        Ok(None) => format!("p99 against {axis} has no inflection: no machine lies a tenth below the line from the first to the last."),
-        Err(reason) => format!("No inflection of p99 against {axis}: {reason}."),
+        Ok(None) => format!("There is no {INFLECTION} against {axis}: no machine lies a tenth below the line from the first to the last."),
+        Err(reason) => format!("No {INFLECTION} against {axis}: {reason}."),
     });
     findings
 }

@@ -231,7 +231,10 @@ impl Experiment for Neighbour {
         }
         if self.repeats() > 1 {
             record.notes.push(
-                "The sentences compare medians; the bars show the middle one of the ratios turn by turn, which may differ.".to_owned(),
+                "The sentences compare medians, with the spread of their ratio in parentheses; of few repeats that is only what was seen, and \
+                 whether it tells two apart is judged by ranks (the test of Wilcoxon, Mann and Whitney). The bars show the middle one of the \
+                 ratios turn by turn, which may differ."
+                    .to_owned(),
             );
         }
         compare_with_quiet(record);
@@ -290,7 +293,7 @@ fn finding(setting: Setting, seed: u64, record: &Record) -> Option<String> {
         }
         // Of fewer the test of ranks never says anything.
         if base.len().min(of.len()) >= 4 && compared.difference == Difference::NotTold {
-            words.push("these repeats do not tell it from 1×".to_owned());
+            words.push("by their ranks these repeats do not tell it from 1×".to_owned());
         }
         let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join("; ")) };
         Some(format!("{}×{words}", number(compared.ratio.value)))
@@ -336,7 +339,10 @@ mod tests {
         );
         assert!(!told.contains("do not tell"), "{told}");
         let same = finding(Setting::SlowFollower(10), 1, &record).expect("it was measured");
-        assert!(same.contains("1.00× (") && same.contains("these repeats do not tell it from 1×"), "{same}");
+        assert!(
+            same.contains("1.00× (") && same.contains("by their ranks these repeats do not tell it from 1×"),
+            "{same}"
+        );
         assert!(finding(Setting::Quiet, 1, &record).expect("it was measured").contains("median of 4"));
         assert_eq!(finding(Setting::SlowLeader(10), 1, &record), None);
         record.measurements[0].generator.saturated = true;

@@ -59,7 +59,8 @@ fn bars(record: &Record, figure: FigureOf) -> Vec<Bar> {
             let ratios = ratios(&values(group), &values(base));
             let Some(middle) = median(&ratios) else { continue };
             let name = gather::side_name(record, side);
-            let name = if base.setting.is_empty() { name.to_owned() } else { format!("{name} · {}", base.setting) };
+            // The colour says which side it is, if the words have to be cut.
+            let name = if base.setting.is_empty() { name.to_owned() } else { format!("{} · {name}", base.setting) };
             let spread =
                 ratios.iter().fold((middle, middle), |(least, most), &r| (f64::min(least, r), f64::max(most, r)));
             bars.push(Bar { name, side: index + 1, ratio: middle, spread });

@@ -44,6 +44,18 @@ pub fn void(measurement: &Measurement) -> Option<String> {
     generator.saturated.then(|| reason.to_owned())
 }
 
+/// How the texts of errors begin that count for operations which were due and never sent: no operation's own errors hold them.
+const NEVER_SENT: &str = "never sent";
+
+/// Operations that ended with an error or without an answer, or were never sent. The texts of errors are more: of an operation of several
+/// commands each counts, and so do attempts to connect.
+pub fn failed(measurement: &Measurement) -> u64 {
+    let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
+    let own = sum(&mut measurement.operations.values().map(|operation| operation.errors));
+    let unsent = measurement.errors.iter().filter(|(text, _)| text.starts_with(NEVER_SENT));
+    own.saturating_add(sum(&mut unsent.map(|(_, count)| *count)))
+}
+
 /// Whether a variable only numbers repeats.
 pub fn is_repeat(variable: &str) -> bool {
     matches!(variable, "repeat" | "repetition" | "round" | "trial")
@@ -62,6 +74,33 @@ pub struct Names<'a> {
     clients: bool,
     rates: bool,
     variables: BTreeSet<&'a str>,
+    /// The value of each variable that most measurements have, if few differ from it in few of many variables.
+    usual: BTreeMap<&'a str, &'a str>,
+}
+
+/// Fewest variables of which those are left out of a name that have their usual value.
+const USUAL_VARIABLES_MIN: usize = 3;
+/// Most variables in which a measurement differs from the usual values.
+const UNUSUAL_MAX: usize = 2;
+/// What a measurement is called that has all the usual values.
+const BASE: &str = "base";
+
+/// The usual values of variables: those that one measurement has together, and from which each other differs in at most [`UNUSUAL_MAX`].
+/// None of a few variables, and none where everything was measured with everything.
+fn usual<'a>(measurements: &'a [Measurement], variables: &BTreeSet<&'a str>) -> BTreeMap<&'a str, &'a str> {
+    let names: Vec<&str> = variables.iter().copied().filter(|name| !is_repeat(name)).collect();
+    let value = |of: &'a Measurement, name: &str| of.variables.get(name).map_or("", String::as_str);
+    let most = |name: &&'a str| {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        measurements.iter().for_each(|of| *counts.entry(value(of, name)).or_default() += 1);
+        (*name, counts.into_iter().max_by_key(|(_, count)| *count).map_or("", |(value, _)| value))
+    };
+    let usual: BTreeMap<&str, &str> = names.iter().map(most).collect();
+    let unusual = |of: &'a Measurement| usual.iter().filter(|(name, usual)| value(of, name) != **usual).count();
+    let fits = names.len() >= USUAL_VARIABLES_MIN
+        && measurements.iter().any(|of| unusual(of) == 0)
+        && measurements.iter().all(|of| unusual(of) <= UNUSUAL_MAX);
+    if fits { usual } else { BTreeMap::new() }
 }
 
 impl<'a> Names<'a> {
@@ -81,6 +120,7 @@ impl<'a> Names<'a> {
             workloads: differs(&|m| m.workload.clone()),
             clients: differs(&|m| m.clients.to_string()) && !variables.contains("clients"),
             rates: differs(&|m| rate(m)) && !variables.contains("rate"),
+            usual: usual(measurements, &variables),
             variables,
         }
     }
@@ -91,9 +131,22 @@ impl<'a> Names<'a> {
         if self.sides {
             parts.push(side_name(self.record, &measurement.side).to_owned());
         }
+        let is_base = !self.usual.is_empty()
+            && self.usual.iter().all(|(name, usual)| measurement.variables.get(*name).is_some_and(|it| it == usual));
+        parts.extend(is_base.then(|| BASE.to_owned()));
         parts.extend(self.setting(measurement, repeats));
         parts.retain(|part| !part.is_empty());
         if parts.is_empty() { named(measurement) } else { parts.join(" · ") }
+    }
+
+    /// What the names leave out, in a sentence; nothing if they say all that differs.
+    pub fn explained(&self) -> String {
+        let words: Vec<String> =
+            self.usual.iter().map(|(name, value)| format!("{name} {}", value_word(value))).collect();
+        if words.is_empty() {
+            return String::new();
+        }
+        format!("“{BASE}” is {}; the others are called by what differs from it.", words.join(", "))
     }
 
     fn setting(&self, measurement: &Measurement, repeats: bool) -> Vec<String> {
@@ -102,7 +155,8 @@ impl<'a> Names<'a> {
             parts.push(measurement.workload.clone());
         }
         for (name, value) in &measurement.variables {
-            if self.variables.contains(name.as_str()) && (repeats || !is_repeat(name)) {
+            let usual = self.usual.get(name.as_str()).is_some_and(|usual| usual == value);
+            if self.variables.contains(name.as_str()) && !usual && (repeats || !is_repeat(name)) {
                 parts.push(setting_word(name, value));
             }
         }
@@ -140,6 +194,25 @@ pub(super) fn spaced(value: &str) -> String {
         }
         _ => value.to_owned(),
     }
+}
+
+/// A value as people write it: `2 000`, `64 MiB`.
+pub(super) fn value_word(value: &str) -> String {
+    value.parse::<u64>().map_or_else(|_| spaced(value), format::count)
+}
+
+/// A value's size, if it is a number or an amount of bytes.
+pub(super) fn size(value: &str) -> Option<f64> {
+    let digits = value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &value[digits.len()..] {
+        "" | "B" => 1.0,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    digits.parse::<f64>().ok().map(|size| size * unit)
 }
 
 /// A value with its variable's name; the value alone where it says what it is of: `records 1 000`, but `zipfian`.
@@ -316,6 +389,45 @@ mod tests {
         assert_eq!(groups[0].setting, groups[1].setting);
         let one = Record { measurements: vec![measurement("dictum", &[])], ..Record::default() };
         assert_eq!(super::groups(&one)[0].label, "ycsb-a");
+    }
+
+    #[test]
+    fn where_one_thing_at_a_time_was_changed_names_say_what() {
+        let point = |records: &str, fields: &str, mix: &str| {
+            measurement("dictum", &[("records", records), ("fields", fields), ("mix", mix)])
+        };
+        let mut record = Record {
+            measurements: vec![
+                point("200", "10", "read=50"),
+                point("2000", "10", "read=50"),
+                point("2000", "1", "read=50"),
+                point("2000", "10", "read=95"),
+            ],
+            ..Record::default()
+        };
+        let labels = |record: &Record| -> Vec<String> {
+            groups(record).iter().map(|group| group.label.replace(format::THIN, " ")).collect()
+        };
+        assert_eq!(labels(&record), ["records 200", "base", "fields 1", "read=95"]);
+        assert_eq!(
+            Names::new(&record).explained().replace(format::THIN, " "),
+            "“base” is fields 10, mix read=50, records 2 000; the others are called by what differs from it."
+        );
+        record.measurements.push(point("200", "1", "read=95"));
+        assert_eq!(labels(&record)[1], "fields 10 · read=50 · records 2 000", "everything with everything");
+        assert_eq!(Names::new(&record).explained(), "");
+    }
+
+    #[test]
+    fn amounts_of_bytes_have_a_size() {
+        assert_eq!(
+            ["20", "1KiB", "2MiB", "read=5", "B"].map(size),
+            [Some(20.0), Some(1024.0), Some(2_097_152.0), None, None]
+        );
+        assert_eq!(
+            ["64MiB", "2000", "uniform"].map(|it| value_word(it).replace(['\u{a0}', format::THIN], " ")),
+            ["64 MiB", "2 000", "uniform"]
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod export;
 pub mod format;
 pub mod gather;
 pub mod html;
+pub mod notes;
 mod over_time;
 pub mod pictures;
 pub mod raw;
@@ -108,7 +109,12 @@ fn experiment(number: usize, record: &Record) -> String {
     if measured.is_empty() {
         out.push_str(&element("p", "small", "This record holds no measurement."));
     } else {
-        out.push_str(&format!("<h3>All figures</h3>{measured}"));
+        out.push_str("<h3>All figures</h3>");
+        let names = gather::Names::new(record).explained();
+        if !names.is_empty() {
+            out.push_str(&element("p", "small", &names));
+        }
+        out.push_str(&measured);
         out.push_str(&element("p", "small", &figures_explained(record)));
     }
     for part in [table::fits(record), table::counters(record), table::errors(record)] {
@@ -116,7 +122,7 @@ fn experiment(number: usize, record: &Record) -> String {
     }
     if !record.notes.is_empty() {
         out.push_str("<h3>What limits these figures</h3><ul>");
-        out.extend(record.notes.iter().map(|note| element("li", "", note)));
+        out.extend(notes::gathered(&record.notes).iter().map(|note| element("li", "", note)));
         out.push_str("</ul>");
     }
     if !record.command.is_empty() {

@@ -151,7 +151,8 @@ fn draw_multiple(record: &Record, groups: &[Group], name: &str) -> Option<Figure
         let first = group.members.first();
         let variables =
             first.map(|m| m.variables.iter().filter(|(other, _)| *other != name && !gather::is_repeat(other)));
-        let held = variables.into_iter().flatten().map(|(name, value)| format!("{name} {value}"));
+        let held = variables.into_iter().flatten();
+        let held = held.map(|(name, value)| format!("{name} {}", gather::value_word(value)));
         (first.map_or("", |m| &m.workload).to_owned(), held.collect::<Vec<_>>().join(", "))
     };
     let mut settings: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
@@ -201,13 +202,13 @@ fn draw_multiple(record: &Record, groups: &[Group], name: &str) -> Option<Figure
     multiples::figure(&format!("Latency against {name}"), &variable, &panels, caption.trim())
 }
 
-/// Values in order: numbers by their size before words, words as they came.
+/// Values in order: numbers and amounts of bytes by their size before words, words as they came.
 fn sorted(mut values: Vec<&str>) -> Vec<&str> {
     let mut seen = BTreeSet::new();
     values.retain(|value| seen.insert(*value));
-    values.sort_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
-        (Ok(a), Ok(b)) => a.total_cmp(&b),
-        (a, b) => b.is_ok().cmp(&a.is_ok()),
+    values.sort_by(|a, b| match (gather::size(a), gather::size(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (a, b) => b.is_some().cmp(&a.is_some()),
     });
     values
 }
@@ -232,6 +233,7 @@ fn draw_curves(record: &Record) -> Vec<Figure> {
         let caption = format!("{} {}", omission(only, &names), left_out(chosen.len(), names.len(), "operations"));
         return curves::figure(title, &curves, caption.trim()).into_iter().collect();
     }
+    let explained = gather::Names::new(record).explained();
     let mut figures = Vec::new();
     for operation in names.iter().take(OPERATIONS_MAX) {
         let with: Vec<&Group> = groups.iter().filter(|group| !of_operation(group, operation).is_empty()).collect();
@@ -241,8 +243,8 @@ fn draw_curves(record: &Record) -> Vec<Figure> {
         if curves.len() > DASHED_MAX {
             curves.iter_mut().for_each(|curve| curve.service.clear());
         }
-        let caption = left_out(chosen.len(), with.len(), "settings");
-        figures.extend(curves::figure(&format!("{title}: {operation}"), &curves, &caption));
+        let caption = format!("{} {explained}", left_out(chosen.len(), with.len(), "settings"));
+        figures.extend(curves::figure(&format!("{title}: {operation}"), &curves, caption.trim()));
     }
     figures
 }
@@ -277,6 +279,7 @@ mod tests {
             sorted(vec!["100000", "1000", "zipfian", "20", "1000", "latest"]),
             ["20", "1000", "100000", "zipfian", "latest"]
         );
+        assert_eq!(sorted(vec!["64MiB", "16MiB", "1GiB", "uniform"]), ["16MiB", "64MiB", "1GiB", "uniform"]);
     }
 
     #[test]

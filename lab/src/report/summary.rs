@@ -3,17 +3,19 @@
 
 mod pauses;
 mod proof;
+mod sides;
+mod speed;
 mod warning;
 
-use std::collections::BTreeSet;
-
-use super::compare;
 use super::format;
 use super::gather;
 use super::html::{element, escape};
-use crate::record::{Arrivals, Measurement, Operation, Record};
+use crate::experiment::cost::INFLECTION;
+use crate::record::{Arrivals, Record};
 use pauses::{pause, pause_by_side};
 use proof::{ended, proof};
+use sides::comparison;
+use speed::{range, speed};
 use warning::warning;
 
 /// What the mark says.
@@ -47,15 +49,17 @@ pub struct Summary {
 /// Computes it.
 pub fn summary(records: &[Record]) -> Summary {
     let (mark, line) = verdict(records);
-    let sentences = [
-        speed(records),
-        pause_by_side(records)
-            .or_else(|| pause(records))
-            .or_else(|| comparison(records))
-            .or_else(|| hidden(records))
-            .or_else(|| failed(records)),
-        proof(records),
-    ];
+    let cost = pause_by_side(records)
+        .or_else(|| pause(records))
+        .or_else(|| inflection(records))
+        .or_else(|| comparison(records))
+        .or_else(|| range(records))
+        .or_else(|| hidden(records));
+    let sentences = match cost {
+        None => [speed(records), failed(records), proof(records)],
+        // Errors are never left out for want of room.
+        Some(cost) => [speed(records).map(|told| with_failed(told, records)), Some(cost), proof(records)],
+    };
     Summary { mark, line, sentences: sentences.into_iter().flatten().collect(), warning: warning(records) }
 }
 
@@ -117,82 +121,9 @@ pub fn heading(record: &Record) -> &str {
         .unwrap_or("An experiment without a name")
 }
 
-/// How fast: of the first side's measurements that count, the one with the greatest throughput.
-fn speed(records: &[Record]) -> Option<String> {
-    let counted = records.iter().flat_map(|record| {
-        let first = compare::sides(record).first().copied().unwrap_or("").to_owned();
-        record.measurements.iter().filter(move |m| m.side == first).map(move |m| (record, m))
-    });
-    let counted = counted.filter(|(_, m)| gather::void(m).is_none() && m.throughput.is_finite() && m.throughput > 0.0);
-    let (record, best) = counted.max_by(|a, b| a.1.throughput.total_cmp(&b.1.throughput))?;
-    let clients = match best.clients {
-        0 => "Its clients were".to_owned(),
-        1 => "One client was".to_owned(),
-        clients => format!("{} clients were", format::count(u64::from(clients))),
-    };
-    let asked = match (best.arrivals, best.rate) {
-        (Arrivals::Closed, _) | (_, None) => String::new(),
-        (_, Some(rate)) => format!(" ({} were asked for)", format::number(rate)),
-    };
-    let by = if compare::sides(record).len() > 1 || records.len() > 1 {
-        format!(" by {}", gather::side_name(record, &best.side))
-    } else {
-        String::new()
-    };
-    let workloads: BTreeSet<&str> = records
-        .iter()
-        .flat_map(|record| &record.measurements)
-        .map(|measurement| measurement.workload.as_str())
-        .collect();
-    let work =
-        if workloads.len() > 1 && !best.workload.is_empty() { format!(" ({})", best.workload) } else { String::new() };
-    let tail = compare::p99(best)
-        .map_or(String::new(), |p99| format!("; 99 of 100 answers came within {}", format::duration(p99)));
-    // One node of a cluster of one answers more than three that must agree: whose figure it is must be said.
-    let nodes = best.variables.get("nodes").or_else(|| best.variables.get("replicas"));
-    let on = nodes.map_or(String::new(), |nodes| format!(" on {nodes} node{}", if nodes == "1" { "" } else { "s" }));
-    let rate = format::number(best.throughput);
-    Some(format!("{clients} served {rate} operations a second{by}{on}{work}{asked}{tail}."))
-}
-
-/// Sides against each other, at the setting of the first comparable measurements.
-fn comparison(records: &[Record]) -> Option<String> {
-    records.iter().find_map(|record| {
-        let sides = compare::sides(record);
-        let (first, others) = sides.split_first()?;
-        let counted = |side: &str| -> Vec<&Measurement> {
-            record.measurements.iter().filter(|m| m.side == side && gather::void(m).is_none()).collect()
-        };
-        let middle = |of: &[&Measurement], figure: &dyn Fn(&Measurement) -> Option<f64>| {
-            super::chart::dots::median(&of.iter().filter_map(|m| figure(m)).collect::<Vec<_>>())
-        };
-        let own = counted(first);
-        let words: Vec<String> = others
-            .iter()
-            .filter_map(|side| {
-                let theirs = counted(side);
-                let same =
-                    |a: &&Measurement| theirs.iter().any(|b| a.workload == b.workload && a.variables == b.variables);
-                let own: Vec<&Measurement> = own.iter().copied().filter(same).collect();
-                let closed = own.iter().chain(&theirs).all(|m| m.arrivals == Arrivals::Closed);
-                let figure = |m: &Measurement| {
-                    if closed { (m.throughput > 0.0).then_some(m.throughput) } else { compare::p99(m) }
-                };
-                let ratio = middle(&own, &figure)? / middle(&theirs, &figure)?;
-                let what = if closed { "the operations a second" } else { "the 99th percentile" };
-                Some(format!("{} {what} of {}", format::ratio(ratio), gather::side_name(record, side)))
-            })
-            .collect();
-        (!words.is_empty()).then(|| {
-            let first = gather::side_name(record, first);
-            let of = match own.len() {
-                1 => "one measurement each".to_owned(),
-                count => format!("middle of {count} measurements each"),
-            };
-            // A side may be called by words that begin small.
-            ended(&format!("{first} had {} ({of}, which the table lists)", words.join(" and ")))
-        })
-    })
+/// What records of several machines say of the size from which on a larger one is not worth it.
+fn inflection(records: &[Record]) -> Option<String> {
+    records.iter().flat_map(|record| &record.findings).find(|finding| finding.contains(INFLECTION)).map(|it| ended(it))
 }
 
 /// What coordinated omission would have hidden.
@@ -216,9 +147,10 @@ fn hidden(records: &[Record]) -> Option<String> {
 
 /// How many operations failed.
 fn failed(records: &[Record]) -> Option<String> {
-    let operations = || records.iter().flat_map(|record| &record.measurements).flat_map(|m| m.operations.values());
-    let sum = |of: fn(&Operation) -> u64| operations().map(of).fold(0, u64::saturating_add);
-    let (answered, errors) = (sum(|operation| operation.count), sum(|operation| operation.errors));
+    let measurements = || records.iter().flat_map(|record| &record.measurements);
+    let operations = measurements().flat_map(|measurement| measurement.operations.values());
+    let answered = operations.map(|operation| operation.count).fold(0, u64::saturating_add);
+    let errors = measurements().map(gather::failed).fold(0, u64::saturating_add);
     let all = format::count(answered.saturating_add(errors));
     match (answered, errors) {
         (0, 0) => None,
@@ -226,6 +158,15 @@ fn failed(records: &[Record]) -> Option<String> {
         (_, errors) => {
             Some(format!("{} of {all} operations ended with an error or without an answer.", format::count(errors)))
         }
+    }
+}
+
+/// A paragraph with how many operations failed, if any did.
+fn with_failed(told: String, records: &[Record]) -> String {
+    let mut measurements = records.iter().flat_map(|record| &record.measurements);
+    match failed(records).filter(|_| measurements.any(|measurement| gather::failed(measurement) > 0)) {
+        Some(failed) => format!("{told} {failed}"),
+        None => told,
     }
 }
 

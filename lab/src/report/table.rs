@@ -176,12 +176,11 @@ pub fn measurements(record: &Record) -> String {
 /// The rows of a measurement: the operation, or none for all together (only if `several`), and the cells from the throughput on.
 fn own_rows(measurement: &Measurement, several: bool) -> Vec<(Option<&str>, Vec<Cell>)> {
     let mut rows = Vec::new();
-    let errors: u64 = measurement.errors.values().fold(0, |sum, count| sum.saturating_add(*count));
+    let errors = gather::failed(measurement);
     if several {
-        let counted = measurement.operations.values().fold(0u64, |sum, operation| sum.saturating_add(operation.errors));
         let mut cells = vec![Cell::figure(throughput(measurement))];
         cells.extend((0..6).map(|_| Cell::figure("")));
-        cells.push(Cell::figure(format::count(errors.max(counted))));
+        cells.push(Cell::figure(format::count(errors)));
         rows.push((None, cells));
     }
     for (name, operation) in &measurement.operations {
@@ -194,7 +193,7 @@ fn own_rows(measurement: &Measurement, several: bool) -> Vec<(Option<&str>, Vec<
         };
         let mut cells = vec![Cell::figure(rate)];
         cells.extend(percentiles(operation).into_iter().map(Cell::figure));
-        let errors = if several { operation.errors } else { errors.max(operation.errors) };
+        let errors = if several { operation.errors } else { errors };
         cells.push(Cell::figure(format::count(errors)));
         rows.push((Some(name.as_str()), cells));
     }
@@ -269,7 +268,17 @@ pub fn errors(record: &Record) -> String {
         }
     }
     let table = table("errors", &headings(&["Measured", "Error", "Times"]), &rows);
-    if table.is_empty() { table } else { format!("<h3>Errors</h3>{table}") }
+    if table.is_empty() {
+        return table;
+    }
+    let more = |m: &Measurement| m.errors.values().copied().fold(0, u64::saturating_add) > gather::failed(m);
+    let why = if record.measurements.iter().any(more) {
+        "Of an operation of several commands each one that failed is counted here, and so are attempts to connect."
+    } else {
+        ""
+    };
+    let why = if why.is_empty() { String::new() } else { element("p", "small", why) };
+    format!("<h3>Errors</h3>{table}{why}")
 }
 
 /// The laws' constants, with those printed for Cassandra.
@@ -313,13 +322,15 @@ pub fn generator(record: &Record) -> String {
     let generators = || record.measurements.iter().map(|m| &m.generator).filter(|generator| generator.threads > 0);
     let Some(threads) = generators().map(|generator| generator.threads).max() else { return String::new() };
     let busy = generators().map(|generator| generator.busy).fold(0.0, f64::max);
-    let late = generators().map(|generator| generator.late_p99).max().unwrap_or(0);
+    let open = record.measurements.iter().filter(|m| m.arrivals != Arrivals::Closed && m.generator.threads > 0);
+    // Without a schedule nothing can be late.
+    let late = open.map(|m| m.generator.late_p99).max().map_or(String::new(), |late| {
+        format!("; 99 of 100 operations left within {} of their time", format::duration(late as f64))
+    });
     format!(
-        "The load generator had {threads} thread{}, of which the busiest had work for at most {} of a second; 99 of 100 operations left \
-         within {} of their time.",
+        "The load generator had {threads} thread{}, of which the busiest had work for at most {} of a second{late}.",
         if threads == 1 { "" } else { "s" },
         format::share(busy),
-        format::duration(late as f64)
     )
 }
 
@@ -344,6 +355,21 @@ mod tests {
         record.measurements[0].generator.saturated = false;
         let html = measurements(&record);
         assert!(!html.contains("<s>") && html.contains(">3.00\u{a0}ms<"), "{html}");
+    }
+
+    #[test]
+    fn operations_that_failed_are_counted_once() {
+        let of = |errors| Operation { count: 10, errors, ..Operation::default() };
+        let errors = [("no answer within the timeout", 9), ("connecting: refused", 4), ("never sent: no client", 2)];
+        let measurement = Measurement {
+            operations: [("read".to_owned(), of(1)), ("transfer".to_owned(), of(3))].into(),
+            errors: errors.map(|(text, count)| (text.to_owned(), count)).into(),
+            ..Measurement::default()
+        };
+        assert_eq!(gather::failed(&measurement), 6);
+        let record = Record { measurements: vec![measurement], ..Record::default() };
+        assert!(measurements(&record).contains("data-label=\"Errors\">6</td>"), "{}", measurements(&record));
+        assert!(super::errors(&record).contains("each one that failed is counted here"));
     }
 
     #[test]

@@ -52,10 +52,13 @@ impl Law {
         1.0 + self.sigma * (n - 1.0) + self.kappa * n * (n - 1.0)
     }
 
-    /// Where the throughput is greatest: √((1−σ)/κ); none if it only grows (κ = 0) or only falls (σ ≥ 1).
+    /// Where the throughput of one or more is greatest: √((1−σ)/κ), and 1 if it only falls (σ ≥ 1); none if it only grows (κ = 0).
     #[must_use]
     pub fn peak(&self) -> Option<f64> {
-        (self.kappa > 0.0 && self.sigma < 1.0).then(|| ((1.0 - self.sigma) / self.kappa).sqrt())
+        if self.sigma >= 1.0 {
+            return Some(1.0);
+        }
+        (self.kappa > 0.0).then(|| ((1.0 - self.sigma) / self.kappa).sqrt().max(1.0))
     }
 
     /// The derivatives of X(`n`) by λ, σ and κ.

@@ -16,7 +16,7 @@ use super::measure::{fill, workload};
 use super::own::{EXIT_INTERRUPTED, Own, OwnArguments, load_of};
 use crate::cluster::System;
 use crate::load::Measured;
-use crate::record::Record;
+use crate::record::{ENDED_EARLY, NOT_MEASURED, Record};
 use crate::store;
 use plan::{Matrix, Point};
 
@@ -111,8 +111,9 @@ fn source(arguments: &MatrixArguments) -> Result<(String, String), String> {
 
 /// Takes over what an earlier run has measured.
 fn go_on(record: &mut Record, earlier: Record) {
-    let ended = |note: &String| note.starts_with("It was ended early");
-    record.notes.extend(earlier.notes.into_iter().filter(|note| !ended(note)));
+    // What was not measured is tried again, and says again why if it must.
+    let is_over = |note: &String| note.starts_with(ENDED_EARLY) || note.contains(NOT_MEASURED);
+    record.notes.extend(earlier.notes.into_iter().filter(|note| !is_over(note)));
     let note = "It was measured in several goes: the machine is described as it was at the last one.";
     if !record.notes.iter().any(|other| other == note) {
         record.notes.push(note.to_owned());
@@ -155,7 +156,7 @@ fn measure_all(own: &mut Own, matrix: &Matrix, left: &[Point]) -> Result<usize, 
                 failed += 1;
                 eprintln!("{what}: {reason}");
                 let first = reason.lines().next().unwrap_or_default();
-                own.record.notes.push(format!("{} was not measured: {first}.", point.label()));
+                own.record.notes.push(format!("{}{NOT_MEASURED}{first}.", point.label()));
             }
         }
         own.save()?;
@@ -224,7 +225,11 @@ mod tests {
         let measurement = Measurement { id: points[4].id(), ..Measurement::default() };
         let earlier = Record {
             measurements: vec![measurement],
-            notes: vec!["It was ended early, by Ctrl-C.".to_owned(), "a note".to_owned()],
+            notes: vec![
+                "It was ended early, by Ctrl-C.".to_owned(),
+                format!("records = 10{NOT_MEASURED}the disk is full."),
+                "a note".to_owned(),
+            ],
             command: "as before".to_owned(),
             ..Record::default()
         };

@@ -209,7 +209,7 @@ fn what_is_too_hard_is_called_undecided_and_not_wrong() {
     assert_eq!((checked.verdict.operations, checked.verdict.decided, checked.verdict.keys), (25, 0, 1));
     let property = &checked.verdict.properties[0];
     assert!(!checked.verdict.holds && !property.holds && property.undecided);
-    assert!(property.detail.contains("not decided within 1,000 configurations"), "{}", property.detail);
+    assert!(property.detail.contains("not decided within 1\u{202f}000 configurations"), "{}", property.detail);
 }
 
 #[test]

@@ -205,7 +205,9 @@ impl<'a> Worker<'a> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        if !self.connections.iter().any(Connection::is_open) && !self.stop.load(Ordering::Relaxed) {
+        // Another thread that could not go on says why.
+        let given_up = self.stop.load(Ordering::Relaxed) || self.shared.abort.load(Ordering::Relaxed);
+        if !self.connections.iter().any(Connection::is_open) && !given_up {
             let said: Vec<&str> = self.slice.errors.keys().map(String::as_str).collect();
             return Err(format!("{} cannot be reached: {}. Is the server running?", self.load.target, said.join(", ")));
         }

@@ -1,7 +1,7 @@
 //! Ratios between sides as bars from the line of "as much", on a logarithmic axis: twice and half are equally long. The thin line is the
 //! spread over repeats.
 
-use super::frame::{Area, Axis, LETTERS, draw_ticks};
+use super::frame::{Area, Axis, BOLD, LETTERS, draw_ticks};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, fit, text_width};
 use super::{Figure, Key, Room, colour};
@@ -34,7 +34,9 @@ fn draw(room: Room, better: &str, bars: &[Bar]) -> Svg {
     let longest = bars.iter().map(|bar| text_width(&bar.name, LETTERS)).fold(0.0, f64::max);
     let names = room.choose(longest.min(300.0) + 10.0, 4.0);
     let mut svg = Svg::new(room.width(), 44.0 + step * bars.len() as f64);
-    let (left, right) = (names + room.choose(4.0, 12.0), room.width() - 52.0);
+    // The widest ratio fits beside a bar that reaches the end.
+    let ratios = bars.iter().map(|bar| text_width(&format::ratio(bar.ratio), LETTERS * BOLD)).fold(40.0, f64::max);
+    let (left, right) = (names + room.choose(4.0, 12.0), room.width() - ratios - 12.0);
     let values = bars.iter().flat_map(|bar| [bar.ratio, bar.spread.0, bar.spread.1]);
     // As much is always in the picture.
     let scale = Scale::logarithmic(values.chain([1.0]));
@@ -43,6 +45,8 @@ fn draw(room: Room, better: &str, bars: &[Bar]) -> Svg {
     let axis = Axis { scale, label: String::new(), format: |value| format!("{}×", format::number_tick(value)) };
     draw_ticks(&mut svg, &axis, Area { left, top, right, bottom }, room.width());
     svg.text((left, svg.height() - 6.0), Anchor::Start, "axis", &fit(better, room.width() - left, LETTERS));
+    // Before the names, which on a phone stand on it.
+    svg.line((x(1.0), top), (x(1.0), bottom), "base");
     for (index, bar) in bars.iter().enumerate() {
         let row = top + step * index as f64;
         let (height, y) = room.choose((14.0, row + 6.0), (13.0, row + 20.0));
@@ -75,7 +79,6 @@ fn draw(room: Room, better: &str, bars: &[Bar]) -> Svg {
         let beside = to.max(x(bar.spread.1)) + 6.0;
         svg.text((beside, y + 11.0), Anchor::Start, "label plain", &format::ratio(bar.ratio));
     }
-    svg.line((x(1.0), top), (x(1.0), bottom), "base");
     svg
 }
 

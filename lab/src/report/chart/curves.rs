@@ -53,11 +53,13 @@ pub fn figure(title: &str, curves: &[Curve], caption: &str) -> Option<Figure> {
     let reasons: BTreeSet<&str> = curves.iter().filter_map(|curve| curve.void.as_deref()).collect();
     let mut caption = caption.to_owned();
     if !reasons.is_empty() {
-        let reasons = reasons.into_iter().collect::<Vec<_>>().join("; ");
-        caption =
-            format!("{caption} What is grey does not count, because the load generator was saturated: {reasons}.")
-                .trim()
-                .to_owned();
+        let why = match reasons.into_iter().collect::<Vec<_>>()[..] {
+            [only] => format!(": {only}"),
+            _ => "; the table says how".to_owned(),
+        };
+        caption = format!("{caption} What is grey does not count, because the load generator was saturated{why}.")
+            .trim()
+            .to_owned();
     }
     let described =
         curves.iter().map(|curve| format!("{}: {}.", curve.name, told(&curve.latency))).collect::<Vec<_>>().join(" ");

@@ -38,6 +38,7 @@ pub struct Area {
 pub struct Frame {
     /// Where values are drawn: inside the axes.
     pub inside: Area,
+    area: Area,
     x: Scale,
     y: Scale,
 }
@@ -61,8 +62,8 @@ impl Frame {
             right: area.right,
             bottom: area.bottom - if x.label.is_empty() { 18.0 } else { 34.0 },
         };
-        let frame = Frame { inside, x: x.scale, y: y.scale };
-        svg.text((area.left, area.top + 10.0), Anchor::Start, "axis", &fit(&y.label, area.right - area.left, LETTERS));
+        let frame = Frame { inside, area, x: x.scale, y: y.scale };
+        frame.y_label(svg, &y.label);
         for &tick in &y_ticks {
             let at = frame.y(tick);
             svg.line((inside.left, at), (inside.right, at), "grid");
@@ -75,6 +76,16 @@ impl Frame {
             svg.text((middle, area.bottom - 3.0), Anchor::Middle, "axis", &label);
         }
         frame
+    }
+
+    /// Writes what the vertical axis measures. A chart with strokes from above leaves it out of its axis and writes it after them, so that
+    /// they do not cross it.
+    pub fn y_label(&self, svg: &mut Svg, label: &str) {
+        let area = self.area;
+        if !label.is_empty() {
+            let text = fit(label, area.right - area.left, LETTERS);
+            svg.text((area.left, area.top + 10.0), Anchor::Start, "axis", &text);
+        }
     }
 
     fn x_ticks(&self, svg: &mut Svg, x: &Axis) {

@@ -32,11 +32,7 @@ fn draw(room: Room, lines: &[Line], marks: &[(f64, String)], end: f64, most: u64
     let rows = mark_rows(room, marks, end);
     let above = rows.iter().map(|row| row + 1).max().unwrap_or(0) as f64 * 14.0;
     let mut svg = Svg::new(room.width(), above + room.choose(220.0, 210.0));
-    let y = Axis {
-        scale: Scale::linear([0.0, most as f64]),
-        label: "entries of the log behind".into(),
-        format: format::number_tick,
-    };
+    let y = Axis { scale: Scale::linear([0.0, most as f64]), label: String::new(), format: format::number_tick };
     let x = Axis { scale: Scale::exact(0.0, end), label: "seconds".into(), format: format::number_tick };
     let right = room.width() - 14.0;
     let area = Area { left: 2.0, top: above, right, bottom: svg.height() };
@@ -46,10 +42,15 @@ fn draw(room: Room, lines: &[Line], marks: &[(f64, String)], end: f64, most: u64
             line.looks.iter().map(|(at, entries)| entries.map(|entries| frame.point(*at, entries as f64))).collect();
         svg.polyline(&points, &format!("line {}", colour(index)));
     }
+    // All strokes first: then words stand on those that would cross them.
+    for ((at, _), row) in marks.iter().zip(&rows) {
+        let (x, y) = (frame.x(*at), (*row as f64).mul_add(14.0, 11.0));
+        svg.line((x, y + 3.0), (x, frame.inside.bottom), "mark");
+    }
+    frame.y_label(&mut svg, "entries of the log behind");
     for ((at, what), row) in marks.iter().zip(rows) {
         let x = frame.x(*at);
         let y = (row as f64).mul_add(14.0, 11.0);
-        svg.line((x, y + 3.0), (x, frame.inside.bottom), "mark");
         let text = fit(what, right - 4.0, LETTERS * BOLD);
         let begin = (x - 3.0).min(right - text_width(&text, LETTERS * BOLD)).max(2.0);
         svg.text((begin, y), Anchor::Start, "label marked", &text);

@@ -4,7 +4,7 @@ use super::frame::{Area, Axis, Frame, LETTERS};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, fit, text_width};
 use super::{Figure, Key, Room, colour};
-use crate::report::format;
+use crate::report::{format, gather};
 
 /// Height of a small chart's heading.
 const HEADING: f64 = 13.0;
@@ -72,9 +72,10 @@ fn told(panel: &Panel, variable: &Variable) -> String {
     format!("{}: {}.", panel.name, words.collect::<Vec<_>>().join(", "))
 }
 
-/// The values as numbers in rising order, if all are numbers above 0 and span enough for a scale of factors.
+/// The values as numbers in rising order, if all are numbers or amounts of bytes above 0 and span enough for a scale of factors.
 fn numbers(variable: &Variable) -> Option<Vec<f64>> {
-    let numbers: Vec<f64> = variable.values.iter().map(|value| value.parse().ok()).collect::<Option<_>>()?;
+    let number = |value: &String| gather::size(&value.replace('\u{a0}', ""));
+    let numbers: Vec<f64> = variable.values.iter().map(number).collect::<Option<_>>()?;
     let rising = numbers.windows(2).all(|pair| pair[0] < pair[1]);
     (rising && numbers.first().is_some_and(|&least| least > 0.0 && least.is_finite()) && numbers.len() > 1)
         .then_some(numbers)
@@ -183,6 +184,7 @@ mod tests {
             values: values.iter().map(|v| (*v).to_owned()).collect(),
         };
         assert_eq!(numbers(&variable(&["1000", "10000"])), Some(vec![1e3, 1e4]));
+        assert_eq!(numbers(&variable(&["16\u{a0}MiB", "1\u{a0}GiB"])), Some(vec![16_777_216.0, 1_073_741_824.0]));
         assert_eq!(numbers(&variable(&["zipfian", "uniform"])), None);
         assert_eq!(numbers(&variable(&["0", "1"])), None);
         let panel = Panel {

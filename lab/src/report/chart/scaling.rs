@@ -93,7 +93,8 @@ fn reach(fit: &Fit) -> f64 {
 
 fn absolute(svg: &mut Svg, fit: &Fit, area: Area) {
     let end = reach(fit);
-    let steps: Vec<f64> = (0..=STEPS).map(|step| end * step as f64 / STEPS as f64).collect();
+    // Fewer than one there cannot be: a law with σ above 1 has its greatest values there.
+    let steps: Vec<f64> = (0..=STEPS).map(|step| 1.0 + (end - 1.0) * step as f64 / STEPS as f64).collect();
     let middle = |n: f64| law(fit.lambda.value, fit.sigma.value, fit.kappa.value, n);
     // The three limits are not reached together, so that the band is wider than one of the law as a whole would be.
     let above = |n: f64| law(fit.lambda.high, fit.sigma.low.max(0.0), fit.kappa.low.max(0.0), n).max(middle(n));

@@ -118,12 +118,12 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
     let values = lines.iter().flat_map(|track| &track.seconds).filter(|tick| tick.count > 0);
     let latency = Axis {
         scale: Scale::logarithmic(values.flat_map(|tick| [tick.p50 as f64, tick.p99 as f64])),
-        label: "latency".into(),
+        label: String::new(),
         format: format::duration_tick,
     };
     let rate = Axis {
         scale: Scale::linear(totals.iter().map(|total| total.1.saturating_add(total.2) as f64)),
-        label: "operations per second".into(),
+        label: String::new(),
         format: format::number_tick,
     };
     let silent = Axis { scale: Scale::exact(0.0, end), label: String::new(), format: format::number_tick };
@@ -171,9 +171,11 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
             svg.polyline(&line, &format!("line {}{dashes}", colour(index)));
         }
     }
-    for (index, (at, what)) in events.marks.iter().enumerate() {
+    let row_of = |index: usize| told.iter().position(|&told| told == index).map(|place| rows[place]);
+    // All strokes first: then words stand on those that would cross them.
+    for (index, (at, _)) in events.marks.iter().enumerate() {
         let x = upper.x(*at);
-        let Some(row) = told.iter().position(|&told| told == index).map(|place| rows[place]) else {
+        let Some(row) = row_of(index) else {
             // A stroke alone: its words would stand on those of others.
             svg.line((x, upper.inside.top), (x, upper.inside.top + 7.0), "mark");
             continue;
@@ -182,6 +184,12 @@ fn draw(room: Room, tracks: &[Track], totals: &[(f64, u64, u64)], events: &Event
         svg.line((x, y + 3.0), (x, upper.inside.bottom), "mark");
         // Not through the figures below the upper axis.
         svg.line((x, lower.inside.top), (x, lower.inside.bottom), "mark");
+    }
+    upper.y_label(&mut svg, "latency");
+    lower.y_label(&mut svg, "operations per second");
+    for (index, (at, what)) in events.marks.iter().enumerate() {
+        let Some(row) = row_of(index) else { continue };
+        let (x, y) = (upper.x(*at), (row as f64).mul_add(14.0, 11.0));
         let text = fit(what, right - 4.0, LETTERS * BOLD);
         let width = text_width(&text, LETTERS * BOLD);
         let begin = (x - 3.0).min(right - width).max(2.0);

@@ -1,12 +1,45 @@
 //! What must be known before the figures and the verdict are taken for the server's.
 
 use super::ended;
-use crate::record::Record;
-use crate::report::gather;
+use crate::record::{ENDED_EARLY, NOT_MEASURED, Record};
+use crate::report::{format, gather};
 
-/// What a reader must know: that figures are struck out, or that more was checked than was promised.
+/// Below this share of idle processors before the run, others have surely taken some during it.
+const IDLE_LEAST: f64 = 0.5;
+
+/// What a reader must know: that something is missing, that figures are struck out, that others used the machine, or that more was checked
+/// than was promised.
 pub(super) fn warning(records: &[Record]) -> String {
-    [struck_out(records), unpromised(records)].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+    let parts = [missing(records), struck_out(records), disturbed(records), unpromised(records)];
+    parts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// That it is not all that was to be measured.
+fn missing(records: &[Record]) -> String {
+    let notes = || records.iter().flat_map(|record| &record.notes);
+    let points = notes().filter(|note| note.contains(NOT_MEASURED)).count();
+    let mut words = Vec::new();
+    if points > 0 {
+        let what = if points == 1 { "One setting".to_owned() } else { format!("{points} settings") };
+        words.push(format!("{what} could not be measured, and the limits below say why."));
+    }
+    if notes().any(|note| note.starts_with(ENDED_EARLY)) {
+        words.push("It was ended before all was measured.".to_owned());
+    }
+    words.join(" ")
+}
+
+/// That others used the processors.
+fn disturbed(records: &[Record]) -> String {
+    let idle = records.iter().map(|record| record.environment.idle).filter(|idle| *idle > 0.0);
+    match idle.reduce(f64::min).filter(|idle| *idle < IDLE_LEAST) {
+        Some(idle) => format!(
+            "Others used this machine: before the run only {} of its processors’ time was idle, so that another run may give quite other \
+             figures.",
+            format::share(idle)
+        ),
+        None => String::new(),
+    }
 }
 
 /// That a broken history is one of reads at a level that promises less than an order of all operations.
@@ -42,6 +75,21 @@ fn struck_out(records: &[Record]) -> String {
 mod tests {
     use super::super::summary;
     use super::*;
+
+    #[test]
+    fn what_is_missing_or_was_disturbed_is_said_first() {
+        let mut record = Record {
+            notes: vec![format!("records = 10{NOT_MEASURED}the disk is full."), "another note".to_owned()],
+            ..Record::default()
+        };
+        record.environment.idle = 0.9;
+        let told = |record: &Record| warning(std::slice::from_ref(record)).replace('\u{a0}', " ");
+        assert_eq!(told(&record), "One setting could not be measured, and the limits below say why.");
+        record.notes = vec![format!("{ENDED_EARLY}, by Ctrl-C.")];
+        record.environment.idle = 0.034;
+        let text = told(&record);
+        assert!(text.starts_with("It was ended before") && text.contains("only 3.40 % of its"), "{text}");
+    }
 
     #[test]
     fn what_was_not_promised_is_said_beside_the_verdict() {
