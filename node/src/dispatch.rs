@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use base::PartitionId;
 use base::limits::{
-    CONNECTION_OUTPUT_BYTES_MAX, KEY_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX, WATCHED_KEYS_MAX,
+    CONNECTION_OUTPUT_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, KEY_BYTES_MAX, OUTSTANDING_REQUESTS_MAX,
+    UNDECIDED_BYTES_MAX, WATCHED_KEYS_MAX,
 };
 use bytes::Bytes;
 use data::Failure;
@@ -17,7 +18,7 @@ use crate::council::COUNCIL;
 use crate::door::ConnectionId;
 use crate::entry::Kind;
 use crate::group::Group;
-use crate::lane::Read;
+use crate::lane::{Lane, Read};
 use crate::node::{Node, Stopping, news_of, place_of};
 use crate::reply;
 use crate::router::{ReadKind, Waiter};
@@ -525,11 +526,10 @@ impl Node {
             self.refuse_without_group(session);
             return None;
         };
-        if session.lanes.len() > 1 && session.read_bytes() >= base::limits::CONNECTION_PENDING_BYTES_MAX
-            || session
-                .lane(partition)
-                .is_some_and(|lane| lane.read_bytes.len() >= base::limits::CONNECTION_PENDING_BYTES_MAX)
-        {
+        // As long as no lane has more than its share nobody need count what is in all of them.
+        let share = CONNECTION_PENDING_BYTES_MAX / session.lanes.len().max(1);
+        let is_over = |lane: &Lane| lane.read_bytes.len() >= share;
+        if session.lane(partition).is_some_and(is_over) && session.read_bytes() >= CONNECTION_PENDING_BYTES_MAX {
             self.refuse(session, &Failure::Text(OVERLOADED));
             return None;
         }
