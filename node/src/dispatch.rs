@@ -27,7 +27,8 @@ use crate::session::{Block, Queue, Session};
 use crate::tracking::Tracked;
 use crate::words::{self, Words};
 
-const OVERLOADED: &str = "CLUSTERDOWN too many requests are waiting; the command was not done, try again later";
+pub(crate) const OVERLOADED: &str =
+    "CLUSTERDOWN too many requests are waiting; the command was not done, try again later";
 const DISK_FULL: &str =
     "MISCONF the leader's disk is full; the command was not done. Free some space: writes go on by themselves";
 const OWN_DISK_FULL: &str =

@@ -12,7 +12,7 @@ pub(crate) struct Levels {
     pub durability: Option<Durability>,
     /// None: as the bucket's settings say.
     pub consistency: Option<Consistency>,
-    /// What the connection has seen, or has a token for, of each partition.
+    /// What the connection has seen, or has a token for, of each partition, in their order.
     seen: Vec<(PartitionId, Revision)>,
     /// When the state that the last read saw was certainly the newest one, if that is known.
     last_read: Option<Option<Time>>,
@@ -21,15 +21,19 @@ pub(crate) struct Levels {
 impl Levels {
     /// The connection has an answer from a partition's state of this revision, or a token that says so.
     pub(crate) fn see(&mut self, partition: PartitionId, revision: Revision) {
-        match self.seen.iter_mut().find(|(id, _)| *id == partition) {
-            Some((_, seen)) => *seen = revision.max(*seen),
-            None => self.seen.push((partition, revision)),
+        match self.place_of(partition) {
+            Ok(place) => self.seen[place].1 = revision.max(self.seen[place].1),
+            Err(place) => self.seen.insert(place, (partition, revision)),
         }
     }
 
     /// What the next read of the level `session` must not be older than.
     pub(crate) fn seen(&self, partition: PartitionId) -> Revision {
-        self.seen.iter().find(|(id, _)| *id == partition).map(|(_, seen)| *seen).unwrap_or_default()
+        self.place_of(partition).map(|place| self.seen[place].1).unwrap_or_default()
+    }
+
+    fn place_of(&self, partition: PartitionId) -> Result<usize, usize> {
+        self.seen.binary_search_by_key(&partition, |(id, _)| *id)
     }
 
     /// The connection turns to another bucket.

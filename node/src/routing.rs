@@ -11,7 +11,7 @@
 //! What several partitions answer is not one moment of the bucket: each part is linearizable by itself.
 
 use base::PartitionId;
-use base::limits::HASH_SLOTS;
+use base::limits::{CONNECTION_PENDING_BYTES_MAX, HASH_SLOTS};
 use base::slots::hash_slot;
 use bytes::Bytes;
 use data::spec::{Flags, Spec};
@@ -20,6 +20,7 @@ use data::{Failure, Reply, Slots};
 use wire::Arguments;
 
 use crate::bucket::Bucket;
+use crate::dispatch::OVERLOADED;
 use crate::door::Planted;
 use crate::entry::Kind;
 use crate::node::{Node, place_of};
@@ -269,6 +270,9 @@ impl Node {
                 answer => answer.unwrap_or(false),
             };
             groups.push(g);
+        }
+        if session.read_bytes() >= CONNECTION_PENDING_BYTES_MAX {
+            return self.refuse(session, &Failure::Text(OVERLOADED));
         }
         self.probe("node: command of several partitions");
         let bytes: usize = parts.iter().map(|(_, words)| words.as_ref().encoded_bytes()).sum();
