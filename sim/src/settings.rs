@@ -45,6 +45,8 @@ pub struct Settings {
     bounded: BTreeSet<String>,
     /// Buckets that evict at their quota, and refuse somewhat above it.
     evicting: BTreeSet<String>,
+    /// How many partitions buckets are cut into: each of these has its share of the quota.
+    partitions: BTreeMap<String, u64>,
     /// Buckets with settings that every node has heard of: since when, and what they are.
     settled: BTreeMap<String, (u64, Vec<u64>)>,
     /// Changing and showing, as operations on registers.
@@ -61,6 +63,9 @@ impl Settings {
         if words.contains(&"cache") {
             self.evicting.insert(bucket.to_owned());
         }
+        let mut pairs = words.windows(2).filter(|pair| pair[0].eq_ignore_ascii_case("partitions"));
+        let partitions = pairs.next().and_then(|pair| pair[1].parse().ok()).unwrap_or(1);
+        self.partitions.insert(bucket.to_owned(), partitions);
         let mut commands = Vec::new();
         for (name, usual) in SETTINGS {
             let said = words.as_chunks::<2>().0.iter().find(|[said, _]| said.eq_ignore_ascii_case(name));
@@ -171,18 +176,25 @@ impl Settings {
             return own;
         }
         // No value may be longer than all that there may be.
-        let quota = bounds(&self.possible(bucket, QUOTA, span));
+        let quota = self.quota_of_partition(bucket, span);
         let less = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
         (less(own.0, quota.0), less(own.1, quota.1))
     }
 
-    /// The quota at which a bucket refuses, or evicts: the least and the greatest that it may be; none if there may be none.
+    /// The quota at which a partition of a bucket refuses, or evicts: the least and the greatest that it may be; none if there may be none.
     #[must_use]
     pub fn quota(&self, bucket: &str, span: Span) -> (Option<u64>, Option<u64>) {
         if !self.bounded.contains(bucket) && !self.evicting.contains(bucket) {
             return (None, None);
         }
-        bounds(&self.possible(bucket, QUOTA, span))
+        self.quota_of_partition(bucket, span)
+    }
+
+    /// What each partition has of its bucket's quota.
+    fn quota_of_partition(&self, bucket: &str, span: Span) -> (Option<u64>, Option<u64>) {
+        let partitions = self.partitions.get(bucket).copied().unwrap_or(1);
+        let (least, greatest) = bounds(&self.possible(bucket, QUOTA, span));
+        (least.map(|quota| quota.div_ceil(partitions)), greatest.map(|quota| quota.div_ceil(partitions)))
     }
 
     /// The lifetime that a command gives to what it makes.
@@ -221,6 +233,14 @@ fn register(bucket: &str, setting: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_partition_has_its_share_of_the_quota() {
+        let mut settings = Settings::default();
+        settings.made("k", "KIND cache QUOTA 1000 PARTITIONS 3");
+        assert_eq!(settings.quota("k", (0, 1)), (Some(334), Some(334)));
+        assert_eq!(settings.value_bytes_max("k", (0, 1)), (Some(334), Some(334)));
+    }
 
     #[test]
     fn what_was_asked_for_is_possible_from_then_on() {
