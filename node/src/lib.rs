@@ -42,6 +42,7 @@ mod session;
 mod slow;
 mod stats;
 mod status;
+mod submit;
 mod topology;
 mod tracking;
 mod transaction;

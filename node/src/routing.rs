@@ -11,20 +11,16 @@
 //! What several partitions answer is not one moment of the bucket: each part is linearizable by itself.
 
 use base::PartitionId;
-use base::limits::{CONNECTION_PENDING_BYTES_MAX, HASH_SLOTS};
+use base::limits::HASH_SLOTS;
 use base::slots::hash_slot;
-use bytes::Bytes;
 use data::spec::{Flags, Spec};
 use data::store::first_order;
 use data::{Failure, Reply, Slots};
 use wire::Arguments;
 
 use crate::bucket::Bucket;
-use crate::dispatch::OVERLOADED;
 use crate::door::Planted;
-use crate::entry::Kind;
 use crate::node::{Node, place_of};
-use crate::router::ReadKind;
 use crate::session::Session;
 
 /// Redis's text, which clients know.
@@ -245,48 +241,6 @@ impl Node {
         match self.buckets.of(session.bucket) {
             Some(bucket) => bucket.partitions().collect(),
             None => vec![PartitionId { bucket: session.bucket, index: 0 }],
-        }
-    }
-
-    /// Carries a command out that several partitions answer.
-    pub(crate) fn submit_several(
-        &mut self,
-        session: &mut Session,
-        spec: &Spec,
-        parts: Vec<(PartitionId, Arguments)>,
-        how: Combine,
-    ) {
-        let writes = spec.flags.has(Flags::WRITE);
-        let mut groups = Vec::with_capacity(parts.len());
-        let mut on_all = false;
-        for (partition, _) in &parts {
-            // All or none, as far as that is known now.
-            let Some(g) = place_of(&self.groups, *partition) else { return self.refuse_without_group(session) };
-            if let Some(text) = self.refusal(g).filter(|_| writes) {
-                return self.refuse(session, &Failure::Text(text));
-            }
-            on_all = match self.is_for_all(session, g) {
-                Err(failure) if writes => return self.refuse(session, &failure),
-                answer => answer.unwrap_or(false),
-            };
-            groups.push(g);
-        }
-        if session.read_bytes() >= CONNECTION_PENDING_BYTES_MAX {
-            return self.refuse(session, &Failure::Text(OVERLOADED));
-        }
-        self.probe("node: command of several partitions");
-        let bytes: usize = parts.iter().map(|(_, words)| words.as_ref().encoded_bytes()).sum();
-        let slot = session.open_parts(if writes { bytes } else { 0 }, parts.len(), how);
-        for (place, (g, (_, words))) in groups.into_iter().zip(parts).enumerate() {
-            let part = Session::part_of(slot, place);
-            if writes {
-                let mut body = Vec::new();
-                self.terms(self.groups[g].id()).encode(spec.flags, &mut body);
-                words.as_ref().encode_into(&mut body);
-                self.write_in_slot(session, g, Kind::Command, Bytes::from(body), part, on_all);
-            } else {
-                self.read_in_slot(session, g, ReadKind::Command, part, |out| words.as_ref().encode_into(out));
-            }
         }
     }
 }

@@ -1,0 +1,203 @@
+//! Commands into the router: a slot for the reply, a lane for the partition, and why something cannot be taken.
+
+use base::PartitionId;
+use base::limits::{CONNECTION_PENDING_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX};
+use bytes::Bytes;
+use data::Failure;
+use data::spec::{Flags, Spec};
+use wire::Arguments;
+
+use crate::entry::Kind;
+use crate::group::Group;
+use crate::lane::{Lane, Read};
+use crate::node::{Node, news_of, place_of};
+use crate::router::{ReadKind, Waiter};
+use crate::routing::Combine;
+use crate::session::Session;
+use crate::tracking::Tracked;
+
+const OVERLOADED: &str = "CLUSTERDOWN too many requests are waiting; the command was not done, try again later";
+const DISK_FULL: &str =
+    "MISCONF the leader's disk is full; the command was not done. Free some space: writes go on by themselves";
+const OWN_DISK_FULL: &str =
+    "MISCONF this node's disk is full; the command was not done. Use another node, or free some space";
+const NO_BUCKET: &str = "ERR the selected bucket is not there any more; SELECT another one";
+const NO_REPLICA_YET: &str =
+    "CLUSTERDOWN this node has no replica of the bucket yet; the command was not done, try again";
+
+impl Node {
+    /// This node has no replica of the partition that a command is for.
+    pub(crate) fn refuse_without_group(&mut self, session: &mut Session) {
+        let comes = self.buckets.of(session.aim).is_some();
+        self.refuse(session, &Failure::Text(if comes { NO_REPLICA_YET } else { NO_BUCKET }));
+    }
+
+    /// Why no write can be taken at all, if so.
+    pub(crate) fn refusal(&self, g: usize) -> Option<&'static str> {
+        let Group { partition, router, copies, .. } = &self.groups[g];
+        let (waiting, bytes) = (router.writes.len() + copies.held.len(), router.bytes + copies.held_bytes);
+        if waiting >= OUTSTANDING_REQUESTS_MAX || bytes >= UNDECIDED_BYTES_MAX {
+            return Some(OVERLOADED);
+        }
+        let (leader, _) = partition.replica.leader()?;
+        if self.disk_full && leader != self.config.me {
+            // It could not apply the write, and so not say when it is done.
+            return Some(OWN_DISK_FULL);
+        }
+        let full = if leader == self.config.me {
+            self.disk_full
+        } else {
+            self.news.get(&leader).is_some_and(|ping| ping.disk_full && news_of(ping, partition.id).is_some())
+        };
+        full.then_some(DISK_FULL)
+    }
+
+    /// Gives a write to the router; answers at once if it cannot be taken. Returns the slot of its reply.
+    pub(crate) fn submit_write(
+        &mut self,
+        session: &mut Session,
+        partition: PartitionId,
+        kind: Kind,
+        body: Bytes,
+    ) -> Option<u64> {
+        let Some(g) = place_of(&self.groups, partition) else {
+            self.refuse_without_group(session);
+            return None;
+        };
+        if let Some(text) = self.refusal(g) {
+            self.refuse(session, &Failure::Text(text));
+            return None;
+        }
+        let on_all = match self.is_for_all(session, g) {
+            Ok(on_all) => on_all,
+            Err(failure) => {
+                self.refuse(session, &failure);
+                return None;
+            }
+        };
+        let slot = session.open_slot(body.len());
+        self.write_in_slot(session, g, kind, body, slot, on_all);
+        Some(slot)
+    }
+
+    /// Gives a write to the router whose reply has a slot already, or a part of one.
+    pub(crate) fn write_in_slot(
+        &mut self,
+        session: &mut Session,
+        g: usize,
+        kind: Kind,
+        body: Bytes,
+        slot: u64,
+        on_all: bool,
+    ) {
+        let deadline = self.now.time + self.config.request_timeout;
+        let waiter = Waiter::Client { connection: session.id, slot };
+        let Group { partition, router, .. } = &mut self.groups[g];
+        let (command, connection_tracks) =
+            (session.last_command, session.tracked.as_deref().is_some_and(Tracked::notes_reads));
+        let lane = session.open_lane(partition.id);
+        lane.last_write = router.write(kind, body, waiter, self.now.time, deadline);
+        if let Some(write) = router.get_mut(lane.last_write) {
+            write.command = command;
+            write.reads_before = !lane.reads.is_empty();
+            write.on_all = on_all;
+            write.tracks = kind == Kind::Transaction && connection_tracks;
+        }
+    }
+
+    /// Gives a read to the router. Returns the slot of its reply.
+    pub(crate) fn submit_read(
+        &mut self,
+        session: &mut Session,
+        partition: PartitionId,
+        kind: ReadKind,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<u64> {
+        let Some(g) = place_of(&self.groups, partition) else {
+            self.refuse_without_group(session);
+            return None;
+        };
+        // As long as no lane has more than its share nobody need count what is in all of them.
+        let share = CONNECTION_PENDING_BYTES_MAX / session.lanes.len().max(1);
+        let is_over = |lane: &Lane| lane.read_bytes.len() >= share;
+        if session.lane(partition).is_some_and(is_over) && session.read_bytes() >= CONNECTION_PENDING_BYTES_MAX {
+            self.refuse(session, &Failure::Text(OVERLOADED));
+            return None;
+        }
+        let slot = session.open_slot(0);
+        self.read_in_slot(session, g, kind, slot, encode);
+        Some(slot)
+    }
+
+    /// Gives a read to the router whose reply has a slot already, or a part of one.
+    pub(crate) fn read_in_slot(
+        &mut self,
+        session: &mut Session,
+        g: usize,
+        kind: ReadKind,
+        slot: u64,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let arrived = self.now.time;
+        let deadline = arrived + self.config.request_timeout;
+        let floor = self.floor(session, g, kind);
+        let tracks = session.tracked.as_deref().is_some_and(Tracked::notes_reads);
+        let (id, command) = (session.id, session.last_command);
+        let Group { partition, router, .. } = &mut self.groups[g];
+        let lane = session.open_lane(partition.id);
+        let start = lane.read_bytes.len();
+        encode(&mut lane.read_bytes);
+        let end = lane.read_bytes.len();
+        let after = lane.last_write;
+        lane.reads.push_back(Read { slot, kind, command, start, end, after, tracks, floor, arrived, deadline });
+        if floor.is_some() {
+            if !std::mem::replace(&mut lane.weak, true) {
+                router.weak.push(id);
+            }
+        } else if !std::mem::replace(&mut lane.gathered, true) {
+            router.gather(id, deadline);
+        }
+    }
+
+    /// Carries a command out that several partitions answer.
+    pub(crate) fn submit_several(
+        &mut self,
+        session: &mut Session,
+        spec: &Spec,
+        parts: Vec<(PartitionId, Arguments)>,
+        how: Combine,
+    ) {
+        let writes = spec.flags.has(Flags::WRITE);
+        let mut groups = Vec::with_capacity(parts.len());
+        let mut on_all = false;
+        for (partition, _) in &parts {
+            // All or none, as far as that is known now.
+            let Some(g) = place_of(&self.groups, *partition) else { return self.refuse_without_group(session) };
+            if let Some(text) = self.refusal(g).filter(|_| writes) {
+                return self.refuse(session, &Failure::Text(text));
+            }
+            on_all = match self.is_for_all(session, g) {
+                Err(failure) if writes => return self.refuse(session, &failure),
+                answer => answer.unwrap_or(false),
+            };
+            groups.push(g);
+        }
+        if session.read_bytes() >= CONNECTION_PENDING_BYTES_MAX {
+            return self.refuse(session, &Failure::Text(OVERLOADED));
+        }
+        self.probe("node: command of several partitions");
+        let bytes: usize = parts.iter().map(|(_, words)| words.as_ref().encoded_bytes()).sum();
+        let slot = session.open_parts(if writes { bytes } else { 0 }, parts.len(), how);
+        for (place, (g, (_, words))) in groups.into_iter().zip(parts).enumerate() {
+            let part = Session::part_of(slot, place);
+            if writes {
+                let mut body = Vec::new();
+                self.terms(self.groups[g].id()).encode(spec.flags, &mut body);
+                words.as_ref().encode_into(&mut body);
+                self.write_in_slot(session, g, Kind::Command, Bytes::from(body), part, on_all);
+            } else {
+                self.read_in_slot(session, g, ReadKind::Command, part, |out| words.as_ref().encode_into(out));
+            }
+        }
+    }
+}
