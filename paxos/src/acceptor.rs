@@ -4,6 +4,7 @@ use base::limits::UNPERSISTED_BYTES_MAX;
 use base::{Ballot, NodeId, Position, Time};
 
 use crate::door::{Output, Planted, Record};
+use crate::members::Members;
 use crate::message::{Entry, Message};
 use crate::replica::{Replica, Role};
 
@@ -67,10 +68,22 @@ impl Replica {
         {
             return;
         }
+        let changes = entries.iter().any(|entry| Members::is_in(&entry.payload));
+        let at = |index: usize| Position(previous.0 + 1 + index as u64);
+        let is_bad = |(index, entry): (usize, &Entry)| {
+            Members::is_in(&entry.payload) && Members::decode(at(index), &entry.payload).is_err()
+        };
+        if changes && entries.iter().enumerate().any(is_bad) {
+            return out.push(Output::Event(format!("an entry from {from} that shall say who votes says nothing; not taken")));
+        }
         if ballot > self.promised {
             self.promise(now, ballot, out);
         }
         self.hear_leader(now, ballot);
+        if entries.is_empty() || previous != self.matched.1 || previous == Position(0) {
+            // A question where the log ends: a good moment, which comes again if anything is lost.
+            self.tell_incarnation(from, out);
+        }
         if self.unpersisted_bytes > UNPERSISTED_BYTES_MAX && !entries.is_empty() {
             // The disk does not keep up. Saying nothing makes the leader wait and ask again; memory stays bounded.
             return self.probe("paxos: follower's disk too slow to take more");
@@ -89,8 +102,17 @@ impl Replica {
         if !self.append_from(previous, entries, out) {
             return;
         }
+        if changes {
+            let recovers = self.recovering;
+            self.follow_members(now, out);
+            if self.recovering && !recovers {
+                // It has found out just now: what it holds undecided is cut off, and counts for nothing.
+                return;
+            }
+        }
         if self.config.planted == Some(Planted::TruncateDecided) && self.log.last() > end {
             self.log.truncate_after(end.max(self.log.base()));
+            self.members_after_cut();
             self.decided = self.decided.min(self.log.last());
         }
         let agrees_further = end > self.matched.1;
@@ -133,6 +155,7 @@ impl Replica {
                 }
                 self.probe("paxos: follower's log conflicts and is cut");
                 self.log.truncate_after(position);
+                self.members_after_cut();
                 break;
             }
             position = next;
@@ -142,7 +165,8 @@ impl Replica {
         if !fresh.is_empty() {
             let start = self.log.last();
             for entry in &fresh {
-                self.log.append(entry.clone());
+                let at = self.log.append(entry.clone());
+                self.notice_members(at, &entry.payload);
             }
             self.persist(Record::Append { previous: start, entries: fresh }, start, out);
         }

@@ -5,6 +5,7 @@ use base::limits::{ACCEPT_BYTES_TARGET, LOG_BYTES_KEPT};
 use base::{Ballot, NodeId, Position, Time};
 
 use crate::door::{Output, Record};
+use crate::members::{Members, Membership};
 use crate::message::{Entry, Message};
 use crate::replica::{Replica, Role};
 
@@ -75,7 +76,10 @@ impl Replica {
             return;
         }
         let agrees = previous <= self.decided || self.log.ballot_at(previous) == Some(previous_ballot);
-        if !agrees {
+        let is_bad = |entry: &Entry| {
+            Members::is_in(&entry.payload) && Members::decode(previous, &entry.payload).is_err()
+        };
+        if !agrees || entries.iter().any(is_bad) {
             return;
         }
         let end = Position(previous.0 + entries.len() as u64);
@@ -84,8 +88,9 @@ impl Replica {
         if !self.append_from(previous, entries, out) {
             return;
         }
+        self.follow_members(now, out);
         if end >= tail.last && self.tail() >= tail {
-            self.become_leader(now, out);
+            self.end_fetching(now, out);
         } else if end < tail.last && !nothing {
             self.fetch_from(source, end, tail.last, out);
         }
@@ -145,13 +150,26 @@ impl Replica {
     }
 
     /// A peer's snapshot is on disk and is the state: the log begins anew after it, unless it already reaches beyond.
-    pub(crate) fn on_snapshot_installed(&mut self, position: Position, ballot: Ballot, out: &mut Vec<Output>) {
+    pub(crate) fn on_snapshot_installed(
+        &mut self,
+        now: Time,
+        (position, ballot): (Position, Ballot),
+        members: Option<Members>,
+        out: &mut Vec<Output>,
+    ) {
         if position <= self.decided && self.log.hole().is_none_or(|(from, _)| from > position) {
             return;
         }
         self.log_before = self.log.reset(position, ballot).or(self.log_before.take());
         self.decided = self.decided.max(position);
         let last = self.log.last();
+        let members = members.unwrap_or_else(|| Members::founders(&self.config.founders));
+        if self.membership.now.at <= position || self.membership.now.at > last {
+            self.membership = Membership::of(members);
+        } else {
+            self.membership.before = members;
+        }
         self.persist(Record::Reset { position, ballot, last }, position, out);
+        self.follow_members(now, out);
     }
 }

@@ -27,9 +27,8 @@ pub(crate) struct Confirmation {
 }
 
 impl Confirmation {
-    pub(crate) fn new(followers: impl Iterator<Item = NodeId>) -> Confirmation {
-        let answered = followers.map(|id| (id, 0)).collect();
-        Confirmation { sent: 0, sent_at: Time(0), confirmed: 0, wanted: false, answered }
+    pub(crate) fn new() -> Confirmation {
+        Confirmation { sent: 0, sent_at: Time(0), confirmed: 0, wanted: false, answered: Vec::new() }
     }
 
     /// When something is to be sent that is not sent at once.
@@ -49,7 +48,7 @@ impl Replica {
 
     /// Sends the next round if a read waits for it and none is under way.
     pub(crate) fn flush_confirmation(&mut self, now: Time, out: &mut Vec<Output>) {
-        let (ballot, majority) = (self.promised, self.majority());
+        let (ballot, alone) = (self.promised, self.is_alone());
         let Some(confirmation) = self.confirmation() else { return };
         if !confirmation.wanted || confirmation.confirmed < confirmation.sent {
             return;
@@ -58,7 +57,7 @@ impl Replica {
         confirmation.sent += 1;
         confirmation.sent_at = now;
         let round = confirmation.sent;
-        if majority == 1 {
+        if alone {
             confirmation.confirmed = round;
             out.push(Output::Confirmed { round });
         } else {
@@ -79,8 +78,8 @@ impl Replica {
     }
 
     pub(crate) fn on_confirm(&mut self, from: NodeId, ballot: Ballot, round: u64, out: &mut Vec<Output>) {
-        // Without memory of its promises a replica cannot say that there is no higher one.
-        if matches!(self.role, Role::Amnesiac(_)) {
+        // Without memory of its promises a replica cannot say that there is no higher one; and who has never voted may have lost it.
+        if self.joins || matches!(self.role, Role::Amnesiac(_)) {
             return;
         }
         let message = if ballot < self.promised {
@@ -95,14 +94,16 @@ impl Replica {
         if ballot != self.promised {
             return;
         }
-        let majority = self.majority();
-        let Some(confirmation) = self.confirmation() else { return };
-        if let Some((_, answered)) = confirmation.answered.iter_mut().find(|(id, _)| *id == from) {
-            *answered = round.max(*answered);
+        let me = self.config.me;
+        let Role::Leader(leader) = &mut self.role else { return };
+        let confirmation = &mut leader.confirmation;
+        match confirmation.answered.iter_mut().find(|(id, _)| *id == from) {
+            Some((_, answered)) => *answered = round.max(*answered),
+            None => confirmation.answered.push((from, round)),
         }
         let current = confirmation.sent;
-        let count = 1 + confirmation.answered.iter().filter(|(_, answered)| *answered >= current).count();
-        if count >= majority && confirmation.confirmed < current {
+        let has = |id: NodeId| id == me || confirmation.answered.iter().any(|(of, round)| *of == id && *round >= current);
+        if confirmation.confirmed < current && self.membership.now.is_quorum(has) {
             confirmation.confirmed = current;
             out.push(Output::Confirmed { round: current });
         }

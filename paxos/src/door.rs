@@ -6,6 +6,7 @@ use base::{Ballot, NodeId, Position};
 use bytes::Bytes;
 
 use crate::log::Log;
+use crate::members::{Members, Membership, Roster};
 use crate::message::{Entry, Message};
 
 /// What a replica is told once.
@@ -13,9 +14,11 @@ use crate::message::{Entry, Message};
 pub struct Config {
     /// This replica's node.
     pub me: NodeId,
-    /// All voters, sorted.
-    pub voters: Vec<NodeId>,
-    /// Who shall lead when all is well; further voters follow in circular order.
+    /// The voters that the group is founded with, sorted. Later ones stand in the log: see [`crate::members`].
+    pub founders: Vec<NodeId>,
+    /// Where the disk has nothing: this replica is new in a group that others have founded, and learns. Otherwise it is a founder.
+    pub joins: bool,
+    /// Who shall lead when all is well; further voters follow in circular order. See [`Input::Roster`].
     pub preferred: NodeId,
     /// Seed of the jitter that keeps candidates from running at once.
     pub seed: u64,
@@ -41,6 +44,8 @@ pub enum Planted {
     CountUnsyncedSelf,
     /// A follower cuts its log wherever a leader's message ends, decided or not.
     TruncateDecided,
+    /// A group is never joint: the new voters decide alone as soon as they are named.
+    VotersChangeAtOnce,
 }
 
 /// Something that happened.
@@ -50,7 +55,7 @@ pub enum Input {
     Tick,
     /// A message arrived.
     Message {
-        /// From which voter.
+        /// From which node.
         from: NodeId,
         /// What it says.
         message: Message,
@@ -65,10 +70,10 @@ pub enum Input {
         /// The token of an [`Output::Persist`].
         token: Token,
     },
-    /// What the failure detector thinks of a voter, and what that voter last said of itself. May be given at any time,
-    /// and is given whenever it changes.
+    /// What the failure detector thinks of a node that has a replica, or may get one, and what that last said of itself. May be given at any
+    /// time, and is given whenever it changes. Nodes of which nothing was ever said are not listened to, unless they vote.
     Peer {
-        /// The voter.
+        /// The node.
         peer: NodeId,
         /// Whether both hear each other.
         up: bool,
@@ -79,6 +84,8 @@ pub enum Input {
     },
     /// Give the leadership to somebody else: to the preferred replica if it can, or to the best.
     HandOver,
+    /// Who shall have a replica and a vote from now on. It is not stored: whoever leads needs to be told.
+    Roster(Roster),
     /// A snapshot up to `position` is on this node's disk: the log may be cut, keeping `keep` entries.
     SnapshotTaken {
         /// The last position that it covers.
@@ -92,6 +99,8 @@ pub enum Input {
         position: Position,
         /// The ballot of the entry there.
         ballot: Ballot,
+        /// Who votes, by the last entry that it covers that says so; none if there is none.
+        members: Option<Members>,
     },
     /// Send what was gathered; once in a turn or more often, and then [`crate::Replica::end_turn`].
     Flush,
@@ -178,12 +187,17 @@ pub struct HardState {
     pub decided: Position,
     /// Which life of this replica's memory this is. Grows when the memory is lost.
     pub incarnation: u64,
-    /// The highest known incarnation of each voter, in the voters' order; empty until the group is founded.
+    /// The highest known incarnation of each node, in the order of their numbers, 0 where none is known; empty until the group is founded,
+    /// and in a replica that has never voted.
     pub incarnations: Vec<u64>,
     /// The replica has lost memory and has not yet recovered: it must not vote.
     pub recovering: bool,
     /// See [`crate::Replica::forgotten_until`]; none before a loss has been recovered.
     pub forgotten_until: Option<Position>,
+    /// The replica has never had a vote.
+    pub joins: bool,
+    /// Who votes; none while it is the founders.
+    pub membership: Option<Box<Membership>>,
 }
 
 /// What the disk remembered.
@@ -199,4 +213,6 @@ pub struct Restored {
     pub incarnation: u64,
     /// The last position that the snapshot covers: applied, so decided.
     pub applied: Position,
+    /// Who votes by the snapshot; none while it is the founders.
+    pub members: Option<Members>,
 }

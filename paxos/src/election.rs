@@ -13,8 +13,9 @@ use std::time::Duration;
 use base::{Ballot, NodeId, Position, Time};
 
 use crate::door::Output;
+use crate::members::known_incarnation;
 use crate::message::{Message, Tail};
-use crate::replica::{Replica, Role};
+use crate::replica::{Peer, Replica, Role};
 
 /// Asks whether it could win.
 #[derive(Debug)]
@@ -49,6 +50,7 @@ impl Replica {
             // What was proposed in this turn was never given to the disk, and nobody will give it there now. A follower's
             // log holds only what is on its disk or on its way there: that is what its Promise and Accepted rely on.
             self.log.truncate_after(leader.stored);
+            self.members_after_cut();
         }
         self.role = Role::Follower;
         self.plan_election(now);
@@ -79,9 +81,9 @@ impl Replica {
     }
 
     fn distance_to_preferred(&self) -> u32 {
-        let count = self.config.voters.len();
-        let place = |id: NodeId| self.config.voters.iter().position(|voter| *voter == id).unwrap_or(0);
-        ((place(self.config.me) + count - place(self.config.preferred)) % count) as u32
+        let voters = self.membership.now.nodes();
+        let place = |id: NodeId| voters.iter().position(|voter| *voter == id).unwrap_or(0);
+        ((place(self.config.me) + voters.len() - place(self.config.preferred)) % voters.len()) as u32
     }
 
     pub(crate) fn on_tick(&mut self, now: Time, out: &mut Vec<Output>) {
@@ -124,11 +126,11 @@ impl Replica {
             // A leader must be able to hand out its log. Repair first.
             return;
         }
-        if !self.reaches_majority() {
+        if !self.reaches_majority() || !self.may_run() {
             return;
         }
         let ballot = Ballot { round: self.promised.round.saturating_add(1), node: self.config.me };
-        if self.majority() == 1 {
+        if self.is_alone() {
             return self.start_phase_one(now, ballot, out);
         }
         let give_up_at = now + self.config.candidacy;
@@ -144,7 +146,10 @@ impl Replica {
             Role::Leader(leader) => leader.has_majority(self, now),
             _ => self.live_leader().is_some(),
         };
-        let granted = !content && ballot > self.promised;
+        // Who has no vote any more, for certain, cannot be needed.
+        let members = &self.membership.now;
+        let is_gone = members.at <= self.decided && !members.names(from);
+        let granted = !content && !is_gone && ballot > self.promised;
         let message = Message::PreVoteReply { ballot, granted, promised: self.promised, tail: self.tail() };
         self.send(from, message, out);
     }
@@ -160,7 +165,6 @@ impl Replica {
         _tail: Tail,
         out: &mut Vec<Output>,
     ) {
-        let majority = self.majority();
         let Role::PreCandidate(candidate) = &mut self.role else { return };
         if candidate.ballot != ballot {
             return;
@@ -179,14 +183,14 @@ impl Replica {
         if !candidate.granted.contains(&from) {
             candidate.granted.push(from);
         }
-        if candidate.granted.len() >= majority {
+        if self.membership.now.is_quorum(|id| candidate.granted.contains(&id)) {
             self.start_phase_one(now, ballot, out);
         }
     }
 
     /// Promises its own ballot and, once that is on disk, asks the others.
     pub(crate) fn start_phase_one(&mut self, now: Time, ballot: Ballot, out: &mut Vec<Output>) {
-        if ballot <= self.promised || self.log.hole().is_some() {
+        if ballot <= self.promised || self.log.hole().is_some() || !self.may_run() {
             return;
         }
         self.promise(now, ballot, out);
@@ -204,10 +208,33 @@ impl Replica {
             ask_again_at: now + self.config.heartbeat,
             source: None,
         });
-        for peer in &self.peers {
-            out.push(Output::SendAfter { token: self.token, to: peer.id, message: Message::Prepare { ballot } });
+        for to in self.other_voters() {
+            out.push(Output::SendAfter { token: self.token, to, message: Message::Prepare { ballot } });
         }
         self.count_promises(now, out);
+    }
+
+    /// What the source had is here. It may say that others have a vote, too, and then they are asked as well; or that this replica has none.
+    pub(crate) fn end_fetching(&mut self, now: Time, out: &mut Vec<Output>) {
+        if !self.may_run() {
+            return self.become_follower(now);
+        }
+        let tail = self.tail();
+        let Role::Candidate(candidate) = &mut self.role else { return };
+        candidate.source = None;
+        if let Some(own) = candidate.promises.iter_mut().find(|promise| promise.from == self.config.me) {
+            own.tail = tail;
+        }
+        self.count_promises(now, out);
+        if matches!(self.role, Role::Candidate(Candidate { source: None, .. })) {
+            self.probe("paxos: candidate finds other voters in what it fetches");
+            self.ask_again(now, out);
+        }
+    }
+
+    /// Whether this replica may lead: it has a vote, as far as it knows.
+    fn may_run(&self) -> bool {
+        !self.joins && self.membership.now.names(self.config.me)
     }
 
     fn ask_again(&mut self, now: Time, out: &mut Vec<Output>) {
@@ -218,11 +245,8 @@ impl Replica {
             return self.fetch_tail(out);
         }
         let ballot = self.promised;
-        let silent: Vec<NodeId> = {
-            let heard: Vec<NodeId> = candidate.promises.iter().map(|promise| promise.from).collect();
-            self.peers.iter().map(|peer| peer.id).filter(|id| !heard.contains(id)).collect()
-        };
-        for to in silent {
+        let heard: Vec<NodeId> = candidate.promises.iter().map(|promise| promise.from).collect();
+        for to in self.other_voters().into_iter().filter(|id| !heard.contains(id)) {
             out.push(Output::SendAfter { token: self.token, to, message: Message::Prepare { ballot } });
         }
     }
@@ -251,25 +275,28 @@ impl Replica {
 
     /// Leads, or fetches what it lacks, once a majority has promised.
     fn count_promises(&mut self, now: Time, out: &mut Vec<Output>) {
-        let majority = self.majority();
         let own_tail = self.tail();
-        let voters = self.config.voters.clone();
         let Role::Candidate(candidate) = &mut self.role else { return };
         if candidate.source.is_some() {
             return;
         }
         // A promise by an incarnation that has since lost its memory says nothing about what that replica holds.
-        let newest: Vec<u64> = (0..voters.len())
-            .map(|place| candidate.promises.iter().filter_map(|promise| promise.incarnations.get(place).copied()).max())
-            .map(Option::unwrap_or_default)
-            .collect();
-        let before = candidate.promises.len();
-        candidate.promises.retain(|promise| {
-            let place = voters.iter().position(|voter| *voter == promise.from);
-            place.is_some_and(|place| promise.incarnation >= newest[place])
-        });
-        let stale = candidate.promises.len() < before;
-        let enough = candidate.promises.len() >= majority;
+        // Nor does that of one which has never voted, unless it is the very one that was admitted.
+        let members = &self.membership.now;
+        let is_good = |promise: &Promise| {
+            let admitted = members.admitted(promise.from);
+            if promise.incarnations.is_empty() {
+                return admitted.is_none_or(|admitted| admitted == promise.incarnation);
+            }
+            let known = |other: &Promise| known_incarnation(&other.incarnations, promise.from);
+            let newest = candidate.promises.iter().map(known).max();
+            promise.incarnation >= newest.max(admitted).unwrap_or_default()
+        };
+        let good: Vec<bool> = candidate.promises.iter().map(is_good).collect();
+        let stale = good.contains(&false);
+        let mut good = good.into_iter();
+        candidate.promises.retain(|_| good.next().unwrap_or_default());
+        let enough = members.is_quorum(|id| candidate.promises.iter().any(|promise| promise.from == id));
         let best =
             candidate.promises.iter().max_by_key(|promise| promise.tail).map(|promise| (promise.from, promise.tail));
         if enough
@@ -328,6 +355,12 @@ impl Replica {
         (leads, rests): (Option<Ballot>, Option<(Ballot, Position)>),
         out: &mut Vec<Output>,
     ) {
+        if id == self.config.me {
+            return;
+        }
+        if self.peer(id).is_none() {
+            self.peers.push(Peer::new(id, now));
+        }
         let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == id) else { return };
         let came_up = up && !peer.up;
         if (peer.up, peer.leads) != (up, leads) {

@@ -19,7 +19,8 @@ impl Replica {
     /// Begins to hand over to `to`, or to the preferred replica if it is up to date, or to the one that is furthest.
     pub(crate) fn start_hand_over(&mut self, now: Time, to: Option<NodeId>) {
         let (preferred, give_up_at) = (self.config.preferred, now + self.config.candidacy * 2);
-        let up: Vec<NodeId> = self.peers.iter().filter(|peer| peer.up).map(|peer| peer.id).collect();
+        let mut up: Vec<NodeId> = self.peers.iter().filter(|peer| peer.up).map(|peer| peer.id).collect();
+        up.retain(|id| self.membership.now.keeps(*id));
         let Role::Leader(leader) = &mut self.role else { return };
         if leader.hand_over.is_some() {
             return;
@@ -53,7 +54,8 @@ impl Replica {
     pub(crate) fn tick_hand_over(&mut self, now: Time) {
         let last = self.log.last();
         let (preferred, settle) = (self.config.preferred, self.config.settle);
-        let settled = self.peer(preferred).is_some_and(|peer| peer.up && now.since(peer.since) >= settle);
+        let settled = self.membership.now.keeps(preferred)
+            && self.peer(preferred).is_some_and(|peer| peer.up && now.since(peer.since) >= settle);
         let long_enough = self.leading_for(now).is_some_and(|duration| duration >= settle);
         let Role::Leader(leader) = &mut self.role else { return };
         match &leader.hand_over {

@@ -18,7 +18,7 @@
 //!
 //! Reads are confirmed in rounds ([`confirm`]): a majority that has promised nothing higher. A replica that cannot
 //! prove what it promised or accepted does not vote until a majority has told it enough ([`recovery`]). Where nothing
-//! happens nothing is said ([`rest`]).
+//! happens nothing is said ([`rest`]). Who votes is an entry of the log, too ([`members`]).
 //!
 //! # The door
 //! [`Replica::step`] takes an [`Input`] and pushes [`Output`]s. What must be on disk before a message leaves is
@@ -31,6 +31,7 @@ pub mod door;
 pub mod election;
 pub mod handover;
 pub mod log;
+pub mod members;
 pub mod message;
 pub mod proposer;
 pub mod recovery;
@@ -39,5 +40,6 @@ pub mod rest;
 
 pub use door::{Config, HardState, Input, Output, Planted, Record, Restored, Token};
 pub use log::Log;
+pub use members::{Member, Members, Membership, Roster};
 pub use message::{Entry, Knowledge, Leading, Message, Tail};
 pub use replica::{Replica, RoleName};

@@ -3,6 +3,8 @@
 use base::{Ballot, Position};
 use bytes::Bytes;
 
+use crate::members::Members;
+
 /// One unit of the log.
 ///
 /// The ballot is that of the leader who first proposed it and never changes, so (position, ballot) names
@@ -65,8 +67,8 @@ pub enum Message {
         tail: Tail,
         /// The sender's incarnation when it promised.
         incarnation: u64,
-        /// The incarnations that the sender knows of all voters, in their order: a promise by an earlier
-        /// incarnation of a replica that has since lost its memory does not count.
+        /// The incarnations that the sender knows, as in [`crate::HardState::incarnations`]: a promise by an earlier
+        /// incarnation of a replica that has since lost its memory does not count. Empty: the sender has never voted.
         incarnations: Vec<u64>,
     },
     /// "I have promised a higher ballot." The answer to whatever comes under a lower one.
@@ -166,6 +168,13 @@ pub enum Message {
         /// The leader's ballot.
         ballot: Ballot,
     },
+    /// "I have no vote; this is the memory that I learn with."
+    Learns {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// The sender's incarnation.
+        incarnation: u64,
+    },
     /// Asked by a replica that has no memory, or cannot prove that it has all of it.
     Recover {
         /// The sender's incarnation.
@@ -192,7 +201,7 @@ pub enum Knowledge {
     },
     /// "You have not voted yet: the group was founded with this incarnation of yours."
     Original {
-        /// All voters' incarnations as the sender knows them.
+        /// The incarnations that the sender knows, by the nodes' numbers.
         incarnations: Vec<u64>,
     },
     /// "I have lost memory myself and am recovering." Told to blank replicas only, which shall not wait for more.
@@ -206,10 +215,12 @@ pub enum Knowledge {
     Noted {
         /// The sender's promise.
         promised: Ballot,
-        /// All voters' incarnations as the sender knows them.
+        /// The incarnations that the sender knows, by the nodes' numbers.
         incarnations: Vec<u64>,
         /// If the sender leads: what it has.
         leads: Option<Leading>,
+        /// Who votes by the sender's log; none while it is the founders.
+        members: Option<Box<Members>>,
     },
 }
 

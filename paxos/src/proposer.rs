@@ -15,7 +15,7 @@ use crate::confirm::Confirmation;
 use crate::door::{Output, Planted, Record};
 use crate::handover::HandOver;
 use crate::message::{Entry, Message};
-use crate::replica::{Replica, Role};
+use crate::replica::{Peer, Replica, Role};
 use crate::rest;
 
 /// What the leader knows of one follower. `matched < next`.
@@ -39,6 +39,8 @@ pub(crate) struct Follower {
     progress_at: Time,
     /// It needs a snapshot; the owner has been told at this time.
     snapshot_at: Option<Time>,
+    /// It has no vote, and learns under this incarnation, as it has said.
+    pub learns_as: Option<u64>,
 }
 
 /// The state of a leadership.
@@ -76,23 +78,11 @@ impl Leader {
 impl Replica {
     pub(crate) fn become_leader(&mut self, now: Time, out: &mut Vec<Output>) {
         let last = self.log.last();
-        let followers = self.peers.iter().map(|peer| Follower {
-            id: peer.id,
-            matched: Position(0),
-            next: last.next(),
-            probing: true,
-            in_flight: VecDeque::new(),
-            in_flight_bytes: 0,
-            given: 0,
-            sent_at: now - Duration::from_secs(3600),
-            progress_at: now,
-            snapshot_at: None,
-        });
         let leader = Leader {
             opening: last.next(),
-            followers: followers.collect(),
+            followers: Vec::new(),
             stored: last,
-            confirmation: Confirmation::new(self.peers.iter().map(|peer| peer.id)),
+            confirmation: Confirmation::new(),
             hand_over: None,
             undecided_bytes: self.log.weight(self.decided.next(), last),
             since: now,
@@ -101,6 +91,7 @@ impl Replica {
         self.election_at = None;
         self.role = Role::Leader(Box::new(leader));
         out.push(Output::Event(format!("leads from position {} under ballot {}", last.next(), self.promised)));
+        self.follow_roster(now);
         self.append_own(Bytes::new());
         self.flush(now, out);
     }
@@ -111,16 +102,40 @@ impl Replica {
         }
     }
 
-    fn append_own(&mut self, payload: Bytes) {
-        let entry = Entry { ballot: self.promised, payload };
+    pub(crate) fn append_own(&mut self, payload: Bytes) {
+        let entry = Entry { ballot: self.promised, payload: payload.clone() };
         if let Role::Leader(leader) = &mut self.role {
             leader.undecided_bytes += entry.weight();
-            self.log.append(entry);
+            let at = self.log.append(entry);
+            self.notice_members(at, &payload);
+        }
+    }
+
+    /// Has a follower in mind for everybody that votes, shall vote, or learns; and for nobody else.
+    pub(crate) fn follow_roster(&mut self, now: Time) {
+        let mut nodes = self.membership.now.nodes();
+        nodes.extend(self.roster.voters.iter().chain(&self.roster.learners));
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes.retain(|id| *id != self.config.me);
+        for id in &nodes {
+            if self.peer(*id).is_none() {
+                self.peers.push(Peer::new(*id, now));
+            }
+        }
+        let next = self.log.last().next();
+        let Role::Leader(leader) = &mut self.role else { return };
+        leader.followers.retain(|follower| nodes.contains(&follower.id));
+        for id in nodes {
+            if leader.followers.iter().all(|follower| follower.id != id) {
+                leader.followers.push(Follower::new(id, next, now));
+            }
         }
     }
 
     /// Ends the turn: one record for the disk, and to each follower what is new to it.
     pub(crate) fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.change_members(now);
         let last = self.log.last();
         let Role::Leader(leader) = &mut self.role else { return };
         if leader.stored < last {
@@ -319,12 +334,12 @@ impl Replica {
             Some(Planted::CountUnsyncedSelf) => self.log.last(),
             _ => self.persisted(),
         };
-        let majority = self.majority();
+        let me = self.config.me;
         let Role::Leader(leader) = &mut self.role else { return };
-        let mut copies: Vec<Position> = leader.followers.iter().map(|follower| follower.matched).collect();
-        copies.push(own);
-        copies.sort_unstable_by(|a, b| b.cmp(a));
-        let position = copies[majority - 1];
+        let position = self.membership.now.quorum_has(|id| {
+            let follower = leader.followers.iter().find(|follower| follower.id == id);
+            if id == me { own } else { follower.map_or(Position(0), |follower| follower.matched) }
+        });
         if position >= leader.opening && position > self.decided {
             let bytes = self.log.weight(self.decided.next(), position);
             leader.undecided_bytes = leader.undecided_bytes.saturating_sub(bytes);
@@ -363,13 +378,10 @@ impl Replica {
     /// empty when it does not lead.
     #[must_use]
     pub fn copies(&self) -> Vec<(NodeId, Position)> {
-        match &self.role {
-            Role::Leader(leader) => {
-                let followers = leader.followers.iter().map(|follower| (follower.id, follower.matched));
-                followers.chain([(self.config.me, self.persisted())]).collect()
-            }
-            _ => Vec::new(),
-        }
+        let Role::Leader(leader) = &self.role else { return Vec::new() };
+        let followers = leader.followers.iter().map(|follower| (follower.id, follower.matched));
+        let all = followers.chain([(self.config.me, self.persisted())]);
+        all.filter(|(id, _)| self.membership.now.names(*id)).collect()
     }
 
     /// The position from which on this leadership's reads may be served: its opening entry. None when it does not lead.
@@ -383,6 +395,22 @@ impl Replica {
 }
 
 impl Follower {
+    fn new(id: NodeId, next: Position, now: Time) -> Follower {
+        Follower {
+            id,
+            matched: Position(0),
+            next,
+            probing: true,
+            in_flight: VecDeque::new(),
+            in_flight_bytes: 0,
+            given: 0,
+            sent_at: now - Duration::from_secs(3600),
+            progress_at: now,
+            snapshot_at: None,
+            learns_as: None,
+        }
+    }
+
     /// It has everything up to the end of the log, on its disk, and nothing is on its way.
     pub(crate) fn has_all(&self, last: Position) -> bool {
         !self.probing && self.in_flight.is_empty() && self.matched == last && self.next > last

@@ -20,6 +20,7 @@
 use base::{Ballot, NodeId, Position, Time};
 
 use crate::door::Output;
+use crate::members::{Member, Members, known_incarnation, note_incarnation};
 use crate::message::{Knowledge, Leading, Message};
 use crate::replica::{Replica, Role};
 
@@ -44,6 +45,8 @@ pub(crate) struct Amnesiac {
     may_follow: bool,
     /// A leader's ballot and log, asked for after the memory was lost.
     target: Option<Leading>,
+    /// Who votes, as the others know it, if they know better than this log.
+    members: Option<Members>,
     ask_at: Time,
     /// Step 2 is done.
     caught_up: bool,
@@ -79,6 +82,7 @@ impl Replica {
         if just_lost {
             // What it held undecided may not be all that it held: it must not be counted, nor shown to a candidate.
             self.log.truncate_after(self.decided.max(self.log.base()));
+            self.members_after_cut();
             // A jump, so that no number that an earlier, forgotten recovery used comes again.
             self.incarnation += 1 + self.rng.below(1 << 20);
         }
@@ -130,25 +134,25 @@ impl Replica {
 
     /// Somebody has no memory and asks.
     pub(crate) fn on_recover(&mut self, from: NodeId, incarnation: u64, blank: bool, out: &mut Vec<Output>) {
-        let Some(place) = self.config.voters.iter().position(|voter| *voter == from) else { return };
         let leads = self.leads().zip(self.opening()).map(|(ballot, opening)| Leading {
             ballot,
             last: self.log.last(),
             knowable: self.decided.max(opening),
         });
+        let joins = self.joins;
         let knowledge = match &self.role {
+            _ if joins => return,
             Role::Blank(_) if blank => Knowledge::Blank { incarnation: self.incarnation },
             Role::Amnesiac(_) if blank => Knowledge::Amnesiac,
             Role::Blank(_) | Role::Amnesiac(_) => return,
             _ => {
-                let known = self.incarnations.get(place).copied().unwrap_or_default();
+                let known = known_incarnation(&self.incarnations, from);
                 if blank && incarnation == known {
                     Knowledge::Original { incarnations: self.incarnations.clone() }
                 } else if blank || incarnation < known {
                     Knowledge::Lost { known }
                 } else {
-                    if incarnation > known {
-                        self.incarnations[place] = incarnation;
+                    if note_incarnation(&mut self.incarnations, Member { node: from, incarnation }) {
                         self.persist_state(out);
                         if let Role::Leader(leader) = &mut self.role {
                             leader
@@ -159,7 +163,8 @@ impl Replica {
                         }
                     }
                     let incarnations = self.incarnations.clone();
-                    Knowledge::Noted { promised: self.promised, incarnations, leads }
+                    let members = (self.membership.now.at > Position(0)).then(|| Box::new(self.membership.now.clone()));
+                    Knowledge::Noted { promised: self.promised, incarnations, leads, members }
                 }
             }
         };
@@ -202,7 +207,17 @@ impl Replica {
                 self.incarnation = self.incarnation.max(known);
                 self.become_amnesiac(true, now, out);
             }
-            (Role::Amnesiac(amnesiac), Knowledge::Noted { promised, incarnations, leads }) => {
+            (_, Knowledge::Lost { known }) if self.joins => {
+                self.incarnation = known.saturating_add(1 + self.rng.below(1 << 20));
+                self.persist_state(out);
+                self.tell_incarnation(from, out);
+            }
+            (Role::Amnesiac(amnesiac), Knowledge::Noted { promised, incarnations, leads, members }) => {
+                if let Some(members) = members
+                    && members.at > amnesiac.members.as_ref().map_or(Position(0), |other| other.at)
+                {
+                    amnesiac.members = Some(*members);
+                }
                 amnesiac.noted.retain(|(id, _)| *id != from);
                 amnesiac.noted.push((from, promised));
                 if leads.is_some() {
@@ -216,7 +231,9 @@ impl Replica {
     }
 
     fn merge_incarnations(&mut self, theirs: &[u64]) {
-        self.incarnations.resize(self.config.voters.len(), 0);
+        if self.incarnations.len() < theirs.len() {
+            self.incarnations.resize(theirs.len(), 0);
+        }
         for (mine, other) in self.incarnations.iter_mut().zip(theirs) {
             *mine = (*mine).max(*other);
         }
@@ -228,18 +245,19 @@ impl Replica {
         let says = |id: NodeId| {
             blank.blank.iter().any(|(other, _)| *other == id) || blank.original.iter().any(|(other, _)| *other == id)
         };
-        let mut silent = self.peers.iter().map(|peer| peer.id).filter(|id| !says(*id));
-        let excused =
-            silent.clone().count() <= self.config.voters.len() - self.majority() && !blank.original.is_empty();
+        let founders = &self.config.founders;
+        let mut silent = founders.iter().copied().filter(|id| *id != self.config.me && !says(*id));
+        let excused = silent.clone().count() < founders.len().div_ceil(2) && !blank.original.is_empty();
         if !silent.all(|id| excused && blank.amnesiac.contains(&id)) {
             return;
         }
-        let mut incarnations = vec![0; self.config.voters.len()];
-        for (place, voter) in self.config.voters.iter().enumerate() {
-            if *voter == self.config.me {
-                incarnations[place] = self.incarnation;
-            } else if let Some((_, incarnation)) = blank.blank.iter().find(|(id, _)| id == voter) {
-                incarnations[place] = *incarnation;
+        let mut incarnations = vec![0; founders.last().map_or(0, |last| usize::from(last.0) + 1)];
+        for founder in founders {
+            let place = &mut incarnations[usize::from(founder.0)];
+            if *founder == self.config.me {
+                *place = self.incarnation;
+            } else if let Some((_, incarnation)) = blank.blank.iter().find(|(id, _)| id == founder) {
+                *place = *incarnation;
             }
         }
         let originals: Vec<Vec<u64>> = blank.original.iter().map(|(_, theirs)| theirs.clone()).collect();
@@ -254,13 +272,16 @@ impl Replica {
     }
 
     fn settle_amnesiac(&mut self, now: Time, out: &mut Vec<Output>) {
-        // Together with any majority's other members these are more than all others: they meet.
-        let enough = self.config.voters.len() - self.majority() + 1;
+        let own = &self.membership.now;
         let persisted = self.persisted();
         let matched = self.matched;
         let promised = self.promised;
         let Role::Amnesiac(amnesiac) = &mut self.role else { return };
-        if !amnesiac.may_follow && amnesiac.noted.len() >= enough {
+        // They have a part of every majority that this replica is in, by the newest group that any of them knows: so they have heard of every
+        // candidate that it can have promised anything.
+        let members = amnesiac.members.as_ref().filter(|members| members.at > own.at).unwrap_or(own);
+        let enough = members.meets_every_quorum(|id| amnesiac.noted.iter().any(|(noted, _)| *noted == id));
+        if !amnesiac.may_follow && enough {
             amnesiac.may_follow = true;
             let floor = amnesiac.noted.iter().map(|(_, promised)| *promised).max().unwrap_or_default();
             if floor > promised {

@@ -8,6 +8,7 @@ use crate::confirm::Confirmation;
 use crate::door::{Config, HardState, Input, Output, Record, Restored, Token};
 use crate::election::{Candidate, PreCandidate};
 use crate::log::Log;
+use crate::members::{Members, Membership, Roster};
 use crate::message::{Entry, Message, Tail};
 use crate::proposer::Leader;
 use crate::recovery::{Amnesiac, Blank};
@@ -27,6 +28,12 @@ pub(crate) struct Peer {
     pub heard: Option<(Ballot, Time)>,
     /// As it last said by the failure detector: see [`Replica::rests`].
     pub rests: Option<(Ballot, Position)>,
+}
+
+impl Peer {
+    pub(crate) fn new(id: NodeId, now: Time) -> Peer {
+        Peer { id, up: false, since: now, leads: None, heard: None, rests: None }
+    }
 }
 
 /// What a replica does at the moment.
@@ -55,12 +62,19 @@ pub enum RoleName {
     Recovering,
 }
 
-/// A voter of one partition. Invariant: `base <= decided <= last` of the log, and nothing decided ever changes.
+/// A replica of one partition, with a vote or without. Invariant: `base <= decided <= last` of the log, and nothing decided ever changes.
 #[derive(Debug)]
 pub struct Replica {
     pub(crate) config: Config,
     pub(crate) rng: Rng,
+    /// All others that have a replica, or may get one.
     pub(crate) peers: Vec<Peer>,
+    /// Who votes.
+    pub(crate) membership: Membership,
+    /// What the owner wants; see [`Roster`].
+    pub(crate) roster: Roster,
+    /// As stored: see [`HardState`].
+    pub(crate) joins: bool,
     pub(crate) role: Role,
     pub(crate) log: Log,
     pub(crate) promised: Ballot,
@@ -110,29 +124,49 @@ pub const PROBES: &[&str] = &[
     "paxos: follower's disk too slow to take more",
     "paxos: follower's disk stands still",
     "paxos: follower's state too far behind to take more",
+    "paxos: change of voters begins",
+    "paxos: a change of voters is cut off",
+    "paxos: candidate finds other voters in what it fetches",
+    "paxos: learner votes",
+    "paxos: learner finds that it has voted",
 ];
 
 impl Replica {
     /// A replica that remembers what `restored` says.
     ///
     /// # Panics
-    /// If the configuration does not name this node among the voters.
+    /// If the configuration does not name this node among the founders, and says that it is one.
     #[must_use]
     pub fn new(config: Config, restored: Restored, now: Time, out: &mut Vec<Output>) -> Replica {
-        assert!(config.voters.contains(&config.me), "a replica is one of the voters");
-        assert!(config.voters.is_sorted(), "all replicas must count the voters alike");
-        let peers = config.voters.iter().filter(|id| **id != config.me);
-        let peers =
-            peers.map(|id| Peer { id: *id, up: false, since: now, leads: None, heard: None, rests: None }).collect();
-        let Restored { state, log, unprovable, incarnation, applied } = restored;
+        assert!(!config.founders.is_empty(), "somebody has to found a group");
+        assert!(config.joins || config.founders.contains(&config.me), "who does not join is one of the founders");
+        assert!(config.founders.is_sorted(), "all replicas must count the founders alike");
+        let Restored { state, log, unprovable, incarnation, applied, members } = restored;
         let blank = state.is_none() && !unprovable && log.last() == Position(0);
-        let state = state.unwrap_or(HardState { incarnation, ..HardState::default() });
+        let state = state.unwrap_or(HardState { incarnation, joins: blank && config.joins, ..HardState::default() });
+        let founders = || Membership::of(Members::founders(&config.founders));
+        let mut membership = state.membership.map_or_else(founders, |membership| *membership);
+        if let Some(members) = members
+            && members.at > membership.now.at
+        {
+            membership = Membership::of(members);
+        }
+        membership.cut(log.last());
+        let mut peers = membership.now.nodes();
+        peers.extend(&config.founders);
+        peers.sort_unstable();
+        peers.dedup();
+        peers.retain(|id| *id != config.me);
+        let peers = peers.into_iter().map(|id| Peer::new(id, now)).collect();
         let decided = state.decided.min(log.last()).max(log.base()).max(applied.min(log.last()));
         let last_at_start = log.last();
         let mut replica = Replica {
             rng: Rng::new(config.seed),
+            roster: Roster { preferred: config.preferred, ..Roster::default() },
             config,
             peers,
+            membership,
+            joins: state.joins,
             role: Role::Follower,
             log,
             promised: state.promised,
@@ -153,7 +187,12 @@ impl Replica {
             repair_at: now,
             probes: Vec::new(),
         };
-        if blank || (replica.incarnations.is_empty() && !replica.recovering) {
+        if replica.joins && !replica.recovering {
+            if blank {
+                replica.persist_state(out);
+            }
+            replica.become_follower(now);
+        } else if blank || (replica.incarnations.is_empty() && !replica.recovering) {
             replica.become_blank(now, out);
         } else if replica.recovering {
             replica.become_amnesiac(unprovable, now, out);
@@ -169,17 +208,20 @@ impl Replica {
             Input::Tick => self.on_tick(now, out),
             Input::Message { from, message } => self.on_message(now, from, message, out),
             Input::Propose { payload } => self.on_propose(payload),
+            Input::Roster(roster) => self.on_roster(now, roster),
             Input::Persisted { token } => self.on_persisted(token),
             Input::Peer { peer, up, leads, rests } => self.on_peer(now, peer, up, (leads, rests), out),
             Input::HandOver => self.start_hand_over(now, None),
             Input::SnapshotTaken { position, keep } => self.on_snapshot_taken(position, keep),
-            Input::SnapshotInstalled { position, ballot } => self.on_snapshot_installed(position, ballot, out),
+            Input::SnapshotInstalled { position, ballot, members } => {
+                self.on_snapshot_installed(now, (position, ballot), members, out);
+            }
             Input::Flush => self.flush(now, out),
         }
     }
 
     fn on_message(&mut self, now: Time, from: NodeId, message: Message, out: &mut Vec<Output>) {
-        if from == self.config.me || !self.config.voters.contains(&from) {
+        if from == self.config.me || self.peer(from).is_none() {
             return;
         }
         match message {
@@ -220,6 +262,7 @@ impl Replica {
                 self.on_fetched(now, from, ballot, (previous, previous_ballot), entries, out);
             }
             Message::HandOver { ballot } => self.on_hand_over(now, from, ballot, out),
+            Message::Learns { ballot, incarnation } => self.on_learns(from, ballot, incarnation, out),
             Message::Recover { .. } | Message::RecoverReply { .. } => {}
         }
     }
@@ -302,10 +345,30 @@ impl Replica {
         out.push(Output::Send { to, message });
     }
 
+    /// To all others that vote.
     pub(crate) fn broadcast(&self, message: &Message, out: &mut Vec<Output>) {
-        for peer in &self.peers {
-            out.push(Output::Send { to: peer.id, message: message.clone() });
+        for to in self.other_voters() {
+            out.push(Output::Send { to, message: message.clone() });
         }
+    }
+
+    /// All others that have a vote.
+    pub(crate) fn other_voters(&self) -> Vec<NodeId> {
+        let mut nodes = self.membership.now.nodes();
+        nodes.retain(|id| *id != self.config.me);
+        nodes
+    }
+
+    /// Who votes, and who did before, as far as this replica's log knows.
+    #[must_use]
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// Who votes, as far as this replica's log knows.
+    #[must_use]
+    pub fn members(&self) -> &Members {
+        &self.membership.now
     }
 
     pub(crate) fn probe(&mut self, name: &'static str) {
@@ -320,13 +383,14 @@ impl Replica {
         std::mem::take(&mut self.probes)
     }
 
-    pub(crate) fn majority(&self) -> usize {
-        self.config.voters.len() / 2 + 1
+    /// Whether this replica decides everything alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.membership.now.is_quorum(|id| id == self.config.me)
     }
 
     /// Whether enough voters are up, by the failure detector; this one is.
     pub(crate) fn reaches_majority(&self) -> bool {
-        1 + self.peers.iter().filter(|peer| peer.up).count() >= self.majority()
+        self.membership.now.is_quorum(|id| id == self.config.me || self.peer(id).is_some_and(|peer| peer.up))
     }
 
     pub(crate) fn peer(&self, id: NodeId) -> Option<&Peer> {
@@ -343,6 +407,8 @@ impl Replica {
             incarnations: self.incarnations.clone(),
             recovering: self.recovering,
             forgotten_until: self.forgotten_until,
+            joins: self.joins,
+            membership: (self.membership.now.at > Position(0)).then(|| Box::new(self.membership.clone())),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::{NodeId, Rng};
 use bytes::Bytes;
-use paxos::{Input, Message, Planted};
+use paxos::{HardState, Input, Message, Planted};
 
 use harness::disk::Disk;
 use harness::words::replica_words;
@@ -51,6 +51,7 @@ fn act(world: &mut World, rng: &mut Rng, wipes: bool) {
             let position = world.replica(node).decided();
             if let Some(ballot) = world.replica(node).log().ballot_at(position) {
                 world.nodes[node].disk.snapshot = Some((position, ballot));
+                world.nodes[node].disk.members = world.members_at(position);
                 let keep = rng.below(3);
                 world.turn(node, vec![Input::SnapshotTaken { position, keep }]);
             }
@@ -98,7 +99,10 @@ fn lossless(world: &World, node: usize) -> bool {
     (0..world.nodes.len()).filter(|other| *other != node).all(|other| {
         let disk = &world.nodes[other].disk;
         let state = disk.durable.last().map(|batch| &batch.state);
-        !disk.unprovable && state.is_some_and(|state| !state.recovering && !state.incarnations.is_empty())
+        // A learner that was emptied may have been named a voter meanwhile, and does not know it yet.
+        let is_first = disk.incarnation == Disk::of_learner(other).incarnation;
+        let is_whole = |state: &HardState| !state.recovering && (!state.incarnations.is_empty() || state.joins && is_first);
+        !disk.unprovable && state.is_some_and(is_whole)
     })
 }
 
@@ -136,68 +140,109 @@ fn ship(world: &mut World, from: usize) {
         return;
     };
     if world.is_up(to) && world.replica(to).decided() < position {
+        let members = world.nodes[from].disk.members.clone();
         world.nodes[to].disk.snapshot = Some((position, ballot));
-        world.turn(to, vec![Input::SnapshotInstalled { position, ballot }]);
+        world.nodes[to].disk.members = members.clone();
+        world.turn(to, vec![Input::SnapshotInstalled { position, ballot, members }]);
     }
 }
 
-/// Lets a schedule happen; then the faults stop, and all must decide the same within five seconds.
-fn play(count: usize, seed: u64, wipes: bool, planted: Option<Planted>) -> World {
-    let mut rng = Rng::new(seed);
-    let mut world = World::founded(count, seed);
-    world.planted = planted;
-    for index in 0..count {
-        world.crash(index);
-        world.start(index);
-        world.nodes[index].fast = rng.chance(2, 3);
-    }
-    for _ in 0..rng.between(50, 400) {
-        act(&mut world, &mut rng, wipes);
-    }
-    world.cuts.clear();
-    for index in 0..count {
-        world.nodes[index].fast = true;
-        if world.is_up(index) {
-            world.sync(index);
-        } else {
+/// What a schedule is drawn from.
+#[derive(Clone, Copy)]
+struct Play {
+    founders: usize,
+    learners: usize,
+    seed: u64,
+    /// Memories are lost, one at a time.
+    wipes: bool,
+    planted: Option<Planted>,
+}
+
+fn play(founders: usize, seed: u64, wipes: bool, planted: Option<Planted>) -> World {
+    Play { founders, learners: 0, seed, wipes, planted }.go()
+}
+
+impl Play {
+    /// Lets a schedule happen; then the faults stop, and all must decide the same within a while, and who votes must be who shall.
+    fn go(self) -> World {
+        let Play { founders, learners, seed, wipes, planted } = self;
+        let count = founders + learners;
+        let mut rng = Rng::new(seed);
+        let mut world = World::with_learners(founders, learners, seed);
+        world.planted = planted;
+        for index in 0..count {
+            world.crash(index);
             world.start(index);
+            world.nodes[index].fast = rng.chance(2, 3);
         }
-        for other in 0..count {
-            world.trust(index, other, true);
+        for _ in 0..rng.between(50, 400) {
+            if learners > 0 && rng.chance(1, 30) {
+                let least = if wipes { 3 } else { 1 };
+                change(&mut world, &mut rng, least);
+            }
+            act(&mut world, &mut rng, wipes);
         }
-    }
-    for _ in 0..100 {
-        if settled(&world) {
-            break;
-        }
-        if let Some(leader) = world.leader()
-            && world.replica(leader).can_propose()
-        {
-            world.turn(leader, vec![proposal(&mut rng)]);
-        }
-        world.run(Duration::from_millis(120));
-        for from in 0..count {
-            if !world.nodes[from].owes.is_empty() {
-                let position = world.replica(from).decided();
-                let ballot = world.replica(from).log().ballot_at(position).expect("decided and held");
-                world.nodes[from].disk.snapshot = Some((position, ballot));
-                ship(&mut world, from);
+        world.cuts.clear();
+        for index in 0..count {
+            world.nodes[index].fast = true;
+            if world.is_up(index) {
+                world.sync(index);
+            } else {
+                world.start(index);
+            }
+            for other in 0..count {
+                world.trust(index, other, true);
             }
         }
+        for _ in 0..100 {
+            if settled(&world) {
+                break;
+            }
+            if let Some(leader) = world.leader()
+                && world.replica(leader).can_propose()
+            {
+                world.turn(leader, vec![proposal(&mut rng)]);
+            }
+            world.run(Duration::from_millis(120));
+            for from in 0..count {
+                if !world.nodes[from].owes.is_empty() {
+                    let position = world.replica(from).decided();
+                    let ballot = world.replica(from).log().ballot_at(position).expect("decided and held");
+                    world.nodes[from].disk.snapshot = Some((position, ballot));
+                    world.nodes[from].disk.members = world.members_at(position);
+                    ship(&mut world, from);
+                }
+            }
+        }
+        if !settled(&world) {
+            let states: Vec<String> = (0..count).map(|index| replica_words(world.replica(index))).collect();
+            let wanted = &world.roster.voters;
+            panic!("seed {seed}: the replicas do not come to an end; voters shall be {wanted:?}:\n{}", states.join("\n"));
+        }
+        assert!(world.nodes.iter().all(|node| node.fatal.is_none()), "seed {seed}: a replica gave up");
+        world
     }
-    if !settled(&world) {
-        let states: Vec<String> = (0..count).map(|index| replica_words(world.replica(index))).collect();
-        panic!("seed {seed}: the replicas do not come to an end:\n{}", states.join("\n"));
+}
+
+/// Somebody wants others to vote, `least` of them.
+fn change(world: &mut World, rng: &mut Rng, least: u64) {
+    let mut voters: Vec<usize> = (0..world.nodes.len()).collect();
+    let keep = rng.between(least, voters.len() as u64) as usize;
+    while voters.len() > keep {
+        voters.remove(rng.below(voters.len() as u64) as usize);
     }
-    assert!(world.nodes.iter().all(|node| node.fatal.is_none()), "seed {seed}: a replica gave up");
-    world
+    world.preferred = *rng.pick(&voters);
+    world.want(&voters);
 }
 
 /// Everybody is up to date with one leader, who has decided something.
 fn settled(world: &World) -> bool {
     let Some(leader) = world.leader() else { return false };
-    let end = world.replica(leader).log().last();
-    (0..world.nodes.len()).all(|index| world.replica(index).decided() == end)
+    let replica = world.replica(leader);
+    let end = replica.log().last();
+    let wanted = &world.roster.voters;
+    let votes = wanted.is_empty() || (*wanted == replica.members().nodes() && wanted.contains(&NodeId(leader as u16)));
+    votes && (0..world.nodes.len()).all(|index| world.replica(index).decided() == end)
 }
 
 fn seeds() -> u64 {
@@ -235,12 +280,52 @@ fn replicas_that_lose_their_memory_one_at_a_time_agree() {
 }
 
 #[test]
+fn groups_whose_voters_change_agree() {
+    let mut probes = BTreeSet::new();
+    for seed in 0..seeds() {
+        let learners = 1 + (seed % 3) as usize;
+        probes.extend(Play { founders: 3, learners, seed, wipes: false, planted: None }.go().probes);
+    }
+    for probe in [
+        "change of voters begins",
+        "a change of voters is cut off",
+        "candidate finds other voters in what it fetches",
+        "learner votes",
+        "follower needs a snapshot",
+    ] {
+        assert!(probes.contains(&*format!("paxos: {probe}")), "{probe}: never reached");
+    }
+}
+
+#[test]
+fn groups_whose_voters_change_and_lose_their_memory_agree() {
+    let mut probes = BTreeSet::new();
+    for seed in 0..seeds() {
+        let learners = 1 + (seed % 2) as usize;
+        probes.extend(Play { founders: 3, learners, seed, wipes: true, planted: None }.go().probes);
+    }
+    for probe in ["lost memory recovered", "learner finds that it has voted"] {
+        assert!(probes.contains(&*format!("paxos: {probe}")), "{probe}: never reached");
+    }
+}
+
+#[test]
 fn a_planted_mistake_is_noticed() {
     std::panic::set_hook(Box::new(|_| {}));
     for planted in [Planted::CountUnsyncedSelf, Planted::TruncateDecided] {
         let noticed = (0..1000).find(|seed| std::panic::catch_unwind(|| play(3, *seed, false, Some(planted))).is_err());
         assert!(noticed.is_some(), "{planted:?} went unnoticed for 1000 seeds");
     }
+    let _ = std::panic::take_hook();
+}
+
+#[test]
+fn a_planted_mistake_in_changing_the_voters_is_noticed() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let planted = Some(Planted::VotersChangeAtOnce);
+    let play = |seed| Play { founders: 3, learners: 2, seed, wipes: false, planted };
+    let noticed = (0..2000).find(|seed| std::panic::catch_unwind(|| play(*seed).go()).is_err());
+    assert!(noticed.is_some(), "{planted:?} went unnoticed for 2000 seeds");
     let _ = std::panic::take_hook();
 }
 

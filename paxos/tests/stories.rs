@@ -6,6 +6,8 @@
 //! | command | what it does |
 //! |---|---|
 //! | `cluster 3 [new] [prefer n2]` | three replicas that trust each other; with `new` their folders are empty |
+//! | `cluster 3 learners 1` | the same, and one more node that has nothing yet and no vote |
+//! | `want n1 n2 n4` | every owner wants these to vote, and all others to learn |
 //! | `elect n1` | lets time pass until n1 leads and everybody knows what is decided |
 //! | `tick 50ms [n1]` | lets time pass (for n1 only); nothing is delivered |
 //! | `run 200ms` | lets time pass in steps of 10 ms and delivers everything |
@@ -171,12 +173,17 @@ impl Stage {
                 let position = self.world.replica(node).decided();
                 let ballot = self.world.replica(node).log().ballot_at(position).ok_or("its ballot is unknown")?;
                 self.world.nodes[node].disk.snapshot = Some((position, ballot));
+                self.world.nodes[node].disk.members = self.world.members_at(position);
                 self.world.turn(node, vec![Input::SnapshotTaken { position, keep }]);
             }
             ("ship", [link]) => self.ship(link)?,
             ("hand", ["over", node]) => {
                 let node = self.node(node)?;
                 self.world.turn(node, vec![Input::HandOver]);
+            }
+            ("want", nodes) => {
+                let nodes: Result<Vec<usize>, String> = nodes.iter().map(|node| self.node(node)).collect();
+                self.world.want(&nodes?);
             }
             ("show", []) => self.show(),
             _ => return Err(format!("no such command: {command}")),
@@ -185,13 +192,15 @@ impl Stage {
     }
 
     fn cluster(&mut self, count: &str, options: &[&str]) -> Result<(), String> {
-        let count = count.parse().map_err(|_| "how many replicas?".to_owned())?;
+        let count: usize = count.parse().map_err(|_| "how many replicas?".to_owned())?;
+        let learners = options.iter().position(|word| *word == "learners").and_then(|place| options.get(place + 1));
+        let learners = learners.map_or(Ok(0), |word| word.parse()).map_err(|_| "how many learners?".to_owned())?;
         self.world = if options.contains(&"new") {
             let mut world = World::new(count, 7);
             world.network.clear();
             world
         } else {
-            World::founded(count, 7)
+            World::with_learners(count, learners, 7)
         };
         if let Some(place) = options.iter().position(|word| *word == "prefer") {
             // The preference is a matter of configuration, so all are started anew.
@@ -257,9 +266,11 @@ impl Stage {
         let ([from], [to]) = (&from[..], &to[..]) else { return Err("from one node to one".to_owned()) };
         let (position, ballot) = self.world.nodes[*from].disk.snapshot.ok_or("it has no snapshot")?;
         self.world.nodes[*from].owes.remove(to);
+        let members = self.world.nodes[*from].disk.members.clone();
         self.world.nodes[*to].disk.snapshot = Some((position, ballot));
+        self.world.nodes[*to].disk.members = members.clone();
         self.world.say(format!("{}→{} the snapshot up to {position}", node_name(*from), node_name(*to)));
-        self.world.turn(*to, vec![Input::SnapshotInstalled { position, ballot }]);
+        self.world.turn(*to, vec![Input::SnapshotInstalled { position, ballot, members }]);
         Ok(())
     }
 

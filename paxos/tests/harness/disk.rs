@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use base::{Ballot, Position};
-use paxos::{Entry, HardState, Log, Record, Restored, Token};
+use paxos::{Entry, HardState, Log, Members, Record, Restored, Token};
 
 /// The records of one turn, and the hard state at its end. A crash keeps or loses it as a whole.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ pub struct Disk {
     pub durable: Vec<Batch>,
     pub pending: VecDeque<Batch>,
     pub snapshot: Option<(Position, Ballot)>,
+    /// Who votes by the snapshot, unless it is the founders.
+    pub members: Option<Members>,
     /// A range of entries that cannot be read any more.
     pub damaged: Option<(Position, Position)>,
     /// The end of the journal is damaged: what stood there is unknown.
@@ -35,9 +37,15 @@ impl Disk {
             durable: Vec::new(),
             pending: VecDeque::new(),
             snapshot: None,
+            members: None,
             damaged: None,
             unprovable: false,
         }
+    }
+
+    /// A new folder of a node that founds nothing.
+    pub fn of_learner(index: usize) -> Disk {
+        Disk::empty(71 + index as u64)
     }
 
     /// The folder of a replica that has just founded its group with `count - 1` others.
@@ -130,6 +138,7 @@ impl Disk {
                 log.truncate_after(from.previous().max(decided));
             }
         }
-        Restored { state, log, unprovable, incarnation: self.incarnation, applied }
+        let members = self.members.clone();
+        Restored { state, log, unprovable, incarnation: self.incarnation, applied, members }
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use base::limits::UNDECIDED_BYTES_MAX;
 use base::{Ballot, NodeId, Position, Time};
 use bytes::Bytes;
-use paxos::{Config, Entry, Input, Message, Output, Planted, Replica, RoleName, Token};
+use paxos::{Config, Entry, Input, Members, Message, Output, Planted, Replica, Roster, RoleName, Token};
 
 use disk::{Batch, Disk};
 use words::{decided_words, message_words, node_name, record_words, role_words};
@@ -82,6 +82,10 @@ pub struct World {
     /// Whether to write `lines`.
     pub talks: bool,
     pub preferred: usize,
+    /// How many of the nodes found the group; the others learn.
+    pub founders: usize,
+    /// What every owner wants.
+    pub roster: Roster,
     pub planted: Option<Planted>,
     /// Whether every decided entry must be on a majority's disks: true until a test destroys a disk.
     pub disks_whole: bool,
@@ -97,9 +101,16 @@ pub struct World {
 impl World {
     /// A founded group of `count` replicas that all know and trust each other; nobody leads yet.
     pub fn founded(count: usize, seed: u64) -> World {
-        let mut world = World::empty(count, seed);
-        for node in &mut world.nodes {
-            node.disk = Disk::founded(count);
+        World::with_learners(count, 0, seed)
+    }
+
+    /// As [`World::founded`], with so many more that have nothing yet, and learn.
+    pub fn with_learners(founders: usize, learners: usize, seed: u64) -> World {
+        let mut world = World::empty(founders + learners, seed);
+        world.founders = founders;
+        world.roster.learners = (founders..founders + learners).map(|index| NodeId(index as u16)).collect();
+        for (index, node) in world.nodes.iter_mut().enumerate() {
+            node.disk = if index < founders { Disk::founded(founders) } else { Disk::of_learner(index) };
         }
         world.start_all();
         world
@@ -137,6 +148,8 @@ impl World {
             lines: Vec::new(),
             talks: false,
             preferred: 0,
+            founders: count,
+            roster: Roster::default(),
             planted: None,
             disks_whole: true,
             seed,
@@ -155,8 +168,23 @@ impl World {
         }
     }
 
-    pub fn majority(&self) -> usize {
-        self.nodes.len() / 2 + 1
+    /// From now on every owner wants these to vote, and all others to learn.
+    pub fn want(&mut self, voters: &[usize]) {
+        let id = |index: &usize| NodeId(*index as u16);
+        self.roster.voters = voters.iter().map(id).collect();
+        let learn = (0..self.nodes.len()).filter(|index| !voters.contains(index));
+        self.roster.learners = learn.map(|index| id(&index)).collect();
+        self.roster.preferred = NodeId(self.preferred as u16);
+        for index in 0..self.nodes.len() {
+            self.turn(index, vec![Input::Roster(self.roster.clone())]);
+        }
+    }
+
+    /// Who votes by what is decided up to `position`; none while it is the founders.
+    pub fn members_at(&self, position: Position) -> Option<Members> {
+        let decided = self.truth.range(..=position.0).rev();
+        let mut said = decided.filter(|(_, truth)| Members::is_in(&truth.entry.payload));
+        said.next().map(|(at, truth)| Members::decode(Position(*at), &truth.entry.payload).expect("a group"))
     }
 
     /// The replica at `index`, which must be up.
@@ -190,7 +218,8 @@ impl World {
         node.told = vec![(false, None, None); count];
         let config = Config {
             me: NodeId(index as u16),
-            voters: (0..count as u16).map(NodeId).collect(),
+            founders: (0..self.founders as u16).map(NodeId).collect(),
+            joins: index >= self.founders,
             preferred: NodeId(self.preferred as u16),
             seed: self.seed.wrapping_mul(1000) + index as u64 * 100 + node.lives,
             heartbeat: HEARTBEAT,
@@ -204,6 +233,9 @@ impl World {
         let replica = Replica::new(config, node.disk.restore(), self.now, &mut out);
         node.replica = Some(replica);
         self.carry_out(index, None, out);
+        if self.roster != Roster::default() {
+            self.turn(index, vec![Input::Roster(self.roster.clone())]);
+        }
     }
 
     /// Loses everything that is not on disk.
@@ -472,7 +504,7 @@ impl World {
         let positions = replica.log().first().0..=replica.decided().0;
         let entries = positions.filter_map(|position| replica.log().get(Position(position)));
         entries
-            .filter(|it| !it.payload.is_empty())
+            .filter(|it| !it.payload.is_empty() && !Members::is_in(&it.payload))
             .map(|it| String::from_utf8_lossy(&it.payload).into_owned())
             .collect()
     }
@@ -534,8 +566,11 @@ impl World {
         let counted = replica.leads().is_some() && self.disks_whole;
         for (position, entry) in fresh {
             if counted {
-                let copies = self.nodes.iter().filter(|node| node.disk.holds(Position(position), &entry)).count();
-                assert!(copies >= self.majority(), "{name} decided {position}, which is on {copies} disks only");
+                let holds = |id: NodeId| self.nodes[usize::from(id.0)].disk.holds(Position(position), &entry);
+                // The group may have changed in the same turn, behind the decision.
+                let membership = replica.membership();
+                let enough = membership.now.is_quorum(holds) || membership.before.is_quorum(holds);
+                assert!(enough, "{name} decided {position}, which is on too few disks");
             }
             self.truth.insert(position, Truth { entry, by });
         }

@@ -1,7 +1,7 @@
 //! How transcripts name things.
 
 use base::{Ballot, Position};
-use paxos::{Entry, HardState, Knowledge, Leading, Message, Record, Replica, RoleName};
+use paxos::{Entry, HardState, Knowledge, Leading, Member, Members, Message, Record, Replica, RoleName};
 
 use super::disk::Batch;
 
@@ -18,10 +18,20 @@ pub fn ballot_words(ballot: Ballot) -> String {
     format!("{}.{}", ballot.round, node_name(usize::from(ballot.node.0)))
 }
 
+/// `voters n1 n2`, or, while the group is joint, `voters n1 n2 and n2 n3`.
+pub fn members_words(members: &Members) -> String {
+    let list = |list: &[Member]| -> String {
+        list.iter().map(|member| format!(" {}", node_name(usize::from(member.node.0)))).collect()
+    };
+    let and = if members.is_joint() { " and" } else { "" };
+    format!("voters{}{and}{}", list(&members.voters), list(&members.incoming))
+}
+
 /// `3 "pear"`, or `3 opening`; with `[ballot]` when that is not the one that the reader expects.
 pub fn entry_words(position: Position, entry: &Entry, expected: Option<Ballot>) -> String {
     let payload = match &entry.payload[..] {
         [] => "opening".to_owned(),
+        payload if Members::is_in(payload) => members_words(&Members::decode(position, payload).expect("a group")),
         payload => format!("{:?}", String::from_utf8_lossy(payload)),
     };
     let ballot =
@@ -51,7 +61,9 @@ pub fn message_words(message: &Message) -> String {
         }
         Message::Prepare { ballot } => format!("Prepare {}", ballot_words(*ballot)),
         Message::Promise { ballot, tail, incarnation, incarnations } => {
-            let lives = if incarnations.iter().all(|number| number == incarnation) {
+            let lives = if incarnations.is_empty() {
+                format!("; incarnation {incarnation}, has never voted")
+            } else if incarnations.iter().all(|number| number == incarnation) {
                 String::new()
             } else {
                 format!("; incarnation {incarnation}, knows {incarnations:?}")
@@ -89,6 +101,9 @@ pub fn message_words(message: &Message) -> String {
         }
         Message::Fetched { previous, entries, .. } => {
             format!("Fetched: after {previous}: {}", entries_words(*previous, entries, None))
+        }
+        Message::Learns { ballot, incarnation } => {
+            format!("Learns {}: has no vote, incarnation {incarnation}", ballot_words(*ballot))
         }
         Message::HandOver { ballot } => format!("HandOver {}", ballot_words(*ballot)),
         Message::Recover { incarnation, blank: true } => format!("Recover: empty folder, incarnation {incarnation}"),
@@ -145,6 +160,9 @@ pub fn record_words(batch: &Batch, before: Option<&HardState>) -> String {
     }
     if state.recovering != before.recovering {
         words.push(if state.recovering { "that it recovers" } else { "that it has recovered" }.to_owned());
+    }
+    if state.joins != before.joins {
+        words.push(if state.joins { "that it has never voted" } else { "that it votes" }.to_owned());
     }
     if state.decided != before.decided {
         words.push(format!("decided {}", state.decided));
