@@ -24,7 +24,6 @@ use crate::origins::Origins;
 
 /// The space of the node's own.
 pub(crate) const OWN: Space = Space(0);
-const VERSION: u8 = 1;
 const HEAD_PREFIX: &[u8] = b"state";
 
 /// The ordered store that a node's states are in.
@@ -222,7 +221,7 @@ impl StoredRestorer {
 fn encode((position, ballot): (Position, Ballot), origins: &Origins, rest: &[u8]) -> Vec<u8> {
     let mut head = Vec::new();
     let mut w = Writer::new(&mut head);
-    w.u8(VERSION);
+    w.u8(origins.version());
     w.position(position);
     w.ballot(ballot);
     origins.encode(&mut head);
@@ -300,11 +299,9 @@ fn open(below: &Below, partition: PartitionId, head: &[u8]) -> Result<RestoredSt
 
 fn decode(head: &[u8]) -> Result<(Position, Ballot, Origins, Vec<u8>), Malformed> {
     let mut r = Reader::from_slice(head);
-    if r.u8()? != VERSION {
-        return Err(Malformed);
-    }
+    let version = r.u8()?;
     let (position, ballot) = (r.position()?, r.ballot()?);
-    let origins = Origins::decode(&mut r)?;
+    let origins = Origins::decode(&mut r, version)?;
     let rest = r.bytes()?.to_vec();
     r.finish()?;
     Ok((position, ballot, origins, rest))

@@ -15,6 +15,7 @@ mod info;
 mod known;
 pub(crate) mod levels;
 mod monitoring;
+pub(crate) mod nodes;
 pub(crate) mod pubsub;
 mod server;
 mod tracking;
@@ -77,6 +78,7 @@ pub(crate) enum Local {
     Outcome,
     Select,
     Bucket(bucket::Wanted),
+    Node(nodes::Wanted),
     Durability,
     Consistency,
     Token,
@@ -158,6 +160,7 @@ pub(crate) static TABLES: &[&[Entry]] = &[
     config::ENTRIES,
     dictum::ENTRIES,
     bucket::ENTRIES,
+    nodes::ENTRIES,
     levels::ENTRIES,
     monitoring::ENTRIES,
     access::ENTRIES,

@@ -1,6 +1,6 @@
-//! The council: the replicated group that holds what all nodes must agree on. So far that is the list of buckets.
+//! The council: the replicated group that holds what all nodes must agree on: the list of buckets, and the node registry ([`crate::registry`]).
 //!
-//! It is a partition like any other, with a log and a state of its own; only what its entries mean is told here. Its whole list is the
+//! It is a partition like any other, with a log and a state of its own; only what its entries mean is told here. Each list is the
 //! value of one key, so snapshots, transfers, digests and the store need not know that it is special. A node copies the list whenever
 //! it has applied an entry, and makes and removes its replicas accordingly (`node/buckets.rs`).
 
@@ -10,6 +10,7 @@ use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
 use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name};
+use crate::registry::{Change, Registry};
 
 /// The council's own partition. No bucket ever has this number.
 pub(crate) const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
@@ -28,6 +29,7 @@ const JOIN: u8 = 4;
 const RECOVERED: u8 = 5;
 /// As [`CREATE`], behind the number of partitions.
 const CREATE_PARTITIONS: u8 = 6;
+const NODES: u8 = 7;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +44,8 @@ pub(crate) enum Order {
     Join { id: BucketId, node: NodeId, identity: u64 },
     /// It has recovered from others, and will vote once this is applied.
     Recovered { id: BucketId, node: NodeId, identity: u64 },
+    /// Of the node registry.
+    Nodes(Change),
 }
 
 impl Order {
@@ -77,6 +81,10 @@ impl Order {
                     w.bytes(word);
                 }
             }
+            Order::Nodes(change) => {
+                w.u8(NODES);
+                change.encode(&mut w);
+            }
             Order::Drop { name, id } => {
                 w.u8(DROP);
                 w.bytes(name.as_bytes());
@@ -110,6 +118,7 @@ impl Order {
             }
             JOIN => Order::Join { id: BucketId(r.u32()?), node: r.node()?, identity: r.u64()? },
             RECOVERED => Order::Recovered { id: BucketId(r.u32()?), node: r.node()?, identity: r.u64()? },
+            NODES => Order::Nodes(Change::decode(&mut r)?),
             DROP => Order::Drop { name: r.text()?.to_owned(), id: BucketId(r.u32()?) },
             _ => return Err(Malformed),
         };
@@ -232,6 +241,8 @@ impl Buckets {
                 settings.change(&words, false)?;
                 bucket.settings = settings;
             }
+            // Not about buckets: see `apply`.
+            Order::Nodes(_) => {}
             Order::Drop { name, .. } if name == DEFAULT_NAME => {
                 return Err(Failure::Text("ERR the default bucket cannot be dropped"));
             }
@@ -331,6 +342,16 @@ pub(crate) fn no_such_bucket(name: &str) -> Failure {
 /// When the entry or the state is not one of this version.
 pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body: &[u8]) -> Result<Reply, &'static str> {
     let order = Order::decode(body).map_err(|_| "the council's order is malformed")?;
+    if let Order::Nodes(change) = order {
+        let mut registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
+        return Ok(match registry.carry_out(change) {
+            Ok(()) => {
+                registry.write(tree, context);
+                Reply::Ok
+            }
+            Err(failure) => Reply::Error(failure),
+        });
+    }
     let mut buckets = Buckets::read(tree).map_err(|_| "the council's list of buckets is malformed")?;
     Ok(match buckets.carry_out(order, at) {
         Ok(()) => {

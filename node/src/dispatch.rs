@@ -208,7 +208,7 @@ impl Node {
                             Local::Exec | Local::Watch | Local::Once | Local::Outcome | Local::Token | Local::Age => {
                                 session.bucket
                             }
-                            Local::Bucket(_) => COUNCIL.bucket,
+                            Local::Bucket(_) | Local::Node(_) => COUNCIL.bucket,
                             // What is not known here may have been created a moment ago.
                             Local::Select if session.redirected.is_some() => session.aim,
                             Local::Select if self.find_bucket(words[1]).is_err() => COUNCIL.bucket,
@@ -310,6 +310,7 @@ impl Node {
             Local::Once => self.once(session, words),
             Local::Select => self.select(session, words[1]),
             Local::Bucket(wanted) => commands::bucket::run(self, session, wanted, words),
+            Local::Node(wanted) => commands::nodes::run(self, session, wanted, words),
             Local::Durability => commands::levels::durability(self, session, words),
             Local::Consistency => commands::levels::consistency(self, session, words),
             Local::Token => commands::levels::token(self, session),

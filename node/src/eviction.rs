@@ -193,7 +193,12 @@ impl Evicting {
                 let commands = words::decode_transaction(bytes).map(|(_, commands)| commands).unwrap_or_default();
                 commands.iter().for_each(|words| touch(words.as_slice()));
             }
-            ReadKind::Outcome | ReadKind::Buckets | ReadKind::Select | ReadKind::Revisions | ReadKind::Look => {}
+            ReadKind::Outcome
+            | ReadKind::Buckets
+            | ReadKind::Nodes
+            | ReadKind::Select
+            | ReadKind::Revisions
+            | ReadKind::Look => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::{Ballot, BucketId, NodeId, Now, PartitionId, Position, Time};
-use paxos::Input as Step;
+use paxos::{Input as Step, Roster};
 
 use crate::bucket::Bucket;
 use crate::copies::Copies;
@@ -57,6 +57,8 @@ pub(crate) struct Group {
     /// Which replicas have how much, and who waits for that.
     pub copies: Copies,
     pub wishes: Wishes,
+    /// Who shall vote, as the replica was last told.
+    pub roster: Option<Roster>,
     /// The life under which writes are numbered is known for certain.
     pub life_is_settled: bool,
     /// What the replica was last told of each peer, in the detectors' order.
@@ -89,6 +91,7 @@ impl Group {
             transfers: Transfers::new(boot, held_for),
             copies: Copies::default(),
             wishes: Wishes::default(),
+            roster: None,
             life_is_settled: false,
             told: vec![(false, None, None); peers],
             queries: VecDeque::new(),
@@ -143,14 +146,14 @@ impl Group {
     }
 
     /// When this group has something to do, if nothing happens to it before: `now` while anything waits in it, none if nothing will ever be due.
-    pub(crate) fn due(&self, now: Now, disk_full: bool, config: &Config) -> Option<Time> {
+    pub(crate) fn due(&self, now: Now, gives_way: bool, disk_full: bool, config: &Config) -> Option<Time> {
         let Group { partition, bucket, router, .. } = self;
         let leads = partition.replica.leads().is_some();
         let waits = !router.is_idle() || !self.copies.is_idle() || !self.transfers.is_idle() || self.saving.is_some();
         let evicts =
             leads && partition.evicting.is_some() && partition.tree.bytes() > bucket.settings.quota_of_partition();
-        // While the disk is full, leaderships are given away.
-        let is_busy = waits || evicts || !self.is_settled() || !self.life_is_settled || (leads && disk_full);
+        // While the disk is full, and when the node is drained, leaderships are given away.
+        let is_busy = waits || evicts || !self.is_settled() || !self.life_is_settled || (leads && gives_way);
         if is_busy || !self.wishes.evicted.is_empty() {
             return Some(now.time);
         }

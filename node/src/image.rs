@@ -12,8 +12,6 @@ use wire::{Malformed, Reader, Writer};
 
 use crate::origins::Origins;
 
-const VERSION: u8 = 1;
-
 /// A frozen view of the state. Cheap to take, and it may be sent to another thread, which should be the one that drops it: it may be
 /// the last that holds much memory.
 #[derive(Debug)]
@@ -51,7 +49,7 @@ impl Image {
     pub(crate) fn new(position: Position, ballot: Ballot, origins: &Origins, tree: &Tree) -> Image {
         let mut first = Vec::new();
         let mut w = Writer::new(&mut first);
-        w.u8(VERSION);
+        w.u8(origins.version());
         w.position(position);
         w.ballot(ballot);
         origins.encode(&mut first);
@@ -140,11 +138,9 @@ impl Restorer {
 
 pub(crate) fn decode_first(block: &[u8]) -> Result<(Position, Ballot, Origins), Malformed> {
     let mut r = Reader::from_slice(block);
-    if r.u8()? != VERSION {
-        return Err(Malformed);
-    }
+    let version = r.u8()?;
     let (position, ballot) = (r.position()?, r.ballot()?);
-    let origins = Origins::decode(&mut r)?;
+    let origins = Origins::decode(&mut r, version)?;
     r.finish()?;
     Ok((position, ballot, origins))
 }

@@ -10,6 +10,7 @@ use base::checksum::xxh3;
 use base::ordered::Space;
 use base::{Ballot, PartitionId, Position};
 use data::{EntryContext, Tally, Tree};
+use paxos::Members;
 use wire::{Malformed, Reader};
 
 use crate::below::{self, Below};
@@ -17,7 +18,7 @@ use crate::council::{self, Buckets, COUNCIL};
 use crate::entry::{Header, Kind};
 use crate::image::Restorer;
 use crate::journal;
-use crate::peer::decode_entries;
+use crate::peer::{decode_entries, decode_members};
 use crate::words::Terms;
 
 /// What a journal says of one partition, put behind the state that is there.
@@ -98,8 +99,8 @@ fn partitions_of_payload(payload: &bytes::Bytes, partitions: &mut BTreeSet<Parti
                 r.ballot()?;
                 r.position()?;
             }
-            // State; after a loss with one position more.
-            kind @ (3 | 5) => {
+            // State; after a loss with one position more, of a member with more.
+            kind @ (3 | 5 | 6) => {
                 partitions.insert(r.partition()?);
                 r.ballot()?;
                 r.position()?;
@@ -110,6 +111,14 @@ fn partitions_of_payload(payload: &bytes::Bytes, partitions: &mut BTreeSet<Parti
                 r.bool()?;
                 if kind == 5 {
                     r.position()?;
+                }
+                if kind == 6 {
+                    r.option(Reader::position)?;
+                    r.bool()?;
+                    if r.bool()? {
+                        decode_members(&mut r)?;
+                        decode_members(&mut r)?;
+                    }
                 }
             }
             // Start.
@@ -199,6 +208,9 @@ pub fn dropped_partitions(below: &Below, recovered: &storage::Recovered) -> Resu
 fn kind_of(payload: &[u8]) -> Option<&'static str> {
     if payload.is_empty() {
         return Some("leadership");
+    }
+    if Members::is_in(payload) {
+        return Some("change of voters");
     }
     Some(match Header::decode(payload).ok()?.0.kind {
         Kind::Command => "command",

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base::{Ballot, PartitionId, Position};
 use bytes::Bytes;
-use paxos::{HardState, Log, Record, Restored};
+use paxos::{HardState, Log, Membership, Record, Restored};
 use wire::{Malformed, Reader, Writer};
 
 use crate::council::COUNCIL;
-use crate::peer::{decode_entries, encode_entries};
+use crate::peer::{decode_entries, decode_members, encode_entries, encode_members};
 
 const APPEND: u8 = 1;
 const RESET: u8 = 2;
@@ -21,6 +21,8 @@ const STATE: u8 = 3;
 const START: u8 = 4;
 /// As [`STATE`], of a replica that has recovered a loss.
 const STATE_AFTER_LOSS: u8 = 5;
+/// As [`STATE`], of a replica that has never voted, or in a group whose voters have changed.
+const STATE_OF_MEMBER: u8 = 6;
 
 /// Payloads whose memory may be filled again once the journal has let go of them.
 const LENT_MAX: usize = 4;
@@ -62,7 +64,12 @@ impl Batch {
 
     pub(crate) fn state(&mut self, partition: PartitionId, state: &HardState) {
         let mut w = Writer::new(&mut self.bytes);
-        w.u8(if state.forgotten_until.is_some() { STATE_AFTER_LOSS } else { STATE });
+        let kind = match state {
+            HardState { membership: Some(_), .. } | HardState { joins: true, .. } => STATE_OF_MEMBER,
+            HardState { forgotten_until: Some(_), .. } => STATE_AFTER_LOSS,
+            _ => STATE,
+        };
+        w.u8(kind);
         w.partition(partition);
         w.ballot(state.promised);
         w.position(state.decided);
@@ -72,7 +79,15 @@ impl Batch {
             w.u64(*incarnation);
         }
         w.bool(state.recovering);
-        if let Some(position) = state.forgotten_until {
+        if kind == STATE_OF_MEMBER {
+            w.option(state.forgotten_until, |w, position| w.position(position));
+            w.bool(state.joins);
+            w.bool(state.membership.is_some());
+            if let Some(membership) = &state.membership {
+                encode_members(&mut w, &membership.now);
+                encode_members(&mut w, &membership.before);
+            }
+        } else if let Some(position) = state.forgotten_until {
             w.position(position);
         }
     }
@@ -120,7 +135,7 @@ fn decode(payload: &Bytes) -> Result<Vec<Item>, Malformed> {
                 let (partition, position, ballot, last) = (r.partition()?, r.position()?, r.ballot()?, r.position()?);
                 Item::Record(partition, Record::Reset { position, ballot, last })
             }
-            kind @ (STATE | STATE_AFTER_LOSS) => {
+            kind @ (STATE | STATE_AFTER_LOSS | STATE_OF_MEMBER) => {
                 let partition = r.partition()?;
                 let mut state = HardState {
                     promised: r.ballot()?,
@@ -134,6 +149,14 @@ fn decode(payload: &Bytes) -> Result<Vec<Item>, Malformed> {
                 state.recovering = r.bool()?;
                 if kind == STATE_AFTER_LOSS {
                     state.forgotten_until = Some(r.position()?);
+                }
+                if kind == STATE_OF_MEMBER {
+                    state.forgotten_until = r.option(Reader::position)?;
+                    state.joins = r.bool()?;
+                    if r.bool()? {
+                        let (now, before) = (decode_members(&mut r)?, decode_members(&mut r)?);
+                        state.membership = Some(Box::new(Membership { now, before }));
+                    }
                 }
                 Item::State(partition, state)
             }
@@ -319,7 +342,7 @@ impl Replay {
 
     fn pack(self, unprovable: bool) -> Rebuilt {
         let applied = self.snapshot.map_or(Position(0), |(position, _)| position);
-        let restored = Restored { state: self.state, log: self.log, unprovable, incarnation: 0, applied };
+        let restored = Restored { state: self.state, log: self.log, unprovable, applied, ..Restored::default() };
         Rebuilt { restored, places: self.places, state_in: self.state_in, forgot_in: self.forgot_in }
     }
 }

@@ -26,6 +26,7 @@ use crate::monitor::Monitors;
 use crate::pause::Pauses;
 use crate::peer::{PartitionNews, Ping};
 use crate::pubsub::PubSub;
+use crate::registry::Registry;
 use crate::session::{Block, Session};
 use crate::slow::Slow;
 use crate::stats::Stats;
@@ -114,6 +115,8 @@ pub struct Node {
     pub(crate) probes: BTreeMap<&'static str, u64>,
     /// The council's list as this node has applied it, and up to where.
     pub(crate) buckets: Buckets,
+    /// The council's registry of nodes, as far as this node has applied it.
+    pub(crate) registry: Registry,
     pub(crate) council_followed: Position,
     /// The owner has been told of the buckets' caches.
     pub(crate) caches_told: bool,

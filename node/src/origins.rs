@@ -11,9 +11,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base::NodeId;
 use data::Reply;
+use paxos::Members;
 use wire::{Malformed, Reader, Writer};
 
 use crate::entry::{Life, Origin};
+use crate::peer::{decode_members, encode_members};
 
 /// What is known of one node's writes.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +31,9 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origins {
     known: BTreeMap<NodeId, Known>,
+    /// Who votes, by the last applied entry that says so: it goes where the table goes, because whoever has the state has that entry no more.
+    /// None while it is the founders.
+    pub members: Option<Members>,
 }
 
 /// Whether an entry is to be applied.
@@ -92,9 +97,22 @@ impl Origins {
                 w.bytes(&bytes);
             }
         }
+        if let Some(members) = &self.members {
+            let mut w = Writer::new(out);
+            encode_members(&mut w, members);
+        }
     }
 
-    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Origins, Malformed> {
+    /// The version of what it is written into: 2 with members, as nodes from before there were any must not overlook them.
+    pub(crate) fn version(&self) -> u8 {
+        if self.members.is_some() { 2 } else { 1 }
+    }
+
+    /// What was written with this version.
+    pub(crate) fn decode(r: &mut Reader<'_>, version: u8) -> Result<Origins, Malformed> {
+        if !matches!(version, 1 | 2) {
+            return Err(Malformed);
+        }
         let mut origins = Origins::default();
         for _ in 0..r.count(10)? {
             let node = r.node()?;
@@ -105,6 +123,9 @@ impl Origins {
                 known.replies.push_back((sequence, Reply::decode(r.slice()?).map_err(|_| Malformed)?));
             }
             origins.known.insert(node, known);
+        }
+        if version == 2 {
+            origins.members = Some(decode_members(r)?);
         }
         Ok(origins)
     }
@@ -139,7 +160,7 @@ mod tests {
         }
         let mut bytes = Vec::new();
         origins.encode(&mut bytes);
-        let again = Origins::decode(&mut Reader::from_slice(&bytes)).unwrap();
+        let again = Origins::decode(&mut Reader::from_slice(&bytes), 1).unwrap();
         let life = Life { incarnation: 1, boot: 1 };
         assert_eq!(again.replies(NodeId(1), life).map(|(sequence, _)| *sequence).collect::<Vec<_>>(), [3, 4]);
         assert_eq!(again.last(NodeId(1), life), 4);

@@ -419,7 +419,7 @@ impl Partition {
     /// Replaces the state by a snapshot that a peer sent and that is on disk now, unless the log has overtaken it. The replies
     /// that this node's own writes had go to `wishes`, as far as they are kept.
     pub(crate) fn install(&mut self, now: Time, state: RestoredState, batch: &mut Batch, wishes: &mut Wishes) {
-        let (position, ballot) = (state.position, state.ballot);
+        let (position, ballot, members) = (state.position, state.ballot, state.origins.members.clone());
         let tree = state.tree;
         if position <= self.applied {
             // Overtaken by the log. The store has it all the same, and is to forget it.
@@ -441,7 +441,7 @@ impl Partition {
         for (sequence, reply) in self.origins.replies(self.me, self.life) {
             wishes.completed.push(Completed { sequence: *sequence, position, reply: reply.clone(), changes: true });
         }
-        self.step(now, Input::SnapshotInstalled { position, ballot }, batch, wishes);
+        self.step(now, Input::SnapshotInstalled { position, ballot, members }, batch, wishes);
         wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));
     }
 

@@ -9,7 +9,7 @@ use wire::{Malformed, Reader, Writer};
 
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
-pub(crate) use protocol::{decode_entries, encode_entries};
+pub(crate) use protocol::{decode_entries, decode_members, encode_entries, encode_members};
 use protocol::{decode_paxos, encode_paxos};
 
 /// A write on its way to the leader.

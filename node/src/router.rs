@@ -84,6 +84,8 @@ pub(crate) enum ReadKind {
     Revisions,
     /// The council's list: the name of one bucket, or nothing for all.
     Buckets,
+    /// The council's registry of nodes.
+    Nodes,
     /// The bucket of this number or name, for SELECT.
     Select,
 }

@@ -81,7 +81,8 @@ impl Node {
         self.consider_stop();
         self.hand_out(out);
         let (now, soon) = (self.now, self.now.time + TICK_EVERY);
-        self.groups.sleep(soon, |group| group.due(now, self.disk_full, &self.config));
+        let gives_way = self.disk_full || self.is_drained();
+        self.groups.sleep(soon, |group| group.due(now, gives_way, self.disk_full, &self.config));
     }
 
     /// For those groups that have something to do, and those that wake meanwhile.
@@ -193,10 +194,11 @@ impl Node {
         self.tell_read(g);
         self.refuse_overdue(g);
         self.refuse_held(g);
+        let drained = self.is_drained();
         let group = &mut self.groups[g];
         let replica = &group.partition.replica;
         let stuck = self.disk_full || (replica.is_held_back() && self.snapshot_fails);
-        if stuck && replica.leads().is_some() && time >= group.next_escape {
+        if (stuck || drained) && replica.leads().is_some() && time >= group.next_escape {
             group.next_escape = time + ESCAPE_EVERY;
             self.step_replica(g, Step::HandOver);
         }

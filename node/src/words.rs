@@ -205,6 +205,7 @@ pub(crate) fn of_read(kind: ReadKind, bytes: &[u8]) -> Vec<&[u8]> {
         ReadKind::Look => of_write(Kind::Command, bytes),
         ReadKind::Outcome => vec![b"dictum.outcome", bytes],
         ReadKind::Buckets => vec![b"dictum.bucket"],
+        ReadKind::Nodes => vec![b"dictum.node"],
         ReadKind::Select => vec![b"select", bytes],
         ReadKind::Revisions => [vec![&b"watch"[..]], words()].concat(),
     }
@@ -222,7 +223,12 @@ pub(crate) fn keys_read(kind: ReadKind, bytes: &[u8]) -> Vec<&[u8]> {
             let commands = decode_transaction(bytes).map(|(_, commands)| commands).unwrap_or_default();
             commands.iter().flat_map(|words| of(words.as_slice())).collect()
         }
-        ReadKind::Outcome | ReadKind::Revisions | ReadKind::Buckets | ReadKind::Select | ReadKind::Look => Vec::new(),
+        ReadKind::Outcome
+        | ReadKind::Revisions
+        | ReadKind::Buckets
+        | ReadKind::Nodes
+        | ReadKind::Select
+        | ReadKind::Look => Vec::new(),
     }
 }
 

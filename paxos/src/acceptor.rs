@@ -74,7 +74,8 @@ impl Replica {
             Members::is_in(&entry.payload) && Members::decode(at(index), &entry.payload).is_err()
         };
         if changes && entries.iter().enumerate().any(is_bad) {
-            return out.push(Output::Event(format!("an entry from {from} that shall say who votes says nothing; not taken")));
+            return out
+                .push(Output::Event(format!("an entry from {from} that shall say who votes says nothing; not taken")));
         }
         if ballot > self.promised {
             self.promise(now, ballot, out);

@@ -76,9 +76,8 @@ impl Replica {
             return;
         }
         let agrees = previous <= self.decided || self.log.ballot_at(previous) == Some(previous_ballot);
-        let is_bad = |entry: &Entry| {
-            Members::is_in(&entry.payload) && Members::decode(previous, &entry.payload).is_err()
-        };
+        let is_bad =
+            |entry: &Entry| Members::is_in(&entry.payload) && Members::decode(previous, &entry.payload).is_err();
         if !agrees || entries.iter().any(is_bad) {
             return;
         }

@@ -102,7 +102,8 @@ impl Replica {
             None => confirmation.answered.push((from, round)),
         }
         let current = confirmation.sent;
-        let has = |id: NodeId| id == me || confirmation.answered.iter().any(|(of, round)| *of == id && *round >= current);
+        let has =
+            |id: NodeId| id == me || confirmation.answered.iter().any(|(of, round)| *of == id && *round >= current);
         if confirmation.confirmed < current && self.membership.now.is_quorum(has) {
             confirmation.confirmed = current;
             out.push(Output::Confirmed { round: current });

@@ -173,10 +173,7 @@ fn decode_list(bytes: &[u8]) -> Result<(Vec<Member>, &[u8]), Malformed> {
         let (node, after) = rest.split_first_chunk::<2>().ok_or(Malformed)?;
         let (incarnation, after) = after.split_first_chunk::<8>().ok_or(Malformed)?;
         rest = after;
-        list.push(Member {
-            node: NodeId(u16::from_le_bytes(*node)),
-            incarnation: u64::from_le_bytes(*incarnation),
-        });
+        list.push(Member { node: NodeId(u16::from_le_bytes(*node)), incarnation: u64::from_le_bytes(*incarnation) });
     }
     let ascends = list.windows(2).all(|pair| pair[0].node < pair[1].node);
     if ascends && list.len() <= VOTERS_MAX { Ok((list, rest)) } else { Err(Malformed) }
@@ -409,7 +406,9 @@ mod tests {
     /// By trying all sets: whoever is asked by one of the group, and meets every quorum that this one is in.
     #[test]
     fn what_meets_every_quorum_does() {
-        for (group, me) in [(members(&[0, 1, 2], &[]), 1), (members(&[0, 1, 2, 3], &[]), 0), (members(&[0, 1, 2], &[1, 2, 3, 4]), 2)] {
+        for (group, me) in
+            [(members(&[0, 1, 2], &[]), 1), (members(&[0, 1, 2, 3], &[]), 0), (members(&[0, 1, 2], &[1, 2, 3, 4]), 2)]
+        {
             let all = 1u16 << 5;
             let of = |set: u16| move |node: NodeId| set >> node.0 & 1 == 1;
             for noted in (0..all).filter(|set| set >> me & 1 == 0) {

@@ -152,7 +152,8 @@ fn what_a_lost_memory_can_have_known_ends_with_what_the_leader_knew_when_it_hear
     let asks = world.replica(1).hard_state().incarnation;
     tell(&mut world, 0, 1, reply(asks, Knowledge::Lost { known: 1 }));
     let asks = world.replica(1).hard_state().incarnation;
-    let noted = |leads| Knowledge::Noted { promised: ballot(1, 0), incarnations: vec![1, asks, 1], leads, members: None };
+    let noted =
+        |leads| Knowledge::Noted { promised: ballot(1, 0), incarnations: vec![1, asks, 1], leads, members: None };
     tell(&mut world, 2, 1, reply(asks, noted(None)));
     // Its log goes on behind what is decided.
     let leads = Leading { ballot: ballot(1, 0), last: Position(2), knowable: Position(1) };

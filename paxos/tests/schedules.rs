@@ -101,7 +101,8 @@ fn lossless(world: &World, node: usize) -> bool {
         let state = disk.durable.last().map(|batch| &batch.state);
         // A learner that was emptied may have been named a voter meanwhile, and does not know it yet.
         let is_first = disk.incarnation == Disk::of_learner(other).incarnation;
-        let is_whole = |state: &HardState| !state.recovering && (!state.incarnations.is_empty() || state.joins && is_first);
+        let is_whole =
+            |state: &HardState| !state.recovering && (!state.incarnations.is_empty() || state.joins && is_first);
         !disk.unprovable && state.is_some_and(is_whole)
     })
 }
@@ -217,7 +218,10 @@ impl Play {
         if !settled(&world) {
             let states: Vec<String> = (0..count).map(|index| replica_words(world.replica(index))).collect();
             let wanted = &world.roster.voters;
-            panic!("seed {seed}: the replicas do not come to an end; voters shall be {wanted:?}:\n{}", states.join("\n"));
+            panic!(
+                "seed {seed}: the replicas do not come to an end; voters shall be {wanted:?}:\n{}",
+                states.join("\n")
+            );
         }
         assert!(world.nodes.iter().all(|node| node.fatal.is_none()), "seed {seed}: a replica gave up");
         world

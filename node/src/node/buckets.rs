@@ -6,7 +6,7 @@ use base::{BucketId, PartitionId, Position};
 use bytes::Bytes;
 use data::spec::Flags;
 use data::{Failure, Reply, Slots, Spec};
-use paxos::{HardState, Restored, RoleName};
+use paxos::{HardState, Input as Step, Restored, RoleName};
 
 use super::{Node, place_of};
 use crate::below::FlushJob;
@@ -16,6 +16,7 @@ use crate::door::{CacheWish, Level, Planted, Rubbish};
 use crate::entry::Kind;
 use crate::eviction::ceiling;
 use crate::journal::Rebuilt;
+use crate::registry::Registry;
 use crate::router::Waiter;
 use crate::words::Terms;
 
@@ -41,6 +42,14 @@ impl Node {
             return;
         }
         self.council_followed = group.partition.applied;
+        match Registry::read(&group.partition.tree) {
+            Ok(registry) => self.registry = registry,
+            Err(_) => {
+                let text = "the council's registry of nodes is not one of this version";
+                self.fatal.get_or_insert_with(|| text.to_owned());
+                return;
+            }
+        }
         let buckets = match Buckets::read(&group.partition.tree) {
             Ok(buckets) => buckets,
             Err(_) => {
@@ -79,6 +88,24 @@ impl Node {
                 }
             }
         }
+        self.tell_rosters();
+    }
+
+    /// Tells each replica who shall vote and lead, where that has changed.
+    fn tell_rosters(&mut self) {
+        for g in 0..self.groups.len() {
+            let (id, durable) = (self.groups[g].id(), self.groups[g].partition.durable);
+            let roster = self.registry.roster(id, self.config.members.len(), durable);
+            if self.groups[g].roster.as_ref() != Some(&roster) {
+                self.groups[g].roster = Some(roster.clone());
+                self.step_replica(g, Step::Roster(roster));
+            }
+        }
+    }
+
+    /// Whether this node shall lead nothing.
+    pub(crate) fn is_drained(&self) -> bool {
+        !self.registry.serves(self.config.me)
     }
 
     /// Whether this node has not a replica of every partition of a bucket.

@@ -24,6 +24,7 @@ use crate::monitor::Monitors;
 use crate::partition::Partition;
 use crate::pause::Pauses;
 use crate::pubsub::PubSub;
+use crate::registry::Registry;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
@@ -38,13 +39,14 @@ const SETTLE: Duration = Duration::from_secs(5);
 
 /// What a replica is told once.
 fn settings(config: &Config, partition: PartitionId, seed: u64) -> paxos::Config {
-    let voters: Vec<NodeId> = (0..config.members.len() as u16).map(NodeId).collect();
-    // Leaders are spread over the nodes; the council's goes with the default bucket's.
-    let preferred = if partition == COUNCIL { 0 } else { partition.bucket.0 as usize + usize::from(partition.index) };
+    let founders: Vec<NodeId> = (0..config.members.len() as u16).map(NodeId).collect();
+    // Until the council says more.
+    let preferred = Registry::default().roster(partition, founders.len(), true).preferred;
     paxos::Config {
         me: config.me,
-        preferred: voters[preferred % voters.len()],
-        voters,
+        preferred,
+        founders,
+        joins: false,
         seed,
         heartbeat: PING_EVERY,
         candidacy: CANDIDACY,
@@ -140,6 +142,7 @@ impl Node {
             installed: 0,
             throttle: Throttle::new(config.snapshots.bytes_per_second, now.time),
             buckets,
+            registry: Registry::default(),
             council_followed: Position(0),
             buckets_wait: true,
             caches_told: false,
@@ -207,6 +210,7 @@ impl Node {
         let mut settings = settings(&self.config, id, self.rng.next_u64());
         settings.asks_to_vote = !durable;
         let mut outputs = Vec::new();
+        restored.members = state.as_ref().and_then(|state| state.origins.members.clone());
         let replica = Replica::new(settings, restored, time, &mut outputs);
         let life = Life { incarnation: replica.hard_state().incarnation, boot: self.boot };
         let mut partition =

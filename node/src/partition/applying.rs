@@ -3,7 +3,7 @@
 use base::Position;
 use base::limits::EXPIRE_BATCH_MAX;
 use data::{Applied, EntryContext, Spec};
-use paxos::Entry;
+use paxos::{Entry, Members};
 
 use super::{Completed, Next, Partition, Wishes};
 use crate::council;
@@ -69,6 +69,13 @@ impl Partition {
         self.bytes_since_snapshot += next.entry.weight() as u64;
         // The entry that opens a leadership changes nothing.
         if next.entry.payload.is_empty() {
+            return;
+        }
+        if Members::is_in(&next.entry.payload) {
+            match Members::decode(position, &next.entry.payload) {
+                Ok(members) => self.origins.members = Some(members),
+                Err(_) => wishes.fatal = Some(format!("entry {position} of partition {} names no voters", self.id)),
+            }
             return;
         }
         let result = match &next.header {

@@ -1,6 +1,6 @@
 //! The messages of the replicas' own protocol, and entries, as bytes.
 
-use paxos::{Entry, Knowledge, Leading, Message, Tail};
+use paxos::{Entry, Knowledge, Leading, Members, Message, Tail};
 use wire::{Malformed, Reader, Writer};
 
 pub(crate) fn encode_entries(w: &mut Writer<'_>, entries: &[Entry]) {
@@ -30,6 +30,16 @@ fn encode_numbers(w: &mut Writer<'_>, numbers: &[u64]) {
 fn decode_numbers(r: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
     let count = r.count(8)?;
     (0..count).map(|_| r.u64()).collect()
+}
+
+pub(crate) fn encode_members(w: &mut Writer<'_>, members: &Members) {
+    w.position(members.at);
+    w.bytes(&members.encode());
+}
+
+pub(crate) fn decode_members(r: &mut Reader<'_>) -> Result<Members, Malformed> {
+    let at = r.position()?;
+    Members::decode(at, r.slice()?).map_err(|_| Malformed)
 }
 
 fn encode_tail(w: &mut Writer<'_>, tail: Tail) {
@@ -138,6 +148,11 @@ pub(super) fn encode_paxos(w: &mut Writer<'_>, message: &Message) {
             w.ballot(*ballot);
             w.position(*last);
         }
+        Message::Learns { ballot, incarnation } => {
+            w.u8(18);
+            w.ballot(*ballot);
+            w.u64(*incarnation);
+        }
     }
 }
 
@@ -156,8 +171,8 @@ fn encode_knowledge(w: &mut Writer<'_>, knowledge: &Knowledge) {
             w.u8(3);
             w.u64(*known);
         }
-        Knowledge::Noted { promised, incarnations, leads } => {
-            w.u8(4);
+        Knowledge::Noted { promised, incarnations, leads, members } => {
+            w.u8(if members.is_some() { 6 } else { 4 });
             w.ballot(*promised);
             encode_numbers(w, incarnations);
             w.option(*leads, |w, Leading { ballot, last, knowable }| {
@@ -165,6 +180,9 @@ fn encode_knowledge(w: &mut Writer<'_>, knowledge: &Knowledge) {
                 w.position(last);
                 w.position(knowable);
             });
+            if let Some(members) = members {
+                encode_members(w, members);
+            }
         }
     }
 }
@@ -220,6 +238,7 @@ pub(super) fn decode_paxos(r: &mut Reader<'_>) -> Result<Message, Malformed> {
         15 => Message::Recover { incarnation: r.u64()?, blank: r.bool()? },
         16 => Message::RecoverReply { incarnation: r.u64()?, knowledge: decode_knowledge(r)? },
         17 => Message::Held { ballot: r.ballot()?, last: r.position()? },
+        18 => Message::Learns { ballot: r.ballot()?, incarnation: r.u64()? },
         _ => return Err(Malformed),
     })
 }
@@ -230,10 +249,11 @@ fn decode_knowledge(r: &mut Reader<'_>) -> Result<Knowledge, Malformed> {
         2 => Knowledge::Original { incarnations: decode_numbers(r)? },
         3 => Knowledge::Lost { known: r.u64()? },
         5 => Knowledge::Amnesiac,
-        4 => Knowledge::Noted {
+        kind @ (4 | 6) => Knowledge::Noted {
             promised: r.ballot()?,
             incarnations: decode_numbers(r)?,
             leads: r.option(|r| Ok(Leading { ballot: r.ballot()?, last: r.position()?, knowable: r.position()? }))?,
+            members: if kind == 6 { Some(Box::new(decode_members(r)?)) } else { None },
         },
         _ => return Err(Malformed),
     })

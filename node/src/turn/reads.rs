@@ -8,6 +8,7 @@ use base::{NodeId, Now, PartitionId, Position, Revision, WallTime};
 use data::{Failure, Reply, View};
 use paxos::RoleName;
 
+use crate::commands::nodes;
 use crate::council;
 use crate::door::{ConnectionId, Planted};
 use crate::group::Group;
@@ -15,6 +16,7 @@ use crate::lane::Read;
 use crate::node::{Node, place_of};
 use crate::partition::Partition;
 use crate::peer::PeerMessage;
+use crate::registry::Registry;
 use crate::router::{Asked, ReadBatch, ReadKind, Ready, Waiter};
 use crate::session::{Block, Session};
 use crate::slow::Slow;
@@ -308,6 +310,10 @@ impl Node {
                 None => Reply::Nil,
             }),
             ReadKind::Buckets => Ok(council::answer(&self.groups[g].partition.tree, bytes)),
+            ReadKind::Nodes => Ok(match Registry::read(&self.groups[g].partition.tree) {
+                Ok(registry) => nodes::answer(&registry, (&self.config, &self.detectors), &self.groups, self.now.time),
+                Err(_) => Reply::Error(Failure::Text("ERR the council's registry is malformed")),
+            }),
             ReadKind::Select => {
                 let found = self.buckets.find(bytes).map(|bucket| bucket.id);
                 let selects = found.and_then(|id| session.may_select(id).map(|()| id));

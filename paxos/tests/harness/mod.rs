@@ -16,7 +16,7 @@ use std::time::Duration;
 use base::limits::UNDECIDED_BYTES_MAX;
 use base::{Ballot, NodeId, Position, Time};
 use bytes::Bytes;
-use paxos::{Config, Entry, Input, Members, Message, Output, Planted, Replica, Roster, RoleName, Token};
+use paxos::{Config, Entry, Input, Members, Message, Output, Planted, Replica, RoleName, Roster, Token};
 
 use disk::{Batch, Disk};
 use words::{decided_words, message_words, node_name, record_words, role_words};
