@@ -353,7 +353,7 @@ mod tests {
     use crate::journal::Batch;
     use base::{BucketId, NodeId, WallTime};
     use bytes::Bytes;
-    use paxos::{Entry, HardState, Record};
+    use paxos::{Entry, HardState, Membership, Record};
 
     fn partition(index: u16) -> PartitionId {
         PartitionId { bucket: BucketId(3), index }
@@ -389,6 +389,8 @@ mod tests {
             incarnations: vec![9, 8, 7],
             recovering: false,
             forgotten_until: None,
+            joins: false,
+            membership: None,
         };
         let mut batch = Batch::default();
         batch.start();
@@ -397,7 +399,10 @@ mod tests {
         let first = batch.take();
         batch.record(partition(2), &Record::Reset { position: Position(7), ballot, last: Position(7) });
         batch.record(partition(2), &Record::State);
-        batch.state(partition(2), &HardState { forgotten_until: Some(Position(3)), ..state });
+        batch.state(partition(2), &HardState { forgotten_until: Some(Position(3)), ..state.clone() });
+        let membership = Membership::of(Members::founders(&[NodeId(0), NodeId(2)]));
+        batch.state(partition(2), &HardState { membership: Some(Box::new(membership)), ..state.clone() });
+        batch.state(partition(2), &HardState { joins: true, ..state });
         let recovered = recovered(vec![first, batch.take()]);
         assert_eq!(partitions_of_journal(&recovered), Ok(BTreeSet::from([partition(1), partition(2)])));
 

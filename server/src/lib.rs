@@ -23,6 +23,7 @@ pub mod cli;
 pub mod dev;
 pub mod http;
 pub mod log;
+pub mod nodes;
 pub mod options;
 pub mod sim_command;
 pub mod start;

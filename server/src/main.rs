@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use lab::command::LabArguments;
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
-use server::{bucket, check, cli, dev, sim_command, start, status};
+use server::{bucket, check, cli, dev, nodes, sim_command, start, status};
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
 #[global_allocator]
@@ -39,6 +39,8 @@ enum Command {
     Check(check::CheckArguments),
     /// Creates, lists, changes and drops buckets.
     Bucket(bucket::BucketArguments),
+    /// Lists nodes, drains them and lets them serve again.
+    Node(nodes::NodeArguments),
     /// An interactive client.
     Cli(cli::CliArguments),
     /// The laboratory: puts loads on this and other systems and measures every answer.
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => status::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Bucket(arguments) => bucket::run(arguments),
+        Command::Node(arguments) => nodes::run(arguments),
         Command::Cli(arguments) => cli::run(arguments),
         Command::Lab(arguments) => lab::command::run(arguments),
         Command::Sim(arguments) => sim_command::run(*arguments),

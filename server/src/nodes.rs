@@ -1,0 +1,280 @@
+//! `dictum node`, and the shape of what `DICTUM.NODE` answers.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use utoipa::ToSchema;
+use wire::Value;
+
+use crate::cli::connection::{Connection, Endpoint};
+use crate::status::{aligned, open};
+
+/// How often a node that is drained is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A node, as the council's registry and the node that was asked know it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, ToSchema)]
+pub struct NodeInfo {
+    /// Its name.
+    pub name: String,
+    /// Its own for ever.
+    pub id: u64,
+    /// Where other nodes reach it.
+    pub peer_address: String,
+    /// `serves`, or `drained`: it leads nothing, and votes only where others cannot.
+    pub state: String,
+    /// `up` or `down`, as the node that was asked sees it.
+    pub seen: String,
+    /// How many partitions it leads, as far as the node that was asked knows.
+    pub leads: u64,
+    /// In how many partitions it votes, as far as the node that was asked knows.
+    pub votes: u64,
+    /// How many partitions there are, the council's among them.
+    pub replicas: u64,
+}
+
+impl NodeInfo {
+    fn read(reply: &Value) -> Option<NodeInfo> {
+        let pairs: Vec<(&Value, &Value)> = match reply {
+            Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
+            Value::Array(flat) => flat.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
+            _ => return None,
+        };
+        let mut node = NodeInfo::default();
+        for (name, value) in pairs {
+            let text = || value.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
+            let number = || value.as_integer().and_then(|number| u64::try_from(number).ok()).unwrap_or_default();
+            match name.as_bytes()? {
+                b"name" => node.name = text(),
+                b"id" => node.id = number(),
+                b"peer-address" => node.peer_address = text(),
+                b"state" => node.state = text(),
+                b"seen" => node.seen = text(),
+                b"leads" => node.leads = number(),
+                b"votes" => node.votes = number(),
+                b"replicas" => node.replicas = number(),
+                _ => {}
+            }
+        }
+        (!node.name.is_empty()).then_some(node)
+    }
+
+    /// Reads what `DICTUM.NODE LIST` answers, in RESP3 or RESP2.
+    #[must_use]
+    pub fn read_list(reply: &Value) -> Option<Vec<NodeInfo>> {
+        reply.as_array()?.iter().map(NodeInfo::read).collect()
+    }
+}
+
+/// Arguments of `dictum node`.
+#[derive(Args, Debug)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+    dictum node list\n  \
+    dictum node drain n2            before it is stopped: no client waits for a new leader\n  \
+    dictum node promote n2          it leads and votes again\n  \
+    dictum node voters 3            of five nodes three vote in each partition, the others learn\n\n\
+    Exit code: 0 if it was done, 1 if not, or if no node answers."
+)]
+pub struct NodeArguments {
+    #[command(subcommand)]
+    action: Action,
+    /// RESP address of any node of the cluster.
+    #[arg(
+        long,
+        global = true,
+        display_order = 100,
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:7001",
+        env = "DICTUM_AT"
+    )]
+    at: String,
+    /// Print one line of JSON.
+    #[arg(long, global = true, display_order = 101)]
+    json: bool,
+    /// Password, where the cluster asks for one.
+    #[arg(
+        long,
+        global = true,
+        display_order = 102,
+        value_name = "PASSWORD",
+        env = "DICTUM_PASSWORD",
+        hide_env_values = true
+    )]
+    password: Option<String>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Lists all nodes: what they are for, what they lead, where they vote.
+    List,
+    /// Takes all leaderships from a node, and its votes as far as other nodes can have them; returns when that is done.
+    Drain {
+        /// Its name.
+        name: String,
+        /// Give up waiting after so many seconds. It goes on nevertheless.
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        wait: u64,
+    },
+    /// Lets a drained node lead and vote again. Its leaderships come back by themselves.
+    Promote {
+        /// Its name.
+        name: String,
+    },
+    /// Sets how many nodes vote in each partition, 0 for all. Those without a vote have a copy, too, and serve reads and commands.
+    Voters {
+        /// An odd number is best: of four voters no more may fail than of three.
+        count: u8,
+    },
+}
+
+/// Carries out `dictum node …`.
+#[must_use]
+pub fn run(arguments: NodeArguments) -> ExitCode {
+    match carry_out(arguments) {
+        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
+            // Whoever reads the output may have had enough of it.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        },
+        Err(message) => {
+            eprintln!("dictum node: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What to print, or why it was not done.
+fn carry_out(arguments: NodeArguments) -> Result<String, String> {
+    let NodeArguments { action, at, json, password } = arguments;
+    let (endpoint, connection) = open(&at, password.as_deref())?;
+    let mut cluster = Cluster { endpoint, connection };
+    match action {
+        Action::List => {}
+        Action::Promote { name } => cluster.ask(&["DICTUM.NODE", "PROMOTE", &name]).map(|_| ())?,
+        Action::Voters { count } => cluster.ask(&["DICTUM.NODE", "VOTERS", &count.to_string()]).map(|_| ())?,
+        Action::Drain { name, wait } => cluster.drain(&name, Duration::from_secs(wait))?,
+    }
+    let nodes = cluster.nodes()?;
+    if json {
+        let mut text = serde_json::to_string(&nodes).expect("plain fields become JSON");
+        writeln!(text).expect("a string takes all text");
+        return Ok(text);
+    }
+    Ok(table(&nodes))
+}
+
+/// A connection to one of the nodes.
+struct Cluster {
+    endpoint: Endpoint,
+    connection: Connection,
+}
+
+impl Cluster {
+    fn ask(&mut self, words: &[&str]) -> Result<Value, String> {
+        let endpoint = &self.endpoint;
+        let reply = self.connection.call(words).map_err(|error| {
+            format!("the node at {endpoint} does not answer: {error}\n  `dictum node list` tells whether it was done.")
+        })?;
+        match reply.as_error() {
+            Some(error) => Err(advised(error, endpoint)),
+            None => Ok(reply),
+        }
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeInfo>, String> {
+        let reply = self.ask(&["DICTUM.NODE", "LIST"])?;
+        let strange = format!("the server at {} answered something that this version cannot read", self.endpoint);
+        NodeInfo::read_list(&reply).ok_or(strange)
+    }
+
+    /// Drains a node and waits until it leads nothing any more, and has as few votes as it can have.
+    fn drain(&mut self, name: &str, wait: Duration) -> Result<(), String> {
+        self.ask(&["DICTUM.NODE", "DRAIN", name])?;
+        let began = Instant::now();
+        let shows = io::stderr().is_terminal();
+        let mut first: Option<u64> = None;
+        let mut still = 0;
+        let mut votes_before = u64::MAX;
+        loop {
+            let nodes = self.nodes()?;
+            let Some(node) = nodes.iter().find(|node| node.name == name) else {
+                return Err(format!("there is no node {name} any more"));
+            };
+            let left = node.leads + node.votes;
+            let all = *first.get_or_insert(left);
+            if shows {
+                let done = 100 * (all - left.min(all)) / all.max(1);
+                eprint!("\r{done:>3} %  leads {}, votes in {} of {}   ", node.leads, node.votes, node.replicas);
+            }
+            // Where others can vote, its votes go within a few rounds; what stays has to.
+            still = if node.votes == votes_before { still + 1 } else { 0 };
+            votes_before = node.votes;
+            if node.leads == 0 && (node.votes == 0 || still >= 5) {
+                if shows {
+                    eprintln!();
+                }
+                return Ok(());
+            }
+            if began.elapsed() >= wait {
+                return Err(format!(
+                    "{name} still leads {} partitions after {} s. It goes on by itself: `dictum node list` tells how far it is, and \
+                     `dictum status` whether the others are up to date.",
+                    node.leads,
+                    wait.as_secs()
+                ));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// A node's error, and what to do about it.
+fn advised(error: &str, endpoint: &Endpoint) -> String {
+    let (code, text) = error.split_once(' ').unwrap_or((error, ""));
+    let advice = match code {
+        "NOAUTH" => "Give the password by --password or DICTUM_PASSWORD.",
+        "CLUSTERDOWN" => "Try again, or ask another node with --at HOST:PORT. `dictum status` tells who is up.",
+        "UNKNOWN" => "It may or may not have been done: `dictum node list` tells.",
+        _ if text.starts_with("unknown command") => {
+            return format!("the server at {endpoint} is no Dictum node, or of another version: {error}");
+        }
+        "ERR" => return text.to_owned(),
+        _ => return error.to_owned(),
+    };
+    format!("{error}\n  {advice}")
+}
+
+/// All nodes for people.
+fn table(nodes: &[NodeInfo]) -> String {
+    let head = ["name", "state", "seen", "leads", "votes", "replicas", "peer-address"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(nodes.iter().map(|it| {
+        let numbers = [it.leads, it.votes, it.replicas].map(|number| number.to_string());
+        let [leads, votes, replicas] = numbers;
+        vec![it.name.clone(), it.state.clone(), it.seen.clone(), leads, votes, replicas, it.peer_address.clone()]
+    }));
+    aligned(&rows, &[3, 4, 5])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_read_from_a_map_and_from_a_flat_list() {
+        let word = |text: &str| Value::Bulk(text.as_bytes().to_vec());
+        let pairs = vec![(word("name"), word("n1")), (word("leads"), Value::Integer(4)), (word("later"), word("x"))];
+        let flat = pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]).collect();
+        let read = NodeInfo::read_list(&Value::Array(vec![Value::Map(pairs), Value::Array(flat)])).unwrap();
+        let node = NodeInfo { name: "n1".to_owned(), leads: 4, ..NodeInfo::default() };
+        assert_eq!(read, [node.clone(), node]);
+        assert!(NodeInfo::read_list(&Value::Array(vec![Value::Integer(1)])).is_none());
+        assert!(table(&read).starts_with("name  state  seen  leads"));
+    }
+}
