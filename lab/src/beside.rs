@@ -228,7 +228,8 @@ impl Beside {
         if self.forge {
             notes.push(forge::forge(&mut history)?);
         }
-        Ok(Seen { verdict: check(&history, &last, Limits::default()).verdict, notes })
+        let verdict = check(&history, &last, Limits::default()).verdict;
+        Ok(Seen { verdict: Verdict { beside: true, ..verdict }, notes })
     }
 
     /// As [`Beside::finish`], on a system that is not the laboratory's own: the keys are deleted there.

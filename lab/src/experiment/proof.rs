@@ -130,6 +130,7 @@ pub fn merged(verdicts: &[Verdict]) -> Option<Verdict> {
         operations: sum(|verdict| verdict.operations),
         decided: sum(|verdict| verdict.decided),
         keys: sum(|verdict| verdict.keys),
+        beside: verdicts.iter().all(|verdict| verdict.beside),
         properties,
         offending: offending.unwrap_or(&first.offending).clone(),
     })

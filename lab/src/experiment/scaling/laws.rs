@@ -149,6 +149,6 @@ mod tests {
         let mut record =
             Record { measurements: vec![measured(&[("clients", "4"), ("nodes", "3")], 9.0)], ..Record::default() };
         fit_laws(&mut record);
-        assert!(record.fits.is_empty() && record.notes.len() == 2 && record.notes[0].contains("clients"));
+        assert!(record.fits.is_empty() && record.notes.len() == 1 && record.notes[0].contains("clients"));
     }
 }
