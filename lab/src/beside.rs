@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use clap::Args;
 
@@ -33,6 +33,8 @@ const CLIENTS: u32 = 6;
 const RATE: f64 = 100.0;
 /// Operations of one history: as many as are checked in about 600 MB of memory. It takes five and a half hours.
 const OPERATIONS_MAX: u64 = 2_000_000;
+/// What keys begin with on a system that the laboratory has started itself, where no load has such.
+pub const OWN_PREFIX: &str = "check:";
 /// Bytes of one history.
 const HISTORY_BYTES_MAX: u64 = 1 << 30;
 /// In a bucket of several partitions there are no transactions over several keys.
@@ -58,6 +60,8 @@ pub struct Place {
     pub target: Target,
     /// Whether the bucket has several partitions.
     pub is_partitioned: bool,
+    /// What the witnesses' keys begin with: nothing may be there before that begins so.
+    pub prefix: String,
     /// The file of the history; its folder is made.
     pub file: PathBuf,
     /// Where chance begins.
@@ -162,10 +166,8 @@ impl Beside {
         }
         let recorder = Recorder::create(&place.file, HISTORY_BYTES_MAX)?;
         let historian = Arc::new(Historian::new(Counted { recorder, done: AtomicU64::new(0) }));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        // Nobody can have written keys that begin so.
-        let prefix = format!("lab-check:{now}:");
         let mix = if place.is_partitioned { Some(parse_mix(MIX_WITHOUT_TRANSACTIONS)?) } else { None };
+        let prefix = place.prefix.clone();
         let parameters = Parameters { seed: place.seed, prefix, mix, checked: true, ..Parameters::default() };
         let workload = (find("checked")?.build)(&parameters)?;
         let mut load = Load::new(place.target.clone());

@@ -33,7 +33,7 @@ enum Which {
     Failover(Failover),
     /// What a noisy neighbour costs, and one node with a slow disk.
     Neighbour(Neighbour),
-    /// Throughput against clients and nodes, with the Universal Scalability Law, and what an operation costs.
+    /// Throughput against clients, partitions and nodes, with the Universal Scalability Law, and what an operation costs.
     Scaling(Scaling),
     /// Size of machine against tail and price, from records of several machines.
     Cost(Cost),

@@ -253,7 +253,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     let folder = arguments.out.join(store::folder_name(record.started_ms, &record.experiment));
     let beside = arguments.check.begin(|| {
         let target = load.target.clone();
-        Ok(Place { target, is_partitioned: false, file: folder.join("history"), seed: load.seed })
+        let prefix = format!("lab-check:{}:", record.started_ms);
+        Ok(Place { target, is_partitioned: false, prefix, file: folder.join("history"), seed: load.seed })
     })?;
     let measured = measure(arguments, &load, ramp, &name, workload.as_ref(), &stop, &mut record.notes);
     // Whatever came of the load, the target shall be as it was.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Common;
-use crate::beside::{Beside, CheckArguments, Place};
+use crate::beside::{Beside, CheckArguments, OWN_PREFIX, Place};
 use crate::cluster::{Cluster, Counters, Options, System};
 use crate::command::measure;
 use crate::command::progress::Progress;
@@ -174,6 +174,7 @@ impl Bench {
             Ok(Place {
                 target: load.target.clone(),
                 is_partitioned: load.target.bucket.is_some(),
+                prefix: OWN_PREFIX.to_owned(),
                 file: folder.join(format!("history-{name}")),
                 seed: common.seed,
             })

@@ -145,7 +145,7 @@ mod tests {
         let property = Property { name: "p".to_owned(), holds, undecided, detail: format!("{holds}") };
         let offending = if holds || undecided { Vec::new() } else { vec![Event { client: 7, ..Event::default() }] };
         let decided = if undecided { 3 } else { 5 };
-        Verdict { holds, operations: 5, decided, keys: 2, properties: vec![property], offending }
+        Verdict { holds, operations: 5, decided, keys: 2, beside: false, properties: vec![property], offending }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use clap::Args;
 
 use super::measure::{fill, workload};
 use super::own::{EXIT_INTERRUPTED, Own, OwnArguments, load_of};
-use crate::beside::{CheckArguments, Place};
+use crate::beside::{CheckArguments, OWN_PREFIX, Place};
 use crate::cluster::System;
 use crate::experiment::proof::Verdicts;
 use crate::load::Measured;
@@ -212,7 +212,13 @@ fn measure(
     fill(&load, &workload, &own.stop, true)?;
     let beside = if is_checked { check } else { &unchecked }.begin(|| {
         let file = own.folder.join(format!("history-{}", point.id()));
-        Ok(Place { target: load.target.clone(), is_partitioned: false, file, seed: load.seed })
+        Ok(Place {
+            target: load.target.clone(),
+            is_partitioned: false,
+            prefix: OWN_PREFIX.to_owned(),
+            file,
+            seed: load.seed,
+        })
     })?;
     let (mut measurement, mut notes) =
         own.measure(&cluster, &load, workload.as_ref(), what, point.workload(), beside.as_ref())?;
