@@ -5,6 +5,7 @@
 //!   [`draw`] the chance in that.
 //! - [`cluster`] starts the systems that are measured, [`faults`] disturbs them, [`environment`] describes the machine.
 //! - [`compare`] gives the same work to Dictum and its rivals; [`peers`] is how rivals are driven that do not speak RESP.
+//! - [`beside`] is what any of them can have beside its load: clients whose history is recorded and checked.
 //! - [`experiment`] are questions with an answer in figures: what a failover costs, a neighbour, more clients, a larger machine.
 //! - [`history`] records what clients saw and checks it; [`statistics`] fits and compares.
 //! - [`store`] writes and reads records, [`report`] draws them; [`command`] is `dictum lab …`.
@@ -14,6 +15,7 @@
 // The laboratory is all clocks, files and threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod beside;
 pub mod cluster;
 pub mod command;
 pub mod compare;

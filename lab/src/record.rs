@@ -7,6 +7,7 @@
 //!                                   records lack, are the steps of its histogram: `STEP:COUNT STEP:COUNT …`
 //!   lags/MEASUREMENT.csv            a row for each look at a node (Lag), if it was looked how far nodes are behind
 //!   history                         what the clients saw, if it was recorded (crate::history::format)
+//!   history-NAME                    what witnesses beside a load saw, if there were any (crate::beside)
 //!   histograms/MEASUREMENT.OPERATION.hdr    the raw histogram: HdrHistogram V2, deflated, base64, one line
 //! ```
 //!
@@ -316,6 +317,9 @@ pub struct Verdict {
     /// Keys that the operations are on.
     #[serde(default)]
     pub keys: u64,
+    /// Whether they are of witnesses beside the load ([`crate::beside`]), and not the load's own.
+    #[serde(default)]
+    pub beside: bool,
     /// One line for each property: its name, whether it held, and what was looked at.
     pub properties: Vec<Property>,
     /// The smallest part of the history that breaks one, if one is broken.

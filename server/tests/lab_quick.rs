@@ -19,7 +19,7 @@ use lab::store;
 use rustix::process::Signal;
 use tempfile::{TempDir, tempdir};
 
-use common::{DICTUM, signal, wait_for};
+use common::{Client, DICTUM, Dev, signal, wait_for};
 
 /// One cluster at a time: each measures, and more than one only make each other slow.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -170,4 +170,46 @@ fn a_matrix_that_was_interrupted_goes_on() {
     assert_eq!(values, ["10", "100", "1000"]);
     report(&run.join("report.html"));
     nothing_is_left(folder.path());
+}
+
+#[test]
+fn a_matrix_and_a_run_have_witnesses() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = place();
+    let matrix = "title = \"t\"\nquestion = \"q\"\nseconds = 1\n[base]\nreplicas = 1\nrecords = 50\nclients = 2\n[[sweep]]\n\
+        consistency = [\"linearizable\", \"local\"]\n";
+    fs::write(folder.path().join("small.toml"), matrix).expect("a file");
+    let output = lab(folder.path(), "matrix small.toml --quiet --check").output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let checked = record(folder.path());
+    assert!(checked.verdict.as_ref().is_some_and(|verdict| verdict.holds && verdict.beside), "{:?}", checked.verdict);
+    let notes = checked.notes.iter().filter(|note| note.contains("may be stale"));
+    assert_eq!(notes.count(), 1, "a point that may read stale is not checked: {:?}", checked.notes);
+    let histories = fs::read_dir(run_folder(folder.path())).expect("a folder").flatten();
+    let histories = histories.filter(|file| file.file_name().to_string_lossy().starts_with("history-")).count();
+    assert_eq!(histories, 1);
+    nothing_is_left(folder.path());
+
+    // What a matrix had checked before stays when it goes on.
+    let line = format!("matrix --resume {} --quiet", run_folder(folder.path()).display());
+    assert_eq!(lab(folder.path(), &line).output().expect("it starts").status.code(), Some(0));
+    assert_eq!(record(folder.path()).verdict, checked.verdict);
+
+    let folder = place();
+    let dev = Dev::start(&folder.path().join("tmp"), &["--nodes", "1"]);
+    let address = &dev.nodes[0].resp;
+    let line = format!("run puts-gets --target redis://{address} --records 50 --clients 4 --seconds 2 --quiet --check");
+    let output = lab(folder.path(), &line).output().expect("it starts");
+    // The machine may be too busy for its figures (3), but nothing was broken.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", told(&output));
+    let run = record(folder.path());
+    assert!(run.verdict.is_some_and(|verdict| verdict.holds && verdict.beside && verdict.operations > 50));
+    // The witnesses' keys are deleted, the load's stay.
+    let left = Client::connect(address).and_then(|mut client| client.call(&["KEYS", "lab-check:*"]));
+    assert_eq!(left.expect("it answers"), wire::Value::Array(Vec::new()));
+
+    let line = format!("{line} --forge --allow-saturated --out forged");
+    let output = lab(folder.path(), &line).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(i32::from(EXIT_BROKEN)), "{}", told(&output));
+    assert!(told(&output).contains("BROKEN: "), "{}", told(&output));
 }

@@ -5,6 +5,7 @@
 //! 3. wait until every node is ready, all see one another, and a write is accepted
 //! 4. set the levels of durability and consistency that are asked for
 
+mod buckets;
 mod start;
 pub(crate) mod status;
 

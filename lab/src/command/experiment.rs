@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 
 use super::measure::command_line;
+use super::own::{exit_code, tell};
 use super::report::{ReportArguments, report};
 use crate::environment::{ProcessorTimes, examine, is_in_memory};
 use crate::experiment::cost::Cost;
@@ -32,7 +33,7 @@ enum Which {
     Failover(Failover),
     /// What a noisy neighbour costs, and one node with a slow disk.
     Neighbour(Neighbour),
-    /// Throughput against clients and nodes, with the Universal Scalability Law, and what an operation costs.
+    /// Throughput against clients, partitions and nodes, with the Universal Scalability Law, and what an operation costs.
     Scaling(Scaling),
     /// Size of machine against tail and price, from records of several machines.
     Cost(Cost),
@@ -87,7 +88,17 @@ pub(super) fn run(arguments: &ExperimentArguments) -> Result<ExitCode, String> {
         return outcome.and(Err("nothing was measured, so nothing is written".to_owned()));
     }
     finish(&record, &output.out, &output.output)?;
-    outcome.map(|()| ExitCode::SUCCESS)
+    let judged = record.verdict.as_ref().filter(|verdict| !verdict.holds);
+    match (judged, outcome) {
+        // What was broken is said before what could not be carried out to its end.
+        (Some(verdict), outcome) => {
+            if let Err(reason) = outcome {
+                eprintln!("dictum lab: {reason}");
+            }
+            Ok(exit_code(verdict))
+        }
+        (None, outcome) => outcome.map(|()| ExitCode::SUCCESS),
+    }
 }
 
 /// Writes the record and the report, and tells what came out.
@@ -98,16 +109,7 @@ fn finish(record: &Record, out: &Path, file: &Path) -> Result<(), String> {
         println!("{finding}");
     }
     if let Some(verdict) = &record.verdict {
-        for property in &verdict.properties {
-            let word = if property.holds {
-                "holds"
-            } else if property.undecided {
-                "UNDECIDED"
-            } else {
-                "BROKEN"
-            };
-            println!("{word}: {} ({})", property.name, property.detail);
-        }
+        tell(verdict);
     }
     println!("record: {}", folder.display());
     let arguments = ReportArguments { runs: vec![folder], output: file.to_owned(), json: None };

@@ -12,6 +12,7 @@ use clap::Args;
 use super::measure::blank_record;
 use super::progress::{Points, Progress};
 use super::report::{ReportArguments, report};
+use crate::beside::Beside;
 use crate::cluster::{Cluster, Options, System};
 use crate::drive::Target;
 use crate::environment::{ProcessorTimes, is_in_memory};
@@ -216,7 +217,8 @@ impl Own {
         }
     }
 
-    /// Puts a load on a cluster and counts what it costs there. The measurement is named after `id`.
+    /// Puts a load on a cluster and counts what it costs there, divided by all operations, those of witnesses included. The measurement is named
+    /// after `id`.
     pub(super) fn measure(
         &mut self,
         cluster: &Cluster,
@@ -224,8 +226,10 @@ impl Own {
         workload: &dyn Workload,
         id: &str,
         name: &str,
+        beside: Option<&Beside>,
     ) -> Result<Measured, String> {
-        let before = cluster.counters();
+        let done = || beside.map_or(0, Beside::done);
+        let (before, done_before) = (cluster.counters(), done());
         let stop = Arc::clone(&self.stop);
         let measured = run_load(load, workload, None, &stop, &mut self.on_second(id, load));
         // Of a run of several points a sentence on each stays, and not its last second.
@@ -236,7 +240,8 @@ impl Own {
         }
         let (mut measurement, notes) = measured?;
         cluster.check()?;
-        measurement.counters = cluster.counters().per_operation(&before, operations(&measurement));
+        let all = operations(&measurement) + done().saturating_sub(done_before);
+        measurement.counters = cluster.counters().per_operation(&before, all);
         measurement.id = id.to_owned();
         measurement.workload = name.to_owned();
         measurement.side = cluster.side().id;
@@ -296,6 +301,18 @@ impl Own {
 /// Operations answered without an error.
 pub(super) fn operations(measurement: &Measurement) -> u64 {
     measurement.operations.values().map(|operation| operation.count).sum()
+}
+
+/// Tells a verdict, a line for each property.
+pub(super) fn tell(verdict: &Verdict) {
+    for property in &verdict.properties {
+        let word = match (property.holds, property.undecided) {
+            (true, _) => "holds",
+            (false, true) => "UNDECIDED",
+            (false, false) => "BROKEN",
+        };
+        println!("{word}: {} ({})", property.name, property.detail);
+    }
 }
 
 /// What a verdict is to the shell.

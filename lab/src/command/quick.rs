@@ -112,7 +112,7 @@ pub(super) fn run(arguments: &QuickArguments) -> Result<ExitCode, String> {
         if own.is_interrupted() {
             return own.finish();
         }
-        let measured = own.measure(&cluster, &load, workload(name, &parameters)?.as_ref(), name, name)?;
+        let measured = own.measure(&cluster, &load, workload(name, &parameters)?.as_ref(), name, name, None)?;
         if name == "ycsb-a" {
             throughput = measured.0.throughput;
         }
@@ -122,7 +122,7 @@ pub(super) fn run(arguments: &QuickArguments) -> Result<ExitCode, String> {
     load.pacing = at(throughput / 2.0);
     load.seconds = lengths.open;
     if !own.is_interrupted() {
-        let measured = own.measure(&cluster, &load, ycsb_a.as_ref(), "ycsb-a-open", "ycsb-a")?;
+        let measured = own.measure(&cluster, &load, ycsb_a.as_ref(), "ycsb-a-open", "ycsb-a", None)?;
         own.keep(measured);
     }
     if own.is_interrupted() {

@@ -10,8 +10,10 @@ use clap::{Args, ValueEnum};
 
 use super::EXIT_SATURATED;
 use super::measure::{begin_record, fill, workload};
+use super::own::{exit_code, tell};
 use super::progress::Progress;
 use super::table::table;
+use crate::beside::{Beside, CheckArguments, Place};
 use crate::draw::Distribution;
 use crate::drive::Target;
 use crate::environment::ProcessorTimes;
@@ -26,7 +28,9 @@ use crate::workload::{Parameters, SHAPES, Workload, parse_mix};
 #[command(
     after_help = "Examples:\n  dictum lab run ycsb-a --target redis://127.0.0.1:7001 --clients 64 --seconds 30\n  \
     dictum lab run puts-gets --target http://127.0.0.1:8001 --rate 2000 --minutes 5\n  \
-    dictum lab run social --ramp clients=4..1000\n  dictum lab run my-mix.toml --target redis-cluster://127.0.0.1:6379"
+    dictum lab run social --ramp clients=4..1000\n  dictum lab run my-mix.toml --target redis-cluster://127.0.0.1:6379\n  \
+    dictum lab run ycsb-a --check --minutes 5\n\nExits with 0, with 3 if the generator may have set the figures; with --check also with 4 if \
+    something that was promised was broken, with 5 if something could not be decided."
 )]
 pub struct RunArguments {
     /// The workload's name (see --list), or the path of a .toml file that describes one.
@@ -107,6 +111,8 @@ pub struct RunArguments {
     /// Exits with 0 even if the generator, and not the target, may have set the figures.
     #[arg(long)]
     allow_saturated: bool,
+    #[command(flatten)]
+    check: CheckArguments,
     /// Shows no progress.
     #[arg(long)]
     quiet: bool,
@@ -223,6 +229,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     let name = arguments.workload.clone().unwrap_or_default();
     let load = arguments.load()?;
     let ramp = arguments.parsed_ramp()?;
+    arguments.check.allows(&load.target)?;
     let workload = workload(&name, &arguments.parameters()?)?;
     let stop = Arc::new(AtomicBool::new(false));
     // The first Ctrl-C ends the load and keeps what was seen; a second one ends the program as ever.
@@ -243,7 +250,16 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
             return Err("ended while the records were loaded: nothing was measured".to_owned());
         }
     }
-    let measured = measure(arguments, &load, ramp, &name, workload.as_ref(), &stop, &mut record.notes)?;
+    let folder = arguments.out.join(store::folder_name(record.started_ms, &record.experiment));
+    let beside = arguments.check.begin(|| {
+        let target = load.target.clone();
+        let prefix = format!("lab-check:{}:", record.started_ms);
+        Ok(Place { target, is_partitioned: false, prefix, file: folder.join("history"), seed: load.seed })
+    })?;
+    let measured = measure(arguments, &load, ramp, &name, workload.as_ref(), &stop, &mut record.notes);
+    // Whatever came of the load, the target shall be as it was.
+    let seen = beside.map(Beside::finish_and_tidy).transpose();
+    let measured = measured?;
     for (index, (mut measurement, notes)) in measured.into_iter().enumerate() {
         measurement.id = format!("{}-{}", if ramp.is_some() { "step" } else { "run" }, index + 1);
         measurement.side = "target".to_owned();
@@ -261,7 +277,19 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
         record.notes.push("It was ended early, by Ctrl-C.".to_owned());
     }
     record.environment.stolen = ProcessorTimes::read().shares_since(&before).1;
-    let folder = arguments.out.join(store::folder_name(record.started_ms, &record.experiment));
+    let seen = match seen {
+        Ok(seen) => Ok(seen),
+        Err(reason) => {
+            record.notes.push(format!("It was to be checked, and was not: {reason}."));
+            Err(reason)
+        }
+    };
+    if let Ok(Some(seen)) = &seen {
+        record.notes.extend(arguments.check.note());
+        record.notes.extend(seen.notes.iter().cloned());
+        tell(&seen.verdict);
+        record.verdict = Some(seen.verdict.clone());
+    }
     store::write(&record, &folder)?;
     println!("written to {}", folder.display());
     if let Some(file) = &arguments.export {
@@ -270,7 +298,10 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     if record.measurements.iter().all(|measurement| measurement.operations.values().all(|of| of.count == 0)) {
         return Err("not one operation was answered without an error: there are no figures of the target".to_owned());
     }
-    Ok(verdict(&record.measurements, arguments.allow_saturated))
+    seen?;
+    let code = verdict(&record.measurements, arguments.allow_saturated);
+    // What was broken is said before whose limit the figures are.
+    Ok(record.verdict.as_ref().filter(|verdict| !verdict.holds).map_or(code, exit_code))
 }
 
 fn measure(

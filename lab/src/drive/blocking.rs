@@ -34,7 +34,7 @@ impl Blocking {
         connection.send(&greeting.0)?;
         for _ in 0..greeting.1 {
             if let Some(error) = connection.receive()?.as_error() {
-                return Err(format!("{address} refused the password: {error}"));
+                return Err(format!("{address} refused the password or the bucket: {error}"));
             }
         }
         Ok(connection)

@@ -33,6 +33,8 @@ pub struct Target {
     pub user: String,
     /// The password, if one is needed.
     pub password: Option<String>,
+    /// The bucket that every RESP connection selects, if it is not the default one.
+    pub bucket: Option<String>,
 }
 
 impl Target {
@@ -72,7 +74,7 @@ impl Target {
         if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
             return Err(format!("`{text}` has {} addresses: write 1 to {ADDRESSES_MAX}", addresses.len()));
         }
-        Ok(Target { protocol, addresses, user, password })
+        Ok(Target { protocol, addresses, user, password, bucket: None })
     }
 
     /// The commands that open a RESP connection, encoded, and how many replies they have.
@@ -80,11 +82,23 @@ impl Target {
     pub fn greeting(&self) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
         match (&self.password, self.user.is_empty()) {
-            (None, _) => return (out, 0),
+            (None, _) => {}
             (Some(password), true) => wire::encode_command(&mut out, ["AUTH", password]),
             (Some(password), false) => wire::encode_command(&mut out, ["AUTH", &self.user, password]),
         }
-        (out, 1)
+        if let Some(bucket) = &self.bucket {
+            wire::encode_command(&mut out, ["SELECT", bucket]);
+        }
+        (out, usize::from(self.password.is_some()) + usize::from(self.bucket.is_some()))
+    }
+
+    /// What a refused greeting means, of which so many answers are lacking with this one; in words that go on with what the server said.
+    #[must_use]
+    pub fn refused(&self, lacking: usize) -> String {
+        match &self.bucket {
+            Some(bucket) if lacking <= 1 => format!("refused the bucket {bucket}"),
+            _ => "refused the password".to_owned(),
+        }
     }
 
     /// Whether HTTP is spoken.
@@ -147,6 +161,13 @@ mod tests {
         assert_eq!((target.user.as_str(), target.password.as_deref()), ("ann", Some("secret")));
         assert_eq!(target.greeting(), (b"*3\r\n$4\r\nAUTH\r\n$3\r\nann\r\n$6\r\nsecret\r\n".to_vec(), 1));
         assert_eq!(Target::parse("127.0.0.1:1").unwrap().greeting(), (Vec::new(), 0));
+        let target = Target { bucket: Some("events".to_owned()), ..target };
+        let (words, answers) = target.greeting();
+        assert!(words.ends_with(b"*2\r\n$6\r\nSELECT\r\n$6\r\nevents\r\n") && answers == 2);
+        assert_eq!(
+            (target.refused(2), target.refused(1)),
+            ("refused the password".into(), "refused the bucket events".into())
+        );
         assert_eq!(Target::parse("dictionary://127.0.0.1:1").unwrap().protocol, Protocol::Dictionary);
     }
 

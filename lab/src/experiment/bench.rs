@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Common;
+use crate::beside::{Beside, CheckArguments, OWN_PREFIX, Place};
 use crate::cluster::{Cluster, Counters, Options, System};
 use crate::command::measure;
 use crate::command::progress::Progress;
 use crate::drive::Target;
 use crate::load::{Load, Measured, Observer, Snapshot, run};
+use crate::record::Record;
+use crate::store;
 use crate::workload::{Parameters, Workload};
 
 /// How long a node may take to have what the others have before a stretch begins.
@@ -154,6 +157,30 @@ impl Bench {
         cluster.wait_until_current(CURRENT_PATIENCE)
     }
 
+    /// Has witnesses begin where the load is going to be, if they were asked for. Their history is named in the record's folder by `name`.
+    ///
+    /// # Errors
+    /// When their history cannot be written.
+    pub fn witnesses(
+        &self,
+        check: &CheckArguments,
+        common: &Common,
+        load: &Load,
+        record: &Record,
+        name: &str,
+    ) -> Result<Option<Beside>, String> {
+        let folder = common.output.out.join(store::folder_name(record.started_ms, &record.experiment));
+        check.begin(|| {
+            Ok(Place {
+                target: load.target.clone(),
+                is_partitioned: load.target.bucket.is_some(),
+                prefix: OWN_PREFIX.to_owned(),
+                file: folder.join(format!("history-{name}")),
+                seed: common.seed,
+            })
+        })
+    }
+
     /// Carries a load out and shows its seconds. `on_second` sees each of them too, and may end it by answering false.
     ///
     /// # Errors
@@ -175,7 +202,8 @@ impl Bench {
     }
 
     /// As [`Bench::measure`], with what the system used for each operation of the stretch that counts; the warming up, of a second
-    /// or more, is left out of both. A node that has ended by itself is an error.
+    /// or more, is left out of both. What witnesses had done meanwhile counts among the operations. A node that has ended by itself is an
+    /// error.
     ///
     /// # Errors
     /// As [`run`], and which node has ended.
@@ -184,20 +212,22 @@ impl Bench {
         load: &Load,
         workload: &dyn Workload,
         system: &dyn System,
+        beside: Option<&Beside>,
         on_second: &mut dyn FnMut(&Snapshot) -> bool,
     ) -> Result<Measured, String> {
-        let mut before = Counters::default();
+        let done = || beside.map_or(0, Beside::done);
+        let (mut before, mut done_before) = (Counters::default(), done());
         let measured = self.measure(load, workload, None, &mut |snapshot| {
             if snapshot.second + 1 == load.warm_up {
-                before = system.counters();
+                (before, done_before) = (system.counters(), done());
             }
             on_second(snapshot)
         });
         let (mut measurement, notes) = measured?;
-        let after = system.counters();
+        let (after, witnessed) = (system.counters(), done().saturating_sub(done_before));
         system.check()?;
-        let answered = measurement.operations.values().map(|operation| operation.count).sum();
-        measurement.counters.extend(after.per_operation(&before, answered));
+        let answered: u64 = measurement.operations.values().map(|operation| operation.count).sum();
+        measurement.counters.extend(after.per_operation(&before, answered + witnessed));
         Ok((measurement, notes))
     }
 }

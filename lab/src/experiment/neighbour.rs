@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::proof::Verdicts;
 use super::{Bench, Common, Experiment, Output, within};
+use crate::beside::{Beside, CheckArguments};
 use crate::cluster::{Cluster, System};
 use crate::record::{Measurement, Record, Side};
 use crate::report::chart::dots::median;
@@ -44,6 +46,8 @@ pub struct Neighbour {
     /// Clients of the closed loop; each is a connection, spread over the nodes.
     #[arg(long, default_value_t = 64)]
     clients: u32,
+    #[command(flatten)]
+    check: CheckArguments,
     /// What all experiments are told.
     #[command(flatten)]
     common: Common,
@@ -125,6 +129,7 @@ impl Neighbour {
         &self,
         setting: Setting,
         cluster: &Cluster,
+        beside: Option<&Beside>,
         bench: &mut Bench,
     ) -> Result<(Measurement, Vec<String>), String> {
         let workload = bench.workload(&self.common, false)?;
@@ -139,7 +144,7 @@ impl Neighbour {
             Setting::SlowLeader(delay) => cluster.slow_disk(leader, Duration::from_millis(delay))?,
             Setting::SlowFollower(delay) => cluster.slow_disk(follower, Duration::from_millis(delay))?,
         }
-        let measured = bench.measure_costs(&load, workload.as_ref(), cluster, &mut |_| true);
+        let measured = bench.measure_costs(&load, workload.as_ref(), cluster, beside, &mut |_| true);
         // Whatever came of it, the next setting begins in silence.
         cluster.noise(&[])?;
         for node in [leader, follower] {
@@ -197,7 +202,11 @@ impl Experiment for Neighbour {
         options.slow_disks = true;
         let cluster = bench.start(options)?;
         let workload = bench.workload(&self.common, false)?;
-        bench.fill(&bench.load(cluster.as_ref(), &self.common, self.clients)?, &workload)?;
+        let load = bench.load(cluster.as_ref(), &self.common, self.clients)?;
+        bench.fill(&load, &workload)?;
+        // One history from the first setting to the last: what one of them does to the cluster may show in the next.
+        let beside = bench.witnesses(&self.check, &self.common, &load, record, "neighbour")?;
+        record.notes.extend(self.check.note());
         record.sides = self.settings().iter().map(|setting| setting.side(&cluster)).collect();
         record.notes.push(format!(
             "The clients, the nodes and the noise shared this machine's {} processors: noise takes from the clients too.",
@@ -210,7 +219,8 @@ impl Experiment for Neighbour {
                     break 'all;
                 }
                 bench.begin_step(&format!("{}, {repeat} of {}", setting.told(), self.repeats()));
-                let measured = bench.settle(&cluster).and_then(|()| self.once(setting, &cluster, bench));
+                let measured =
+                    bench.settle(&cluster).and_then(|()| self.once(setting, &cluster, beside.as_ref(), bench));
                 match measured {
                     Ok(_) if bench.is_ending() => break 'all,
                     Ok((mut measurement, notes)) => {
@@ -229,6 +239,7 @@ impl Experiment for Neighbour {
                 }
             }
         }
+        let judged = Verdicts::default().add(beside, record);
         if self.repeats() > 1 {
             record.notes.push(
                 "The sentences compare medians, with the spread of their ratio in parentheses; of few repeats that is only what was seen, and \
@@ -240,7 +251,7 @@ impl Experiment for Neighbour {
         compare_with_quiet(record);
         record.findings =
             self.settings().into_iter().filter_map(|setting| finding(setting, self.common.seed, record)).collect();
-        result
+        result.and(judged)
     }
 }
 

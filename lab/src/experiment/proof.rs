@@ -1,23 +1,17 @@
 //! Records what clients saw while something was done to a cluster, and checks it.
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::cluster::ask::Asker;
-use crate::drive::resolve;
-use crate::history::{Limits, Recorder, Value, check, format, lists};
+use crate::beside::Beside;
+use crate::beside::last::{read_history, read_last};
+use crate::drive::Target;
+use crate::history::{Limits, Recorder, check};
 use crate::load::{Historian, Observer};
-use crate::record::{Property, Verdict};
+use crate::record::{Property, Record, Verdict};
 
 /// A history may grow to so many bytes.
 const HISTORY_BYTES_MAX: u64 = 1 << 30;
-/// Most keys that are read at the end.
-const LAST_READS_MAX: usize = 20_000;
-/// How long one of the last reads may take.
-const READ_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A history that is being recorded, of keys that did not exist before.
 pub struct Proof {
@@ -47,17 +41,17 @@ impl Proof {
         Arc::clone(&self.historian) as Arc<dyn Observer>
     }
 
-    /// Reads every key from the system at `address`, and checks the history. The load must be over.
+    /// Reads every key from the system, and checks the history. The load must be over.
     ///
     /// # Errors
     /// When the history is not whole, holds what cannot be checked, or a key cannot be read.
-    pub fn finish(self, address: &str) -> Result<Verdict, String> {
-        let checked = Proof::checked(self.historian, &self.file, address);
+    pub fn finish(self, target: &Target) -> Result<Verdict, String> {
+        let checked = Proof::checked(self.historian, &self.file, target);
         let _ = std::fs::remove_file(&self.file);
         checked
     }
 
-    fn checked(historian: Arc<Historian<Recorder>>, file: &PathBuf, address: &str) -> Result<Verdict, String> {
+    fn checked(historian: Arc<Historian<Recorder>>, file: &Path, target: &Target) -> Result<Verdict, String> {
         let historian = Arc::into_inner(historian)
             .ok_or("the history is still being written; end the load before it is checked")?;
         let (recorder, problem) = historian.finish();
@@ -67,26 +61,39 @@ impl Proof {
             ));
         }
         recorder.finish()?;
-        let opened = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let history = format::read(std::io::BufReader::new(opened))?;
-        let keys: BTreeSet<&[u8]> =
-            history.iter().flat_map(|operation| &operation.steps).map(|step| step.key.as_ref()).collect();
-        let lists = lists(&history);
-        let asker = Asker::new(resolve(address)?);
-        let mut last = Vec::new();
-        for key in keys.into_iter().take(LAST_READS_MAX) {
-            let text = std::str::from_utf8(key).map_err(|_| "a key that is no text cannot be read at the end")?;
-            let value = if lists.contains(key) {
-                let items = asker.call(&["LRANGE", text, "0", "-1"], READ_PATIENCE)?;
-                let wire::Value::Array(items) = items else { return Err(format!("LRANGE answered {items:?}")) };
-                let items: Vec<Value> = items.iter().filter_map(|item| item.as_bytes().map(Value::new)).collect();
-                (!items.is_empty()).then(|| Value::list(&items))
-            } else {
-                asker.call(&["GET", text], READ_PATIENCE)?.as_bytes().map(Value::new)
-            };
-            last.push((key.to_vec(), value));
-        }
+        let history = read_history(file)?;
+        let last = read_last(target, &history)?;
         Ok(check(&history, &last, Limits::default()).verdict)
+    }
+}
+
+/// The verdicts of a record's witnesses, one for each of their histories.
+#[derive(Clone, Debug, Default)]
+pub struct Verdicts(Vec<Verdict>);
+
+impl Verdicts {
+    /// Begins with what was checked before, which counts as one history.
+    #[must_use]
+    pub fn after(earlier: Option<Verdict>) -> Verdicts {
+        Verdicts(earlier.into_iter().collect())
+    }
+
+    /// Ends these witnesses, if there are any: what they saw is put into the record, together with what was seen before.
+    ///
+    /// # Errors
+    /// When nothing can be concluded from them.
+    pub fn add(&mut self, beside: Option<Beside>, record: &mut Record) -> Result<(), String> {
+        let Some(beside) = beside else { return Ok(()) };
+        let seen = beside.finish()?;
+        for note in seen.notes {
+            if !record.notes.contains(&note) {
+                record.notes.push(note);
+            }
+        }
+        // The newest first: it is one history, and tells what it is about.
+        self.0.insert(0, seen.verdict);
+        record.verdict = merged(&self.0);
+        Ok(())
     }
 }
 
@@ -123,6 +130,7 @@ pub fn merged(verdicts: &[Verdict]) -> Option<Verdict> {
         operations: sum(|verdict| verdict.operations),
         decided: sum(|verdict| verdict.decided),
         keys: sum(|verdict| verdict.keys),
+        beside: verdicts.iter().all(|verdict| verdict.beside),
         properties,
         offending: offending.unwrap_or(&first.offending).clone(),
     })
@@ -137,7 +145,7 @@ mod tests {
         let property = Property { name: "p".to_owned(), holds, undecided, detail: format!("{holds}") };
         let offending = if holds || undecided { Vec::new() } else { vec![Event { client: 7, ..Event::default() }] };
         let decided = if undecided { 3 } else { 5 };
-        Verdict { holds, operations: 5, decided, keys: 2, properties: vec![property], offending }
+        Verdict { holds, operations: 5, decided, keys: 2, beside: false, properties: vec![property], offending }
     }
 
     #[test]

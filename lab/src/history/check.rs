@@ -231,6 +231,7 @@ fn verdict(checked: &Checked, groups: &[Group], last_reads: usize, limits: Limit
         operations: groups.iter().map(operations).sum(),
         decided: decided.map(operations).sum(),
         keys: checked.keys as u64,
+        beside: false,
         properties,
         offending: checked.violations.first().map(|violation| violation.events.clone()).unwrap_or_default(),
     }

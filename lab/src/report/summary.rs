@@ -11,6 +11,7 @@ use super::format;
 use super::gather;
 use super::html::{element, escape};
 use crate::experiment::cost::INFLECTION;
+use crate::experiment::scaling::PARTITIONS_TOLD;
 use crate::record::{Arrivals, Record};
 use pauses::{pause, pause_by_side};
 use proof::{ended, proof};
@@ -52,6 +53,7 @@ pub fn summary(records: &[Record]) -> Summary {
     let cost = pause_by_side(records)
         .or_else(|| pause(records))
         .or_else(|| inflection(records))
+        .or_else(|| partitions(records))
         .or_else(|| comparison(records))
         .or_else(|| range(records))
         .or_else(|| hidden(records));
@@ -124,6 +126,12 @@ pub fn heading(record: &Record) -> &str {
 /// What records of several machines say of the size from which on a larger one is not worth it.
 fn inflection(records: &[Record]) -> Option<String> {
     records.iter().flat_map(|record| &record.findings).find(|finding| finding.contains(INFLECTION)).map(|it| ended(it))
+}
+
+/// What more partitions came to.
+fn partitions(records: &[Record]) -> Option<String> {
+    let findings = records.iter().flat_map(|record| &record.findings);
+    findings.into_iter().find(|finding| finding.starts_with(PARTITIONS_TOLD)).map(|it| ended(it))
 }
 
 /// What coordinated omission would have hidden.

@@ -267,6 +267,7 @@ pub fn failover() -> Record {
         }
     }
     record.verdict = Some(Verdict {
+        beside: false,
         holds: true,
         operations: 184_022,
         decided: 184_022,
@@ -428,6 +429,7 @@ pub fn violation() -> Record {
         until: until.map(|until| 12_000_000_000 + until * 1_000),
     };
     record.verdict = Some(Verdict {
+        beside: false,
         holds: false,
         operations: 52_101,
         decided: 52_101,

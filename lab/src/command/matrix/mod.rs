@@ -14,7 +14,9 @@ use clap::Args;
 
 use super::measure::{fill, workload};
 use super::own::{EXIT_INTERRUPTED, Own, OwnArguments, load_of};
+use crate::beside::{CheckArguments, OWN_PREFIX, Place};
 use crate::cluster::System;
+use crate::experiment::proof::Verdicts;
 use crate::load::Measured;
 use crate::record::{ENDED_EARLY, NOT_MEASURED, Record};
 use crate::store;
@@ -37,7 +39,7 @@ const AROUND: Duration = Duration::from_secs(4);
 #[command(
     after_help = "Examples:\n  dictum lab matrix tail-latency\n  dictum lab matrix my-matrix.toml -o report.html\n  \
     dictum lab matrix --resume dictum-lab/2026-11-24T07-10-00-levels\n\nComes with: tail-latency, levels. Exits with 130 if it was ended \
-    by Ctrl-C and can go on."
+    by Ctrl-C and can go on.\nWith --check: 4 if something that was promised was broken, 5 if something could not be decided."
 )]
 pub struct MatrixArguments {
     /// The matrix: a .toml file, or the name of one that comes with the program.
@@ -46,6 +48,8 @@ pub struct MatrixArguments {
     /// Goes on with the run in this folder.
     #[arg(long, value_name = "FOLDER")]
     resume: Option<PathBuf>,
+    #[command(flatten)]
+    check: CheckArguments,
     #[command(flatten)]
     own: OwnArguments,
 }
@@ -74,14 +78,20 @@ pub(super) fn run(arguments: &MatrixArguments) -> Result<ExitCode, String> {
         let note = "Generator and nodes share this machine's processors: on machines of their own figures differ.";
         own.record.notes.push(note.to_owned());
     }
+    if let Some(note) = arguments.check.note().filter(|note| !own.record.notes.contains(note)) {
+        own.record.notes.push(note);
+    }
     let left = missing(&matrix.points, &own.record);
-    let failed = measure_all(&mut own, &matrix, &left)?;
+    let failed = measure_all(&mut own, &matrix, &left, &arguments.check)?;
     let (folder, interrupted) = (own.folder.clone(), own.is_interrupted());
+    let broken = own.record.verdict.as_ref().is_some_and(|verdict| !verdict.holds);
     let code = own.finish()?;
     if interrupted || failed > 0 {
         eprintln!("to go on: dictum lab matrix --resume {}", folder.display());
     }
     match failed {
+        // What was broken is said before what is missing.
+        _ if broken => Ok(code),
         _ if interrupted => Ok(ExitCode::from(EXIT_INTERRUPTED)),
         0 => Ok(code),
         failed => Err(format!("{failed} of {} points could not be measured; the notes say why", matrix.points.len())),
@@ -120,6 +130,7 @@ fn go_on(record: &mut Record, earlier: Record) {
     }
     record.sides = earlier.sides;
     record.measurements = earlier.measurements;
+    record.verdict = earlier.verdict;
     (record.command, record.started_ms) = (earlier.command, earlier.started_ms);
 }
 
@@ -130,8 +141,9 @@ fn missing(points: &[Point], record: &Record) -> Vec<Point> {
 }
 
 /// Measures point after point; answers how many could not be.
-fn measure_all(own: &mut Own, matrix: &Matrix, left: &[Point]) -> Result<usize, String> {
+fn measure_all(own: &mut Own, matrix: &Matrix, left: &[Point], check: &CheckArguments) -> Result<usize, String> {
     let (began, mut failed) = (Instant::now(), 0);
+    let mut verdicts = Verdicts::after(own.record.verdict.clone());
     for (done, point) in left.iter().enumerate() {
         let each = match u32::try_from(done) {
             Ok(done) if done > 0 => began.elapsed() / done,
@@ -140,7 +152,7 @@ fn measure_all(own: &mut Own, matrix: &Matrix, left: &[Point]) -> Result<usize, 
         let all = matrix.points.len();
         let number = all - left.len() + done;
         own.turn(number, all, each, &point.label());
-        let outcome = measure(own, point, &point.label());
+        let outcome = measure(own, point, &point.label(), check, &mut verdicts);
         own.clear();
         if own.is_interrupted() {
             break;
@@ -166,9 +178,18 @@ fn measure_all(own: &mut Own, matrix: &Matrix, left: &[Point]) -> Result<usize, 
 }
 
 /// One point on a cluster of its own.
-fn measure(own: &mut Own, point: &Point, what: &str) -> Result<Measured, String> {
+fn measure(
+    own: &mut Own,
+    point: &Point,
+    what: &str,
+    check: &CheckArguments,
+    verdicts: &mut Verdicts,
+) -> Result<Measured, String> {
     let cluster = own.start(point.options()?)?;
     let side = cluster.side();
+    // Stale reads, where they are allowed, would be found broken and are no fault.
+    let is_checked = check.check && side.consistency == "linearizable";
+    let unchecked = CheckArguments::default();
     // What a variable says of each measurement cannot be said once of the side.
     match own.record.sides.first_mut() {
         None => own.record.sides.push(side),
@@ -189,9 +210,25 @@ fn measure(own: &mut Own, point: &Point, what: &str) -> Result<Measured, String>
     let workload = workload(point.workload(), &point.parameters()?)?;
     own.say(&format!("{what}: loading records"));
     fill(&load, &workload, &own.stop, true)?;
-    let (mut measurement, notes) = own.measure(&cluster, &load, workload.as_ref(), what, point.workload())?;
+    let beside = if is_checked { check } else { &unchecked }.begin(|| {
+        let file = own.folder.join(format!("history-{}", point.id()));
+        Ok(Place {
+            target: load.target.clone(),
+            is_partitioned: false,
+            prefix: OWN_PREFIX.to_owned(),
+            file,
+            seed: load.seed,
+        })
+    })?;
+    let (mut measurement, mut notes) =
+        own.measure(&cluster, &load, workload.as_ref(), what, point.workload(), beside.as_ref())?;
+    own.say(&format!("{what}: checking what the witnesses saw"));
+    verdicts.add(beside, &mut own.record)?;
     measurement.id = point.id();
     measurement.variables = point.told();
+    if check.check && !is_checked {
+        notes.push("its reads may be stale, so no history of it was checked".to_owned());
+    }
     Ok((measurement, notes))
 }
 
@@ -201,7 +238,12 @@ mod tests {
     use crate::record::Measurement;
 
     fn shipped(name: &str) -> Matrix {
-        let arguments = MatrixArguments { matrix: Some(name.to_owned()), resume: None, own: OwnArguments::default() };
+        let arguments = MatrixArguments {
+            matrix: Some(name.to_owned()),
+            resume: None,
+            check: CheckArguments::default(),
+            own: OwnArguments::default(),
+        };
         let (_, text) = source(&arguments).expect("it comes with the program");
         Matrix::parse(&text).expect("it is right")
     }
@@ -214,8 +256,12 @@ mod tests {
             let seconds: f64 = matrix.points.iter().map(|point| point.seconds + f64::from(point.warm_up)).sum();
             assert!(seconds < 120.0, "{name}: {seconds} s of load");
         }
-        let arguments =
-            MatrixArguments { matrix: Some("none.toml".to_owned()), resume: None, own: OwnArguments::default() };
+        let arguments = MatrixArguments {
+            matrix: Some("none.toml".to_owned()),
+            resume: None,
+            check: CheckArguments::default(),
+            own: OwnArguments::default(),
+        };
         assert!(source(&arguments).expect_err("no such file").contains("one of tail-latency, levels"));
     }
 

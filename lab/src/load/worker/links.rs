@@ -143,8 +143,9 @@ impl Worker<'_> {
         let State::Greeting(lacking) = self.connections[id].state else { return false };
         if answer.kind == Kind::Error {
             self.failure = Some(format!(
-                "{} refused the password: {}. Write the target as redis://USER:PASSWORD@HOST:PORT",
+                "{} {}: {}. Write the target as redis://USER:PASSWORD@HOST:PORT",
                 self.connections[id].address,
+                self.load.target.refused(lacking),
                 answer.error_text()
             ));
             return true;

@@ -46,7 +46,8 @@ fn looked_at(with: &[&Record]) -> String {
     let sum = |of: fn(&Verdict) -> u64| verdicts().map(of).fold(0, u64::saturating_add);
     let (all, decided, keys) = (sum(|it| it.operations), sum(|it| it.decided), sum(|it| it.keys));
     if all > 0 {
-        let on = format!("on {}", counted(keys, "key"));
+        let whose = if verdicts().all(|verdict| verdict.beside) { " of witnesses beside the load" } else { "" };
+        let on = format!("on {}{whose}", counted(keys, "key"));
         return match decided {
             decided if decided >= all => format!(" in the {} {on} that were checked", counted(all, "operation")),
             decided => format!(
@@ -107,5 +108,8 @@ mod tests {
         assert_eq!(told(11_482, 11_482), " in the 11 482 operations on 1 key that were checked");
         assert_eq!(told(11_482, 11_000), " in 11 000 of 11 482 operations on 1 key: the others could not be decided");
         assert_eq!(told(0, 0), "");
+        let verdict = Verdict { operations: 5, decided: 5, keys: 2, beside: true, ..Verdict::default() };
+        let sentence = looked_at(&[&Record { verdict: Some(verdict), ..Record::default() }]);
+        assert_eq!(sentence, " in the 5 operations on 2 keys of witnesses beside the load that were checked");
     }
 }
