@@ -55,7 +55,7 @@ mod usage;
 mod waiting;
 mod words;
 
-use base::Position;
+use base::{NodeId, Position};
 
 pub use below::{Below, FlushJob};
 pub use door::{
@@ -118,4 +118,15 @@ pub struct Progress {
     pub votes: bool,
     /// It is on disk. One that is in memory only loses it with its process, and recovers from others.
     pub durable: bool,
+}
+
+/// Who votes in a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Voters {
+    /// By the last entry of this node's log that says so, decided or not: one list, sorted; of a joint group the old and the new one.
+    pub now: Vec<Vec<NodeId>>,
+    /// Who did before that.
+    pub before: Vec<Vec<NodeId>>,
+    /// Who shall; empty if that is not to change.
+    pub wanted: Vec<NodeId>,
 }

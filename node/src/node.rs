@@ -34,7 +34,7 @@ use crate::tracking::Tracking;
 use crate::transfer::Throttle;
 use crate::tunables::Tunables;
 use crate::waiting::WaitingRoom;
-use crate::{CacheNews, Progress};
+use crate::{CacheNews, Progress, Voters};
 use pings::Pings;
 
 /// How often a node says that it lives.
@@ -264,6 +264,22 @@ impl Node {
             votes: replica.role() != RoleName::Recovering && replica.is_on_disk(),
             durable: held.durable,
             on_all: group.copies.answered,
+        })
+    }
+
+    /// Who votes in a partition, by its log here, and who shall by the council's registry: for checkers. None if this node has no replica of it.
+    #[must_use]
+    pub fn voters(&self, partition: PartitionId) -> Option<Voters> {
+        let group = self.replica_of(partition)?;
+        let membership = group.partition.replica.membership();
+        let lists = |members: &paxos::Members| {
+            let lists = [&members.voters, &members.incoming].into_iter().filter(|list| !list.is_empty());
+            lists.map(|list| list.iter().map(|member| member.node).collect()).collect()
+        };
+        Some(Voters {
+            now: lists(&membership.now),
+            before: lists(&membership.before),
+            wanted: group.roster.as_ref().map(|roster| roster.voters.clone()).unwrap_or_default(),
         })
     }
 

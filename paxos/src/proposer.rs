@@ -374,14 +374,17 @@ impl Replica {
         }
     }
 
-    /// The positions that each voter's disk is known to hold under this leadership, this replica's own included;
+    /// The positions that each replica's disk is known to hold under this leadership, learners' and this replica's own included;
     /// empty when it does not lead.
     #[must_use]
     pub fn copies(&self) -> Vec<(NodeId, Position)> {
-        let Role::Leader(leader) = &self.role else { return Vec::new() };
-        let followers = leader.followers.iter().map(|follower| (follower.id, follower.matched));
-        let all = followers.chain([(self.config.me, self.persisted())]);
-        all.filter(|(id, _)| self.membership.now.names(*id)).collect()
+        match &self.role {
+            Role::Leader(leader) => {
+                let followers = leader.followers.iter().map(|follower| (follower.id, follower.matched));
+                followers.chain([(self.config.me, self.persisted())]).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The position from which on this leadership's reads may be served: its opening entry. None when it does not lead.

@@ -69,6 +69,9 @@ pub enum Start {
     First,
 }
 
+/// The niceness of threads that send what is due at a set time.
+const OPEN_LOOP_NICENESS: i32 = -10;
+
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub struct Load {
@@ -196,6 +199,9 @@ pub fn run(
             let (map, observer) = (map.clone(), observer.clone());
             let (shared, ready, origin) = (&shared, &ready, &origin);
             workers.push(scope.spawn(move || -> Result<(), String> {
+                if matches!(load.pacing, Pacing::Open { .. }) {
+                    go_before_others();
+                }
                 let worker = Worker::new(load, workload, map, observer, thread, threads, shared, stop);
                 let worker = worker.and_then(|mut worker| worker.connect().map(|()| worker));
                 if worker.is_err() {
@@ -216,6 +222,13 @@ pub fn run(
         }
         Ok(collected)
     })
+}
+
+/// This thread goes before those of the servers, where they share processors: an operation that is due leaves when it is due, or the figures
+/// tell of the generator. Of an open loop that takes nothing from anybody: what it sends is set. (On Linux the priority is a thread's own. An
+/// ordinary user may not raise it; then the threads take their turns, and lateness is told as ever.)
+fn go_before_others() {
+    let _ = rustix::process::setpriority_process(None, OPEN_LOOP_NICENESS);
 }
 
 /// Lets this process have a connection for each client.

@@ -25,6 +25,10 @@ impl Node {
             copies.sort_unstable_by_key(|(_, last)| std::cmp::Reverse(*last));
             copies.truncate(copies.len() / 2 + 1);
         }
+        if copies.len() < self.config.members.len() && self.config.planted != Some(Planted::AllIsAMajority) {
+            // The leader has not been told yet who has a copy without a vote.
+            return;
+        }
         while let Some(held) = self.groups[g].copies.release(&copies) {
             if let Waiter::Client { connection, slot } = held.waiter {
                 self.probe("node: reply waited for all replicas");

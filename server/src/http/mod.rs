@@ -3,7 +3,7 @@
 //! - [`request`] reads what several routes take, [`problem`] is every answer that is no success, [`text`] carries
 //!   bytes through URLs and JSON, [`client`] keeps the connections to the node.
 //! - [`place`] tells which bucket and key a request is about, [`levels`] how safe and how new it wants them.
-//! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`buckets`], [`health`], [`metrics`]; [`openapi`] describes them.
+//! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`buckets`], [`nodes`], [`health`], [`metrics`]; [`openapi`] describes them.
 
 mod body;
 mod buckets;
@@ -14,6 +14,7 @@ mod health;
 mod keys;
 mod levels;
 mod metrics;
+mod nodes;
 mod openapi;
 mod place;
 mod problem;
@@ -153,6 +154,9 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .routes(routes!(keys::get_key, keys::put_key, keys::delete_key))
         .routes(routes!(buckets::list_buckets))
         .routes(routes!(buckets::get_bucket, buckets::put_bucket, buckets::patch_bucket, buckets::delete_bucket))
+        .routes(routes!(nodes::list_nodes, nodes::patch_nodes))
+        .routes(routes!(nodes::drain_node))
+        .routes(routes!(nodes::promote_node))
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))
         .routes(routes!(health::status))

@@ -62,6 +62,7 @@ pub(super) fn head() -> OpenApi {
             tag("dictionary", "The replicated dictionary: JSON in, JSON out."),
             tag("keys", "Values as raw bytes, with revisions as entity tags."),
             tag("buckets", "Key spaces of their own, each with its kind, quota and defaults."),
+            tag("nodes", "What each node is for: who leads, who votes."),
             tag("operation", "Health, figures and the state of the cluster."),
         ]))
         .build()

@@ -1,0 +1,122 @@
+//! `/v1/nodes`: nodes are listed, drained and let serve again.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{StatusCode, Uri};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::Api;
+use super::client::{Failure, strange};
+use super::problem::{Access, Problem};
+use super::request::{Query, read_body};
+use crate::nodes::NodeInfo;
+
+/// Longest body, in bytes.
+const BODY_BYTES_MAX: usize = 1024;
+
+/// Lists all nodes
+#[utoipa::path(
+    get,
+    path = "/v1/nodes",
+    tag = "nodes",
+    responses((status = 200, description = "All of them, in the order of their numbers.", body = Vec<NodeInfo>))
+)]
+pub(super) async fn list_nodes(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Vec<NodeInfo>>, Problem> {
+    Query::parse(&uri, &[])?;
+    let reply = api.read(&[b"DICTUM.NODE", b"LIST"]).await?;
+    let nodes = NodeInfo::read_list(&reply);
+    nodes.map(Json).ok_or_else(|| Problem::from_failure(strange("DICTUM.NODE LIST", &reply), Access::Read))
+}
+
+/// Drains a node
+///
+/// Its leaderships go to other nodes, and its votes as far as other nodes can have them. `GET /v1/nodes` tells how far that is.
+#[utoipa::path(
+    post,
+    path = "/v1/nodes/{name}/drain",
+    tag = "nodes",
+    params(("name" = String, Path, description = "The node's name.")),
+    responses(
+        (status = 204, description = "Decided by a majority and on its disks; it goes on by itself."),
+        (status = 404, description = "There is no such node.", body = Problem),
+        (status = 409, description = "It is the last node that serves.", body = Problem),
+    )
+)]
+pub(super) async fn drain_node(
+    State(api): State<Arc<Api>>,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<StatusCode, Problem> {
+    Query::parse(&uri, &[])?;
+    order(&api, b"DRAIN", name.as_bytes()).await
+}
+
+/// Lets a drained node lead and vote again
+#[utoipa::path(
+    post,
+    path = "/v1/nodes/{name}/promote",
+    tag = "nodes",
+    params(("name" = String, Path, description = "The node's name.")),
+    responses(
+        (status = 204, description = "Decided by a majority and on its disks; its leaderships come back by themselves."),
+        (status = 404, description = "There is no such node.", body = Problem),
+    )
+)]
+pub(super) async fn promote_node(
+    State(api): State<Arc<Api>>,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<StatusCode, Problem> {
+    Query::parse(&uri, &[])?;
+    order(&api, b"PROMOTE", name.as_bytes()).await
+}
+
+/// How many nodes vote.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NodesChange {
+    /// In each partition; 0: all of them. Those without a vote have a copy, too.
+    #[schema(minimum = 0, maximum = 7, example = 3)]
+    voters: u8,
+}
+
+/// Sets how many nodes vote in each partition
+#[utoipa::path(
+    patch,
+    path = "/v1/nodes",
+    tag = "nodes",
+    request_body(content = NodesChange, content_type = "application/json"),
+    responses(
+        (status = 204, description = "Decided by a majority and on its disks; votes move by themselves."),
+        (status = 408, description = "The body did not arrive in time.", body = Problem),
+        (status = 422, description = "There are not so many nodes. Nothing was changed.", body = Problem),
+    )
+)]
+pub(super) async fn patch_nodes(State(api): State<Arc<Api>>, request: Request) -> Result<StatusCode, Problem> {
+    let (parts, body) = request.into_parts();
+    Query::parse(&parts.uri, &[])?;
+    let (body, _share) = read_body(&api.budget, &parts.headers, body, BODY_BYTES_MAX, BODY_BYTES_MAX).await?;
+    let change: NodesChange = serde_json::from_slice(&body)
+        .map_err(|error| Problem::bad_request(format!("The body is not {{\"voters\": number}}: {error}.")))?;
+    order(&api, b"VOTERS", change.voters.to_string().as_bytes()).await
+}
+
+/// Gives the node an order that changes the registry.
+async fn order(api: &Api, action: &[u8], word: &[u8]) -> Result<StatusCode, Problem> {
+    api.pool.call(&[b"DICTUM.NODE", action, word]).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What it means that an order was not carried out.
+fn refused(failure: Failure) -> Problem {
+    let Failure::Refused(text) = &failure else { return Problem::from_failure(failure, Access::Write) };
+    match text.strip_prefix("ERR ") {
+        Some(text) if text.starts_with("there is no node") => Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", text),
+        Some(text) if text.starts_with("it is the last node") => Problem::new(StatusCode::CONFLICT, "CONFLICT", text),
+        Some(text) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "CONTRADICTION", text),
+        None => Problem::from_failure(failure, Access::Write),
+    }
+}
