@@ -8,7 +8,7 @@ use super::{Client, Mode, Record, Running, Scanned, Wishes, count};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
-use crate::hashes::{LASTING, replies_together};
+use crate::hashes::{self, LASTING};
 use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
 use crate::workload::DROPPED;
 use crate::{documents, fading, lists, places, scripts, sets, sketches, sorted, streams};
@@ -23,7 +23,7 @@ const PART_REFUSED: &str = "sim: part of a transaction refused";
 
 /// What an error reply means for the command it answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     NotDone,
     /// Not done, because the bucket's terms do not allow it: that is no failure.
     Refused,
@@ -33,7 +33,7 @@ pub(super) enum Meaning {
     Surprise,
 }
 
-pub(super) fn meaning_of(error: &str) -> Meaning {
+pub(crate) fn meaning_of(error: &str) -> Meaning {
     if is_refusal(error) {
         return Meaning::Refused;
     }
@@ -56,7 +56,7 @@ pub(super) fn meaning_of(error: &str) -> Meaning {
 }
 
 /// What is said to those whose bucket was dropped under them.
-fn is_dropped(error: &str) -> bool {
+pub(crate) fn is_dropped(error: &str) -> bool {
     ["ERR the bucket was dropped", "ERR the selected bucket", "ERR there is no bucket"]
         .iter()
         .any(|start| error.starts_with(start))
@@ -329,14 +329,7 @@ impl Client {
             return self.answer(index, value, now, record);
         }
         let operation = &mut record.operations[index];
-        let key = operation.commands.first().map_or("", |command| command.key.as_str());
-        let replies = match () {
-            () if sets::member_of(key).is_some() => sets::replies_together(&mut operation.commands, value),
-            () if sorted::member_of(key).is_some() => sorted::replies_together(&operation.commands, value),
-            () if places::member_of(key).is_some() => places::replies_together(&operation.commands, value),
-            () if documents::member_of(key).is_some() => documents::replies_together(&operation.commands, value),
-            () => replies_together(&operation.commands, value),
-        };
+        let replies = replies_together(&mut operation.commands, value);
         match replies {
             Some(replies) => {
                 operation.finish = Some(now);
@@ -425,6 +418,18 @@ impl Client {
     }
 }
 
+/// The answers to several commands of a history in that to the one that was sent.
+pub(crate) fn replies_together(commands: &mut Vec<Command>, value: Value) -> Option<Vec<Reply>> {
+    let key = commands.first().map_or("", |command| command.key.as_str());
+    match () {
+        () if sets::member_of(key).is_some() => sets::replies_together(commands, value),
+        () if sorted::member_of(key).is_some() => sorted::replies_together(commands, value),
+        () if places::member_of(key).is_some() => places::replies_together(commands, value),
+        () if documents::member_of(key).is_some() => documents::replies_together(commands, value),
+        () => hashes::replies_together(commands, value),
+    }
+}
+
 /// A bucket's terms do not allow a command.
 fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record: &mut Record) {
     count(record, if text == NO_ROOM { FULL_REFUSED } else { TOO_LONG_REFUSED });
@@ -433,7 +438,7 @@ fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record:
     record.refusals.push(Refusal { command, span, text: text.to_owned() });
 }
 
-fn reply_of(command: &Command, value: Value) -> Option<Reply> {
+pub(crate) fn reply_of(command: &Command, value: Value) -> Option<Reply> {
     let mut value = value;
     let of_types = [
         sets::reply,
@@ -452,7 +457,7 @@ fn reply_of(command: &Command, value: Value) -> Option<Reply> {
         };
     }
     match value {
-        Value::Array(_) | Value::Map(_) => crate::hashes::reply(command, value),
+        Value::Array(_) | Value::Map(_) => hashes::reply(command, value),
         Value::Simple(text) => Some(Reply::Text(text)),
         Value::Bulk(bytes) => Some(Reply::Text(text_of(&bytes))),
         Value::Integer(number) => Some(Reply::Integer(number)),
