@@ -159,8 +159,10 @@ impl Router {
                 let operation = self.invoke(vec![command], now, record);
                 self.errands.push(Errand::new(What::Once(operation), slot, encoded(&words), 1));
             }
-            Task::Transaction { commands, .. } => {
+            Task::Transaction { mut commands, .. } => {
                 let slot = slot_of(&commands[0].words());
+                // What has keys of several slots a library does not even send.
+                commands.retain(|command| slot_of(&command.words()) == slot);
                 let (bytes, answers) = (words_of_transaction(&commands), commands.len() + 2);
                 let operation = self.invoke(commands, now, record);
                 self.errands.push(Errand::new(What::Transaction(operation), slot, bytes, answers));
