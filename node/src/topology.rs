@@ -14,6 +14,7 @@ use base::{NodeId, PartitionId, Position};
 use paxos::RoleName;
 
 use crate::bucket::Bucket;
+use crate::door::Planted;
 use crate::node::{Node, place_of, role_number};
 use crate::peer::PartitionNews;
 
@@ -106,7 +107,8 @@ impl Node {
     pub(crate) fn topology(&self, bucket: &Bucket) -> Topology {
         let mut ranges: Vec<(u16, u16, NodeId)> = Vec::new();
         let mut epochs: BTreeMap<NodeId, u64> = BTreeMap::new();
-        for partition in bucket.partitions() {
+        let leaves_out = self.config.planted == Some(Planted::SlotsWithAHole);
+        for partition in bucket.partitions().filter(|it| !leaves_out || self.leader(*it).is_some()) {
             let (node, round) = self.shown_at(partition);
             let epoch = epochs.entry(node).or_default();
             *epoch = round.max(*epoch);
@@ -123,7 +125,7 @@ impl Node {
             let node = NodeId(place as u16);
             let led = epochs.get(&node);
             // Counted before it is known whether it is shown: other nodes may know more addresses, and must come to the same.
-            let follows = led.is_none().then(|| {
+            let follows = (led.is_none() && !masters.is_empty()).then(|| {
                 replicas += 1;
                 masters[(replicas - 1) % masters.len()]
             });

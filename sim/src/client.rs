@@ -22,7 +22,7 @@ use crate::workload::{DROPPED, Mix};
 
 pub use administering::Order;
 pub(crate) use asking::{in_bucket, words_of_transaction, words_together};
-pub(crate) use replies::{Meaning, is_dropped, meaning_of, replies_together, reply_of};
+pub(crate) use replies::{Meaning, is_dropped, meaning_of, note_refusal, replies_of_parts, replies_together, reply_of};
 
 /// Names of what clients count.
 pub(crate) const PROBES: [&[&str]; 2] = [&administering::PROBES, &replies::PROBES];

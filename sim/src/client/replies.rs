@@ -281,18 +281,7 @@ impl Client {
                 }
             }
             Value::Array(values) if values.len() == commands && !refused => {
-                let mut replies = Some(Vec::new());
-                for (place, value) in values.into_iter().enumerate() {
-                    let reply = match value {
-                        Value::Error(text) if text == NO_ROOM => {
-                            note_refusal((operation, place), &text, now, record);
-                            count(record, PART_REFUSED);
-                            Some(Reply::Refused { refused: text })
-                        }
-                        value => reply_of(&record.operations[operation].commands[place], value),
-                    };
-                    replies = replies.zip(reply).map(|(replies, reply)| [replies, vec![reply]].concat());
-                }
+                let replies = replies_of_parts(operation, values, now, record);
                 match replies {
                     Some(replies) => {
                         record.operations[operation].outcome = Outcome::Done;
@@ -430,8 +419,30 @@ pub(crate) fn replies_together(commands: &mut Vec<Command>, value: Value) -> Opt
     }
 }
 
+/// What the commands of a transaction were answered, some of them perhaps that there is no room; none if that cannot be.
+pub(crate) fn replies_of_parts(
+    operation: usize,
+    values: Vec<Value>,
+    now: u64,
+    record: &mut Record,
+) -> Option<Vec<Reply>> {
+    let mut replies = Some(Vec::new());
+    for (place, value) in values.into_iter().enumerate() {
+        let reply = match value {
+            Value::Error(text) if text == NO_ROOM => {
+                note_refusal((operation, place), &text, now, record);
+                count(record, PART_REFUSED);
+                Some(Reply::Refused { refused: text })
+            }
+            value => reply_of(&record.operations[operation].commands[place], value),
+        };
+        replies = replies.zip(reply).map(|(replies, reply)| [replies, vec![reply]].concat());
+    }
+    replies
+}
+
 /// A bucket's terms do not allow a command.
-fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record: &mut Record) {
+pub(crate) fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record: &mut Record) {
     count(record, if text == NO_ROOM { FULL_REFUSED } else { TOO_LONG_REFUSED });
     let Operation { commands, invoke, .. } = &record.operations[operation];
     let (command, span) = (commands[place].clone(), (*invoke, at));

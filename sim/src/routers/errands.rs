@@ -6,7 +6,10 @@ use super::{Mode, REDIRECTIONS_MAX, Router, pictures};
 use crate::chaos::MS;
 use crate::checkers::levels::{Kind, Sight};
 use crate::checkers::redirections::{Journey, Moved, Picture, node_of};
-use crate::client::{Meaning, Record, count, in_bucket, is_dropped, meaning_of, replies_together, reply_of};
+use crate::client::{
+    Meaning, Record, count, in_bucket, is_dropped, meaning_of, note_refusal, replies_of_parts, replies_together,
+    reply_of,
+};
 use crate::client::{words_of_transaction, words_together};
 use crate::history::{Command, Op, Outcome, Reply, raw_key};
 use crate::workload::{DROPPED, Task};
@@ -316,9 +319,12 @@ impl Router {
     ) {
         let Some(value) = got.pop() else { return };
         if let Value::Error(text) = &value {
-            return self.on_error((node, place), what, text.clone(), now, record);
+            // Why a transaction was given up, its parts say.
+            let text = got.iter().find_map(Value::as_error).unwrap_or(text.as_str());
+            return self.on_error((node, place), what, text.to_owned(), now, record);
         }
         self.errands[place].done = true;
+        let told = format!("{value:?}");
         let (index, replies) = match what {
             What::Count { key, asked } => {
                 let Value::Integer(sum) = value else {
@@ -334,8 +340,7 @@ impl Router {
             What::Together(index) => (*index, replies_together(&mut record.operations[*index].commands, value)),
             What::Transaction(index) => match value {
                 Value::Array(values) if values.len() == record.operations[*index].commands.len() => {
-                    let commands = &record.operations[*index].commands;
-                    (*index, commands.iter().zip(values).map(|(command, value)| reply_of(command, value)).collect())
+                    (*index, replies_of_parts(*index, values, now, record))
                 }
                 _ => (*index, None),
             },
@@ -355,7 +360,7 @@ impl Router {
             }
             None => {
                 let commands = operation.commands.clone();
-                record.unexpected.push(format!("router {}: {commands:?}: a reply of an impossible kind", self.id));
+                record.unexpected.push(format!("router {}: {commands:?} answered {told:.200}", self.id));
             }
         }
         self.arrive(place, true, record);
@@ -384,7 +389,12 @@ impl Router {
                 self.errands[place].doubtful = true;
                 self.try_again(place, now, record);
             }
-            Meaning::Refused | Meaning::Absent => self.end(place, Outcome::Failed, now, record),
+            Meaning::Refused | Meaning::Absent => {
+                if let (Meaning::Refused, What::Plain(index) | What::Once(index)) = (meaning, what) {
+                    note_refusal((*index, 0), &text, now, record);
+                }
+                self.end(place, Outcome::Failed, now, record);
+            }
             Meaning::Unknown => self.end(place, Outcome::Maybe, now, record),
         }
     }
