@@ -10,6 +10,7 @@
 //! answers under `READONLY` is not in it, but among what is known of the level `session` (`checkers/levels.rs`). What they are told of the cluster is for
 //! `checkers/redirections.rs`.
 
+mod answers;
 mod errands;
 mod pictures;
 
