@@ -370,6 +370,14 @@ pub enum Planted {
     ScanSkipsAPartition,
     /// Keys of several partitions are written to that of the first.
     WrittenBesideItsPartition,
+    /// A node serves reads of what another leads from its own copy, though READONLY was not said.
+    ServedWhereItShouldRedirect,
+    /// READWRITE leaves in force what READONLY said.
+    ReadwriteForgotten,
+    /// MOVED names the node that is asked.
+    MovedToItself,
+    /// Slots that nobody leads are left out of the pictures of the cluster.
+    SlotsWithAHole,
     /// A write that looks first does so without asking whether its state is the newest.
     LookTooSoon,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)

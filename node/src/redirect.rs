@@ -17,6 +17,7 @@ use data::Failure;
 use data::spec::{Flags, Spec};
 
 use crate::bucket::Bucket;
+use crate::door::Planted;
 use crate::node::{Node, place_of};
 use crate::routing::CROSS_SLOT;
 use crate::session::Session;
@@ -114,13 +115,14 @@ impl Node {
         };
         let partition = bucket.partition_of(slot);
         let is_here = place_of(&self.groups, partition).is_some();
-        let reads_replica = read_only && !writes && is_here;
+        let reads_replica = (read_only || self.serves_all_reads()) && !writes && is_here;
         match self.leader(partition) {
             _ if reads_replica => None,
             None => Some(NOT_SERVED),
             Some((leader, _)) if leader == self.config.me => None,
             Some((leader, _)) => {
-                let address = self.cluster_address_of(leader);
+                let is_wrong = self.config.planted == Some(Planted::MovedToItself);
+                let address = self.cluster_address_of(if is_wrong { self.config.me } else { leader });
                 (!address.is_empty()).then(|| Failure::built(format!("MOVED {slot} {address}").as_bytes()))
             }
         }
@@ -128,7 +130,12 @@ impl Node {
 
     /// Whether a read of the connection is served by this node's replica of a partition as it is, because `READONLY` was said.
     pub(crate) fn reads_replica(&self, session: &Session, g: usize) -> bool {
-        session.redirected.is_some_and(|it| it.read_only) && self.groups[g].partition.replica.leads().is_none()
+        let wants = session.redirected.is_some_and(|it| it.read_only || self.serves_all_reads());
+        wants && self.groups[g].partition.replica.leads().is_none()
+    }
+
+    fn serves_all_reads(&self) -> bool {
+        self.config.planted == Some(Planted::ServedWhereItShouldRedirect)
     }
 }
 

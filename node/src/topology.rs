@@ -6,6 +6,7 @@
 //! - Who leads none is a replica. It follows all of them; it is shown as the replica of one, the same at every node that sees the same leaders.
 //! - A partition without a leader is shown where it was led last, as Redis shows slots whose master has died. (Who asks there finds nobody, and asks again.)
 //! - A partition whose leader has no address for such clients is shown at the node that is asked, which forwards.
+//! - So is one of which this node knows no leader yet, nor had one: never is there a hole. (It begins, or has lost what it knew. Who asks it finds nobody, and asks again.)
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use base::{NodeId, PartitionId, Position};
 use paxos::RoleName;
 
 use crate::bucket::Bucket;
+use crate::door::Planted;
 use crate::node::{Node, place_of, role_number};
 use crate::peer::PartitionNews;
 
@@ -90,21 +92,24 @@ impl Node {
         self.news.get(&node).map_or("", |ping| &ping.cluster_address)
     }
 
-    /// The node at which a partition is shown, and the round in which it was elected; none if nobody ever was.
-    fn shown_at(&self, partition: PartitionId) -> Option<(NodeId, u64)> {
-        let replica = &self.groups[place_of(&self.groups, partition)?].partition.replica;
+    /// The node at which a partition is shown, and the round in which it was elected; this node and 0 if none is known to have been.
+    fn shown_at(&self, partition: PartitionId) -> (NodeId, u64) {
+        let me = self.config.me;
+        let Some(g) = place_of(&self.groups, partition) else { return (me, 0) };
+        let replica = &self.groups[g].partition.replica;
         let last = replica.promised();
-        let (leader, ballot) = replica.leader().or((last.round > 0).then_some((last.node, last)))?;
-        let at = if self.cluster_address_of(leader).is_empty() { self.config.me } else { leader };
-        Some((at, ballot.round))
+        let known = replica.leader().or((last.round > 0).then_some((last.node, last)));
+        let (leader, round) = known.map_or((me, 0), |(leader, ballot)| (leader, ballot.round));
+        (if self.cluster_address_of(leader).is_empty() { me } else { leader }, round)
     }
 
     /// How a bucket is shown.
     pub(crate) fn topology(&self, bucket: &Bucket) -> Topology {
         let mut ranges: Vec<(u16, u16, NodeId)> = Vec::new();
         let mut epochs: BTreeMap<NodeId, u64> = BTreeMap::new();
-        for partition in bucket.partitions() {
-            let Some((node, round)) = self.shown_at(partition) else { continue };
+        let leaves_out = self.config.planted == Some(Planted::SlotsWithAHole);
+        for partition in bucket.partitions().filter(|it| !leaves_out || self.leader(*it).is_some()) {
+            let (node, round) = self.shown_at(partition);
             let epoch = epochs.entry(node).or_default();
             *epoch = round.max(*epoch);
             let slots = bucket.slots_of(partition);
@@ -164,6 +169,6 @@ impl Node {
     /// The partitions that are shown as this node's, or its master's if it is shown as a replica.
     pub(crate) fn partitions_shown_here(&self, bucket: &Bucket) -> Vec<PartitionId> {
         let master = self.topology(bucket).master_of(self.config.me);
-        bucket.partitions().filter(|partition| self.shown_at(*partition).is_some_and(|(at, _)| at == master)).collect()
+        bucket.partitions().filter(|partition| self.shown_at(*partition).0 == master).collect()
     }
 }

@@ -439,6 +439,38 @@ fn the_bucket_is_that_of_the_listener_or_of_the_user() {
     assert!(ask(&mut cluster, 0, "GET k").starts_with("-CLUSTERDOWN there is no bucket later"));
 }
 
+/// Slots with a hole make libraries fail in ways of their own, and a command about no partition would never be answered.
+#[test]
+fn partitions_that_nobody_has_led_yet_are_shown_at_the_node_that_is_asked() {
+    let mut cluster = cluster_of("parted");
+    let me = leader_of(&cluster, PartitionId::default());
+    assert_eq!(cluster.ask(me, "DICTUM.BUCKET CREATE parted PARTITIONS 2"), "+OK\r\n");
+    cluster.isolated = vec![0, 1, 2];
+    let made = |cluster: &Cluster| cluster.nodes[usize::from(me)].partitions().iter().any(|it| it.bucket.0 == 1);
+    for _ in 0..20 {
+        if !made(&cluster) {
+            cluster.pass();
+        }
+    }
+    assert!(made(&cluster));
+    assert_eq!(cluster.nodes[usize::from(me)].leader(PartitionId { bucket: base::BucketId(1), index: 0 }), None);
+    let slots = ask(&mut cluster, me, "CLUSTER SLOTS");
+    let own = format!("*1\r\n*5\r\n:0\r\n:16383\r\n*4\r\n$9\r\n127.0.0.1\r\n:710{}\r\n", me + 1);
+    assert!(slots.starts_with(&own), "{slots}");
+    let shards = ask(&mut cluster, me, "CLUSTER SHARDS");
+    assert!(shards.starts_with("*1\r\n*4\r\n$5\r\nslots\r\n*2\r\n:0\r\n:16383\r\n"), "{shards}");
+    assert_eq!(ask(&mut cluster, me, "GET k"), "-CLUSTERDOWN Hash slot not served\r\n");
+    for line in ["DBSIZE", "KEYS *", "FLUSHALL"] {
+        let answer = ask(&mut cluster, me, line);
+        assert!(answer.starts_with("-CLUSTERDOWN "), "{line}: {answer}");
+    }
+    cluster.isolated.clear();
+    for _ in 0..400 {
+        cluster.pass();
+    }
+    assert_eq!(ask(&mut cluster, me, "DBSIZE"), ":0\r\n");
+}
+
 /// Where nobody can be sent to, commands are forwarded.
 #[test]
 fn partitions_of_leaders_without_such_a_listener_are_served_by_any_node() {

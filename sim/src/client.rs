@@ -13,6 +13,7 @@ use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::chaos::MS;
 use crate::checkers::levels::Levels;
+use crate::checkers::redirections::Redirections;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::Refusal;
 use crate::history::{Command, Op, Operation};
@@ -20,6 +21,8 @@ use crate::settings::Settings;
 use crate::workload::{DROPPED, Mix};
 
 pub use administering::Order;
+pub(crate) use asking::{in_bucket, words_of_transaction, words_together};
+pub(crate) use replies::{Meaning, is_dropped, meaning_of, note_refusal, replies_of_parts, replies_together, reply_of};
 
 /// Names of what clients count.
 pub(crate) const PROBES: [&[&str]; 2] = [&administering::PROBES, &replies::PROBES];
@@ -49,6 +52,8 @@ pub struct Record {
     pub last_failure_reason: String,
     /// What was asked of buckets' settings.
     pub settings: Settings,
+    /// What clients that route by themselves were told of the cluster.
+    pub redirections: Redirections,
     /// Commands that their buckets' terms did not allow.
     pub refusals: Vec<Refusal>,
     /// By bucket: the most bytes that a key and its value had together in a command.
@@ -59,7 +64,7 @@ pub struct Record {
     pub probes: BTreeMap<&'static str, u64>,
 }
 
-fn count(record: &mut Record, probe: &'static str) {
+pub(crate) fn count(record: &mut Record, probe: &'static str) {
     *record.probes.entry(probe).or_default() += 1;
 }
 

@@ -4,6 +4,7 @@
 //! A node's turn takes everything that has arrived since its last one; when turns happen is drawn.
 
 mod caches;
+mod casting;
 mod connections;
 mod faults;
 mod links;
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{NodeId, PartitionId, Position, Rng};
 use node::Planted;
 
-use crate::callers::{Caller, Role};
+use crate::callers::Caller;
 use crate::chaos::{Chaos, Fault, MS, SECOND};
 use crate::checkers::agreement::Agreement;
 use crate::checkers::copies;
@@ -29,13 +30,12 @@ use crate::client::{Client, Record};
 use crate::disk::SimDisk;
 use crate::door::Door;
 use crate::events::{Event, Queue};
-use crate::fading::Fading;
 use crate::history::Operation;
 use crate::network::Network;
 use crate::process::Running;
+use crate::routers::{Cast, Router};
 use crate::settings::DEFAULT;
 use crate::trace::{Trace, digest_of};
-use crate::workload::{BOUNDED, TIMED};
 pub(crate) use caches::PROBES;
 use connections::{ClientEnd, Connection};
 pub(crate) use processes::SPACES_DROPPED;
@@ -112,6 +112,10 @@ pub struct Cluster<N> {
     clients: Vec<Client>,
     /// Those who publish and listen. They are numbered on from the clients.
     callers: Vec<Caller>,
+    /// Those who route by themselves. Behind the callers each has an end for each node.
+    routers: Vec<Router>,
+    /// Which nodes have a listener for them, and for which bucket.
+    cast: Cast,
     /// What they wrote down.
     pub messages: Messages,
     client_ends: Vec<ClientEnd>,
@@ -139,53 +143,7 @@ impl<N: Door> Cluster<N> {
     pub fn new(chaos: Chaos, planted: Option<Planted>, dropped: &[u32], trace: Trace) -> Cluster<N> {
         let mut rng = Rng::new(chaos.cluster_seed);
         let mut clients_rng = Rng::new(chaos.workload_seed);
-        let mut mix = crate::workload::Mix::draw(&mut clients_rng);
-        if let Some(seed) = chaos.terms_seed {
-            mix.add_terms(&mut Rng::new(seed));
-        }
-        mix.buckets.retain(|_| N::HAS_BUCKETS);
-        mix.settled = chaos.plan.iter().all(|planned| planned.fault != Fault::SettingsChange);
-        if let Some(seed) = chaos.hashes_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.add_hashes(&mut Rng::new(seed));
-        }
-        if let Some(seed) = chaos.sets_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.add_sets(&mut Rng::new(seed));
-        }
-        if let Some(seed) = chaos.sorted_sets_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.sorted.often = Rng::new(seed).between(2, 8);
-        }
-        if let Some(seed) = chaos.documents_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.documents.often = Rng::new(seed).between(1, 6);
-        }
-        if let Some(seed) = chaos.lists_seed.filter(|_| N::HAS_BUCKETS) {
-            let mut rng = Rng::new(seed);
-            // In some runs clients do little else but wait for each other.
-            let waits = rng.chance(1, 3);
-            mix.lists.often = if waits { rng.between(8, 14) } else { rng.between(1, 6) };
-            mix.lists.waits = if waits { rng.between(2, 4) } else { rng.below(2) };
-        }
-        if let Some(seed) = chaos.sketches_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.sketches.often = Rng::new(seed).between(1, 4);
-        }
-        if let Some(seed) = chaos.places_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.places.often = Rng::new(seed).between(1, 4);
-        }
-        if let Some(seed) = chaos.fading_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.fading = Fading::draw(&mut Rng::new(seed));
-        }
-        if let Some(seed) = chaos.streams_seed.filter(|_| N::HAS_BUCKETS) {
-            let mut rng = Rng::new(seed);
-            mix.streams.often = rng.between(1, 6);
-            // In some runs clients do little else but wait for what is new to their group.
-            mix.streams.waits = rng.chance(1, 3);
-            mix.streams.often += if mix.streams.waits { 7 } else { 0 };
-        }
-        if let Some(seed) = chaos.scripts_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.scripts = (seed, Rng::new(seed).between(1, 6));
-        }
-        if let Some(seed) = chaos.partitions_seed.filter(|_| N::HAS_BUCKETS) {
-            mix.add_partitions(&mut Rng::new(seed));
-        }
+        let mut mix = casting::draw_mix::<N>(&chaos, &mut clients_rng);
         let mut record = Record::default();
         record.settings.made(DEFAULT, "");
         for (name, settings) in &mix.buckets {
@@ -221,35 +179,12 @@ impl<N: Door> Cluster<N> {
         let timeout = chaos.request_timeout_ms * MS * 13 / 10 + 2 * SECOND;
         let clients =
             (0..mix.clients).map(|id| Client::new(id, clients_rng.fork(), mix.clone(), chaos.nodes, timeout)).collect();
-        let mut callers = match chaos.pubsub_seed.filter(|_| N::HAS_BUCKETS) {
-            Some(seed) => draw_callers(&mut Rng::new(seed), chaos.nodes, timeout),
-            None => Vec::new(),
-        };
-        if let Some(seed) = chaos.pauses_seed.filter(|_| N::HAS_BUCKETS) {
-            callers.extend(draw_pausers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
-        }
-        if let Some(seed) = chaos.observers_seed.filter(|_| N::HAS_BUCKETS) {
-            callers.extend(draw_observers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
-        }
-        let with_terms = mix.buckets.iter().filter(|(name, _)| [TIMED, BOUNDED].contains(name)).count();
-        let with_hashes = u64::from(mix.uses_hashes());
-        let with_sets = u64::from(mix.uses_sets());
-        let injected = BTreeMap::from([
-            (Fault::BucketTerms, with_terms as u64),
-            (Fault::Hashes, with_hashes),
-            (Fault::Sets, with_sets),
-            (Fault::SortedSets, u64::from(mix.sorted.often > 0)),
-            (Fault::Documents, u64::from(mix.documents.often > 0)),
-            (Fault::Lists, u64::from(mix.lists.often > 0)),
-            (Fault::HyperLogLogs, u64::from(mix.sketches.often > 0)),
-            (Fault::Places, u64::from(mix.places.often > 0)),
-            (Fault::FieldExpiry, u64::from(mix.fading.often > 0)),
-            (Fault::Streams, u64::from(mix.streams.often > 0)),
-            (Fault::Pauses, u64::from(chaos.pauses_seed.is_some())),
-            (Fault::Scripts, u64::from(mix.scripts.1 > 0)),
-            (Fault::Partitions, u64::from(mix.parted)),
-            (Fault::Observers, u64::from(chaos.observers_seed.is_some())),
-        ]);
+        let callers = casting::draw_callers::<N>(&chaos, timeout);
+        let cast = if N::HAS_BUCKETS { Cast::draw(&chaos, &mix) } else { Cast::default() };
+        let routers = cast.routers(&mix, timeout);
+        record.redirections.listeners.clone_from(&cast.listeners);
+        let ends = mix.clients as usize + callers.len() + routers.len() * usize::from(chaos.nodes);
+        let injected = casting::injected(&chaos, &mix);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {
             now: 0,
@@ -266,9 +201,11 @@ impl<N: Door> Cluster<N> {
             queue: Queue::default(),
             machines,
             network,
-            client_ends: vec![ClientEnd::default(); mix.clients as usize + callers.len()],
+            client_ends: vec![ClientEnd::default(); ends],
             clients,
             callers,
+            routers,
+            cast,
             messages: Messages::default(),
             connections: BTreeMap::new(),
             next_connection: 1,
@@ -292,6 +229,10 @@ impl<N: Door> Cluster<N> {
         }
         for caller in 0..cluster.callers.len() {
             cluster.queue.push(MS * caller as u64, Event::ClientWake(cluster.clients.len() + caller, 0));
+        }
+        for router in 0..cluster.routers.len() {
+            let first = Event::ClientWake(cluster.end_of_router(router, 0), 0);
+            cluster.queue.push(MS * router as u64, first);
         }
         for (number, planned) in cluster.chaos.plan.iter().enumerate() {
             if !dropped.contains(&(number as u32)) {
@@ -409,30 +350,4 @@ impl<N: Door> Cluster<N> {
         self.trace.event(at, [1, digest_of(text.as_bytes()), 0, 0], || format!("VIOLATION of {property}: {text}"));
         self.violations.push((property, text));
     }
-}
-
-/// One or two who let others wait, and perhaps one who is shown what these do; behind so many callers.
-fn draw_pausers(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<Caller> {
-    let mut roles = vec![Role::Pauses; rng.between(1, 2) as usize];
-    roles.extend(rng.chance(1, 2).then_some(Role::Monitors));
-    let numbered = roles.into_iter().enumerate();
-    numbered.map(|(place, role)| Caller::new((before + place) as u64, rng.fork(), role, nodes, timeout)).collect()
-}
-
-/// One or two who ask nodes what these have seen; behind so many callers.
-fn draw_observers(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<Caller> {
-    let count = rng.between(1, 2) as usize;
-    (before..before + count).map(|id| Caller::new(id as u64, rng.fork(), Role::Observes, nodes, timeout)).collect()
-}
-
-/// One or two who publish, some who listen, and some who watch.
-fn draw_callers(rng: &mut Rng, nodes: u16, timeout: u64) -> Vec<Caller> {
-    let counts = [
-        (Role::Publishes, rng.between(1, 2)),
-        (Role::Listens, rng.between(2, 4)),
-        (Role::Watches, rng.between(1, 3)),
-        (Role::Keeps, rng.between(1, 3)),
-    ];
-    let roles = counts.into_iter().flat_map(|(role, count)| (0..count).map(move |_| role));
-    roles.enumerate().map(|(id, role)| Caller::new(id as u64, rng.fork(), role, nodes, timeout)).collect()
 }

@@ -19,6 +19,7 @@ pub mod network;
 pub mod places;
 pub mod process;
 pub mod report;
+pub mod routers;
 pub mod run;
 pub mod scripts;
 pub mod sets;
@@ -37,5 +38,6 @@ pub fn probes() -> Vec<&'static str> {
     probes.extend(cluster::PROBES);
     probes.extend(process::PROBES);
     probes.extend(client::PROBES.concat());
+    probes.extend(routers::PROBES);
     probes
 }

@@ -35,7 +35,7 @@ const SNAPSHOTS_KEPT: usize = 2;
 #[derive(Debug)]
 pub enum Happening {
     /// See [`Input::Opened`].
-    Opened(u64),
+    Opened(u64, Listener),
     /// See [`Input::Received`].
     Received(u64, Bytes),
     /// See [`Input::Closed`].
@@ -205,13 +205,13 @@ impl<N: Door> Running<N> {
             let node = &mut self.node;
             let out = &mut self.outbox;
             match happening {
-                Happening::Opened(connection) => node.step(
+                Happening::Opened(connection, listener) => node.step(
                     now,
                     Input::Opened {
                         connection: ConnectionId(connection),
                         address: format!("127.0.0.1:{}", 10_000 + connection % 50_000),
                         local_address: "127.0.0.1:7001".to_string(),
-                        listener: Listener::Forwards,
+                        listener,
                     },
                     out,
                 ),

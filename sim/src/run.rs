@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::chaos::{Chaos, Fault, MS, Options, SECOND};
-use crate::checkers::{durability, expiry, levels, linearizability, liveness, once, scan, terms};
+use crate::checkers::{durability, expiry, levels, linearizability, liveness, once, redirections, scan, terms};
 use crate::cluster::Cluster;
 use crate::door::Door;
 use crate::history::{DefaultLifetime, Operation, bucket_of};
@@ -125,6 +125,7 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     judge("scan", scan::check(&history, &cluster.record.set_scans, scan::LASTING_MEMBERS));
     judge("scan", scan::check(&history, &cluster.record.sorted_scans, scan::LASTING_SCORED));
     judge("terms", terms::check(&history, &cluster.record.refusals, &settings, clock_error));
+    judge("redirections", redirections::check(&cluster.record.redirections));
     judge("messages", cluster.judge_messages());
     judge("waiting", cluster.judge_waiting(&history));
     judge("copies", cluster.judge_copies());
@@ -195,6 +196,7 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     // From here on everybody goes by the settings that are shown, and it is seen whether the entries do.
     if served && wait_for(cluster, deadline, |cluster| liveness::converged(&cluster.endings())) {
         cluster.try_terms();
+        cluster.look_around();
         served = wait_for(cluster, deadline, Cluster::clients_are_idle);
     }
     let late = cluster.record.last_failure > healed_at + FAILURES_ALLOWED;

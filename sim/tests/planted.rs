@@ -212,3 +212,23 @@ fn scan_skips_a_partition() {
 fn written_beside_its_partition() {
     is_found(Planted::WrittenBesideItsPartition, 60, &[Fault::Partitions, Fault::Sets, Fault::SortedSets]);
 }
+
+#[test]
+fn served_where_it_should_redirect() {
+    is_found(Planted::ServedWhereItShouldRedirect, 60, &[Fault::Routers, Fault::Partition, Fault::Pause]);
+}
+
+#[test]
+fn readwrite_forgotten() {
+    is_found(Planted::ReadwriteForgotten, 60, &[Fault::Routers, Fault::Partition, Fault::Pause]);
+}
+
+#[test]
+fn moved_to_itself() {
+    is_found_by(Planted::MovedToItself, 10, &[Fault::Routers], "redirections");
+}
+
+#[test]
+fn slots_with_a_hole() {
+    is_found_by(Planted::SlotsWithAHole, 10, &[Fault::Routers], "redirections");
+}

@@ -18,6 +18,7 @@ use data::{Failure, Reply, View};
 use super::info::identifier;
 use super::{Context, Entry, Function, Marks, answers, container, spec};
 use crate::bucket::Bucket;
+use crate::door::Planted;
 use crate::node::{Node, place_of};
 use crate::session::Session;
 use crate::topology::{Shown, Topology, parts};
@@ -175,8 +176,9 @@ pub(crate) fn select(word: &[u8]) -> Result<Reply, Failure> {
 }
 
 fn read_only(context: &mut Context<'_>, wanted: bool) -> Result<Reply, Failure> {
+    let stays = context.node.config.planted == Some(Planted::ReadwriteForgotten);
     let redirected = context.session.redirected.as_mut().ok_or(NO_CLUSTER)?;
-    redirected.read_only = wanted;
+    redirected.read_only = wanted || redirected.read_only && stays;
     Ok(Reply::Ok)
 }
 

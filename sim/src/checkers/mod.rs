@@ -14,6 +14,7 @@ pub mod model;
 pub mod notes;
 pub mod once;
 pub mod quota;
+pub mod redirections;
 pub mod replicas;
 pub mod scan;
 pub mod terms;

@@ -5,26 +5,27 @@ use std::collections::BTreeSet;
 use wire::encode_command;
 
 use super::{Client, Mode, Record, Running, Scanned, Wishes};
-use crate::hashes::{LASTING, elements_bytes, key_of, words_together};
+use crate::hashes::{self, LASTING, elements_bytes, key_of};
 use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
 use crate::workload::Task;
 use crate::{documents, lists, places, sets, sketches, sorted, streams};
 
-impl Client {
-    pub(super) fn invoke(&mut self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
+impl Record {
+    /// A client asks for something: the number of the operation, to be answered.
+    pub(crate) fn invoke(&mut self, client: u64, commands: Vec<Command>, now: u64) -> usize {
         for command in &commands {
             let value = command.argument.as_ref().map_or(0, String::len);
-            let longest = record.longest.entry(bucket_of(&command.key).to_owned()).or_default();
+            let longest = self.longest.entry(bucket_of(&command.key).to_owned()).or_default();
             *longest = (*longest).max((command.key.len() + value) as u64);
         }
         let elements: u64 = commands.iter().map(elements_of).sum();
         if let Some(command) = commands.first().filter(|_| elements > 0) {
-            let most = record.elements.entry(bucket_of(&command.key).to_owned()).or_default();
+            let most = self.elements.entry(bucket_of(&command.key).to_owned()).or_default();
             *most = (*most).max(elements);
         }
         // Until an answer says otherwise, all that is known is that it may happen.
-        record.operations.push(Operation {
-            client: self.id,
+        self.operations.push(Operation {
+            client,
             commands,
             watched: Vec::new(),
             invoke: now,
@@ -32,7 +33,13 @@ impl Client {
             outcome: Outcome::Maybe,
             replies: Vec::new(),
         });
-        record.operations.len() - 1
+        self.operations.len() - 1
+    }
+}
+
+impl Client {
+    pub(super) fn invoke(&self, commands: Vec<Command>, now: u64, record: &mut Record) -> usize {
+        record.invoke(self.id, commands, now)
     }
 
     /// Begins the next thing, or goes on with what a lost connection interrupted.
@@ -141,26 +148,14 @@ impl Client {
                 Running::Scanning { what, started: now, found: BTreeSet::new() }
             }
             Task::Together(commands) => {
-                let key = commands.first().map_or("", |command| command.key.as_str());
-                let words = match () {
-                    () if sets::member_of(key).is_some() => sets::words_together,
-                    () if sorted::member_of(key).is_some() => sorted::words_together,
-                    () if places::member_of(key).is_some() => places::words_together,
-                    () if documents::member_of(key).is_some() => documents::words_together,
-                    () => words_together,
-                };
-                encode_command(send, words(&commands));
+                encode_command(send, words_together(&commands));
                 Running::Together { operation: self.invoke(commands, now, record) }
             }
         };
     }
 
     pub(super) fn send_transaction(&self, commands: &[Command], send: &mut Vec<u8>) {
-        encode_command(send, ["MULTI"]);
-        for command in commands {
-            encode_command(send, command.words());
-        }
-        encode_command(send, ["EXEC"]);
+        send.extend(words_of_transaction(commands));
     }
 
     pub(super) fn send_scan(&mut self, what: Scanned, cursor: &[u8], send: &mut Vec<u8>) {
@@ -190,8 +185,32 @@ fn elements_of(command: &Command) -> u64 {
     elements_bytes(&command.key, value) + of_types.iter().map(|bytes| bytes(&command.key)).sum::<u64>()
 }
 
+/// A transaction as it is sent.
+pub(crate) fn words_of_transaction(commands: &[Command]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_command(&mut bytes, ["MULTI"]);
+    for command in commands {
+        encode_command(&mut bytes, command.words());
+    }
+    encode_command(&mut bytes, ["EXEC"]);
+    bytes
+}
+
+/// One command on several fields or members.
+pub(crate) fn words_together(commands: &[Command]) -> Vec<Vec<u8>> {
+    let key = commands.first().map_or("", |command| command.key.as_str());
+    let words = match () {
+        () if sets::member_of(key).is_some() => sets::words_together,
+        () if sorted::member_of(key).is_some() => sorted::words_together,
+        () if places::member_of(key).is_some() => places::words_together,
+        () if documents::member_of(key).is_some() => documents::words_together,
+        () => hashes::words_together,
+    };
+    words(commands)
+}
+
 /// The same task on keys of a bucket.
-fn in_bucket(bucket: &str, mut task: Task) -> Task {
+pub(crate) fn in_bucket(bucket: &str, mut task: Task) -> Task {
     if bucket.is_empty() {
         return task;
     }

@@ -8,7 +8,7 @@ use super::{Client, Mode, Record, Running, Scanned, Wishes, count};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
-use crate::hashes::{LASTING, replies_together};
+use crate::hashes::{self, LASTING};
 use crate::history::{Command, Op, Operation, Outcome, Reply, Watched, raw_key, text_of};
 use crate::workload::DROPPED;
 use crate::{documents, fading, lists, places, scripts, sets, sketches, sorted, streams};
@@ -23,7 +23,7 @@ const PART_REFUSED: &str = "sim: part of a transaction refused";
 
 /// What an error reply means for the command it answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     NotDone,
     /// Not done, because the bucket's terms do not allow it: that is no failure.
     Refused,
@@ -33,7 +33,7 @@ pub(super) enum Meaning {
     Surprise,
 }
 
-pub(super) fn meaning_of(error: &str) -> Meaning {
+pub(crate) fn meaning_of(error: &str) -> Meaning {
     if is_refusal(error) {
         return Meaning::Refused;
     }
@@ -56,7 +56,7 @@ pub(super) fn meaning_of(error: &str) -> Meaning {
 }
 
 /// What is said to those whose bucket was dropped under them.
-fn is_dropped(error: &str) -> bool {
+pub(crate) fn is_dropped(error: &str) -> bool {
     ["ERR the bucket was dropped", "ERR the selected bucket", "ERR there is no bucket"]
         .iter()
         .any(|start| error.starts_with(start))
@@ -281,18 +281,7 @@ impl Client {
                 }
             }
             Value::Array(values) if values.len() == commands && !refused => {
-                let mut replies = Some(Vec::new());
-                for (place, value) in values.into_iter().enumerate() {
-                    let reply = match value {
-                        Value::Error(text) if text == NO_ROOM => {
-                            note_refusal((operation, place), &text, now, record);
-                            count(record, PART_REFUSED);
-                            Some(Reply::Refused { refused: text })
-                        }
-                        value => reply_of(&record.operations[operation].commands[place], value),
-                    };
-                    replies = replies.zip(reply).map(|(replies, reply)| [replies, vec![reply]].concat());
-                }
+                let replies = replies_of_parts(operation, values, now, record);
                 match replies {
                     Some(replies) => {
                         record.operations[operation].outcome = Outcome::Done;
@@ -329,14 +318,7 @@ impl Client {
             return self.answer(index, value, now, record);
         }
         let operation = &mut record.operations[index];
-        let key = operation.commands.first().map_or("", |command| command.key.as_str());
-        let replies = match () {
-            () if sets::member_of(key).is_some() => sets::replies_together(&mut operation.commands, value),
-            () if sorted::member_of(key).is_some() => sorted::replies_together(&operation.commands, value),
-            () if places::member_of(key).is_some() => places::replies_together(&operation.commands, value),
-            () if documents::member_of(key).is_some() => documents::replies_together(&operation.commands, value),
-            () => replies_together(&operation.commands, value),
-        };
+        let replies = replies_together(&mut operation.commands, value);
         match replies {
             Some(replies) => {
                 operation.finish = Some(now);
@@ -425,15 +407,49 @@ impl Client {
     }
 }
 
+/// The answers to several commands of a history in that to the one that was sent.
+pub(crate) fn replies_together(commands: &mut Vec<Command>, value: Value) -> Option<Vec<Reply>> {
+    let key = commands.first().map_or("", |command| command.key.as_str());
+    match () {
+        () if sets::member_of(key).is_some() => sets::replies_together(commands, value),
+        () if sorted::member_of(key).is_some() => sorted::replies_together(commands, value),
+        () if places::member_of(key).is_some() => places::replies_together(commands, value),
+        () if documents::member_of(key).is_some() => documents::replies_together(commands, value),
+        () => hashes::replies_together(commands, value),
+    }
+}
+
+/// What the commands of a transaction were answered, some of them perhaps that there is no room; none if that cannot be.
+pub(crate) fn replies_of_parts(
+    operation: usize,
+    values: Vec<Value>,
+    now: u64,
+    record: &mut Record,
+) -> Option<Vec<Reply>> {
+    let mut replies = Some(Vec::new());
+    for (place, value) in values.into_iter().enumerate() {
+        let reply = match value {
+            Value::Error(text) if text == NO_ROOM => {
+                note_refusal((operation, place), &text, now, record);
+                count(record, PART_REFUSED);
+                Some(Reply::Refused { refused: text })
+            }
+            value => reply_of(&record.operations[operation].commands[place], value),
+        };
+        replies = replies.zip(reply).map(|(replies, reply)| [replies, vec![reply]].concat());
+    }
+    replies
+}
+
 /// A bucket's terms do not allow a command.
-fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record: &mut Record) {
+pub(crate) fn note_refusal((operation, place): (usize, usize), text: &str, at: u64, record: &mut Record) {
     count(record, if text == NO_ROOM { FULL_REFUSED } else { TOO_LONG_REFUSED });
     let Operation { commands, invoke, .. } = &record.operations[operation];
     let (command, span) = (commands[place].clone(), (*invoke, at));
     record.refusals.push(Refusal { command, span, text: text.to_owned() });
 }
 
-fn reply_of(command: &Command, value: Value) -> Option<Reply> {
+pub(crate) fn reply_of(command: &Command, value: Value) -> Option<Reply> {
     let mut value = value;
     let of_types = [
         sets::reply,
@@ -452,7 +468,7 @@ fn reply_of(command: &Command, value: Value) -> Option<Reply> {
         };
     }
     match value {
-        Value::Array(_) | Value::Map(_) => crate::hashes::reply(command, value),
+        Value::Array(_) | Value::Map(_) => hashes::reply(command, value),
         Value::Simple(text) => Some(Reply::Text(text)),
         Value::Bulk(bytes) => Some(Reply::Text(text_of(&bytes))),
         Value::Integer(number) => Some(Reply::Integer(number)),

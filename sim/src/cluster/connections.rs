@@ -2,15 +2,16 @@
 
 use base::{NodeId, Rng};
 use bytes::Bytes;
-use node::ConnectionId;
+use node::{ConnectionId, Listener};
 
 use super::Cluster;
 use crate::chaos::Fault;
-use crate::client::{Order, Wishes};
+use crate::client::{Order, Record, Wishes};
 use crate::door::Door;
 use crate::events::Event;
 use crate::history::bucket_of;
 use crate::process::{Happening, name_of};
+use crate::routers::{Router, Wants};
 use crate::settings::DEFAULT;
 use crate::trace::digest_of;
 use crate::workload::{BOUNDED, DROPPED, TIMED, draw_change};
@@ -41,11 +42,32 @@ pub(super) struct ClientEnd {
     current: Option<u64>,
 }
 
+/// Whose end of a connection it is.
+enum Owner {
+    Client(usize),
+    Caller(usize),
+    /// That of one of the routers, which have one for each node.
+    Router(usize, u16),
+}
+
 impl<N: Door> Cluster<N> {
     fn with_client(&mut self, client: usize, act: impl FnOnce(&mut Self, &mut Wishes)) {
         let mut wishes = Wishes::default();
         act(self, &mut wishes);
-        let now = self.now;
+        let wake_at = wishes.wake_at;
+        self.fulfil(client, wishes);
+        if let Some(at) = wake_at {
+            let timer = match self.owner_of(client) {
+                Owner::Client(client) => self.clients[client].timer(),
+                Owner::Caller(caller) => self.callers[caller].timer(),
+                Owner::Router(router, _) => self.routers[router].timer(),
+            };
+            self.queue.push(at, Event::ClientWake(client, timer));
+        }
+    }
+
+    /// Does what a client wants of one of its connections.
+    fn fulfil(&mut self, client: usize, wishes: Wishes) {
         if let Some(waited) = wishes.overdue {
             self.judge_silence(client, waited);
         }
@@ -64,16 +86,27 @@ impl<N: Door> Cluster<N> {
             let number = self.next_connection;
             self.next_connection += 1;
             self.client_ends[client].attempt = Some(number);
-            let at = now + self.network.delay();
+            let at = self.now + self.network.delay();
             self.queue.push(at, Event::Connect(client, number, NodeId(node)));
         }
-        if let Some(at) = wishes.wake_at {
-            let timer = match self.caller_of(client) {
-                Some(caller) => self.callers[caller].timer(),
-                None => self.clients[client].timer(),
-            };
-            self.queue.push(at, Event::ClientWake(client, timer));
+    }
+
+    /// Lets a router act, and does what it wants.
+    fn with_router(&mut self, router: usize, act: impl FnOnce(&mut Router, u64, &mut Record, &mut Wants)) {
+        let mut wants = Wants::default();
+        act(&mut self.routers[router], self.now, &mut self.record, &mut wants);
+        for (node, wishes) in wants.of {
+            self.fulfil(self.end_of_router(router, node), wishes);
         }
+        if let Some(at) = wants.wake_at {
+            let timer = self.routers[router].timer();
+            self.queue.push(at, Event::ClientWake(self.end_of_router(router, 0), timer));
+        }
+    }
+
+    /// The end of a router's connection to a node.
+    pub(super) fn end_of_router(&self, router: usize, node: u16) -> usize {
+        self.clients.len() + self.callers.len() + router * self.machines.len() + usize::from(node)
     }
 
     /// A node must answer within its time, unless something happened to it.
@@ -97,24 +130,26 @@ impl<N: Door> Cluster<N> {
         }
     }
 
-    /// Which of the callers this is, if it is one.
-    fn caller_of(&self, client: usize) -> Option<usize> {
-        client.checked_sub(self.clients.len())
+    fn owner_of(&self, end: usize) -> Owner {
+        let Some(caller) = end.checked_sub(self.clients.len()) else { return Owner::Client(end) };
+        let Some(link) = caller.checked_sub(self.callers.len()) else { return Owner::Caller(caller) };
+        Owner::Router(link / self.machines.len(), (link % self.machines.len()) as u16)
     }
 
     pub(super) fn on_client_wake(&mut self, client: usize, timer: u64) {
-        if let Some(caller) = self.caller_of(client) {
-            if self.callers[caller].timer() == timer {
+        match self.owner_of(client) {
+            Owner::Client(_) if self.clients[client].timer() == timer => self.with_client(client, |world, wishes| {
+                world.clients[client].on_wake(world.now, &mut world.record, wishes);
+            }),
+            Owner::Caller(caller) if self.callers[caller].timer() == timer => {
                 self.with_client(client, |world, wishes| {
                     world.callers[caller].on_wake(world.now, &mut world.messages, wishes);
                 });
             }
-            return;
-        }
-        if self.clients[client].timer() == timer {
-            self.with_client(client, |world, wishes| {
-                world.clients[client].on_wake(world.now, &mut world.record, wishes);
-            });
+            Owner::Router(router, _) if self.routers[router].timer() == timer => {
+                self.with_router(router, Router::on_wake);
+            }
+            _ => {}
         }
     }
 
@@ -141,7 +176,11 @@ impl<N: Door> Cluster<N> {
             broken: false,
         };
         self.connections.insert(number, opened);
-        self.give(node, Happening::Opened(number));
+        let listener = match self.owner_of(client) {
+            Owner::Router(..) => Listener::Redirects,
+            _ => Listener::Forwards,
+        };
+        self.give(node, Happening::Opened(number, listener));
         self.queue.push(answer_at, Event::Connected(client, number));
     }
 
@@ -152,11 +191,17 @@ impl<N: Door> Cluster<N> {
             return;
         }
         self.client_ends[client] = ClientEnd { attempt: None, current: Some(number) };
-        let caller = self.caller_of(client);
-        self.with_client(client, |world, wishes| match caller {
-            Some(caller) => world.callers[caller].on_connected(world.now, &mut world.messages, wishes),
-            None => world.clients[client].on_connected(world.now, &mut world.record, wishes),
-        });
+        match self.owner_of(client) {
+            Owner::Client(_) => self.with_client(client, |world, wishes| {
+                world.clients[client].on_connected(world.now, &mut world.record, wishes);
+            }),
+            Owner::Caller(caller) => self.with_client(client, |world, wishes| {
+                world.callers[caller].on_connected(world.now, &mut world.messages, wishes);
+            }),
+            Owner::Router(router, node) => {
+                self.with_router(router, |it, now, _, wants| it.on_connected(node, now, wants));
+            }
+        }
     }
 
     /// A client hears that its connection is gone, or was refused.
@@ -168,11 +213,17 @@ impl<N: Door> Cluster<N> {
         let end = &mut self.client_ends[client];
         if end.current == Some(number) || end.attempt == Some(number) {
             *end = ClientEnd::default();
-            let caller = self.caller_of(client);
-            self.with_client(client, |world, wishes| match caller {
-                Some(caller) => world.callers[caller].on_closed(world.now, &mut world.messages, wishes),
-                None => world.clients[client].on_closed(world.now, &mut world.record, wishes),
-            });
+            match self.owner_of(client) {
+                Owner::Client(_) => self.with_client(client, |world, wishes| {
+                    world.clients[client].on_closed(world.now, &mut world.record, wishes);
+                }),
+                Owner::Caller(caller) => self.with_client(client, |world, wishes| {
+                    world.callers[caller].on_closed(world.now, &mut world.messages, wishes);
+                }),
+                Owner::Router(router, node) => {
+                    self.with_router(router, |it, now, record, wants| it.on_closed(node, now, record, wants));
+                }
+            }
         }
     }
 
@@ -282,11 +333,15 @@ impl<N: Door> Cluster<N> {
         self.trace.event(now, [12, client as u64, number, digest], || {
             format!("client {client} connection {number} > {}", wire::quote(&bytes[..bytes.len().min(200)]))
         });
-        let caller = self.caller_of(client);
-        self.with_client(client, |world, wishes| match caller {
-            Some(caller) => world.callers[caller].on_bytes(&bytes, world.now, &mut world.messages),
-            None => world.clients[client].on_bytes(&bytes, world.now, &mut world.record, wishes),
-        });
+        match self.owner_of(client) {
+            Owner::Client(_) => self.with_client(client, |world, wishes| {
+                world.clients[client].on_bytes(&bytes, world.now, &mut world.record, wishes);
+            }),
+            Owner::Caller(caller) => self.callers[caller].on_bytes(&bytes, now, &mut self.messages),
+            Owner::Router(router, node) => {
+                self.with_router(router, |it, now, record, wants| it.on_bytes(node, &bytes, now, record, wants));
+            }
+        }
     }
 
     /// Does what a node wants of its clients' connections.
@@ -361,12 +416,22 @@ impl<N: Door> Cluster<N> {
         for client in &mut self.clients {
             client.drain();
         }
+        for router in &mut self.routers {
+            router.drain();
+        }
     }
 
     /// Whether all clients have finished what they were told to do.
     #[must_use]
     pub fn clients_are_idle(&self) -> bool {
-        self.clients.iter().all(crate::client::Client::is_idle)
+        self.clients.iter().all(crate::client::Client::is_idle) && self.routers.iter().all(Router::is_idle)
+    }
+
+    /// Has those who route by themselves look at every node.
+    pub fn look_around(&mut self) {
+        for router in 0..self.routers.len() {
+            self.with_router(router, Router::look_around);
+        }
     }
 
     /// Has those who use buckets with terms try what these are now.

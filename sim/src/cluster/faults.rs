@@ -185,6 +185,7 @@ impl<N: Door> Cluster<N> {
             | Fault::Pauses
             | Fault::Scripts
             | Fault::Partitions
+            | Fault::Routers
             | Fault::Observers => false,
         }
     }

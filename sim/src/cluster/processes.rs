@@ -6,10 +6,12 @@ use storage::JournalOptions;
 
 use super::Cluster;
 use crate::chaos::{Fault, MS, SECOND};
+use crate::checkers::redirections::address_of;
 use crate::clock::Clock;
 use crate::door::Door;
 use crate::events::Event;
 use crate::process::{self, Commit, Death, Happening, name_of};
+use crate::settings::DEFAULT;
 use crate::trace::digest_of;
 
 /// A process found spaces in its store that no partition knows.
@@ -26,8 +28,12 @@ impl<N: Door> Cluster<N> {
             me: node,
             resp_address: format!("127.0.0.1:{}", 7001 + node.0),
             http_address: format!("127.0.0.1:{}", 8001 + node.0),
-            cluster_address: String::new(),
-            cluster_bucket: "default".to_owned(),
+            cluster_address: if self.cast.listeners.get(usize::from(node.0)) == Some(&true) {
+                address_of(node.0)
+            } else {
+                String::new()
+            },
+            cluster_bucket: if self.cast.bucket.is_empty() { DEFAULT } else { self.cast.bucket }.to_owned(),
             process_id: 1000 + u32::from(node.0),
             value_bytes_max: base::limits::VALUE_BYTES_DEFAULT,
             clients_max: base::limits::CONNECTIONS_DEFAULT,

@@ -1,0 +1,211 @@
+//! The kinds of misfortunes, and of what is no misfortune and can be chosen like one.
+
+/// A kind of misfortune.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fault {
+    /// Messages between nodes vanish.
+    Loss,
+    /// Messages between nodes arrive twice.
+    Duplicate,
+    /// Messages between nodes overtake one another.
+    Reorder,
+    /// Links between nodes are slow and uneven.
+    SlowNetwork,
+    /// One direction between two nodes is cut.
+    OneWayCut,
+    /// Nodes are split into parts, or one pair is cut off from each other.
+    Partition,
+    /// A link between nodes breaks and comes back.
+    LinkReset,
+    /// A client's connection breaks.
+    ClientReset,
+    /// A process is killed; what it wrote stays.
+    Kill,
+    /// A machine loses power; what was not synced may be gone.
+    PowerCut,
+    /// All machines lose power at once.
+    PowerCutAll,
+    /// A process is killed again while it starts.
+    CrashAtStart,
+    /// A process stands still for a while.
+    Pause,
+    /// A process is asked to stop, and hands over.
+    Stop,
+    /// Wall clocks are wrong.
+    ClockOffset,
+    /// Wall clocks jump.
+    ClockJump,
+    /// Clocks run too fast or too slow.
+    ClockRate,
+    /// Bits flip in files of a node that is down.
+    BitRot,
+    /// A sync fails.
+    SyncFailure,
+    /// Syncs take long.
+    SlowSync,
+    /// A disk has no room for a while.
+    DiskFull,
+    /// A node's folder is deleted.
+    Wipe,
+    /// A node's journal is deleted, everything else stays.
+    JournalLost,
+    /// Parts of files of a node that is down cannot be read any more, for good or for a while. Counted: reads that failed.
+    ReadError,
+    /// A bit flips in the identity file of a node that is down. Counted: starts that were refused for it.
+    IdentityRot,
+    /// No misfortune: the server's loop now and then commits a single payload itself, before its turn goes on.
+    CommitHere,
+    /// A process is killed, or loses power, while blocks of a snapshot are made or taken.
+    TransferCrash,
+    /// No misfortune: nodes keep values of their stores in memory above them, within small quotas. Counted: processes that do.
+    ValueCache,
+    /// No misfortune: clients use buckets whose entries have terms: default times to live, longest values, quotas. Counted: such buckets.
+    BucketTerms,
+    /// Settings of a bucket are changed by one client, and shown to others.
+    SettingsChange,
+    /// No misfortune: clients use hashes. Counted: runs in which they do.
+    Hashes,
+    /// No misfortune: clients use sets. Counted: runs in which they do.
+    Sets,
+    /// No misfortune: clients use sorted sets. Counted: runs in which they do.
+    SortedSets,
+    /// No misfortune: clients use JSON documents. Counted: runs in which they do.
+    Documents,
+    /// No misfortune: clients use lists. Counted: runs in which they do.
+    Lists,
+    /// No misfortune: clients publish and listen. Counted: messages that were heard.
+    PubSub,
+    /// No misfortune: clients use HyperLogLogs. Counted: runs in which they do.
+    HyperLogLogs,
+    /// No misfortune: clients use places. Counted: runs in which they do.
+    Places,
+    /// No misfortune: clients use fields of hashes that expire. Counted: runs in which they do.
+    FieldExpiry,
+    /// No misfortune: clients use streams. Counted: runs in which they do.
+    Streams,
+    /// No misfortune: clients let the others of a node wait, and are shown what these do. Counted: runs in which they do.
+    Pauses,
+    /// No misfortune: clients say what they want in scripts. Counted: runs in which they do.
+    Scripts,
+    /// No misfortune: clients ask nodes what these have seen of their keys' uses and of commands' durations. Counted: runs in which they do.
+    Observers,
+    /// No misfortune: some buckets are cut into several partitions. Counted: runs in which they are.
+    Partitions,
+    /// No misfortune: clients route by themselves, over the listener for clients of a Redis Cluster. Counted: runs in which they do.
+    Routers,
+}
+
+/// Every kind, in the order of reports.
+pub const FAULTS: [Fault; 45] = [
+    Fault::Loss,
+    Fault::Duplicate,
+    Fault::Reorder,
+    Fault::SlowNetwork,
+    Fault::OneWayCut,
+    Fault::Partition,
+    Fault::LinkReset,
+    Fault::ClientReset,
+    Fault::Kill,
+    Fault::PowerCut,
+    Fault::PowerCutAll,
+    Fault::CrashAtStart,
+    Fault::Pause,
+    Fault::Stop,
+    Fault::ClockOffset,
+    Fault::ClockJump,
+    Fault::ClockRate,
+    Fault::BitRot,
+    Fault::SyncFailure,
+    Fault::SlowSync,
+    Fault::DiskFull,
+    Fault::Wipe,
+    Fault::JournalLost,
+    Fault::ReadError,
+    Fault::IdentityRot,
+    Fault::CommitHere,
+    Fault::TransferCrash,
+    Fault::ValueCache,
+    Fault::BucketTerms,
+    Fault::SettingsChange,
+    Fault::Hashes,
+    Fault::Sets,
+    Fault::SortedSets,
+    Fault::Documents,
+    Fault::Lists,
+    Fault::PubSub,
+    Fault::HyperLogLogs,
+    Fault::Places,
+    Fault::FieldExpiry,
+    Fault::Streams,
+    Fault::Pauses,
+    Fault::Scripts,
+    Fault::Observers,
+    Fault::Partitions,
+    Fault::Routers,
+];
+
+impl Fault {
+    /// The name used in options, files and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Loss => "loss",
+            Fault::Duplicate => "duplicate",
+            Fault::Reorder => "reorder",
+            Fault::SlowNetwork => "slow-network",
+            Fault::OneWayCut => "one-way-cut",
+            Fault::Partition => "partition",
+            Fault::LinkReset => "link-reset",
+            Fault::ClientReset => "client-reset",
+            Fault::Kill => "kill",
+            Fault::PowerCut => "power-cut",
+            Fault::PowerCutAll => "power-cut-all",
+            Fault::CrashAtStart => "crash-at-start",
+            Fault::Pause => "pause",
+            Fault::Stop => "stop",
+            Fault::ClockOffset => "clock-offset",
+            Fault::ClockJump => "clock-jump",
+            Fault::ClockRate => "clock-rate",
+            Fault::BitRot => "bit-rot",
+            Fault::SyncFailure => "sync-failure",
+            Fault::SlowSync => "slow-sync",
+            Fault::DiskFull => "disk-full",
+            Fault::Wipe => "wipe",
+            Fault::JournalLost => "journal-lost",
+            Fault::ReadError => "read-error",
+            Fault::IdentityRot => "identity-rot",
+            Fault::CommitHere => "commit-here",
+            Fault::TransferCrash => "transfer-crash",
+            Fault::ValueCache => "value-cache",
+            Fault::BucketTerms => "bucket-terms",
+            Fault::SettingsChange => "settings-change",
+            Fault::Hashes => "hashes",
+            Fault::Sets => "sets",
+            Fault::SortedSets => "sorted-sets",
+            Fault::Documents => "documents",
+            Fault::Lists => "lists",
+            Fault::PubSub => "pubsub",
+            Fault::HyperLogLogs => "hyperloglogs",
+            Fault::Places => "places",
+            Fault::FieldExpiry => "field-expiry",
+            Fault::Streams => "streams",
+            Fault::Pauses => "pauses",
+            Fault::Scripts => "scripts",
+            Fault::Observers => "observers",
+            Fault::Partitions => "partitions",
+            Fault::Routers => "routers",
+        }
+    }
+
+    /// Whether what is counted is not how often it was done to somebody but how often somebody noticed.
+    #[must_use]
+    pub fn is_counted_by_effect(self) -> bool {
+        matches!(self, Fault::ReadError | Fault::IdentityRot | Fault::PubSub)
+    }
+
+    /// The kind with that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Fault> {
+        FAULTS.into_iter().find(|fault| fault.name() == name)
+    }
+}
