@@ -165,7 +165,7 @@ impl Replica {
         let mut needs_snapshot = false;
         for follower in &mut leader.followers {
             let quiet = now.since(follower.sent_at) >= heartbeat
-                && !rest::lacks_nothing(follower, &self.peers, (ballot, decided, last));
+                && !rest::lacks_nothing(follower, &self.peers, &self.membership.now, (ballot, decided, last));
             if !follower.probing && !follower.in_flight.is_empty() && now.since(follower.progress_at) >= heartbeat * 4 {
                 // Something was lost, or its disk is slow: ask where it is before sending more.
                 follower.probing = true;

@@ -14,6 +14,7 @@
 
 use base::{Ballot, Position, Time};
 
+use crate::members::Members;
 use crate::proposer::{Follower, Leader};
 use crate::replica::{Peer, Replica, Role};
 
@@ -59,7 +60,7 @@ impl Replica {
     }
 
     fn leaves_in_peace(&self, follower: &Follower) -> bool {
-        lacks_nothing(follower, &self.peers, (self.promised, self.decided, self.log.last()))
+        lacks_nothing(follower, &self.peers, &self.membership.now, (self.promised, self.decided, self.log.last()))
     }
 }
 
@@ -67,8 +68,11 @@ impl Replica {
 pub(crate) fn lacks_nothing(
     follower: &Follower,
     peers: &[Peer],
+    members: &Members,
     (ballot, decided, last): (Ballot, Position, Position),
 ) -> bool {
     let rests = |peer: &Peer| peer.id == follower.id && peer.up && peer.rests == Some((ballot, last));
-    decided == last && follower.has_all(last) && peers.iter().any(rests)
+    // A learner that has not said under which incarnation it learns is asked on: it could get no vote.
+    let is_known = follower.learns_as.is_some() || members.names(follower.id);
+    decided == last && is_known && follower.has_all(last) && peers.iter().any(rests)
 }

@@ -162,6 +162,7 @@ impl Chaos {
         let observers_seed = rng.next_u64();
         let partitions_seed = rng.next_u64();
         let routers_seed = rng.next_u64();
+        let voters_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -208,6 +209,9 @@ impl Chaos {
         plan.extend(draw_plan(&mut later_rng, count, &LATER_KINDS, nodes, ends_at, &options.with, &has));
         let count = settings.between(2, 20);
         plan.extend(draw_plan(&mut settings, count, &SETTINGS_KINDS, nodes, ends_at, &options.with, &has));
+        let mut voters = Rng::new(voters_seed);
+        let count = voters.between(2, 20);
+        plan.extend(draw_plan(&mut voters, count, &VOTERS_KINDS, nodes, ends_at, &options.with, &has));
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
         let quota_bytes = *cache.pick(&[1_500, 4_000, 20_000, 1 << 20]);
         let drawn_cache = CacheSettings { quota_bytes, policy: *cache.pick(&CachePolicy::ALL) };
@@ -288,6 +292,9 @@ const LATER_KINDS: [(Fault, u64); 2] = [(Fault::ReadError, 3), (Fault::IdentityR
 
 /// Another plan of its own, for the same reason.
 const SETTINGS_KINDS: [(Fault, u64); 1] = [(Fault::SettingsChange, 1)];
+
+/// And another one.
+const VOTERS_KINDS: [(Fault, u64); 1] = [(Fault::VotersChange, 1)];
 
 /// Draws `count` misfortunes. Those of kinds that are off are left out afterwards, so that the rest stays as it is.
 fn draw_plan(

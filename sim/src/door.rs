@@ -3,7 +3,7 @@
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, Now, PartitionId, Position};
-use node::{CacheNews, Config, Input, Outbox, Progress, Recovered};
+use node::{CacheNews, Config, Input, Outbox, Progress, Recovered, Voters};
 
 /// See [`node::Node`], whose functions these are.
 pub trait Door: Sized {
@@ -22,6 +22,11 @@ pub trait Door: Sized {
     fn leader(&self, partition: PartitionId) -> Option<(NodeId, Ballot)>;
     /// How far a log is.
     fn progress(&self, partition: PartitionId) -> Option<Progress>;
+    /// Who votes, and who shall.
+    fn voters(&self, partition: PartitionId) -> Option<Voters> {
+        let _ = partition;
+        None
+    }
     /// A digest of a whole state.
     fn state_digest(&self, partition: PartitionId) -> Option<u64>;
     /// The bucket of a partition, and how many bytes its state counts.
@@ -64,6 +69,10 @@ impl Door for node::Node {
 
     fn partitions(&self) -> Vec<PartitionId> {
         node::Node::partitions(self)
+    }
+
+    fn voters(&self, partition: PartitionId) -> Option<Voters> {
+        node::Node::voters(self, partition)
     }
 
     fn leader(&self, partition: PartitionId) -> Option<(NodeId, Ballot)> {

@@ -93,10 +93,12 @@ pub enum Fault {
     Partitions,
     /// No misfortune: clients route by themselves, over the listener for clients of a Redis Cluster. Counted: runs in which they do.
     Routers,
+    /// Nodes are drained or let serve again, and how many of them vote is changed, by clients.
+    VotersChange,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 45] = [
+pub const FAULTS: [Fault; 46] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -142,6 +144,7 @@ pub const FAULTS: [Fault; 45] = [
     Fault::Observers,
     Fault::Partitions,
     Fault::Routers,
+    Fault::VotersChange,
 ];
 
 impl Fault {
@@ -179,6 +182,7 @@ impl Fault {
             Fault::ValueCache => "value-cache",
             Fault::BucketTerms => "bucket-terms",
             Fault::SettingsChange => "settings-change",
+            Fault::VotersChange => "voters",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

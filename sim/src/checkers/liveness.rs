@@ -1,7 +1,8 @@
 //! Property: once faults stop, the cluster heals by itself in bounded time: every request succeeds, and all replicas
-//! have applied the same entries and have the same state.
+//! have applied the same entries, have the same state, and those vote who shall.
 
 use base::{NodeId, PartitionId, Position};
+use node::Voters;
 
 /// What one node looks like at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -10,6 +11,8 @@ pub struct Ending {
     pub node: NodeId,
     /// How far it has applied each log and the digest of its state then; `None` if it is not running.
     pub state: Option<Vec<(PartitionId, Position, u64)>>,
+    /// Where those who vote, as far as it knows, are not those who shall.
+    pub unsettled: Vec<(PartitionId, Voters)>,
 }
 
 /// What one run looks like when its time for healing is over.
@@ -28,7 +31,8 @@ pub struct Facts {
 /// Whether all nodes run and have the same state.
 #[must_use]
 pub fn converged(endings: &[Ending]) -> bool {
-    endings.iter().all(|ending| ending.state.is_some() && ending.state == endings[0].state)
+    let settled = |ending: &Ending| ending.unsettled.is_empty() && ending.state.is_some();
+    endings.iter().all(|ending| settled(ending) && ending.state == endings[0].state)
 }
 
 /// What was found wrong.
@@ -58,6 +62,7 @@ mod tests {
         let ending = |node: u16, state: Option<(u64, u64)>| Ending {
             node: NodeId(node),
             state: state.map(|(position, digest)| vec![(PartitionId::default(), Position(position), digest)]),
+            unsettled: Vec::new(),
         };
         let facts = |clients_served: bool, second: Option<(u64, u64)>| Facts {
             allowed: 30_000_000_000,

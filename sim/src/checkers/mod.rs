@@ -18,4 +18,5 @@ pub mod redirections;
 pub mod replicas;
 pub mod scan;
 pub mod terms;
+pub mod voters;
 pub mod waiting;

@@ -11,10 +11,12 @@ use crate::settings::SETTINGS;
 use crate::workload::DROPPED;
 
 /// Names of what is counted here.
-pub(crate) const PROBES: [&str; 3] = [CHANGED, SHOWN, SHOWN_CHANGED];
+pub(crate) const PROBES: [&str; 5] = [CHANGED, SHOWN, SHOWN_CHANGED, NODES, LAST];
 const CHANGED: &str = "sim: settings of a bucket changed";
 const SHOWN: &str = "sim: settings of a bucket shown";
 const SHOWN_CHANGED: &str = "sim: settings shown that were changed before";
+const NODES: &str = "sim: what nodes are for was changed";
+const LAST: &str = "sim: the last node that serves was not drained";
 
 /// What a client is to do with a bucket's settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +32,11 @@ pub enum Order {
     Show {
         /// The bucket.
         bucket: String,
+    },
+    /// `DICTUM.NODE`, and these words.
+    Nodes {
+        /// What follows the command's name.
+        words: Vec<String>,
     },
 }
 
@@ -53,6 +60,11 @@ impl Client {
                 encode_command(send, ["DICTUM.BUCKET", "SHOW", bucket]);
                 (bucket != DROPPED).then(|| settings.begin_show(self.id, bucket, now))
             }
+            Order::Nodes { words } => {
+                let command: Vec<&str> = ["DICTUM.NODE"].into_iter().chain(words.iter().map(String::as_str)).collect();
+                encode_command(send, command);
+                None
+            }
         };
         self.running = Running::Administering { order, operation };
     }
@@ -66,6 +78,14 @@ impl Client {
         record: &mut Record,
     ) {
         let (outcome, replies) = match (order, value) {
+            (Order::Nodes { .. }, Value::Error(text)) if text.starts_with("ERR it is the last node") => {
+                count(record, LAST);
+                (Outcome::Failed, Vec::new())
+            }
+            (Order::Nodes { .. }, Value::Simple(text)) if text == "OK" => {
+                count(record, NODES);
+                (Outcome::Done, Vec::new())
+            }
             (_, Value::Error(text)) => match meaning_of(&text) {
                 Meaning::NotDone if text.starts_with("ERR there is no bucket") => (Outcome::Failed, Vec::new()),
                 _ => match self.note_error("DICTUM.BUCKET", &text, now, record) {

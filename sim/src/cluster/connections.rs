@@ -411,6 +411,25 @@ impl<N: Door> Cluster<N> {
         true
     }
 
+    /// Has a client drain a node, or let it serve, or change how many vote: never so few that one lost memory is more than they bear.
+    pub(super) fn change_voters(&mut self, rng: &mut Rng) -> bool {
+        if !N::HAS_BUCKETS || self.clients.is_empty() {
+            return false;
+        }
+        let nodes = self.machines.len();
+        let words = if rng.chance(1, 3) {
+            let counts: Vec<usize> = [0, 3, 5].into_iter().filter(|count| *count <= nodes).collect();
+            vec!["VOTERS".to_owned(), rng.pick(&counts).to_string()]
+        } else {
+            let action = if rng.chance(1, 2) { "DRAIN" } else { "PROMOTE" };
+            let node = NodeId(rng.below(nodes as u64) as u16);
+            vec![action.to_owned(), name_of(node).to_string()]
+        };
+        let client = rng.below(self.clients.len() as u64) as usize;
+        self.clients[client].order(Order::Nodes { words });
+        true
+    }
+
     /// From now on clients begin nothing new.
     pub fn drain_clients(&mut self) {
         for client in &mut self.clients {

@@ -156,6 +156,7 @@ impl<N: Door> Cluster<N> {
                 true
             }
             Fault::SettingsChange => self.change_settings(rng),
+            Fault::VotersChange => self.change_voters(rng),
             Fault::DiskFull => {
                 self.machine(node).disk.set_full(true);
                 self.queue.push(now + duration, Event::RoomAgain(node));
@@ -233,7 +234,9 @@ impl<N: Door> Cluster<N> {
             .count();
         // Before anybody has founded the group nobody can vouch that it is new: whoever loses memory then stops it for good, and
         // an operator begins anew with empty folders (docs/traps.md). Nothing was ever stored.
-        if 2 * (damaged + 1) >= self.machines.len() || !self.founded {
+        // Where voters change, perhaps only three vote.
+        let three = self.chaos.plan.iter().any(|planned| planned.fault == Fault::VotersChange) && damaged > 0;
+        if three || 2 * (damaged + 1) >= self.machines.len() || !self.founded {
             return false;
         }
         // What it has acknowledged may have been decided by that alone, known to nobody yet.

@@ -9,6 +9,7 @@ use super::{Cluster, Machine};
 use crate::chaos::Fault;
 use crate::checkers::liveness::Ending;
 use crate::checkers::quota::with_one_command;
+use crate::checkers::voters;
 use crate::door::Door;
 use crate::process::{Running, name_of};
 use crate::workload::BOUNDED;
@@ -51,6 +52,7 @@ impl<N: Door> Cluster<N> {
             self.watch_partition(node, *partition);
             self.watch_quota(node, *partition);
             self.watch_all(node, *partition);
+            self.watch_voters(node, *partition);
         }
         self.watch_memories(node, &partitions);
         let machine = &mut self.machines[usize::from(node.0)];
@@ -95,6 +97,15 @@ impl<N: Door> Cluster<N> {
                 progress.on_all
             );
             self.violations.push(("on all disks", text));
+        }
+    }
+
+    /// Those who vote change by steps between which any two majorities meet.
+    fn watch_voters(&mut self, node: NodeId, partition: PartitionId) {
+        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+        let Some(voters) = running.node.voters(partition) else { return };
+        if let Some(text) = voters::disjoint(&voters) {
+            self.violations.push(("majorities meet", format!("{}: {partition}: {text}", name_of(node))));
         }
     }
 
@@ -211,9 +222,14 @@ impl<N: Door> Cluster<N> {
             };
             running.node.partitions().into_iter().filter_map(state).collect()
         };
+        let unsettled = |running: &Running<N>| {
+            let voters = running.node.partitions().into_iter().filter_map(|it| Some((it, running.node.voters(it)?)));
+            voters.filter(|(_, voters)| !voters::settled(voters)).collect()
+        };
         let ending = |(node, machine): (usize, &Machine<N>)| Ending {
             node: NodeId(node as u16),
             state: machine.running.as_ref().map(states),
+            unsettled: machine.running.as_ref().map_or_else(Vec::new, unsettled),
         };
         self.machines.iter().enumerate().map(ending).collect()
     }
