@@ -504,3 +504,23 @@ fn the_log_kept_behind_a_snapshot_is_bounded_by_entries_and_by_bytes() {
     world.turn(0, vec![Input::SnapshotTaken { position, keep: 1 }]);
     assert_eq!(world.replica(0).log().last().0 - world.replica(0).log().base().0, 1);
 }
+
+/// The leader asks on until it knows under which incarnation a learner learns, though nothing else happens.
+#[test]
+fn a_learner_whose_word_was_lost_gets_its_vote_back_in_a_calm() {
+    let mut world = World::with_learners(3, 1, 5);
+    world.elect(0);
+    world.want(&[0, 1, 3]);
+    for _ in 0..50 {
+        world.tick(Duration::from_millis(10));
+        while let Some(envelope) = world.network.pop_front() {
+            if !matches!(envelope.message, Message::Learns { .. }) {
+                world.deliver(envelope);
+            }
+        }
+    }
+    assert_eq!(world.replica(2).members().nodes(), [0, 1, 3].map(NodeId));
+    world.want(&[0, 1, 2]);
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.replica(2).members().nodes(), [0, 1, 2].map(NodeId));
+}
