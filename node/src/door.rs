@@ -370,6 +370,10 @@ pub enum Planted {
     ScanSkipsAPartition,
     /// Keys of several partitions are written to that of the first.
     WrittenBesideItsPartition,
+    /// Voters change without a joint group: the new ones decide alone as soon as they are named.
+    VotersChangeAtOnce,
+    /// Whoever takes a snapshot does not take from it who votes.
+    SnapshotWithoutVoters,
     /// A node serves reads of what another leads from its own copy, though READONLY was not said.
     ServedWhereItShouldRedirect,
     /// READWRITE leaves in force what READONLY said.

@@ -419,7 +419,8 @@ impl Partition {
     /// Replaces the state by a snapshot that a peer sent and that is on disk now, unless the log has overtaken it. The replies
     /// that this node's own writes had go to `wishes`, as far as they are kept.
     pub(crate) fn install(&mut self, now: Time, state: RestoredState, batch: &mut Batch, wishes: &mut Wishes) {
-        let (position, ballot, members) = (state.position, state.ballot, state.origins.members.clone());
+        let (position, ballot, mut members) = (state.position, state.ballot, state.origins.members.clone());
+        members.take_if(|_| self.planted == Some(Planted::SnapshotWithoutVoters));
         let tree = state.tree;
         if position <= self.applied {
             // Overtaken by the log. The store has it all the same, and is to forget it.

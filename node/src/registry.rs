@@ -122,7 +122,8 @@ impl Registry {
         let count = if self.voters == 0 || !may_change { nodes.len() } else { usize::from(self.voters) };
         let (voters, preferred) = placement::voters(partition, &nodes, |node| self.serves(node), count);
         let learners = nodes.into_iter().filter(|node| !voters.contains(node)).collect();
-        Roster { voters: if may_change { voters } else { Vec::new() }, learners, preferred }
+        let voters = if may_change { voters } else { Vec::new() };
+        Roster { voters, learners, preferred, spared: self.drained.clone() }
     }
 }
 

@@ -159,16 +159,19 @@ impl Replica {
         if position <= self.decided && self.log.hole().is_none_or(|(from, _)| from > position) {
             return;
         }
+        let on_disk = self.persisted();
         self.log_before = self.log.reset(position, ballot).or(self.log_before.take());
         self.decided = self.decided.max(position);
         let last = self.log.last();
         let members = members.unwrap_or_else(|| Members::founders(&self.config.founders));
         if self.membership.now.at <= position || self.membership.now.at > last {
             self.membership = Membership::of(members);
-        } else {
+        } else if self.membership.before.at <= position {
             self.membership.before = members;
         }
-        self.persist(Record::Reset { position, ballot, last }, position, out);
+        // What the log keeps is where it was.
+        let sure = if last > position { on_disk.clamp(position, last) } else { position };
+        self.persist(Record::Reset { position, ballot, last }, sure, out);
         self.follow_members(now, out);
     }
 }

@@ -72,7 +72,7 @@ impl Replica {
         self.plan_election(now + self.config.candidacy);
     }
 
-    /// Draws the time of the next attempt, not before `now`: earlier for replicas nearer to the preferred one.
+    /// Draws the time of the next attempt, not before `now`: earlier for replicas nearer to the preferred one, last for those that are spared.
     fn plan_election(&mut self, now: Time) {
         let distance = self.distance_to_preferred();
         let heartbeat = self.config.heartbeat;
@@ -83,7 +83,9 @@ impl Replica {
     fn distance_to_preferred(&self) -> u32 {
         let voters = self.membership.now.nodes();
         let place = |id: NodeId| voters.iter().position(|voter| *voter == id).unwrap_or(0);
-        ((place(self.config.me) + voters.len() - place(self.config.preferred)) % voters.len()) as u32
+        let distance = (place(self.config.me) + voters.len() - place(self.config.preferred)) % voters.len();
+        let behind = if self.roster.spared.contains(&self.config.me) { voters.len() } else { 0 };
+        (distance + behind) as u32
     }
 
     pub(crate) fn on_tick(&mut self, now: Time, out: &mut Vec<Output>) {

@@ -21,6 +21,11 @@ impl Replica {
         let (preferred, give_up_at) = (self.config.preferred, now + self.config.candidacy * 2);
         let mut up: Vec<NodeId> = self.peers.iter().filter(|peer| peer.up).map(|peer| peer.id).collect();
         up.retain(|id| self.membership.now.keeps(*id));
+        let spared = |id: &NodeId| self.roster.spared.contains(id);
+        if spared(&self.config.me) || !up.iter().all(spared) {
+            // Among those that are spared it would go round and round.
+            up.retain(|id| !spared(id));
+        }
         let Role::Leader(leader) = &mut self.role else { return };
         if leader.hand_over.is_some() {
             return;

@@ -205,7 +205,7 @@ impl Membership {
     }
 }
 
-/// What the owner wants: who shall vote, who shall have a copy without a vote, who shall lead when all is well.
+/// What the owner wants: who shall vote, who shall have a copy without a vote, who shall lead when all is well, and who shall not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Roster {
     /// Who shall vote, sorted. Empty: whoever votes now.
@@ -214,6 +214,8 @@ pub struct Roster {
     pub learners: Vec<NodeId>,
     /// Who shall lead when all is well; further voters follow in circular order.
     pub preferred: NodeId,
+    /// Who shall not lead as long as others can.
+    pub spared: Vec<NodeId>,
 }
 
 impl Replica {

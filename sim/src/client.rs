@@ -54,6 +54,8 @@ pub struct Record {
     pub settings: Settings,
     /// What clients that route by themselves were told of the cluster.
     pub redirections: Redirections,
+    /// Who has sent a command in a script, and when: to a node that is a write, whatever it does.
+    pub scripted: BTreeSet<(u64, u64)>,
     /// Commands that their buckets' terms did not allow.
     pub refusals: Vec<Refusal>,
     /// By bucket: the most bytes that a key and its value had together in a command.

@@ -124,7 +124,7 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     judge("scan", scan::check(&history, &cluster.record.hash_scans, scan::LASTING_FIELDS));
     judge("scan", scan::check(&history, &cluster.record.set_scans, scan::LASTING_MEMBERS));
     judge("scan", scan::check(&history, &cluster.record.sorted_scans, scan::LASTING_SCORED));
-    judge("terms", terms::check(&history, &cluster.record.refusals, &settings, clock_error));
+    judge("terms", terms::check(&history, &cluster.record, &settings, clock_error));
     judge("redirections", redirections::check(&cluster.record.redirections));
     judge("messages", cluster.judge_messages());
     judge("waiting", cluster.judge_waiting(&history));

@@ -71,11 +71,12 @@ impl Scripts {
         self.often > 0 && self.rng.chance(self.often, 16)
     }
 
-    /// Sends one command, perhaps in a script. `declares`: which keys a script uses has to be said.
-    pub fn send(&mut self, command: &Command, declares: bool, send: &mut Vec<u8>) {
+    /// Sends one command, perhaps in a script. Whether in one. `declares`: which keys a script uses has to be said.
+    pub fn send(&mut self, command: &Command, declares: bool, send: &mut Vec<u8>) -> bool {
         let words = command.words();
         if !is_plain(&words) || !self.is_wanted() {
-            return encode_command(send, words);
+            encode_command(send, words);
+            return false;
         }
         let start: [&[u8]; 2] = match self.rng.below(8) {
             0 => [b"EVAL", BROKEN.as_bytes()],
@@ -84,6 +85,7 @@ impl Scripts {
         };
         let keys = keys_of([&words].into_iter(), declares);
         encode_command(send, start.into_iter().map(<[u8]>::to_vec).chain(keys).chain(words).collect::<Vec<_>>());
+        true
     }
 
     /// Sends several as one script, or does not.

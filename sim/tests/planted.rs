@@ -24,8 +24,10 @@ fn is_found_saying(
     (with, without): (&[Fault], &[Fault]),
     (property, words): (&str, &str),
 ) {
+    // Where there are three they all vote.
+    let nodes = if with.contains(&Fault::VotersChange) { 5 } else { 3 };
     let (with, without) = (with.to_vec(), without.to_vec());
-    let mut options = Options { nodes: Some(3), with, without, planted: Some(planted), ..Options::default() };
+    let mut options = Options { nodes: Some(nodes), with, without, planted: Some(planted), ..Options::default() };
     for seed in 1..=within {
         options.seed = seed;
         let found = run(&options, false).violations;
@@ -211,6 +213,16 @@ fn scan_skips_a_partition() {
 #[test]
 fn written_beside_its_partition() {
     is_found(Planted::WrittenBesideItsPartition, 60, &[Fault::Partitions, Fault::Sets, Fault::SortedSets]);
+}
+
+#[test]
+fn voters_change_at_once() {
+    is_found_by(Planted::VotersChangeAtOnce, 20, &[Fault::VotersChange], "majorities meet");
+}
+
+#[test]
+fn snapshot_without_voters() {
+    is_found(Planted::SnapshotWithoutVoters, 60, &[Fault::VotersChange, Fault::Kill, Fault::Partition]);
 }
 
 #[test]

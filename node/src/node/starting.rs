@@ -56,6 +56,7 @@ fn settings(config: &Config, partition: PartitionId, seed: u64) -> paxos::Config
         planted: match config.planted {
             Some(Planted::CountUnsyncedSelf) => Some(paxos::Planted::CountUnsyncedSelf),
             Some(Planted::TruncateDecided) => Some(paxos::Planted::TruncateDecided),
+            Some(Planted::VotersChangeAtOnce) => Some(paxos::Planted::VotersChangeAtOnce),
             _ => None,
         },
     }

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 33] = [
+pub const PLANTED: [(&str, Planted); 35] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -35,6 +35,8 @@ pub const PLANTED: [(&str, Planted); 33] = [
     ("idle-forgets-reads", Planted::IdleForgetsReads),
     ("scan-skips-a-partition", Planted::ScanSkipsAPartition),
     ("written-beside-its-partition", Planted::WrittenBesideItsPartition),
+    ("voters-change-at-once", Planted::VotersChangeAtOnce),
+    ("snapshot-without-voters", Planted::SnapshotWithoutVoters),
     ("served-where-it-should-redirect", Planted::ServedWhereItShouldRedirect),
     ("readwrite-forgotten", Planted::ReadwriteForgotten),
     ("moved-to-itself", Planted::MovedToItself),

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::client::Record;
 use crate::history::{Command, Op, Operation, Outcome, Reply, bucket_of};
 use crate::settings::{Settings, Span, span_of};
 
@@ -33,9 +34,9 @@ pub fn is_refusal(text: &str) -> bool {
 
 /// What was found wrong. `clock_error`: how wrong two wall clocks together may be, in nanoseconds.
 #[must_use]
-pub fn check(history: &[Operation], refusals: &[Refusal], settings: &Settings, clock_error: u64) -> Vec<String> {
+pub fn check(history: &[Operation], record: &Record, settings: &Settings, clock_error: u64) -> Vec<String> {
     let mut violations = Vec::new();
-    for Refusal { command, span, text } in refusals {
+    for Refusal { command, span, text } in &record.refusals {
         let (bucket, op) = (bucket_of(&command.key), command.op);
         let excuse = if text == NO_ROOM {
             command.needs_room() && settings.quota(bucket, *span).0.is_some()
@@ -65,7 +66,7 @@ pub fn check(history: &[Operation], refusals: &[Refusal], settings: &Settings, c
             }
         }
     }
-    violations.extend(outlived(history, settings, clock_error));
+    violations.extend(outlived(history, &record.scripted, settings, clock_error));
     violations
 }
 
@@ -80,7 +81,12 @@ type Use<'a> = (&'a Operation, &'a Command, Option<&'a Reply>);
 /// Values that were read when their time was certainly over. Looked at are keys whose time to live nothing changes but writing them, and
 /// reads that were not sent together with writes: one that stands before a write of its connection is answered before that is applied, and a key that
 /// no entry has expired by then is there for everybody.
-fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec<String> {
+fn outlived(
+    history: &[Operation],
+    scripted: &BTreeSet<(u64, u64)>,
+    settings: &Settings,
+    clock_error: u64,
+) -> Vec<String> {
     let mut keys: BTreeMap<&str, Vec<Use<'_>>> = BTreeMap::new();
     for operation in history.iter().filter(|operation| operation.outcome != Outcome::Failed) {
         for (place, command) in operation.commands.iter().enumerate() {
@@ -89,7 +95,9 @@ fn outlived(history: &[Operation], settings: &Settings, clock_error: u64) -> Vec
     }
     let reads = |command: &Command| matches!(command.op, Op::Get | Op::Exists | Op::Pttl);
     let writes = history.iter().filter(|operation| !operation.commands.iter().all(reads));
-    let written_at: BTreeSet<(u64, u64)> = writes.map(|write| (write.client, write.invoke)).collect();
+    let written_at = writes.map(|write| (write.client, write.invoke));
+    // What is said in a script is a write to the node.
+    let written_at: BTreeSet<(u64, u64)> = written_at.chain(scripted.iter().copied()).collect();
     let mut violations = Vec::new();
     for (key, uses) in keys {
         let given = |(operation, command, _): &Use<'_>| {
@@ -146,18 +154,22 @@ mod tests {
         Reply::Text("OK".into())
     }
 
+    fn with_refusal(refusal: Refusal) -> Record {
+        Record { refusals: vec![refusal], ..Record::default() }
+    }
+
     #[test]
     fn values_are_as_long_as_they_may_be() {
         let mut settings = Settings::default();
         settings.made("t", "VALUE-BYTES-MAX 4 QUOTA 0");
         let set = |value: &str| Command::new(Op::Set, "t/k").with_argument(value);
         let append = Command::new(Op::Append, "t/k").with_argument("ab");
-        let made = |operation: Operation| check(&[operation], &[], &settings, 0).len();
+        let made = |operation: Operation| check(&[operation], &Record::default(), &settings, 0).len();
         assert_eq!((made(answered(set("abcd"), 0, ok())), made(answered(set("abcde"), 0, ok()))), (0, 1));
         let appended = |length| answered(append.clone(), 0, Reply::Integer(length));
         assert_eq!((made(appended(4)), made(appended(5))), (0, 1));
         let refused = |command: Command, text: &str| {
-            check(&[], &[Refusal { command, span: (5, 10), text: text.to_owned() }], &settings, 0).len()
+            check(&[], &with_refusal(Refusal { command, span: (5, 10), text: text.to_owned() }), &settings, 0).len()
         };
         assert_eq!((refused(set("abcd"), TOO_LONG), refused(set("abcde"), TOO_LONG)), (1, 0));
         assert_eq!(refused(append.clone(), TOO_LONG), 0, "nobody knows how long it would be");
@@ -165,7 +177,7 @@ mod tests {
         settings.made("q", "KIND ephemeral QUOTA 100");
         let refused = |op: Op| {
             let command = Command::new(op, "q/k").with_argument("v");
-            check(&[], &[Refusal { command, span: (5, 10), text: NO_ROOM.to_owned() }], &settings, 0).len()
+            check(&[], &with_refusal(Refusal { command, span: (5, 10), text: NO_ROOM.to_owned() }), &settings, 0).len()
         };
         assert_eq!((refused(Op::Set), refused(Op::Del)), (0, 1));
     }
@@ -179,12 +191,16 @@ mod tests {
         let read = |at: u64| answered(Command::new(Op::Get, "t/k"), at, Reply::Text("v".into()));
         let check = |read: Operation, more: Option<Operation>| {
             let history: Vec<Operation> = [write.clone(), read].into_iter().chain(more).collect();
-            check(&history, &[], &settings, SECOND).len()
+            check(&history, &Record::default(), &settings, SECOND).len()
         };
         assert_eq!((check(read(2 * SECOND), None), check(read(2 * SECOND + 6), None)), (0, 1));
         let left = |left: i64| answered(Command::new(Op::Pttl, "t/k"), 10, Reply::Integer(left));
         assert_eq!((check(left(1000), None), check(left(1001), None)), (0, 1));
         let persist = answered(Command::new(Op::Persist, "t/k"), 10, Reply::Integer(1));
         assert_eq!(check(read(3 * SECOND), Some(persist)), 0);
+        // Sent together with something in a script, it is answered before that.
+        let history = [write.clone(), read(2 * SECOND + 6)];
+        let scripted = [(history[1].client, history[1].invoke)].into();
+        assert!(super::check(&history, &Record { scripted, ..Record::default() }, &settings, SECOND).is_empty());
     }
 }

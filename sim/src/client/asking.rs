@@ -94,7 +94,9 @@ impl Client {
             Task::Plain(commands) => {
                 let mut operations = Vec::new();
                 for command in commands {
-                    self.scripts.send(&command, self.mix.parted, send);
+                    if self.scripts.send(&command, self.mix.parted, send) {
+                        record.scripted.insert((self.id, now));
+                    }
                     operations.push(self.invoke(vec![command], now, record));
                 }
                 Running::Plain { operations, answered: 0 }

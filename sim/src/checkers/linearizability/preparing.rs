@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::model::{Growth, Prepared, ValueId, Values};
-use crate::history::Operation;
+use crate::history::{Operation, Outcome};
 
 /// The groups of keys that transactions join, each with the operations that touch it.
 pub(super) fn groups(history: &[Operation]) -> Vec<(Vec<String>, Vec<usize>)> {
@@ -19,6 +19,12 @@ pub(super) fn groups(history: &[Operation]) -> Vec<(Vec<String>, Vec<usize>)> {
     let mut first_keys: Vec<usize> = Vec::with_capacity(history.len());
     for operation in history {
         let mut first = usize::MAX;
+        // What was not done says nothing of its keys together; joined, they would have to obey the order of a pipeline, which there is not over
+        // partitions.
+        if operation.outcome == Outcome::Failed {
+            first_keys.push(first);
+            continue;
+        }
         let watched = operation.watched.iter().map(|watched| watched.key.as_str());
         for key in operation.commands.iter().map(|command| command.key.as_str()).chain(watched) {
             let fresh = parents.len();

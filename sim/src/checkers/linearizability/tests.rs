@@ -259,3 +259,16 @@ fn long_histories_are_quick() {
     assert!(verdict.violations.is_empty() && verdict.undecided.is_empty(), "{verdict:?}");
     assert!(verdict.configurations < 200_000, "{}", verdict.configurations);
 }
+
+/// Commands of one pipeline for keys of two partitions have no order; that a transaction over both was refused does not give them one.
+#[test]
+fn what_was_refused_joins_no_keys() {
+    let pipeline = [done(0, 50, get("x"), text("1")), done(0, 50, get("y"), Reply::Nil)];
+    let other = |at: u64, command| Operation { client: 1, ..done(at, at + 1, command, ok()) };
+    let refused = Operation { outcome: Outcome::Failed, commands: vec![get("x"), get("y")], ..maybe(60, get("x")) };
+    let history = [&pipeline[..], &[other(10, set("y", "1")), other(20, set("x", "1")), refused.clone()]].concat();
+    assert!(linearizable(&history));
+    let done = Operation { outcome: Outcome::Done, replies: vec![text("1"), text("1")], ..refused };
+    let history = [&history[..4], &[done]].concat();
+    assert!(!linearizable(&history), "one that was done does");
+}
