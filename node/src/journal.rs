@@ -196,6 +196,9 @@ pub(crate) struct Rebuilt {
     pub places: Places,
     /// The newest payload with the hard state.
     pub state_in: Option<u64>,
+    /// It holds entries that the state has taken the place of, and does not say so: should the state be lost, they would be taken for what was
+    /// decided. It has to be said anew.
+    pub leaves_entries: bool,
     /// The first payload with the present incarnation, if that was taken because the memory before it was lost.
     pub forgot_in: Option<u64>,
 }
@@ -325,13 +328,13 @@ impl Replay {
                 log.lose(certain.next(), decided);
             }
         }
-        join(log, self.snapshot);
+        let leaves = join(log, self.snapshot);
         if log.hole().is_some_and(|(_, until)| until > decided) {
             // An undecided entry is lost: it may have been counted.
             unprovable = true;
             log.truncate_after(decided.max(log.base()));
         }
-        self.pack(unprovable)
+        Rebuilt { leaves_entries: leaves, ..self.pack(unprovable) }
     }
 
     /// As it stands, put behind its snapshot.
@@ -343,7 +346,8 @@ impl Replay {
     fn pack(self, unprovable: bool) -> Rebuilt {
         let applied = self.snapshot.map_or(Position(0), |(position, _)| position);
         let restored = Restored { state: self.state, log: self.log, unprovable, applied, ..Restored::default() };
-        Rebuilt { restored, places: self.places, state_in: self.state_in, forgot_in: self.forgot_in }
+        let Replay { places, state_in, forgot_in, .. } = self;
+        Rebuilt { restored, places, state_in, forgot_in, leaves_entries: false }
     }
 }
 
@@ -378,14 +382,18 @@ fn replay_reset(
 }
 
 /// Puts the log behind the snapshot, whichever reaches further. Afterwards the base's ballot is known.
-fn join(log: &mut Log, snapshot: Option<(Position, Ballot)>) {
+/// Whether entries of the log are none any more.
+fn join(log: &mut Log, snapshot: Option<(Position, Ballot)>) -> bool {
     let (applied, ballot) = snapshot.unwrap_or_default();
     let covers_hole = log.hole().is_some_and(|(from, _)| from <= applied);
     // What the log holds there was never decided, if the snapshot has another entry; nor was anything behind it.
     let differs = applied > log.base() && log.ballot_at(applied) != Some(ballot);
     if applied > log.last() || covers_hole || differs {
+        let had_any = log.last() > log.base();
         let _ = log.reset(applied, ballot);
-    } else if applied < log.base() {
+        return had_any;
+    }
+    if applied < log.base() {
         // The snapshot that the log stands on cannot be read: what lies between is lost, and decided.
         *log = behind_hole(log, applied, ballot);
     } else if applied == log.base() {
@@ -394,6 +402,7 @@ fn join(log: &mut Log, snapshot: Option<(Position, Ballot)>) {
         // Its base is that of a snapshot before this one, of which only the position is left.
         log.drop_until(applied, ballot);
     }
+    false
 }
 
 /// The same entries behind an older base, with everything between marked as lost. A log has one hole: if it has one

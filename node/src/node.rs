@@ -402,6 +402,7 @@ pub(crate) fn role_text(number: u8) -> &'static str {
 /// Rare branches of this crate that the simulator must report as reached.
 pub(crate) const NODE_PROBES: &[&str] = &[
     "node: damaged past found at start",
+    "node: log behind a state that the journal does not know",
     "node: peer suspected",
     "node: stood still",
     "node: forwarded writes out of order",

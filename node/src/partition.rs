@@ -318,6 +318,11 @@ impl Partition {
         self.replica.store_end(&mut self.outputs);
     }
 
+    /// Stores what its log stands on.
+    pub(crate) fn store_base(&mut self) {
+        self.replica.store_base(&mut self.outputs);
+    }
+
     /// Carries out what an earlier direct call of the replica left.
     pub(crate) fn settle(&mut self, batch: &mut Batch, wishes: &mut Wishes) {
         self.carry_out(batch, wishes);

@@ -341,6 +341,13 @@ impl Replica {
         self.persist(Record::Append { previous, entries: Vec::new() }, previous, out);
     }
 
+    /// Stores what the log stands on, and where it ends, unchanged: what the disk has of it may say otherwise.
+    pub fn store_base(&mut self, out: &mut Vec<Output>) {
+        let (position, last) = (self.log.base(), self.log.last());
+        let ballot = self.log.ballot_at(position).unwrap_or_default();
+        self.persist(Record::Reset { position, ballot, last }, last, out);
+    }
+
     pub(crate) fn send(&self, to: NodeId, message: Message, out: &mut Vec<Output>) {
         out.push(Output::Send { to, message });
     }

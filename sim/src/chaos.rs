@@ -237,7 +237,8 @@ impl Chaos {
             snapshot_bytes_per_second: *transfers.pick(&[256 << 10, 1 << 20, 64 << 20]),
             snapshot_held_for: *transfers.pick(&[SECOND, 4 * SECOND, 30 * SECOND]),
             transfer_crash: zero_unless(Fault::TransferCrash, *transfers.pick(&[5_000, 30_000, 200_000])),
-            log_bytes_held: *transfers.pick(&[0, 64 << 10, 64 << 20]),
+            // With less than what is written while a snapshot travels, a node that is behind never catches up, as long as clients write.
+            log_bytes_held: *transfers.pick(&[16 << 10, 64 << 10, 64 << 20]),
             // Small on purpose: snapshots, truncation and catch-up beyond the log have to happen in seconds.
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),

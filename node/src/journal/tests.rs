@@ -113,3 +113,21 @@ fn what_a_reset_kept_and_is_lost_is_in_doubt() {
     let restored = rebuild(&[reset(88, 2, 88)], storage::Damage { after: 3, before: 5 });
     assert!(!restored.unprovable);
 }
+
+/// A state was installed, and the power went before the journal knew. What the journal has before it was never decided: it is said at the start,
+/// or the loss of the state as well would make it so.
+#[test]
+fn what_a_state_takes_the_place_of_is_to_be_said() {
+    let says = |records: &[Record], snapshot: Option<(u64, u64)>| {
+        let snapshot = snapshot.map(|(position, round)| (Position(position), ballot(round)));
+        let mut all = rebuild(&[PARTITION], &journal(5, records, 0), |_| snapshot, 1, false).unwrap();
+        all.remove(&PARTITION).unwrap().leaves_entries
+    };
+    assert!(says(&[append(0, &[1])], Some((2, 3))), "it lies beyond");
+    assert!(says(&[append(0, &[1, 1, 1])], Some((2, 3))), "another entry stands there");
+    assert!(!says(&[append(0, &[1, 3, 3])], Some((2, 3))) && !says(&[append(0, &[1])], None));
+    assert!(!says(&[append(0, &[1]), reset(2, 3, 2)], Some((2, 3))), "it knows");
+    assert!(!says(&[append(2, &[])], Some((2, 3))) && !says(&[], Some((2, 3))), "there is nothing before it");
+    let lost = rebuilt(&[append(0, &[1]), reset(2, 3, 2)], None);
+    assert!(lost.unprovable && lost.log.last() == Position(0), "nothing of it is taken for decided");
+}

@@ -197,6 +197,7 @@ impl Node {
         rebuilt: Rebuilt,
         mut state: Option<RestoredState>,
     ) {
+        let leaves_entries = rebuilt.leaves_entries && durable;
         let mut restored = rebuilt.restored;
         let mut given_up = Vec::new();
         if self.config.planted == Some(Planted::ForgetPromise)
@@ -224,6 +225,10 @@ impl Node {
         let mut group =
             Group::new(partition, bucket, self.detectors.len(), (self.boot, self.config.snapshots.held_for), time);
         group.partition.store_state();
+        if leaves_entries {
+            self.probe("node: log behind a state that the journal does not know");
+            group.partition.store_base();
+        }
         group.partition.settle(&mut self.batch, &mut group.wishes);
         self.groups.insert(group);
     }
