@@ -192,7 +192,8 @@ pub fn uses_keys(args: &[&[u8]], client_uses: bool) -> bool {
 /// Answers `MULTI … EXEC` of reads alone, all at the same state.
 pub fn read_transaction(view: &View<'_>, watches: &[(&[u8], Revision)], commands: &[&[&[u8]]]) -> Reply {
     for (key, revision) in watches {
-        if watch_revision(view, key) != *revision {
+        // A field that has expired is a change of its hash, also if it is not removed yet.
+        if watch_revision(view, key) != *revision || view.waits_for_removal(KeyRef::new(key)) {
             return Reply::NilArray;
         }
     }

@@ -232,6 +232,12 @@ impl<'a> View<'a> {
         self.tree.collections.soonest_field(of).is_some_and(|deadline| deadline <= self.clock)
     }
 
+    /// Whether a key holds, or held to its last field, a hash of which fields have expired that were not removed yet.
+    pub(crate) fn waits_for_removal(&self, key: KeyRef<'_>) -> bool {
+        let value = self.tree.get(key).map(|record| record.value);
+        matches!(value, Some(Value::Hash(of)) if of.has_deadlines() && self.has_due_fields(of))
+    }
+
     /// How many fields a hash has. If more than [`DUE_COUNTED_MAX`] have expired that were not removed yet, the others of these count.
     #[must_use]
     pub fn fields_len(&self, of: Collection) -> u64 {
@@ -241,8 +247,9 @@ impl<'a> View<'a> {
 
     /// Notes if a field's time is up by the clock only.
     fn look_at_deadlines(&self, of: Collection) {
-        let due = |deadline: WallTime| deadline <= self.clock && deadline > self.tree.time();
-        if self.tree.collections.soonest_field(of).is_some_and(due) {
+        // The soonest of all may have been decided long ago, and not be removed yet.
+        let undecided = self.tree.collections.soonest_field_after(of, self.tree.time());
+        if undecided.is_some_and(|deadline| deadline <= self.clock) {
             self.met_expired.set(true);
         }
     }

@@ -84,6 +84,13 @@ impl Collections {
         self.field_deadlines(of).next().map(|(deadline, _)| deadline)
     }
 
+    /// The soonest deadline of a hash that is later than `time`.
+    pub(crate) fn soonest_field_after(&self, of: Collection, time: WallTime) -> Option<WallTime> {
+        let from = Bound::Included((BY_TIME | time.0.saturating_add(1), &b""[..]));
+        let key = of.has_deadlines().then(|| self.range(of.number() | PART_DEADLINES, from).next()).flatten();
+        key.map(|(key, _)| WallTime(key.order & !BY_TIME))
+    }
+
     /// Sets or takes away the deadline of a field that had `before`.
     pub(crate) fn move_field_deadline(
         &mut self,

@@ -1,4 +1,4 @@
-use crate::apply::{EntryContext, apply, expire_due};
+use crate::apply::{EntryContext, apply, expire_due, read_transaction, watch_revision};
 use crate::collections::Tally;
 use crate::store::KeyRef;
 use crate::tree::Tree;
@@ -166,6 +166,40 @@ fn many_that_are_due_at_once_are_invisible_at_once() {
     }
     assert!(!view.met_expired(), "the entries have decided it");
     assert_eq!(run(&mut tree, 100, "HINCRBY h f11 2"), Reply::Integer(2));
+}
+
+/// Fields of which an entry has decided that their time is up may still be there: they are not asked for, and hide no other.
+#[test]
+fn a_read_asks_for_an_entry_behind_fields_that_wait_to_be_removed() {
+    let mut tree = Tree::new();
+    let pairs: Vec<String> = (0..50).map(|number| format!("f{number} v")).collect();
+    run(&mut tree, 1, &format!("HSETEX h PX 10 FIELDS 50 {}", pairs.join(" ")));
+    run(&mut tree, 1, "HSETEX h PX 20 FIELDS 1 later v");
+    run(&mut tree, 15, "SET other v");
+    let words: [&[u8]; 3] = [b"HGET", b"h", b"later"];
+    let view = View::new(&tree, WallTime(20), 0);
+    assert_eq!((read(&view, &words), view.met_expired()), (Reply::bulk(&b"v"[..]), false));
+    let view = View::new(&tree, WallTime(21), 0);
+    assert_eq!((read(&view, &words), view.met_expired()), (Reply::Nil, true));
+}
+
+/// As for a transaction that writes, which takes them out first.
+#[test]
+fn fields_that_wait_to_be_removed_have_changed_their_hash_for_a_transaction_that_reads() {
+    for others in ["", "HSET h stays v"] {
+        let mut tree = Tree::new();
+        let pairs: Vec<String> = (0..50).map(|number| format!("f{number} v")).collect();
+        run(&mut tree, 1, &format!("HSETEX h PX 10 FIELDS 50 {}", pairs.join(" ")));
+        if !others.is_empty() {
+            run(&mut tree, 1, others);
+        }
+        let words: [&[u8]; 3] = [b"HEXISTS", b"h", b"f1"];
+        let watches = [(&b"h"[..], watch_revision(&View::new(&tree, WallTime(5), 0), b"h"))];
+        let executed = |tree: &Tree| read_transaction(&View::new(tree, WallTime(0), 0), &watches, &[&words]);
+        assert_eq!(executed(&tree), Reply::Array(vec![Reply::Integer(1)]));
+        run(&mut tree, 15, "SET other v");
+        assert_eq!(executed(&tree), Reply::NilArray, "{others}");
+    }
 }
 
 #[test]
