@@ -2,7 +2,7 @@
 
 use wire::Value;
 
-use super::errands::{Errand, FOLLOWED, ONCE_MOVED, REPLICA_READ, REPLICA_WRITE, TRANSACTION_MOVED, What};
+use super::errands::{AT_ONCE_MAX, Errand, FOLLOWED, ONCE_MOVED, REPLICA_READ, REPLICA_WRITE, TRANSACTION_MOVED, What};
 use super::{Mode, REDIRECTIONS_MAX, Router, pictures};
 use crate::chaos::MS;
 use crate::checkers::levels::{Kind, Sight};
@@ -11,8 +11,6 @@ use crate::client::{Meaning, Record, count, is_dropped, meaning_of};
 use crate::client::{note_refusal, replies_of_parts, replies_together, reply_of};
 use crate::history::{Command, Op, Outcome, Reply, raw_key};
 use crate::workload::DROPPED;
-
-use super::errands::AT_ONCE_MAX;
 
 /// How often a command that was not done is tried again.
 const TRIES_MAX: u32 = 40;

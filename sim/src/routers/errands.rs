@@ -1,4 +1,4 @@
-//! What a router is about: commands that have to find their node, and what comes of them.
+//! What a router is about: commands that have to find their node. What comes of them: `answers.rs`.
 
 use wire::{Value, encode_command};
 

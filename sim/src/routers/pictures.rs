@@ -38,7 +38,7 @@ pub(super) fn of_shards(value: Value) -> Result<Vec<Range>, String> {
         let [master] = masters.as_slice() else { return Err(format!("a shard with the masters {masters:?}")) };
         let bounds = items_of(fields.remove("slots").ok_or("a shard without slots")?)?;
         let bounds: Vec<i64> = bounds.into_iter().map(|bound| number_of(Some(bound))).collect::<Result<_, _>>()?;
-        if bounds.len() % 2 != 0 {
+        if !bounds.len().is_multiple_of(2) {
             return Err(format!("half a range in {bounds:?}"));
         }
         ranges.extend(bounds.as_chunks::<2>().0.iter().map(|[first, last]| Range {
