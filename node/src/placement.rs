@@ -23,7 +23,7 @@ pub(crate) fn order(partition: PartitionId, nodes: &[NodeId]) -> Vec<NodeId> {
 
 /// Whether steps of this length come by every place of a circle.
 fn are_coprime(step: usize, count: usize) -> bool {
-    (2..=step).all(|divisor| step % divisor != 0 || count % divisor != 0)
+    (2..=step).all(|divisor| !step.is_multiple_of(divisor) || !count.is_multiple_of(divisor))
 }
 
 /// Who of these votes in a partition, sorted, and who is to lead it: of those that serve the first, and of the others only as many as are
