@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use serde::Deserialize;
@@ -16,6 +17,13 @@ use crate::nodes::NodeInfo;
 
 /// Longest body, in bytes.
 const BODY_BYTES_MAX: usize = 1024;
+
+/// A node's name in the path, or what is wrong with that.
+type Name = Result<Path<String>, PathRejection>;
+
+fn named(name: Name) -> Result<String, Problem> {
+    name.map(|Path(name)| name).map_err(|_| Problem::bad_request("The node's name in the path is not UTF-8."))
+}
 
 /// Lists all nodes
 #[utoipa::path(
@@ -45,13 +53,9 @@ pub(super) async fn list_nodes(State(api): State<Arc<Api>>, uri: Uri) -> Result<
         (status = 409, description = "It is the last node that serves.", body = Problem),
     )
 )]
-pub(super) async fn drain_node(
-    State(api): State<Arc<Api>>,
-    Path(name): Path<String>,
-    uri: Uri,
-) -> Result<StatusCode, Problem> {
+pub(super) async fn drain_node(State(api): State<Arc<Api>>, name: Name, uri: Uri) -> Result<StatusCode, Problem> {
     Query::parse(&uri, &[])?;
-    order(&api, b"DRAIN", name.as_bytes()).await
+    order(&api, b"DRAIN", named(name)?.as_bytes()).await
 }
 
 /// Lets a drained node lead and vote again
@@ -65,13 +69,9 @@ pub(super) async fn drain_node(
         (status = 404, description = "There is no such node.", body = Problem),
     )
 )]
-pub(super) async fn promote_node(
-    State(api): State<Arc<Api>>,
-    Path(name): Path<String>,
-    uri: Uri,
-) -> Result<StatusCode, Problem> {
+pub(super) async fn promote_node(State(api): State<Arc<Api>>, name: Name, uri: Uri) -> Result<StatusCode, Problem> {
     Query::parse(&uri, &[])?;
-    order(&api, b"PROMOTE", name.as_bytes()).await
+    order(&api, b"PROMOTE", named(name)?.as_bytes()).await
 }
 
 /// How many nodes vote.
