@@ -10,8 +10,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use wire::Value;
 
+use crate::cli::asked::{Asked, end};
 use crate::cli::connection::{Connection, Endpoint};
-use crate::status::{aligned, open};
+use crate::status::aligned;
 
 /// What a bucket's kind may be.
 pub const KINDS: [&str; 3] = ["persistent", "ephemeral", "cache"];
@@ -107,29 +108,8 @@ impl BucketInfo {
 pub struct BucketArguments {
     #[command(subcommand)]
     action: Action,
-    /// RESP address of any node of the cluster.
-    #[arg(
-        long,
-        global = true,
-        display_order = 100,
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:7001",
-        env = "DICTUM_AT"
-    )]
-    at: String,
-    /// Print one line of JSON.
-    #[arg(long, global = true, display_order = 101)]
-    json: bool,
-    /// Password, where the cluster asks for one.
-    #[arg(
-        long,
-        global = true,
-        display_order = 102,
-        value_name = "PASSWORD",
-        env = "DICTUM_PASSWORD",
-        hide_env_values = true
-    )]
-    password: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
 }
 
 #[derive(Subcommand, Debug)]
@@ -214,23 +194,14 @@ impl Settings {
 /// Carries out `dictum bucket …`.
 #[must_use]
 pub fn run(arguments: BucketArguments) -> ExitCode {
-    match carry_out(arguments) {
-        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
-            // Whoever reads the output may have had enough of it.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-            _ => ExitCode::SUCCESS,
-        },
-        Err(message) => {
-            eprintln!("dictum bucket: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    end("dictum bucket", carry_out(arguments))
 }
 
 /// What to print, or why it was not done.
 fn carry_out(arguments: BucketArguments) -> Result<String, String> {
-    let BucketArguments { action, at, json, password } = arguments;
-    let (endpoint, connection) = open(&at, password.as_deref())?;
+    let BucketArguments { action, asked } = arguments;
+    let (endpoint, connection) = asked.open()?;
+    let json = asked.json;
     let mut node = Conversation { endpoint, connection };
     let shown = |bucket: &BucketInfo| if json { line_of_json(bucket) } else { details(bucket) };
     match action {

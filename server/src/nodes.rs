@@ -1,7 +1,7 @@
 //! `dictum node`, and the shape of what `DICTUM.NODE` answers.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use wire::Value;
 
+use crate::cli::asked::{Asked, end};
 use crate::cli::connection::{Connection, Endpoint};
-use crate::status::{aligned, open};
+use crate::status::aligned;
 
 /// How often a node that is drained is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -84,29 +85,8 @@ impl NodeInfo {
 pub struct NodeArguments {
     #[command(subcommand)]
     action: Action,
-    /// RESP address of any node of the cluster.
-    #[arg(
-        long,
-        global = true,
-        display_order = 100,
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:7001",
-        env = "DICTUM_AT"
-    )]
-    at: String,
-    /// Print one line of JSON.
-    #[arg(long, global = true, display_order = 101)]
-    json: bool,
-    /// Password, where the cluster asks for one.
-    #[arg(
-        long,
-        global = true,
-        display_order = 102,
-        value_name = "PASSWORD",
-        env = "DICTUM_PASSWORD",
-        hide_env_values = true
-    )]
-    password: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
 }
 
 #[derive(Subcommand, Debug)]
@@ -136,23 +116,14 @@ enum Action {
 /// Carries out `dictum node …`.
 #[must_use]
 pub fn run(arguments: NodeArguments) -> ExitCode {
-    match carry_out(arguments) {
-        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
-            // Whoever reads the output may have had enough of it.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-            _ => ExitCode::SUCCESS,
-        },
-        Err(message) => {
-            eprintln!("dictum node: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    end("dictum node", carry_out(arguments))
 }
 
 /// What to print, or why it was not done.
 fn carry_out(arguments: NodeArguments) -> Result<String, String> {
-    let NodeArguments { action, at, json, password } = arguments;
-    let (endpoint, connection) = open(&at, password.as_deref())?;
+    let NodeArguments { action, asked } = arguments;
+    let (endpoint, connection) = asked.open()?;
+    let json = asked.json;
     let mut cluster = Cluster { endpoint, connection };
     match action {
         Action::List => {}

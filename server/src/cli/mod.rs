@@ -3,6 +3,7 @@
 //! Three ways in: a command on the command line is carried out and done; lines from a pipe are carried out one by one;
 //! a person at a terminal gets a prompt ([`interactive`]). All three go through a [`session::Session`].
 
+pub mod asked;
 pub mod connection;
 mod help;
 mod interactive;

@@ -1,0 +1,59 @@
+//! What `dictum bucket` and `dictum node` have in common: whom they ask, and how they end.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::connection::{Connection, Endpoint};
+use crate::status::open;
+
+/// Which node is asked, and how the answer is printed.
+#[derive(Args, Debug)]
+pub struct Asked {
+    /// RESP address of any node of the cluster.
+    #[arg(
+        long,
+        global = true,
+        display_order = 100,
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:7001",
+        env = "DICTUM_AT"
+    )]
+    at: String,
+    /// Print one line of JSON.
+    #[arg(long, global = true, display_order = 101)]
+    pub json: bool,
+    /// Password, where the cluster asks for one.
+    #[arg(
+        long,
+        global = true,
+        display_order = 102,
+        value_name = "PASSWORD",
+        env = "DICTUM_PASSWORD",
+        hide_env_values = true
+    )]
+    password: Option<String>,
+}
+
+impl Asked {
+    /// Connects to the node. An error says what to do.
+    pub(crate) fn open(&self) -> Result<(Endpoint, Connection), String> {
+        open(&self.at, self.password.as_deref())
+    }
+}
+
+/// Prints what came out, or why it was not done.
+pub(crate) fn end(command: &str, outcome: Result<String, String>) -> ExitCode {
+    match outcome {
+        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
+            // Whoever reads the output may have had enough of it.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        },
+        Err(message) => {
+            eprintln!("{command}: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
