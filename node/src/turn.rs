@@ -332,6 +332,7 @@ impl Node {
         }
         let Some((leader, ballot)) = leader else { return };
         self.settle_life(g);
+        self.outlive_earlier_lives(g);
         if leader == self.config.me {
             self.evict(g);
             self.propose_own(g);
