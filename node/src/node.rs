@@ -125,6 +125,8 @@ pub struct Node {
     pub(crate) roll: Roll,
     /// The owner has been told of it.
     pub(crate) roll_told: bool,
+    /// Peers that have said on this link which cluster they are of, and whether it is this one.
+    pub(crate) introduced: BTreeMap<NodeId, bool>,
     /// This node was removed from the cluster.
     pub(crate) is_removed: bool,
     /// Tokens that clients get when it is decided that these let nodes join.
@@ -476,6 +478,8 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: replica made that learns",
     "node: a node has joined",
     "node: met an unknown node",
+    "node: a node of another cluster refused",
+    "node: the cluster named",
     "node: an earlier life outlived",
     "node: a node was removed",
     "node: a removed node was told so",

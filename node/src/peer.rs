@@ -25,6 +25,8 @@ pub(crate) struct Forwarded {
 pub(crate) struct Ping {
     /// Which nodes the sender hears, itself among them.
     pub hears: Vec<NodeId>,
+    /// The sender's cluster: [`crate::registry::Registry::cluster`]; 0 if it does not know it.
+    pub cluster: u64,
     pub disk_full: bool,
     /// Clients of the sender wait for changes: it wants to hear at once what is decided.
     pub waits: bool,
@@ -143,8 +145,8 @@ pub(crate) enum PeerMessage {
         number: u64,
         whole: bool,
     },
-    /// "You were removed from the cluster."
-    Farewell,
+    /// "You were removed from this cluster."
+    Farewell { cluster: u64 },
 }
 
 /// What the receiver of a snapshot says.
@@ -181,7 +183,7 @@ impl PeerMessage {
             PeerMessage::Ping(_)
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. }
-            | PeerMessage::Farewell => None,
+            | PeerMessage::Farewell { .. } => None,
             PeerMessage::Paxos { partition, .. }
             | PeerMessage::Forward { partition, .. }
             | PeerMessage::ReadIndex { partition, .. }
@@ -296,7 +298,10 @@ impl PeerMessage {
                 w.bool(*anew);
                 w.bytes(items);
             }
-            PeerMessage::Farewell => w.u8(FAREWELL),
+            PeerMessage::Farewell { cluster } => {
+                w.u8(FAREWELL);
+                w.u64(*cluster);
+            }
             PeerMessage::BulletinsHeard { number, whole } => {
                 w.u8(BULLETINS_HEARD);
                 w.varint(*number);
@@ -364,7 +369,7 @@ impl PeerMessage {
                 PeerMessage::Touched { partition, orders }
             }
             BULLETIN => PeerMessage::Bulletin { number: r.varint()?, anew: r.bool()?, items: r.bytes()? },
-            FAREWELL => PeerMessage::Farewell,
+            FAREWELL => PeerMessage::Farewell { cluster: r.u64()? },
             BULLETINS_HEARD => PeerMessage::BulletinsHeard { number: r.varint()?, whole: r.bool()? },
             _ => return Err(Malformed),
         };
@@ -396,6 +401,7 @@ fn decode_nodes(r: &mut Reader<'_>) -> Result<Vec<NodeId>, Malformed> {
 
 fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     encode_nodes(w, &ping.hears);
+    w.u64(ping.cluster);
     w.bool(ping.disk_full);
     w.bool(ping.waits);
     w.u64(ping.boot);
@@ -427,6 +433,7 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
 fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
     let mut ping = Ping {
         hears: decode_nodes(r)?,
+        cluster: r.u64()?,
         disk_full: r.bool()?,
         waits: r.bool()?,
         boot: r.u64()?,

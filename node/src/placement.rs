@@ -72,33 +72,35 @@ pub(crate) fn plan(mut seats: Vec<Seats>, nodes: &Nodes<'_>) -> Vec<Seats> {
     if !must {
         fill(&mut seats, nodes);
     }
-    if is_uneven(&votes(&seats, nodes)) {
+    let uneven = is_uneven(&votes(&seats, nodes));
+    if uneven {
         even_out_votes(&mut seats, nodes);
     }
-    if !must || is_uneven(&leads(&seats, nodes)) {
+    if !must || uneven || is_uneven(&leads(&seats, nodes)) {
         even_out_leads(&mut seats, nodes);
     }
     seats
 }
 
-/// Whether a partition has as many voters as it shall have and can have, and all of them serve that can.
+/// Whether a partition has as many voters as it shall have and can have, and all of them serve that can. Who is only drained, and keeps its seat, keeps
+/// its place in their order, too: it leads again when it serves again.
 fn fits(it: &Seats, nodes: &Nodes<'_>) -> bool {
     let serving = nodes.serving().count();
     let serve = it.now.iter().filter(|id| nodes.serves(**id)).count();
-    let lead_well = it.now.first().is_some_and(|id| nodes.serves(*id)) || serve == 0;
     it.now.len() == it.count.min(nodes.all.len())
         && it.now.iter().all(|id| nodes.is_there(*id))
         && serve == it.count.min(serving)
-        && lead_well
 }
 
 /// Step 1 and 2.
 fn fill(seats: &mut [Seats], nodes: &Nodes<'_>) {
     for it in seats.iter_mut() {
         it.now.retain(|id| nodes.is_there(*id));
-        // Whoever leads goes on, if there is a choice; who does not serve goes first.
-        it.now.sort_by_key(|id| !nodes.serves(*id));
-        it.now.truncate(it.count);
+        while it.now.len() > it.count {
+            // Who does not serve goes first, whoever leads last.
+            let idle = it.now.iter().rposition(|id| !nodes.serves(*id));
+            it.now.remove(idle.unwrap_or(it.now.len() - 1));
+        }
     }
     let mut loads = votes(seats, nodes);
     for it in seats.iter_mut() {
@@ -107,14 +109,13 @@ fn fill(seats: &mut [Seats], nodes: &Nodes<'_>) {
             let new = loads.iter().filter(|(id, _)| !it.now.contains(id)).min_by_key(|(id, load)| (**load, **id));
             let Some(new) = new.map(|(id, _)| *id) else { break };
             *loads.entry(new).or_default() += 1;
-            match it.now.iter().position(|id| !nodes.serves(*id)) {
-                Some(place) if it.now.len() >= it.count => it.now[place] = new,
-                _ => {
-                    let serving = it.now.iter().filter(|id| nodes.serves(**id)).count();
-                    it.now.insert(serving, new);
-                }
+            // Behind the others: it has a copy to make before it can lead.
+            if it.now.len() >= it.count
+                && let Some(place) = it.now.iter().position(|id| !nodes.serves(*id))
+            {
+                it.now.remove(place);
             }
-            it.now.sort_by_key(|id| !nodes.serves(*id));
+            it.now.push(new);
         }
         // Too few serve: others who are there vote, rather than nobody.
         for (id, _) in nodes.all {

@@ -62,12 +62,13 @@ impl Node {
         if self.council_leads.ordered.is_some_and(waits) {
             return;
         }
-        let change = self.absence().or_else(|| self.removal()).or_else(|| self.next_map(applied));
+        let change = self.naming().or_else(|| self.absence()).or_else(|| self.removal()).or_else(|| self.next_map(applied));
         let Some(change) = change else { return };
         self.probe(match change {
             Change::Absent { absent: true, .. } => "node: a node counts as absent",
             Change::Absent { .. } => "node: an absent node is back",
             Change::Map(_) => "node: a new map",
+            Change::Name(_) => "node: the cluster named",
             _ => "node: nothing needs a leaving node any more",
         });
         self.council_leads.ordered = Some((applied, time));
@@ -84,6 +85,11 @@ impl Node {
         for id in self.roll.ids().filter(|id| !up.contains(id)) {
             gone_since.entry(id).or_insert(time);
         }
+    }
+
+    /// A cluster that is new gets a name that no other has.
+    fn naming(&mut self) -> Option<Change> {
+        (self.registry.cluster == 0).then(|| Change::Name(self.rng.next_u64().max(1)))
     }
 
     /// Whether somebody has been gone for long, or is back.
@@ -151,8 +157,8 @@ impl Node {
         };
         let held: BTreeSet<NodeId> = seats.iter().flat_map(|it| it.now.iter().copied()).collect();
         // Whoever has never been there gets nothing that others would wait for.
-        let may = |id: NodeId| self.registry.serves(id) && (held.contains(&id) || up.contains(&id));
-        let all: Vec<(NodeId, bool)> = staying().map(|id| (id, may(id))).collect();
+        let was_there = |id: &NodeId| held.contains(id) || up.contains(id);
+        let all: Vec<(NodeId, bool)> = staying().filter(was_there).map(|id| (id, self.registry.serves(id))).collect();
         let planned = plan(seats.clone(), &Nodes { all: &all });
         let alike = |(before, after): (&Seats, &Seats)| {
             let sorted = |seats: &Seats| seats.now.iter().copied().collect::<BTreeSet<NodeId>>();

@@ -21,7 +21,7 @@ pub(crate) use map::Map;
 /// The keys that it stands under in the council's state.
 const KEY: &[u8] = b"nodes";
 const MAP_KEY: &[u8] = b"map";
-/// What is written as long as nobody has joined and nothing newer was used: nodes of then can go on.
+/// What was written before nodes could join.
 const VERSION: u8 = 1;
 /// With everything else behind that.
 const VERSION_NODES: u8 = 2;
@@ -73,6 +73,8 @@ pub(crate) struct Registry {
     pub replace_after: Option<Duration>,
     /// Votes and leaderships stay where they are, whatever the map would have.
     pub paused: bool,
+    /// Tells this cluster from others, whose nodes may have the same names; 0 until its council has drawn it.
+    pub cluster: u64,
 }
 
 impl Default for Registry {
@@ -88,6 +90,7 @@ impl Default for Registry {
             tokens: Vec::new(),
             replace_after: Some(REPLACE_AFTER),
             paused: false,
+            cluster: 0,
         }
     }
 }
@@ -117,6 +120,7 @@ impl Registry {
             }
             registry.replace_after = r.option(Reader::u64)?.map(Duration::from_millis);
             registry.paused = r.bool()?;
+            registry.cluster = r.u64()?;
         }
         r.finish()?;
         Ok(registry)
@@ -149,6 +153,7 @@ impl Registry {
             }
             w.option(self.replace_after, |w, after| w.u64(after.as_millis() as u64));
             w.bool(self.paused);
+            w.u64(self.cluster);
         }
         data::apply(tree, context, &[b"set", KEY, &bytes]);
     }
@@ -260,6 +265,7 @@ mod tests {
             tokens: vec![Token { digest: [9; 20], until: WallTime(5) }],
             replace_after: None,
             paused: true,
+            cluster: 77,
             ..plain.clone()
         };
         for registry in [plain, full] {

@@ -73,10 +73,28 @@ impl Node {
         self.event(Level::Info, format!("{id} was removed from the cluster"));
     }
 
+    /// Whether a peer is of this cluster, by what it says. Who has lost all memory knows no cluster, and is let in; unless this node may have founded one
+    /// alone just now, in the place of one that it has forgotten: that one's nodes are not listened to until it has a name of its own.
+    pub(super) fn is_of_this_cluster(&mut self, from: NodeId, theirs: u64) -> bool {
+        let own = self.registry.cluster;
+        let founds_alone = own == 0 && self.config.members.len() == 1 && self.config.me == NodeId(0);
+        let fits = !founds_alone && (own == 0 || theirs == 0 || own == theirs);
+        let before = self.introduced.insert(from, fits);
+        if !fits && !founds_alone && before != Some(false) {
+            self.probe("node: a node of another cluster refused");
+            let text = format!(
+                "{} is of another cluster whose nodes have the same names: nothing is taken from it. If its folder was lost, remove it and let it join",
+                self.name_of(from)
+            );
+            self.event(Level::Error, text);
+        }
+        fits
+    }
+
     /// Somebody speaks that was removed, and does not know it.
     pub(super) fn send_farewell(&mut self, to: NodeId) {
         self.probe("node: a removed node was told so");
-        self.send(to, &PeerMessage::Farewell);
+        self.send(to, &PeerMessage::Farewell { cluster: self.registry.cluster });
     }
 
     /// This node was removed from the cluster: it ends in order, and is not to come back.

@@ -17,6 +17,7 @@ use crate::router::Ready;
 
 impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId) {
+        self.introduced.remove(&peer);
         // Whatever was on its way is lost; what matters is sent again.
         for group in self.groups.iter_mut() {
             if group.partition.replica.leader().is_some_and(|(leader, _)| leader == peer) {
@@ -123,8 +124,20 @@ impl Node {
             }
         };
         let message = match message {
-            PeerMessage::Ping(ping) => return self.on_ping(from, ping),
-            PeerMessage::Farewell => return self.on_removed(),
+            PeerMessage::Ping(ping) => {
+                if self.is_of_this_cluster(from, ping.cluster) {
+                    self.on_ping(from, ping);
+                }
+                return;
+            }
+            // Whoever sends it sends no pings any more.
+            PeerMessage::Farewell { cluster } => {
+                if [0, cluster].contains(&self.registry.cluster) {
+                    self.on_removed();
+                }
+                return;
+            }
+            _ if self.introduced.get(&from) != Some(&true) => return,
             PeerMessage::Bulletin { number, anew, items } => return self.on_bulletin(from, number, anew, &items),
             PeerMessage::BulletinsHeard { number, whole } => return self.on_bulletins_heard(from, number, whole),
             other => other,
@@ -133,7 +146,7 @@ impl Node {
         let Some(g) = message.partition().and_then(|id| place_of(&self.groups, id)) else { return };
         match message {
             PeerMessage::Ping(_)
-            | PeerMessage::Farewell
+            | PeerMessage::Farewell { .. }
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { message, .. } => self.step_replica(g, Step::Message { from, message }),

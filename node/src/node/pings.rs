@@ -182,6 +182,7 @@ impl Node {
         let hears = self.detectors.iter().filter(|detector| detector.hears(time));
         Ping {
             hears: hears.map(|detector| detector.peer).chain([self.config.me]).collect(),
+            cluster: self.registry.cluster,
             disk_full: self.disk_full,
             waits: !self.waiting.is_empty() || self.tracking.is_wanted() || self.wants_key_events(),
             boot: self.boot,

@@ -153,6 +153,7 @@ impl Node {
             map,
             roll,
             roll_told: false,
+            introduced: BTreeMap::new(),
             is_removed: false,
             tokens_made: Vec::new(),
             council_leads: Leads::default(),

@@ -50,6 +50,8 @@ pub(crate) enum Change {
     ReplaceAfter(Option<Duration>),
     /// Votes and leaderships stay where they are, or move again.
     Pause(bool),
+    /// What tells this cluster from others, unless it has a name already.
+    Name(u64),
     /// The map is as follows, if the last one was the one before it.
     Map(Map),
 }
@@ -64,6 +66,7 @@ const ABSENT: u8 = 7;
 const REPLACE_AFTER: u8 = 8;
 const PAUSE: u8 = 9;
 const MAP: u8 = 10;
+const NAME: u8 = 11;
 
 impl Change {
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
@@ -113,6 +116,10 @@ impl Change {
                 w.u8(PAUSE);
                 w.bool(*paused);
             }
+            Change::Name(name) => {
+                w.u8(NAME);
+                w.u64(*name);
+            }
             Change::Map(map) => {
                 w.u8(MAP);
                 map.encode(w);
@@ -135,6 +142,7 @@ impl Change {
             ABSENT => Change::Absent { node: r.node()?, absent: r.bool()? },
             REPLACE_AFTER => Change::ReplaceAfter(r.option(Reader::u64)?.map(Duration::from_millis)),
             PAUSE => Change::Pause(r.bool()?),
+            NAME => Change::Name(r.u64()?),
             MAP => Change::Map(Map::decode(r)?),
             _ => return Err(Malformed),
         })
@@ -205,6 +213,8 @@ impl Registry {
             Change::Absent { node, .. } => self.absent.retain(|other| *other != node),
             Change::ReplaceAfter(after) => self.replace_after = after,
             Change::Pause(paused) => self.paused = paused,
+            Change::Name(name) if self.cluster == 0 => self.cluster = name,
+            Change::Name(_) => {}
             // Of the map, which stands by itself.
             Change::Map(_) => {}
         }

@@ -240,7 +240,9 @@ impl<N: Door> Cluster<N> {
         let three = self.chaos.plan.iter().any(changes) && damaged > 0;
         let members = self.members().count();
         let is_member = self.members().any(|member| member == node);
-        if three || !is_member || 2 * (damaged + 1) >= members || !self.founded {
+        // As many vote as have founded it, unless that is changed.
+        let voters = members.min(usize::from(self.chaos.founders));
+        if three || !is_member || 2 * (damaged + 1) >= voters || !self.founded {
             return false;
         }
         // What it has acknowledged may have been decided by that alone, known to nobody yet.

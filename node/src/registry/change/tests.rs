@@ -111,6 +111,7 @@ fn changes_are_read_as_they_are_written() {
         Change::ReplaceAfter(Some(Duration::from_secs(60))),
         Change::ReplaceAfter(None),
         Change::Pause(true),
+        Change::Name(9),
         Change::Map(Map { epoch: 4, seats: [(at, vec![NodeId(2), NodeId(0)])].into() }),
     ];
     for change in changes {
