@@ -255,8 +255,7 @@ impl Buckets {
                     BucketKind::Persistent | BucketKind::Cache => Vec::new(),
                 };
                 let made_at = at;
-                let bucket =
-                    Bucket { id, number, name, settings, identities, founders, memories, born: id, made_at };
+                let bucket = Bucket { id, number, name, settings, identities, founders, memories, born: id, made_at };
                 self.list.push(bucket);
                 self.list.sort_by_key(|bucket| bucket.number);
             }
@@ -313,9 +312,8 @@ impl Buckets {
         let place = usize::from(node.0);
         let bucket = self.list.iter_mut().find(|bucket| bucket.id == id);
         let votes = |bucket: &Bucket| bucket.founded_by(bucket.memories.len()).contains(&node);
-        let bucket = bucket.filter(|bucket| {
-            place < bucket.memories.len() && place < bucket.identities.len() && votes(bucket)
-        });
+        let bucket =
+            bucket.filter(|bucket| place < bucket.memories.len() && place < bucket.identities.len() && votes(bucket));
         bucket.map(|bucket| (bucket, place)).ok_or(Failure::Text("ERR there is no such replica"))
     }
 }

@@ -26,8 +26,8 @@ use crate::journal::Batch;
 use crate::monitor::Monitors;
 use crate::pause::Pauses;
 use crate::peer::{PartitionNews, Ping};
-use crate::pubsub::PubSub;
 use crate::planner::Leads;
+use crate::pubsub::PubSub;
 use crate::registry::{Map, Registry};
 use crate::roll::Roll;
 use crate::session::{Block, Session};
@@ -300,6 +300,21 @@ impl Node {
             before: lists(&membership.before),
             wanted: group.roster.as_ref().map(|roster| roster.voters.clone()).unwrap_or_default(),
         })
+    }
+
+    /// What each replica is about, a line each: for whoever looks why a cluster does not go on.
+    #[must_use]
+    pub fn portrait(&self) -> Vec<String> {
+        let of = |group: &Group| {
+            let wanted = group.roster.as_ref().map(|roster| format!("{:?}", roster.voters)).unwrap_or_default();
+            format!(
+                "{}: applied {}, wanted {wanted}, {}",
+                group.id(),
+                group.partition.applied,
+                group.partition.replica.portrait()
+            )
+        };
+        self.groups.iter().map(of).collect()
     }
 
     /// The spaces of the store below that this node needs; all others may be dropped before its first turn.

@@ -146,7 +146,9 @@ pub(crate) enum PeerMessage {
         whole: bool,
     },
     /// "You were removed from this cluster."
-    Farewell { cluster: u64 },
+    Farewell {
+        cluster: u64,
+    },
 }
 
 /// What the receiver of a snapshot says.

@@ -62,7 +62,8 @@ impl Node {
         if self.council_leads.ordered.is_some_and(waits) {
             return;
         }
-        let change = self.naming().or_else(|| self.absence()).or_else(|| self.removal()).or_else(|| self.next_map(applied));
+        let change =
+            self.naming().or_else(|| self.absence()).or_else(|| self.removal()).or_else(|| self.next_map(applied));
         let Some(change) = change else { return };
         self.probe(match change {
             Change::Absent { absent: true, .. } => "node: a node counts as absent",
@@ -106,7 +107,9 @@ impl Node {
 
     /// Whether somebody that is to leave votes nowhere any more, and leads nothing.
     fn removal(&self) -> Option<Change> {
-        let of_no_use = |node: &&NodeId| **node != self.config.me && self.durable_partitions().all(|id| self.does_without(id, **node));
+        let of_no_use = |node: &&NodeId| {
+            **node != self.config.me && self.durable_partitions().all(|id| self.does_without(id, **node))
+        };
         self.registry.leaving.iter().find(of_no_use).map(|node| Change::Remove { node: *node })
     }
 
@@ -141,7 +144,10 @@ impl Node {
         let founders_all = self.config.members.len();
         let founders = |id: PartitionId| {
             let bucket = self.buckets.of(id.bucket);
-            bucket.map_or_else(|| (0..founders_all as u16).map(NodeId).collect(), |bucket| bucket.founded_by(founders_all))
+            bucket.map_or_else(
+                || (0..founders_all as u16).map(NodeId).collect(),
+                |bucket| bucket.founded_by(founders_all),
+            )
         };
         let staying = || self.roll.ids().filter(|id| !self.registry.leaving.contains(id));
         let seats: Vec<Seats> = {

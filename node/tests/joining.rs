@@ -82,7 +82,10 @@ fn three_become_five_and_three_again() {
         assert!(!list.contains(&format!("$2\r\nn{}\r\n", node + 1)), "{list}");
     }
     for number in 0..40 {
-        assert_eq!(cluster.ask(4, &format!("GET key:{number}")).trim().rsplit("\r\n").next(), Some(&*number.to_string()));
+        assert_eq!(
+            cluster.ask(4, &format!("GET key:{number}")).trim().rsplit("\r\n").next(),
+            Some(&*number.to_string())
+        );
     }
     // Two of the three that are left are a majority.
     cluster.isolated.push(4);
@@ -179,7 +182,10 @@ fn who_may_not_join_is_told_why() {
     assert!(ask(&mut cluster, &format!("JOIN {token} n9 127.0.0.1:9002 5")).contains("has the address"));
     assert!(ask(&mut cluster, &format!("JOIN {token} n9 nowhere 5")).contains("write HOST:PORT"));
     assert!(ask(&mut cluster, &format!("JOIN {token} n9 h:1 5")).starts_with("*6\r\n$2\r\nid\r\n:2\r\n"));
-    assert!(ask(&mut cluster, &format!("JOIN {token} n9 h:1 5")).starts_with("*6\r\n$2\r\nid\r\n:2\r\n"), "it asks again");
+    assert!(
+        ask(&mut cluster, &format!("JOIN {token} n9 h:1 5")).starts_with("*6\r\n$2\r\nid\r\n:2\r\n"),
+        "it asks again"
+    );
     assert!(ask(&mut cluster, &format!("JOIN {token} n10 h:2 6")).contains("it was used"));
     let token = ask(&mut cluster, "TOKEN 1");
     for _ in 0..250 {

@@ -331,7 +331,7 @@ impl Replica {
         leader.followers.iter().find(|follower| follower.id == node)
     }
 
-    fn incarnation_of(&self, node: NodeId) -> u64 {
+    pub(crate) fn incarnation_of(&self, node: NodeId) -> u64 {
         if node == self.config.me {
             return self.incarnation;
         }
@@ -352,7 +352,7 @@ impl Replica {
         if ballot != self.promised {
             return;
         }
-        let known = known_incarnation(&self.incarnations, from);
+        let known = self.incarnation_of(from);
         let Role::Leader(leader) = &mut self.role else { return };
         let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == from) else { return };
         if incarnation < known {

@@ -20,7 +20,7 @@
 use base::{Ballot, NodeId, Position, Time};
 
 use crate::door::Output;
-use crate::members::{Member, Members, known_incarnation, note_incarnation};
+use crate::members::{Member, Members, note_incarnation};
 use crate::message::{Knowledge, Leading, Message};
 use crate::replica::{Replica, Role};
 
@@ -146,7 +146,8 @@ impl Replica {
             Role::Amnesiac(_) if blank => Knowledge::Amnesiac,
             Role::Blank(_) | Role::Amnesiac(_) => return,
             _ => {
-                let known = known_incarnation(&self.incarnations, from);
+                // Also the one under which it was given its vote: a candidate will count no promise of a lower one.
+                let known = self.incarnation_of(from);
                 if blank && incarnation == known {
                     Knowledge::Original { incarnations: self.incarnations.clone() }
                 } else if blank || incarnation < known {

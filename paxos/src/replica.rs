@@ -137,7 +137,7 @@ impl Replica {
     /// # Panics
     /// If the configuration does not name this node among the founders, and says that it is one.
     #[must_use]
-    pub fn new(config: Config, restored: Restored, now: Time, out: &mut Vec<Output>) -> Replica {
+    pub fn new(mut config: Config, restored: Restored, now: Time, out: &mut Vec<Output>) -> Replica {
         assert!(!config.founders.is_empty(), "somebody has to found a group");
         assert!(config.joins || config.founders.contains(&config.me), "who does not join is one of the founders");
         assert!(config.founders.is_sorted(), "all replicas must count the founders alike");
@@ -146,6 +146,8 @@ impl Replica {
         let state = state.unwrap_or(HardState { incarnation, joins: blank && config.joins, ..HardState::default() });
         let founders = || Membership::of(Members::founders(&config.founders));
         let is_known = state.membership.is_some();
+        // Once they are on the disk they stay there, whatever the owner knows at this start.
+        config.stores_founders |= is_known;
         let mut membership = state.membership.map_or_else(founders, |membership| *membership);
         if let Some(members) = members
             && (members.at > membership.now.at || !is_known)
@@ -371,6 +373,33 @@ impl Replica {
     #[must_use]
     pub fn membership(&self) -> &Membership {
         &self.membership
+    }
+
+    /// What it is about, in a line, for whoever looks why a group does not go on.
+    #[must_use]
+    pub fn portrait(&self) -> String {
+        let list = |members: &[crate::members::Member]| {
+            let one = |member: &crate::members::Member| format!("{}@{:x}", member.node, member.incarnation);
+            members.iter().map(one).collect::<Vec<_>>().join(" ")
+        };
+        let now = &self.membership.now;
+        let up: Vec<String> = self.peers.iter().filter(|peer| peer.up).map(|peer| peer.id.to_string()).collect();
+        let (joins, recovering) =
+            (if self.joins { " joins" } else { "" }, if self.recovering { " recovering" } else { "" });
+        let known: Vec<String> = self.incarnations.iter().map(|known| format!("{known:x}")).collect();
+        format!(
+            "{:?}{joins}{recovering} promised {} decided {} last {} as {:x}, knows [{}], by {} vote [{}] then [{}], up [{}]",
+            self.role(),
+            self.promised,
+            self.decided,
+            self.log.last(),
+            self.incarnation,
+            known.join(" "),
+            now.at,
+            list(&now.voters),
+            list(&now.incoming),
+            up.join(" "),
+        )
     }
 
     /// Who votes, as far as this replica's log knows.

@@ -343,9 +343,11 @@ impl Options {
         let founding = match cluster {
             // Who has joined may be started again by its folder alone.
             None if join.is_none() && !dir.join(storage::IDENTITY_NAME).exists() => {
-                return Err("no cluster given; add --cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: \
+                return Err(
+                    "no cluster given; add --cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: \
                             n1=127.0.0.1:9001), or --join HOST:PORT and --token TOKEN to join one"
-                    .to_owned());
+                        .to_owned(),
+                );
             }
             None => None,
             Some(members) => {

@@ -141,13 +141,14 @@ fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identi
         ));
     };
     let Some(peer_address) = options.peer_announce.clone().or(options.peer.clone()) else {
-        return Err("a node that joins needs an address for the other nodes: give --peer IP:PORT, and if they reach it by \
+        return Err(
+            "a node that joins needs an address for the other nodes: give --peer IP:PORT, and if they reach it by \
              another one, --peer-announce HOST:PORT"
-            .to_owned());
+                .to_owned(),
+        );
     };
     let in_folder = |error: io::Error| format!("the identity in {} cannot be written: {error}", options.dir.display());
-    let mut identity =
-        Identity { cluster: 0, incarnation: nonce, name: name.clone(), opaque: Stage::Asking.encode() };
+    let mut identity = Identity { cluster: 0, incarnation: nonce, name: name.clone(), opaque: Stage::Asking.encode() };
     identity.store(disk).map_err(in_folder)?;
     let request = JoinRequest { token: token.clone(), name, peer_address, nonce };
     let began = Instant::now();
@@ -157,13 +158,18 @@ fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identi
             Ok(JoinReply::Welcome { id, founders, joined }) => break standing_of(id, founders, joined)?,
             // It may be so again in a moment, or not.
             Ok(JoinReply::Refused(text)) if !text.starts_with("CLUSTERDOWN") && !text.starts_with("UNKNOWN") => {
-                return Err(format!("the cluster does not take this node in: {}", text.strip_prefix("ERR ").unwrap_or(&text)));
+                return Err(format!(
+                    "the cluster does not take this node in: {}",
+                    text.strip_prefix("ERR ").unwrap_or(&text)
+                ));
             }
             Ok(JoinReply::Refused(text)) if began.elapsed() >= ASK_FOR => {
                 return Err(format!("the cluster has not taken this node in: {text}"));
             }
             Err(error) if began.elapsed() >= ASK_FOR => {
-                return Err(format!("{asked} cannot be asked to be let in: {error}; correct --join, or try another node"));
+                return Err(format!(
+                    "{asked} cannot be asked to be let in: {error}; correct --join, or try another node"
+                ));
             }
             Ok(JoinReply::Refused(text)) => log::info(&format!("not let in yet: {text}")),
             Err(error) => log::info(&format!("{asked} cannot be asked yet: {error}")),
@@ -210,7 +216,8 @@ fn ask(asked: &str, request: &JoinRequest) -> io::Result<JoinReply> {
         loop {
             let strange = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
             if let Some(bytes) = reader.next().map_err(|error| strange(error.to_string()))? {
-                return JoinReply::decode(&bytes).map_err(|_| strange("it is no node, or of another version".to_owned()));
+                return JoinReply::decode(&bytes)
+                    .map_err(|_| strange("it is no node, or of another version".to_owned()));
             }
             match stream.read(&mut buffer) {
                 Ok(0) => return Err(strange("it closes the link: it is no node, or of another version".to_owned())),
@@ -272,11 +279,11 @@ impl Stage {
             r.finish()?;
             return Ok(Stage::Asking);
         }
-        let member =
-            |r: &mut Reader<'_>| Ok(Member { name: r.text()?.to_owned(), peer_address: r.text()?.to_owned() });
+        let member = |r: &mut Reader<'_>| Ok(Member { name: r.text()?.to_owned(), peer_address: r.text()?.to_owned() });
         let me = r.node()?;
         let founders = (0..r.count(2)?).map(|_| member(&mut r)).collect::<Result<Vec<Member>, Malformed>>()?;
-        let joined = (0..r.count(3)?).map(|_| Ok((r.node()?, member(&mut r)?))).collect::<Result<Vec<_>, Malformed>>()?;
+        let joined =
+            (0..r.count(3)?).map(|_| Ok((r.node()?, member(&mut r)?))).collect::<Result<Vec<_>, Malformed>>()?;
         r.finish()?;
         let standing = Standing { founders, joined, me };
         let names_me = standing.has_joined() && standing.joined.iter().any(|(id, _)| *id == me);

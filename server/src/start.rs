@@ -16,13 +16,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use storage::{CachedStore, Files, Journal, JournalOptions, LsmOptions, LsmStore};
 
+use crate::admission::Admission;
 use crate::bridge::bridge;
 use crate::clock::Clock;
 use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
-use crate::admission::Admission;
 use crate::standing::{Known, Standing};
 use crate::{background, fault, journal, log, low_disk, memory, snapshots};
 

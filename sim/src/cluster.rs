@@ -112,7 +112,7 @@ pub struct Cluster<N> {
     /// Knows what was evicted.
     evictions: Evictions,
     /// Buckets beside the default one, with the settings they are made with.
-    buckets: Vec<(&'static str, &'static str)>,
+    pub buckets: Vec<(&'static str, &'static str)>,
     queue: Queue,
     machines: Vec<Machine<N>>,
     network: Network,

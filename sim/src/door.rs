@@ -18,6 +18,10 @@ pub trait Door: Sized {
     fn step(&mut self, now: Now, input: Input<'_>, out: &mut Outbox);
     /// Of what it has replicas.
     fn partitions(&self) -> Vec<PartitionId>;
+    /// What its replicas are about.
+    fn portrait(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Whether it speaks with a node of that number.
     fn knows(&self, peer: NodeId) -> bool {
         let _ = peer;
@@ -78,6 +82,10 @@ impl Door for node::Node {
 
     fn voters(&self, partition: PartitionId) -> Option<Voters> {
         node::Node::voters(self, partition)
+    }
+
+    fn portrait(&self) -> Vec<String> {
+        node::Node::portrait(self)
     }
 
     fn knows(&self, peer: NodeId) -> bool {

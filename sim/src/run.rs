@@ -109,6 +109,7 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     history.retain(|operation| !operation.commands.iter().any(|command| excused(bucket_of(&command.key))));
     let settings = std::mem::take(&mut cluster.record.settings);
     say_terms(&mut history, &settings);
+    refuse_over_partitions(&mut history, &cluster.buckets);
     let mut judge = |property: &str, found: Vec<String>| {
         violations.extend(found.into_iter().map(|text| Violation { property: property.to_string(), text }));
     };
@@ -157,6 +158,34 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
         lines: cluster.trace.into_lines(),
         history: if with_text { history } else { Vec::new() },
         planned,
+    }
+}
+
+/// Of a transaction over several partitions nothing was done, whether or not its refusal has arrived.
+fn refuse_over_partitions(history: &mut [Operation], buckets: &[(&str, &str)]) {
+    let partitions_of = |bucket: &str| {
+        let (_, settings) = buckets.iter().find(|(name, _)| *name == bucket)?;
+        let mut words = settings.split(' ').skip_while(|word| *word != "PARTITIONS");
+        words.nth(1)?.parse::<u32>().ok()
+    };
+    let maybe = |operation: &&mut Operation| {
+        operation.outcome == crate::history::Outcome::Maybe && operation.commands.len() > 1
+    };
+    for operation in history.iter_mut().filter(maybe) {
+        let key =
+            |command: &crate::history::Command| command.key.split('#').next().map(str::to_owned).unwrap_or_default();
+        let Some(count) = operation.commands.first().and_then(|command| partitions_of(bucket_of(&command.key))) else {
+            continue;
+        };
+        let index = |key: &str| {
+            let raw = key.split_once('/').map_or(key, |(_, raw)| raw);
+            u32::from(base::slots::hash_slot(raw.as_bytes())) * count / u32::from(base::limits::HASH_SLOTS)
+        };
+        let mut places = operation.commands.iter().map(|command| index(&key(command)));
+        let first = places.next();
+        if places.any(|place| Some(place) != first) {
+            operation.outcome = crate::history::Outcome::Failed;
+        }
     }
 }
 
@@ -214,6 +243,7 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     if !cluster.violations.is_empty() || (served && !late && converged) {
         return None;
     }
+    cluster.draw_portraits();
     let failure = (cluster.record.last_failure.saturating_sub(healed_at), cluster.record.last_failure_reason.clone());
     Some(liveness::Facts {
         allowed: HEALING_ALLOWED,

@@ -145,8 +145,7 @@ mod tests {
     #[test]
     fn they_are_read_as_they_are_written() {
         let text = str::to_owned;
-        let request =
-            JoinRequest { token: text("t"), name: text("n4"), peer_address: text("10.0.0.4:9001"), nonce: 7 };
+        let request = JoinRequest { token: text("t"), name: text("n4"), peer_address: text("10.0.0.4:9001"), nonce: 7 };
         let mut bytes = Vec::new();
         request.encode(&mut bytes);
         assert!(JoinRequest::is_in(&bytes));

@@ -186,9 +186,7 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    given("dictum-node", |config| {
-        config.own().map_or_else(String::new, |it| it.name.clone())
-    }),
+    given("dictum-node", |config| config.own().map_or_else(String::new, |it| it.name.clone())),
     settable(
         "dictum-request-timeout-ms",
         |config| config.request_timeout.as_millis().to_string(),

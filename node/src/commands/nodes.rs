@@ -31,13 +31,7 @@ const REPLACE_SECONDS_MIN: i64 = 1;
 pub(super) static ENTRIES: &[Entry] =
     &[container("dictum.node", GROUP, "0.1.0", "Lists nodes, and says what they are for.", SUBCOMMANDS)];
 
-const fn of(
-    name: &'static str,
-    arity: i32,
-    summary: &'static str,
-    syntax: &'static str,
-    wanted: Wanted,
-) -> Entry {
+const fn of(name: &'static str, arity: i32, summary: &'static str, syntax: &'static str, wanted: Wanted) -> Entry {
     special(spec(name, arity, GROUP, "0.1.0", summary, syntax), ADMIN, Local::Node(wanted))
 }
 
@@ -142,8 +136,7 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
 
 fn named(node: &Node, name: &[u8]) -> Result<NodeId, Failure> {
     node.roll.named(name).ok_or_else(|| {
-        let text =
-            format!("ERR there is no node '{}'; there are {}", String::from_utf8_lossy(name), node.roll.names());
+        let text = format!("ERR there is no node '{}'; there are {}", String::from_utf8_lossy(name), node.roll.names());
         Failure::built(text.as_bytes())
     })
 }

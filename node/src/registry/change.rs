@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use base::limits::{
-    NODE_ADDRESS_BYTES_MAX, NODE_NAME_BYTES_MAX, NODES_EVER_MAX, NODES_MAX, TOKENS_MAX, VOTERS_MAX,
-};
+use base::limits::{NODE_ADDRESS_BYTES_MAX, NODE_NAME_BYTES_MAX, NODES_EVER_MAX, NODES_MAX, TOKENS_MAX, VOTERS_MAX};
 use base::{NodeId, WallTime};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
@@ -176,7 +174,8 @@ impl Registry {
             Change::Token(token) => {
                 self.tokens.retain(|other| other.until > around.clock && other.digest != token.digest);
                 if self.tokens.len() >= TOKENS_MAX {
-                    let text = format!("ERR there are {TOKENS_MAX} tokens that nobody has used yet; they end by themselves");
+                    let text =
+                        format!("ERR there are {TOKENS_MAX} tokens that nobody has used yet; they end by themselves");
                     return Err(Failure::built(text.as_bytes()));
                 }
                 self.tokens.push(token);

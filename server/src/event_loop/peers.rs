@@ -155,7 +155,8 @@ impl Peers {
             self.peers.entry(id).or_insert_with(new).member = Some(member);
         }
         for id in nodes.removed.into_iter().filter(|id| *id != me) {
-            let new = || Peer { member: None, is_removed: true, up: None, started: 0, dial_at: None, backoff: BACKOFF_MIN };
+            let new =
+                || Peer { member: None, is_removed: true, up: None, started: 0, dial_at: None, backoff: BACKOFF_MIN };
             let peer = self.peers.entry(id).or_insert_with(new);
             (peer.is_removed, peer.dial_at) = (true, None);
         }
@@ -426,7 +427,10 @@ impl Peers {
     fn check(&self, hello: &Hello, dialled: Option<NodeId>) -> Result<(), String> {
         let (id, me) = (hello.id, self.ourselves.me);
         if hello.cluster != self.ourselves.cluster {
-            return Err(format!("it is {:?} of another cluster; give all founders the same --cluster list", hello.node));
+            return Err(format!(
+                "it is {:?} of another cluster; give all founders the same --cluster list",
+                hello.node
+            ));
         }
         if id == me {
             return Err(format!("another node says that it is {:?} too; start each name only once", hello.node));

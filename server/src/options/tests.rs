@@ -65,7 +65,9 @@ fn the_fingerprint_is_of_the_names_only() {
     let one = Options::check(arguments(), File::default()).expect("it is complete");
     let moved = "n1=a:1,n2=b:2,n3=c:3".to_owned();
     let moved = Options::check(StartArguments { cluster: Some(moved), ..arguments() }, File::default());
-    let of = |options: Result<Options, String>| fingerprint(&options.expect("it is complete").founding.expect("it founds").0);
+    let of = |options: Result<Options, String>| {
+        fingerprint(&options.expect("it is complete").founding.expect("it founds").0)
+    };
     let one = of(Ok(one));
     assert_eq!(one, of(moved));
     let larger = "n1=a:1,n2=b:2,n3=c:3,n4=d:4".to_owned();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use wire::{Value, encode_command};
 
 use super::replies::{Meaning, meaning_of};
-use crate::cluster::operator::Heard;
 use super::{Client, Record, Running, count};
+use crate::cluster::operator::Heard;
 use crate::history::{Op, Outcome, Reply, text_of};
 use crate::settings::SETTINGS;
 use crate::workload::DROPPED;

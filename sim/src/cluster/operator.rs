@@ -175,8 +175,12 @@ impl<N: Door> Cluster<N> {
             return;
         }
         self.operator.joining = None;
-        let told: Vec<(NodeId, Member)> =
-            self.members().chain([id]).filter(|node| node.0 >= self.chaos.founders).map(|node| (node, member(node))).collect();
+        let told: Vec<(NodeId, Member)> = self
+            .members()
+            .chain([id])
+            .filter(|node| node.0 >= self.chaos.founders)
+            .map(|node| (node, member(node)))
+            .collect();
         let first = self.machines.iter().position(|machine| !machine.is_member);
         if first != Some(usize::from(id.0)) {
             self.violate("numbers are given in order", format!("{id} has joined, and {first:?} was to"));

@@ -214,6 +214,17 @@ impl<N: Door> Cluster<N> {
         }
     }
 
+    /// Lets the trace tell what every replica is about.
+    pub fn draw_portraits(&mut self) {
+        let now = self.now;
+        for (node, machine) in self.machines.iter().enumerate() {
+            let lines = machine.running.as_ref().map(|running| running.node.portrait()).unwrap_or_default();
+            for line in lines {
+                self.trace.event(now, [19, node as u64, 0, 0], || format!("{} {line}", name_of(NodeId(node as u16))));
+            }
+        }
+    }
+
     /// What every node looks like now.
     #[must_use]
     pub fn endings(&self) -> Vec<Ending> {

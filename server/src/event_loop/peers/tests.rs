@@ -172,7 +172,8 @@ fn strangers_are_shown_the_door() {
     let mut rigs = [Rig::new(listener, &members, 0, 7)];
     let mut frame = Vec::new();
     FrameWriter::append(&mut frame, |out| out.extend_from_slice(b"not a greeting")).expect("not empty");
-    let impostor = Hello { version: 1, cluster: 7, node: "n0".to_owned(), address: String::new(), id: NodeId(0), incarnation: 2 };
+    let impostor =
+        Hello { version: 1, cluster: 7, node: "n0".to_owned(), address: String::new(), id: NodeId(0), incarnation: 2 };
     let mut own_name = Vec::new();
     FrameWriter::append(&mut own_name, |out| impostor.encode(out)).expect("not empty");
     for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), frame, vec![0xff; 100], own_name] {
