@@ -241,6 +241,11 @@ fn moved_to_itself() {
 }
 
 #[test]
+fn slow_leads_on() {
+    is_found_by(Planted::SlowLeadsOn, 10, &[Fault::SlowDisk], "slow leaders");
+}
+
+#[test]
 fn slots_with_a_hole() {
     is_found_by(Planted::SlotsWithAHole, 10, &[Fault::Routers], "redirections");
 }

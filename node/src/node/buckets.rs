@@ -92,10 +92,11 @@ impl Node {
     }
 
     /// Tells each replica who shall vote and lead, where that has changed.
-    fn tell_rosters(&mut self) {
+    pub(crate) fn tell_rosters(&mut self) {
         for g in 0..self.groups.len() {
             let (id, durable) = (self.groups[g].id(), self.groups[g].partition.durable);
-            let roster = self.registry.roster(id, self.config.members.len(), durable);
+            let mut roster = self.registry.roster(id, self.config.members.len(), durable);
+            self.spare_slow(g, &mut roster);
             if self.groups[g].roster.as_ref() != Some(&roster) {
                 self.groups[g].roster = Some(roster.clone());
                 self.step_replica(g, Step::Roster(roster));
