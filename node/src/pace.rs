@@ -90,7 +90,11 @@ impl Pace {
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Pace, Malformed> {
         let mut number = || r.varint().and_then(|number| u32::try_from(number).map_err(|_| Malformed));
         let figures = [number()?, number()?, number()?];
-        Ok(Pace { figures, slow: Part::from_number(r.u8()?)?, heard_ago: r.varint()?.try_into().map_err(|_| Malformed)? })
+        Ok(Pace {
+            figures,
+            slow: Part::from_number(r.u8()?)?,
+            heard_ago: r.varint()?.try_into().map_err(|_| Malformed)?,
+        })
     }
 }
 
@@ -188,7 +192,7 @@ impl Node {
         }
     }
 
-    /// Tells the replicas if others are slow than before.
+    /// Tells the replicas, if it is others that are slow than before.
     fn follow_pace(&mut self) {
         let slow = |(id, ping): (&NodeId, &Ping)| ping.pace.slow.map(|_| *id);
         let mut spared: Vec<NodeId> = self.news.iter().filter_map(slow).collect();
@@ -206,6 +210,12 @@ impl Node {
         if slow.is_empty() {
             return;
         }
+        roster.spared.extend(slow);
+        roster.spared.sort_unstable();
+        roster.spared.dedup();
+        if !slow.contains(&roster.preferred) {
+            return;
+        }
         let group = &self.groups[g];
         let mut nodes = [&roster.voters[..], &roster.learners[..]].concat();
         if roster.voters.is_empty() {
@@ -213,9 +223,6 @@ impl Node {
         }
         nodes.sort_unstable();
         nodes.dedup();
-        roster.spared.extend(slow);
-        roster.spared.sort_unstable();
-        roster.spared.dedup();
         let votes = |id: &NodeId| roster.voters.is_empty() || roster.voters.contains(id);
         let leads = |id: &NodeId| votes(id) && !roster.spared.contains(id);
         if let Some(preferred) = placement::order(group.id(), &nodes).into_iter().find(leads) {

@@ -171,7 +171,8 @@ fn end_slowness<N: Door>(cluster: &mut Cluster<N>, violations: &mut Vec<Violatio
         && !lost
         && cluster.violations.is_empty()
     {
-        let text = format!("{name} leads on, {} s after the last fault but its slow disk", SLOW_LEADER_ALLOWED / SECOND);
+        let text =
+            format!("{name} leads on, {} s after the last fault but its slow disk", SLOW_LEADER_ALLOWED / SECOND);
         violations.push(Violation { property: "slow leaders".to_string(), text });
     }
     cluster.now

@@ -29,11 +29,9 @@ fn who_is_far_above_the_middle_for_a_while_is_slow() {
     assert_eq!(never([9_000, 500, 400], &[said(quick), said([9_500, 500, 400])]), None, "it is the middle one");
     assert_eq!(never([9_000, 500, 400], &[said([0, 500, 400])]), None, "nobody says how long a sync takes elsewhere");
     assert_eq!(never([9_000, 500, 400], &[]), None);
-    for (own, part) in [
-        ([9_000, 500, 400], Part::Disk),
-        ([300, 30_000, 400], Part::Processor),
-        ([300, 500, 50_000], Part::Link),
-    ] {
+    for (own, part) in
+        [([9_000, 500, 400], Part::Disk), ([300, 30_000, 400], Part::Processor), ([300, 500, 50_000], Part::Link)]
+    {
         assert_eq!(never(own, &[said(quick), said([9_500, 31_000, 51_000])]), None);
         assert_eq!(never(own, &[said(quick), said(quick)]), Some((3, Change::Slow(part))));
         assert_eq!(never(own, &[said(quick)]), Some((3, Change::Slow(part))), "of two the slower one");

@@ -242,7 +242,8 @@ impl<N: Door> Cluster<N> {
         let machine = self.machine(node);
         let life = machine.life;
         let Some(running) = &mut machine.running else { return };
-        let small = in_turn && running.is_single_and_small() && machine.stalled_until <= now && machine.slow_until <= now;
+        let small =
+            in_turn && running.is_single_and_small() && machine.stalled_until <= now && machine.slow_until <= now;
         if running.begin_commit(now) {
             if small && self.chaos.commit_here > 0 && self.rng.below(1_000_000) < self.chaos.commit_here {
                 *self.injected.entry(Fault::CommitHere).or_default() += 1;
