@@ -90,6 +90,12 @@ pub enum Input<'a> {
         /// The payload's number, as the [`Outbox`] gave it.
         number: u64,
     },
+    /// The journal's disk has taken so long for one sync, with what was written before it: for telling whether this node is slower than
+    /// others. Nothing else comes of it; an owner may leave some out.
+    Synced {
+        /// As measured around the sync itself; nothing that waited before it counts.
+        took: std::time::Duration,
+    },
     /// The journal has no room (`true`), or has room again (`false`).
     DiskFull(bool),
     /// The snapshot that [`Outbox::save_snapshot`] asked for is on disk, named and synced.
@@ -422,6 +428,8 @@ pub enum Planted {
     CacheNotWrittenThrough,
     /// What is known by heart of the store's elements stays as it is when the store has taken others.
     RunsNotForgotten,
+    /// A node never finds that it is slow, and so leads on.
+    SlowLeadsOn,
 }
 
 /// What the disk remembered, given to a node at its start.

@@ -30,6 +30,7 @@ mod monitor;
 mod node;
 mod notifications;
 mod origins;
+mod pace;
 mod partition;
 mod pause;
 mod peer;

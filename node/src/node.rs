@@ -24,6 +24,7 @@ use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
 use crate::monitor::Monitors;
+use crate::pace::Quickness;
 use crate::pause::Pauses;
 use crate::peer::{PartitionNews, Ping};
 use crate::planner::Leads;
@@ -101,6 +102,7 @@ pub struct Node {
     pub(crate) rng: Rng,
     pub(crate) stats: Stats,
     pub(crate) slow: Slow,
+    pub(crate) quickness: Quickness,
     pub(crate) tunables: Tunables,
     pub(crate) pubsub: PubSub,
     pub(crate) tracking: Tracking,
@@ -187,12 +189,14 @@ impl Node {
             Input::Persisted { number } => {
                 let time = self.now.time;
                 self.slow.on_persisted(number, time, self.now.wall);
+                self.quickness.measure.on_persisted(number, time);
                 self.start_is_on_disk |= number >= self.boot;
                 // Whoever waits for the journal is awake.
                 self.groups.for_each_awake(|group| {
                     group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
                 });
             }
+            Input::Synced { took } => self.quickness.measure.on_synced(took),
             Input::DiskFull(full) => self.on_disk_full(full),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {
@@ -503,6 +507,9 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: a node counts as absent",
     "node: an absent node is back",
     "node: nothing needs a leaving node any more",
+    "node: slow",
+    "node: well again",
+    "node: slow leader gives way",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -9,6 +9,7 @@ use wire::{Malformed, Reader, Writer};
 
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
+use crate::pace::Pace;
 pub(crate) use protocol::{decode_entries, decode_members, encode_entries, encode_members};
 use protocol::{decode_paxos, encode_paxos};
 
@@ -43,6 +44,7 @@ pub(crate) struct Ping {
     pub since: u64,
     /// The last ping of the receiver's that was taken: the life, and the number.
     pub heard: (u64, u64),
+    pub pace: Pace,
     /// As received, ascending.
     pub partitions: Vec<PartitionNews>,
 }
@@ -416,6 +418,7 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     w.varint(ping.since);
     w.u64(ping.heard.0);
     w.varint(ping.heard.1);
+    ping.pace.encode(w);
     w.count(ping.partitions.len());
     for news in &ping.partitions {
         w.partition(news.partition);
@@ -447,6 +450,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         number: r.varint()?,
         since: r.varint()?,
         heard: (r.u64()?, r.varint()?),
+        pace: Pace::decode(r)?,
         partitions: Vec::new(),
     };
     for _ in 0..r.count(10)? {

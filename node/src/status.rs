@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::group::DEFAULT_PARTITION;
 use crate::node::{Node, news_of, role_number, role_text};
+use crate::pace::Part;
 use crate::peer::{PartitionNews, Ping};
 
 /// A JSON object; its form is in docs/status.md.
@@ -67,13 +68,14 @@ pub(crate) fn json(node: &Node) -> String {
 fn member_json(out: &mut String, ping: Option<&Ping>, news: Option<&PartitionNews>, decided: u64) {
     let string = |value: Option<&String>| text(value.map_or("", String::as_str));
     let disk = ping.map_or("unknown", |ping| if ping.disk_full { "full" } else { "ok" });
+    let slow = ping.and_then(|ping| ping.pace.slow).map_or("no", Part::name);
     let role = news.map_or("unknown", |news| role_text(news.role));
     let number = |get: fn(&PartitionNews) -> u64| news.map_or(0, get);
     let applied = number(|news| news.applied.0);
     let _ = write!(
         out,
         "\"role\":\"{role}\",\"resp\":{},\"http\":{},\"decided\":{},\"persisted\":{},\"applied\":{applied},\
-         \"lag\":{},\"disk\":\"{disk}\",\"version\":{}",
+         \"lag\":{},\"disk\":\"{disk}\",\"slow\":\"{slow}\",\"version\":{}",
         string(ping.map(|ping| &ping.resp_address)),
         string(ping.map(|ping| &ping.http_address)),
         number(|news| news.decided.0),

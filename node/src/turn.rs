@@ -81,7 +81,7 @@ impl Node {
         self.consider_stop();
         self.hand_out(out);
         let (now, soon) = (self.now, self.now.time + TICK_EVERY);
-        let gives_way = self.disk_full || self.is_drained();
+        let gives_way = self.disk_full || self.is_drained() || self.slow_part().is_some();
         self.groups.sleep(soon, |group| group.due(now, gives_way, self.disk_full, &self.config));
     }
 
@@ -171,6 +171,7 @@ impl Node {
 
     fn tick(&mut self) {
         let time = self.now.time;
+        self.tick_pace(time.since(self.next_tick));
         self.next_tick = time + TICK_EVERY;
         if time >= self.next_ping {
             self.next_ping = time + PING_EVERY;
@@ -201,6 +202,8 @@ impl Node {
         let stuck = self.disk_full || (replica.is_held_back() && self.snapshot_fails);
         if (stuck || drained) && replica.leads().is_some() && time >= group.next_escape {
             group.next_escape = time + ESCAPE_EVERY;
+            self.step_replica(g, Step::HandOver);
+        } else if self.gives_way_to_quicker(g) {
             self.step_replica(g, Step::HandOver);
         }
     }
@@ -383,6 +386,7 @@ impl Node {
             let batch = &mut self.batch;
             self.groups.for_each_awake(|group| group.partition.seal(number, batch));
             self.slow.on_sealed(number, self.now.time);
+            self.quickness.measure.on_sealed(number, self.now.time);
             out.journal.push(JournalWrite { number, payload: self.batch.take() });
         }
     }

@@ -209,6 +209,8 @@ struct EventLoop {
     taken_requests: Vec<Request>,
     /// The last [`Input::Persisted`].
     persisted: u64,
+    /// What syncs took, on the way to the node.
+    sync_durations: Vec<Duration>,
     /// Something was given to the node since its last end of turn, outside the order of a turn.
     unfinished: bool,
     /// When the node wants to be stepped next.
@@ -276,6 +278,7 @@ impl EventLoop {
             virtual_clients: HashMap::new(),
             taken_requests: Vec::new(),
             persisted,
+            sync_durations: Vec::new(),
             unfinished: true,
             wake_at: None,
             accept_at: None,

@@ -37,6 +37,8 @@ const PREPARE_RETRY: Duration = Duration::from_secs(1);
 /// A disk that commits faster than this on average is quick. On a slower disk, or a machine whose processors are all
 /// busy (waking up counts as well), two changes of thread are little beside a commit, and tails are what suffers.
 const QUICK: Duration = Duration::from_micros(300);
+/// Most durations of commits that wait for the loop to take note of them.
+const DURATIONS_MAX: usize = 1024;
 
 /// What the journal thread tells the loop, next to how far it is.
 pub(crate) trait JournalEvents: Send + 'static {
@@ -62,6 +64,8 @@ struct Shared<D: Disk> {
     commit_time: AtomicU64,
     /// Commits since the start, each with one sync of the disk.
     syncs: Arc<AtomicU64>,
+    /// What each of the last commits took, as far as the loop has not taken note of it.
+    durations: Mutex<Vec<Duration>>,
     /// What a commit is made to take longer.
     delay: SyncDelay,
 }
@@ -107,6 +111,7 @@ pub(crate) fn start<D: Disk + Sync>(
         // Until it has shown how quick it is, the disk counts as slow.
         commit_time: AtomicU64::new(2 * QUICK.as_nanos() as u64),
         syncs: Arc::new(AtomicU64::new(0)),
+        durations: Mutex::default(),
         delay,
     });
     let of_thread = Arc::clone(&shared);
@@ -123,6 +128,11 @@ impl<D: Disk> JournalHandle<D> {
     /// How often the journal was synced since the start; goes on counting.
     pub(crate) fn syncs(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.shared.syncs)
+    }
+
+    /// What commits took since the last call, added to `durations`; of very many some are left out.
+    pub(crate) fn take_durations(&self, durations: &mut Vec<Duration>) {
+        durations.append(&mut self.shared.durations.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Hands payloads over, in order, and empties `writes`.
@@ -200,7 +210,13 @@ impl<D: Disk> Shared<D> {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         // Counts as the disk's time: a slow disk is not waited for on the loop either.
         self.delay.wait();
-        let took = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let took = begin.elapsed();
+        let mut durations = self.durations.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(result, Committed::Persisted(_)) && durations.len() < DURATIONS_MAX {
+            durations.push(took);
+        }
+        drop(durations);
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let before = self.commit_time.load(Ordering::Relaxed);
         self.commit_time.store(before - before / 8 + took / 8, Ordering::Relaxed);
         result

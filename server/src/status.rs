@@ -78,6 +78,8 @@ pub struct NodeStatus {
     pub lag: u64,
     /// `ok`, `full` or `unknown`.
     pub disk: String,
+    /// By what it is slow: `disk`, `processor`, `link`; `no` if it is not.
+    pub slow: String,
     /// Its version; empty if unknown.
     pub version: String,
     /// Milliseconds since it was last heard of.
@@ -235,7 +237,11 @@ fn row(node: &NodeStatus) -> Vec<String> {
     let lately = |latest: &str| text(if known { latest } else { "" });
     vec![
         node.name.clone(),
-        if known { "up" } else { "down" }.to_owned(),
+        match &node.slow[..] {
+            _ if !known => "down".to_owned(),
+            "" | "no" => "up".to_owned(),
+            part => format!("slow {part}"),
+        },
         lately(&node.role),
         position(node.decided),
         position(node.persisted),

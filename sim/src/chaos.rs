@@ -132,6 +132,8 @@ pub struct Chaos {
     pub observers_seed: Option<u64>,
     /// From this is drawn who routes by itself, and to which bucket; none if nobody does.
     pub routers_seed: Option<u64>,
+    /// What each sync of a leader takes longer when all other faults are over, in nanoseconds; none if nobody is slow then.
+    pub slow_in_calm: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
     /// [`Options::dropped`].
     pub plan: Vec<Planned>,
@@ -165,6 +167,7 @@ impl Chaos {
         let partitions_seed = rng.next_u64();
         let routers_seed = rng.next_u64();
         let voters_seed = rng.next_u64();
+        let mut slowness = Rng::new(rng.next_u64());
         let members_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
@@ -224,6 +227,9 @@ impl Chaos {
         let mut voters = Rng::new(voters_seed);
         let count = voters.between(2, 20);
         plan.extend(draw_plan(&mut voters, count, &VOTERS_KINDS, nodes, ends_at, &options.with, &has));
+        let slow_in_calm = slowness.between(30 * MS, 60 * MS);
+        let count = slowness.between(1, 6);
+        plan.extend(draw_plan(&mut slowness, count, &SLOW_KINDS, nodes, ends_at, &options.with, &has));
         let count = members.between(3, 16);
         plan.extend(draw_plan(&mut members, count, &MEMBERS_KINDS, nodes, ends_at, &options.with, &has));
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
@@ -276,6 +282,7 @@ impl Chaos {
             observers_seed: stays(Fault::Observers).then_some(observers_seed),
             partitions_seed: has(Fault::Partitions).then_some(partitions_seed),
             routers_seed: stays(Fault::Routers).then_some(routers_seed),
+            slow_in_calm: has(Fault::SlowDisk).then_some(slow_in_calm),
             plan,
             workload_seed,
             cluster_seed,
@@ -311,6 +318,9 @@ const SETTINGS_KINDS: [(Fault, u64); 1] = [(Fault::SettingsChange, 1)];
 
 /// And another one.
 const VOTERS_KINDS: [(Fault, u64); 1] = [(Fault::VotersChange, 1)];
+
+/// And another one.
+const SLOW_KINDS: [(Fault, u64); 1] = [(Fault::SlowDisk, 1)];
 
 /// And another one.
 const MEMBERS_KINDS: [(Fault, u64); 1] = [(Fault::MembersChange, 1)];

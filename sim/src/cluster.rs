@@ -10,6 +10,7 @@ mod faults;
 mod links;
 pub(crate) mod operator;
 mod processes;
+mod slowness;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,9 @@ struct Machine<N> {
     paused_until: u64,
     /// Its disk does not answer until then.
     stalled_until: u64,
+    /// Each sync of its disk takes so much longer until then.
+    slow_until: u64,
+    slow_by: u64,
     /// When it last stood still or died: whoever waits for it since then has a reason to.
     disturbed_at: u64,
     /// After a power cut it does not even refuse connections.
@@ -132,6 +136,8 @@ pub struct Cluster<N> {
     operator: operator::Operator,
     /// Faults are over.
     healed: bool,
+    /// The node whose disk is slow still when all other faults are over.
+    slow_in_calm: Option<NodeId>,
     /// Partitions that some node has given up because their bucket is gone. Another may find what its journal still has of one.
     dropped: BTreeSet<PartitionId>,
     /// Partitions that some node has on its disk.
@@ -170,6 +176,8 @@ impl<N: Door> Cluster<N> {
                 installed: 0,
                 paused_until: 0,
                 stalled_until: 0,
+                slow_until: 0,
+                slow_by: 0,
                 disturbed_at: 0,
                 dark: false,
                 clock_offset: chaos.clock_offsets[node],
@@ -223,6 +231,7 @@ impl<N: Door> Cluster<N> {
             planted,
             operator: operator::Operator::default(),
             healed: false,
+            slow_in_calm: None,
             dropped: BTreeSet::new(),
             durable: BTreeSet::new(),
             memories: BTreeMap::new(),
@@ -271,7 +280,14 @@ impl<N: Door> Cluster<N> {
     /// Judges those who have waited. Where disks fail or are slow nothing is promised in time.
     #[must_use]
     pub fn judge_waiting(&self, history: &[Operation]) -> Vec<String> {
-        let slow = [Fault::DiskFull, Fault::SlowSync, Fault::SyncFailure, Fault::SlowNetwork, Fault::BucketTerms];
+        let slow = [
+            Fault::DiskFull,
+            Fault::SlowSync,
+            Fault::SlowDisk,
+            Fault::SyncFailure,
+            Fault::SlowNetwork,
+            Fault::BucketTerms,
+        ];
         if slow.iter().any(|fault| self.injected.get(fault).is_some_and(|count| *count > 0)) {
             return Vec::new();
         }

@@ -51,6 +51,8 @@ pub enum Happening {
     PeerMessage(NodeId, Bytes),
     /// See [`Input::Persisted`].
     Persisted(u64),
+    /// See [`Input::Synced`]; in nanoseconds.
+    Synced(u64),
     /// See [`Input::DiskFull`].
     DiskFull(bool),
     /// See [`Input::SnapshotSaved`].
@@ -109,6 +111,8 @@ pub struct Running<N> {
     waiting: VecDeque<JournalWrite>,
     committing: Vec<JournalWrite>,
     is_committing: bool,
+    /// When the commit under way was begun, or is tried again.
+    commit_began: u64,
     full: bool,
     discard_before: Option<u64>,
     snapshot: Option<SnapshotTask>,
@@ -229,6 +233,9 @@ impl<N: Door> Running<N> {
                 Happening::PeerDown(peer) => node.step(now, Input::PeerDown { peer }, out),
                 Happening::PeerMessage(peer, bytes) => node.step(now, Input::PeerMessage { peer, bytes }, out),
                 Happening::Persisted(number) => node.step(now, Input::Persisted { number }, out),
+                Happening::Synced(took) => {
+                    node.step(now, Input::Synced { took: std::time::Duration::from_nanos(took) }, out);
+                }
                 Happening::DiskFull(full) => node.step(now, Input::DiskFull(full), out),
                 Happening::SnapshotSaved(partition, position) => {
                     node.step(now, Input::SnapshotSaved { partition, position }, out);
@@ -299,12 +306,13 @@ impl<N: Door> Running<N> {
     }
 
     /// Begins a commit of everything that waits. False if there is nothing to commit, or one is under way.
-    pub fn begin_commit(&mut self) -> bool {
+    pub fn begin_commit(&mut self, at: u64) -> bool {
         if self.is_committing || (self.waiting.is_empty() && self.discard_before.is_none()) {
             return false;
         }
         self.committing.extend(self.waiting.drain(..));
         self.is_committing = true;
+        self.commit_began = at;
         true
     }
 
@@ -329,7 +337,7 @@ impl<N: Door> Running<N> {
     ///
     /// # Errors
     /// When the process dies of it.
-    pub fn commit(&mut self, disk: &SimDisk) -> Result<Commit, Death> {
+    pub fn commit(&mut self, disk: &SimDisk, at: u64) -> Result<Commit, Death> {
         let died = |error: CommitError| match error {
             CommitError::TooLarge => Death::Violation("a journal write beyond all limits".to_string()),
             other => Death::Arranged(format!("journal: {other}{}", if disk.is_blown() { " (broken off)" } else { "" })),
@@ -351,12 +359,14 @@ impl<N: Door> Running<N> {
             match self.journal.commit(&payloads) {
                 Ok(_) => {
                     self.committing.clear();
+                    self.inbox.push(Happening::Synced(at.saturating_sub(self.commit_began)));
                     self.inbox.push(Happening::Persisted(last));
                     if std::mem::take(&mut self.full) {
                         self.inbox.push(Happening::DiskFull(false));
                     }
                 }
                 Err(CommitError::Full) => {
+                    self.commit_began = at;
                     if !std::mem::replace(&mut self.full, true) {
                         self.inbox.push(Happening::DiskFull(true));
                     }
@@ -427,7 +437,7 @@ impl<N: Door> Running<N> {
     /// Lets what is being written get as far as the disk's fuse allows, before the process dies.
     pub fn write_last_words(&mut self, disk: &SimDisk) {
         // How far it gets is the fuse's business; nobody is left to hear of it.
-        let _ = self.commit(disk);
+        let _ = self.commit(disk, self.commit_began);
         for _ in 0..4 {
             if !matches!(self.write_snapshot(disk), Ok(true)) {
                 break;

@@ -13,6 +13,8 @@ use crate::workload::DROPPED;
 
 /// How long the cluster may take to heal, to serve everybody and to converge.
 pub const HEALING_ALLOWED: u64 = 30 * SECOND;
+/// How long a node whose disk is slow may lead on when all other faults are over. Others may have been slow just before.
+const SLOW_LEADER_ALLOWED: u64 = 60 * SECOND;
 /// How long after the last fault a request may still fail.
 const FAILURES_ALLOWED: u64 = 15 * SECOND;
 /// Requests that all succeed for so long mean that the cluster has settled.
@@ -93,7 +95,8 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     let mut violations = Vec::new();
     if cluster.violations.is_empty() {
         cluster.heal();
-        if let Some(facts) = finish(&mut cluster, ends_at) {
+        let healed_at = end_slowness(&mut cluster, &mut violations);
+        if let Some(facts) = finish(&mut cluster, healed_at) {
             for text in liveness::check(&facts) {
                 violations.push(Violation { property: "liveness".to_string(), text });
             }
@@ -187,6 +190,21 @@ fn refuse_over_partitions(history: &mut [Operation], buckets: &[(&str, &str)]) {
             operation.outcome = crate::history::Outcome::Failed;
         }
     }
+}
+
+/// Property: while clients write, a node whose disk is slow loses all that it leads to those whose disks are not. Then its disk is mended.
+fn end_slowness<N: Door>(cluster: &mut Cluster<N>, violations: &mut Vec<Violation>) -> u64 {
+    let deadline = cluster.now + SLOW_LEADER_ALLOWED;
+    let lost = wait_for(cluster, deadline, |cluster| !cluster.slow_one_leads());
+    if let Some(name) = cluster.end_slowness()
+        && !lost
+        && cluster.violations.is_empty()
+    {
+        let text =
+            format!("{name} leads on, {} s after the last fault but its slow disk", SLOW_LEADER_ALLOWED / SECOND);
+        violations.push(Violation { property: "slow leaders".to_string(), text });
+    }
+    cluster.now
 }
 
 /// Writes into a history what its buckets' terms may do to each command, so that it says all that its judges need.

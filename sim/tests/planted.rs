@@ -176,7 +176,8 @@ fn waiting_forgotten() {
 }
 
 /// Where disks or links are slow nobody is promised to be told in time.
-const SLOW: [Fault; 5] = [Fault::DiskFull, Fault::SlowSync, Fault::SyncFailure, Fault::SlowNetwork, Fault::BucketTerms];
+const SLOW: [Fault; 6] =
+    [Fault::DiskFull, Fault::SlowSync, Fault::SlowDisk, Fault::SyncFailure, Fault::SlowNetwork, Fault::BucketTerms];
 
 #[test]
 fn waiting_for_a_stream_forgotten() {
@@ -238,6 +239,11 @@ fn readwrite_forgotten() {
 #[test]
 fn moved_to_itself() {
     is_found_by(Planted::MovedToItself, 10, &[Fault::Routers], "redirections");
+}
+
+#[test]
+fn slow_leads_on() {
+    is_found_by(Planted::SlowLeadsOn, 10, &[Fault::SlowDisk], "slow leaders");
 }
 
 #[test]

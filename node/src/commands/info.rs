@@ -349,6 +349,7 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_applied", partition.applied.0);
     fields.put("dictum_lag", status::lag(node));
     fields.put("dictum_disk", if node.disk_full { "full" } else { "ok" });
+    fields.put("dictum_slow", node.slow_part().map_or("no", crate::pace::Part::name));
     fields.put("dictum_log_first", replica.log().first().0);
     fields.put("dictum_log_bytes", replica.log().bytes());
     fields.put("dictum_log_bytes_since_snapshot", partition.bytes_since_snapshot);

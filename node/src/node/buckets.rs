@@ -95,12 +95,13 @@ impl Node {
     }
 
     /// Tells each replica who shall vote and lead, where that has changed.
-    fn tell_rosters(&mut self) {
+    pub(crate) fn tell_rosters(&mut self) {
         for g in 0..self.groups.len() {
             let group = &self.groups[g];
             let kind = if group.partition.durable { BucketKind::Persistent } else { BucketKind::Ephemeral };
             let founders = group.founders(&self.config);
-            let roster = self.registry.roster(&self.map, group.id(), &founders, self.roll.ids(), kind);
+            let mut roster = self.registry.roster(&self.map, group.id(), &founders, self.roll.ids(), kind);
+            self.spare_slow(g, &mut roster);
             if self.groups[g].roster.as_ref() != Some(&roster) {
                 self.groups[g].roster = Some(roster.clone());
                 self.step_replica(g, Step::Roster(roster));

@@ -157,7 +157,9 @@ impl Node {
         let since = self.pings.since(peer);
         let partitions = self.pings.news_since(since);
         let heard = self.news.get(&peer).map_or((0, 0), |ping| (ping.life, ping.number));
-        let ping = Ping { number: self.pings.number, since, heard, partitions, ..self.ping_of_none() };
+        let pace = self.pace_for(peer);
+        self.quickness.measure.on_ping(self.pings.number, self.now.time);
+        let ping = Ping { number: self.pings.number, since, heard, partitions, pace, ..self.ping_of_none() };
         self.send(peer, &crate::peer::PeerMessage::Ping(ping));
     }
 
@@ -165,6 +167,7 @@ impl Node {
     pub(super) fn on_pings_taken(&mut self, peer: NodeId, (life, number): (u64, u64)) {
         let number = if life == self.life() { number } else { 0 };
         self.pings.taken.insert(peer, number);
+        self.on_pace(peer, number);
     }
 
     /// Names this life of this process.
@@ -191,6 +194,7 @@ impl Node {
             cluster_address: self.config.cluster_address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             life: self.life(),
+            pace: self.pace(),
             ..Ping::default()
         }
     }

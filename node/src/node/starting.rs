@@ -21,6 +21,7 @@ use crate::groups::Groups;
 use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
 use crate::monitor::Monitors;
+use crate::pace::Quickness;
 use crate::partition::Partition;
 use crate::pause::Pauses;
 use crate::planner::Leads;
@@ -134,6 +135,7 @@ impl Node {
             rng,
             stats: Stats::default(),
             slow: Slow::default(),
+            quickness: Quickness::default(),
             tunables: Tunables::default(),
             pubsub: PubSub::new(roll.bound()),
             tracking: Tracking::default(),

@@ -82,6 +82,10 @@ pub struct Cluster {
     pub standing_still: Vec<u16>,
     /// Nodes whose processes have ended as they should.
     pub stopped: Vec<u16>,
+    /// A node from and to which messages take so long.
+    pub distant: Option<(u16, Duration)>,
+    /// Such messages, with when they arrive.
+    under_way: Vec<(Time, NodeId, NodeId, Bytes)>,
 }
 
 impl Cluster {
@@ -112,6 +116,8 @@ impl Cluster {
             stalled: Vec::new(),
             standing_still: Vec::new(),
             stopped: Vec::new(),
+            distant: None,
+            under_way: Vec::new(),
         };
         for me in 0..count as u16 {
             let mut out = Outbox::default();
@@ -171,8 +177,13 @@ impl Cluster {
         self.fatal = self.fatal.take().or(out.fatal.clone());
         assert!(self.may_end || out.fatal.is_none(), "node {me}: {:?}", out.fatal);
         for (to, bytes) in out.peers {
+            let way = self.distant.filter(|(node, _)| [me, to.0].contains(node)).map(|(_, way)| way);
             for frame in wire::split_frames(&bytes) {
-                self.mail.push((NodeId(me), to, Bytes::copy_from_slice(frame.unwrap())));
+                let frame = Bytes::copy_from_slice(frame.unwrap());
+                match way {
+                    Some(way) => self.under_way.push((self.now.time + way, NodeId(me), to, frame)),
+                    None => self.mail.push((NodeId(me), to, frame)),
+                }
             }
         }
         self.largest_turn = self.largest_turn.max(out.clients.iter().map(|(_, bytes)| bytes.len()).sum());
@@ -210,6 +221,10 @@ impl Cluster {
         self.now.time = self.now.time + Duration::from_millis(5);
         self.now.wall = WallTime(self.now.wall.0 + 5);
         let mut kept = Vec::new();
+        let now = self.now.time;
+        let (arrived, under_way) = std::mem::take(&mut self.under_way).into_iter().partition(|(at, ..)| *at <= now);
+        self.under_way = under_way;
+        self.mail.extend(Vec::into_iter(arrived).map(|(_, from, to, bytes)| (from, to, bytes)));
         for _ in 0..20 {
             for (me, number) in std::mem::take(&mut self.persisted) {
                 if self.stalled.contains(&me) || self.standing_still.contains(&me) {

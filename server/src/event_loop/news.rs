@@ -37,6 +37,12 @@ impl EventLoop {
         let persisted = self.journal.persisted();
         if persisted > self.persisted {
             self.persisted = persisted;
+            let mut durations = std::mem::take(&mut self.sync_durations);
+            self.journal.take_durations(&mut durations);
+            for took in durations.drain(..) {
+                self.node.step(now, Input::Synced { took }, &mut self.outbox);
+            }
+            self.sync_durations = durations;
             self.node.step(now, Input::Persisted { number: persisted }, &mut self.outbox);
         }
     }

@@ -291,6 +291,9 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
         (known(node, 0).is_some() && node.disk != "unknown" && !node.disk.is_empty())
             .then(|| u8::from(node.disk == "full"))
     });
+    out.nodes(status, "dictum_node_slow", "Whether the node finds itself slower than the others.", |node| {
+        (known(node, 0).is_some() && !node.slow.is_empty()).then(|| u8::from(node.slow != "no"))
+    });
     out.nodes(status, "dictum_node_seen_seconds_ago", "Seconds since the node was last heard of.", |node| {
         node.seen_ms_ago.map(|ms| ms as f64 / 1000.0)
     });

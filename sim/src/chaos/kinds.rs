@@ -95,12 +95,14 @@ pub enum Fault {
     Routers,
     /// Nodes are drained or let serve again, and how many of them vote is changed, by clients.
     VotersChange,
+    /// Each sync of a node's disk takes longer for seconds; and that of a leader when all other faults are over.
+    SlowDisk,
     /// Nodes join and are removed, by clients.
     MembersChange,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 47] = [
+pub const FAULTS: [Fault; 48] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -147,6 +149,7 @@ pub const FAULTS: [Fault; 47] = [
     Fault::Partitions,
     Fault::Routers,
     Fault::VotersChange,
+    Fault::SlowDisk,
     Fault::MembersChange,
 ];
 
@@ -186,6 +189,7 @@ impl Fault {
             Fault::BucketTerms => "bucket-terms",
             Fault::SettingsChange => "settings-change",
             Fault::VotersChange => "voters",
+            Fault::SlowDisk => "slow-disk",
             Fault::MembersChange => "members",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",

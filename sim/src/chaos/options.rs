@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 35] = [
+pub const PLANTED: [(&str, Planted); 36] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -41,6 +41,7 @@ pub const PLANTED: [(&str, Planted); 35] = [
     ("readwrite-forgotten", Planted::ReadwriteForgotten),
     ("moved-to-itself", Planted::MovedToItself),
     ("slots-with-a-hole", Planted::SlotsWithAHole),
+    ("slow-leads-on", Planted::SlowLeadsOn),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

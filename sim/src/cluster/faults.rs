@@ -155,6 +155,10 @@ impl<N: Door> Cluster<N> {
                 machine.stalled_until = machine.stalled_until.max(now + duration);
                 true
             }
+            Fault::SlowDisk => {
+                self.slow_disk(node, rng.between(5 * MS, 60 * MS), 2 * duration);
+                true
+            }
             Fault::SettingsChange => self.change_settings(rng),
             Fault::VotersChange => self.change_voters(rng),
             Fault::MembersChange => self.change_members(rng),
@@ -319,6 +323,7 @@ impl<N: Door> Cluster<N> {
         self.healed = true;
         self.trace.event(now, [14, 0, 0, 0], || "all faults end".to_string());
         self.network.heal();
+        self.keep_one_slow();
         let error = i64::try_from(self.chaos.clock_error).unwrap_or(0);
         for node in self.nodes() {
             let machine = self.machine(node);

@@ -251,8 +251,9 @@ impl<N: Door> Cluster<N> {
         let machine = self.machine(node);
         let life = machine.life;
         let Some(running) = &mut machine.running else { return };
-        let small = in_turn && running.is_single_and_small() && machine.stalled_until <= now;
-        if running.begin_commit() {
+        let small =
+            in_turn && running.is_single_and_small() && machine.stalled_until <= now && machine.slow_until <= now;
+        if running.begin_commit(now) {
             if small && self.chaos.commit_here > 0 && self.rng.below(1_000_000) < self.chaos.commit_here {
                 *self.injected.entry(Fault::CommitHere).or_default() += 1;
                 self.on_commit(node, life);
@@ -265,6 +266,7 @@ impl<N: Door> Cluster<N> {
                 time *= self.rng.between(2, 100);
                 *self.injected.entry(Fault::SlowSync).or_default() += 1;
             }
+            time += self.slowness_of_disk(node);
             let at = (self.now + time).max(self.machine(node).stalled_until);
             self.queue.push(at, Event::Commit(node, life));
         }
@@ -277,7 +279,7 @@ impl<N: Door> Cluster<N> {
         let now = self.now;
         let disk = self.machine(node).disk.clone();
         let Some(running) = self.process(node, life) else { return };
-        let result = running.commit(&disk);
+        let result = running.commit(&disk, now);
         self.trace.event(now, [5, u64::from(node.0), life, u64::from(result.is_ok())], || {
             format!("{} commit: {result:?}", name_of(node))
         });

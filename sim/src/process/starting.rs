@@ -124,6 +124,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         waiting: VecDeque::new(),
         committing: Vec::new(),
         is_committing: false,
+        commit_began: 0,
         full: false,
         discard_before: None,
         snapshot: None,

@@ -1,0 +1,110 @@
+//! What is measured of a node's quickness in a window of half a second.
+//!
+//! - **A sync**: the median of what the owner says that syncs took ([`crate::Input::Synced`]). Not from when a payload leaves until it is
+//!   [`crate::Input::Persisted`]: that counts how busy the loop is, too, and whoever leads is busier than the others. Where nothing
+//!   has been synced for a window though something waits for it, it is how long that waits.
+//! - **How late the loop is**: how long something that arrives at a moment that nobody has chosen waits until the loop looks at it, on average:
+//!   Σ l² / 2T, if ticks are late by l in a time T. So one that stands still for 80 of each 100 ms is late by 32 ms, though most of its ticks are in time.
+//! - **A message there and back**: the median of the ways to and from each peer, and of these that of the nearest ones with which this
+//!   node is a majority. Pings tell it: each says which one of the receiver's was taken, and how long ago.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use base::{NodeId, Time};
+
+use super::Part;
+
+/// How long a window is.
+pub(crate) const WINDOW: Duration = Duration::from_millis(500);
+/// Most syncs of a window that count; the others are left out.
+const SYNCS_MAX: usize = 4096;
+/// Pings whose departure is known: an answer that takes longer says nothing.
+const SENT_MAX: usize = 64;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(crate) struct Measure {
+    /// When the window began.
+    began: Option<Time>,
+    syncs: Vec<Duration>,
+    /// The last payload that left for the journal.
+    sealed: u64,
+    /// Payloads wait for the journal, and it has taken none since then.
+    waits_since: Option<Time>,
+    /// Squares of what ticks were late, in seconds.
+    late: f64,
+    ways: BTreeMap<NodeId, Vec<Duration>>,
+    /// The last pings, with when they left.
+    sent: VecDeque<(u64, Time)>,
+}
+
+impl Measure {
+    /// A payload leaves for the journal.
+    pub(crate) fn on_sealed(&mut self, number: u64, now: Time) {
+        self.sealed = number;
+        self.waits_since.get_or_insert(now);
+    }
+
+    /// Everything up to this payload is on disk.
+    pub(crate) fn on_persisted(&mut self, number: u64, now: Time) {
+        self.waits_since = (number < self.sealed).then_some(now);
+    }
+
+    /// The disk has taken so long for a sync.
+    pub(crate) fn on_synced(&mut self, took: Duration) {
+        if self.syncs.len() < SYNCS_MAX {
+            self.syncs.push(took);
+        }
+    }
+
+    /// A tick came so late.
+    pub(crate) fn on_tick(&mut self, late: Duration) {
+        self.late += late.as_secs_f64().powi(2);
+    }
+
+    /// A ping leaves.
+    pub(crate) fn on_ping(&mut self, number: u64, now: Time) {
+        if self.sent.back().is_none_or(|(last, _)| *last != number) {
+            self.sent.push_back((number, now));
+        }
+        if self.sent.len() > SENT_MAX {
+            self.sent.pop_front();
+        }
+    }
+
+    /// A peer had taken this ping so long before its answer left.
+    pub(crate) fn on_answer(&mut self, peer: NodeId, number: u64, held: Duration, now: Time) {
+        if let Ok(place) = self.sent.binary_search_by_key(&number, |(number, _)| *number) {
+            let way = now.since(self.sent[place].1).saturating_sub(held);
+            self.ways.entry(peer).or_default().push(way);
+        }
+    }
+
+    /// Ends the window if it is over: what it has shown of each part, if anything. `peers`: how many other nodes there are.
+    pub(crate) fn close(&mut self, now: Time, peers: usize) -> Option<[Option<Duration>; Part::ALL.len()]> {
+        let began = *self.began.get_or_insert(now);
+        let length = now.since(began);
+        if length < WINDOW {
+            return None;
+        }
+        self.began = Some(now);
+        let waits = self.waits_since.map(|since| now.since(since)).filter(|waits| *waits >= WINDOW);
+        let sync = median(&mut self.syncs).or(waits);
+        let late = Duration::from_secs_f64(std::mem::take(&mut self.late) / (2.0 * length.as_secs_f64()));
+        let mut ways: Vec<Duration> = self.ways.values_mut().filter_map(median).collect();
+        ways.sort_unstable();
+        let others = peers.div_ceil(2);
+        let way = others.checked_sub(1).and_then(|place| ways.get(place).copied());
+        Some([sync, Some(late), way])
+    }
+}
+
+/// The middle one (of two the lower), and none is left.
+fn median(durations: &mut Vec<Duration>) -> Option<Duration> {
+    let middle = durations.len().checked_sub(1)? / 2;
+    let (_, median, _) = durations.select_nth_unstable(middle);
+    let median = *median;
+    durations.clear();
+    Some(median)
+}
