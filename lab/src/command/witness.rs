@@ -53,7 +53,7 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     let before = system.counters();
     let began = Instant::now();
     load.epoch = began;
-    let running = schedule.run(Arc::clone(&system), began)?;
+    let running = schedule.run(Arc::clone(&system), began, load.recall.clone())?;
     let (stop, observer) = (Arc::clone(&own.stop), Arc::clone(&historian));
     let mut show = own.on_second(id, &load);
     let measured = run_load(&load, workload, Some(observer), &stop, &mut |snapshot| {
