@@ -360,6 +360,44 @@ fn segments_are_reused_and_the_folder_stays_small() {
 }
 
 #[test]
+fn segments_are_made_beside_commits_unless_they_are_waited_for() {
+    let disk = TestDisk::default();
+    let (mut journal, _) = Journal::open(disk.clone(), OPTIONS).unwrap();
+    for _ in 0..2 {
+        let preparation = journal.preparation().unwrap();
+        journal.install(preparation.run()).unwrap();
+    }
+    // The one that a new folder begins with, one while none is ready, one behind that.
+    assert_eq!(disk.haste(), [true, true, false]);
+    while journal.next_is_ready() {
+        journal.commit(&[[1]]).unwrap();
+    }
+    let slow = journal.preparation().unwrap();
+    // Another one is ready: nobody waits yet.
+    journal.commit(&[[1]]).unwrap();
+    journal.install(slow.run()).unwrap();
+    assert_eq!(disk.haste()[3..], [false]);
+    // Under way when the last one comes into use, and under way when the node wants to end.
+    while journal.next_is_ready() {
+        journal.commit(&[[1]]).unwrap();
+    }
+    let late = journal.preparation().unwrap();
+    for _ in 0..11 {
+        journal.commit(&[[1]]).unwrap();
+    }
+    journal.install(late.run()).unwrap();
+    assert_eq!(disk.haste()[4..], [true]);
+    journal.prepare_next().unwrap();
+    while journal.next_is_ready() {
+        journal.commit(&[[1]]).unwrap();
+    }
+    let last = journal.preparation().unwrap();
+    journal.hurry();
+    journal.install(last.run()).unwrap();
+    assert_eq!(disk.haste().last(), Some(&true));
+}
+
+#[test]
 fn two_segments_are_kept_ready() {
     let disk = TestDisk::default();
     let (mut journal, _) = Journal::open(disk.clone(), OPTIONS).unwrap();

@@ -112,6 +112,8 @@ pub(super) struct Flight {
     pub intended: u64,
     /// When its first command was handed to a connection.
     pub sent: u64,
+    /// How long after it was due that was, although its client was free.
+    pub late: u64,
     pub token: u64,
     /// Answers that its step lacks.
     pub awaited: u32,
