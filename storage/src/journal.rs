@@ -171,7 +171,7 @@ pub struct Journal<D: Disk> {
     stored_floor: u64,
     next_blank: u64,
     preparing: bool,
-    /// The segment that is being made elsewhere is waited for: it need not make way for commits any longer.
+    /// The segment that is being made elsewhere is waited for: commits no longer go before it.
     in_haste: Arc<AtomicBool>,
     broken: Option<(io::ErrorKind, String)>,
     buffer: FrameBuffer,
@@ -314,8 +314,7 @@ impl<D: Disk> Journal<D> {
         Some(self.blank(blocks, Arc::clone(&self.in_haste)))
     }
 
-    /// Lets a [`Preparation`] that is under way be done as soon as possible. Without this it leaves the disk to commits most of the time, unless no segment
-    /// is ready.
+    /// Lets a [`Preparation`] that is under way be done soon. Until then it leaves the disk to commits, unless no segment is ready.
     pub fn hurry(&self) {
         self.in_haste.store(true, Ordering::Relaxed);
     }
