@@ -8,14 +8,11 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
-use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use rustix::fs::{Advice, fadvise};
 
 use crate::disk::{Disk, DiskFile};
 use crate::identity::IDENTITY_NAME;
@@ -26,7 +23,7 @@ const LOCK_NAME: &str = "LOCK";
 /// While a large file is zero-filled it is synced this often: one sync of all of it would hold up, on ext4, every
 /// `fdatasync` of the journal next to it.
 const ZERO_SYNC_BYTES: u64 = 8 * 1024 * 1024;
-/// Zeros are written in pieces of this size. Where nobody waits for the file each goes to the disk at once …
+/// Zeros are written in pieces of this size, and each is synced where nobody waits for the file …
 const BESIDE_BYTES: usize = 512 * 1024;
 /// … and then nothing happens for so long. A segment takes a second, and a commit that meets a piece waits for a millisecond or two. In pieces of
 /// [`ZERO_SYNC_BYTES`] it waited for 20 ms, and for 50 ms where several nodes had one disk: they began their segments together.
@@ -165,14 +162,12 @@ impl Files {
                 let chunk = (bytes - written).min(zeros.len() as u64);
                 file.write_all_at(&zeros[..chunk as usize], written)?;
                 written += chunk;
-                if !in_haste.load(Ordering::Relaxed) {
-                    // Begins to write them. A sync for each piece would have the file system commit, and flush the disk, as often; on a disk that is busy with
-                    // other files everybody waits for that. It is a hint: what fails here is met again by the sync.
-                    let _ = fadvise(&file, written - chunk, NonZeroU64::new(chunk), Advice::DontNeed);
-                    std::thread::sleep(BESIDE_PAUSE);
-                }
-                if written % ZERO_SYNC_BYTES == 0 {
+                let beside = !in_haste.load(Ordering::Relaxed);
+                if beside || written % ZERO_SYNC_BYTES == 0 {
                     file.sync_data()?;
+                }
+                if beside {
+                    std::thread::sleep(BESIDE_PAUSE);
                 }
             }
             Ok(())
