@@ -23,6 +23,7 @@ use lab::cluster::{Cluster, Cut, Options, System};
 use lab::environment::{ProcessorTimes, is_in_memory};
 use lab::faults::noise::Noise;
 use lab::faults::{Hooks, Schedule};
+use lab::load::Recall;
 use rustix::process::Signal;
 use tempfile::{TempDir, tempdir};
 use wire::Value;
@@ -94,7 +95,7 @@ fn a_leader_is_killed_beside_a_load_and_costs_are_counted() {
     let done = AtomicBool::new(false);
     let (outcome, written) = thread::scope(|scope| {
         let writer = scope.spawn(|| write_until(&done, cluster.as_ref(), other));
-        let running = plan.run(cluster.clone(), Instant::now()).expect("it begins");
+        let running = plan.run(cluster.clone(), Instant::now(), Recall::default()).expect("it begins");
         let outcome = running.finish(PATIENCE);
         done.store(true, Ordering::Relaxed);
         (outcome, writer.join().expect("the writer"))

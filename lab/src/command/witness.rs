@@ -10,7 +10,7 @@ use crate::cluster::System;
 use crate::faults::Schedule;
 use crate::history::{Limits, Operation, Recorder, Value, check};
 use crate::load::{Historian, Load, Measured, run as run_load};
-use crate::record::{Property, Verdict};
+use crate::record::{Mark, Property, Verdict};
 use crate::workload::Workload;
 
 /// Bytes of a recorded history.
@@ -53,10 +53,12 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     let before = system.counters();
     let began = Instant::now();
     load.epoch = began;
-    let running = schedule.run(Arc::clone(&system), began)?;
+    let running = schedule.run(Arc::clone(&system), began, load.recall.clone())?;
     let (stop, observer) = (Arc::clone(&own.stop), Arc::clone(&historian));
     let mut show = own.on_second(id, &load);
+    let mut connected = began;
     let measured = run_load(&load, workload, Some(observer), &stop, &mut |snapshot| {
+        connected = snapshot.began.unwrap_or(connected);
         show(snapshot);
         // With a hole in it the history proves nothing, however long it goes on; what is wrong is said below.
         if historian.has_problem() || historian.witness().has_failed() {
@@ -73,7 +75,7 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     if !interrupted {
         notes.extend(outcome.failures);
     }
-    measurement.marks = outcome.marks;
+    measurement.marks = on_load_time(outcome.marks, connected.duration_since(began));
     measurement.id = id.to_owned();
     measurement.side = system.side().id;
     measurement.workload = workload_name.to_owned();
@@ -105,6 +107,15 @@ pub(super) fn witness(own: &mut Own, plan: Plan<'_>) -> Result<Witnessed, String
     Ok(Witnessed { measured: (measurement, notes), history, last, of_nodes })
 }
 
+/// The marks on the load's time line, which begins when its clients have connected: so much later than the plan's. On a busy machine that is longer than a
+/// silence may begin before the mark that it belongs to.
+fn on_load_time(mut marks: Vec<Mark>, connecting: Duration) -> Vec<Mark> {
+    for mark in &mut marks {
+        mark.at_ms = (mark.at_ms - connecting.as_secs_f64() * 1e3).max(0.0);
+    }
+    marks
+}
+
 /// Judges what was seen.
 pub(super) fn judge(own: &mut Own, history: &[Operation], last: &[(Vec<u8>, Option<Value>)], of_nodes: Vec<Property>) {
     own.say(&format!("checking {} operations", history.len()));
@@ -132,4 +143,23 @@ fn recover(system: &dyn System) -> Result<(), String> {
         }
     }
     system.check()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Gap, Measurement};
+    use crate::report::silence::silences;
+
+    #[test]
+    fn a_silence_belongs_to_what_caused_it_however_long_clients_took_to_connect() {
+        let mark = |at_ms: f64, what: &str| Mark { at_ms, what: what.into() };
+        let plans = vec![mark(4_260.0, "messages of n3 take no longer"), mark(7_486.0, "n1 (leader) held")];
+        let marks = on_load_time(plans, Duration::from_millis(85));
+        assert!((marks[1].at_ms - 7_401.0).abs() < 1e-6);
+        // The last answer came at once before the leader was held, 85 ms sooner by the plan's clock.
+        let gaps = vec![Gap { at_ms: 7_400.0, length_ms: 477.0 }];
+        let silent = silences(&Measurement { marks, gaps, ..Measurement::default() });
+        assert_eq!(silent.iter().map(|silence| silence.what.as_str()).collect::<Vec<_>>(), ["leader held"]);
+    }
 }

@@ -20,7 +20,7 @@ use super::proof::{Proof, merged};
 use super::{Bench, Common, Experiment, Output, within};
 use crate::cluster::{Cluster, System};
 use crate::faults::{Running, Schedule};
-use crate::load::Pacing;
+use crate::load::{Pacing, Recall};
 use crate::record::{Arrivals, Measurement, Record, Verdict};
 use costs::{costs, finding};
 
@@ -169,7 +169,8 @@ impl Failover {
                 // The first second is one of warming up: the plan's times are all yet to come.
                 let began = snapshot.began.unwrap_or_else(Instant::now) + warm_up;
                 let system = Arc::clone(&cluster) as Arc<dyn System>;
-                let begun = schedule.run(Arc::clone(&system), began).and_then(|begun| {
+                // One fault for each cluster: clients stay where it has driven them.
+                let begun = schedule.run(Arc::clone(&system), began, Recall::default()).and_then(|begun| {
                     watching = Some(Watching::begin(system, began)?);
                     Ok(begun)
                 });

@@ -293,7 +293,8 @@ fn finding(setting: Setting, seed: u64, record: &Record) -> Option<String> {
     let number = crate::report::format::number;
     let seen = format!("{} operations/s, p99 {}", number(rate), crate::report::format::duration(tail));
     if setting == Setting::Quiet {
-        return Some(format!("Quiet: {seen} (median of {}).", rates.len()));
+        let times = if rates.len() == 1 { "once".to_owned() } else { format!("median of {}", rates.len()) };
+        return Some(format!("Quiet: {seen} ({times})."));
     }
     let quiet = Setting::Quiet.id();
     let against = |base: &[f64], of: &[f64]| {

@@ -21,6 +21,7 @@ use crate::cluster::{Cluster, System};
 use crate::load::ramp::ClientRamp;
 use crate::load::{Load, Measured};
 use crate::record::{Measurement, Record};
+use crate::report::gather::note_name;
 use crate::workload::Workload;
 pub use partitions::PARTITIONS_TOLD;
 
@@ -305,7 +306,7 @@ impl Scaling {
         measurement.workload.clone_from(&self.common.workload);
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.to_string()));
         measurement.variables = variables.collect();
-        record.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", measurement.id)));
+        record.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", note_name(&measurement))));
         record.measurements.push(measurement);
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::schedule::{Schedule, Whom};
 use crate::cluster::System;
+use crate::load::Recall;
 use crate::record::Mark;
 use worker::Worker;
 
@@ -69,11 +70,12 @@ struct Watch {
 }
 
 impl Schedule {
-    /// Begins to carry the plan out; times count from `began`, which is when the load began.
+    /// Begins to carry the plan out; times count from `began`, which is when the load began. When a node is current again that a fault took clients
+    /// from, they are called back.
     ///
     /// # Errors
     /// When a step names a node that the system has not, or no thread can be started.
-    pub fn run(&self, system: Arc<dyn System>, began: Instant) -> Result<Running, String> {
+    pub fn run(&self, system: Arc<dyn System>, began: Instant, clients: Recall) -> Result<Running, String> {
         let names = system.names();
         for step in &self.steps {
             if let Some(Whom::Named(name)) = step.action.whom()
@@ -95,7 +97,9 @@ impl Schedule {
         let worker = Worker::new(Arc::clone(&system), Arc::clone(&shared), began);
         let steps = self.steps.clone();
         running.threads.push(start("faults", Box::new(move || worker.run(steps)))?);
-        running.threads.push(start("watches", Box::new(move || shared.watch(system.as_ref(), &names, began)))?);
+        running
+            .threads
+            .push(start("watches", Box::new(move || shared.watch(system.as_ref(), &names, began, &clients)))?);
         Ok(running)
     }
 }
@@ -157,7 +161,7 @@ impl Shared {
     }
 
     /// The second thread.
-    fn watch(&self, system: &dyn System, names: &[String], began: Instant) {
+    fn watch(&self, system: &dyn System, names: &[String], began: Instant, clients: &Recall) {
         let mut state = self.lock();
         loop {
             if state.ending {
@@ -179,7 +183,12 @@ impl Shared {
                 if let Some(place) = waiting.filter(|_| late || seen.is_some()) {
                     state.watches.remove(place);
                     match seen {
-                        Some(what) => state.mark(began, now, what),
+                        Some(what) => {
+                            state.mark(began, now, what);
+                            if matches!(watch.what, Watched::Current(_)) {
+                                clients.call();
+                            }
+                        }
                         None => {
                             state.fail(format!("{} within {} s", watch.what.missed(names), WATCH_PATIENCE.as_secs()))
                         }

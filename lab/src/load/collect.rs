@@ -35,6 +35,7 @@ struct Collector<'a> {
     names: &'a [String],
     totals: Vec<Total>,
     late: Histogram<u64>,
+    prompt: Histogram<u64>,
     errors: BTreeMap<String, u64>,
     gaps: Vec<(u64, u64)>,
     /// Of each whole second that counts.
@@ -69,6 +70,7 @@ pub fn collect(
         names,
         totals: names.iter().map(|_| Total { latency: times(), service: open.then(times), errors: 0 }).collect(),
         late: times(),
+        prompt: times(),
         errors: BTreeMap::new(),
         gaps: Vec::new(),
         throughputs: Vec::new(),
@@ -172,6 +174,7 @@ impl Collector<'_> {
             }
         }
         add(&mut self.late, &slice.late);
+        add(&mut self.prompt, &slice.prompt);
         for (text, count) in &slice.errors {
             add_error(&mut self.errors, text, *count);
         }
@@ -216,6 +219,7 @@ impl Collector<'_> {
             kept_waiting: &self.kept_waiting,
             late_p99: spread(&self.late).p99,
             latency_p99: spread(&all).p99,
+            prompt_p99: spread(&self.prompt).p99,
             arrivals,
         });
         let mut notes = Vec::new();

@@ -19,6 +19,7 @@ mod historian;
 mod judge;
 mod observe;
 pub mod ramp;
+mod recall;
 pub mod tally;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 pub use collect::collect;
 pub use historian::Historian;
 pub use observe::{Observed, Observer, Outcome, Snapshot};
+pub use recall::Recall;
 
 use crate::drive::cluster::SlotMap;
 use crate::drive::{Protocol, Target};
@@ -98,6 +100,8 @@ pub struct Load {
     pub queue_max: usize,
     /// Which address each client begins with. After a loss it goes on with the next one.
     pub start: Start,
+    /// Calls clients back to the addresses that they began with.
+    pub recall: Recall,
     /// Where chance begins.
     pub seed: u64,
     /// What times of observed commands count from. Loads that share it share a history.
@@ -120,6 +124,7 @@ impl Load {
             timeout: Duration::from_secs(10),
             queue_max: 1_000_000,
             start: Start::default(),
+            recall: Recall::default(),
             seed: 1,
             epoch: Instant::now(),
         }

@@ -55,6 +55,8 @@ pub struct Slice {
     pub kinds: Vec<KindSlice>,
     /// How late operations left although their client was free.
     pub late: Histogram<u64>,
+    /// Latencies of all kinds less what each was late: what they would have been with a generator that is never late. Empty in a closed loop.
+    pub prompt: Histogram<u64>,
     /// Errors by their first words.
     pub errors: BTreeMap<String, u64>,
     /// Stretches without an answer: from and until, in nanoseconds since the load began.
@@ -85,6 +87,7 @@ impl Slice {
             draining: false,
             kinds: (0..kinds).map(|_| kind()).collect(),
             late: times(),
+            prompt: times(),
             errors: BTreeMap::new(),
             gaps: Vec::new(),
             busy: 0.0,
@@ -112,6 +115,7 @@ impl Slice {
             own.errors += others.errors;
         }
         add(&mut self.late, &other.late);
+        add(&mut self.prompt, &other.prompt);
         for (text, count) in &other.errors {
             add_error(&mut self.errors, text, *count);
         }

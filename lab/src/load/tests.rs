@@ -259,6 +259,33 @@ fn a_lost_connection_goes_on_with_the_next_address_and_nothing_is_unseen() {
 }
 
 #[test]
+fn clients_that_are_called_back_begin_again_where_they_began() {
+    for pacing in [Pacing::Closed, Pacing::Open { rate: 2_000.0, arrivals: Arrivals::Constant }] {
+        let (recall, stop) = (Recall::default(), Arc::new(AtomicBool::new(false)));
+        let ends = Arc::clone(&stop);
+        let (first, at_first) = serve(move |number, _| {
+            ends.fetch_or(number > 60, Ordering::Relaxed);
+            if number == 50 { Reply::Close } else { Reply::Answer(b"+OK\r\n") }
+        });
+        let called = recall.clone();
+        let (second, at_second) = serve(move |number, _| {
+            if number == 20 {
+                called.call();
+            }
+            Reply::Answer(b"+OK\r\n")
+        });
+        let mut load = load(&[first, second]);
+        (load.start, load.recall, load.pacing, load.seconds) = (Start::First, recall, pacing, 60.0);
+        let began = Instant::now();
+        let (measured, _) = run(&load, &Simple { steps: false }, None, &stop, &mut |_| {}).unwrap();
+        assert!(began.elapsed() < Duration::from_secs(30), "{pacing:?}: it never came back");
+        assert!(at_first.load(Ordering::SeqCst) > 60 && at_second.load(Ordering::SeqCst) > 20);
+        let lost = BTreeMap::from([("connection closed by the server".to_owned(), 1)]);
+        assert_eq!(measured.errors, lost, "{pacing:?}: nothing is lost on the way back");
+    }
+}
+
+#[test]
 fn an_answer_that_does_not_come_is_given_up() {
     let (address, _) = serve(|number, _| if number == 5 { Reply::Nothing } else { Reply::Answer(b"+OK\r\n") });
     let mut load = load(&[address]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::chart::Figure;
 use super::chart::dots::{self, Row};
 use super::gather::{self, Names};
-use crate::record::{Measurement, Record};
+use crate::record::{Mark, Measurement, Record};
 
 /// Most marks of a measurement that are looked at.
 pub const MARKS_MAX: usize = 10_000;
@@ -62,9 +62,11 @@ pub fn silences(measurement: &Measurement) -> Vec<Silence> {
     let mut longest = vec![0.0; marks.len()];
     for gap in measurement.gaps.iter().filter(|gap| gap.at_ms.is_finite() && gap.length_ms.is_finite()) {
         let began = |at: f64| at <= gap.at_ms + EARLY_MS && at < gap.at_ms + gap.length_ms;
-        if let Some(place) = marks.iter().rposition(|mark| began(mark.at_ms)) {
-            longest[place] = f64::max(longest[place], gap.length_ms);
-        }
+        let Some(last) = marks.iter().rposition(|mark| began(mark.at_ms)) else { continue };
+        // What was done at the same moment has silenced them, and not what followed from something before.
+        let done = |mark: &Mark| !is_consequence(&kind(&mark.what)) && mark.at_ms + EARLY_MS > gap.at_ms;
+        let place = marks[..=last].iter().rposition(|mark| done(mark)).unwrap_or(last);
+        longest[place] = f64::max(longest[place], gap.length_ms);
     }
     let pairs = marks.into_iter().zip(longest).filter(|(_, length_ms)| *length_ms > 0.0);
     pairs.map(|(mark, length_ms)| Silence { what: kind(&mark.what), length_ms }).collect()
@@ -104,7 +106,7 @@ pub fn draw(record: &Record) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Gap, Mark};
+    use crate::record::Gap;
 
     #[test]
     fn names_of_nodes_do_not_make_another_kind() {
@@ -117,6 +119,22 @@ mod tests {
         assert_eq!(kind("messages of n1 take 56 ms longer"), "messages take longer");
         assert_eq!(kind("syncs of n3 take no longer"), "syncs take no longer");
         assert_eq!(kind("noise of 50 % and 50 %"), "noise");
+    }
+
+    #[test]
+    fn what_followed_from_something_before_silences_nobody() {
+        let mark = |at_ms: f64, what: &str| Mark { at_ms, what: what.into() };
+        let measurement = Measurement {
+            marks: vec![
+                mark(1_000.0, "n1 (leader) cut off"),
+                mark(1_002.0, "n2 is current"),
+                mark(3_000.0, "n1 leads"),
+            ],
+            gaps: vec![Gap { at_ms: 1_009.0, length_ms: 3_105.0 }, Gap { at_ms: 3_500.0, length_ms: 20.0 }],
+            ..Measurement::default()
+        };
+        let told: Vec<(String, f64)> = silences(&measurement).into_iter().map(|s| (s.what, s.length_ms)).collect();
+        assert_eq!(told, [("leader cut off".to_owned(), 3_105.0), ("leads".to_owned(), 20.0)]);
     }
 
     #[test]

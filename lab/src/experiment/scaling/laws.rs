@@ -35,7 +35,7 @@ pub(super) fn fit_laws(record: &mut Record) {
                 record.findings.push(told(&fit));
                 record.fits.push(fit);
             }
-            Err(reason) => record.notes.push(format!("No law is drawn against {variable}: {reason}.")),
+            Err(reason) => record.notes.push(format!("No law is drawn against {variable} ({reason}).")),
         }
     }
 }

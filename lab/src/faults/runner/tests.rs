@@ -120,8 +120,8 @@ fn whats(outcome: &Outcome) -> Vec<&str> {
 fn a_plan_is_carried_out_in_time_and_marked() {
     let fake = Arc::new(Fake::default());
     let plan = Schedule::parse("20ms kill leader; 80ms restart; 120ms pause follower 50ms").expect("it is right");
-    let began = Instant::now();
-    let outcome = plan.run(fake.clone(), began).expect("it begins").finish(PATIENCE);
+    let (began, clients) = (Instant::now(), Recall::default());
+    let outcome = plan.run(fake.clone(), began, clients.clone()).expect("it begins").finish(PATIENCE);
     assert_eq!(outcome.failures, [""; 0]);
     assert_eq!(fake.told(), "kill 0, start 0, pause 1, resume 1");
     assert_eq!(
@@ -138,6 +138,7 @@ fn a_plan_is_carried_out_in_time_and_marked() {
     );
     let at = |place: usize| outcome.marks[place].at_ms;
     assert!(at(0) >= 20.0 && at(2) >= 80.0 && at(4) >= 120.0 && at(5) >= at(4) + 50.0, "{:?}", outcome.marks);
+    assert_eq!(clients.count(), 2, "n1 and n2 are current again: their clients come back");
     assert!(at(6) <= began.elapsed().as_secs_f64() * 1000.0);
 }
 
@@ -145,7 +146,7 @@ fn a_plan_is_carried_out_in_time_and_marked() {
 fn a_node_that_was_told_to_stop_is_not_told_twice() {
     let fake = Arc::new(Fake::default());
     let plan = Schedule::parse("0 terminate leader; 10ms restart; 20ms restart n3").expect("it is right");
-    let outcome = plan.run(fake.clone(), Instant::now()).expect("it begins").finish(PATIENCE);
+    let outcome = plan.run(fake.clone(), Instant::now(), Recall::default()).expect("it begins").finish(PATIENCE);
     assert_eq!(outcome.failures, [""; 0]);
     assert_eq!(fake.told(), "terminate 0, start 0, terminate 2, start 2");
     assert!(whats(&outcome).starts_with(&["n1 (leader) told to stop"]));
@@ -157,7 +158,7 @@ fn what_is_for_a_while_is_undone_when_the_plan_is_broken_off() {
     let plan = "0 pause n2 1h; 0 cut n3 mute; 0 slow-disk n1 10ms; 0 noise 50%; 1h kill n1";
     assert!(Schedule::parse(plan).is_err(), "hours are no unit");
     let plan = Schedule::parse(&plan.replace("1h", "60m")).expect("it is right");
-    let running = plan.run(fake.clone(), Instant::now()).expect("it begins");
+    let running = plan.run(fake.clone(), Instant::now(), Recall::default()).expect("it begins");
     let end = Instant::now() + PATIENCE;
     while !fake.told().ends_with("noise [0.5]") {
         assert!(Instant::now() < end, "{}", fake.told());
@@ -173,12 +174,16 @@ fn what_cannot_be_done_is_told() {
     let fake = Arc::new(Fake::default());
     fake.state.lock().expect("no panic").refuses_cuts = true;
     let plan = Schedule::parse("0 resume; 1ms cut leader; 2ms slow-links n1 1ms").expect("it is right");
-    let outcome = plan.run(fake.clone(), Instant::now()).expect("it begins").finish(PATIENCE);
+    let outcome = plan.run(fake.clone(), Instant::now(), Recall::default()).expect("it begins").finish(PATIENCE);
     assert_eq!(outcome.marks, []);
     let [it, cut, links] = &outcome.failures[..] else { panic!("{:?}", outcome.failures) };
     assert!(it.starts_with("resume it at 0.") && it.contains("name one"), "{it}");
     assert!(cut.starts_with("cut leader at 0.") && cut.ends_with("no relays"), "{cut}");
     assert!(links.contains("cannot delay messages"), "{links}");
     let plan = Schedule::parse("0 kill n9").expect("it is right");
-    assert!(plan.run(fake, Instant::now()).expect_err("there is none").contains("choose one of n1, n2, n3"));
+    assert!(
+        plan.run(fake, Instant::now(), Recall::default())
+            .expect_err("there is none")
+            .contains("choose one of n1, n2, n3")
+    );
 }

@@ -21,11 +21,13 @@ pub(super) struct Client {
     pub under_way: u32,
     /// Free places that wait for a connection (open loop).
     pub parked: u32,
+    /// It was called back, and begins nothing where it is.
+    pub leaving: bool,
 }
 
 impl Client {
     pub(super) fn new(number: u32) -> Client {
-        Client { number, links: Vec::new(), under_way: 0, parked: 0 }
+        Client { number, links: Vec::new(), under_way: 0, parked: 0, leaving: false }
     }
 }
 
@@ -110,6 +112,8 @@ pub(super) struct Flight {
     pub intended: u64,
     /// When its first command was handed to a connection.
     pub sent: u64,
+    /// How long after it was due that was, although its client was free.
+    pub late: u64,
     pub token: u64,
     /// Answers that its step lacks.
     pub awaited: u32,

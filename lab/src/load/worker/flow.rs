@@ -39,7 +39,7 @@ impl Worker<'_> {
             && self.failure.is_none()
             && self.home_is_open(place)
         {
-            self.start(place, now, now);
+            self.start(place, now, now, 0);
         }
     }
 
@@ -57,8 +57,9 @@ impl Worker<'_> {
                 continue;
             }
             self.due.pop_front();
-            note(&mut self.slice.late, now.saturating_sub(intended.max(since)).max(1));
-            self.start(place, intended, now);
+            let late = now.saturating_sub(intended.max(since));
+            note(&mut self.slice.late, late.max(1));
+            self.start(place, intended, now, late);
             if self.exhausted {
                 self.due.clear();
                 self.due_next = u64::MAX;
@@ -67,7 +68,7 @@ impl Worker<'_> {
     }
 
     /// Draws the client's next operation and writes its first step.
-    fn start(&mut self, place: usize, intended: u64, now: u64) {
+    fn start(&mut self, place: usize, intended: u64, now: u64, late: u64) {
         if self.load.operations.is_some() && self.shared.left.fetch_sub(1, Ordering::Relaxed) <= 0 {
             self.exhausted = true;
             return;
@@ -80,6 +81,7 @@ impl Worker<'_> {
                 kind: draft.kind as u32,
                 intended,
                 sent: now,
+                late,
                 token: draft.token,
                 awaited: draft.len() as u32,
                 follow: draft.follow,
@@ -273,6 +275,7 @@ impl Worker<'_> {
                 note(&mut kind.latency, now.saturating_sub(flight.intended).max(1));
                 if let Some(service) = &mut kind.service {
                     note(service, now.saturating_sub(flight.sent).max(1));
+                    note(&mut self.slice.prompt, now.saturating_sub(flight.intended + flight.late).max(1));
                 }
             }
         }

@@ -34,11 +34,29 @@ impl Worker<'_> {
         self.map.as_ref().map_or(self.load.target.addresses.len(), |map| map.nodes.len()).max(1)
     }
 
-    /// Whether the client's first connection is open.
+    /// Whether the client's first connection is open, and to stay so.
     #[inline]
     pub(super) fn home_is_open(&self, place: usize) -> bool {
         // Connections are added client after client before any other: the first ones have their client's place.
-        self.connections[place].is_open()
+        self.connections[place].is_open() && !self.clients[place].leaving
+    }
+
+    /// Lets clients go back to where they began, if they were called and are elsewhere. In a cluster they are everywhere.
+    fn take_recall(&mut self, now: u64) {
+        let called = self.load.recall.count();
+        let is_new = std::mem::replace(&mut self.recalled, called) != called;
+        if called == 0 || self.map.is_some() || self.draining {
+            return;
+        }
+        for place in 0..self.clients.len() {
+            let home = self.first_node(self.clients[place].number);
+            let connection = &self.connections[place];
+            let client = &mut self.clients[place];
+            client.leaving |= is_new && connection.is_open() && connection.node != home;
+            if client.leaving && client.under_way == 0 {
+                self.leave_for(place, home, now);
+            }
+        }
     }
 
     /// The client's connection to a node of the cluster, begun if there is none.
@@ -263,24 +281,14 @@ impl Worker<'_> {
     /// A connection is gone, or could not be had: what was under way on it has no answer, and another address is next.
     pub(super) fn lost(&mut self, id: usize, why: &str, now: u64) {
         let nodes = self.nodes();
+        self.hang_up(id);
         let connection = &mut self.connections[id];
-        if let Some(mut stream) = connection.stream.take() {
-            // It is closed by being dropped, which ends the registration too.
-            let _ = self.poll.registry().deregister(&mut stream);
-        }
         let was_open = connection.is_open();
-        connection.out.clear();
-        connection.out_at = 0;
-        connection.blocked = false;
-        connection.rest = Vec::new();
         connection.failures += 1;
         let tried_all = connection.failures as usize >= nodes;
-        if self.map.is_none() {
-            connection.node = (connection.node + 1) % nodes;
-            connection.address = self.load.target.addresses[connection.node].1;
-        }
-        let name = if self.map.is_none() { self.load.target.addresses[connection.node].0.as_str() } else { "" };
-        connection.driver = Driver::new(&self.load.target, name);
+        let next = if self.map.is_none() { (connection.node + 1) % nodes } else { connection.node };
+        self.aim(id, next);
+        let connection = &mut self.connections[id];
         connection.state = State::Down(now + if tried_all { RETRY.as_nanos() as u64 } else { 0 });
         let awaited = std::mem::take(&mut connection.awaited);
         if !was_open {
@@ -293,6 +301,39 @@ impl Worker<'_> {
             self.refill.push(self.connections[id].client);
             self.ask_map(now);
         }
+    }
+
+    /// Closes a connection without a word.
+    fn hang_up(&mut self, id: usize) {
+        let connection = &mut self.connections[id];
+        if let Some(mut stream) = connection.stream.take() {
+            // It is closed by being dropped, which ends the registration too.
+            let _ = self.poll.registry().deregister(&mut stream);
+        }
+        connection.out.clear();
+        connection.out_at = 0;
+        connection.blocked = false;
+        connection.rest = Vec::new();
+    }
+
+    /// The next attempt to connect is for this node.
+    fn aim(&mut self, id: usize, node: usize) {
+        let connection = &mut self.connections[id];
+        connection.node = node;
+        let mut name = "";
+        if self.map.is_none() {
+            let (written, address) = &self.load.target.addresses[node];
+            (name, connection.address) = (written, *address);
+        }
+        connection.driver = Driver::new(&self.load.target, name);
+    }
+
+    /// A client of which nothing is under way goes to this node.
+    fn leave_for(&mut self, place: usize, node: usize, now: u64) {
+        self.clients[place].leaving = false;
+        self.hang_up(place);
+        self.aim(place, node);
+        self.open(place, now);
     }
 
     /// Asks any open connection for the cluster's map.
@@ -316,6 +357,7 @@ impl Worker<'_> {
                 self.fill(place);
             }
         }
+        self.take_recall(now);
         for id in 0..self.connections.len() {
             let connection = &self.connections[id];
             let late = connection.awaited.front().is_some_and(|awaited| now.saturating_sub(awaited.from) > timeout);

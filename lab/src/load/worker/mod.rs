@@ -88,6 +88,8 @@ pub(super) struct Worker<'a> {
     /// Clients that lost operations with a connection, and may begin others at the next tick.
     refill: Vec<usize>,
     input: Vec<u8>,
+    /// How often clients had been called back at the last look.
+    recalled: u64,
 
     arrivals: Option<Arrivals>,
     /// When the next operation is due.
@@ -156,6 +158,7 @@ impl<'a> Worker<'a> {
             dirty: Vec::new(),
             refill: Vec::new(),
             input: vec![0; READ_BYTES],
+            recalled: load.recall.count(),
             arrivals,
             due_next: u64::MAX,
             alarm_for: u64::MAX,
