@@ -273,11 +273,6 @@ fn run<D: Disk + Sync>(shared: &Arc<Shared<D>>, events: &impl JournalEvents) {
             if state.closing && !state.preparing {
                 return;
             }
-            if state.closing
-                && let Some(journal) = &state.journal
-            {
-                journal.hurry();
-            }
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         };

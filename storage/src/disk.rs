@@ -6,7 +6,6 @@
 //! - nothing that was synced with success is lost (bit rot aside, which every format here detects).
 
 use std::io;
-use std::sync::atomic::AtomicBool;
 
 /// The flat folder of one node. Clones are further handles on the same folder.
 ///
@@ -37,16 +36,6 @@ pub trait Disk: Clone + Send + 'static {
     /// # Errors
     /// `StorageFull` (or `QuotaExceeded`) if there is no room; the partial file is then gone or removable.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Self::File>;
-
-    /// As [`Disk::create`], for a file that nobody waits for as long as `in_haste` is not set: it may take longer then, so that whoever
-    /// syncs meanwhile hardly waits for it.
-    ///
-    /// # Errors
-    /// As [`Disk::create`].
-    fn create_beside(&self, name: &str, bytes: u64, in_haste: &AtomicBool) -> io::Result<Self::File> {
-        let _ = in_haste;
-        self.create(name, bytes)
-    }
 
     /// Removes a file. Durable after [`Disk::sync_folder`].
     ///

@@ -11,8 +11,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crate::disk::{Disk, DiskFile};
 use crate::identity::IDENTITY_NAME;
@@ -20,14 +18,11 @@ use crate::journal::BLOCK_BYTES;
 
 /// The file whose lock says that a process uses the folder; it holds that process's id in decimal.
 const LOCK_NAME: &str = "LOCK";
+/// Zeros are written in pieces of this size.
+const ZERO_CHUNK_BYTES: usize = 1024 * 1024;
 /// While a large file is zero-filled it is synced this often: one sync of all of it would hold up, on ext4, every
 /// `fdatasync` of the journal next to it.
 const ZERO_SYNC_BYTES: u64 = 8 * 1024 * 1024;
-/// Zeros are written in pieces of this size, and each is synced where nobody waits for the file …
-const BESIDE_BYTES: usize = 512 * 1024;
-/// … and then nothing happens for so long. A segment takes a second, and a commit that meets a piece waits for a millisecond or two. In pieces of
-/// [`ZERO_SYNC_BYTES`] it waited for 20 ms, and for 50 ms where several nodes had one disk: they began their segments together.
-const BESIDE_PAUSE: Duration = Duration::from_millis(5);
 /// Linux's `O_DIRECT` and `O_DSYNC` where they have these values; elsewhere the option is quietly off.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "x86")))]
 const DIRECT_FLAGS: Option<i32> = Some(0o40000 | 0o10000);
@@ -151,34 +146,6 @@ impl Files {
     fn join(&self, name: &str) -> PathBuf {
         self.folder.path.join(name)
     }
-
-    /// Makes a file of zeros, as fast as it can while `in_haste` is set.
-    fn create_zeros(&self, name: &str, bytes: u64, in_haste: &AtomicBool) -> io::Result<RealFile> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(self.join(name))?;
-        let fill = || {
-            let zeros = vec![0; BESIDE_BYTES.min(usize::try_from(bytes).unwrap_or(BESIDE_BYTES))];
-            let mut written = 0;
-            while written < bytes {
-                let chunk = (bytes - written).min(zeros.len() as u64);
-                file.write_all_at(&zeros[..chunk as usize], written)?;
-                written += chunk;
-                let beside = !in_haste.load(Ordering::Relaxed);
-                if beside || written % ZERO_SYNC_BYTES == 0 {
-                    file.sync_data()?;
-                }
-                if beside {
-                    std::thread::sleep(BESIDE_PAUSE);
-                }
-            }
-            Ok(())
-        };
-        if let Err(error) = fill() {
-            // The reason to fail is mostly that the disk is full: do not keep what is left of it occupied.
-            let _ = fs::remove_file(self.join(name));
-            return Err(error);
-        }
-        Ok(RealFile { file, synced_by_write: false })
-    }
 }
 
 /// Fails if the folder holds anything that is not ours, unless an identity proves that a node lives there.
@@ -233,11 +200,26 @@ impl Disk for Files {
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<RealFile> {
-        self.create_zeros(name, bytes, &AtomicBool::new(true))
-    }
-
-    fn create_beside(&self, name: &str, bytes: u64, in_haste: &AtomicBool) -> io::Result<RealFile> {
-        self.create_zeros(name, bytes, in_haste)
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(self.join(name))?;
+        let fill = || {
+            let zeros = vec![0; ZERO_CHUNK_BYTES.min(usize::try_from(bytes).unwrap_or(ZERO_CHUNK_BYTES))];
+            let mut written = 0;
+            while written < bytes {
+                let chunk = (bytes - written).min(zeros.len() as u64);
+                file.write_all_at(&zeros[..chunk as usize], written)?;
+                written += chunk;
+                if written % ZERO_SYNC_BYTES == 0 {
+                    file.sync_data()?;
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = fill() {
+            // The reason to fail is mostly that the disk is full: do not keep what is left of it occupied.
+            let _ = fs::remove_file(self.join(name));
+            return Err(error);
+        }
+        Ok(RealFile { file, synced_by_write: false })
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

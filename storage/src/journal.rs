@@ -24,8 +24,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::limits::{ENTRY_BYTES_MAX, SEGMENT_BYTES};
 use bytes::Bytes;
@@ -171,8 +169,6 @@ pub struct Journal<D: Disk> {
     stored_floor: u64,
     next_blank: u64,
     preparing: bool,
-    /// The segment that is being made elsewhere is waited for: commits no longer go before it.
-    in_haste: Arc<AtomicBool>,
     broken: Option<(io::ErrorKind, String)>,
     buffer: FrameBuffer,
 }
@@ -183,7 +179,6 @@ pub struct Preparation<D: Disk> {
     disk: D,
     name: String,
     blocks: u32,
-    in_haste: Arc<AtomicBool>,
 }
 
 /// A blank segment, for [`Journal::install`].
@@ -199,8 +194,8 @@ impl<D: Disk> Preparation<D> {
     /// # Errors
     /// Whatever the disk says; give it to [`Journal::install`] all the same.
     pub fn run(self) -> io::Result<Prepared> {
-        let bytes = u64::from(self.blocks) * BLOCK_BYTES as u64;
-        self.disk.create_beside(&self.name, bytes, &self.in_haste)?.sync()?;
+        let file = self.disk.create(&self.name, u64::from(self.blocks) * BLOCK_BYTES as u64)?;
+        file.sync()?;
         Ok(Prepared { name: self.name, blocks: self.blocks })
     }
 }
@@ -310,13 +305,7 @@ impl<D: Disk> Journal<D> {
             return None;
         }
         self.preparing = true;
-        self.in_haste.store(self.ready.is_empty(), Ordering::Relaxed);
-        Some(self.blank(blocks, Arc::clone(&self.in_haste)))
-    }
-
-    /// Lets a [`Preparation`] that is under way be done soon. Until then it leaves the disk to commits, unless no segment is ready.
-    pub fn hurry(&self) {
-        self.in_haste.store(true, Ordering::Relaxed);
+        Some(self.blank(blocks))
     }
 
     /// Takes over what a [`Preparation`] made, or hears that it failed. Discarded segments that can be reused for what
@@ -446,9 +435,6 @@ impl<D: Disk> Journal<D> {
                 break;
             }
         }
-        if self.ready.is_empty() {
-            self.hurry();
-        }
         Ok(())
     }
 
@@ -460,7 +446,7 @@ impl<D: Disk> Journal<D> {
         if let Some(index) = self.free.iter().position(|free| free.blocks >= wanted) {
             return self.reuse(index);
         }
-        match self.blank(wanted, Arc::new(AtomicBool::new(true))).run() {
+        match self.blank(wanted).run() {
             Ok(Prepared { name, blocks }) => {
                 self.free.push(Free { name, blocks });
                 self.reuse(self.free.len() - 1)
@@ -474,10 +460,10 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    fn blank(&mut self, blocks: u32, in_haste: Arc<AtomicBool>) -> Preparation<D> {
+    fn blank(&mut self, blocks: u32) -> Preparation<D> {
         let name = format!("{BLANK_PREFIX}{}", self.next_blank);
         self.next_blank += 1;
-        Preparation { disk: self.disk.clone(), name, blocks, in_haste }
+        Preparation { disk: self.disk.clone(), name, blocks }
     }
 
     /// Gives a free file the next sequence number. What it holds is of earlier segments, and its blocks say so.

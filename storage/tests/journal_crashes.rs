@@ -339,6 +339,78 @@ fn the_newest_payload_is_never_given_up() {
 }
 
 #[test]
+fn segments_are_reused_and_the_folder_stays_small() {
+    let disk = TestDisk::default();
+    let (mut journal, _) = Journal::open(disk.clone(), OPTIONS).unwrap();
+    for round in 0..500u64 {
+        journal.commit(&[vec![round as u8; 3000]]).unwrap();
+        journal.discard_before(journal.next_number().saturating_sub(5)).unwrap();
+        if !journal.next_is_ready() {
+            journal.prepare_next().unwrap();
+        }
+        assert!(disk.bytes() <= 6 * 12 * 4096, "{}", disk.bytes());
+        assert_eq!(disk.bytes(), journal.bytes_on_disk());
+    }
+    // One far larger than a segment; and going on behind it.
+    journal.commit(&[vec![9; 500_000]]).unwrap();
+    journal.commit(&[vec![10; 3000]]).unwrap();
+    let (_, recovered) = Journal::open(disk.clone(), OPTIONS).unwrap();
+    assert_eq!(recovered.payloads.iter().rev().nth(1).unwrap().1.len(), 500_000);
+    assert_eq!((recovered.damage.len(), recovered.tail, recovered.floor), (0, Tail::Clean, 496));
+}
+
+#[test]
+fn two_segments_are_kept_ready() {
+    let disk = TestDisk::default();
+    let (mut journal, _) = Journal::open(disk.clone(), OPTIONS).unwrap();
+    let prepare_all = |journal: &mut Journal<TestDisk>| {
+        let mut made = 0;
+        while let Some(preparation) = journal.preparation() {
+            assert!(!journal.next_is_ready());
+            journal.install(preparation.run()).unwrap();
+            made += 1;
+        }
+        made
+    };
+    assert_eq!((prepare_all(&mut journal), journal.next_is_ready()), (2, true));
+    // Both are used up without another one having to be made.
+    disk.set_bytes_max(Some(disk.bytes()));
+    let mut committed = 0;
+    while journal.commit(&[[1]]).is_ok() {
+        committed += 1;
+        assert_eq!(journal.next_is_ready(), committed <= 5);
+    }
+    assert_eq!(committed, 5 + 11 + 11);
+    // As long as one is left, a full disk is no reason to worry.
+    assert!(matches!(journal.prepare_next(), Err(CommitError::Full)));
+    disk.set_bytes_max(Some(disk.bytes() + 12 * 4096));
+    journal.prepare_next().unwrap();
+    assert!(!journal.next_is_ready());
+    disk.set_bytes_max(None);
+    // What was discarded is used before something new is made.
+    journal.commit(&[[1]]).unwrap();
+    journal.discard_before(journal.next_number()).unwrap();
+    assert!(journal.preparation().is_none() && !journal.next_is_ready());
+    let bytes = disk.bytes();
+    journal.prepare_next().unwrap();
+    assert!(journal.next_is_ready());
+    assert_eq!(disk.bytes(), bytes);
+    // What is ready stays ready when the journal is opened again, and another number can be wished for.
+    let (mut journal, _) = Journal::open(disk.clone(), OPTIONS).unwrap();
+    assert!(journal.next_is_ready() && journal.preparation().is_none());
+    journal.keep_ready(4);
+    assert!(!journal.next_is_ready());
+    journal.prepare_next().unwrap();
+    assert!(journal.next_is_ready());
+    journal.keep_ready(0);
+    while journal.next_is_ready() {
+        journal.commit(&[vec![1; 3000]]).unwrap();
+    }
+    assert_eq!(prepare_all(&mut journal), 1);
+    assert!(journal.next_is_ready());
+}
+
+#[test]
 fn every_way_to_tear_a_frame_is_seen_as_torn_or_whole() {
     // The last frame has five blocks; each may have reached the disk or not.
     let disk = TestDisk::default();

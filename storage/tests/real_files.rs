@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use base::{PartitionId, Position};
 use storage::{
@@ -73,20 +73,14 @@ fn a_blank_file_is_zero_and_really_takes_space() {
     let folder = Folder::new();
     let files = Files::open(folder.path()).unwrap();
     let length = 3 * 1024 * 1024 + 5;
-    let beside = |in_haste| files.create_beside("journal-x", length, &AtomicBool::new(in_haste));
-    let ways: [&dyn Fn() -> std::io::Result<_>; 3] =
-        [&|| files.create("journal-x", length), &|| beside(false), &|| beside(true)];
-    for create in ways {
-        let file = create().unwrap();
-        file.sync().unwrap();
-        assert_eq!(file.length().unwrap(), length);
-        let mut bytes = vec![1; length as usize];
-        file.read_at(0, &mut bytes).unwrap();
-        assert!(bytes.iter().all(|byte| *byte == 0));
-        assert_eq!(file.read_at(1, &mut bytes).unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
-        assert!(fs::metadata(folder.path().join("journal-x")).unwrap().blocks() * 512 >= length);
-        files.remove("journal-x").unwrap();
-    }
+    let file = files.create("journal-x", length).unwrap();
+    file.sync().unwrap();
+    assert_eq!(file.length().unwrap(), length);
+    let mut bytes = vec![1; length as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 0));
+    assert_eq!(file.read_at(1, &mut bytes).unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    assert!(fs::metadata(folder.path().join("journal-x")).unwrap().blocks() * 512 >= length);
 }
 
 #[test]

@@ -8,8 +8,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::block::{self, BLOCK_BYTES, FrameBuffer, FramePlace};
 use super::recovery::{Findings, LastFrame, Scan, Tail};
@@ -102,8 +100,7 @@ impl<D: Disk> Journal<D> {
         if fresh {
             let blocks = blocks_of(options.first_segment_bytes);
             let name = segment_name(1, blocks);
-            let (made_as, in_haste) = (format!("{BLANK_PREFIX}0"), Arc::new(AtomicBool::new(true)));
-            let blank = Preparation { disk: disk.clone(), name: made_as, blocks, in_haste }.run()?;
+            let blank = Preparation { disk: disk.clone(), name: format!("{BLANK_PREFIX}0"), blocks }.run()?;
             disk.rename(&blank.name, &name)?;
             disk.sync_folder()?;
             found.push((1, blocks, name));
@@ -170,7 +167,6 @@ impl<D: Disk> Journal<D> {
             stored_floor: findings.floor,
             next_blank: 1,
             preparing: false,
-            in_haste: Arc::default(),
             broken: None,
             buffer: FrameBuffer::default(),
         };

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::Rng;
@@ -28,8 +27,6 @@ struct State {
     fail_next_sync: bool,
     bytes_max: Option<u64>,
     writes: Vec<Write>,
-    /// Of each file that was made beside others, whether it was in haste.
-    haste: Vec<bool>,
 }
 
 #[derive(Default)]
@@ -190,10 +187,6 @@ impl TestDisk {
         self.lock().writes.clone()
     }
 
-    pub fn haste(&self) -> Vec<bool> {
-        self.lock().haste.clone()
-    }
-
     pub fn last_write(&self) -> Write {
         self.lock().writes.last().expect("something was written").clone()
     }
@@ -221,11 +214,6 @@ impl Disk for TestDisk {
         });
         state.set(name, id);
         Ok(TestFile { state: self.state.clone(), id })
-    }
-
-    fn create_beside(&self, name: &str, bytes: u64, in_haste: &AtomicBool) -> io::Result<TestFile> {
-        self.lock().haste.push(in_haste.load(Ordering::Relaxed));
-        self.create(name, bytes)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
