@@ -13,6 +13,23 @@ pub const HASH_SLOTS: u16 = 16384;
 /// Most voters of one partition.
 pub const VOTERS_MAX: usize = 7;
 
+/// Most voters of the council, unless more nodes than that have founded the cluster.
+pub const COUNCIL_VOTERS_MAX: usize = 5;
+/// Most nodes that a cluster has at a time.
+pub const NODES_MAX: usize = 64;
+/// Most nodes that a cluster ever has: numbers are not given twice, and lists by number stand beside what is stored.
+pub const NODES_EVER_MAX: u16 = 1024;
+/// Longest name of a node, in bytes.
+pub const NODE_NAME_BYTES_MAX: usize = 64;
+/// Longest address at which a node is reached by others, in bytes.
+pub const NODE_ADDRESS_BYTES_MAX: usize = 255;
+/// Most tokens that nodes may join with at a time.
+pub const TOKENS_MAX: usize = 64;
+/// How long a token lets a node join, unless it is said.
+pub const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// After a node has been gone for so long others take its place, where there are any; unless configured otherwise.
+pub const REPLACE_AFTER: Duration = Duration::from_secs(600);
+
 /// Most buckets of a cluster, the default one among them.
 pub const BUCKETS_MAX: usize = 64;
 /// Most partitions of a bucket.
@@ -156,3 +173,4 @@ const _: () = assert!(UNFLUSHED_BYTES_MAX >= 2 * FLUSH_BYTES, "changes go on whi
 const _: () = assert!(UNFLUSHED_BYTES_MAX >= 2 * LOG_BYTES_PER_SNAPSHOT, "and so does the log");
 const _: () = assert!(SNAPSHOT_BYTES_PER_SECOND >= SNAPSHOT_BLOCK_BYTES_TARGET as u64);
 const _: () = assert!(HASH_SLOTS.is_power_of_two());
+const _: () = assert!(VOTERS_MAX <= NODES_MAX && NODES_MAX <= NODES_EVER_MAX as usize);

@@ -352,7 +352,8 @@ mod tests {
             apply(&mut council, &EntryContext::default(), Position(at), &order.encode()).unwrap();
         };
         let settings = Settings::of_kind(BucketKind::Persistent);
-        order(Order::Create { name: "b".to_owned(), settings, identities: vec![1] }, 1);
+        let founders = Vec::new();
+        order(Order::Create { name: "b".to_owned(), settings, identities: vec![1], founders }, 1);
         order(Order::Drop { name: "b".to_owned(), id: bucket.bucket }, 2);
         flush(&store, &below, COUNCIL, council);
         // A start has given its spaces back, and ended before the head was removed.

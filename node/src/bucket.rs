@@ -2,7 +2,7 @@
 //! has a copy.
 
 use base::limits::{BUCKET_NAME_BYTES_MAX, PARTITIONS_MAX, VALUE_BYTES_MAX};
-use base::{BucketId, Position};
+use base::{BucketId, NodeId, Position};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
@@ -279,6 +279,8 @@ pub(crate) struct Bucket {
     /// Which memory each voter had when the bucket was made, in the voters' order; 0 where that was not known. A voter with another
     /// one has lost what it may have promised. Empty for the default bucket, which is founded by its voters themselves.
     pub identities: Vec<u64>,
+    /// Who has founded it, if that is not everybody who has founded the cluster; sorted. In `identities` and `memories` all others count for nothing.
+    pub founders: Vec<NodeId>,
     /// Of an ephemeral bucket: which voters have its memory, in their order. Who has not recovers from those who have, and is counted
     /// here before it votes. With too few left to recover from the bucket begins anew under another number.
     pub memories: Vec<bool>,
@@ -297,6 +299,7 @@ impl Bucket {
             name: DEFAULT_NAME.to_owned(),
             settings: Settings::of_kind(BucketKind::Persistent),
             identities: Vec::new(),
+            founders: Vec::new(),
             memories: Vec::new(),
             born: BucketId(0),
             made_at: Position(0),
@@ -332,6 +335,7 @@ impl Bucket {
             name: r.text()?.to_owned(),
             settings: Settings::decode(r)?,
             identities: Vec::new(),
+            founders: Vec::new(),
             memories: Vec::new(),
             born: BucketId(0),
             made_at: Position(0),
@@ -420,6 +424,7 @@ mod tests {
             name: "x".to_owned(),
             settings,
             identities: vec![1, u64::MAX, 0],
+            founders: Vec::new(),
             memories: vec![true, false],
             born: BucketId(5),
             made_at: Position(9),

@@ -100,8 +100,9 @@ pub(crate) struct Copies {
     pub held: VecDeque<Held>,
     /// Bytes of the writes that `held` answers.
     pub held_bytes: usize,
-    /// The last write that was answered as being on all disks: for checkers.
+    /// The last write that was answered as being on all disks, and whose these are: for checkers.
     pub answered: Position,
+    pub all: Vec<NodeId>,
 }
 
 impl Copies {

@@ -10,7 +10,8 @@ use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
 use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name};
-use crate::registry::{Change, Registry};
+use crate::registry::change::Surroundings;
+use crate::registry::{Change, Map, Registry, read_nodes, write_nodes};
 
 /// The council's own partition. No bucket ever has this number.
 pub(crate) const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
@@ -21,6 +22,8 @@ const LIST: &[u8] = b"buckets";
 const VERSION: u8 = 1;
 /// With the buckets' numbers of partitions at the end.
 const VERSION_PARTITIONS: u8 = 2;
+/// With the buckets' founders behind these, where some were not founded by those who have founded the cluster.
+const VERSION_FOUNDERS: u8 = 3;
 
 const CREATE: u8 = 1;
 const SET: u8 = 2;
@@ -30,12 +33,14 @@ const RECOVERED: u8 = 5;
 /// As [`CREATE`], behind the number of partitions.
 const CREATE_PARTITIONS: u8 = 6;
 const NODES: u8 = 7;
+/// As [`CREATE_PARTITIONS`], behind the founders.
+const CREATE_FOUNDERS: u8 = 8;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// A new bucket; its numbers are given when it is applied.
-    Create { name: String, settings: Settings, identities: Vec<u64> },
+    /// A new bucket; its numbers are given when it is applied. `founders`: as in [`Bucket`].
+    Create { name: String, settings: Settings, identities: Vec<u64>, founders: Vec<NodeId> },
     /// Settings in the words of the client: applied to what the bucket has then.
     Set { name: String, words: Vec<Vec<u8>> },
     /// Only this very bucket: another of the same name may have taken its place.
@@ -53,8 +58,12 @@ impl Order {
         let mut out = Vec::new();
         let mut w = Writer::new(&mut out);
         match self {
-            Order::Create { name, settings, identities } => {
-                if settings.partitions == 1 {
+            Order::Create { name, settings, identities, founders } => {
+                if !founders.is_empty() {
+                    w.u8(CREATE_FOUNDERS);
+                    write_nodes(&mut w, founders);
+                    w.u16(settings.partitions);
+                } else if settings.partitions == 1 {
                     w.u8(CREATE);
                 } else {
                     w.u8(CREATE_PARTITIONS);
@@ -67,6 +76,7 @@ impl Order {
                     name: name.clone(),
                     settings: settings.clone(),
                     identities: identities.clone(),
+                    founders: Vec::new(),
                     memories: Vec::new(),
                     born: id,
                     made_at: Position(0),
@@ -103,10 +113,11 @@ impl Order {
     pub(crate) fn decode(body: &[u8]) -> Result<Order, Malformed> {
         let mut r = Reader::from_slice(body);
         let order = match r.u8()? {
-            what @ (CREATE | CREATE_PARTITIONS) => {
+            what @ (CREATE | CREATE_PARTITIONS | CREATE_FOUNDERS) => {
+                let founders = if what == CREATE_FOUNDERS { read_nodes(&mut r)? } else { Vec::new() };
                 let partitions = if what == CREATE { 1 } else { partitions(&mut r)? };
                 let Bucket { name, settings, identities, .. } = Bucket::decode(&mut r)?;
-                Order::Create { name, settings: Settings { partitions, ..settings }, identities }
+                Order::Create { name, settings: Settings { partitions, ..settings }, identities, founders }
             }
             SET => {
                 let name = r.text()?.to_owned();
@@ -172,16 +183,21 @@ impl Buckets {
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         let version = r.u8()?;
-        if !matches!(version, VERSION | VERSION_PARTITIONS) {
+        if !(VERSION..=VERSION_FOUNDERS).contains(&version) {
             return Err(Malformed);
         }
         let mut buckets = Buckets { next_id: r.u32()?, list: Vec::new() };
         for _ in 0..r.count(40)? {
             buckets.list.push(Bucket::decode(&mut r)?);
         }
-        if version == VERSION_PARTITIONS {
+        if version >= VERSION_PARTITIONS {
             for bucket in &mut buckets.list {
                 bucket.settings.partitions = partitions(&mut r)?;
+            }
+        }
+        if version >= VERSION_FOUNDERS {
+            for bucket in &mut buckets.list {
+                bucket.founders = read_nodes(&mut r)?;
             }
         }
         r.finish()?;
@@ -192,21 +208,30 @@ impl Buckets {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes);
         let one_each = self.list.iter().all(|bucket| bucket.settings.partitions == 1);
-        w.u8(if one_each { VERSION } else { VERSION_PARTITIONS });
+        let founded_alike = self.list.iter().all(|bucket| bucket.founders.is_empty());
+        let version = match (one_each, founded_alike) {
+            (true, true) => VERSION,
+            (false, true) => VERSION_PARTITIONS,
+            (_, false) => VERSION_FOUNDERS,
+        };
+        w.u8(version);
         w.u32(self.next_id);
         w.count(self.list.len());
         for bucket in &self.list {
             bucket.encode(&mut w);
         }
-        if !one_each {
+        if version >= VERSION_PARTITIONS {
             self.list.iter().for_each(|bucket| w.u16(bucket.settings.partitions));
+        }
+        if version >= VERSION_FOUNDERS {
+            self.list.iter().for_each(|bucket| write_nodes(&mut w, &bucket.founders));
         }
         data::apply(tree, context, &[b"set", LIST, &bytes]);
     }
 
     fn carry_out(&mut self, order: Order, at: Position) -> Result<(), Failure> {
         match order {
-            Order::Create { name, settings, identities } => {
+            Order::Create { name, settings, identities, founders } => {
                 if self.named(&name).is_some() {
                     return Err(Failure::built(format!("ERR there is a bucket '{name}' already").as_bytes()));
                 }
@@ -229,7 +254,10 @@ impl Buckets {
                     BucketKind::Ephemeral => identities.iter().map(|identity| *identity != 0).collect(),
                     BucketKind::Persistent | BucketKind::Cache => Vec::new(),
                 };
-                self.list.push(Bucket { id, number, name, settings, identities, memories, born: id, made_at: at });
+                let made_at = at;
+                let bucket =
+                    Bucket { id, number, name, settings, identities, founders, memories, born: id, made_at };
+                self.list.push(bucket);
                 self.list.sort_by_key(|bucket| bucket.number);
             }
             Order::Set { name, words } => {
@@ -284,7 +312,10 @@ impl Buckets {
     fn voter(&mut self, id: BucketId, node: NodeId) -> Result<(&mut Bucket, usize), Failure> {
         let place = usize::from(node.0);
         let bucket = self.list.iter_mut().find(|bucket| bucket.id == id);
-        let bucket = bucket.filter(|bucket| place < bucket.memories.len() && place < bucket.identities.len());
+        let votes = |bucket: &Bucket| bucket.founded_by(bucket.memories.len()).contains(&node);
+        let bucket = bucket.filter(|bucket| {
+            place < bucket.memories.len() && place < bucket.identities.len() && votes(bucket)
+        });
         bucket.map(|bucket| (bucket, place)).ok_or(Failure::Text("ERR there is no such replica"))
     }
 }
@@ -293,11 +324,14 @@ impl Bucket {
     /// Too few voters have its memory for the others to recover from: what was acknowledged may be lost. And enough have none to found
     /// it anew.
     fn has_forgotten(&self) -> bool {
-        let voters = self.memories.len();
-        let majority = voters / 2 + 1;
-        let lost = self.memories.iter().filter(|memory| !**memory).count();
-        let founders = self.memories.iter().zip(&self.identities).filter(|(memory, it)| !**memory && **it != 0).count();
-        lost > voters - majority && founders >= majority
+        let voters: Vec<usize> =
+            self.founded_by(self.memories.len()).iter().map(|voter| usize::from(voter.0)).collect();
+        let majority = voters.len() / 2 + 1;
+        let lacks = |voter: &&usize| !self.memories.get(**voter).is_some_and(|memory| *memory);
+        let is_known = |voter: &&usize| self.identities.get(**voter).is_some_and(|identity| *identity != 0);
+        let lost = voters.iter().filter(lacks).count();
+        let founders = voters.iter().filter(lacks).filter(is_known).count();
+        lost > voters.len() - majority && founders >= majority
     }
 
     /// Founded anew by those who have lost it. Whoever has not is told by its number, and comes back empty.
@@ -342,17 +376,26 @@ pub(crate) fn no_such_bucket(name: &str) -> Failure {
 /// When the entry or the state is not one of this version.
 pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body: &[u8]) -> Result<Reply, &'static str> {
     let order = Order::decode(body).map_err(|_| "the council's order is malformed")?;
+    let mut buckets = Buckets::read(tree).map_err(|_| "the council's list of buckets is malformed")?;
+    if let Order::Nodes(Change::Map(map)) = order {
+        let before = Map::read(tree).map_err(|_| "the council's map is malformed")?;
+        // Whoever led the council may have made another one since.
+        if map.epoch == before.epoch + 1 {
+            map.write(tree, context);
+        }
+        return Ok(Reply::Ok);
+    }
     if let Order::Nodes(change) = order {
         let mut registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
-        return Ok(match registry.carry_out(change) {
-            Ok(()) => {
+        let surroundings = Surroundings { clock: context.time, buckets: &buckets };
+        return Ok(match registry.carry_out(change, &surroundings) {
+            Ok(reply) => {
                 registry.write(tree, context);
-                Reply::Ok
+                reply
             }
             Err(failure) => Reply::Error(failure),
         });
     }
-    let mut buckets = Buckets::read(tree).map_err(|_| "the council's list of buckets is malformed")?;
     Ok(match buckets.carry_out(order, at) {
         Ok(()) => {
             buckets.write(tree, context);
@@ -372,7 +415,7 @@ mod tests {
 
     fn create(name: &str) -> Order {
         let settings = Settings::of_kind(BucketKind::Persistent);
-        Order::Create { name: name.to_owned(), settings, identities: vec![1, 2, 3] }
+        Order::Create { name: name.to_owned(), settings, identities: vec![1, 2, 3], founders: Vec::new() }
     }
 
     fn numbers(tree: &Tree) -> Vec<(u32, u16, String)> {
@@ -419,7 +462,8 @@ mod tests {
         let mut tree = Tree::new();
         let settings = Settings::of_kind(BucketKind::Ephemeral);
         let name = "e".to_owned();
-        assert_eq!(order(&mut tree, Order::Create { name, settings, identities: vec![11, 12, 13] }), Reply::Ok);
+        let (identities, founders) = (vec![11, 12, 13], Vec::new());
+        assert_eq!(order(&mut tree, Order::Create { name, settings, identities, founders }), Reply::Ok);
         let join = |id, node, identity| Order::Join { id: BucketId(id), node: NodeId(node), identity };
         let recovered = |id, node, identity| Order::Recovered { id: BucketId(id), node: NodeId(node), identity };
         let state = |tree: &Tree| {

@@ -190,14 +190,27 @@ pub struct Outbox {
     pub rubbish: Vec<Rubbish>,
     /// What buckets may keep in memory of what is in the store; given when it has changed, and then all of them.
     pub caches: Option<Vec<CacheWish>>,
+    /// The nodes of the cluster, this one among them; given when they have changed, and then all of them.
+    pub roll: Option<Nodes>,
     /// What an operator may want to read, in order.
     pub events: Vec<(Level, String)>,
     /// When [`Input::EndTurn`] shall be given next even if nothing happens.
     pub wake_at: Option<Time>,
     /// Set once the node has handed over and answered what it could: the process may end.
     pub stopped: bool,
+    /// Set with `stopped` when this node was removed from the cluster: it is not to be started again.
+    pub removed: bool,
     /// Set when the node must not go on (a broken invariant, a proof of corruption). The process ends with this text.
     pub fatal: Option<String>,
+}
+
+/// The nodes of the cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Nodes {
+    /// Who is there, by number.
+    pub members: Vec<(NodeId, Member)>,
+    /// The numbers of those that were removed: whoever of them comes back is to be told.
+    pub removed: Vec<NodeId>,
 }
 
 /// What a connection may leave unread before the owner cuts it off; 0 bytes: as much as any other.
@@ -279,10 +292,14 @@ pub struct Member {
 /// What a node has to know before its first step.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// All members, sorted by name. A [`NodeId`] is an index into this list.
+    /// The founders, sorted by name. The [`NodeId`] of a founder is its place in this list.
     pub members: Vec<Member>,
-    /// Which of them this node is.
+    /// Who has joined since, as far as is known; this node itself, if it has. Later ones are in the council's registry.
+    pub joined: Vec<(NodeId, Member)>,
+    /// Which of them all this node is.
     pub me: NodeId,
+    /// Unpredictable, and known to nobody else: of it tokens are made with which nodes join.
+    pub secret: u128,
     /// Where clients reach this node, for `INFO` and errors; by member, empty where unknown.
     pub resp_address: String,
     /// HTTP address of this node, for `INFO`.
@@ -315,6 +332,15 @@ pub struct Config {
     pub seed: u64,
     /// A planted bug to prove that the simulator's alarm works; never set outside the simulator.
     pub planted: Option<Planted>,
+}
+
+impl Config {
+    /// This node as others know it.
+    #[must_use]
+    pub fn own(&self) -> Option<&Member> {
+        let joined = || self.joined.iter().find(|(id, _)| *id == self.me).map(|(_, member)| member);
+        self.members.get(usize::from(self.me.0)).or_else(joined)
+    }
 }
 
 /// Bugs that the simulator plants to prove that its checkers see them. Each names the rule it breaks.

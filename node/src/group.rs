@@ -108,6 +108,19 @@ impl Group {
         self.partition.id
     }
 
+    /// Who has founded it.
+    pub(crate) fn founders(&self, config: &Config) -> Vec<NodeId> {
+        self.bucket.founded_by(config.members.len())
+    }
+
+    /// Who votes, as the leader of this ballot says it; nobody while that is not decided, or is about to change.
+    pub(crate) fn settled_voters(&self) -> Vec<NodeId> {
+        let replica = &self.partition.replica;
+        let members = replica.members();
+        let opened = replica.opening().is_some_and(|opening| opening <= replica.decided());
+        if !opened || members.is_joint() || members.at > replica.decided() { Vec::new() } else { members.nodes() }
+    }
+
     /// The name of its bucket; the council is in none.
     pub(crate) fn name(&self) -> &str {
         if self.id() == COUNCIL { "council" } else { &self.bucket.name }

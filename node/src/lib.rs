@@ -34,10 +34,12 @@ mod partition;
 mod pause;
 mod peer;
 mod placement;
+mod planner;
 mod pubsub;
 mod redirect;
 mod registry;
 mod reply;
+mod roll;
 mod router;
 mod routing;
 mod session;
@@ -59,7 +61,7 @@ use base::{NodeId, Position};
 
 pub use below::{Below, FlushJob};
 pub use door::{
-    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, Listener, Member, Outbox, OutputLimit, Planted,
+    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, Listener, Member, Nodes, Outbox, OutputLimit, Planted,
     Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use image::{Image, Restorer};
@@ -100,7 +102,7 @@ pub struct CacheNews {
 }
 
 /// Positions of one replica: `applied <= decided`, `persisted` counts what its own disk has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     /// Entries up to here are known to be decided.
     pub decided: Position,
@@ -112,8 +114,10 @@ pub struct Progress {
     pub first: Position,
     /// Something that it knew is lost: it does not vote until it has recovered, or has a hole in its log.
     pub lost: bool,
-    /// The last write that was answered here as being on the disks of all replicas.
+    /// The last write that was answered here as being on the disks of all voters.
     pub on_all: Position,
+    /// Who voted then.
+    pub all: Vec<NodeId>,
     /// The replica votes: it is founded, and has its memory or has recovered it; and that is on disk, with all else that it knows.
     pub votes: bool,
     /// It is on disk. One that is in memory only loses it with its process, and recovers from others.

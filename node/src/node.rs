@@ -4,6 +4,7 @@
 //! arrived in it.
 
 pub(crate) mod buckets;
+mod membership;
 mod peers;
 mod pings;
 mod starting;
@@ -26,7 +27,9 @@ use crate::monitor::Monitors;
 use crate::pause::Pauses;
 use crate::peer::{PartitionNews, Ping};
 use crate::pubsub::PubSub;
-use crate::registry::Registry;
+use crate::planner::Leads;
+use crate::registry::{Map, Registry};
+use crate::roll::Roll;
 use crate::session::{Block, Session};
 use crate::slow::Slow;
 use crate::stats::Stats;
@@ -115,8 +118,19 @@ pub struct Node {
     pub(crate) probes: BTreeMap<&'static str, u64>,
     /// The council's list as this node has applied it, and up to where.
     pub(crate) buckets: Buckets,
-    /// The council's registry of nodes, as far as this node has applied it.
+    /// The council's registry of nodes, as far as this node has applied it; and the map.
     pub(crate) registry: Registry,
+    pub(crate) map: Map,
+    /// Who is there.
+    pub(crate) roll: Roll,
+    /// The owner has been told of it.
+    pub(crate) roll_told: bool,
+    /// This node was removed from the cluster.
+    pub(crate) is_removed: bool,
+    /// Tokens that clients get when it is decided that these let nodes join.
+    pub(crate) tokens_made: Vec<(ConnectionId, u64, String)>,
+    /// What only the council's leader needs.
+    pub(crate) council_leads: Leads,
     pub(crate) council_followed: Position,
     /// The owner has been told of the buckets' caches.
     pub(crate) caches_told: bool,
@@ -152,6 +166,7 @@ impl Node {
             }
             Input::Received { connection, bytes } => self.on_received(connection, bytes),
             Input::Closed { connection } => {
+                self.tokens_made.retain(|(of, _, _)| *of != connection);
                 if let Some(Some(mut session)) = self.sessions.remove(&connection) {
                     self.unsubscribe_all(&mut session);
                     self.track_no_more(&mut session);
@@ -226,7 +241,7 @@ impl Node {
     }
 
     pub(crate) fn name_of(&self, node: NodeId) -> String {
-        self.config.members.get(usize::from(node.0)).map_or_else(|| node.to_string(), |member| member.name.clone())
+        self.roll.get(node).map_or_else(|| node.to_string(), |member| member.name.clone())
     }
 
     /// The partitions of which this node has a replica, ascending.
@@ -265,6 +280,7 @@ impl Node {
             votes: replica.role() != RoleName::Recovering && replica.is_on_disk(),
             durable: held.durable,
             on_all: group.copies.answered,
+            all: group.copies.all.clone(),
         })
     }
 
@@ -457,6 +473,15 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: write looked and found nothing to do",
     "node: write looked and found something",
     "node: command of several partitions",
+    "node: replica made that learns",
+    "node: a node has joined",
+    "node: a node was removed",
+    "node: a removed node was told so",
+    "node: was removed",
+    "node: a new map",
+    "node: a node counts as absent",
+    "node: an absent node is back",
+    "node: nothing needs a leaving node any more",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -23,8 +23,8 @@ pub(crate) struct Forwarded {
 /// What a node says of itself, several times a second, to every other.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ping {
-    /// Which nodes the sender hears: bit *i* is node *i*.
-    pub hears: u64,
+    /// Which nodes the sender hears, itself among them.
+    pub hears: Vec<NodeId>,
     pub disk_full: bool,
     /// Clients of the sender wait for changes: it wants to hear at once what is decided.
     pub waits: bool,
@@ -58,6 +58,8 @@ pub(crate) struct PartitionNews {
     pub applied: Position,
     /// If the sender leads: up to where each node's disk has the log.
     pub copies: Vec<(NodeId, Position)>,
+    /// If the sender leads: who votes; nobody while that is not decided, or is about to change.
+    pub voters: Vec<NodeId>,
     /// If the sender leads: it does not take writes now.
     pub refuses: bool,
     /// It follows the leader of `promised` and lacks nothing up to `decided`: `paxos::Replica::rests`.
@@ -141,6 +143,8 @@ pub(crate) enum PeerMessage {
         number: u64,
         whole: bool,
     },
+    /// "You were removed from the cluster."
+    Farewell,
 }
 
 /// What the receiver of a snapshot says.
@@ -168,12 +172,16 @@ const COPIES: u8 = 12;
 const TOUCHED: u8 = 13;
 const BULLETIN: u8 = 14;
 const BULLETINS_HEARD: u8 = 15;
+const FAREWELL: u8 = 16;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
     pub(crate) fn partition(&self) -> Option<PartitionId> {
         match self {
-            PeerMessage::Ping(_) | PeerMessage::Bulletin { .. } | PeerMessage::BulletinsHeard { .. } => None,
+            PeerMessage::Ping(_)
+            | PeerMessage::Bulletin { .. }
+            | PeerMessage::BulletinsHeard { .. }
+            | PeerMessage::Farewell => None,
             PeerMessage::Paxos { partition, .. }
             | PeerMessage::Forward { partition, .. }
             | PeerMessage::ReadIndex { partition, .. }
@@ -288,6 +296,7 @@ impl PeerMessage {
                 w.bool(*anew);
                 w.bytes(items);
             }
+            PeerMessage::Farewell => w.u8(FAREWELL),
             PeerMessage::BulletinsHeard { number, whole } => {
                 w.u8(BULLETINS_HEARD);
                 w.varint(*number);
@@ -355,6 +364,7 @@ impl PeerMessage {
                 PeerMessage::Touched { partition, orders }
             }
             BULLETIN => PeerMessage::Bulletin { number: r.varint()?, anew: r.bool()?, items: r.bytes()? },
+            FAREWELL => PeerMessage::Farewell,
             BULLETINS_HEARD => PeerMessage::BulletinsHeard { number: r.varint()?, whole: r.bool()? },
             _ => return Err(Malformed),
         };
@@ -375,8 +385,17 @@ fn decode_copies(r: &mut Reader<'_>) -> Result<Vec<(NodeId, Position)>, Malforme
     (0..r.count(2)?).map(|_| Ok((r.node()?, r.position()?))).collect()
 }
 
+fn encode_nodes(w: &mut Writer<'_>, nodes: &[NodeId]) {
+    w.count(nodes.len());
+    nodes.iter().for_each(|node| w.node(*node));
+}
+
+fn decode_nodes(r: &mut Reader<'_>) -> Result<Vec<NodeId>, Malformed> {
+    (0..r.count(1)?).map(|_| r.node()).collect()
+}
+
 fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
-    w.u64(ping.hears);
+    encode_nodes(w, &ping.hears);
     w.bool(ping.disk_full);
     w.bool(ping.waits);
     w.u64(ping.boot);
@@ -399,6 +418,7 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
         w.position(news.persisted);
         w.position(news.applied);
         encode_copies(w, &news.copies);
+        encode_nodes(w, &news.voters);
         w.bool(news.refuses);
         w.bool(news.rests);
     }
@@ -406,7 +426,7 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
 
 fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
     let mut ping = Ping {
-        hears: r.u64()?,
+        hears: decode_nodes(r)?,
         disk_full: r.bool()?,
         waits: r.bool()?,
         boot: r.u64()?,
@@ -432,6 +452,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
             ..PartitionNews::default()
         };
         news.copies = decode_copies(r)?;
+        news.voters = decode_nodes(r)?;
         news.refuses = r.bool()?;
         news.rests = r.bool()?;
         ping.partitions.push(news);

@@ -72,6 +72,13 @@ impl PubSub {
         }
     }
 
+    /// There are nodes with numbers below this one.
+    pub(crate) fn make_room(&mut self, bound: usize) {
+        if self.links.len() < bound {
+            self.links.resize_with(bound, Link::default);
+        }
+    }
+
     /// A link works from now on: the other knows nothing of this node's listeners.
     pub(crate) fn on_peer_up(&mut self, peer: NodeId, now: Time) {
         self.audience.forget(peer);
@@ -147,7 +154,7 @@ impl Node {
     pub(crate) fn publish(&mut self, session: Option<&mut Session>, kind: Kind, channel: &[u8], message: &[u8]) -> u64 {
         self.pubsub.published += 1;
         let here = self.tell_listeners(session, kind, channel, message);
-        if self.config.members.len() == 1 {
+        if self.roll.len() == 1 {
             return here;
         }
         let pubsub = &mut self.pubsub;
@@ -246,7 +253,7 @@ impl Node {
     /// Tells the other nodes what was published in this turn, and how many listeners have come and gone.
     pub(crate) fn send_bulletins(&mut self) {
         for (kind, name, count) in self.pubsub.audience.take_changed() {
-            if self.config.members.len() > 1 {
+            if self.roll.len() > 1 {
                 Item::Listeners { kind, name: &name, count }.encode(&mut self.pubsub.items);
             }
             if self.pubsub.items.len() >= ACCEPT_BYTES_TARGET {

@@ -1,65 +1,94 @@
-//! The node registry: what the council says of the nodes. From it follows who votes in which partition ([`crate::placement`]).
+//! The node registry: what the council says of the nodes. Who is there, what each is for, which tokens let others in; and the map, which says whose
+//! votes each partition shall have ([`map`]). How it changes is in [`change`].
 
-use base::limits::VOTERS_MAX;
-use base::{NodeId, PartitionId};
-use data::{EntryContext, Failure, KeyRef, Tree, Value};
+pub(crate) mod change;
+pub(crate) mod map;
+
+use std::time::Duration;
+
+use base::limits::REPLACE_AFTER;
+use base::{NodeId, PartitionId, WallTime};
+use data::{EntryContext, KeyRef, Tree, Value};
 use paxos::Roster;
 use wire::{Malformed, Reader, Writer};
 
+use crate::bucket::{Bucket, BucketKind};
+use crate::door::Member;
 use crate::placement;
+pub(crate) use change::Change;
+pub(crate) use map::Map;
 
-/// The key that it stands under in the council's state.
+/// The keys that it stands under in the council's state.
 const KEY: &[u8] = b"nodes";
+const MAP_KEY: &[u8] = b"map";
+/// What is written as long as nobody has joined and nothing newer was used: nodes of then can go on.
 const VERSION: u8 = 1;
+/// With everything else behind that.
+const VERSION_NODES: u8 = 2;
 
-/// See the file's head. The default: all nodes serve, and all vote.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// A node that has joined a cluster that others have founded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Joined {
+    pub id: NodeId,
+    pub member: Member,
+    /// Drawn by whoever asked to join: it may ask again without becoming two.
+    pub nonce: u64,
+}
+
+#[cfg(test)]
+impl Joined {
+    pub(crate) fn new(id: NodeId, member: Member) -> Joined {
+        Joined { id, member, nonce: 0 }
+    }
+}
+
+/// What lets one node join.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Token {
+    /// The token's SHA-1: who reads the council's state cannot join with what is there.
+    pub digest: [u8; 20],
+    pub until: WallTime,
+}
+
+/// See the file's head. The default: the founders, who all serve and all vote.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Registry {
-    /// How many vote in each partition; 0: all.
+    /// How many vote in each partition; 0: as many as have founded the cluster.
     pub voters: u8,
     /// Who shall lead nothing, and vote nowhere where others can; sorted.
     pub drained: Vec<NodeId>,
+    /// The founders, as the node knew them that took in the first node that joined; empty until then.
+    pub founders: Vec<Member>,
+    /// Who has joined since, and has not been removed; by their numbers.
+    pub joined: Vec<Joined>,
+    /// Who is to leave as soon as nothing needs it any more; sorted.
+    pub leaving: Vec<NodeId>,
+    /// Who was removed; sorted.
+    pub removed: Vec<NodeId>,
+    /// Who has been gone for so long that others take its place; sorted.
+    pub absent: Vec<NodeId>,
+    /// Who may join.
+    pub tokens: Vec<Token>,
+    /// After a node has been gone for so long it counts as absent; none: never.
+    pub replace_after: Option<Duration>,
+    /// Votes and leaderships stay where they are, whatever the map would have.
+    pub paused: bool,
 }
 
-/// What an entry asks of the registry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Change {
-    /// A node is drained, or serves again.
-    Drain {
-        node: NodeId,
-        drained: bool,
-        /// How many nodes there are.
-        nodes: u16,
-    },
-    /// How many vote in each partition; 0: all.
-    Voters { count: u8 },
-}
-
-const DRAIN: u8 = 1;
-const VOTERS: u8 = 2;
-
-impl Change {
-    pub(crate) fn encode(self, w: &mut Writer<'_>) {
-        match self {
-            Change::Drain { node, drained, nodes } => {
-                w.u8(DRAIN);
-                w.node(node);
-                w.bool(drained);
-                w.u16(nodes);
-            }
-            Change::Voters { count } => {
-                w.u8(VOTERS);
-                w.u8(count);
-            }
+impl Default for Registry {
+    fn default() -> Registry {
+        Registry {
+            voters: 0,
+            drained: Vec::new(),
+            founders: Vec::new(),
+            joined: Vec::new(),
+            leaving: Vec::new(),
+            removed: Vec::new(),
+            absent: Vec::new(),
+            tokens: Vec::new(),
+            replace_after: Some(REPLACE_AFTER),
+            paused: false,
         }
-    }
-
-    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Change, Malformed> {
-        Ok(match r.u8()? {
-            DRAIN => Change::Drain { node: r.node()?, drained: r.bool()?, nodes: r.u16()? },
-            VOTERS => Change::Voters { count: r.u8()? },
-            _ => return Err(Malformed),
-        })
     }
 }
 
@@ -68,12 +97,26 @@ impl Registry {
         let Some(record) = tree.get(KeyRef::new(KEY)) else { return Ok(Registry::default()) };
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
-        if r.u8()? != VERSION {
+        let version = r.u8()?;
+        if !matches!(version, VERSION | VERSION_NODES) {
             return Err(Malformed);
         }
-        let mut registry = Registry { voters: r.u8()?, drained: Vec::new() };
-        for _ in 0..r.count(1)? {
-            registry.drained.push(r.node()?);
+        let mut registry = Registry { voters: r.u8()?, drained: read_nodes(&mut r)?, ..Registry::default() };
+        if version == VERSION_NODES {
+            for _ in 0..r.count(2)? {
+                registry.founders.push(read_member(&mut r)?);
+            }
+            for _ in 0..r.count(12)? {
+                registry.joined.push(Joined { id: r.node()?, member: read_member(&mut r)?, nonce: r.u64()? });
+            }
+            registry.leaving = read_nodes(&mut r)?;
+            registry.removed = read_nodes(&mut r)?;
+            registry.absent = read_nodes(&mut r)?;
+            for _ in 0..r.count(28)? {
+                registry.tokens.push(Token { digest: read_digest(&mut r)?, until: WallTime(r.u64()?) });
+            }
+            registry.replace_after = r.option(Reader::u64)?.map(Duration::from_millis);
+            registry.paused = r.bool()?;
         }
         r.finish()?;
         Ok(registry)
@@ -82,82 +125,145 @@ impl Registry {
     pub(crate) fn write(&self, tree: &mut Tree, context: &EntryContext) {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes);
-        w.u8(VERSION);
+        let plain = Registry { voters: self.voters, drained: self.drained.clone(), ..Registry::default() };
+        let is_plain = *self == plain;
+        w.u8(if is_plain { VERSION } else { VERSION_NODES });
         w.u8(self.voters);
-        w.count(self.drained.len());
-        self.drained.iter().for_each(|node| w.node(*node));
+        write_nodes(&mut w, &self.drained);
+        if !is_plain {
+            w.count(self.founders.len());
+            self.founders.iter().for_each(|member| write_member(&mut w, member));
+            w.count(self.joined.len());
+            for Joined { id, member, nonce } in &self.joined {
+                w.node(*id);
+                write_member(&mut w, member);
+                w.u64(*nonce);
+            }
+            write_nodes(&mut w, &self.leaving);
+            write_nodes(&mut w, &self.removed);
+            write_nodes(&mut w, &self.absent);
+            w.count(self.tokens.len());
+            for token in &self.tokens {
+                w.raw(&token.digest);
+                w.u64(token.until.0);
+            }
+            w.option(self.replace_after, |w, after| w.u64(after.as_millis() as u64));
+            w.bool(self.paused);
+        }
         data::apply(tree, context, &[b"set", KEY, &bytes]);
     }
 
-    pub(crate) fn carry_out(&mut self, change: Change) -> Result<(), Failure> {
-        match change {
-            Change::Drain { node, drained: false, .. } => self.drained.retain(|other| *other != node),
-            Change::Drain { node, nodes, .. } if !self.drained.contains(&node) => {
-                if self.drained.len() + 1 >= usize::from(nodes) {
-                    return Err(Failure::Text(
-                        "ERR it is the last node that serves: nobody could take over what it leads",
-                    ));
-                }
-                self.drained.push(node);
-                self.drained.sort_unstable();
-            }
-            Change::Drain { .. } => {}
-            Change::Voters { count } if usize::from(count) > VOTERS_MAX => {
-                let text = format!("ERR no more than {VOTERS_MAX} nodes can vote in a partition");
-                return Err(Failure::built(text.as_bytes()));
-            }
-            Change::Voters { count } => self.voters = count,
-        }
-        Ok(())
-    }
-
+    /// Whether a node may lead and vote wherever it is wanted.
     pub(crate) fn serves(&self, node: NodeId) -> bool {
-        !self.drained.contains(&node)
+        ![&self.drained, &self.leaving, &self.removed, &self.absent].iter().any(|list| list.contains(&node))
     }
 
-    /// Who shall vote in a partition of a cluster of so many nodes, and who shall lead it. `may_change`: not of those whose voters have to stay
-    /// (the ephemeral ones), where only the leader is chosen.
-    pub(crate) fn roster(&self, partition: PartitionId, nodes: usize, may_change: bool) -> Roster {
-        let nodes: Vec<NodeId> = (0..nodes as u16).map(NodeId).collect();
-        let count = if self.voters == 0 || !may_change { nodes.len() } else { usize::from(self.voters) };
-        let (voters, preferred) = placement::voters(partition, &nodes, |node| self.serves(node), count);
-        let learners = nodes.into_iter().filter(|node| !voters.contains(node)).collect();
-        let voters = if may_change { voters } else { Vec::new() };
-        Roster { voters, learners, preferred, spared: self.drained.clone() }
+    /// What the registry says of a node, in a word.
+    pub(crate) fn state_of(&self, node: NodeId) -> &'static str {
+        let of = [(&self.removed, "removed"), (&self.leaving, "leaving"), (&self.drained, "drained")];
+        let absent = (&self.absent, "absent");
+        of.into_iter().chain([absent]).find(|(list, _)| list.contains(&node)).map_or("serves", |(_, state)| state)
     }
+
+    /// Who shall lead nothing as long as others can.
+    pub(crate) fn spared(&self) -> Vec<NodeId> {
+        let mut spared = [&self.drained[..], &self.leaving, &self.absent].concat();
+        spared.sort_unstable();
+        spared.dedup();
+        spared
+    }
+
+    /// How many of so many founders' cluster shall vote in a partition.
+    pub(crate) fn voters_wanted(&self, founders: usize) -> usize {
+        if self.voters == 0 { founders } else { usize::from(self.voters) }
+    }
+
+    /// Who shall vote in a partition, who shall lead it, and who shall learn; `founders` have founded it, `nodes` are all there are.
+    pub(crate) fn roster(
+        &self,
+        map: &Map,
+        partition: PartitionId,
+        founders: &[NodeId],
+        nodes: impl Iterator<Item = NodeId>,
+        kind: BucketKind,
+    ) -> Roster {
+        let seats = map.seats(partition, founders);
+        let (spared, paused) = (self.spared(), self.paused);
+        let leads = seats.iter().copied().find(|id| !spared.contains(id));
+        let preferred = leads.or(seats.first().copied()).unwrap_or_default();
+        let learners = nodes.filter(|node| !seats.contains(node)).collect();
+        // The memories of an ephemeral bucket are counted by the council: its voters stay.
+        let stay = paused || kind == BucketKind::Ephemeral;
+        let voters = if stay {
+            Vec::new()
+        } else {
+            let mut voters = seats;
+            voters.sort_unstable();
+            voters
+        };
+        Roster { voters, learners, preferred, spared }
+    }
+}
+
+impl Bucket {
+    /// Who has founded it, where so many have founded the cluster.
+    pub(crate) fn founded_by(&self, founders: usize) -> Vec<NodeId> {
+        let all = || (0..founders as u16).map(NodeId).collect();
+        if self.founders.is_empty() { all() } else { self.founders.clone() }
+    }
+}
+
+/// Where a partition's votes are as long as the map does not say: all of its founders vote, and lead in turn.
+pub(crate) fn seats_of_founders(partition: PartitionId, founders: &[NodeId]) -> Vec<NodeId> {
+    placement::order(partition, founders)
+}
+
+pub(super) fn write_nodes(w: &mut Writer<'_>, nodes: &[NodeId]) {
+    w.count(nodes.len());
+    nodes.iter().for_each(|node| w.node(*node));
+}
+
+pub(super) fn read_nodes(r: &mut Reader<'_>) -> Result<Vec<NodeId>, Malformed> {
+    (0..r.count(1)?).map(|_| r.node()).collect()
+}
+
+pub(super) fn write_member(w: &mut Writer<'_>, member: &Member) {
+    w.bytes(member.name.as_bytes());
+    w.bytes(member.peer_address.as_bytes());
+}
+
+pub(super) fn read_member(r: &mut Reader<'_>) -> Result<Member, Malformed> {
+    Ok(Member { name: r.text()?.to_owned(), peer_address: r.text()?.to_owned() })
+}
+
+pub(super) fn read_digest(r: &mut Reader<'_>) -> Result<[u8; 20], Malformed> {
+    r.raw(20)?.try_into().map_err(|_| Malformed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::council::COUNCIL;
 
     #[test]
-    fn somebody_always_serves() {
-        let mut registry = Registry::default();
-        let drain = |node, drained| Change::Drain { node: NodeId(node), drained, nodes: 3 };
-        assert_eq!(registry.carry_out(drain(2, true)), Ok(()));
-        assert_eq!(registry.carry_out(drain(2, true)), Ok(()), "said again");
-        assert_eq!(registry.carry_out(drain(0, true)), Ok(()));
-        assert!(registry.carry_out(drain(1, true)).is_err());
-        assert_eq!(registry.drained, [0, 2].map(NodeId));
-        assert_eq!(registry.carry_out(drain(0, false)), Ok(()));
-        assert!(registry.carry_out(Change::Voters { count: 8 }).is_err());
-        let roster = registry.roster(COUNCIL, 3, true);
-        assert_eq!((roster.voters.len(), roster.preferred), (3, NodeId(0)), "a drained node votes where it is needed");
-    }
-
-    #[test]
-    fn it_is_kept_in_the_state_and_its_changes_in_entries() {
+    fn it_is_kept_in_the_state() {
         let mut tree = Tree::new();
         assert_eq!(Registry::read(&tree), Ok(Registry::default()));
-        let registry = Registry { voters: 3, drained: vec![NodeId(1), NodeId(4)] };
-        registry.write(&mut tree, &EntryContext::default());
-        assert_eq!(Registry::read(&tree), Ok(registry));
-        for change in [Change::Drain { node: NodeId(4), drained: true, nodes: 5 }, Change::Voters { count: 3 }] {
-            let mut bytes = Vec::new();
-            change.encode(&mut Writer::new(&mut bytes));
-            assert_eq!(Change::decode(&mut Reader::from_slice(&bytes)), Ok(change));
+        let plain = Registry { voters: 3, drained: vec![NodeId(1), NodeId(4)], ..Registry::default() };
+        let member = |name: &str| Member { name: name.to_owned(), peer_address: format!("{name}:9001") };
+        let full = Registry {
+            founders: vec![member("n1"), member("n2")],
+            joined: vec![Joined { id: NodeId(2), member: member("n3"), nonce: 7 }],
+            leaving: vec![NodeId(0)],
+            removed: vec![NodeId(3)],
+            absent: vec![NodeId(1)],
+            tokens: vec![Token { digest: [9; 20], until: WallTime(5) }],
+            replace_after: None,
+            paused: true,
+            ..plain.clone()
+        };
+        for registry in [plain, full] {
+            registry.write(&mut tree, &EntryContext::default());
+            assert_eq!(Registry::read(&tree), Ok(registry));
         }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn json(node: &Node) -> String {
     let leader_name = leader.map_or("null".to_owned(), |(id, _)| text(&node.name_of(id)));
     let ballot = leader.map_or("null".to_owned(), |(_, ballot)| text(&ballot.to_string()));
     let mut out = String::new();
-    let names: Vec<String> = node.config.members.iter().map(|member| text(&member.name)).collect();
+    let names: Vec<String> = node.roll.iter().map(|(_, member)| text(&member.name)).collect();
     let me = node.config.me;
     let _ = write!(
         out,
@@ -41,8 +41,7 @@ pub(crate) fn json(node: &Node) -> String {
     out.push_str("],\"nodes\":[");
     let own = node.ping();
     let decided = decided_anywhere(node);
-    for (place, member) in node.config.members.iter().enumerate() {
-        let id = base::NodeId(place as u16);
+    for (place, (id, member)) in node.roll.iter().enumerate() {
         let detector = node.detectors.iter().find(|detector| detector.peer == id);
         let time = node.now.time;
         let up = id == me || detector.is_some_and(|detector| detector.is_up(time));

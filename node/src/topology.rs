@@ -121,8 +121,7 @@ impl Node {
         let masters: Vec<(NodeId, u64)> = epochs.iter().map(|(node, epoch)| (*node, *epoch)).collect();
         let mut replicas = 0;
         let mut nodes = Vec::new();
-        for place in 0..self.config.members.len() {
-            let node = NodeId(place as u16);
+        for node in self.roll.ids() {
             let led = epochs.get(&node);
             // Counted before it is known whether it is shown: other nodes may know more addresses, and must come to the same.
             let follows = (led.is_none() && !masters.is_empty()).then(|| {

@@ -178,6 +178,7 @@ impl Node {
             self.tick_bulletins();
         }
         self.tell_replicas();
+        self.lead_council();
         self.groups.wake_due(time);
         self.for_each_awake(Node::tick_group);
         self.look_at_pause();
@@ -252,6 +253,9 @@ impl Node {
 
     /// Gives a client's command its reply.
     pub(crate) fn deliver(&mut self, connection: ConnectionId, slot: u64, answer: &Reply) {
+        let token = self.token_made(connection, slot).filter(|_| *answer == Reply::Ok);
+        let token = token.map(|token| Reply::bulk(token.as_bytes()));
+        let answer = token.as_ref().unwrap_or(answer);
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
         let (slot, gathered) = match session.gather(slot, answer) {
             Gathered::Whole => (slot, None),
@@ -287,6 +291,12 @@ impl Node {
         if (blocked || !session.backlog.is_empty() || session.closing) && !self.resume.contains(&connection) {
             self.resume.push(connection);
         }
+    }
+
+    /// The token that this reply stands for, if it stands for one.
+    fn token_made(&mut self, connection: ConnectionId, slot: u64) -> Option<String> {
+        let place = self.tokens_made.iter().position(|(of, at, _)| (*of, *at) == (connection, slot))?;
+        Some(self.tokens_made.remove(place).2)
     }
 
     /// Sends writes to the leader and asks it for read positions.
@@ -406,6 +416,7 @@ impl Node {
         out.pause.append(&mut self.pauses);
         out.limits.append(&mut self.pubsub.limits);
         out.caches = self.tell_caches().or(out.caches.take());
+        out.roll = self.tell_roll().or(out.roll.take());
         out.events.append(&mut self.events);
         out.rubbish.append(&mut self.rubbish);
         self.groups.for_each_awake(|group| {
@@ -416,6 +427,7 @@ impl Node {
             out.fatal = self.fatal.take();
         }
         out.stopped = self.stopping == Some(Stopping::Stopped);
+        out.removed = self.is_removed;
         out.wake_at = Some(if self.resume.is_empty() { self.next_tick } else { self.now.time });
     }
 }

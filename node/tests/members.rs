@@ -54,7 +54,7 @@ fn who_does_not_vote_serves_all_the_same() {
     assert_eq!(cluster.ask(4, "INCR k"), ":8\r\n");
     assert_eq!(
         cluster.ask(1, "DICTUM.NODE VOTERS 6"),
-        "-ERR the number of voters is from 1 to 5, the number of nodes; or 0 for all\r\n"
+        "-ERR the number of voters is from 1 to 5, the number of nodes; or 0 for as many as founded the cluster\r\n"
     );
     cluster.isolated.clear();
     assert_eq!(cluster.ask(1, "DICTUM.NODE VOTERS 0"), "+OK\r\n");

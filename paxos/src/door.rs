@@ -16,6 +16,8 @@ pub struct Config {
     pub me: NodeId,
     /// The voters that the group is founded with, sorted. Later ones stand in the log: see [`crate::members`].
     pub founders: Vec<NodeId>,
+    /// The founders go to the disk with everything else: the owner may not know them when it starts again.
+    pub stores_founders: bool,
     /// Where the disk has nothing: this replica is new in a group that others have founded, and learns. Otherwise it is a founder.
     pub joins: bool,
     /// Who shall lead when all is well; further voters follow in circular order. See [`Input::Roster`].
@@ -196,7 +198,7 @@ pub struct HardState {
     pub forgotten_until: Option<Position>,
     /// The replica has never had a vote.
     pub joins: bool,
-    /// Who votes; none while it is the founders.
+    /// Who votes; none while it is the founders, and these are known ([`Config::stores_founders`]).
     pub membership: Option<Box<Membership>>,
 }
 

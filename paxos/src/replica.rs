@@ -145,9 +145,10 @@ impl Replica {
         let blank = state.is_none() && !unprovable && log.last() == Position(0);
         let state = state.unwrap_or(HardState { incarnation, joins: blank && config.joins, ..HardState::default() });
         let founders = || Membership::of(Members::founders(&config.founders));
+        let is_known = state.membership.is_some();
         let mut membership = state.membership.map_or_else(founders, |membership| *membership);
         if let Some(members) = members
-            && members.at > membership.now.at
+            && (members.at > membership.now.at || !is_known)
         {
             membership = Membership::of(members);
         }
@@ -415,7 +416,10 @@ impl Replica {
             recovering: self.recovering,
             forgotten_until: self.forgotten_until,
             joins: self.joins,
-            membership: (self.membership.now.at > Position(0)).then(|| Box::new(self.membership.clone())),
+            membership: {
+                let is_news = self.membership.now.at > Position(0) || self.config.stores_founders;
+                is_news.then(|| Box::new(self.membership.clone()))
+            },
         }
     }
 

@@ -29,9 +29,10 @@ use std::time::Duration;
 use base::{NodeId, Now, PartitionId, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use node::{Input, MadeBlock, Member, Node, Outbox, TakenBlocks};
+use node::{Input, MadeBlock, Node, Outbox, TakenBlocks};
 use storage::{CacheSettings, CachedStore, Files, LsmStore};
 
+use crate::admission::Admission;
 use crate::alarm::Alarm;
 use crate::bridge::{ReplyLine, Request, Requests};
 use crate::clock::Clock;
@@ -148,7 +149,9 @@ pub(crate) struct Parts {
     pub(crate) cache: CacheSettings,
     pub(crate) clients_max: usize,
     pub(crate) commit_here: bool,
-    pub(crate) members: Vec<Member>,
+    pub(crate) name: String,
+    /// Lets nodes in.
+    pub(crate) admission: Admission,
     pub(crate) me: NodeId,
     /// Stands for the cluster that this node is of.
     pub(crate) fingerprint: u64,
@@ -232,15 +235,16 @@ impl EventLoop {
         let (resp, peer) = (listen(parts.resp, RESP)?, listen(parts.peer, PEER)?);
         let cluster = parts.cluster.map(|listener| listen(listener, CLUSTER)).transpose()?;
         let ourselves = Ourselves {
-            members: parts.members,
+            name: parts.name,
             me: parts.me,
             cluster: parts.fingerprint,
             incarnation: parts.incarnation,
         };
-        let now = parts.clock.now();
         let persisted = parts.journal.persisted();
+        let mut peers = Peers::new(ourselves, FIRST_LINK, parts.seed, messenger.clone());
+        peers.admit_by(parts.admission);
         Ok(EventLoop {
-            peers: Peers::new(ourselves, FIRST_LINK, parts.seed, messenger.clone(), now.time),
+            peers,
             poll,
             alarm,
             controls,

@@ -29,6 +29,7 @@ pub mod sim_command;
 pub mod start;
 pub mod status;
 
+mod admission;
 mod alarm;
 mod background;
 mod clock;
@@ -39,4 +40,5 @@ mod low_disk;
 mod memory;
 mod parent;
 mod snapshots;
+mod standing;
 mod transfers;

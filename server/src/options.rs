@@ -36,6 +36,8 @@ Examples:
   dictum start --node n1 --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 \\
       --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum --password secret
   DICTUM_DIR=/var/lib/dictum dictum start --config /etc/dictum.toml
+  dictum start --node n4 --join 10.0.0.1:9001 --token 5ca1… --peer 10.0.0.4:9001 \\
+      --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum
 
 A file for --config has the same names, every one of them optional:
   node = \"n1\"
@@ -51,12 +53,18 @@ pub struct StartArguments {
     /// TOML file with the same settings
     #[arg(long, env = "DICTUM_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Name of this node, one of those in --cluster
+    /// Name of this node: one of those in --cluster, or with --join a new one
     #[arg(long, env = "DICTUM_NODE", value_name = "NAME")]
     pub node: Option<String>,
-    /// All nodes with the addresses at which they reach each other; the same list on every node
+    /// All nodes that found the cluster, with the addresses at which they reach each other; the same list on every one of them, for ever
     #[arg(long, env = "DICTUM_CLUSTER", value_name = "NAME=HOST:PORT,…")]
     pub cluster: Option<String>,
+    /// Join a cluster that is there: the peer address of any of its nodes. Not needed any more once the node has joined
+    #[arg(long, env = "DICTUM_JOIN", value_name = "HOST:PORT", conflicts_with = "cluster")]
+    pub join: Option<String>,
+    /// What `dictum node token` has given, for --join
+    #[arg(long, env = "DICTUM_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
     /// Address for RESP clients [default: 127.0.0.1:7001]
     #[arg(long, env = "DICTUM_RESP", value_name = "IP:PORT")]
     pub resp: Option<String>,
@@ -73,9 +81,12 @@ pub struct StartArguments {
     /// The bucket that these clients see [default: default]
     #[arg(long, env = "DICTUM_CLUSTER_BUCKET", value_name = "NAME")]
     pub cluster_bucket: Option<String>,
-    /// Address to listen at for the other nodes, if it is not the one in --cluster
+    /// Address to listen at for the other nodes, if it is not the one in --cluster; with --join it is needed
     #[arg(long, env = "DICTUM_PEER", value_name = "IP:PORT")]
     pub peer: Option<String>,
+    /// With --join: where the other nodes reach this one, if not at --peer
+    #[arg(long, env = "DICTUM_PEER_ANNOUNCE", value_name = "HOST:PORT")]
+    pub peer_announce: Option<String>,
     /// Folder for this node's data; created if missing
     #[arg(long, env = "DICTUM_DIR", value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
@@ -148,6 +159,9 @@ struct File {
     cluster_announce: Option<String>,
     cluster_bucket: Option<String>,
     peer: Option<String>,
+    peer_announce: Option<String>,
+    join: Option<String>,
+    token: Option<String>,
     dir: Option<PathBuf>,
     password: Option<String>,
     value_bytes_max: Option<Text>,
@@ -243,10 +257,14 @@ impl FromStr for LogLevel {
 /// Checked settings of a node.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// All members, sorted by name.
-    pub members: Vec<Member>,
-    /// Which of them this node is.
-    pub me: NodeId,
+    /// The name of this node.
+    pub name: String,
+    /// All founders, sorted by name, and which of them this node is; none if it is to join, or has joined before.
+    pub founding: Option<(Vec<Member>, NodeId)>,
+    /// The peer address of a node of the cluster that is to be joined.
+    pub join: Option<String>,
+    /// What lets this node join.
+    pub token: Option<String>,
     /// Address for RESP clients.
     pub resp: SocketAddr,
     /// Address for HTTP.
@@ -257,8 +275,10 @@ pub struct Options {
     pub cluster_announce: Option<String>,
     /// The bucket that they see.
     pub cluster_bucket: String,
-    /// Address to listen at for the other nodes; may hold a host name.
-    pub peer: String,
+    /// Address to listen at for the other nodes, if it is not the one by which they know this node; may hold a host name.
+    pub peer: Option<String>,
+    /// Where they reach this node, if somebody has said so.
+    pub peer_announce: Option<String>,
     /// The data folder.
     pub dir: PathBuf,
     /// Password for `AUTH`.
@@ -310,20 +330,35 @@ impl Options {
     }
 
     fn check(arguments: StartArguments, file: File) -> Result<Options, String> {
-        let cluster = arguments.cluster.or(file.cluster).ok_or(
-            "no cluster given; add --cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: \
-             n1=127.0.0.1:9001)",
-        )?;
-        let members = parse_cluster(&cluster)?;
-        let names = || members.iter().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
-        let node = match arguments.node.or(file.node) {
+        let cluster = arguments.cluster.or(file.cluster).map(|text| parse_cluster(&text)).transpose()?;
+        let members = cluster.iter().flatten();
+        let names = || members.clone().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
+        let name = match arguments.node.or(file.node) {
             Some(node) => node,
+            None if cluster.is_none() => return Err("which node is this? add --node NAME".to_owned()),
             None => return Err(format!("which node is this? add --node with one of {}", names())),
         };
-        let Some(me) = members.iter().position(|member| member.name == node) else {
-            return Err(format!("--node {node} is not in --cluster, which has {}; correct one of them", names()));
-        };
         let dir = arguments.dir.or(file.dir).ok_or("no folder given for the data; add --dir FOLDER")?;
+        let (join, token) = (arguments.join.or(file.join), arguments.token.or(file.token));
+        let founding = match cluster {
+            // Who has joined may be started again by its folder alone.
+            None if join.is_none() && !dir.join(storage::IDENTITY_NAME).exists() => {
+                return Err("no cluster given; add --cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: \
+                            n1=127.0.0.1:9001), or --join HOST:PORT and --token TOKEN to join one"
+                    .to_owned());
+            }
+            None => None,
+            Some(members) => {
+                let Some(me) = members.iter().position(|member| member.name == name) else {
+                    let names: Vec<&str> = members.iter().map(|member| &member.name[..]).collect();
+                    return Err(format!(
+                        "--node {name} is not in --cluster, which has {}; correct one of them",
+                        names.join(", ")
+                    ));
+                };
+                Some((members, NodeId(me as u16)))
+            }
+        };
         let resp = parse_address("--resp", arguments.resp.or(file.resp), RESP_DEFAULT)?;
         let http = parse_address("--http", arguments.http.or(file.http), HTTP_DEFAULT)?;
         if resp == http && resp.port() != 0 {
@@ -390,16 +425,22 @@ impl Options {
         if fault_sync_delay.is_some_and(|delay| delay > DELAY_MAX) {
             return Err(format!("--fault-sync-delay: choose at most {} ms", DELAY_MAX.as_millis()));
         }
-        let peer = arguments.peer.or(file.peer).unwrap_or_else(|| members[me].peer_address.clone());
+        let peer_announce = arguments.peer_announce.or(file.peer_announce);
+        if let Some(text) = peer_announce.as_ref().filter(|text| !is_host_and_port(text)) {
+            return Err(format!("--peer-announce {text}: write it as HOST:PORT, for example 10.0.0.4:9001"));
+        }
         Ok(Options {
-            me: NodeId(me as u16),
-            members,
+            name,
+            founding,
+            join,
+            token,
             resp,
             http,
             cluster_address,
             cluster_announce,
             cluster_bucket: arguments.cluster_bucket.or(file.cluster_bucket).unwrap_or("default".to_owned()),
-            peer,
+            peer: arguments.peer.or(file.peer),
+            peer_announce,
             dir,
             password,
             value_bytes_max: value_bytes_max as usize,
@@ -417,19 +458,13 @@ impl Options {
             fault_sync_delay,
         })
     }
+}
 
-    /// The name of this node.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.members[usize::from(self.me.0)].name
-    }
-
-    /// Stands for the cluster: the same on all nodes that were given the same names.
-    #[must_use]
-    pub fn cluster_fingerprint(&self) -> u64 {
-        let names: Vec<&str> = self.members.iter().map(|member| member.name.as_str()).collect();
-        base::checksum::xxh3(names.join("\0").as_bytes())
-    }
+/// Stands for a cluster: the same on all nodes that know the same founders' names.
+#[must_use]
+pub fn fingerprint(founders: &[Member]) -> u64 {
+    let names: Vec<&str> = founders.iter().map(|member| member.name.as_str()).collect();
+    base::checksum::xxh3(names.join("\0").as_bytes())
 }
 
 fn parse_address(flag: &str, given: Option<String>, default: &str) -> Result<SocketAddr, String> {

@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::limits::KNOWN_BYTES_MAX;
 use base::ordered::OrderedWrite;
-use node::{Below, Config, Node, Outbox, Recovered, SnapshotSettings};
+use node::{Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use storage::{CachedStore, Files, Identity, Journal, JournalOptions, LoadedIdentity, LsmOptions, LsmStore};
+use storage::{CachedStore, Files, Journal, JournalOptions, LsmOptions, LsmStore};
 
 use crate::bridge::bridge;
 use crate::clock::Clock;
@@ -22,6 +22,8 @@ use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
+use crate::admission::Admission;
+use crate::standing::{Known, Standing};
 use crate::{background, fault, journal, log, low_disk, memory, snapshots};
 
 /// Exit code when the settings are wrong: that of the argument parser.
@@ -80,13 +82,14 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let resp = listen("--resp", options.resp)?;
     let http = listen("--http", options.http)?;
     let cluster = options.cluster_address.map(|address| listen("--cluster-address", address)).transpose()?;
-    let cluster_address = cluster.as_ref().map_or(String::new(), |listener| announced(listener, options));
-    let peer = listen("the address in --cluster (or --peer)", resolve(&options.peer)?)?;
     let (resp_address, http_address) = (address_of(&resp, options.resp), address_of(&http, options.http));
 
     let disk = Files::open(&options.dir).map_err(|error| error.to_string())?.with_direct_writes(options.direct_writes);
     let in_folder = |what: &str, error: io::Error| format!("{what} in {}: {error}", options.dir.display());
-    let mut known = check_identity(options, &disk)?;
+    let Known { standing, identity: mut known, is_admitted } = Standing::find(options, &disk)?;
+    let peer_address = options.peer.clone().unwrap_or_else(|| standing.own().peer_address.clone());
+    let peer = listen("the address in --cluster (or --peer)", resolve(&peer_address)?)?;
+    let cluster_address = cluster.as_ref().map_or(String::new(), |it| announced(it, options, standing.own()));
     log::info(&format!("reads the journal and opens the store in {}", options.dir.display()));
     let (opened_journal, opened_store) = thread::scope(|scope| {
         // Each takes a second or two of reading and of reckoning, and neither needs the other.
@@ -100,16 +103,21 @@ fn serve(options: &Options) -> Result<Ending, String> {
         opened_journal.map_err(|error| in_folder("the journal cannot be opened", error))?;
     let store = opened_store.map_err(thread_failed)??;
     // An identity is stored after the journal was made, and the first thing that a node writes to its journal is that it has started.
-    let lost = known.is_some() && recovered_journal.holds_nothing();
+    let lost = known.is_some() && !is_admitted && recovered_journal.holds_nothing();
     if lost {
         log::warning("the journal is gone though the folder was in use: what it held must come from the other nodes");
         // As for a folder that was emptied: the others know the incarnation that has lost its memory, and tell the new one.
         known = None;
     }
-    let incarnation = match known {
+    let incarnation = match &known {
         Some(identity) => identity.incarnation,
-        None => store_identity(options, &disk).map_err(|error| in_folder("the identity cannot be written", error))?,
+        // Chance, so that no two folders share one.
+        None => chance().max(1),
     };
+    if known.is_none() || is_admitted {
+        let stored = standing.identity(incarnation).store(&disk);
+        stored.map_err(|error| in_folder("the identity cannot be written", error))?;
+    }
     let (snapshots, snapshot_damaged) =
         snapshots::load(&disk).map_err(|error| in_folder("a snapshot cannot be read", error))?;
     log::info(&format!(
@@ -138,8 +146,10 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let recovered = Recovered { incarnation, journal: recovered_journal, snapshots, snapshot_damaged, store: below };
     let seed = chance();
     let config = Config {
-        members: options.members.clone(),
-        me: options.me,
+        members: standing.founders.clone(),
+        joined: standing.joined.clone(),
+        me: standing.me,
+        secret: u128::from(chance()) << 64 | u128::from(chance()),
         resp_address: resp_address.clone(),
         http_address: http_address.clone(),
         cluster_address: cluster_address.clone(),
@@ -180,8 +190,9 @@ fn serve(options: &Options) -> Result<Ending, String> {
     .map_err(|error| in_folder("how much room there is cannot be asked", error))?;
     let alarm = Arc::clone(&frame.alarm);
     let (bridge, requests) = bridge(Arc::clone(&frame.connections), Arc::new(move || alarm.ring()));
+    let admission = Admission::new(bridge.clone(), options.password.clone());
     let http_options = HttpOptions {
-        node: options.name().to_owned(),
+        node: options.name.clone(),
         value_bytes_max: options.value_bytes_max,
         request_timeout: options.request_timeout,
         password: options.password.clone(),
@@ -210,9 +221,9 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let routes = if cluster_address.is_empty() { String::new() } else { format!(", Redis Cluster {cluster_address}") };
     log::info(&format!(
         "node {} of {} runs: RESP {resp_address}, HTTP {http_address}{routes}, peers {}",
-        options.name(),
-        options.members.len(),
-        options.peer
+        options.name,
+        standing.founders.len() + standing.joined.len(),
+        peer_address
     ));
     let parts = Parts {
         frame,
@@ -230,9 +241,10 @@ fn serve(options: &Options) -> Result<Ending, String> {
         cache: options.cache,
         clients_max: options.clients_max,
         commit_here: options.commit_here,
-        members: options.members.clone(),
-        me: options.me,
-        fingerprint: options.cluster_fingerprint(),
+        name: options.name.clone(),
+        admission,
+        me: standing.me,
+        fingerprint: standing.fingerprint(),
         incarnation: started_at(),
         seed,
     };
@@ -288,41 +300,6 @@ fn flush_settings(chance: u64) -> SnapshotSettings {
     }
 }
 
-/// The stored identity, if there is one, and that it is ours.
-fn check_identity(options: &Options, disk: &Files) -> Result<Option<Identity>, String> {
-    let folder = options.dir.display();
-    let loaded = Identity::load(disk).map_err(|error| format!("the identity in {folder} cannot be read: {error}"))?;
-    match loaded {
-        LoadedIdentity::Missing => Ok(None),
-        LoadedIdentity::Damaged(reason) => Err(format!(
-            "{folder} cannot be used: {reason}. If the other nodes are well, start this one with an empty folder; it \
-             gets everything from them"
-        )),
-        LoadedIdentity::Found(identity) if identity.name != options.name() => Err(format!(
-            "{folder} belongs to node {}, and this is {}; correct --dir or --node",
-            identity.name,
-            options.name()
-        )),
-        LoadedIdentity::Found(identity) if identity.cluster != options.cluster_fingerprint() => Err(format!(
-            "{folder} belongs to a cluster of other nodes than those in --cluster; correct --cluster or --dir"
-        )),
-        LoadedIdentity::Found(identity) => Ok(Some(identity)),
-    }
-}
-
-/// Gives a new folder its identity. Answers the incarnation: chance, so that no two folders share one.
-fn store_identity(options: &Options, disk: &Files) -> io::Result<u64> {
-    let incarnation = chance().max(1);
-    let identity = Identity {
-        cluster: options.cluster_fingerprint(),
-        incarnation,
-        name: options.name().to_owned(),
-        opaque: Vec::new(),
-    };
-    identity.store(disk)?;
-    Ok(incarnation)
-}
-
 fn listen(flag: &str, address: SocketAddr) -> Result<TcpListener, String> {
     TcpListener::bind(address).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -344,13 +321,12 @@ fn address_of(listener: &TcpListener, asked: SocketAddr) -> String {
 }
 
 /// Where clients that route by themselves are told to go. One that listens at every address of its machine has the host at which its peers reach it.
-fn announced(listener: &TcpListener, options: &Options) -> String {
+fn announced(listener: &TcpListener, options: &Options, own: &Member) -> String {
     if let Some(announced) = &options.cluster_announce {
         return announced.clone();
     }
     let Ok(address) = listener.local_addr() else { return String::new() };
-    let peer_address = &options.members[usize::from(options.me.0)].peer_address;
-    match peer_address.rsplit_once(':') {
+    match own.peer_address.rsplit_once(':') {
         Some((host, _)) if address.ip().is_unspecified() => format!("{host}:{}", address.port()),
         _ => address.to_string(),
     }
@@ -360,7 +336,7 @@ fn resolve(address: &str) -> Result<SocketAddr, String> {
     let found = address.to_socket_addrs().map(|mut all| all.next());
     match found {
         Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(format!("{address} has no address; correct --cluster, or give --peer IP:PORT")),
+        Ok(None) => Err(format!("{address} has no address; correct it, or give --peer IP:PORT")),
         Err(error) => Err(format!("{address}: {error}; correct --cluster, or give --peer IP:PORT")),
     }
 }
@@ -383,7 +359,7 @@ fn raise_file_limit(clients_max: usize) {
 }
 
 /// 64 bits that nobody can foretell: the standard library takes the keys of its hash maps from the system.
-fn chance() -> u64 {
+pub(crate) fn chance() -> u64 {
     RandomState::new().hash_one(started_at())
 }
 

@@ -10,7 +10,7 @@ use base::checksum::crc32c;
 use crate::disk::{Disk, DiskFile, write_atomically};
 
 /// The file's name; a folder with it is a node's.
-pub(crate) const IDENTITY_NAME: &str = "identity";
+pub const IDENTITY_NAME: &str = "identity";
 const MAGIC: &[u8; 8] = b"DICTNODE";
 const VERSION: u32 = 1;
 /// Longest identity file, in bytes: a limit for reading, and for what may be stored.

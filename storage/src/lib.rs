@@ -27,7 +27,7 @@ pub mod verify;
 pub use cache::{CachePolicy, CacheSettings, CacheStats, CachedStore};
 pub use disk::{Disk, DiskFile};
 pub use files::{Files, FolderError};
-pub use identity::{Identity, LoadedIdentity};
+pub use identity::{IDENTITY_NAME, Identity, LoadedIdentity};
 pub use journal::{CommitError, Damage, Journal, JournalOptions, Preparation, Prepared, Recovered, Tail};
 pub use lsm::{
     LsmOptions, LsmStats, LsmStore, ORDERED_VALUE_BYTES_MAX, StoreProblem, StoreReport, StoreView, verify_store,

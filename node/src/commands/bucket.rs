@@ -85,8 +85,8 @@ fn create(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
     let name = check_name(words[2])?.to_owned();
     let mut settings = Settings::of_kind(BucketKind::Persistent);
     settings.change(&words[3..], true)?;
-    let identities = node.identities(settings.kind)?;
-    Ok(Order::Create { name, settings, identities })
+    let (identities, founders) = node.founding(settings.kind)?;
+    Ok(Order::Create { name, settings, identities, founders })
 }
 
 fn set(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {

@@ -199,8 +199,7 @@ fn shard_id(node: &Node, master: NodeId) -> String {
 
 /// The member that an identifier names.
 fn member_of(node: &Node, wanted: &[u8]) -> Result<NodeId, Failure> {
-    let mut all = (0..node.config.members.len()).map(|place| NodeId(place as u16));
-    let found = all.find(|it| id_of(node, *it).as_bytes().eq_ignore_ascii_case(wanted));
+    let found = node.roll.ids().find(|it| id_of(node, *it).as_bytes().eq_ignore_ascii_case(wanted));
     found.ok_or_else(|| Failure::built(&[b"ERR Unknown node ", wanted].concat()))
 }
 
@@ -214,7 +213,7 @@ fn line_of(node: &Node, topology: &Topology, of: &Shown) -> String {
     // Redis: 0 for the node itself.
     let heard = silence.map_or(0, |silence| node.now.wall.0.saturating_sub(silence.as_millis() as u64));
     let link = if of.up { "connected" } else { "disconnected" };
-    let bus = node.config.members.get(usize::from(of.node.0)).map_or(0, |member| parts(&member.peer_address).1);
+    let bus = node.roll.get(of.node).map_or(0, |member| parts(&member.peer_address).1);
     let (host, port, epoch) = (&of.host, of.port, of.epoch);
     let mut line = format!("{} {host}:{port}@{bus} {flags} {master} 0 {heard} {epoch} {link}", id_of(node, of.node));
     for (first, last) in topology.ranges_of(of.node) {
@@ -238,7 +237,7 @@ fn count_failure_reports(context: &mut Context<'_>, words: &[&[u8]]) -> Result<R
     let node = &*context.node;
     let of = member_of(node, words[2])?;
     let reports = node.news.iter().filter(|(reporter, ping)| {
-        let hears = ping.hears & (1 << of.0) != 0;
+        let hears = ping.hears.contains(&of);
         **reporter != of && !hears && node.is_up(**reporter)
     });
     Ok(Reply::count(reports.count()))

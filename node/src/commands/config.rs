@@ -187,7 +187,7 @@ static SETTINGS: &[Setting] = &[
         },
     ),
     given("dictum-node", |config| {
-        config.members.get(usize::from(config.me.0)).map_or_else(String::new, |it| it.name.clone())
+        config.own().map_or_else(String::new, |it| it.name.clone())
     }),
     settable(
         "dictum-request-timeout-ms",

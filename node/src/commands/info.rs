@@ -339,7 +339,7 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     let time = node.now.time;
     let up = node.detectors.iter().filter(|detector| detector.is_up(time)).count() + 1;
     fields.put("dictum_node", node.name_of(node.config.me));
-    fields.put("dictum_nodes", node.config.members.len());
+    fields.put("dictum_nodes", node.roll.len());
     fields.put("dictum_nodes_up", up);
     fields.put("dictum_role", role_text(role_number(replica.role())));
     fields.put("dictum_leader", leader.map_or_else(String::new, |(leader, _)| node.name_of(leader)));

@@ -1,63 +1,93 @@
-//! `DICTUM.NODE …`: what each node is for. Orders go through the council's log; what is listed is read there as linearizably as any key,
-//! beside what the node that answers knows of the others.
+//! `DICTUM.NODE …`: who is there, and what each node is for. Orders go through the council's log; what is listed is read there as linearizably as any
+//! key, beside what the node that answers knows of the others.
 
-use base::{NodeId, Time};
+use std::time::Duration;
+
+use base::limits::TOKEN_LIFETIME;
+use base::{NodeId, WallTime};
 use bytes::Bytes;
 use data::spec::Group;
 use data::{Failure, Reply};
+use sha1::{Digest, Sha1};
 
 use super::{ADMIN, Entry, Local, container, helps, spec, special};
 use crate::council::{COUNCIL, Order};
-use crate::detector::Detector;
-use crate::door::Config;
+use crate::door::Member;
 use crate::entry::Kind;
 use crate::groups::Groups;
 use crate::node::Node;
-use crate::registry::{Change, Registry};
+use crate::registry::{Change, Registry, Token};
+use crate::roll::Roll;
 use crate::router::ReadKind;
 use crate::session::Session;
 
 const GROUP: Group = Group::Dictum;
+/// A year: longer than anybody waits for a machine.
+const TOKEN_SECONDS_MAX: i64 = 366 * 24 * 3600;
+/// Shorter than this would take nodes for gone that are only restarted.
+const REPLACE_SECONDS_MIN: i64 = 1;
 
 /// The table of this family.
 pub(super) static ENTRIES: &[Entry] =
     &[container("dictum.node", GROUP, "0.1.0", "Lists nodes, and says what they are for.", SUBCOMMANDS)];
 
+const fn of(
+    name: &'static str,
+    arity: i32,
+    summary: &'static str,
+    syntax: &'static str,
+    wanted: Wanted,
+) -> Entry {
+    special(spec(name, arity, GROUP, "0.1.0", summary, syntax), ADMIN, Local::Node(wanted))
+}
+
 static SUBCOMMANDS: &[Entry] = &[
-    special(
-        spec("dictum.node|list", 2, GROUP, "0.1.0", "Lists all nodes, with what they lead and where they vote.", ""),
-        ADMIN,
-        Local::Node(Wanted::List),
+    of("dictum.node|list", 2, "Lists all nodes, with what they lead and where they vote.", "", Wanted::List),
+    of(
+        "dictum.node|drain",
+        3,
+        "Takes leaderships from a node, and votes as far as other nodes can have them.",
+        "name",
+        Wanted::Drain,
     ),
-    special(
-        spec(
-            "dictum.node|drain",
-            3,
-            GROUP,
-            "0.1.0",
-            "Takes leaderships from a node, and votes as far as other nodes can have them.",
-            "name",
-        ),
-        ADMIN,
-        Local::Node(Wanted::Drain),
+    of(
+        "dictum.node|promote",
+        3,
+        "Lets a node lead and vote again that was drained, or was to be removed.",
+        "name",
+        Wanted::Promote,
     ),
-    special(
-        spec("dictum.node|promote", 3, GROUP, "0.1.0", "Lets a drained node lead and vote again.", "name"),
-        ADMIN,
-        Local::Node(Wanted::Promote),
+    of(
+        "dictum.node|voters",
+        3,
+        "Sets how many nodes vote in each partition; the others learn. 0: as many as founded the cluster.",
+        "number",
+        Wanted::Voters,
     ),
-    special(
-        spec(
-            "dictum.node|voters",
-            3,
-            GROUP,
-            "0.1.0",
-            "Sets how many nodes vote in each partition; the others learn. 0: all vote.",
-            "number",
-        ),
-        ADMIN,
-        Local::Node(Wanted::Voters),
+    of("dictum.node|token", -2, "Makes a token with which one node can join.", "[seconds]", Wanted::Token),
+    of(
+        "dictum.node|join",
+        6,
+        "Takes a node in. Sent by the node itself, with a number that it has drawn: it may ask again.",
+        "token name peer-address number",
+        Wanted::Join,
     ),
+    of(
+        "dictum.node|remove",
+        -3,
+        "Moves the votes of a node to others and then removes it; FORCE: although it is down.",
+        "name [FORCE]",
+        Wanted::Remove,
+    ),
+    of(
+        "dictum.node|auto-replace",
+        3,
+        "Sets after how many seconds of absence others take a node's place. 0: never.",
+        "seconds",
+        Wanted::AutoReplace,
+    ),
+    of("dictum.node|pause", 2, "Leaves all votes and leaderships where they are.", "", Wanted::Pause),
+    of("dictum.node|resume", 2, "Lets votes and leaderships move again.", "", Wanted::Resume),
     helps("dictum.node|help", GROUP, super::ALWAYS),
 ];
 
@@ -68,6 +98,12 @@ pub(crate) enum Wanted {
     Drain,
     Promote,
     Voters,
+    Token,
+    Join,
+    Remove,
+    AutoReplace,
+    Pause,
+    Resume,
 }
 
 /// Carries `DICTUM.NODE` out; the connection is aimed at the council.
@@ -77,8 +113,24 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
             node.submit_read(session, COUNCIL, ReadKind::Nodes, |_| {});
             return;
         }
+        Wanted::Token => {
+            let (token, change) = match token(node, words.get(2).copied()) {
+                Ok(made) => made,
+                Err(failure) => return node.refuse(session, &failure),
+            };
+            let order = Bytes::from(Order::Nodes(change).encode());
+            if let Some(slot) = node.submit_write(session, COUNCIL, Kind::Council, order) {
+                // The log knows its digest alone.
+                node.tokens_made.push((session.id, slot, token));
+            }
+            return;
+        }
         Wanted::Drain | Wanted::Promote => drain(node, words[2], wanted == Wanted::Drain),
         Wanted::Voters => voters(node, words[2]),
+        Wanted::Join => join(node, words),
+        Wanted::Remove => remove(node, &words[2..]),
+        Wanted::AutoReplace => replace_after(words[2]),
+        Wanted::Pause | Wanted::Resume => Ok(Change::Pause(wanted == Wanted::Pause)),
     };
     match change {
         Ok(change) => {
@@ -88,52 +140,113 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
     }
 }
 
-fn drain(node: &Node, name: &[u8], drained: bool) -> Result<Change, Failure> {
-    let members = &node.config.members;
-    let place = members.iter().position(|member| member.name.as_bytes() == name).ok_or_else(|| {
-        let names: Vec<&str> = members.iter().map(|member| &member.name[..]).collect();
-        let text = format!("ERR there is no node '{}'; there are {}", String::from_utf8_lossy(name), names.join(", "));
+fn named(node: &Node, name: &[u8]) -> Result<NodeId, Failure> {
+    node.roll.named(name).ok_or_else(|| {
+        let text =
+            format!("ERR there is no node '{}'; there are {}", String::from_utf8_lossy(name), node.roll.names());
         Failure::built(text.as_bytes())
-    })?;
-    Ok(Change::Drain { node: NodeId(place as u16), drained, nodes: members.len() as u16 })
+    })
+}
+
+fn drain(node: &Node, name: &[u8], drained: bool) -> Result<Change, Failure> {
+    Ok(Change::Drain { node: named(node, name)?, drained, nodes: node.roll.len() as u16 })
+}
+
+fn remove(node: &Node, words: &[&[u8]]) -> Result<Change, Failure> {
+    let forced = match words {
+        [_] => false,
+        [_, word] if word.eq_ignore_ascii_case(b"force") => true,
+        _ => return Err(Failure::Syntax),
+    };
+    let id = named(node, words[0])?;
+    if !forced && !node.is_up(id) {
+        let text = format!(
+            "ERR the node '{}' is down; what it holds cannot be taken from it. If it will not come back, remove it with FORCE",
+            String::from_utf8_lossy(words[0])
+        );
+        return Err(Failure::built(text.as_bytes()));
+    }
+    Ok(Change::Leave { node: id, nodes: node.roll.len() as u16 })
 }
 
 fn voters(node: &Node, count: &[u8]) -> Result<Change, Failure> {
-    let nodes = node.config.members.len();
+    let nodes = node.roll.len();
     let count = data::args::parse_integer(count).and_then(|count| u8::try_from(count).ok());
     let count = count.filter(|count| usize::from(*count) <= nodes).ok_or_else(|| {
-        Failure::built(
-            format!("ERR the number of voters is from 1 to {nodes}, the number of nodes; or 0 for all").as_bytes(),
-        )
+        let text = format!(
+            "ERR the number of voters is from 1 to {nodes}, the number of nodes; or 0 for as many as founded the cluster"
+        );
+        Failure::built(text.as_bytes())
     })?;
     Ok(Change::Voters { count })
 }
 
+fn replace_after(seconds: &[u8]) -> Result<Change, Failure> {
+    const WRONG: Failure =
+        Failure::Text("ERR after how long nodes are replaced is a number of seconds, up to a year; 0 for never");
+    let seconds = data::args::parse_integer(seconds).ok_or(WRONG)?;
+    Ok(Change::ReplaceAfter(match seconds {
+        0 => None,
+        REPLACE_SECONDS_MIN..=TOKEN_SECONDS_MAX => Some(Duration::from_secs(seconds as u64)),
+        _ => return Err(WRONG),
+    }))
+}
+
+/// A new token, and the order that makes it one.
+fn token(node: &mut Node, seconds: Option<&[u8]>) -> Result<(String, Change), Failure> {
+    let seconds = match seconds {
+        None => TOKEN_LIFETIME.as_secs() as i64,
+        Some(seconds) => data::args::parse_integer(seconds)
+            .filter(|seconds| (1..=TOKEN_SECONDS_MAX).contains(seconds))
+            .ok_or(Failure::Text("ERR a token lasts for a number of seconds, up to a year"))?,
+    };
+    // Two of one node differ by the draw, those of two nodes or starts by the secret.
+    let mut sha = Sha1::new();
+    sha.update(node.config.secret.to_le_bytes());
+    sha.update(node.boot.to_le_bytes());
+    sha.update(node.rng.next_u64().to_le_bytes());
+    let token: String = sha.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let until = WallTime(node.now.wall.0.saturating_add(seconds as u64 * 1000));
+    let change = Change::Token(Token { digest: digest_of(token.as_bytes()), until });
+    Ok((token, change))
+}
+
+fn digest_of(token: &[u8]) -> [u8; 20] {
+    Sha1::digest(token).into()
+}
+
+fn join(node: &Node, words: &[&[u8]]) -> Result<Change, Failure> {
+    let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+    let nonce = data::args::parse_integer(words[5]).ok_or(Failure::NotAnInteger)?;
+    Ok(Change::Join {
+        digest: digest_of(words[2]),
+        member: Member { name: text(words[3]), peer_address: text(words[4]) },
+        nonce: nonce as u64,
+        founders: node.config.members.clone(),
+    })
+}
+
 /// What the council's registry says of all nodes, with what this node knows of them besides.
-pub(crate) fn answer(
-    registry: &Registry,
-    (config, detectors): (&Config, &[Detector]),
-    groups: &Groups,
-    now: Time,
-) -> Reply {
+pub(crate) fn answer(registry: &Registry, roll: &Roll, groups: &Groups, is_up: impl Fn(NodeId) -> bool) -> Reply {
     let text = |name: &str, value: &str| (Reply::bulk(name.as_bytes()), Reply::bulk(value.as_bytes()));
     let number = |name: &str, value: usize| (Reply::bulk(name.as_bytes()), Reply::Integer(value as i64));
-    let one = |(place, member): (usize, &crate::Member)| {
-        let id = NodeId(place as u16);
-        let up = id == config.me || detectors.iter().any(|it| it.peer == id && it.is_up(now));
+    let one = |(id, member): (NodeId, &Member)| {
         let replicas = || groups.iter().map(|group| &group.partition.replica);
         let leads = replicas().filter(|replica| replica.leader().is_some_and(|(leader, _)| leader == id)).count();
         let votes = replicas().filter(|replica| replica.members().names(id)).count();
         Reply::Map(vec![
             text("name", &member.name),
-            number("id", place),
+            number("id", usize::from(id.0)),
             text("peer-address", &member.peer_address),
-            text("state", if registry.serves(id) { "serves" } else { "drained" }),
-            text("seen", if up { "up" } else { "down" }),
+            text("state", registry.state_of(id)),
+            text("seen", if is_up(id) { "up" } else { "down" }),
             number("leads", leads),
             number("votes", votes),
             number("replicas", groups.len()),
         ])
     };
-    Reply::Array(config.members.iter().enumerate().map(one).collect())
+    // By the newest registry, whatever this node has made of it.
+    let mut roll = roll.clone();
+    roll.follow(registry);
+    Reply::Array(roll.iter().map(one).collect())
 }

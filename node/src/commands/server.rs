@@ -130,7 +130,7 @@ pub(super) fn replicas(node: &Node) -> Vec<Replica> {
     let up = node.detectors.iter().filter(|detector| detector.is_up(time));
     up.map(|detector| {
         let ping = node.news.get(&detector.peer);
-        let member = node.config.members.get(usize::from(detector.peer.0));
+        let member = node.roll.get(detector.peer);
         let address = ping.map(|ping| ping.resp_address.as_str()).filter(|address| !address.is_empty());
         let address = address.or(member.map(|member| member.peer_address.as_str())).unwrap_or_default();
         let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));

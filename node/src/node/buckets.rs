@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{BucketId, PartitionId, Position};
+use base::{BucketId, NodeId, PartitionId, Position};
 use bytes::Bytes;
 use data::spec::Flags;
 use data::{Failure, Reply, Slots, Spec};
@@ -16,7 +16,7 @@ use crate::door::{CacheWish, Level, Planted, Rubbish};
 use crate::entry::Kind;
 use crate::eviction::ceiling;
 use crate::journal::Rebuilt;
-use crate::registry::Registry;
+use crate::registry::{Map, Registry};
 use crate::router::Waiter;
 use crate::words::Terms;
 
@@ -42,14 +42,17 @@ impl Node {
             return;
         }
         self.council_followed = group.partition.applied;
-        match Registry::read(&group.partition.tree) {
-            Ok(registry) => self.registry = registry,
-            Err(_) => {
+        let tree = &group.partition.tree;
+        match (Registry::read(tree), Map::read(tree)) {
+            (Ok(registry), Ok(map)) => (self.registry, self.map) = (registry, map),
+            _ => {
                 let text = "the council's registry of nodes is not one of this version";
                 self.fatal.get_or_insert_with(|| text.to_owned());
                 return;
             }
         }
+        let Some(council) = self.follow_roll() else { return };
+        let group = &self.groups[council];
         let buckets = match Buckets::read(&group.partition.tree) {
             Ok(buckets) => buckets,
             Err(_) => {
@@ -94,8 +97,10 @@ impl Node {
     /// Tells each replica who shall vote and lead, where that has changed.
     fn tell_rosters(&mut self) {
         for g in 0..self.groups.len() {
-            let (id, durable) = (self.groups[g].id(), self.groups[g].partition.durable);
-            let roster = self.registry.roster(id, self.config.members.len(), durable);
+            let group = &self.groups[g];
+            let kind = if group.partition.durable { BucketKind::Persistent } else { BucketKind::Ephemeral };
+            let founders = group.founders(&self.config);
+            let roster = self.registry.roster(&self.map, group.id(), &founders, self.roll.ids(), kind);
             if self.groups[g].roster.as_ref() != Some(&roster) {
                 self.groups[g].roster = Some(roster.clone());
                 self.step_replica(g, Step::Roster(roster));
@@ -118,6 +123,12 @@ impl Node {
         let Some(council) = place_of(&self.groups, COUNCIL) else { return };
         let replica = &self.groups[council].partition.replica;
         let (incarnation, forgotten_until) = (replica.hard_state().incarnation, replica.forgotten_until());
+        let founders = bucket.founded_by(self.config.members.len());
+        if !founders.contains(&self.config.me) {
+            // It learns. Where the journal has a hole it may have had a vote, and forgotten what it promised.
+            self.probe("node: replica made that learns");
+            return self.add_groups(bucket, incarnation, false, bucket.made_at <= self.doubtful_until);
+        }
         let listed = bucket.identities.get(usize::from(self.config.me.0)).copied().unwrap_or_default();
         let same_memory = listed == incarnation;
         if listed < incarnation && forgotten_until.is_none() {
@@ -144,6 +155,14 @@ impl Node {
     /// vote when all of them have recovered.
     fn follow_ephemeral(&mut self, bucket: &Bucket) {
         let me = self.config.me;
+        if !bucket.founded_by(bucket.memories.len()).contains(&me) {
+            match self.identity() {
+                Some(identity) if self.lacks_any(bucket) => self.add_groups(bucket, identity, false, false),
+                Some(_) => {}
+                None => self.buckets_wait = true,
+            }
+            return;
+        }
         let (Some(listed), Some(remembers)) =
             (bucket.identities.get(usize::from(me.0)), bucket.memories.get(usize::from(me.0)))
         else {
@@ -209,6 +228,10 @@ impl Node {
     fn add_group(&mut self, bucket: &Bucket, id: PartitionId, identity: u64, is_whole: bool, unprovable: bool) {
         let durable = bucket.settings.kind != BucketKind::Ephemeral;
         let mut incarnations = bucket.identities.clone();
+        let place = usize::from(self.config.me.0);
+        if incarnations.len() <= place && is_whole {
+            incarnations.resize(place + 1, 0);
+        }
         if let Some(own) = incarnations.get_mut(usize::from(self.config.me.0)) {
             *own = identity;
         }
@@ -271,20 +294,35 @@ impl Node {
         self.rubbish.push(Rubbish::new(group));
     }
 
-    /// Which memory each voter has that this node knows of, for a new bucket of this kind; an error if these are too few to serve it.
-    pub(crate) fn identities(&self, kind: BucketKind) -> Result<Vec<u64>, Failure> {
+    /// Who founds a new bucket of this kind: those who vote in the council, since who they are and which memory each has stands in its log. And which
+    /// memories these are, as far as this node knows, by number; an error if these are too few to serve it.
+    pub(crate) fn founding(&self, kind: BucketKind) -> Result<(Vec<u64>, Vec<NodeId>), Failure> {
         const TOO_FEW: Failure = Failure::Text(
             "CLUSTERDOWN a bucket can be created when a majority of the nodes is up; the command was not done, try again",
         );
         let Some(council) = place_of(&self.groups, COUNCIL) else { return Err(TOO_FEW) };
         let replica = &self.groups[council].partition.replica;
-        let mut identities = replica.hard_state().incarnations;
-        if replica.role() == RoleName::Recovering || identities.len() != self.config.members.len() {
+        if replica.role() == RoleName::Recovering {
             return Err(TOO_FEW);
+        }
+        let voters = replica.members().last_list();
+        let founders: Vec<NodeId> = voters.iter().map(|voter| voter.node).collect();
+        let known = replica.hard_state().incarnations;
+        let mut identities = vec![0; founders.last().map_or(0, |last| usize::from(last.0) + 1)];
+        for voter in voters {
+            let place = usize::from(voter.node.0);
+            identities[place] = known.get(place).copied().unwrap_or_default().max(voter.incarnation);
+        }
+        // It may not name itself.
+        if founders.contains(&self.config.me) {
+            identities[usize::from(self.config.me.0)] = replica.hard_state().incarnation;
         }
         if kind == BucketKind::Ephemeral {
             for (place, identity) in identities.iter_mut().enumerate() {
-                let node = base::NodeId(place as u16);
+                let node = NodeId(place as u16);
+                if *identity == 0 {
+                    continue;
+                }
                 let boot = if node == self.config.me {
                     Some(self.boot)
                 } else {
@@ -295,7 +333,12 @@ impl Node {
             }
         }
         let known = identities.iter().filter(|identity| **identity != 0).count();
-        if known > self.config.members.len() / 2 { Ok(identities) } else { Err(TOO_FEW) }
+        if known <= founders.len() / 2 {
+            return Err(TOO_FEW);
+        }
+        let all = (0..self.config.members.len() as u16).map(NodeId);
+        let founders = if founders.iter().copied().eq(all) { Vec::new() } else { founders };
+        Ok((identities, founders))
     }
 
     /// What goes with each write to a bucket.

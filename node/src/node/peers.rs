@@ -109,6 +109,12 @@ impl Node {
     pub(super) fn on_peer_message(&mut self, from: NodeId, bytes: &Bytes) {
         self.stats.peer_messages_in += 1;
         self.stats.peer_bytes_in += bytes.len() as u64;
+        if self.roll.get(from).is_none() {
+            if self.registry.removed.contains(&from) {
+                self.send_farewell(from);
+            }
+            return;
+        }
         let message = match PeerMessage::decode(bytes) {
             Ok(message) => message,
             Err(_) => {
@@ -118,6 +124,7 @@ impl Node {
         };
         let message = match message {
             PeerMessage::Ping(ping) => return self.on_ping(from, ping),
+            PeerMessage::Farewell => return self.on_removed(),
             PeerMessage::Bulletin { number, anew, items } => return self.on_bulletin(from, number, anew, &items),
             PeerMessage::BulletinsHeard { number, whole } => return self.on_bulletins_heard(from, number, whole),
             other => other,
@@ -125,7 +132,10 @@ impl Node {
         // Of a partition that this node does not have (yet, or any more): whatever matters is sent again.
         let Some(g) = message.partition().and_then(|id| place_of(&self.groups, id)) else { return };
         match message {
-            PeerMessage::Ping(_) | PeerMessage::Bulletin { .. } | PeerMessage::BulletinsHeard { .. } => {}
+            PeerMessage::Ping(_)
+            | PeerMessage::Farewell
+            | PeerMessage::Bulletin { .. }
+            | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { message, .. } => self.step_replica(g, Step::Message { from, message }),
             PeerMessage::Forward { life, floor, writes, .. } => self.on_forward(g, from, life, floor, writes),
             PeerMessage::ReadIndex { ticket, .. } => self.on_read_index(g, from, ticket),
@@ -151,7 +161,7 @@ impl Node {
     }
 
     fn on_ping(&mut self, from: NodeId, ping: Ping) {
-        let hears_me = ping.hears & (1 << self.config.me.0) != 0;
+        let hears_me = ping.hears.contains(&self.config.me);
         let time = self.now.time;
         if let Some(detector) = self.detectors.iter_mut().find(|detector| detector.peer == from) {
             detector.on_heard(time, hears_me);

@@ -62,6 +62,11 @@ impl Pings {
         self.anew_after = self.number;
     }
 
+    /// `peer` was removed.
+    pub(super) fn forget_peer(&mut self, peer: NodeId) {
+        self.taken.remove(&peer);
+    }
+
     /// What `peer` has taken on a link that is gone does not matter any more: it may have been another life of it.
     pub(super) fn on_peer_up(&mut self, peer: NodeId) {
         self.taken.remove(&peer);
@@ -176,7 +181,7 @@ impl Node {
         let time = self.now.time;
         let hears = self.detectors.iter().filter(|detector| detector.hears(time));
         Ping {
-            hears: hears.fold(1 << self.config.me.0, |bits, detector| bits | 1 << detector.peer.0),
+            hears: hears.map(|detector| detector.peer).chain([self.config.me]).collect(),
             disk_full: self.disk_full,
             waits: !self.waiting.is_empty() || self.tracking.is_wanted() || self.wants_key_events(),
             boot: self.boot,
@@ -202,6 +207,7 @@ fn news_about(group: &Group) -> PartitionNews {
         persisted: replica.persisted(),
         applied: group.partition.applied,
         copies: replica.copies(),
+        voters: group.settled_voters(),
         refuses: !replica.can_propose(),
         rests: replica.rests().is_some(),
     }

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use base::{Ballot, NodeId, Now, PartitionId, Position, Rng};
-use paxos::Replica;
+use paxos::{Members, Replica};
 
 use super::pings::Pings;
 use super::{Node, PING_EVERY};
@@ -24,7 +24,9 @@ use crate::monitor::Monitors;
 use crate::partition::Partition;
 use crate::pause::Pauses;
 use crate::pubsub::PubSub;
-use crate::registry::Registry;
+use crate::planner::Leads;
+use crate::registry::{Map, Registry, seats_of_founders};
+use crate::roll::Roll;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
@@ -37,16 +39,16 @@ const CANDIDACY: Duration = Duration::from_millis(300);
 /// How long the preferred node must have been up before leadership moves back to it.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// What a replica is told once.
-fn settings(config: &Config, partition: PartitionId, seed: u64) -> paxos::Config {
-    let founders: Vec<NodeId> = (0..config.members.len() as u16).map(NodeId).collect();
+/// What a replica is told once, that these have founded.
+fn settings(config: &Config, partition: PartitionId, founders: Vec<NodeId>, seed: u64) -> paxos::Config {
     // Until the council says more.
-    let preferred = Registry::default().roster(partition, founders.len(), true).preferred;
+    let preferred = seats_of_founders(partition, &founders).first().copied().unwrap_or_default();
     paxos::Config {
         me: config.me,
         preferred,
+        joins: !founders.contains(&config.me),
         founders,
-        joins: false,
+        stores_founders: false,
         seed,
         heartbeat: PING_EVERY,
         candidacy: CANDIDACY,
@@ -85,9 +87,13 @@ impl Node {
     pub fn start(config: Config, mut recovered: Recovered, now: Now, out: &mut Outbox) -> Result<Node, StartError> {
         let rng = Rng::new(config.seed);
         let Stored { mut states, dropped } = states(&mut recovered).map_err(StartError)?;
-        let council = states.get(&COUNCIL).map(|state| Buckets::read(&state.tree)).transpose();
-        let buckets = council.map_err(|_| StartError("the council's list is not of this version".to_owned()))?;
-        let buckets = buckets.unwrap_or_default();
+        let council = states.get(&COUNCIL).map(|state| &state.tree);
+        let of_other_version = |_| StartError("the council's state is not of this version".to_owned());
+        let buckets = council.map(Buckets::read).transpose().map_err(of_other_version)?.unwrap_or_default();
+        let registry = council.map(Registry::read).transpose().map_err(of_other_version)?.unwrap_or_default();
+        let map = council.map(Map::read).transpose().map_err(of_other_version)?.unwrap_or_default();
+        let mut roll = Roll::new(&config);
+        roll.follow(&registry);
         // A state of which the journal says nothing has lost what its replica promised.
         let stored = states.keys().copied().filter(|id| *id != DEFAULT_PARTITION && *id != COUNCIL);
         let expected: Vec<PartitionId> = [DEFAULT_PARTITION, COUNCIL].into_iter().chain(stored).collect();
@@ -99,7 +105,7 @@ impl Node {
             config.planted == Some(Planted::DamageIsTheEnd),
         )
         .map_err(StartError)?;
-        let others = (0..config.members.len() as u16).map(NodeId).filter(|id| *id != config.me);
+        let others = roll.ids().filter(|id| *id != config.me);
         let boot = recovered.journal.next_number;
         let mut node = Node {
             now,
@@ -109,7 +115,7 @@ impl Node {
             started: now,
             groups: Groups::default(),
             pings: Pings::default(),
-            trusted: vec![false; config.members.len()],
+            trusted: vec![false; roll.bound()],
             detectors: others.map(|id| Detector::new(id, PING_EVERY)).collect(),
             news: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -119,7 +125,7 @@ impl Node {
             waits: Vec::new(),
             batch: Batch::default(),
             next_number: boot,
-            peers_out: vec![Vec::new(); config.members.len()],
+            peers_out: vec![Vec::new(); roll.bound()],
             events: Vec::new(),
             fatal: None,
             saved_last: 0,
@@ -129,7 +135,7 @@ impl Node {
             stats: Stats::default(),
             slow: Slow::default(),
             tunables: Tunables::default(),
-            pubsub: PubSub::new(config.members.len()),
+            pubsub: PubSub::new(roll.bound()),
             tracking: Tracking::default(),
             waiting: WaitingRoom::default(),
             pausing: Pauses::default(),
@@ -143,7 +149,13 @@ impl Node {
             installed: 0,
             throttle: Throttle::new(config.snapshots.bytes_per_second, now.time),
             buckets,
-            registry: Registry::default(),
+            registry,
+            map,
+            roll,
+            roll_told: false,
+            is_removed: false,
+            tokens_made: Vec::new(),
+            council_leads: Leads::default(),
             council_followed: Position(0),
             buckets_wait: true,
             caches_told: false,
@@ -209,14 +221,23 @@ impl Node {
             given_up = state.take().map(|state| state.tree.spaces()).unwrap_or_default();
         }
         let (time, me) = (self.now.time, self.config.me);
-        let mut settings = settings(&self.config, id, self.rng.next_u64());
+        let founders = bucket.founded_by(self.config.members.len());
+        let mut settings = settings(&self.config, id, founders.clone(), self.rng.next_u64());
         settings.asks_to_vote = !durable;
+        settings.stores_founders = !bucket.founders.is_empty();
         let mut outputs = Vec::new();
         restored.members = state.as_ref().and_then(|state| state.origins.members.clone());
+        let stored = restored.state.as_ref().and_then(|state| state.membership.as_ref());
+        // A state says who votes wherever that is not known to everybody.
+        let named = stored.map(|membership| membership.before.clone()).filter(|before| before.at == Position(0));
+        let named = named.or_else(|| settings.stores_founders.then(|| Members::founders(&founders)));
         let replica = Replica::new(settings, restored, time, &mut outputs);
         let life = Life { incarnation: replica.hard_state().incarnation, boot: self.boot };
         let mut partition =
             Partition::new(id, (me, life), replica, state, rebuilt.places, self.config.planted, outputs);
+        if partition.applied == Position(0) {
+            partition.origins.members = named;
+        }
         partition.durable = durable;
         partition.state_in = rebuilt.state_in;
         if let Some(below) = self.below.as_ref().filter(|_| durable) {

@@ -21,13 +21,18 @@ impl Node {
             return;
         }
         let mut copies = self.copies_of(g);
+        // Who only learns is not waited for: it may have just begun.
+        let voters = self.groups[g].partition.replica.members().nodes();
+        copies.retain(|(node, _)| voters.contains(node));
         if self.config.planted == Some(Planted::AllIsAMajority) {
             copies.sort_unstable_by_key(|(_, last)| std::cmp::Reverse(*last));
             copies.truncate(copies.len() / 2 + 1);
-        }
-        if copies.len() < self.config.members.len() && self.config.planted != Some(Planted::AllIsAMajority) {
-            // The leader has not been told yet who has a copy without a vote.
+        } else if copies.len() < voters.len() {
+            // The leader has not said yet who has how much.
             return;
+        }
+        if !copies.is_empty() {
+            self.groups[g].copies.all = voters;
         }
         while let Some(held) = self.groups[g].copies.release(&copies) {
             if let Waiter::Client { connection, slot } = held.waiter {
@@ -84,12 +89,12 @@ impl Node {
 
     /// Whether a write could reach every replica now, as far as this node can tell.
     pub(crate) fn reaches_all(&self, g: usize) -> bool {
-        let time = self.now.time;
-        match self.groups[g].partition.replica.leader() {
-            Some((leader, _)) if leader == self.config.me => self.detectors.iter().all(|detector| detector.is_up(time)),
+        let replica = &self.groups[g].partition.replica;
+        let voters = replica.members().nodes();
+        match replica.leader() {
+            Some((leader, _)) if leader == self.config.me => voters.iter().all(|voter| self.is_up(*voter)),
             Some((leader, _)) => {
-                let members = self.config.members.len();
-                self.news.get(&leader).is_some_and(|ping| ping.hears.count_ones() as usize == members)
+                self.news.get(&leader).is_some_and(|ping| voters.iter().all(|voter| ping.hears.contains(voter)))
             }
             // The write waits for one.
             None => true,

@@ -311,7 +311,11 @@ impl Node {
             }),
             ReadKind::Buckets => Ok(council::answer(&self.groups[g].partition.tree, bytes)),
             ReadKind::Nodes => Ok(match Registry::read(&self.groups[g].partition.tree) {
-                Ok(registry) => nodes::answer(&registry, (&self.config, &self.detectors), &self.groups, self.now.time),
+                Ok(registry) => {
+                    let (me, detectors, time) = (self.config.me, &self.detectors, self.now.time);
+                    let is_up = |id| id == me || detectors.iter().any(|it| it.peer == id && it.is_up(time));
+                    nodes::answer(&registry, &self.roll, &self.groups, is_up)
+                }
                 Err(_) => Reply::Error(Failure::Text("ERR the council's registry is malformed")),
             }),
             ReadKind::Select => {

@@ -15,7 +15,9 @@ fn config(count: usize, me: u16) -> Config {
     let members = (1..=count).map(|i| Member { name: format!("n{i}"), peer_address: format!("127.0.0.1:900{i}") });
     Config {
         members: members.collect(),
+        joined: Vec::new(),
         me: NodeId(me),
+        secret: 7,
         resp_address: format!("127.0.0.1:700{}", me + 1),
         http_address: String::new(),
         cluster_address: format!("127.0.0.1:710{}", me + 1),
@@ -59,6 +61,8 @@ pub struct Cluster {
     /// The most that all connections of a node were given in one turn.
     pub largest_turn: usize,
     heard: Vec<BTreeMap<ConnectionId, Vec<u8>>>,
+    /// How many of the nodes have joined.
+    joined_count: usize,
     /// Connections that a node has closed.
     pub closed: Vec<(u16, ConnectionId)>,
     /// Snapshots that a node wants on disk.
@@ -76,6 +80,8 @@ pub struct Cluster {
     pub stalled: Vec<u16>,
     /// Nodes that get nothing and do nothing for now; what is sent to them waits.
     pub standing_still: Vec<u16>,
+    /// Nodes whose processes have ended as they should.
+    pub stopped: Vec<u16>,
 }
 
 impl Cluster {
@@ -94,6 +100,7 @@ impl Cluster {
             largest: 0,
             largest_turn: 0,
             heard: vec![BTreeMap::new(); count],
+            joined_count: 0,
             closed: Vec::new(),
             snapshots: Vec::new(),
             slow_saver: None,
@@ -104,6 +111,7 @@ impl Cluster {
             isolated: Vec::new(),
             stalled: Vec::new(),
             standing_still: Vec::new(),
+            stopped: Vec::new(),
         };
         for me in 0..count as u16 {
             let mut out = Outbox::default();
@@ -120,6 +128,31 @@ impl Cluster {
             cluster.open(me, CLIENT);
         }
         cluster
+    }
+
+    /// A node joins, as node `asked` lets it: its number.
+    pub fn join(&mut self, asked: u16) -> u16 {
+        let founders = self.nodes.len() - self.joined_count;
+        let token = self.ask(asked, "DICTUM.NODE TOKEN");
+        let number = self.nodes.len() + 1;
+        let line = format!("DICTUM.NODE JOIN {} n{number} 127.0.0.1:900{number} {number}", bulk(&token));
+        let welcome = self.ask(asked, &line);
+        let me = self.nodes.len() as u16;
+        assert!(welcome.starts_with(&format!("*6\r\n$2\r\nid\r\n:{me}\r\n")), "{welcome}");
+        let mut config = config(founders, me);
+        let member = Member { name: format!("n{number}"), peer_address: format!("127.0.0.1:900{number}") };
+        config.joined = vec![(NodeId(me), member)];
+        self.joined_count += 1;
+        let mut out = Outbox::default();
+        self.nodes.push(Node::start(config, blank(100 + u64::from(me)), self.now, &mut out).unwrap());
+        self.heard.push(BTreeMap::new());
+        self.carry_out(me, out);
+        for peer in 0..me {
+            self.give(me, Input::PeerUp { peer: NodeId(peer) });
+            self.give(peer, Input::PeerUp { peer: NodeId(me) });
+        }
+        self.open(me, CLIENT);
+        me
     }
 
     /// A client connects to node `me`, from a port that tells its number.
@@ -159,6 +192,10 @@ impl Cluster {
         if let Some(last) = out.journal.last() {
             self.persisted.insert(me, last.number);
         }
+        if out.stopped && !self.stopped.contains(&me) {
+            self.stopped.push(me);
+            self.standing_still.push(me);
+        }
     }
 
     pub fn give(&mut self, me: u16, input: Input<'_>) {
@@ -194,7 +231,9 @@ impl Cluster {
                 self.give(me, Input::BlocksTaken(Box::new(job.done())));
             }
             for (from, to, bytes) in std::mem::take(&mut self.mail) {
-                if self.isolated.contains(&from.0) || self.isolated.contains(&to.0) {
+                // Or the node has just joined, and has no process yet.
+                let is_there = usize::from(to.0) < self.nodes.len();
+                if !is_there || self.isolated.contains(&from.0) || self.isolated.contains(&to.0) {
                     continue;
                 }
                 if self.standing_still.contains(&to.0) {

@@ -227,6 +227,7 @@ impl World {
             settle: SETTLE,
             undecided_bytes_max: UNDECIDED_BYTES_MAX,
             asks_to_vote: false,
+            stores_founders: false,
             planted: self.planted,
         };
         let mut out = Vec::new();

@@ -25,6 +25,9 @@ impl EventLoop {
         for (level, text) in self.outbox.events.drain(..) {
             log::line(level, &text);
         }
+        if let Some(nodes) = self.outbox.roll.take() {
+            self.peers.follow(nodes, now.time);
+        }
         let mut for_peers = std::mem::take(&mut self.outbox.peers);
         if !for_peers.is_empty() {
             let EventLoop { node, outbox, peers, .. } = self;

@@ -4,6 +4,8 @@
 //!  the lower id dials      Connecting ──connected──► Greeting ──a Hello that fits──► Up
 //!  the higher id accepts                 accepted ──────┘
 //! ```
+//! Only if it is not called for some seconds does the higher id dial: whoever was removed while it was away is not called by anybody any more, and
+//! finds out in this way. A node that wants to join sends a [`JoinRequest`] instead, and is handed over to [`Admission`].
 //! The caller sends a [`Hello`] first; who is called answers with its own if the caller is a member of the same
 //! cluster, and closes the link otherwise. Messages are taken only after the other's Hello. A new link from a peer replaces the old one: the peer must have lost it.
 //! Half-open links are found by the kernel (unacknowledged bytes) and by the node (its heartbeats).
@@ -18,11 +20,12 @@ use base::{NodeId, Rng, Time};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use node::{Input, Member};
-use wire::{FrameReader, FrameWriter, Hello};
+use node::{Input, Member, Nodes};
+use wire::{FrameReader, FrameWriter, Hello, JoinRequest};
 
 use super::output::Output;
 use super::{Control, Messenger, Step};
+use crate::admission::Admission;
 use crate::log;
 
 /// The first and the longest wait before a peer is dialled again; each is drawn from its upper half.
@@ -30,6 +33,8 @@ const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
 /// A link that was up for so long worked; the next one is dialled soon.
 const STEADY: Duration = Duration::from_secs(1);
+/// A peer that is to call, and does not for so long, is called: it may not know (any more) that this node is there.
+const CALLED_PATIENCE: Duration = Duration::from_secs(5);
 /// How long connecting and greeting may take together.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long sent bytes may stay unacknowledged by the other machine before the link is given up.
@@ -46,7 +51,7 @@ const COMPLAINT_AGAIN: Duration = Duration::from_secs(60);
 /// Who we are, to the others.
 #[derive(Clone, Debug)]
 pub(super) struct Ourselves {
-    pub(super) members: Vec<Member>,
+    pub(super) name: String,
     pub(super) me: NodeId,
     /// The fingerprint of the cluster.
     pub(super) cluster: u64,
@@ -60,22 +65,28 @@ pub(super) struct Peers {
     /// Our Hello, framed.
     greeting: Vec<u8>,
     links: Vec<Option<Link>>,
-    /// By node id.
-    peers: Vec<Peer>,
+    /// All other nodes, those that were removed among them.
+    peers: BTreeMap<NodeId, Peer>,
     /// The poll token of the first link.
     first_token: usize,
     /// Links in which something may lie that was not read.
     unread: Vec<usize>,
     rng: Rng,
     messenger: Messenger,
+    /// Who answers nodes that want to join.
+    admission: Option<Admission>,
     /// What was logged lately, and when.
     complaints: BTreeMap<String, Time>,
 }
 
-#[derive(Default)]
 struct Peer {
-    /// The link that is up.
+    /// How it is known; nothing of one that was removed before this process began.
+    member: Option<Member>,
+    /// It was removed: it is only told so.
+    is_removed: bool,
+    /// The link that is up, and the start of the peer that it is of.
     up: Option<usize>,
+    started: u64,
     /// When to dial; not set while a dialled link exists, its address is looked up, or the peer is to dial us.
     dial_at: Option<Time>,
     backoff: Duration,
@@ -102,34 +113,48 @@ struct Link {
 }
 
 impl Peers {
-    pub(super) fn new(ourselves: Ourselves, first_token: usize, seed: u64, messenger: Messenger, now: Time) -> Peers {
-        let me = &ourselves.members[usize::from(ourselves.me.0)];
+    pub(super) fn new(ourselves: Ourselves, first_token: usize, seed: u64, messenger: Messenger) -> Peers {
         let hello = Hello {
             version: wire::PEER_PROTOCOL_VERSION,
             cluster: ourselves.cluster,
-            node: me.name.clone(),
+            node: ourselves.name.clone(),
             id: ourselves.me,
             incarnation: ourselves.incarnation,
         };
         let mut greeting = Vec::new();
         FrameWriter::append(&mut greeting, |payload| hello.encode(payload)).expect("a Hello is short and not empty");
-        let peers = (0..ourselves.members.len())
-            .map(|index| Peer {
-                up: None,
-                dial_at: (index > usize::from(ourselves.me.0)).then_some(now),
-                backoff: BACKOFF_MIN,
-            })
-            .collect();
         Peers {
             ourselves,
             greeting,
             links: Vec::new(),
-            peers,
+            peers: BTreeMap::new(),
             first_token,
             unread: Vec::new(),
             rng: Rng::new(seed),
             messenger,
+            admission: None,
             complaints: BTreeMap::new(),
+        }
+    }
+
+    /// Nodes that want to join are answered by it.
+    pub(super) fn admit_by(&mut self, admission: Admission) {
+        self.admission = Some(admission);
+    }
+
+    /// Takes over who is there.
+    pub(super) fn follow(&mut self, nodes: Nodes, now: Time) {
+        let me = self.ourselves.me;
+        for (id, member) in nodes.members.into_iter().filter(|(id, _)| *id != me) {
+            // Who is to be called is called at once; whoever calls is waited for.
+            let dial_at = Some(if id > me { now } else { now + CALLED_PATIENCE });
+            let new = || Peer { member: None, is_removed: false, up: None, started: 0, dial_at, backoff: BACKOFF_MIN };
+            self.peers.entry(id).or_insert_with(new).member = Some(member);
+        }
+        for id in nodes.removed.into_iter().filter(|id| *id != me) {
+            let new = || Peer { member: None, is_removed: true, up: None, started: 0, dial_at: None, backoff: BACKOFF_MIN };
+            let peer = self.peers.entry(id).or_insert_with(new);
+            (peer.is_removed, peer.dial_at) = (true, None);
         }
     }
 
@@ -167,7 +192,7 @@ impl Peers {
     pub(super) fn wake_at(&self) -> Option<Time> {
         let greeting = self.links.iter().flatten().filter(|link| !matches!(link.stage, Stage::Up(_)));
         let timeouts = greeting.map(|link| link.since + GREETING_TIMEOUT);
-        self.peers.iter().filter_map(|peer| peer.dial_at).chain(timeouts).min()
+        self.peers.values().filter_map(|peer| peer.dial_at).chain(timeouts).min()
     }
 
     /// Whether [`Peers::read_unread`] has work.
@@ -188,16 +213,19 @@ impl Peers {
                 self.drop_link(place, "no greeting came in time", now, step);
             }
         }
-        for index in 0..self.peers.len() {
-            if self.peers[index].dial_at.is_some_and(|at| at <= now) {
-                self.peers[index].dial_at = None;
-                self.dial(NodeId(index as u16), registry, now);
+        let is_due = |peer: &Peer| peer.dial_at.is_some_and(|at| at <= now);
+        let due: Vec<NodeId> = self.peers.iter().filter(|(_, peer)| is_due(peer)).map(|(id, _)| *id).collect();
+        for id in due {
+            if let Some(peer) = self.peers.get_mut(&id) {
+                peer.dial_at = None;
             }
+            self.dial(id, registry, now);
         }
     }
 
     fn dial(&mut self, peer: NodeId, registry: &Registry, now: Time) {
-        let address = self.ourselves.members[usize::from(peer.0)].peer_address.clone();
+        let Some(member) = self.peers.get(&peer).and_then(|peer| peer.member.as_ref()) else { return };
+        let address = member.peer_address.clone();
         if let Ok(address) = address.parse() {
             self.dial_address(peer, Ok(address), registry, now);
             return;
@@ -235,12 +263,12 @@ impl Peers {
     }
 
     fn dial_later(&mut self, peer: NodeId, now: Time) {
-        let backoff = self.peers[usize::from(peer.0)].backoff;
-        let nanoseconds = backoff.as_nanos() as u64;
+        let is_called = peer < self.ourselves.me;
+        let Some(peer) = self.peers.get_mut(&peer).filter(|peer| !peer.is_removed && peer.up.is_none()) else { return };
+        let nanoseconds = peer.backoff.as_nanos() as u64;
         let wait = Duration::from_nanos(self.rng.between(nanoseconds / 2, nanoseconds));
-        let peer = &mut self.peers[usize::from(peer.0)];
-        peer.dial_at = Some(now + wait);
-        peer.backoff = (backoff * 2).min(BACKOFF_MAX);
+        peer.dial_at = Some(now + if is_called { CALLED_PATIENCE } else { wait });
+        peer.backoff = (peer.backoff * 2).min(BACKOFF_MAX);
     }
 
     fn insert(
@@ -361,50 +389,85 @@ impl Peers {
                 Stage::Up(peer) => step(Input::PeerMessage { peer, bytes }),
                 Stage::Connecting | Stage::Greeting => {
                     let dialled = link.dialled;
-                    let peer = Hello::decode(&bytes)
+                    if dialled.is_none() && JoinRequest::is_in(&bytes) {
+                        self.hand_over(place, &bytes)?;
+                        break;
+                    }
+                    let hello = Hello::decode(&bytes)
                         .map_err(|error| error.to_string())
-                        .and_then(|hello| self.check(&hello, dialled))
+                        .and_then(|hello| self.check(&hello, dialled).map(|()| hello))
                         .inspect_err(|reason| self.complain_refused(place, reason, now))?;
                     if dialled.is_none() {
                         self.greet(place).map_err(|error| error.to_string())?;
                     }
-                    self.become_up(place, peer, now, step);
+                    self.become_up(place, &hello, now, step);
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether a caller is who may call, and who it is.
-    fn check(&self, hello: &Hello, dialled: Option<NodeId>) -> Result<NodeId, String> {
-        let member = self.ourselves.members.get(usize::from(hello.id.0));
-        let fits = hello.cluster == self.ourselves.cluster && member.is_some_and(|member| member.name == hello.node);
-        if !fits {
-            return Err(format!("it is {:?} of another cluster; give all nodes the same --cluster list", hello.node));
+    /// A node that wants to join: whoever lets nodes in answers it, on the same link.
+    fn hand_over(&mut self, place: usize, bytes: &[u8]) -> Result<(), String> {
+        let request = JoinRequest::decode(bytes).map_err(|_| "it asks to join in another version".to_owned())?;
+        let Some(link) = self.links[place].take() else { return Ok(()) };
+        // It leaves the poll with its file descriptor's registration, which nobody looks at any more.
+        let stream = std::net::TcpStream::from(link.stream);
+        if let Some(admission) = &self.admission {
+            admission.admit(stream, request);
+        }
+        Ok(())
+    }
+
+    /// Whether a caller is who may call.
+    fn check(&self, hello: &Hello, dialled: Option<NodeId>) -> Result<(), String> {
+        let (id, me) = (hello.id, self.ourselves.me);
+        if hello.cluster != self.ourselves.cluster {
+            return Err(format!("it is {:?} of another cluster; give all founders the same --cluster list", hello.node));
+        }
+        if id == me {
+            return Err(format!("another node says that it is {:?} too; start each name only once", hello.node));
+        }
+        let Some(peer) = self.peers.get(&id) else {
+            return Err(format!("{:?} is not in the cluster, as far as this node knows yet", hello.node));
+        };
+        if !peer.is_removed && peer.member.as_ref().is_some_and(|member| member.name != hello.node) {
+            return Err(format!(
+                "it is {:?}, and number {id} is {:?}; give all founders the same --cluster list",
+                hello.node,
+                self.name(id)
+            ));
+        }
+        if peer.up.is_some() && hello.incarnation < peer.started {
+            return Err(format!(
+                "another process with the name {:?} was started after it; is its folder a copy? Stop one of them",
+                hello.node
+            ));
         }
         match dialled {
-            Some(expected) if expected != hello.id => Err(format!(
+            Some(expected) if expected != id => Err(format!(
                 "{:?} answers at the address of {:?}; correct the addresses in --cluster",
                 hello.node,
                 self.name(expected)
             )),
-            None if hello.id == self.ourselves.me => {
-                Err(format!("another node says that it is {:?} too; start each name only once", hello.node))
-            }
-            None if hello.id > self.ourselves.me => Err(format!("{:?} is to be called, not to call", hello.node)),
-            Some(_) | None => Ok(hello.id),
+            // Unless it was waited for in vain.
+            None if id > me && peer.up.is_some() => Err(format!("{:?} is to be called, not to call", hello.node)),
+            Some(_) | None => Ok(()),
         }
     }
 
-    fn become_up(&mut self, place: usize, peer: NodeId, now: Time, step: &mut Step<'_>) {
-        if let Some(old) = self.peers[usize::from(peer.0)].up {
+    fn become_up(&mut self, place: usize, hello: &Hello, now: Time, step: &mut Step<'_>) {
+        let peer = hello.id;
+        if let Some(old) = self.peers.get(&peer).and_then(|peer| peer.up) {
             self.drop_link(old, "the peer has made a new one", now, step);
         }
         let Some(link) = &mut self.links[place] else { return };
         link.stage = Stage::Up(peer);
         link.since = now;
         link.reader.set_limit(PEER_MESSAGE_BYTES_MAX);
-        self.peers[usize::from(peer.0)].up = Some(place);
+        if let Some(state) = self.peers.get_mut(&peer) {
+            (state.up, state.started, state.dial_at) = (Some(place), hello.incarnation, None);
+        }
         self.complaints.clear();
         log::info(&format!("linked to {}", self.describe(peer)));
         step(Input::PeerUp { peer });
@@ -412,7 +475,7 @@ impl Peers {
 
     /// Sends whole frames to a peer. Without a link they are lost, which the node knows from `PeerDown`.
     pub(super) fn send(&mut self, peer: NodeId, bytes: Vec<u8>, now: Time, step: &mut Step<'_>) -> Option<Vec<u8>> {
-        let place = self.peers.get(usize::from(peer.0)).and_then(|peer| peer.up)?;
+        let place = self.peers.get(&peer).and_then(|peer| peer.up)?;
         let link = self.links[place].as_mut()?;
         match link.output.send(&mut link.stream, bytes) {
             Err(error) => self.drop_link(place, &error.to_string(), now, step),
@@ -426,12 +489,17 @@ impl Peers {
         let Some(link) = self.links[place].take() else { return };
         if let Stage::Up(peer) = link.stage {
             log::info(&format!("lost the link to {}: {reason}", self.describe(peer)));
-            let state = &mut self.peers[usize::from(peer.0)];
-            state.up = None;
-            if now.since(link.since) >= STEADY {
-                state.backoff = BACKOFF_MIN;
+            if let Some(state) = self.peers.get_mut(&peer) {
+                state.up = None;
+                if now.since(link.since) >= STEADY {
+                    state.backoff = BACKOFF_MIN;
+                }
             }
             step(Input::PeerDown { peer });
+            if link.dialled.is_none() {
+                // It calls again; and if not, it is called.
+                self.dial_later(peer, now);
+            }
         } else if let Some(peer) = link.dialled {
             self.complain(now, format!("{} cannot be reached: {reason}", self.describe(peer)));
         }
@@ -459,13 +527,14 @@ impl Peers {
         self.complaints.insert(text, now);
     }
 
-    fn name(&self, peer: NodeId) -> &str {
-        &self.ourselves.members[usize::from(peer.0)].name
+    fn name(&self, peer: NodeId) -> String {
+        let member = self.peers.get(&peer).and_then(|peer| peer.member.as_ref());
+        member.map_or_else(|| peer.to_string(), |member| member.name.clone())
     }
 
     fn describe(&self, peer: NodeId) -> String {
-        let member = &self.ourselves.members[usize::from(peer.0)];
-        format!("{} ({})", member.name, member.peer_address)
+        let member = self.peers.get(&peer).and_then(|peer| peer.member.as_ref());
+        member.map_or_else(|| peer.to_string(), |member| format!("{} ({})", member.name, member.peer_address))
     }
 }
 

@@ -18,9 +18,10 @@ fn file(text: &str) -> File {
 #[test]
 fn members_are_sorted_and_defaults_are_filled_in() {
     let options = Options::check(arguments(), File::default()).expect("it is complete");
-    assert_eq!((options.me, options.name()), (NodeId(1), "n2"));
-    assert_eq!(options.members.iter().map(|member| &member.name[..]).collect::<Vec<_>>(), ["n1", "n2", "n3"]);
-    assert_eq!(options.peer, "127.0.0.1:9002");
+    let (founders, me) = options.founding.expect("it founds the cluster");
+    assert_eq!((me, options.name.as_str(), options.peer), (NodeId(1), "n2", None));
+    assert_eq!(founders.iter().map(|member| &member.name[..]).collect::<Vec<_>>(), ["n1", "n2", "n3"]);
+    assert_eq!(founders[1].peer_address, "127.0.0.1:9002");
     assert_eq!(options.request_timeout, REQUEST_TIMEOUT);
     assert_eq!(options.value_bytes_max, VALUE_BYTES_DEFAULT);
 }
@@ -29,7 +30,7 @@ fn members_are_sorted_and_defaults_are_filled_in() {
 fn a_flag_beats_the_file() {
     let text = "node = 'n1'\nvalue-bytes-max = '1MiB'\nmaxclients = 5\nrequest-timeout = 2\nlog-level = 'debug'";
     let options = Options::check(arguments(), file(text)).expect("it is complete");
-    assert_eq!(options.name(), "n2");
+    assert_eq!(options.name, "n2");
     assert_eq!((options.value_bytes_max, options.clients_max), (1 << 20, 5));
     assert_eq!((options.request_timeout, options.log_level), (Duration::from_secs(2), Level::Debug));
     let flags = StartArguments { value_bytes_max: Some(Size(7)), maxclients: Some(6), ..arguments() };
@@ -64,10 +65,12 @@ fn the_fingerprint_is_of_the_names_only() {
     let one = Options::check(arguments(), File::default()).expect("it is complete");
     let moved = "n1=a:1,n2=b:2,n3=c:3".to_owned();
     let moved = Options::check(StartArguments { cluster: Some(moved), ..arguments() }, File::default());
-    assert_eq!(one.cluster_fingerprint(), moved.expect("it is complete").cluster_fingerprint());
+    let of = |options: Result<Options, String>| fingerprint(&options.expect("it is complete").founding.expect("it founds").0);
+    let one = of(Ok(one));
+    assert_eq!(one, of(moved));
     let larger = "n1=a:1,n2=b:2,n3=c:3,n4=d:4".to_owned();
     let larger = Options::check(StartArguments { cluster: Some(larger), ..arguments() }, File::default());
-    assert_ne!(one.cluster_fingerprint(), larger.expect("it is complete").cluster_fingerprint());
+    assert_ne!(one, of(larger));
 }
 
 #[test]

@@ -47,10 +47,13 @@ impl Rig {
         let frame = Frame::new().expect("a poll");
         let poll = Poll::new().expect("a poll");
         poll.registry().register(&mut listener, PEER, Interest::READABLE).expect("it can be watched");
-        let ourselves = Ourselves { members: members.to_vec(), me: NodeId(me), cluster, incarnation: 1 };
+        let name = members[usize::from(me)].name.clone();
+        let ourselves = Ourselves { name, me: NodeId(me), cluster, incarnation: 1 };
         let clock = Clock::new();
         let now = clock.now().time;
-        let peers = Peers::new(ourselves, FIRST_TOKEN, u64::from(me), frame.messenger.clone(), now);
+        let mut peers = Peers::new(ourselves, FIRST_TOKEN, u64::from(me), frame.messenger.clone());
+        let members = members.iter().enumerate().map(|(id, member)| (NodeId(id as u16), member.clone())).collect();
+        peers.follow(Nodes { members, removed: Vec::new() }, now);
         // Small, so that messages come in many pieces.
         Rig { poll, clock, listener, peers, buffer: vec![0; 16 * 1024], told: Vec::new(), _frame: frame }
     }

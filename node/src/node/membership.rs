@@ -1,0 +1,88 @@
+//! What follows on this node from who comes and goes: links, detectors, replicas' peers. And the end of a node that was removed.
+
+use base::NodeId;
+use paxos::Input as Step;
+
+use super::{Node, PING_EVERY, place_of};
+use crate::council::COUNCIL;
+use crate::detector::Detector;
+use crate::door::{Level, Nodes};
+use crate::peer::PeerMessage;
+
+impl Node {
+    /// Takes over who is there by the council's registry. Where the council's replica stands.
+    pub(super) fn follow_roll(&mut self) -> Option<usize> {
+        let changes = self.roll.follow(&self.registry);
+        self.roll_told &= changes == crate::roll::Changes::default();
+        let bound = self.roll.bound();
+        if self.peers_out.len() < bound {
+            self.peers_out.resize(bound, Vec::new());
+            self.trusted.resize(bound, false);
+        }
+        self.pubsub.make_room(bound);
+        let me = self.config.me;
+        for id in changes.came.into_iter().filter(|id| *id != me) {
+            self.probe("node: a node has joined");
+            self.event(Level::Info, format!("{} has joined the cluster", self.name_of(id)));
+            self.detectors.push(Detector::new(id, PING_EVERY));
+            self.groups.iter_mut().for_each(|group| group.told.push((false, None, None)));
+        }
+        for id in changes.went {
+            if id == self.config.me {
+                self.on_removed();
+            } else {
+                self.forget(id);
+            }
+        }
+        place_of(&self.groups, COUNCIL)
+    }
+
+    /// A node was removed: nobody listens to it any more.
+    fn forget(&mut self, id: NodeId) {
+        let Some(place) = self.detectors.iter().position(|detector| detector.peer == id) else { return };
+        self.probe("node: a node was removed");
+        self.on_peer_down(id);
+        self.detectors.remove(place);
+        self.news.remove(&id);
+        self.pings.forget_peer(id);
+        let time = self.now.time;
+        for group in self.groups.iter_mut() {
+            group.told.remove(place);
+            let gone = Step::Peer { peer: id, up: false, leads: None, rests: None };
+            group.step(time, gone, &mut self.batch);
+        }
+        if let Some(trusted) = self.trusted.get_mut(usize::from(id.0)) {
+            *trusted = false;
+        }
+        self.event(Level::Info, format!("{id} was removed from the cluster"));
+    }
+
+    /// Somebody speaks that was removed, and does not know it.
+    pub(super) fn send_farewell(&mut self, to: NodeId) {
+        self.probe("node: a removed node was told so");
+        self.send(to, &PeerMessage::Farewell);
+    }
+
+    /// This node was removed from the cluster: it ends in order, and is not to come back.
+    pub(super) fn on_removed(&mut self) {
+        if !std::mem::replace(&mut self.is_removed, true) {
+            self.probe("node: was removed");
+            let text = "this node was removed from the cluster: it stops. Nothing in its folder is needed any more; to take part again it has to join with an empty one";
+            self.event(Level::Error, text);
+            self.stop();
+        }
+    }
+
+    /// Whether this node was removed from the cluster.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.is_removed
+    }
+
+    /// The nodes of the cluster, if the owner has not been told yet.
+    pub(crate) fn tell_roll(&mut self) -> Option<Nodes> {
+        let told = std::mem::replace(&mut self.roll_told, true);
+        let members = || self.roll.iter().map(|(id, member)| (id, member.clone())).collect();
+        (!told).then(|| Nodes { members: members(), removed: self.registry.removed.clone() })
+    }
+}

@@ -1,0 +1,312 @@
+//! What an entry asks of the node registry, and what that comes to.
+
+use std::time::Duration;
+
+use base::limits::{
+    NODE_ADDRESS_BYTES_MAX, NODE_NAME_BYTES_MAX, NODES_EVER_MAX, NODES_MAX, TOKENS_MAX, VOTERS_MAX,
+};
+use base::{NodeId, WallTime};
+use data::{Failure, Reply};
+use wire::{Malformed, Reader, Writer};
+
+use super::{Joined, Map, Registry, Token, read_digest, read_member, write_member};
+use crate::bucket::BucketKind;
+use crate::council::Buckets;
+use crate::door::Member;
+
+/// See the file's head.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// A node is drained, or serves again; it does not leave any more then.
+    Drain {
+        node: NodeId,
+        drained: bool,
+        /// How many nodes there are.
+        nodes: u16,
+    },
+    /// How many vote in each partition; 0: as many as founded the cluster.
+    Voters { count: u8 },
+    /// Whoever has this token may join.
+    Token(Token),
+    /// A node joins, with a token, or asks again whether it has.
+    Join {
+        digest: [u8; 20],
+        member: Member,
+        nonce: u64,
+        /// The founders, as the node knows them that was asked.
+        founders: Vec<Member>,
+    },
+    /// A node is to leave: its votes go to others, then it is removed.
+    Leave {
+        node: NodeId,
+        /// How many nodes there are.
+        nodes: u16,
+    },
+    /// Nothing needs a node any more that is to leave.
+    Remove { node: NodeId },
+    /// A node has been gone for long, or is back.
+    Absent { node: NodeId, absent: bool },
+    /// When a node counts as absent.
+    ReplaceAfter(Option<Duration>),
+    /// Votes and leaderships stay where they are, or move again.
+    Pause(bool),
+    /// The map is as follows, if the last one was the one before it.
+    Map(Map),
+}
+
+const DRAIN: u8 = 1;
+const VOTERS: u8 = 2;
+const TOKEN: u8 = 3;
+const JOIN: u8 = 4;
+const LEAVE: u8 = 5;
+const REMOVE: u8 = 6;
+const ABSENT: u8 = 7;
+const REPLACE_AFTER: u8 = 8;
+const PAUSE: u8 = 9;
+const MAP: u8 = 10;
+
+impl Change {
+    pub(crate) fn encode(&self, w: &mut Writer<'_>) {
+        match self {
+            Change::Drain { node, drained, nodes } => {
+                w.u8(DRAIN);
+                w.node(*node);
+                w.bool(*drained);
+                w.u16(*nodes);
+            }
+            Change::Voters { count } => {
+                w.u8(VOTERS);
+                w.u8(*count);
+            }
+            Change::Token(token) => {
+                w.u8(TOKEN);
+                w.raw(&token.digest);
+                w.u64(token.until.0);
+            }
+            Change::Join { digest, member, nonce, founders } => {
+                w.u8(JOIN);
+                w.raw(digest);
+                write_member(w, member);
+                w.u64(*nonce);
+                w.count(founders.len());
+                founders.iter().for_each(|founder| write_member(w, founder));
+            }
+            Change::Leave { node, nodes } => {
+                w.u8(LEAVE);
+                w.node(*node);
+                w.u16(*nodes);
+            }
+            Change::Remove { node } => {
+                w.u8(REMOVE);
+                w.node(*node);
+            }
+            Change::Absent { node, absent } => {
+                w.u8(ABSENT);
+                w.node(*node);
+                w.bool(*absent);
+            }
+            Change::ReplaceAfter(after) => {
+                w.u8(REPLACE_AFTER);
+                w.option(*after, |w, after| w.u64(after.as_millis() as u64));
+            }
+            Change::Pause(paused) => {
+                w.u8(PAUSE);
+                w.bool(*paused);
+            }
+            Change::Map(map) => {
+                w.u8(MAP);
+                map.encode(w);
+            }
+        }
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Change, Malformed> {
+        Ok(match r.u8()? {
+            DRAIN => Change::Drain { node: r.node()?, drained: r.bool()?, nodes: r.u16()? },
+            VOTERS => Change::Voters { count: r.u8()? },
+            TOKEN => Change::Token(Token { digest: read_digest(r)?, until: WallTime(r.u64()?) }),
+            JOIN => {
+                let (digest, member, nonce) = (read_digest(r)?, read_member(r)?, r.u64()?);
+                let founders = (0..r.count(2)?).map(|_| read_member(r)).collect::<Result<_, _>>()?;
+                Change::Join { digest, member, nonce, founders }
+            }
+            LEAVE => Change::Leave { node: r.node()?, nodes: r.u16()? },
+            REMOVE => Change::Remove { node: r.node()? },
+            ABSENT => Change::Absent { node: r.node()?, absent: r.bool()? },
+            REPLACE_AFTER => Change::ReplaceAfter(r.option(Reader::u64)?.map(Duration::from_millis)),
+            PAUSE => Change::Pause(r.bool()?),
+            MAP => Change::Map(Map::decode(r)?),
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+/// What a change may depend on besides the registry.
+pub(crate) struct Surroundings<'a> {
+    /// The clock of the leader that has proposed it.
+    pub clock: WallTime,
+    pub buckets: &'a Buckets,
+}
+
+impl Registry {
+    pub(crate) fn carry_out(&mut self, change: Change, around: &Surroundings<'_>) -> Result<Reply, Failure> {
+        match change {
+            Change::Drain { node, drained: false, .. } => {
+                let stays = |other: &NodeId| *other != node;
+                self.drained.retain(stays);
+                self.leaving.retain(stays);
+            }
+            Change::Drain { node, nodes, .. } => {
+                self.spare_one_more(node, nodes)?;
+                add(&mut self.drained, node);
+            }
+            Change::Voters { count } if usize::from(count) > VOTERS_MAX => {
+                let text = format!("ERR no more than {VOTERS_MAX} nodes can vote in a partition");
+                return Err(Failure::built(text.as_bytes()));
+            }
+            Change::Voters { count } => self.voters = count,
+            Change::Token(token) => {
+                self.tokens.retain(|other| other.until > around.clock && other.digest != token.digest);
+                if self.tokens.len() >= TOKENS_MAX {
+                    let text = format!("ERR there are {TOKENS_MAX} tokens that nobody has used yet; they end by themselves");
+                    return Err(Failure::built(text.as_bytes()));
+                }
+                self.tokens.push(token);
+            }
+            Change::Join { digest, member, nonce, founders } => {
+                return self.join(digest, member, nonce, founders, around.clock);
+            }
+            Change::Leave { node, nodes } => {
+                self.spare_one_more(node, nodes)?;
+                let holds = |bucket: &&crate::bucket::Bucket| {
+                    bucket.settings.kind == BucketKind::Ephemeral
+                        && bucket.founded_by(bucket.memories.len()).contains(&node)
+                };
+                if let Some(bucket) = around.buckets.list.iter().find(holds) {
+                    let text = format!(
+                        "ERR the bucket '{}' is in memory only, and the node has a part of its memory that cannot move; drop the bucket first",
+                        bucket.name
+                    );
+                    return Err(Failure::built(text.as_bytes()));
+                }
+                add(&mut self.leaving, node);
+            }
+            Change::Remove { node } => {
+                // Somebody may have thought better of it.
+                if self.leaving.contains(&node) {
+                    for list in [&mut self.leaving, &mut self.drained, &mut self.absent] {
+                        list.retain(|other| *other != node);
+                    }
+                    self.joined.retain(|joined| joined.id != node);
+                    add(&mut self.removed, node);
+                }
+            }
+            Change::Absent { node, absent: true } if !self.removed.contains(&node) => add(&mut self.absent, node),
+            Change::Absent { node, .. } => self.absent.retain(|other| *other != node),
+            Change::ReplaceAfter(after) => self.replace_after = after,
+            Change::Pause(paused) => self.paused = paused,
+            // Of the map, which stands by itself.
+            Change::Map(_) => {}
+        }
+        Ok(Reply::Ok)
+    }
+
+    /// Whether one more of so many nodes may stop serving.
+    fn spare_one_more(&self, node: NodeId, nodes: u16) -> Result<(), Failure> {
+        let mut spared = [&self.drained[..], &self.leaving].concat();
+        spared.sort_unstable();
+        spared.dedup();
+        if !spared.contains(&node) && spared.len() + 1 >= usize::from(nodes) {
+            return Err(Failure::Text("ERR it is the last node that serves: nobody could take over what it leads"));
+        }
+        Ok(())
+    }
+
+    fn join(
+        &mut self,
+        digest: [u8; 20],
+        member: Member,
+        nonce: u64,
+        founders: Vec<Member>,
+        clock: WallTime,
+    ) -> Result<Reply, Failure> {
+        if let Some(joined) = self.joined.iter().find(|joined| joined.nonce == nonce && joined.member == member) {
+            return Ok(self.welcome(joined.id));
+        }
+        let place = self.tokens.iter().position(|token| token.digest == digest && token.until > clock);
+        let place = place.ok_or(Failure::Text(
+            "ERR nobody may join with that token: it was used, or is too old, or is of another cluster; `dictum node token` gives a new one",
+        ))?;
+        check_member(&member)?;
+        if self.founders.is_empty() {
+            self.founders = founders;
+        }
+        let gone = |place: usize| self.removed.contains(&NodeId(place as u16));
+        let there = self.founders.iter().enumerate().filter(|(place, _)| !gone(*place)).map(|(_, founder)| founder);
+        let there: Vec<&Member> = there.chain(self.joined.iter().map(|joined| &joined.member)).collect();
+        if there.iter().any(|other| other.name == member.name) {
+            let text = format!(
+                "ERR there is a node '{}' already; give this one another name, or remove that one first",
+                member.name
+            );
+            return Err(Failure::built(text.as_bytes()));
+        }
+        if let Some(other) = there.iter().find(|other| other.peer_address == member.peer_address) {
+            let text = format!("ERR the node '{}' has the address {}", other.name, member.peer_address);
+            return Err(Failure::built(text.as_bytes()));
+        }
+        let of_joined = self.joined.iter().map(|joined| joined.id.0 + 1).max().unwrap_or(0);
+        let of_removed = self.removed.last().map_or(0, |id| id.0 + 1);
+        let id = of_joined.max(of_removed).max(self.founders.len() as u16);
+        if there.len() >= NODES_MAX || id >= NODES_EVER_MAX {
+            let text = format!("ERR a cluster has {NODES_MAX} nodes at the most, and {NODES_EVER_MAX} in all its life");
+            return Err(Failure::built(text.as_bytes()));
+        }
+        self.tokens.remove(place);
+        self.joined.push(Joined { id: NodeId(id), member, nonce });
+        Ok(self.welcome(NodeId(id)))
+    }
+
+    /// What a node is told that has joined: its number, the founders, and who else has joined.
+    fn welcome(&self, id: NodeId) -> Reply {
+        let node = |id: NodeId, member: &Member| {
+            let text = |text: &str| Reply::bulk(text.as_bytes());
+            Reply::Array(vec![Reply::Integer(i64::from(id.0)), text(&member.name), text(&member.peer_address)])
+        };
+        let founders = self.founders.iter().enumerate().map(|(place, member)| node(NodeId(place as u16), member));
+        let joined = self.joined.iter().map(|joined| node(joined.id, &joined.member));
+        Reply::Map(vec![
+            (Reply::bulk("id".as_bytes()), Reply::Integer(i64::from(id.0))),
+            (Reply::bulk("founders".as_bytes()), Reply::Array(founders.collect())),
+            (Reply::bulk("joined".as_bytes()), Reply::Array(joined.collect())),
+        ])
+    }
+}
+
+fn add(list: &mut Vec<NodeId>, node: NodeId) {
+    if let Err(place) = list.binary_search(&node) {
+        list.insert(place, node);
+    }
+}
+
+/// Names and addresses are shown to people and clients, and dialled.
+fn check_member(member: &Member) -> Result<(), Failure> {
+    let (name, address) = (&member.name, &member.peer_address);
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.len() > NODE_NAME_BYTES_MAX || !name.chars().all(fits) {
+        let text = format!(
+            "ERR '{name}' cannot be a node's name; use up to {NODE_NAME_BYTES_MAX} letters, digits, '-', '_', '.'"
+        );
+        return Err(Failure::built(text.as_bytes()));
+    }
+    let (host, port) = address.rsplit_once(':').unwrap_or_default();
+    let host_fits = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]%".contains(c));
+    if !host_fits || address.len() > NODE_ADDRESS_BYTES_MAX || !port.parse::<u16>().is_ok_and(|port| port > 0) {
+        let text = format!("ERR '{address}' is not where other nodes can reach one; write HOST:PORT");
+        return Err(Failure::built(text.as_bytes()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

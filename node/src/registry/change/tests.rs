@@ -1,0 +1,127 @@
+use base::{BucketId, PartitionId};
+
+use super::*;
+use crate::bucket::{Bucket, Settings};
+
+fn carry_out_at(registry: &mut Registry, clock: u64, change: Change) -> Result<Reply, Failure> {
+    registry.carry_out(change, &Surroundings { clock: WallTime(clock), buckets: &Buckets::default() })
+}
+
+fn carry_out(registry: &mut Registry, change: Change) -> Result<Reply, Failure> {
+    carry_out_at(registry, 0, change)
+}
+
+fn member(name: &str) -> Member {
+    Member { name: name.to_owned(), peer_address: format!("{name}:9001") }
+}
+
+fn join(name: &str, token: u8, nonce: u64) -> Change {
+    Change::Join { digest: [token; 20], member: member(name), nonce, founders: vec![member("n1"), member("n2")] }
+}
+
+fn token(token: u8, until: u64) -> Change {
+    Change::Token(Token { digest: [token; 20], until: WallTime(until) })
+}
+
+fn number(reply: Reply) -> i64 {
+    let Reply::Map(pairs) = reply else { panic!("{reply:?} is no welcome") };
+    let (_, Reply::Integer(id)) = &pairs[0] else { panic!("{pairs:?} names no number") };
+    *id
+}
+
+#[test]
+fn somebody_always_serves() {
+    let mut registry = Registry::default();
+    let drain = |node, drained| Change::Drain { node: NodeId(node), drained, nodes: 3 };
+    assert_eq!(carry_out(&mut registry, drain(2, true)), Ok(Reply::Ok));
+    assert_eq!(carry_out(&mut registry, drain(2, true)), Ok(Reply::Ok), "said again");
+    assert_eq!(carry_out(&mut registry, Change::Leave { node: NodeId(0), nodes: 3 }), Ok(Reply::Ok));
+    assert!(carry_out(&mut registry, drain(1, true)).is_err());
+    assert_eq!((&registry.drained, &registry.leaving), (&vec![NodeId(2)], &vec![NodeId(0)]));
+    assert_eq!(carry_out(&mut registry, drain(0, false)), Ok(Reply::Ok));
+    assert!(registry.leaving.is_empty() && registry.serves(NodeId(0)), "it stays");
+    assert!(carry_out(&mut registry, Change::Voters { count: 8 }).is_err());
+}
+
+#[test]
+fn a_token_lets_one_node_in_and_only_in_time() {
+    let mut registry = Registry::default();
+    assert!(carry_out(&mut registry, join("n3", 7, 1)).is_err(), "without a token");
+    assert_eq!(carry_out(&mut registry, token(7, 100)), Ok(Reply::Ok));
+    assert!(carry_out_at(&mut registry, 100, join("n3", 7, 1)).is_err(), "too late");
+    assert_eq!(carry_out_at(&mut registry, 99, join("n3", 7, 1)).map(number), Ok(2));
+    assert_eq!(carry_out_at(&mut registry, 200, join("n3", 7, 1)).map(number), Ok(2), "it asks again");
+    assert!(carry_out(&mut registry, join("n4", 7, 2)).is_err(), "the token was used");
+    for name in ["n1", "n3", "no name", ""] {
+        assert_eq!(carry_out(&mut registry, token(8, 100)), Ok(Reply::Ok));
+        assert!(carry_out(&mut registry, join(name, 8, 2)).is_err(), "{name:?}");
+    }
+    for number in 9..base::limits::TOKENS_MAX as u8 + 9 {
+        let _ = carry_out(&mut registry, token(number, 100));
+    }
+    assert!(carry_out(&mut registry, token(250, 100)).is_err(), "too many");
+    assert_eq!(carry_out_at(&mut registry, 101, token(250, 200)), Ok(Reply::Ok), "those have ended");
+}
+
+#[test]
+fn numbers_are_not_given_twice() {
+    let mut registry = Registry::default();
+    let enter = |registry: &mut Registry, name: &str, nonce| {
+        assert_eq!(carry_out(registry, token(7, 100)), Ok(Reply::Ok));
+        carry_out(registry, join(name, 7, nonce)).map(number)
+    };
+    assert_eq!(enter(&mut registry, "n3", 1), Ok(2));
+    assert_eq!(carry_out(&mut registry, Change::Remove { node: NodeId(2) }), Ok(Reply::Ok));
+    assert!(registry.removed.is_empty(), "nobody wanted it to leave");
+    for node in [2, 0] {
+        assert_eq!(carry_out(&mut registry, Change::Leave { node: NodeId(node), nodes: 3 }), Ok(Reply::Ok));
+        assert_eq!(carry_out(&mut registry, Change::Remove { node: NodeId(node) }), Ok(Reply::Ok));
+    }
+    assert_eq!((registry.removed.clone(), registry.joined.len()), (vec![NodeId(0), NodeId(2)], 0));
+    assert_eq!(enter(&mut registry, "n3", 1), Ok(3), "another one of that name, even if it has drawn the same number");
+    assert_eq!(enter(&mut registry, "n1", 5), Ok(4), "the founder of that name is gone");
+    assert!(!registry.serves(NodeId(0)) && registry.serves(NodeId(1)));
+}
+
+#[test]
+fn who_holds_a_part_of_an_ephemeral_bucket_does_not_leave() {
+    let mut registry = Registry::default();
+    let settings = Settings::of_kind(BucketKind::Ephemeral);
+    let bucket = Bucket { name: "e".to_owned(), settings, memories: vec![true; 3], ..Bucket::default_bucket() };
+    let buckets = Buckets { list: vec![bucket], ..Buckets::default() };
+    let mut leave = |node| {
+        let around = Surroundings { clock: WallTime(0), buckets: &buckets };
+        registry.carry_out(Change::Leave { node: NodeId(node), nodes: 5 }, &around)
+    };
+    assert!(leave(1).is_err());
+    assert_eq!(leave(3), Ok(Reply::Ok));
+}
+
+#[test]
+fn changes_are_read_as_they_are_written() {
+    let at = PartitionId { bucket: BucketId(1), index: 3 };
+    let changes = [
+        Change::Drain { node: NodeId(4), drained: true, nodes: 5 },
+        Change::Voters { count: 3 },
+        token(3, 17),
+        join("n9", 3, 8),
+        Change::Leave { node: NodeId(4), nodes: 5 },
+        Change::Remove { node: NodeId(4) },
+        Change::Absent { node: NodeId(4), absent: true },
+        Change::ReplaceAfter(Some(Duration::from_secs(60))),
+        Change::ReplaceAfter(None),
+        Change::Pause(true),
+        Change::Map(Map { epoch: 4, seats: [(at, vec![NodeId(2), NodeId(0)])].into() }),
+    ];
+    for change in changes {
+        let mut bytes = Vec::new();
+        change.encode(&mut Writer::new(&mut bytes));
+        let mut r = Reader::from_slice(&bytes);
+        assert_eq!(Change::decode(&mut r), Ok(change));
+        assert_eq!(r.finish(), Ok(()));
+        for length in 0..bytes.len() {
+            let mut cut = Reader::from_slice(&bytes[..length]);
+            assert!(Change::decode(&mut cut).is_err(), "cut to {length}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Nodes join and leave while clients go on: as these see it, and as the nodes' logs say it.
+
+mod common;
+
+use base::{BucketId, NodeId, PartitionId};
+use common::{Cluster, bulk};
+
+const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
+
+fn partition(index: u16) -> PartitionId {
+    PartitionId { bucket: BucketId(1), index }
+}
+
+/// The nodes that vote in a partition, as one of them knows; of a joint group both lists.
+fn voters(cluster: &Cluster, node: u16, partition: PartitionId) -> Vec<u16> {
+    let voters = cluster.nodes[usize::from(node)].voters(partition);
+    voters.map(|voters| voters.now.concat().into_iter().map(|id| id.0).collect()).unwrap_or_default()
+}
+
+/// Lets time pass until it is so, at most two minutes.
+#[track_caller]
+fn pass_until(cluster: &mut Cluster, what: &str, done: impl Fn(&Cluster) -> bool) {
+    for _ in 0..24_000 {
+        if done(cluster) {
+            return;
+        }
+        cluster.pass();
+    }
+    panic!("never: {what}");
+}
+
+/// Three founders, and a bucket of eight partitions with a key in each of many slots.
+fn three() -> Cluster {
+    let mut cluster = Cluster::new(3);
+    assert_eq!(cluster.ask(0, "SET k 1"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "DICTUM.BUCKET CREATE b PARTITIONS 8"), "+OK\r\n");
+    for node in 0..3 {
+        pass_until(&mut cluster, "the bucket is everywhere", |cluster| {
+            cluster.nodes[usize::from(node)].partitions().len() == 10
+        });
+        assert_eq!(cluster.ask(node, "SELECT b"), "+OK\r\n");
+    }
+    for number in 0..40 {
+        assert_eq!(cluster.ask(number % 3, &format!("SET key:{number} {number}")), "+OK\r\n");
+    }
+    cluster
+}
+
+/// In how many partitions of the bucket a node votes.
+fn votes(cluster: &Cluster, asked: u16, node: u16) -> usize {
+    (0..8).filter(|index| voters(cluster, asked, partition(*index)).contains(&node)).count()
+}
+
+fn settled(cluster: &Cluster, asked: u16) -> bool {
+    (0..8).all(|index| voters(cluster, asked, partition(index)).len() == 3)
+}
+
+#[test]
+fn three_become_five_and_three_again() {
+    let mut cluster = three();
+    for node in [3, 4] {
+        assert_eq!(cluster.join(node - 2), node);
+        pass_until(&mut cluster, "it has its share", |cluster| settled(cluster, 0) && votes(cluster, 0, node) >= 4);
+        assert_eq!(cluster.ask(node, "SELECT b"), "+OK\r\n");
+        assert_eq!(cluster.ask(node, "GET key:7"), "$1\r\n7\r\n");
+        assert_eq!(cluster.ask(node, &format!("SET key:7 {node}")), "+OK\r\n");
+        assert_eq!(cluster.ask(0, "GET key:7"), format!("$1\r\n{node}\r\n"));
+        assert_eq!(cluster.ask(0, "SET key:7 7"), "+OK\r\n");
+    }
+    pass_until(&mut cluster, "five vote in the council", |cluster| {
+        let council = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
+        (0..5).all(|node| voters(cluster, node, council).len() == 5)
+    });
+    let list = cluster.ask(4, "DICTUM.NODE LIST");
+    assert_eq!((list.matches("serves").count(), list.matches("$2\r\nup\r\n").count()), (5, 5), "{list}");
+    for node in [0, 3] {
+        assert_eq!(cluster.ask(1, &format!("DICTUM.NODE REMOVE n{}", node + 1)), "+OK\r\n");
+        pass_until(&mut cluster, "it has gone", |cluster| cluster.stopped.contains(&node));
+        assert!(cluster.nodes[usize::from(node)].is_removed());
+        pass_until(&mut cluster, "it votes nowhere", |cluster| settled(cluster, 1) && votes(cluster, 1, node) == 0);
+        let list = cluster.ask(1, "DICTUM.NODE LIST");
+        assert!(!list.contains(&format!("$2\r\nn{}\r\n", node + 1)), "{list}");
+    }
+    for number in 0..40 {
+        assert_eq!(cluster.ask(4, &format!("GET key:{number}")).trim().rsplit("\r\n").next(), Some(&*number.to_string()));
+    }
+    // Two of the three that are left are a majority.
+    cluster.isolated.push(4);
+    pass_until(&mut cluster, "others lead", |cluster| {
+        (0..8).all(|index| cluster.nodes[1].leader(partition(index)).is_some_and(|(leader, _)| leader != NodeId(4)))
+    });
+    assert_eq!(cluster.ask(1, "SET key:7 8"), "+OK\r\n");
+}
+
+#[test]
+fn a_bucket_made_afterwards_is_everywhere() {
+    let mut cluster = Cluster::new(1);
+    assert_eq!(cluster.ask(0, "SET k 1"), "+OK\r\n");
+    for node in [1, 2] {
+        assert_eq!(cluster.join(0), node);
+    }
+    assert_eq!(cluster.ask(0, "DICTUM.NODE VOTERS 3"), "+OK\r\n");
+    pass_until(&mut cluster, "three vote", |cluster| (0..3).all(|node| voters(cluster, node, DEFAULT).len() == 3));
+    for (name, kind) in [("p", "persistent"), ("e", "ephemeral")] {
+        assert_eq!(cluster.ask(2, &format!("DICTUM.BUCKET CREATE {name} KIND {kind}")), "+OK\r\n");
+        for node in 0..3 {
+            pass_until(&mut cluster, "it is there", |cluster| {
+                cluster.nodes[usize::from(node)].partitions().len() == if name == "p" { 3 } else { 4 }
+            });
+            assert_eq!(cluster.ask(node, &format!("SELECT {name}")), "+OK\r\n");
+            assert_eq!(cluster.ask(node, &format!("SET k {node}")), "+OK\r\n");
+        }
+    }
+    // Whoever joins learns those in memory, too.
+    assert_eq!(cluster.join(2), 3);
+    pass_until(&mut cluster, "it has all", |cluster| cluster.nodes[3].partitions().len() == 4);
+    assert_eq!(cluster.ask(3, "SELECT e"), "+OK\r\n");
+    assert_eq!(cluster.ask(3, "GET k"), "$1\r\n2\r\n");
+    assert!(cluster.ask(0, "DICTUM.NODE REMOVE n1").contains("the bucket 'e' is in memory only"));
+}
+
+#[test]
+fn the_dead_are_replaced_by_one_command_or_by_none() {
+    let mut cluster = three();
+    assert_eq!(cluster.join(0), 3);
+    pass_until(&mut cluster, "it has its share", |cluster| settled(cluster, 0) && votes(cluster, 0, 3) >= 5);
+    // By none: others take its votes after a while, and it gets some again when it is back.
+    assert_eq!(cluster.ask(0, "DICTUM.NODE AUTO-REPLACE 5"), "+OK\r\n");
+    cluster.isolated.push(2);
+    pass_until(&mut cluster, "others have its votes", |cluster| settled(cluster, 0) && votes(cluster, 0, 2) == 0);
+    assert!(cluster.ask(0, "DICTUM.NODE LIST").contains("absent"));
+    cluster.isolated.clear();
+    pass_until(&mut cluster, "it is back", |cluster| settled(cluster, 0) && votes(cluster, 0, 2) >= 4);
+    assert!(!cluster.ask(0, "DICTUM.NODE LIST").contains("absent"));
+    // By one.
+    assert_eq!(cluster.ask(0, "DICTUM.NODE AUTO-REPLACE 0"), "+OK\r\n");
+    cluster.isolated.push(2);
+    pass_until(&mut cluster, "it is seen to be down", |cluster| {
+        (0..8).all(|index| cluster.nodes[0].leader(partition(index)).is_some_and(|(leader, _)| leader != NodeId(2)))
+    });
+    for _ in 0..600 {
+        cluster.pass();
+    }
+    assert!(cluster.ask(0, "DICTUM.NODE REMOVE n3").contains("is down"));
+    assert_eq!(cluster.ask(0, "DICTUM.NODE REMOVE n3 FORCE"), "+OK\r\n");
+    pass_until(&mut cluster, "it is gone", |cluster| settled(cluster, 0) && votes(cluster, 0, 2) == 0);
+    for node in [0, 1, 3] {
+        while cluster.ask(node, "DICTUM.NODE LIST").contains("n3") {
+            cluster.pass();
+        }
+    }
+    // When it comes back it is told.
+    cluster.isolated.clear();
+    pass_until(&mut cluster, "it has been told", |cluster| cluster.stopped.contains(&2));
+}
+
+#[test]
+fn nothing_moves_in_a_pause() {
+    let mut cluster = three();
+    assert_eq!(cluster.ask(0, "DICTUM.NODE PAUSE"), "+OK\r\n");
+    assert_eq!(cluster.join(0), 3);
+    for _ in 0..2000 {
+        cluster.pass();
+    }
+    assert_eq!((votes(&cluster, 0, 3), settled(&cluster, 0)), (0, true));
+    assert_eq!(cluster.ask(1, "DICTUM.NODE RESUME"), "+OK\r\n");
+    pass_until(&mut cluster, "it has its share", |cluster| settled(cluster, 0) && votes(cluster, 0, 3) >= 5);
+}
+
+#[test]
+fn who_may_not_join_is_told_why() {
+    let mut cluster = Cluster::new(2);
+    let ask = |cluster: &mut Cluster, words: &str| cluster.ask(0, &format!("DICTUM.NODE {words}"));
+    assert!(ask(&mut cluster, "JOIN none n9 h:1 5").contains("nobody may join with that token"));
+    let token = ask(&mut cluster, "TOKEN");
+    let token = bulk(&token).to_owned();
+    assert_eq!(token.len(), 32);
+    assert!(ask(&mut cluster, &format!("JOIN {token} n2 h:1 5")).contains("there is a node 'n2' already"));
+    assert!(ask(&mut cluster, &format!("JOIN {token} n9 127.0.0.1:9002 5")).contains("has the address"));
+    assert!(ask(&mut cluster, &format!("JOIN {token} n9 nowhere 5")).contains("write HOST:PORT"));
+    assert!(ask(&mut cluster, &format!("JOIN {token} n9 h:1 5")).starts_with("*6\r\n$2\r\nid\r\n:2\r\n"));
+    assert!(ask(&mut cluster, &format!("JOIN {token} n9 h:1 5")).starts_with("*6\r\n$2\r\nid\r\n:2\r\n"), "it asks again");
+    assert!(ask(&mut cluster, &format!("JOIN {token} n10 h:2 6")).contains("it was used"));
+    let token = ask(&mut cluster, "TOKEN 1");
+    for _ in 0..250 {
+        cluster.pass();
+    }
+    assert!(ask(&mut cluster, &format!("JOIN {} n10 h:2 6", bulk(&token))).contains("too old"));
+}

@@ -1,0 +1,311 @@
+//! Where a node stands in its cluster: a founder, as `--cluster` says; or one that has joined, as its folder remembers.
+//!
+//! A node that joins (`--join`, `--token`) goes through three stages, each kept in the identity file before the next begins, so that it may die at any
+//! point and be started again in the same way:
+//! 1. *Asking*: it has drawn a number, by which the cluster knows it again if it has to ask twice.
+//! 2. *Admitted*: it knows its own id and the other nodes, and has no journal yet.
+//! 3. *Member*: its journal was made; if it is ever missing, it was lost.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use base::NodeId;
+use node::Member;
+use storage::{Files, Identity, LoadedIdentity};
+use wire::{FrameReader, FrameWriter, JoinMember, JoinReply, JoinRequest, Malformed, Reader, Writer};
+
+use crate::log;
+use crate::options::{Options, fingerprint};
+
+/// How long a node goes on asking.
+const ASK_FOR: Duration = Duration::from_secs(60);
+/// How long one question may take: as long as the node that is asked looks for a leader, and more.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Between two questions.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// Longest answer, in bytes: each node is named with a few hundred.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// The version of what stands in the identity file.
+const VERSION: u8 = 1;
+
+/// See the file's head.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Standing {
+    /// Sorted by name; the id of each is its place.
+    pub(crate) founders: Vec<Member>,
+    /// Who has joined since, as far as this node was told; itself if it has.
+    pub(crate) joined: Vec<(NodeId, Member)>,
+    pub(crate) me: NodeId,
+}
+
+/// What the identity file says of a node that has joined.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Stage {
+    Asking,
+    Admitted(Standing),
+    Member(Standing),
+}
+
+/// What is known of the folder's owner before its journal is opened.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) standing: Standing,
+    /// None if the folder is new.
+    pub(crate) identity: Option<Identity>,
+    /// It is a member of the cluster that has had no journal yet.
+    pub(crate) is_admitted: bool,
+}
+
+impl Standing {
+    /// Stands for the cluster.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        fingerprint(&self.founders)
+    }
+
+    /// This node as others know it.
+    pub(crate) fn own(&self) -> &Member {
+        let joined = || self.joined.iter().find(|(id, _)| *id == self.me).map(|(_, member)| member);
+        self.founders.get(usize::from(self.me.0)).or_else(joined).expect("a node is a founder or has joined")
+    }
+
+    fn has_joined(&self) -> bool {
+        usize::from(self.me.0) >= self.founders.len()
+    }
+
+    /// Finds out who this node is, and that the folder is its own. A node that is to join does so here.
+    pub(crate) fn find(options: &Options, disk: &Files) -> Result<Known, String> {
+        let folder = options.dir.display();
+        let loaded =
+            Identity::load(disk).map_err(|error| format!("the identity in {folder} cannot be read: {error}"))?;
+        let identity = match loaded {
+            LoadedIdentity::Missing => None,
+            LoadedIdentity::Found(identity) if identity.name != options.name => {
+                return Err(format!(
+                    "{folder} belongs to node {}, and this is {}; correct --dir or --node",
+                    identity.name, options.name
+                ));
+            }
+            LoadedIdentity::Found(identity) => Some(identity),
+            LoadedIdentity::Damaged(reason) => {
+                return Err(format!(
+                    "{folder} cannot be used: {reason}. If the other nodes are well, start this one with an empty folder; \
+                     it gets everything from them"
+                ));
+            }
+        };
+        let stage = match identity.as_ref().filter(|identity| !identity.opaque.is_empty()) {
+            Some(identity) => Some(Stage::decode(&identity.opaque).map_err(|_| {
+                format!("{folder} cannot be used: its identity file was written by another version of Dictum")
+            })?),
+            None => None,
+        };
+        match (stage, &options.founding) {
+            (Some(Stage::Member(standing)), _) => Ok(Known { standing, identity, is_admitted: false }),
+            (Some(Stage::Admitted(standing)), _) => Ok(Known { standing, identity, is_admitted: true }),
+            (None, Some((founders, me))) => {
+                let standing = Standing { founders: founders.clone(), joined: Vec::new(), me: *me };
+                if identity.as_ref().is_some_and(|identity| identity.cluster != standing.fingerprint()) {
+                    return Err(format!(
+                        "{folder} belongs to a cluster of other nodes than those in --cluster; correct --cluster or --dir"
+                    ));
+                }
+                Ok(Known { standing, identity, is_admitted: false })
+            }
+            (None, None) if identity.is_some() => Err(format!(
+                "{folder} belongs to a founder of its cluster: give --cluster NAME=HOST:PORT,… with all that have founded it, this node among them"
+            )),
+            (Some(Stage::Asking), _) | (None, None) => {
+                let nonce = identity.map_or_else(|| (crate::start::chance() >> 1).max(1), |known| known.incarnation);
+                let (standing, identity) = join(options, disk, nonce)?;
+                Ok(Known { standing, identity: Some(identity), is_admitted: true })
+            }
+        }
+    }
+
+    /// The identity of this node from now on: its journal is there.
+    pub(crate) fn identity(&self, incarnation: u64) -> Identity {
+        let opaque = if self.has_joined() { Stage::Member(self.clone()).encode() } else { Vec::new() };
+        Identity { cluster: self.fingerprint(), incarnation, name: self.own().name.clone(), opaque }
+    }
+}
+
+/// Asks the cluster to take this node in, until it does or says that it will not.
+fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identity), String> {
+    let name = options.name.clone();
+    let (Some(asked), Some(token)) = (&options.join, &options.token) else {
+        return Err(format!(
+            "node {name} is in no cluster yet: give --join HOST:PORT of any node's peer address and --token from `dictum node token`; \
+             or --cluster NAME=HOST:PORT,… on every node to found one"
+        ));
+    };
+    let Some(peer_address) = options.peer_announce.clone().or(options.peer.clone()) else {
+        return Err("a node that joins needs an address for the other nodes: give --peer IP:PORT, and if they reach it by \
+             another one, --peer-announce HOST:PORT"
+            .to_owned());
+    };
+    let in_folder = |error: io::Error| format!("the identity in {} cannot be written: {error}", options.dir.display());
+    let mut identity =
+        Identity { cluster: 0, incarnation: nonce, name: name.clone(), opaque: Stage::Asking.encode() };
+    identity.store(disk).map_err(in_folder)?;
+    let request = JoinRequest { token: token.clone(), name, peer_address, nonce };
+    let began = Instant::now();
+    log::info(&format!("asks {asked} to be let into the cluster"));
+    let standing = loop {
+        match ask(asked, &request) {
+            Ok(JoinReply::Welcome { id, founders, joined }) => break standing_of(id, founders, joined)?,
+            // It may be so again in a moment, or not.
+            Ok(JoinReply::Refused(text)) if !text.starts_with("CLUSTERDOWN") && !text.starts_with("UNKNOWN") => {
+                return Err(format!("the cluster does not take this node in: {}", text.strip_prefix("ERR ").unwrap_or(&text)));
+            }
+            Ok(JoinReply::Refused(text)) if began.elapsed() >= ASK_FOR => {
+                return Err(format!("the cluster has not taken this node in: {text}"));
+            }
+            Err(error) if began.elapsed() >= ASK_FOR => {
+                return Err(format!("{asked} cannot be asked to be let in: {error}; correct --join, or try another node"));
+            }
+            Ok(JoinReply::Refused(text)) => log::info(&format!("not let in yet: {text}")),
+            Err(error) => log::info(&format!("{asked} cannot be asked yet: {error}")),
+        }
+        std::thread::sleep(ASK_AGAIN_AFTER);
+    };
+    identity.cluster = standing.fingerprint();
+    identity.opaque = Stage::Admitted(standing.clone()).encode();
+    identity.store(disk).map_err(in_folder)?;
+    log::info(&format!("was let in, as number {}", standing.me.0));
+    Ok((standing, identity))
+}
+
+fn standing_of(me: NodeId, founders: Vec<JoinMember>, joined: Vec<JoinMember>) -> Result<Standing, String> {
+    let member = |(id, name, peer_address): JoinMember| (id, Member { name, peer_address });
+    let standing = Standing {
+        founders: founders.into_iter().map(|founder| member(founder).1).collect(),
+        joined: joined.into_iter().map(member).collect(),
+        me,
+    };
+    let names_me = standing.joined.iter().any(|(id, _)| *id == me);
+    if names_me && standing.has_joined() {
+        Ok(standing)
+    } else {
+        Err("the node that was asked answered something that makes no sense".to_owned())
+    }
+}
+
+fn ask(asked: &str, request: &JoinRequest) -> io::Result<JoinReply> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
+    for address in asked.to_socket_addrs()? {
+        let mut stream = match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => stream,
+            Err(error) => {
+                last = error;
+                continue;
+            }
+        };
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        send(&mut stream, |payload| request.encode(payload))?;
+        let mut reader = FrameReader::with_limit(ANSWER_BYTES_MAX);
+        let mut buffer = [0; 4096];
+        loop {
+            let strange = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+            if let Some(bytes) = reader.next().map_err(|error| strange(error.to_string()))? {
+                return JoinReply::decode(&bytes).map_err(|_| strange("it is no node, or of another version".to_owned()));
+            }
+            match stream.read(&mut buffer) {
+                Ok(0) => return Err(strange("it closes the link: it is no node, or of another version".to_owned())),
+                Ok(count) => reader.push(&buffer[..count]),
+                // A signal may end a read that has a time limit.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Err(last)
+}
+
+/// Sends one frame.
+pub(crate) fn send(stream: &mut TcpStream, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    FrameWriter::append(&mut bytes, encode).map_err(|error| io::Error::other(error.to_string()))?;
+    stream.write_all(&bytes)
+}
+
+const ASKING: u8 = 0;
+const ADMITTED: u8 = 1;
+const MEMBER: u8 = 2;
+
+impl Stage {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        let mut w = Writer::new(&mut out);
+        let (number, standing) = match self {
+            Stage::Asking => (ASKING, None),
+            Stage::Admitted(standing) => (ADMITTED, Some(standing)),
+            Stage::Member(standing) => (MEMBER, Some(standing)),
+        };
+        w.u8(number);
+        if let Some(Standing { founders, joined, me }) = standing {
+            w.node(*me);
+            w.count(founders.len());
+            for member in founders {
+                w.bytes(member.name.as_bytes());
+                w.bytes(member.peer_address.as_bytes());
+            }
+            w.count(joined.len());
+            for (id, member) in joined {
+                w.node(*id);
+                w.bytes(member.name.as_bytes());
+                w.bytes(member.peer_address.as_bytes());
+            }
+        }
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Stage, Malformed> {
+        let mut r = Reader::from_slice(bytes);
+        if r.u8()? != VERSION {
+            return Err(Malformed);
+        }
+        let number = r.u8()?;
+        if number == ASKING {
+            r.finish()?;
+            return Ok(Stage::Asking);
+        }
+        let member =
+            |r: &mut Reader<'_>| Ok(Member { name: r.text()?.to_owned(), peer_address: r.text()?.to_owned() });
+        let me = r.node()?;
+        let founders = (0..r.count(2)?).map(|_| member(&mut r)).collect::<Result<Vec<Member>, Malformed>>()?;
+        let joined = (0..r.count(3)?).map(|_| Ok((r.node()?, member(&mut r)?))).collect::<Result<Vec<_>, Malformed>>()?;
+        r.finish()?;
+        let standing = Standing { founders, joined, me };
+        let names_me = standing.has_joined() && standing.joined.iter().any(|(id, _)| *id == me);
+        match number {
+            ADMITTED if names_me => Ok(Stage::Admitted(standing)),
+            MEMBER if names_me => Ok(Stage::Member(standing)),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_is_read_as_it_is_written() {
+        let member = |name: &str| Member { name: name.to_owned(), peer_address: format!("{name}:9001") };
+        let founders = vec![member("n1"), member("n2")];
+        let standing = Standing { founders, joined: vec![(NodeId(2), member("n3"))], me: NodeId(2) };
+        assert_eq!((standing.own().name.as_str(), standing.has_joined()), ("n3", true));
+        for stage in [Stage::Asking, Stage::Admitted(standing.clone()), Stage::Member(standing.clone())] {
+            let bytes = stage.encode();
+            assert_eq!(Stage::decode(&bytes), Ok(stage));
+            for length in 0..bytes.len() {
+                assert_eq!(Stage::decode(&bytes[..length]), Err(Malformed), "cut to {length}");
+            }
+        }
+        let stranger = Standing { me: NodeId(7), ..standing };
+        assert_eq!(Stage::decode(&Stage::Member(stranger).encode()), Err(Malformed));
+    }
+}
