@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use base::limits::KEY_BYTES_MAX;
 use base::{NodeId, PartitionId};
 use common::Cluster;
@@ -107,6 +109,19 @@ fn wait_and_once_tell_the_truth() {
     assert_eq!(cluster.ask(2, "DICTUM.OUTCOME id2"), "$-1\r\n");
     assert_eq!(cluster.ask(0, "SET a 1"), "+OK\r\n");
     assert_eq!(cluster.ask(0, "WAIT 2 0"), ":2\r\n");
+}
+
+#[test]
+fn a_follower_reads_however_far_away_the_leader_is() {
+    let mut cluster = Cluster::new(3);
+    assert_eq!(cluster.ask(0, "SET a 1"), "+OK\r\n");
+    // There and back twice, since the leader asks, too: longer than it takes until a question is asked again.
+    for milliseconds in [50, 120, 300] {
+        cluster.delay = Duration::from_millis(milliseconds);
+        for me in 0..3 {
+            assert_eq!(cluster.ask(me, "GET a"), "$1\r\n1\r\n", "{milliseconds} ms each way");
+        }
+    }
 }
 
 #[test]

@@ -8,17 +8,18 @@ use std::thread;
 use lab::faults::relay::Relays;
 use serde_json::Value as Json;
 use tempfile::TempDir;
+use wire::Value;
 
 use crate::common::bell::Bell;
 use crate::common::process::Process;
-use crate::common::{Client, DICTUM, status};
+use crate::common::{Client, DICTUM, http, status};
 use crate::network::{Network, address};
 
 /// Every node has a host for itself, so all have the same ports.
 const RESP_PORT: u16 = 7001;
 const HTTP_PORT: u16 = 8001;
 const PEER_PORT: u16 = 9001;
-/// Lines of each node's log that a failed test shows.
+/// Lines of each node's log that a failed test shows, or any if NETNS_LOGS is set.
 const LOG_LINES_SHOWN: usize = 25;
 
 /// A node, running or not.
@@ -107,12 +108,57 @@ impl Cluster {
         node_of.process = Some(Process::spawn(command, &self.bell));
     }
 
-    /// A command of `dictum`, such as `node list`, said at the hub; what it printed.
-    pub fn say(&self, words: &[&str]) -> Result<String, String> {
-        let output = without_settings(&mut Command::new(program())).args(words).output();
-        let output = output.map_err(|error| error.to_string())?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    /// One more node, which joins through another: with a token that it gets there, at the next host. Waits until it has everything.
+    pub fn join(&mut self, through: usize) -> usize {
+        let token = self.ask(through, &["DICTUM.NODE", "TOKEN"]);
+        let token = String::from_utf8_lossy(token.as_bytes().expect("a token")).into_owned();
+        let own = peer(self.nodes.len());
+        let node = self.add(&["--join", &peer(through), "--token", &token, "--peer", &own].map(str::to_owned));
+        self.run(node);
+        self.wait_until_listens(node);
+        self.wait_until_current(node);
+        node
+    }
+
+    /// Has `asked` remove a node, which goes when others have what it had; waits until its process has ended.
+    pub fn remove(&mut self, asked: usize, node: usize) {
+        let removed = self.nodes[node].process.take().expect("it runs");
+        assert_eq!(self.ask(asked, &["DICTUM.NODE", "REMOVE", self.name(node)]), Value::ok());
+        self.wait_for(&format!("the end of {}, which was removed", self.name(node)), || {
+            removed.has_ended().then_some(())
+        });
+        self.nodes[node].earlier.extend(removed.kill());
+    }
+
+    /// Waits until just these nodes are known to a node, and this holds for what it says of each in `DICTUM.NODE LIST`.
+    pub fn wait_until_listed(&self, asked: usize, nodes: &[usize], what: &str, holds: impl Fn(&Json) -> bool) {
+        let names: Vec<&str> = nodes.iter().map(|node| self.name(*node)).collect();
+        self.wait_for(what, || {
+            let http = format!("{}:{HTTP_PORT}", address(asked));
+            let list = http::ask(&http, "GET /v1/nodes", &[], b"").ok()?.json();
+            let list = list.as_array()?;
+            let known: Vec<&str> = list.iter().filter_map(|node| node["name"].as_str()).collect();
+            (known == names && list.iter().all(&holds)).then_some(())
+        });
+    }
+
+    /// What a node answers, which is no error.
+    pub fn ask(&self, node: usize, words: &[&str]) -> Value {
+        let reply = Client::connect(&self.nodes[node].resp).and_then(|mut client| client.call(words));
+        let reply = reply.unwrap_or_else(|error| panic!("{} does not answer {words:?}: {error}", self.name(node)));
+        assert_eq!(reply.as_error(), None, "{words:?}");
+        reply
+    }
+
+    /// Writes so many records of 1 KiB, so that there is something to be moved.
+    pub fn fill(&self, records: usize) {
+        let value = "v".repeat(1024);
+        let names: Vec<String> = (0..records).map(|number| format!("filled:{number}")).collect();
+        for part in names.chunks(100) {
+            let words: Vec<&str> =
+                ["MSET"].into_iter().chain(part.iter().flat_map(|name| [name.as_str(), &value])).collect();
+            self.ask(0, &words);
+        }
     }
 
     /// Looks until there is something; fails at once if a node has ended by itself.
@@ -151,8 +197,9 @@ impl Cluster {
         })
     }
 
-    pub fn leader(&self) -> usize {
-        self.leader_among(&(0..self.nodes.len()).collect::<Vec<_>>())
+    /// Waits until the first node leads, to which leaderships come back in order: so none moves by itself in the middle of a stage.
+    pub fn wait_until_settled(&self) {
+        self.leader_among(&[0]);
     }
 
     /// Waits until `node` counts on `other` no longer.
@@ -229,7 +276,7 @@ fn without_settings(command: &mut Command) -> &mut Command {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if thread::panicking() || std::env::var_os("NETNS_LOGS").is_some() {
             for node in &self.nodes {
                 let now = node.process.as_ref().map(Process::lines).unwrap_or_default();
                 let lines = [&node.earlier[..], &now].concat();

@@ -197,15 +197,6 @@ impl Latencies {
         Latencies { steps }
     }
 
-    /// All of these stages.
-    pub fn together<'a>(stages: impl Iterator<Item = &'a Stage>) -> Latencies {
-        let mut steps = BTreeMap::new();
-        stages
-            .flat_map(|stage| &stage.latencies.steps)
-            .for_each(|(step, count)| *steps.entry(*step).or_insert(0) += count);
-        Latencies { steps }
-    }
-
     /// So many of 1,000 waited no longer than this, in milliseconds; it is told 9 % too high at most.
     pub fn permille_ms(&self, permille: u64) -> f64 {
         let all: u64 = self.steps.values().sum();
@@ -253,6 +244,16 @@ impl Seen {
             assert!(stage.refused.is_empty(), "{}: clients were told {:?}", stage.name, stage.refused);
         }
         assert_eq!(self.timeouts, 0, "every request is answered in time");
+    }
+
+    /// The 99th percentile in milliseconds: of the first stage, and of those whose names hold `what`.
+    pub fn p99_ms(&self, what: &str) -> (f64, f64) {
+        let mut during = Latencies::default();
+        let stages = self.stages.iter().filter(|stage| stage.name.contains(what));
+        stages
+            .flat_map(|stage| &stage.latencies.steps)
+            .for_each(|(step, count)| *during.steps.entry(*step).or_insert(0) += count);
+        (self.stages[0].latencies.permille_ms(990), during.permille_ms(990))
     }
 
     /// Fails if nobody was answered for so long in a stage whose name holds `what`.

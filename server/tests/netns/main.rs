@@ -23,17 +23,24 @@ use cluster::Cluster;
 use load::Load;
 use network::Network;
 
+/// The node to which leaderships come back in order, so the leader when a stage begins; and one that follows then.
+const LEADER: usize = 0;
+const FOLLOWER: usize = 1;
 /// Clients of a load: sixteen of each of three nodes.
 const CLIENTS: u32 = 48;
 /// Operations a second; fewer where each takes long and where a build without optimization shares the machine with other tests, so that nothing is
 /// due that no client can send.
 const RATE: f64 = 500.0;
-const RATE_SLOW: f64 = 200.0;
+const RATE_SLOW: f64 = 100.0;
 const RATE_SHORT: f64 = 200.0;
 /// Commands answered before anything happens, and behind it.
 const CALM: u64 = 2_500;
 /// Commands answered while something is wrong.
 const WRONG: u64 = 1_500;
+/// Records of 1 KiB that nodes which join have to get.
+const RECORDS: usize = 20_000;
+/// The most that clients may wait longer while nodes come and go, by the 99th percentile.
+const MOVE_P99_TIMES_MAX: f64 = 3.0;
 /// Longest time without an answer when another node must lead; the bench measures it, this only alarms.
 const FAILOVER_MS_MAX: f64 = 5_000.0;
 /// The same when none must.
@@ -72,14 +79,14 @@ impl Wrong {
 
 /// One node's links work one way only, until others have noticed and so many commands were answered.
 fn cut_one_way(cluster: &Cluster, load: &mut Load, node: usize, wrong: Wrong, commands: u64) {
-    let leader = cluster.leader();
-    let role = if node == leader { "leader" } else { "follower" };
+    cluster.wait_until_settled();
+    let role = if node == LEADER { "leader" } else { "follower" };
     load.mark(format!("{role} {} {}", cluster.name(node), wrong.name()));
     wrong.begin(cluster, node);
     match wrong {
-        _ if node == leader => drop(cluster.leader_among(&cluster.others(node))),
-        Wrong::Deaf => cluster.wait_until_missed(node, leader),
-        Wrong::Mute => cluster.wait_until_missed(leader, node),
+        _ if node == LEADER => drop(cluster.leader_among(&cluster.others(node))),
+        Wrong::Deaf => cluster.wait_until_missed(node, LEADER),
+        Wrong::Mute => cluster.wait_until_missed(LEADER, node),
     }
     load.wait_for(commands);
     load.mark(format!("{} hears and is heard", cluster.name(node)));
@@ -89,8 +96,8 @@ fn cut_one_way(cluster: &Cluster, load: &mut Load, node: usize, wrong: Wrong, co
 
 /// A node and its disk are gone, and it comes back with nothing. With its cable pulled first, so that nobody is told of its end.
 fn lose_node(cluster: &mut Cluster, load: &mut Load, node: usize, pulled: bool, commands: u64) {
-    let leader = cluster.leader();
-    let role = if node == leader { "leader" } else { "follower" };
+    cluster.wait_until_settled();
+    let role = if node == LEADER { "leader" } else { "follower" };
     let how = if pulled { "vanishes with its host" } else { "killed" };
     load.mark(format!("{role} {} {how}, its disk is lost", cluster.name(node)));
     if pulled {
@@ -132,19 +139,15 @@ fn in_short() {
     let mut load = Load::start(&cluster.addresses(), 12, RATE_SHORT, "");
     load.mark("calm");
     load.wait_for(400);
-    let leader = cluster.leader();
-    cut_one_way(&cluster, &mut load, leader, Wrong::Deaf, 300);
+    cut_one_way(&cluster, &mut load, LEADER, Wrong::Deaf, 300);
     load.wait_for(150);
-    let follower = cluster.others(cluster.leader())[0];
-    cut_one_way(&cluster, &mut load, follower, Wrong::Mute, 300);
+    cut_one_way(&cluster, &mut load, FOLLOWER, Wrong::Mute, 300);
     load.mark("10 % between nodes lost");
     (0..3).try_for_each(|node| cluster.network.lose(node, 10)).expect("it worked at first");
     load.wait_for(450);
     cluster.network.heal().expect("it worked at first");
-    let leader = cluster.leader();
-    lose_node(&mut cluster, &mut load, leader, false, 300);
-    let leader = cluster.leader();
-    restart(&mut cluster, &mut load, leader, 150);
+    lose_node(&mut cluster, &mut load, LEADER, false, 300);
+    restart(&mut cluster, &mut load, LEADER, 150);
     let seen = load.finish();
     seen.judge("in-short");
     assert_eq!(seen.timeouts, 0, "every request is answered in time");
@@ -159,11 +162,9 @@ fn one_way_cuts() {
     load.mark("calm");
     load.wait_for(CALM);
     for wrong in [Wrong::Deaf, Wrong::Mute] {
-        let leader = cluster.leader();
-        cut_one_way(&cluster, &mut load, leader, wrong, WRONG);
+        cut_one_way(&cluster, &mut load, LEADER, wrong, WRONG);
         load.wait_for(CALM);
-        let follower = cluster.others(cluster.leader())[0];
-        cut_one_way(&cluster, &mut load, follower, wrong, WRONG);
+        cut_one_way(&cluster, &mut load, FOLLOWER, wrong, WRONG);
         load.wait_for(CALM);
     }
     let seen = load.finish();
@@ -212,17 +213,16 @@ fn slow_links() {
     let mut load = Load::start(&cluster.addresses(), CLIENTS, RATE_SLOW, "");
     load.mark("calm");
     load.wait_for(CALM / 2);
-    let leader = cluster.leader();
-    let others = cluster.others(leader);
+    cluster.wait_until_settled();
     let between = |one: usize, other: usize, delay: Duration| {
         relays.change(one, other, |way| way.delay = delay);
         relays.change(other, one, |way| way.delay = delay);
     };
-    load.mark(format!("50 ms more between leader {} and {}", cluster.name(leader), cluster.name(others[0])));
-    between(leader, others[0], DELAY);
+    load.mark(format!("50 ms more between leader {} and {}", cluster.name(LEADER), cluster.name(FOLLOWER)));
+    between(LEADER, FOLLOWER, DELAY);
     load.wait_for(WRONG);
-    load.mark(format!("50 ms more on all links of leader {}", cluster.name(leader)));
-    between(leader, others[1], DELAY);
+    load.mark(format!("50 ms more on all links of leader {}", cluster.name(LEADER)));
+    between(LEADER, 2, DELAY);
     load.wait_for(WRONG);
     load.mark("as before");
     relays.change_all(|way| way.delay = Duration::ZERO);
@@ -242,12 +242,10 @@ fn node_loss() {
     let mut load = Load::start(&cluster.addresses(), CLIENTS, RATE, "");
     load.mark("calm");
     load.wait_for(CALM);
-    let follower = cluster.others(cluster.leader())[0];
-    lose_node(&mut cluster, &mut load, follower, false, WRONG);
+    lose_node(&mut cluster, &mut load, FOLLOWER, false, WRONG);
     load.wait_for(CALM);
     for pulled in [false, true] {
-        let leader = cluster.leader();
-        lose_node(&mut cluster, &mut load, leader, pulled, WRONG);
+        lose_node(&mut cluster, &mut load, LEADER, pulled, WRONG);
         load.wait_for(CALM);
     }
     let seen = load.finish();
@@ -271,4 +269,73 @@ fn rolling_restart() {
     seen.judge("rolling-restart");
     seen.expect_no_errors();
     seen.expect_silence("told to stop", HICCUP_MS_MAX);
+}
+
+/// Two nodes join three, all five vote, and two leave again, a founder among them: no client is told an error, and none waits much longer.
+#[test]
+#[ignore = "takes a minute: tests/netns/run three-five-three"]
+fn three_five_three() {
+    let mut cluster = Cluster::start(network(5), 3, false);
+    cluster.fill(RECORDS);
+    let mut load = Load::start(&cluster.addresses(), CLIENTS, RATE, "");
+    load.mark("calm");
+    load.wait_for(2 * CALM);
+    for node in [3, 4] {
+        load.mark(format!("n{} joins", node + 1));
+        assert_eq!(cluster.join(node - 2), node);
+    }
+    let all = [0, 1, 2, 3, 4];
+    let votes_everywhere = |node: &serde_json::Value| node["votes"] == node["replicas"];
+    load.mark("five: all five are to vote");
+    cluster.ask(4, &["DICTUM.NODE", "VOTERS", "5"]);
+    for node in all {
+        cluster.wait_until_listed(node, &all, "five voters", votes_everywhere);
+    }
+    load.wait_for(CALM);
+    // Clients of those that have come, beside the others; when one of them leaves, they go on elsewhere as well.
+    let addresses: Vec<String> = [3, 4, 1].map(cluster::resp).to_vec();
+    let mut newcomers = Load::start(&addresses, CLIENTS / 2, RATE / 2.0, "newcomers:");
+    newcomers.mark("five");
+    newcomers.wait_for(CALM / 2);
+    load.mark("five: three are to vote");
+    cluster.ask(3, &["DICTUM.NODE", "VOTERS", "3"]);
+    let rest = [vec![1, 2, 3, 4], vec![1, 2, 4]];
+    for (node, rest) in [0, 3].into_iter().zip(&rest) {
+        for load in [&mut load, &mut newcomers] {
+            load.mark(format!("{} leaves", cluster.name(node)));
+        }
+        cluster.remove(1, node);
+        for other in rest {
+            cluster.wait_until_listed(*other, rest, "it is gone", |_| true);
+        }
+        load.wait_for(CALM / 2);
+    }
+    for load in [&mut load, &mut newcomers] {
+        load.mark("three again");
+        load.wait_for(CALM);
+    }
+    // What is left goes on without any one of them.
+    cluster.wait_until_listed(1, &rest[1], "three voters", votes_everywhere);
+    let leader = cluster.leader_among(&rest[1]);
+    for load in [&mut load, &mut newcomers] {
+        load.mark(format!("{} killed", cluster.name(leader)));
+    }
+    cluster.kill(leader);
+    load.wait_for(CALM / 2);
+    let (seen, seen_by_newcomers) = (load.finish(), newcomers.finish());
+    seen.judge("three-five-three");
+    seen_by_newcomers.judge("three-five-three, clients of those that came");
+    let moves = ["joins", "five", "leaves"].map(|what| seen.p99_ms(what));
+    eprintln!("  p99 before, and while nodes joined, five voted, nodes left: {moves:.2?}");
+    for seen in [&seen, &seen_by_newcomers] {
+        seen.expect_no_errors();
+        seen.expect_silence("killed", FAILOVER_MS_MAX);
+        seen.expect_silence("leaves", HICCUP_MS_MAX);
+    }
+    for (before, during) in moves {
+        assert!(
+            during <= MOVE_P99_TIMES_MAX * before,
+            "p99 {during:.2} ms, {before:.2} before: more than three times as much"
+        );
+    }
 }
