@@ -67,6 +67,14 @@ pub enum Input<'a> {
         /// The peer, by the name that its handshake proved.
         peer: NodeId,
     },
+    /// Somebody who is of this cluster, and whom this node does not know, has made a link. It may have lost what it knew of the cluster, or not have heard
+    /// yet. Given before [`Input::PeerUp`].
+    Met {
+        /// The number that the other has.
+        peer: NodeId,
+        /// How it is called, and reached.
+        member: Member,
+    },
     /// A link to a peer is gone: whatever was sent and not received is lost.
     PeerDown {
         /// The peer.

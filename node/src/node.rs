@@ -178,6 +178,7 @@ impl Node {
                     }
                 }
             }
+            Input::Met { peer, member } => self.on_met(peer, member),
             Input::PeerUp { peer } => self.on_peer_up(peer),
             Input::PeerDown { peer } => self.on_peer_down(peer),
             Input::PeerMessage { peer, bytes } => self.on_peer_message(peer, &bytes),
@@ -475,6 +476,8 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: command of several partitions",
     "node: replica made that learns",
     "node: a node has joined",
+    "node: met an unknown node",
+    "node: an earlier life outlived",
     "node: a node was removed",
     "node: a removed node was told so",
     "node: was removed",

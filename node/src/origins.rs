@@ -71,6 +71,11 @@ impl Origins {
         known.replies.push_back((origin.sequence, reply));
     }
 
+    /// The newest life of a node of which anything was applied.
+    pub(crate) fn life_of(&self, node: NodeId) -> Option<Life> {
+        self.known.get(&node).map(|known| known.life)
+    }
+
     /// The highest applied number of a life; 0 for one that has none.
     pub(crate) fn last(&self, node: NodeId, life: Life) -> u64 {
         self.known.get(&node).filter(|known| known.life == life).map_or(0, |known| known.last)

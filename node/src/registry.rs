@@ -191,7 +191,8 @@ impl Registry {
         let (spared, paused) = (self.spared(), self.paused);
         let leads = seats.iter().copied().find(|id| !spared.contains(id));
         let preferred = leads.or(seats.first().copied()).unwrap_or_default();
-        let learners = nodes.filter(|node| !seats.contains(node)).collect();
+        // Everybody has a copy: also whoever shall vote, and does not while votes stay where they are.
+        let learners = nodes.collect();
         // The memories of an ephemeral bucket are counted by the council: its voters stay.
         let stay = paused || kind == BucketKind::Ephemeral;
         let voters = if stay {

@@ -48,6 +48,13 @@ impl Roll {
         changes
     }
 
+    /// Somebody has come whom no registry has named yet. Whether that is news.
+    pub(crate) fn meet(&mut self, id: NodeId, member: Member) -> bool {
+        let is_new = !self.members.contains_key(&id);
+        self.members.entry(id).or_insert(member);
+        is_new
+    }
+
     /// All numbers, ascending.
     pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> + Clone + '_ {
         self.members.keys().copied()

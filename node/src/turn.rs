@@ -326,6 +326,7 @@ impl Node {
         }
         let Some((leader, ballot)) = leader else { return };
         self.settle_life(g);
+        self.outlive_earlier_lives(g);
         if leader == self.config.me {
             self.evict(g);
             self.propose_own(g);

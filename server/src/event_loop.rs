@@ -150,6 +150,8 @@ pub(crate) struct Parts {
     pub(crate) clients_max: usize,
     pub(crate) commit_here: bool,
     pub(crate) name: String,
+    /// Where other nodes reach this one.
+    pub(crate) announced: String,
     /// Lets nodes in.
     pub(crate) admission: Admission,
     pub(crate) me: NodeId,
@@ -236,6 +238,7 @@ impl EventLoop {
         let cluster = parts.cluster.map(|listener| listen(listener, CLUSTER)).transpose()?;
         let ourselves = Ourselves {
             name: parts.name,
+            address: parts.announced,
             me: parts.me,
             cluster: parts.fingerprint,
             incarnation: parts.incarnation,

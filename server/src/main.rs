@@ -39,7 +39,7 @@ enum Command {
     Check(check::CheckArguments),
     /// Creates, lists, changes and drops buckets.
     Bucket(bucket::BucketArguments),
-    /// Lists nodes, drains them and lets them serve again.
+    /// Lists nodes, lets them join, drains and removes them.
     Node(nodes::NodeArguments),
     /// An interactive client.
     Cli(cli::CliArguments),

@@ -26,7 +26,8 @@ pub struct NodeInfo {
     pub id: u64,
     /// Where other nodes reach it.
     pub peer_address: String,
-    /// `serves`, or `drained`: it leads nothing, and votes only where others cannot.
+    /// `serves`; `drained`: it leads nothing, and votes only where others cannot; `leaving`: it is removed as soon as nothing needs it; `absent`: it has
+    /// been gone for so long that others have taken its place.
     pub state: String,
     /// `up` or `down`, as the node that was asked sees it.
     pub seen: String,
@@ -79,7 +80,10 @@ impl NodeInfo {
     dictum node list\n  \
     dictum node drain n2            before it is stopped: no client waits for a new leader\n  \
     dictum node promote n2          it leads and votes again\n  \
-    dictum node voters 3            of five nodes three vote in each partition, the others learn\n\n\
+    dictum node voters 3            of five nodes three vote in each partition, the others learn\n  \
+    dictum node token               lets one node join: dictum start --node n4 --join HOST:PORT --token …\n  \
+    dictum node remove n2           moves what it has to others, then removes it\n  \
+    dictum node replace n2 --by n4  the same once n4 has joined and can take over; n2 may be dead\n\n\
     Exit code: 0 if it was done, 1 if not, or if no node answers."
 )]
 pub struct NodeArguments {
@@ -106,11 +110,55 @@ enum Action {
         /// Its name.
         name: String,
     },
-    /// Sets how many nodes vote in each partition, 0 for all. Those without a vote have a copy, too, and serve reads and commands.
+    /// Sets how many nodes vote in each partition, 0 for as many as founded the cluster. Those without a vote have a copy, too, and serve reads and commands.
     Voters {
         /// An odd number is best: of four voters no more may fail than of three.
         count: u8,
     },
+    /// Makes a token with which one node can join, and prints it.
+    Token {
+        /// How long it is good for, in seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = base::limits::TOKEN_LIFETIME.as_secs())]
+        lifetime: u64,
+    },
+    /// Makes a token and prints the command that starts a new node with it.
+    Add {
+        /// The name that the new node is to have.
+        name: String,
+        /// Where the other nodes are to reach it, as HOST:PORT.
+        peer_address: String,
+    },
+    /// Moves what a node has to others, then removes it from the cluster; returns when that is done.
+    Remove {
+        /// Its name.
+        name: String,
+        /// Although it is down: what it alone may still know, acknowledged to nobody, is given up.
+        #[arg(long)]
+        force: bool,
+        /// Give up waiting after so many seconds. It goes on nevertheless.
+        #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+        wait: u64,
+    },
+    /// Removes a node, dead or alive, once another one is there to take its place; returns when that is done.
+    Replace {
+        /// The node that is to go.
+        name: String,
+        /// The node that has joined for it, or is about to.
+        #[arg(long, value_name = "NAME")]
+        by: String,
+        /// Give up waiting after so many seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+        wait: u64,
+    },
+    /// Sets after how long a node that is gone is replaced by others, where there are any; it gets its share back when it comes back. 0 for never.
+    AutoReplace {
+        /// How long, in seconds.
+        seconds: u64,
+    },
+    /// Leaves all votes and leaderships where they are until `dictum node resume`.
+    Pause,
+    /// Lets votes and leaderships move again.
+    Resume,
 }
 
 /// Carries out `dictum node …`.
@@ -130,6 +178,15 @@ fn carry_out(arguments: NodeArguments) -> Result<String, String> {
         Action::Promote { name } => cluster.ask(&["DICTUM.NODE", "PROMOTE", &name]).map(|_| ())?,
         Action::Voters { count } => cluster.ask(&["DICTUM.NODE", "VOTERS", &count.to_string()]).map(|_| ())?,
         Action::Drain { name, wait } => cluster.drain(&name, Duration::from_secs(wait))?,
+        Action::Token { lifetime } => return cluster.token(&lifetime.to_string()).map(|token| token + "\n"),
+        Action::Add { name, peer_address } => return cluster.add(&name, &peer_address),
+        Action::Remove { name, force, wait } => cluster.remove(&name, force, Duration::from_secs(wait))?,
+        Action::Replace { name, by, wait } => cluster.replace(&name, &by, Duration::from_secs(wait))?,
+        Action::AutoReplace { seconds } => {
+            cluster.ask(&["DICTUM.NODE", "AUTO-REPLACE", &seconds.to_string()]).map(|_| ())?;
+        }
+        Action::Pause => cluster.ask(&["DICTUM.NODE", "PAUSE"]).map(|_| ())?,
+        Action::Resume => cluster.ask(&["DICTUM.NODE", "RESUME"]).map(|_| ())?,
     }
     let nodes = cluster.nodes()?;
     if json {
@@ -162,6 +219,77 @@ impl Cluster {
         let reply = self.ask(&["DICTUM.NODE", "LIST"])?;
         let strange = format!("the server at {} answered something that this version cannot read", self.endpoint);
         NodeInfo::read_list(&reply).ok_or(strange)
+    }
+
+    fn token(&mut self, seconds: &str) -> Result<String, String> {
+        let reply = self.ask(&["DICTUM.NODE", "TOKEN", seconds])?;
+        let text = reply.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        text.ok_or_else(|| format!("the server at {} answered something that this version cannot read", self.endpoint))
+    }
+
+    fn add(&mut self, name: &str, peer_address: &str) -> Result<String, String> {
+        let nodes = self.nodes()?;
+        if let Some(node) = nodes.iter().find(|node| node.name == name || node.peer_address == peer_address) {
+            return Err(format!("there is a node {} at {} already", node.name, node.peer_address));
+        }
+        let asked = nodes.iter().find(|node| node.seen == "up").ok_or("no node is up")?;
+        let lifetime = base::limits::TOKEN_LIFETIME.as_secs();
+        let token = self.token(&lifetime.to_string())?;
+        Ok(format!(
+            "dictum start --node {name} --join {} --token {token} --peer {peer_address} --dir FOLDER --resp IP:PORT --http IP:PORT\n",
+            asked.peer_address
+        ))
+    }
+
+    /// Removes a node and waits until it is gone.
+    fn remove(&mut self, name: &str, force: bool, wait: Duration) -> Result<(), String> {
+        let words = ["DICTUM.NODE", "REMOVE", name, "FORCE"];
+        self.ask(&words[..if force { 4 } else { 3 }])?;
+        let mut first: Option<u64> = None;
+        let gone = |nodes: &[NodeInfo]| {
+            let left = nodes.iter().find(|node| node.name == name)?;
+            let count = left.leads + left.votes;
+            let all = (*first.get_or_insert(count)).max(1);
+            Some(format!("{:>3} %  leads {}, votes in {}", 100 * (all - count.min(all)) / all, left.leads, left.votes))
+        };
+        self.wait_until(wait, gone, "It goes on by itself: `dictum node list` tells how far it is")
+    }
+
+    /// Removes a node once another one can take its place.
+    fn replace(&mut self, name: &str, by: &str, wait: Duration) -> Result<(), String> {
+        let there = |nodes: &[NodeInfo]| match nodes.iter().find(|node| node.name == by) {
+            Some(node) if node.seen == "up" => None,
+            Some(_) => Some(format!("{by} has joined and is not up")),
+            None => Some(format!("{by} has not joined yet")),
+        };
+        self.wait_until(wait, there, "Nothing was removed: start it with `dictum start --join`, and try again")?;
+        self.remove(name, true, wait)
+    }
+
+    /// Waits until nothing is left, shows what is, and says after `wait` what goes on.
+    fn wait_until(
+        &mut self,
+        wait: Duration,
+        mut left: impl FnMut(&[NodeInfo]) -> Option<String>,
+        otherwise: &str,
+    ) -> Result<(), String> {
+        let (began, shows) = (Instant::now(), io::stderr().is_terminal());
+        loop {
+            // The node that was asked may be the one that goes: then another has to be asked.
+            let Some(text) = left(&self.nodes()?) else {
+                if shows {
+                    eprintln!();
+                }
+                return Ok(());
+            };
+            if shows {
+                eprint!("\r{text}, {} s   ", began.elapsed().as_secs());
+            }
+            if began.elapsed() >= wait {
+                return Err(format!("{text} after {} s. {otherwise}.", wait.as_secs()));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     /// Drains a node and waits until it leads nothing any more, and has as few votes as it can have.

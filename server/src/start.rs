@@ -242,6 +242,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         clients_max: options.clients_max,
         commit_here: options.commit_here,
         name: options.name.clone(),
+        announced: standing.own().peer_address.clone(),
         admission,
         me: standing.me,
         fingerprint: standing.fingerprint(),

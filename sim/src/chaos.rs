@@ -45,8 +45,10 @@ pub struct Planned {
 /// Everything that was drawn for a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chaos {
-    /// Number of nodes.
+    /// Number of machines: of the nodes that found the cluster, and of those that may join.
     pub nodes: u16,
+    /// How many found it.
+    pub founders: u16,
     /// When the faults end, in nanoseconds.
     pub ends_at: u64,
     /// Chance of a message to vanish, in millionths.
@@ -163,6 +165,7 @@ impl Chaos {
         let partitions_seed = rng.next_u64();
         let routers_seed = rng.next_u64();
         let voters_seed = rng.next_u64();
+        let members_seed = rng.next_u64();
         let drawn_nodes = match shape.below(20) {
             0 => 1,
             1..=5 => 5,
@@ -182,6 +185,15 @@ impl Chaos {
             })
             .collect();
         let has = |fault: Fault| FAULTS.iter().position(|&other| other == fault).is_some_and(|index| enabled[index]);
+        // Machines for those that may join. Whoever publishes, listens or routes knows where each node is from the beginning.
+        let mut members = Rng::new(members_seed);
+        let founders = nodes;
+        let spare = members.between(1, 4) as u16;
+        let nodes = if has(Fault::MembersChange) { (founders + spare).min(NODES_MAX) } else { founders };
+        let stays = |fault: Fault| {
+            let knows_nodes = matches!(fault, Fault::PubSub | Fault::Routers | Fault::Observers | Fault::Pauses);
+            has(fault) && !(knows_nodes && has(Fault::MembersChange))
+        };
         let zero_unless = |fault: Fault, value: u64| if has(fault) { value } else { 0 };
 
         let loss = zero_unless(Fault::Loss, *network.pick(&[500, 5_000, 30_000, 100_000]));
@@ -212,12 +224,15 @@ impl Chaos {
         let mut voters = Rng::new(voters_seed);
         let count = voters.between(2, 20);
         plan.extend(draw_plan(&mut voters, count, &VOTERS_KINDS, nodes, ends_at, &options.with, &has));
+        let count = members.between(3, 16);
+        plan.extend(draw_plan(&mut members, count, &MEMBERS_KINDS, nodes, ends_at, &options.with, &has));
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
         let quota_bytes = *cache.pick(&[1_500, 4_000, 20_000, 1 << 20]);
         let drawn_cache = CacheSettings { quota_bytes, policy: *cache.pick(&CachePolicy::ALL) };
         let terms_seed = settings.next_u64();
         Chaos {
             nodes,
+            founders,
             ends_at,
             loss,
             duplicate,
@@ -251,16 +266,16 @@ impl Chaos {
             sorted_sets_seed: has(Fault::SortedSets).then_some(sorted_sets_seed),
             documents_seed: has(Fault::Documents).then_some(documents_seed),
             lists_seed: has(Fault::Lists).then_some(lists_seed),
-            pubsub_seed: has(Fault::PubSub).then_some(pubsub_seed),
+            pubsub_seed: stays(Fault::PubSub).then_some(pubsub_seed),
             sketches_seed: has(Fault::HyperLogLogs).then_some(sketches_seed),
             places_seed: has(Fault::Places).then_some(places_seed),
             fading_seed: has(Fault::FieldExpiry).then_some(fading_seed),
             streams_seed: has(Fault::Streams).then_some(streams_seed),
-            pauses_seed: has(Fault::Pauses).then_some(pauses_seed),
+            pauses_seed: stays(Fault::Pauses).then_some(pauses_seed),
             scripts_seed: has(Fault::Scripts).then_some(scripts_seed),
-            observers_seed: has(Fault::Observers).then_some(observers_seed),
+            observers_seed: stays(Fault::Observers).then_some(observers_seed),
             partitions_seed: has(Fault::Partitions).then_some(partitions_seed),
-            routers_seed: has(Fault::Routers).then_some(routers_seed),
+            routers_seed: stays(Fault::Routers).then_some(routers_seed),
             plan,
             workload_seed,
             cluster_seed,
@@ -296,6 +311,12 @@ const SETTINGS_KINDS: [(Fault, u64); 1] = [(Fault::SettingsChange, 1)];
 
 /// And another one.
 const VOTERS_KINDS: [(Fault, u64); 1] = [(Fault::VotersChange, 1)];
+
+/// And another one.
+const MEMBERS_KINDS: [(Fault, u64); 1] = [(Fault::MembersChange, 1)];
+
+/// Most machines of a run.
+const NODES_MAX: u16 = 9;
 
 /// Draws `count` misfortunes. Those of kinds that are off are left out afterwards, so that the rest stays as it is.
 fn draw_plan(

@@ -62,6 +62,8 @@ pub struct Record {
     pub longest: BTreeMap<String, u64>,
     /// By bucket: the most bytes that a command can have added beside that and a record: elements of hashes.
     pub elements: BTreeMap<String, u64>,
+    /// What the operator is to hear.
+    pub heard: Vec<crate::cluster::operator::Heard>,
     /// What was reached, by name.
     pub probes: BTreeMap<&'static str, u64>,
 }

@@ -8,6 +8,7 @@ mod casting;
 mod connections;
 mod faults;
 mod links;
+pub(crate) mod operator;
 mod processes;
 mod watching;
 
@@ -77,6 +78,12 @@ struct Machine<N> {
     identity_copy: Option<Vec<u8>>,
     /// A start is in the queue.
     start_is_due: bool,
+    /// Its node is in the cluster, or was: it has founded it or has joined.
+    is_member: bool,
+    /// Its node was removed, and knows it.
+    is_gone: bool,
+    /// Who had joined when its node did, that one among them.
+    told: Vec<(NodeId, node::Member)>,
 }
 
 /// The world. `N` is what the nodes are made of.
@@ -122,6 +129,7 @@ pub struct Cluster<N> {
     connections: BTreeMap<u64, Connection>,
     next_connection: u64,
     planted: Option<Planted>,
+    operator: operator::Operator,
     /// Faults are over.
     healed: bool,
     /// Partitions that some node has given up because their bucket is gone. Another may find what its journal still has of one.
@@ -173,6 +181,9 @@ impl<N: Door> Cluster<N> {
                 reads_again: false,
                 identity_copy: None,
                 start_is_due: false,
+                is_member: node < usize::from(chaos.founders),
+                is_gone: false,
+                told: Vec::new(),
             })
             .collect();
         // A client waits somewhat longer than a node may take, whose clock may be slow.
@@ -210,6 +221,7 @@ impl<N: Door> Cluster<N> {
             connections: BTreeMap::new(),
             next_connection: 1,
             planted,
+            operator: operator::Operator::default(),
             healed: false,
             dropped: BTreeSet::new(),
             durable: BTreeSet::new(),
@@ -292,6 +304,9 @@ impl<N: Door> Cluster<N> {
         {
             self.now = at;
             self.happen(event);
+            if !self.record.heard.is_empty() {
+                self.hear_for_operator();
+            }
         }
         self.now = self.now.max(until);
     }
@@ -305,6 +320,7 @@ impl<N: Door> Cluster<N> {
             Event::BlockMade(node, life) => self.on_block_made(node, life),
             Event::ReceptionPart(node, life) => self.on_reception_part(node, life),
             Event::Start(node) => self.on_start(node),
+            Event::Operator => self.on_operator(),
             Event::Resume(node) => self.poke(node),
             Event::TryLink(one, other) => self.on_try_link(one, other),
             Event::LinkDown(node, peer) => self.on_link_down(node, peer),

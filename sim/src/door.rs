@@ -18,6 +18,11 @@ pub trait Door: Sized {
     fn step(&mut self, now: Now, input: Input<'_>, out: &mut Outbox);
     /// Of what it has replicas.
     fn partitions(&self) -> Vec<PartitionId>;
+    /// Whether it speaks with a node of that number.
+    fn knows(&self, peer: NodeId) -> bool {
+        let _ = peer;
+        true
+    }
     /// Who leads a partition, as far as this node knows.
     fn leader(&self, partition: PartitionId) -> Option<(NodeId, Ballot)>;
     /// How far a log is.
@@ -73,6 +78,10 @@ impl Door for node::Node {
 
     fn voters(&self, partition: PartitionId) -> Option<Voters> {
         node::Node::voters(self, partition)
+    }
+
+    fn knows(&self, peer: NodeId) -> bool {
+        node::Node::knows(self, peer)
     }
 
     fn leader(&self, partition: PartitionId) -> Option<(NodeId, Ballot)> {

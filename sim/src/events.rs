@@ -22,6 +22,8 @@ pub enum Event {
     BlockMade(NodeId, u64),
     /// The next part of what blocks from a peer need is done.
     ReceptionPart(NodeId, u64),
+    /// The operator looks what became of what was asked for.
+    Operator,
     /// A process is started.
     Start(NodeId),
     /// A process that stood still goes on.

@@ -19,6 +19,7 @@ use storage::{
 };
 
 use crate::clock::Clock;
+use crate::cluster::operator::member;
 use crate::disk::SimDisk;
 use crate::door::Door;
 
@@ -40,6 +41,8 @@ pub enum Happening {
     Received(u64, Bytes),
     /// See [`Input::Closed`].
     Closed(u64),
+    /// See [`Input::Met`].
+    Met(NodeId),
     /// See [`Input::PeerUp`].
     PeerUp(NodeId),
     /// See [`Input::PeerDown`].
@@ -221,6 +224,7 @@ impl<N: Door> Running<N> {
                 Happening::Closed(connection) => {
                     node.step(now, Input::Closed { connection: ConnectionId(connection) }, out);
                 }
+                Happening::Met(peer) => node.step(now, Input::Met { peer, member: member(peer) }, out),
                 Happening::PeerUp(peer) => node.step(now, Input::PeerUp { peer }, out),
                 Happening::PeerDown(peer) => node.step(now, Input::PeerDown { peer }, out),
                 Happening::PeerMessage(peer, bytes) => node.step(now, Input::PeerMessage { peer, bytes }, out),

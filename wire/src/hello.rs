@@ -1,7 +1,7 @@
 //! The first frame of a link between peers: who speaks, and in what version.
 //!
 //! ```text
-//! "DICP" │ version u16 │ cluster u64 │ id u16 │ incarnation u64 │ name: length u8, UTF-8
+//! "DICP" │ version u16 │ cluster u64 │ id u16 │ incarnation u64 │ name: length u8, UTF-8 │ address: length u8, UTF-8
 //! ```
 //!
 //! The magic and the version stand first and will stay, so that nodes of any two versions can tell each other
@@ -29,7 +29,9 @@ pub struct Hello {
     pub cluster: u64,
     /// The sender's name, at most [`NODE_NAME_BYTES_MAX`] bytes.
     pub node: String,
-    /// The sender's place in the member list.
+    /// Where other nodes reach the sender, `host:port`, at most [`NODE_NAME_BYTES_MAX`] bytes.
+    pub address: String,
+    /// The sender's number.
     pub id: NodeId,
     /// Grows with every start of the sender: of two links, the one with the higher incarnation is alive.
     pub incarnation: u64,
@@ -70,19 +72,21 @@ impl From<Malformed> for HelloError {
 impl Hello {
     /// Appends the payload of the frame. A name over the limit is cut.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut name = self.node.as_str();
-        while name.len() > NODE_NAME_BYTES_MAX {
-            let last = name.char_indices().next_back().map_or(0, |(at, _)| at);
-            name = &name[..last];
-        }
         let mut writer = Writer::new(out);
         writer.raw(MAGIC);
         writer.u16(self.version);
         writer.u64(self.cluster);
         writer.node(self.id);
         writer.u64(self.incarnation);
-        writer.u8(name.len() as u8);
-        writer.raw(name.as_bytes());
+        for text in [&self.node, &self.address] {
+            let mut text = text.as_str();
+            while text.len() > NODE_NAME_BYTES_MAX {
+                let last = text.char_indices().next_back().map_or(0, |(at, _)| at);
+                text = &text[..last];
+            }
+            writer.u8(text.len() as u8);
+            writer.raw(text.as_bytes());
+        }
     }
 
     /// Reads the payload of a first frame.
@@ -101,10 +105,14 @@ impl Hello {
         let cluster = reader.u64()?;
         let id = reader.node()?;
         let incarnation = reader.u64()?;
-        let length = reader.u8()?;
-        let name = std::str::from_utf8(reader.raw(usize::from(length))?).map_err(|_| HelloError::Malformed)?;
+        let mut text = || {
+            let length = reader.u8()?;
+            let text = std::str::from_utf8(reader.raw(usize::from(length))?).map_err(|_| HelloError::Malformed)?;
+            Ok::<String, HelloError>(text.to_owned())
+        };
+        let (node, address) = (text()?, text()?);
         reader.finish()?;
-        Ok(Hello { version, cluster, node: name.to_owned(), id, incarnation })
+        Ok(Hello { version, cluster, node, address, id, incarnation })
     }
 }
 
@@ -113,14 +121,15 @@ mod tests {
     use super::*;
 
     fn hello() -> Hello {
-        Hello { version: PEER_PROTOCOL_VERSION, cluster: 7, node: "n1".to_owned(), id: NodeId(3), incarnation: 9 }
+        let (node, address) = ("n1".to_owned(), "h:9".to_owned());
+        Hello { version: PEER_PROTOCOL_VERSION, cluster: 7, node, address, id: NodeId(3), incarnation: 9 }
     }
 
     #[test]
     fn it_reads_what_it_writes() {
         let mut payload = Vec::new();
         hello().encode(&mut payload);
-        assert_eq!(payload, b"DICP\x04\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1");
+        assert_eq!(payload, b"DICP\x04\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1\x03h:9");
         assert_eq!(Hello::decode(&payload), Ok(hello()));
     }
 

@@ -184,7 +184,7 @@ proptest! {
         cluster in any::<u64>(), node in "\\PC{0,40}", id in any::<u16>(), incarnation in any::<u64>(),
     ) {
         let version = wire::PEER_PROTOCOL_VERSION;
-        let hello = Hello { version, cluster, node, id: base::NodeId(id), incarnation };
+        let hello = Hello { version, cluster, address: node.clone(), node, id: base::NodeId(id), incarnation };
         let mut payload = Vec::new();
         hello.encode(&mut payload);
         prop_assert_eq!(Hello::decode(&payload), Ok(hello));

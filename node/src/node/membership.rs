@@ -1,19 +1,36 @@
 //! What follows on this node from who comes and goes: links, detectors, replicas' peers. And the end of a node that was removed.
 
 use base::NodeId;
+use base::limits::NODES_EVER_MAX;
 use paxos::Input as Step;
 
 use super::{Node, PING_EVERY, place_of};
 use crate::council::COUNCIL;
 use crate::detector::Detector;
-use crate::door::{Level, Nodes};
+use crate::door::{Level, Member, Nodes};
 use crate::peer::PeerMessage;
+use crate::roll::Changes;
 
 impl Node {
     /// Takes over who is there by the council's registry. Where the council's replica stands.
     pub(super) fn follow_roll(&mut self) -> Option<usize> {
         let changes = self.roll.follow(&self.registry);
-        self.roll_told &= changes == crate::roll::Changes::default();
+        self.roll_told &= changes == Changes::default();
+        self.carry_out_changes(changes);
+        place_of(&self.groups, COUNCIL)
+    }
+
+    /// Somebody is there of whom this node has not heard.
+    pub(super) fn on_met(&mut self, id: NodeId, member: Member) {
+        let may = id.0 < NODES_EVER_MAX && !self.registry.removed.contains(&id);
+        if may && self.roll.meet(id, member) {
+            self.probe("node: met an unknown node");
+            self.roll_told = false;
+            self.carry_out_changes(Changes { came: vec![id], went: Vec::new() });
+        }
+    }
+
+    fn carry_out_changes(&mut self, changes: Changes) {
         let bound = self.roll.bound();
         if self.peers_out.len() < bound {
             self.peers_out.resize(bound, Vec::new());
@@ -34,7 +51,6 @@ impl Node {
                 self.forget(id);
             }
         }
-        place_of(&self.groups, COUNCIL)
     }
 
     /// A node was removed: nobody listens to it any more.
@@ -71,6 +87,12 @@ impl Node {
             self.event(Level::Error, text);
             self.stop();
         }
+    }
+
+    /// Whether a node of that number is in the cluster, or was removed from it, as far as this one knows.
+    #[must_use]
+    pub fn knows(&self, id: NodeId) -> bool {
+        self.roll.get(id).is_some() || self.registry.removed.contains(&id)
     }
 
     /// Whether this node was removed from the cluster.

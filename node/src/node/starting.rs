@@ -228,8 +228,10 @@ impl Node {
         let mut outputs = Vec::new();
         restored.members = state.as_ref().and_then(|state| state.origins.members.clone());
         let stored = restored.state.as_ref().and_then(|state| state.membership.as_ref());
-        // A state says who votes wherever that is not known to everybody.
-        let named = stored.map(|membership| membership.before.clone()).filter(|before| before.at == Position(0));
+        // A state says who votes wherever that is not known to everybody. (The bucket may be one that this node does not know yet.)
+        let all = (0..self.config.members.len() as u16).map(NodeId);
+        let is_special = |before: &Members| before.at == Position(0) && !before.nodes().into_iter().eq(all);
+        let named = stored.map(|membership| membership.before.clone()).filter(is_special);
         let named = named.or_else(|| settings.stores_founders.then(|| Members::founders(&founders)));
         let replica = Replica::new(settings, restored, time, &mut outputs);
         let life = Life { incarnation: replica.hard_state().incarnation, boot: self.boot };

@@ -31,10 +31,8 @@ impl Node {
             // The leader has not said yet who has how much.
             return;
         }
-        if !copies.is_empty() {
-            self.groups[g].copies.all = voters;
-        }
         while let Some(held) = self.groups[g].copies.release(&copies) {
+            self.groups[g].copies.all.clone_from(&voters);
             if let Waiter::Client { connection, slot } = held.waiter {
                 self.probe("node: reply waited for all replicas");
                 self.deliver(connection, slot, &held.reply);

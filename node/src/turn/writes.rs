@@ -91,6 +91,20 @@ impl Node {
         group.partition.life.incarnation = incarnation;
     }
 
+    /// A replica that learns, and has lost its memory, is not known to have had one: it comes back under any incarnation. If an earlier life of this node
+    /// has a higher one, nothing of this life has counted, nor ever would: it takes a higher one still, and sends everything again.
+    pub(super) fn outlive_earlier_lives(&mut self, g: usize) {
+        let me = self.config.me;
+        let Group { partition, router, life_is_settled, .. } = &mut self.groups[g];
+        let Some(earlier) = partition.origins.life_of(me).filter(|life| *life_is_settled && *life > router.life) else {
+            return;
+        };
+        router.life.incarnation = earlier.incarnation.saturating_add(1);
+        partition.life = router.life;
+        router.send_again();
+        self.probe("node: an earlier life outlived");
+    }
+
     pub(super) fn propose_own(&mut self, g: usize) {
         let Group { partition, router, life_is_settled, .. } = &mut self.groups[g];
         if !router.has_unsent() || self.disk_full || !*life_is_settled {

@@ -15,7 +15,7 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use base::limits::{PEER_MESSAGE_BYTES_MAX, PEER_OUTPUT_BYTES_MAX};
+use base::limits::{NODES_EVER_MAX, PEER_MESSAGE_BYTES_MAX, PEER_OUTPUT_BYTES_MAX};
 use base::{NodeId, Rng, Time};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
@@ -52,6 +52,8 @@ const COMPLAINT_AGAIN: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(super) struct Ourselves {
     pub(super) name: String,
+    /// Where they reach us.
+    pub(super) address: String,
     pub(super) me: NodeId,
     /// The fingerprint of the cluster.
     pub(super) cluster: u64,
@@ -118,6 +120,7 @@ impl Peers {
             version: wire::PEER_PROTOCOL_VERSION,
             cluster: ourselves.cluster,
             node: ourselves.name.clone(),
+            address: ourselves.address.clone(),
             id: ourselves.me,
             incarnation: ourselves.incarnation,
         };
@@ -428,9 +431,11 @@ impl Peers {
         if id == me {
             return Err(format!("another node says that it is {:?} too; start each name only once", hello.node));
         }
-        let Some(peer) = self.peers.get(&id) else {
-            return Err(format!("{:?} is not in the cluster, as far as this node knows yet", hello.node));
-        };
+        if id.0 >= NODES_EVER_MAX {
+            return Err(format!("{:?} says that its number is {id}, and no node has one as high", hello.node));
+        }
+        // It may have joined, and this node not have heard of it: the node will see.
+        let Some(peer) = self.peers.get(&id) else { return Ok(()) };
         if !peer.is_removed && peer.member.as_ref().is_some_and(|member| member.name != hello.node) {
             return Err(format!(
                 "it is {:?}, and number {id} is {:?}; give all founders the same --cluster list",
@@ -460,6 +465,11 @@ impl Peers {
         let peer = hello.id;
         if let Some(old) = self.peers.get(&peer).and_then(|peer| peer.up) {
             self.drop_link(old, "the peer has made a new one", now, step);
+        }
+        if !self.peers.contains_key(&peer) {
+            let member = Member { name: hello.node.clone(), peer_address: hello.address.clone() };
+            self.follow(Nodes { members: vec![(peer, member.clone())], removed: Vec::new() }, now);
+            step(Input::Met { peer, member });
         }
         let Some(link) = &mut self.links[place] else { return };
         link.stage = Stage::Up(peer);

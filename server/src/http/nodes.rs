@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Api;
@@ -74,11 +74,64 @@ pub(super) async fn promote_node(State(api): State<Arc<Api>>, name: Name, uri: U
     order(&api, b"PROMOTE", named(name)?.as_bytes()).await
 }
 
+/// What lets a node join.
+#[derive(Serialize, ToSchema)]
+pub(super) struct NodeToken {
+    /// For `dictum start --token`; good for one node, for a day.
+    token: String,
+}
+
+/// Makes a token with which one node can join
+#[utoipa::path(
+    post,
+    path = "/v1/nodes/token",
+    tag = "nodes",
+    responses((status = 200, description = "Decided by a majority and on its disks.", body = NodeToken))
+)]
+pub(super) async fn make_token(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<NodeToken>, Problem> {
+    Query::parse(&uri, &[])?;
+    let reply = api.pool.call(&[b"DICTUM.NODE", b"TOKEN"]).await.map_err(refused)?;
+    let token = reply.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let token = token.ok_or_else(|| Problem::from_failure(strange("DICTUM.NODE TOKEN", &reply), Access::Write))?;
+    Ok(Json(NodeToken { token }))
+}
+
+/// Removes a node
+///
+/// What it has goes to others first; `GET /v1/nodes` lists it as long as that takes. With `force=true` it may be down.
+#[utoipa::path(
+    delete,
+    path = "/v1/nodes/{name}",
+    tag = "nodes",
+    params(
+        ("name" = String, Path, description = "The node's name."),
+        ("force" = Option<bool>, Query, description = "Although it is down."),
+    ),
+    responses(
+        (status = 204, description = "Decided by a majority and on its disks; it goes on by itself."),
+        (status = 404, description = "There is no such node.", body = Problem),
+        (status = 409, description = "It is the last node that serves.", body = Problem),
+        (status = 422, description = "It is down, or what it has cannot move.", body = Problem),
+    )
+)]
+pub(super) async fn remove_node(State(api): State<Arc<Api>>, name: Name, uri: Uri) -> Result<StatusCode, Problem> {
+    let query = Query::parse(&uri, &["force"])?;
+    let name = named(name)?;
+    let words: &[&[u8]] = &[b"DICTUM.NODE", b"REMOVE", name.as_bytes(), b"FORCE"];
+    let forced = match query.get("force") {
+        None | Some(b"false") => false,
+        Some(b"true") => true,
+        Some(_) => return Err(Problem::bad_request("force is true or false.")),
+    };
+    api.pool.call(&words[..if forced { 4 } else { 3 }]).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// How many nodes vote.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodesChange {
-    /// In each partition; 0: all of them. Those without a vote have a copy, too.
+    /// In each partition; 0: as many as founded the cluster. Those without a vote have a copy, too.
     #[schema(minimum = 0, maximum = 7, example = 3)]
     voters: u8,
 }

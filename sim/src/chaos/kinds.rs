@@ -95,10 +95,12 @@ pub enum Fault {
     Routers,
     /// Nodes are drained or let serve again, and how many of them vote is changed, by clients.
     VotersChange,
+    /// Nodes join and are removed, by clients.
+    MembersChange,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 46] = [
+pub const FAULTS: [Fault; 47] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -145,6 +147,7 @@ pub const FAULTS: [Fault; 46] = [
     Fault::Partitions,
     Fault::Routers,
     Fault::VotersChange,
+    Fault::MembersChange,
 ];
 
 impl Fault {
@@ -183,6 +186,7 @@ impl Fault {
             Fault::BucketTerms => "bucket-terms",
             Fault::SettingsChange => "settings-change",
             Fault::VotersChange => "voters",
+            Fault::MembersChange => "members",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use wire::{Value, encode_command};
 
 use super::replies::{Meaning, meaning_of};
+use crate::cluster::operator::Heard;
 use super::{Client, Record, Running, count};
 use crate::history::{Op, Outcome, Reply, text_of};
 use crate::settings::SETTINGS;
@@ -82,6 +83,11 @@ impl Client {
                 count(record, LAST);
                 (Outcome::Failed, Vec::new())
             }
+            (Order::Nodes { words }, value) if is_for_operator(words, &value) => {
+                count(record, NODES);
+                record.heard.push(heard(words, value));
+                (Outcome::Done, Vec::new())
+            }
             (Order::Nodes { .. }, Value::Simple(text)) if text == "OK" => {
                 count(record, NODES);
                 (Outcome::Done, Vec::new())
@@ -127,6 +133,38 @@ impl Client {
                 count(record, SHOWN_CHANGED);
             }
         }
+    }
+}
+
+/// Errors that the operator may be told: others have changed something meanwhile.
+const TOLD: [&str; 6] = [
+    "ERR nobody may join with that token",
+    "ERR there is a node",
+    "ERR there is no node",
+    "ERR the node '",
+    "ERR the bucket '",
+    "ERR the number of voters",
+];
+
+fn is_for_operator(words: &[String], value: &Value) -> bool {
+    match value {
+        Value::Bulk(_) => words[0] == "TOKEN",
+        Value::Array(_) | Value::Map(_) => words[0] == "JOIN",
+        Value::Simple(text) => words[0] == "REMOVE" && text == "OK",
+        Value::Error(text) => TOLD.iter().any(|told| text.starts_with(told)),
+        _ => false,
+    }
+}
+
+fn heard(words: &[String], value: Value) -> Heard {
+    let nonce = || words.last().and_then(|nonce| nonce.parse().ok()).unwrap_or_default();
+    let id = |value: &Value| value.as_integer().and_then(|id| u16::try_from(id).ok()).unwrap_or(u16::MAX);
+    match value {
+        Value::Bulk(token) => Heard::Token(text_of(&token)),
+        Value::Map(pairs) => Heard::Joined(nonce(), pairs.first().map_or(u16::MAX, |(_, value)| id(value))),
+        Value::Array(flat) => Heard::Joined(nonce(), flat.get(1).map_or(u16::MAX, id)),
+        Value::Simple(_) => Heard::Leaves(words[1].clone()),
+        other => Heard::NotJoined(format!("{other:?}")),
     }
 }
 

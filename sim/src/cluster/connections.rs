@@ -417,12 +417,16 @@ impl<N: Door> Cluster<N> {
             return false;
         }
         let nodes = self.machines.len();
+        let members = self.members().count();
         let words = if rng.chance(1, 3) {
-            let counts: Vec<usize> = [0, 3, 5].into_iter().filter(|count| *count <= nodes).collect();
+            let counts: Vec<usize> = [0, 3, 5].into_iter().filter(|count| *count <= members).collect();
             vec!["VOTERS".to_owned(), rng.pick(&counts).to_string()]
         } else {
             let action = if rng.chance(1, 2) { "DRAIN" } else { "PROMOTE" };
             let node = NodeId(rng.below(nodes as u64) as u16);
+            if !self.members().any(|member| member == node) {
+                return false;
+            }
             vec![action.to_owned(), name_of(node).to_string()]
         };
         let client = rng.below(self.clients.len() as u64) as usize;

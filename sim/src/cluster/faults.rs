@@ -3,7 +3,7 @@
 use base::{Ballot, NodeId, PartitionId, Position, Rng};
 
 use super::Cluster;
-use crate::chaos::{Fault, MS, SECOND, Target};
+use crate::chaos::{Fault, MS, Planned, SECOND, Target};
 use crate::door::Door;
 use crate::events::Event;
 use crate::process::{Happening, name_of};
@@ -157,6 +157,7 @@ impl<N: Door> Cluster<N> {
             }
             Fault::SettingsChange => self.change_settings(rng),
             Fault::VotersChange => self.change_voters(rng),
+            Fault::MembersChange => self.change_members(rng),
             Fault::DiskFull => {
                 self.machine(node).disk.set_full(true);
                 self.queue.push(now + duration, Event::RoomAgain(node));
@@ -235,8 +236,11 @@ impl<N: Door> Cluster<N> {
         // Before anybody has founded the group nobody can vouch that it is new: whoever loses memory then stops it for good, and
         // an operator begins anew with empty folders (docs/traps.md). Nothing was ever stored.
         // Where voters change, perhaps only three vote.
-        let three = self.chaos.plan.iter().any(|planned| planned.fault == Fault::VotersChange) && damaged > 0;
-        if three || 2 * (damaged + 1) >= self.machines.len() || !self.founded {
+        let changes = |planned: &Planned| matches!(planned.fault, Fault::VotersChange | Fault::MembersChange);
+        let three = self.chaos.plan.iter().any(changes) && damaged > 0;
+        let members = self.members().count();
+        let is_member = self.members().any(|member| member == node);
+        if three || !is_member || 2 * (damaged + 1) >= members || !self.founded {
             return false;
         }
         // What it has acknowledged may have been decided by that alone, known to nobody yet.

@@ -21,7 +21,15 @@ impl<N: Door> Cluster<N> {
     pub(super) fn on_try_link(&mut self, one: NodeId, other: NodeId) {
         let now = self.now;
         let ready = |machine: &Machine<N>| machine.running.is_some() && machine.paused_until <= now;
-        let both = ready(self.machine(one)) && ready(self.machine(other));
+        let is_out = |machine: &Machine<N>| !machine.is_member || machine.is_gone;
+        if is_out(self.machine(one)) || is_out(self.machine(other)) {
+            return self.network.stop_trying(one, other);
+        }
+        // Who was removed calls the others, to be told.
+        let knows = |machine: &Machine<N>, peer| machine.running.as_ref().is_some_and(|it| it.node.knows(peer));
+        // One of them may have lost what it knew, or not have heard yet of the other, who calls it then.
+        let known = [knows(self.machine(one), other), knows(self.machine(other), one)];
+        let both = (known[0] || known[1]) && ready(self.machine(one)) && ready(self.machine(other));
         let Some((generation, unheard)) = (if both { self.network.establish(one, other, now) } else { None }) else {
             let at = now + self.rng.between(20 * MS, 200 * MS);
             self.queue.push(at, Event::TryLink(one, other));
@@ -31,6 +39,11 @@ impl<N: Door> Cluster<N> {
         self.trace.event(now, [8, u64::from(one.0), u64::from(other.0), generation], || {
             format!("link {} - {} is up", name_of(one), name_of(other))
         });
+        for (node, peer, known) in [(one, other, known[0]), (other, one, known[1])] {
+            if !known {
+                self.give(node, Happening::Met(peer));
+            }
+        }
         let (low, high) = (one.min(other), one.max(other));
         for (node, peer, unheard) in [(low, high, unheard[0]), (high, low, unheard[1])] {
             if unheard {

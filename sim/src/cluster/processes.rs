@@ -1,10 +1,11 @@
 //! Processes: their starts, their turns, what their turns want done, and their deaths.
 
 use base::NodeId;
-use node::{Config, Level, Member, SnapshotSettings};
+use node::{Config, Level, SnapshotSettings};
 use storage::JournalOptions;
 
 use super::Cluster;
+use super::operator::member;
 use crate::chaos::{Fault, MS, SECOND};
 use crate::checkers::redirections::address_of;
 use crate::clock::Clock;
@@ -19,13 +20,11 @@ pub(crate) const SPACES_DROPPED: &str = "sim: spaces that nobody knew dropped at
 
 impl<N: Door> Cluster<N> {
     pub(super) fn config(&mut self, node: NodeId) -> Config {
-        let members = self
-            .nodes()
-            .map(|member| Member { name: name_of(member), peer_address: format!("127.0.0.1:{}", 9001 + member.0) })
-            .collect();
         Config {
-            members,
+            members: self.founders().map(member).collect(),
+            joined: self.machines[usize::from(node.0)].told.clone(),
             me: node,
+            secret: u128::from(node.0),
             resp_address: format!("127.0.0.1:{}", 7001 + node.0),
             http_address: format!("127.0.0.1:{}", 8001 + node.0),
             cluster_address: if self.cast.listeners.get(usize::from(node.0)) == Some(&true) {
@@ -67,7 +66,8 @@ impl<N: Door> Cluster<N> {
     pub(super) fn on_start(&mut self, node: NodeId) {
         let now = self.now;
         self.machine(node).start_is_due = false;
-        if self.machine(node).running.is_some() {
+        let machine = self.machine(node);
+        if machine.running.is_some() || !machine.is_member || machine.is_gone {
             return;
         }
         let config = self.config(node);
@@ -187,6 +187,7 @@ impl<N: Door> Cluster<N> {
         let peers = std::mem::take(&mut running.outbox.peers);
         let events = std::mem::take(&mut running.outbox.events);
         let stopped = std::mem::take(&mut running.outbox.stopped);
+        let (removed, roll) = (running.outbox.removed, running.outbox.roll.take());
         let fatal = running.outbox.fatal.take();
         let wake = running.outbox.wake_at.take().map(|time| running.clock.when(time).max(now));
         let work = running.take_disk_work();
@@ -229,7 +230,15 @@ impl<N: Door> Cluster<N> {
             let at = self.after_reading();
             self.queue.push(at, Event::ReceptionPart(node, life));
         }
-        if stopped {
+        if roll.is_some() {
+            for peer in self.nodes() {
+                self.want_link(node, peer);
+            }
+        }
+        if stopped && removed {
+            self.die(node, false, "it was removed");
+            self.on_removed(node);
+        } else if stopped {
             self.die(node, false, "it stopped as asked");
             let delay = self.rng.between(10 * MS, 2 * SECOND);
             self.start_in(delay, node);

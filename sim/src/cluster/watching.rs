@@ -88,9 +88,9 @@ impl<N: Door> Cluster<N> {
     fn watch_all(&mut self, node: NodeId, partition: PartitionId) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
         let Some(progress) = running.node.progress(partition) else { return };
-        let most = |machine: &Machine<N>| machine.most_persisted.get(&partition).copied().unwrap_or_default();
-        if let Some(lacking) = self.machines.iter().position(|machine| most(machine) < progress.on_all) {
-            let lacks = name_of(NodeId(lacking as u16));
+        let most = |node: &NodeId| self.machines[usize::from(node.0)].most_persisted.get(&partition).copied();
+        if let Some(lacking) = progress.all.iter().find(|node| most(node).unwrap_or_default() < progress.on_all) {
+            let lacks = name_of(*lacking);
             let text = format!(
                 "{}: a write at {} of {partition} was answered as being on all disks, and {lacks} has never had it",
                 name_of(node),
@@ -120,7 +120,9 @@ impl<N: Door> Cluster<N> {
             };
             let Some((bucket, _)) = running.node.holding(*partition) else { continue };
             newest.insert(bucket, partition.bucket);
-            if progress.votes {
+            // Whoever only learns is not counted.
+            let voters = running.node.voters(*partition).map(|voters| voters.now.concat()).unwrap_or_default();
+            if progress.votes && voters.contains(&node) {
                 let memories = self.memories.entry(bucket.to_owned()).or_default();
                 memories.entry(*partition).or_default().insert(node, running.started_at);
             }
@@ -134,7 +136,7 @@ impl<N: Door> Cluster<N> {
                     running.as_ref().is_some_and(|running| running.started_at == *life)
                 };
                 let count = voted.iter().filter(|pair| remembers(*pair)).count();
-                if 2 * count > self.machines.len() {
+                if 2 * count > usize::from(self.chaos.founders) {
                     let text = format!("{older} was given up while {count} nodes had its memory");
                     self.violations.push(("memory is kept", text));
                 }
@@ -231,7 +233,8 @@ impl<N: Door> Cluster<N> {
             state: machine.running.as_ref().map(states),
             unsettled: machine.running.as_ref().map_or_else(Vec::new, unsettled),
         };
-        self.machines.iter().enumerate().map(ending).collect()
+        let counts = |(_, machine): &(usize, &Machine<N>)| machine.is_member && !machine.is_gone;
+        self.machines.iter().enumerate().filter(counts).map(ending).collect()
     }
 
     /// Adds up what was never told: probes of nodes that still run, and what disks and links did.

@@ -48,7 +48,8 @@ impl Rig {
         let poll = Poll::new().expect("a poll");
         poll.registry().register(&mut listener, PEER, Interest::READABLE).expect("it can be watched");
         let name = members[usize::from(me)].name.clone();
-        let ourselves = Ourselves { name, me: NodeId(me), cluster, incarnation: 1 };
+        let address = members[usize::from(me)].peer_address.clone();
+        let ourselves = Ourselves { name, address, me: NodeId(me), cluster, incarnation: 1 };
         let clock = Clock::new();
         let now = clock.now().time;
         let mut peers = Peers::new(ourselves, FIRST_TOKEN, u64::from(me), frame.messenger.clone());
@@ -68,6 +69,7 @@ impl Rig {
             told.push(match input {
                 Input::PeerUp { peer } => Told::Up(peer.0),
                 Input::PeerDown { peer } => Told::Down(peer.0),
+                Input::Met { .. } => return,
                 Input::PeerMessage { peer, bytes } => Told::Message(peer.0, bytes.to_vec()),
                 other => panic!("links do not say {other:?}"),
             });
@@ -170,7 +172,7 @@ fn strangers_are_shown_the_door() {
     let mut rigs = [Rig::new(listener, &members, 0, 7)];
     let mut frame = Vec::new();
     FrameWriter::append(&mut frame, |out| out.extend_from_slice(b"not a greeting")).expect("not empty");
-    let impostor = Hello { version: 1, cluster: 7, node: "n0".to_owned(), id: NodeId(0), incarnation: 2 };
+    let impostor = Hello { version: 1, cluster: 7, node: "n0".to_owned(), address: String::new(), id: NodeId(0), incarnation: 2 };
     let mut own_name = Vec::new();
     FrameWriter::append(&mut own_name, |out| impostor.encode(out)).expect("not empty");
     for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), frame, vec![0xff; 100], own_name] {

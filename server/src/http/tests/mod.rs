@@ -441,7 +441,7 @@ fn the_description_names_every_route_and_status() {
         }
         assert!(responses["401"].is_null(), "no password, no 401");
     }
-    assert_eq!(description["paths"].as_object().map(serde_json::Map::len), Some(14));
+    assert_eq!(description["paths"].as_object().map(serde_json::Map::len), Some(16));
     assert!(description["components"]["schemas"]["Problem"].is_object());
     let guarded = Server::with(Some("secret"), 1000, Duration::from_secs(5)).ask("GET /openapi.json").json();
     assert!(guarded["paths"]["/getValue"]["get"]["responses"]["401"].is_object());

@@ -1,0 +1,197 @@
+//! The operator: nodes join, are removed, and stop counting when they are gone for long, as clients ask the cluster for it.
+//!
+//! A machine that is to join is switched on when the cluster has let it in, and one that was removed is switched off when its process has ended by
+//! itself. Whoever asks to join asks again until it knows the answer, with the number that it has drawn, as the server does.
+
+use base::{NodeId, Rng};
+use node::Member;
+
+use super::Cluster;
+use crate::chaos::{MS, SECOND};
+use crate::client::Order;
+use crate::door::Door;
+use crate::events::Event;
+use crate::process::name_of;
+
+/// A question without an answer is asked again after this time: a client that loses its connection forgets what it was told to do.
+const ASK_AGAIN_AFTER: u64 = 8 * SECOND;
+/// How often that is looked at.
+const LOOK_EVERY: u64 = 500 * MS;
+
+/// What a client has heard for the operator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// A token to join with.
+    Token(String),
+    /// Whoever asked with this number has joined, under this id.
+    Joined(u64, u16),
+    /// It may not, or it is not known whether it may.
+    NotJoined(String),
+    /// A node is to leave.
+    Leaves(String),
+}
+
+/// A machine that is about to join.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Joining {
+    nonce: u64,
+    token: Option<String>,
+    asked_at: u64,
+}
+
+/// What the operator has in mind.
+#[derive(Debug, Default)]
+pub(super) struct Operator {
+    joining: Option<Joining>,
+    looks: bool,
+    /// Nodes that were asked to leave.
+    pub(super) leaving: u64,
+}
+
+fn address_of(node: NodeId) -> String {
+    format!("127.0.0.1:{}", 9001 + node.0)
+}
+
+/// A node as the others know it.
+pub(crate) fn member(node: NodeId) -> Member {
+    Member { name: name_of(node), peer_address: address_of(node) }
+}
+
+impl<N: Door> Cluster<N> {
+    /// Those that have founded the cluster.
+    pub(super) fn founders(&self) -> impl Iterator<Item = NodeId> + use<N> {
+        (0..self.chaos.founders).map(NodeId)
+    }
+
+    /// Who is in the cluster, as far as the operator knows.
+    pub(super) fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let is_member = |(_, machine): &(usize, &super::Machine<N>)| machine.is_member && !machine.is_gone;
+        self.machines.iter().enumerate().filter(is_member).map(|(node, _)| NodeId(node as u16))
+    }
+
+    /// Does something to the list of nodes. False if there was nothing to do.
+    pub(super) fn change_members(&mut self, rng: &mut Rng) -> bool {
+        if !N::HAS_BUCKETS || self.clients.is_empty() {
+            return false;
+        }
+        let is_free = self.operator.joining.is_none() && self.machines.iter().any(|machine| !machine.is_member);
+        match rng.below(8) {
+            0..=3 if is_free => {
+                let nonce = rng.next_u64() >> 1;
+                self.operator.joining = Some(Joining { nonce, token: None, asked_at: 0 });
+                self.look_at_joining();
+                if !std::mem::replace(&mut self.operator.looks, true) {
+                    self.queue.push(self.now + LOOK_EVERY, Event::Operator);
+                }
+            }
+            0..=5 => {
+                let members: Vec<NodeId> = self.members().collect();
+                // Not so many that whoever is left cannot lose one, and nobody while one has lost what it knew.
+                let may = members.len() as u64 > 3 + self.operator.leaving;
+                if !may || !self.machines.iter().all(super::Machine::is_whole) {
+                    return false;
+                }
+                let mut words = vec!["REMOVE".to_owned(), name_of(*rng.pick(&members))];
+                if rng.chance(1, 3) {
+                    words.push("FORCE".to_owned());
+                }
+                self.order_of_operator(words, rng);
+            }
+            6 => {
+                let seconds = *rng.pick(&[0, 1, 2, 5]);
+                self.order_of_operator(vec!["AUTO-REPLACE".to_owned(), seconds.to_string()], rng);
+            }
+            _ => {
+                let word = *rng.pick(&["PAUSE", "RESUME", "RESUME"]);
+                self.order_of_operator(vec![word.to_owned()], rng);
+            }
+        }
+        true
+    }
+
+    fn order_of_operator(&mut self, words: Vec<String>, rng: &mut Rng) {
+        let client = rng.below(self.clients.len() as u64) as usize;
+        self.clients[client].order(Order::Nodes { words });
+    }
+
+    /// Asks again what was asked and not answered.
+    pub(super) fn on_operator(&mut self) {
+        self.look_at_joining();
+        if self.operator.joining.is_some() {
+            self.queue.push(self.now + LOOK_EVERY, Event::Operator);
+        } else {
+            self.operator.looks = false;
+        }
+    }
+
+    fn look_at_joining(&mut self) {
+        let now = self.now;
+        if self.healed {
+            // Clients that finish take no more orders. It may have been let in and not know it: as a machine that nobody switches on.
+            self.operator.joining = None;
+        }
+        let name = self.machines.iter().position(|machine| !machine.is_member).map(|node| NodeId(node as u16));
+        let (Some(joining), Some(node)) = (&mut self.operator.joining, name) else { return };
+        if joining.asked_at != 0 && now < joining.asked_at + ASK_AGAIN_AFTER {
+            return;
+        }
+        joining.asked_at = now;
+        let words = match &joining.token {
+            None => vec!["TOKEN".to_owned(), "600".to_owned()],
+            Some(token) => {
+                vec!["JOIN".to_owned(), token.clone(), name_of(node), address_of(node), joining.nonce.to_string()]
+            }
+        };
+        let mut rng = self.rng.fork();
+        self.order_of_operator(words, &mut rng);
+    }
+
+    /// What clients have heard for the operator.
+    pub(super) fn hear_for_operator(&mut self) {
+        for heard in std::mem::take(&mut self.record.heard) {
+            match heard {
+                Heard::Token(token) => {
+                    if let Some(joining) = self.operator.joining.as_mut().filter(|joining| joining.token.is_none()) {
+                        (joining.token, joining.asked_at) = (Some(token), 0);
+                        self.look_at_joining();
+                    }
+                }
+                Heard::Joined(nonce, id) => self.on_joined(nonce, NodeId(id)),
+                Heard::NotJoined(text) => {
+                    // The token may have been used up by an answer that was lost, or be of an order that was: another one.
+                    if let Some(joining) = &mut self.operator.joining
+                        && text.contains("token")
+                    {
+                        (joining.token, joining.asked_at) = (None, 0);
+                    }
+                }
+                Heard::Leaves(_) => self.operator.leaving += 1,
+            }
+        }
+    }
+
+    fn on_joined(&mut self, nonce: u64, id: NodeId) {
+        if self.operator.joining.as_ref().is_none_or(|joining| joining.nonce != nonce) {
+            return;
+        }
+        self.operator.joining = None;
+        let told: Vec<(NodeId, Member)> =
+            self.members().chain([id]).filter(|node| node.0 >= self.chaos.founders).map(|node| (node, member(node))).collect();
+        let first = self.machines.iter().position(|machine| !machine.is_member);
+        if first != Some(usize::from(id.0)) {
+            self.violate("numbers are given in order", format!("{id} has joined, and {first:?} was to"));
+            return;
+        }
+        let machine = self.machine(id);
+        (machine.is_member, machine.told) = (true, told);
+        let now = self.now;
+        self.trace.event(now, [18, u64::from(id.0), nonce, 0], || format!("{} has joined", name_of(id)));
+        self.start_in(self.chaos.delay_min, id);
+    }
+
+    /// A process has ended because its node was removed.
+    pub(super) fn on_removed(&mut self, node: NodeId) {
+        self.machine(node).is_gone = true;
+        self.operator.leaving = self.operator.leaving.saturating_sub(1);
+    }
+}
