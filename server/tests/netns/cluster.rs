@@ -282,6 +282,16 @@ impl Drop for Cluster {
                 let lines = [&node.earlier[..], &now].concat();
                 eprintln!("--- the end of {}'s log", node.name);
                 lines.iter().skip(lines.len().saturating_sub(LOG_LINES_SHOWN)).for_each(|line| eprintln!("{line}"));
+                if node.process.is_some()
+                    && let Some(status) = status(&node.resp)
+                {
+                    eprintln!("{} says: {status}", node.name);
+                }
+            }
+            let list =
+                |node: &usize| http::ask(&format!("{}:{HTTP_PORT}", address(*node)), "GET /v1/nodes", &[], b"").ok();
+            if let Some(list) = self.others(usize::MAX).iter().find_map(list) {
+                eprintln!("--- nodes: {}", String::from_utf8_lossy(&list.body));
             }
         }
     }
