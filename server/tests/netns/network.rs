@@ -131,8 +131,8 @@ impl Network {
 
     /// No node hears a host; clients do.
     pub fn mute(&self, host: usize) -> Result<(), String> {
-        let others = self.hosts.iter().enumerate().filter(|(number, _)| *number != host);
-        others.map(|(_, other)| other.run(&format!("iptables -w -A INPUT -s {} -j DROP", address(host)))).collect()
+        let mut others = self.hosts.iter().enumerate().filter(|(number, _)| *number != host);
+        others.try_for_each(|(_, other)| other.run(&format!("iptables -w -A INPUT -s {} -j DROP", address(host))))
     }
 
     /// A host loses so many percent of what arrives from nodes.
@@ -147,7 +147,7 @@ impl Network {
 
     /// Nothing is dropped any longer.
     pub fn heal(&self) -> Result<(), String> {
-        self.hosts.iter().map(|host| host.run("iptables -w -F INPUT")).collect()
+        self.hosts.iter().try_for_each(|host| host.run("iptables -w -F INPUT"))
     }
 
     /// Pulls a host's cable, or puts it back: nobody reaches it, nor is told so.
