@@ -11,7 +11,7 @@
 //! not recorded: a checker needs all operations on a key, and a load's may be a hundred million.
 
 pub(crate) mod forge;
-pub(crate) mod last;
+pub mod last;
 
 use std::path::PathBuf;
 use std::sync::Arc;

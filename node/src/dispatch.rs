@@ -145,7 +145,12 @@ impl Node {
         self.stats.commands += 1;
         let Some(name) = words.first() else { return };
         if matches!(self.stopping, Some(Stopping::Draining { .. } | Stopping::Stopped)) {
-            return self.refuse(session, &Failure::Text(STOPPING));
+            if session.is_inside {
+                return self.refuse(session, &Failure::Text(STOPPING));
+            }
+            // Without a word: see `Node::let_clients_go`.
+            session.closing = true;
+            return;
         }
         if !session.authenticated && !commands::without_password(name) {
             return self.refuse(session, &Failure::Text("NOAUTH Authentication required."));

@@ -32,6 +32,8 @@ pub enum Listener {
     Forwards,
     /// The client is told who leads and asks there, as in a Redis Cluster.
     Redirects,
+    /// They are forwarded, and the client is a part of this process, as HTTP is: when the node stops it is told so, and tells it on in its own words.
+    Inside,
 }
 
 /// Something that happened.

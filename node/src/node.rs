@@ -226,6 +226,7 @@ impl Node {
         let limits = RequestLimits { argument_bytes_max: self.config.value_bytes_max, ..RequestLimits::default() };
         let authenticated = self.config.password.is_none();
         let mut session = Session::new(id, (address, local_address), limits, authenticated, self.now.time);
+        session.is_inside = listener == Listener::Inside;
         if listener == Listener::Redirects {
             self.begin_redirecting(&mut session);
         }

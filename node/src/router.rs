@@ -133,7 +133,10 @@ pub(crate) struct Router {
     pub leader: Option<Ballot>,
     pub progress_at: Time,
     pub gathering: ReadBatch,
+    /// Batches that were asked for, and when for the first time.
     pub asked: VecDeque<(Asked, Time, ReadBatch)>,
+    /// When the leader was sent a question last.
+    pub question_at: Time,
     /// Confirmed, waiting for the state to reach the position.
     pub ready: VecDeque<Ready>,
     /// Connections with a confirmed read that waits for a write of this node.
@@ -167,6 +170,7 @@ impl Router {
             progress_at: now,
             gathering: ReadBatch::default(),
             asked: VecDeque::new(),
+            question_at: now,
             ready: VecDeque::new(),
             parked: Vec::new(),
             weak: Vec::new(),
@@ -285,10 +289,10 @@ impl Router {
         self.next_ticket - 1
     }
 
-    /// Asks for all unconfirmed reads anew: the leadership under which they were asked is gone, or the answer is overdue.
-    pub(crate) fn ask_again(&mut self, overdue: impl Fn(&Asked, Time) -> bool) {
+    /// Asks for unconfirmed reads anew: the leadership under which they were asked is gone.
+    pub(crate) fn ask_anew(&mut self, is_gone: impl Fn(&Asked) -> bool) {
         let (again, keep): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.asked).into_iter().partition(|(asked, at, _)| overdue(asked, *at));
+            std::mem::take(&mut self.asked).into_iter().partition(|(asked, ..)| is_gone(asked));
         self.asked = keep;
         for (_, _, batch) in again {
             self.gather_again(batch);
@@ -322,7 +326,8 @@ impl Router {
 
 /// After this time without progress everything unsettled is sent again.
 pub(crate) const SEND_AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// After this time without an answer reads are asked for again.
+/// After this time without an answer a question is sent again. It stays the same one, so that the answer to either will do: a new one in its place would
+/// never be answered where the leader is further away than this.
 pub(crate) const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 #[cfg(test)]

@@ -141,6 +141,8 @@ pub(crate) struct Session {
     pub bucket: BucketId,
     /// It routes by itself, and is told where to ask; none if its commands are forwarded.
     pub redirected: Option<Redirected>,
+    /// It is a part of this process ([`crate::Listener::Inside`]).
+    pub is_inside: bool,
     /// The bucket, or the council, that its commands on their way are for. All of them are for one: for another the connection waits until they are
     /// answered.
     pub aim: BucketId,
@@ -207,6 +209,7 @@ impl Session {
             block: None,
             bucket: DEFAULT_PARTITION.bucket,
             redirected: None,
+            is_inside: false,
             aim: DEFAULT_PARTITION.bucket,
             lanes: Vec::new(),
             deferred: None,

@@ -7,7 +7,7 @@ mod snapshots;
 mod stop;
 mod writes;
 
-use base::{NodeId, Time};
+use base::NodeId;
 use data::{Failure, Reply};
 use paxos::Input as Step;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
 use crate::partition::Partition;
 use crate::peer::PeerMessage;
 use crate::reply;
-use crate::router::{ASK_AGAIN_AFTER, Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
+use crate::router::{Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
 use crate::session::{Block, Gathered};
 use crate::words::{self, Terms};
 
@@ -314,21 +314,15 @@ impl Node {
             router.send_again();
             router.progress_at = time;
         }
-        let stale = |asked: &Asked, at: Time| match asked {
-            Asked::Round { ballot: under, .. } => Some(*under) != ballot,
-            Asked::Ticket { ballot: under, .. } => Some(*under) != ballot || time.since(at) >= ASK_AGAIN_AFTER,
-        };
-        let asks_again = router.asked.iter().any(|(asked, at, _)| stale(asked, *at));
-        if asks_again {
-            router.ask_again(stale);
+        let is_gone =
+            |(Asked::Round { ballot: under, .. } | Asked::Ticket { ballot: under, .. }): &Asked| Some(*under) != ballot;
+        if router.asked.iter().any(|(asked, ..)| is_gone(asked)) {
+            router.ask_anew(is_gone);
         }
         let sends_again = !router.writes.is_empty() && time.since(router.progress_at) >= SEND_AGAIN_AFTER;
         if sends_again {
             router.progress_at = time;
             router.send_again();
-        }
-        if asks_again {
-            self.probe("node: reads asked again");
         }
         if sends_again {
             self.probe("node: writes sent again");

@@ -3,10 +3,12 @@
 
 mod common;
 
+use std::time::Duration;
+
 use base::limits::KEY_BYTES_MAX;
 use base::{NodeId, PartitionId};
 use common::Cluster;
-use node::{ConnectionId, Input};
+use node::{ConnectionId, Input, Listener};
 
 #[test]
 fn a_node_alone_serves() {
@@ -110,6 +112,19 @@ fn wait_and_once_tell_the_truth() {
 }
 
 #[test]
+fn a_follower_reads_however_far_away_the_leader_is() {
+    let mut cluster = Cluster::new(3);
+    assert_eq!(cluster.ask(0, "SET a 1"), "+OK\r\n");
+    // There and back twice, since the leader asks, too: longer than it takes until a question is asked again.
+    for milliseconds in [50, 120, 300] {
+        cluster.delay = Duration::from_millis(milliseconds);
+        for me in 0..3 {
+            assert_eq!(cluster.ask(me, "GET a"), "$1\r\n1\r\n", "{milliseconds} ms each way");
+        }
+    }
+}
+
+#[test]
 fn a_stopping_leader_hands_over() {
     let mut cluster = Cluster::new(3);
     assert_eq!(cluster.ask(0, "SET a 1"), "+OK\r\n");
@@ -119,6 +134,28 @@ fn a_stopping_leader_hands_over() {
     }
     assert_ne!(cluster.nodes[1].leader(PartitionId::default()).map(|(id, _)| id), Some(NodeId(0)));
     assert_eq!(cluster.ask(1, "INCR a"), ":2\r\n");
+}
+
+#[test]
+fn a_stopping_node_lets_its_clients_go_and_tells_none_an_error() {
+    let mut cluster = Cluster::new(3);
+    let [idle, busy, late, inside] = [11, 12, 13, 14].map(ConnectionId);
+    [idle, busy].into_iter().for_each(|client| cluster.open(1, client));
+    cluster.open_at(1, inside, Listener::Inside);
+    assert_eq!(cluster.ask(0, "SET a 1"), "+OK\r\n");
+    cluster.give(1, Input::Received { connection: busy, bytes: b"INCR a\r\n" });
+    cluster.give(1, Input::Stop);
+    assert!(cluster.closed.contains(&(1, idle)) && !cluster.closed.contains(&(1, busy)));
+    cluster.give(1, Input::Received { connection: busy, bytes: b"INCR a\r\n" });
+    cluster.open(1, late);
+    cluster.give(1, Input::Received { connection: late, bytes: b"INCR a\r\n" });
+    assert!(cluster.closed.contains(&(1, late)), "it came too late");
+    let told = cluster.ask_as(1, inside, "GET a");
+    assert!(told.starts_with("-CLUSTERDOWN this node is stopping"), "{told}");
+    assert_eq!(cluster.hear_as(1, busy), ":2\r\n");
+    assert!(cluster.closed.contains(&(1, busy)), "as soon as it has its answer");
+    assert_eq!((cluster.heard(1, busy), cluster.heard(1, late)), (String::new(), String::new()));
+    assert_eq!(cluster.ask(2, "GET a"), "$1\r\n2\r\n", "what was not answered was not done");
 }
 
 #[test]

@@ -184,6 +184,8 @@ impl Chaos {
             .iter()
             .map(|fault| {
                 let drawn = mix.chance(share, 8);
+                // Only for whoever asks: what is known of it does not hold in every run yet (see docs/simulator.md).
+                let drawn = drawn && *fault != Fault::MembersChange;
                 (drawn && !calm || options.with.contains(fault)) && !options.without.contains(fault)
             })
             .collect();

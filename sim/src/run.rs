@@ -176,7 +176,7 @@ fn refuse_over_partitions(history: &mut [Operation], buckets: &[(&str, &str)]) {
     };
     for operation in history.iter_mut().filter(maybe) {
         let key =
-            |command: &crate::history::Command| command.key.split('#').next().map(str::to_owned).unwrap_or_default();
+            |command: &crate::history::Command| command.key.split(['#', '^', '@', '%', '~', '$', '&', '=']).next().map(str::to_owned).unwrap_or_default();
         let Some(count) = operation.commands.first().and_then(|command| partitions_of(bucket_of(&command.key))) else {
             continue;
         };

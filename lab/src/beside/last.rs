@@ -18,16 +18,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const READ_KEYS: usize = 200;
 
 /// Reads a history that was recorded.
-pub(crate) fn read_history(path: &Path) -> Result<Vec<Operation>, String> {
+///
+/// # Errors
+/// When there is none, or it is not whole.
+pub fn read_history(path: &Path) -> Result<Vec<Operation>, String> {
     let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     format::read(std::io::BufReader::new(file))
 }
 
 /// A key, and what was read of it at the end.
-pub(crate) type LastRead = (Vec<u8>, Option<Value>);
+pub type LastRead = (Vec<u8>, Option<Value>);
 
 /// Reads every key of the history, of whichever node answers.
-pub(crate) fn read_last(target: &Target, history: &[Operation]) -> Result<Vec<LastRead>, String> {
+///
+/// # Errors
+/// When one cannot be read for half a minute.
+pub fn read_last(target: &Target, history: &[Operation]) -> Result<Vec<LastRead>, String> {
     let lists = lists(history);
     let keys: BTreeSet<&[u8]> =
         history.iter().flat_map(|operation| &operation.steps).map(|step| step.key.as_slice()).collect();

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -89,11 +89,19 @@ impl Relays {
     /// # Errors
     /// When there are no ports, files or threads.
     pub fn start(nodes: &[SocketAddr]) -> io::Result<Relays> {
+        Relays::start_at(Ipv4Addr::LOCALHOST.into(), nodes)
+    }
+
+    /// The same at another address of this machine, for nodes that do not share its loopback.
+    ///
+    /// # Errors
+    /// As [`Relays::start`].
+    pub fn start_at(place: IpAddr, nodes: &[SocketAddr]) -> io::Result<Relays> {
         let poll = Poll::new()?;
         let (mut pairs, mut relays) = (Vec::new(), Vec::new());
         for low in 0..nodes.len() {
             for (high, target) in nodes.iter().enumerate().skip(low + 1) {
-                let mut listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+                let mut listener = TcpListener::bind(SocketAddr::new(place, 0))?;
                 poll.registry().register(&mut listener, Token(relays.len()), Interest::READABLE)?;
                 pairs.push((low, high, listener.local_addr()?));
                 relays.push((listener, *target));

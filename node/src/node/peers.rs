@@ -22,7 +22,7 @@ impl Node {
         for group in self.groups.iter_mut() {
             if group.partition.replica.leader().is_some_and(|(leader, _)| leader == peer) {
                 group.router.send_again();
-                group.router.ask_again(|_, _| true);
+                group.router.ask_anew(|_| true);
             }
         }
         self.pubsub.on_peer_up(peer, self.now.time);

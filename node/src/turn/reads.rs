@@ -17,7 +17,7 @@ use crate::node::{Node, place_of};
 use crate::partition::Partition;
 use crate::peer::PeerMessage;
 use crate::registry::Registry;
-use crate::router::{Asked, ReadBatch, ReadKind, Ready, Waiter};
+use crate::router::{ASK_AGAIN_AFTER, Asked, ReadBatch, ReadKind, Ready, Waiter};
 use crate::session::{Block, Session};
 use crate::slow::Slow;
 use crate::usage::Uses;
@@ -424,17 +424,26 @@ impl Node {
 
     pub(super) fn ask_leader(&mut self, g: usize, leader: NodeId, ballot: base::Ballot) {
         // One question at a time: while it is under way the next batch gathers.
+        let (time, id) = (self.now.time, self.groups[g].id());
         let router = &mut self.groups[g].router;
+        if let Some((Asked::Ticket { ticket, .. }, ..)) = router.asked.front()
+            && time.since(router.question_at) >= ASK_AGAIN_AFTER
+        {
+            router.question_at = time;
+            let ticket = *ticket;
+            self.probe("node: reads asked again");
+            return self.send(leader, &PeerMessage::ReadIndex { partition: id, ticket });
+        }
         if (router.gathering.items.is_empty() && !router.age_wanted) || !router.asked.is_empty() {
             return;
         }
         router.age_wanted = false;
+        router.question_at = time;
         let ticket = router.ticket();
         let batch = self.take_gathered(g);
         let group = &mut self.groups[g];
-        group.router.asked.push_back((Asked::Ticket { ballot, ticket }, self.now.time, batch));
-        let partition = group.id();
-        self.send(leader, &PeerMessage::ReadIndex { partition, ticket });
+        group.router.asked.push_back((Asked::Ticket { ballot, ticket }, time, batch));
+        self.send(leader, &PeerMessage::ReadIndex { partition: id, ticket });
     }
 }
 

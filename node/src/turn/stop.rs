@@ -27,6 +27,21 @@ impl Node {
         }
     }
 
+    /// Closes the connections on which nothing is on its way, and the others once that is answered. What a client asks after this is not done and not
+    /// answered, as at a Redis that shuts down: a library that loses its connection opens another one and asks again, by itself, while an error,
+    /// whatever it says, is for the program that uses it.
+    fn let_clients_go(&mut self) {
+        for (id, session) in &mut self.sessions {
+            let Some(session) = session.as_deref_mut().filter(|session| !session.is_inside) else { continue };
+            session.closing = true;
+            session.backlog = Vec::new();
+            if !session.dirty {
+                session.dirty = true;
+                self.dirty.push(*id);
+            }
+        }
+    }
+
     pub(super) fn consider_stop(&mut self) {
         let time = self.now.time;
         if self.stopping.is_none() {
@@ -41,6 +56,7 @@ impl Node {
                 }
                 if !leads || alone || time >= until {
                     self.stopping = Some(Stopping::Draining { until: time + STOP_STEP_MAX });
+                    self.let_clients_go();
                 }
             }
             Some(Stopping::Draining { until }) => {

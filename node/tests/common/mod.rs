@@ -73,6 +73,9 @@ pub struct Cluster {
     makes: Vec<(u16, BlockJob)>,
     takes: Vec<(u16, ReceiveJob)>,
     pub mail: Vec<(NodeId, NodeId, Bytes)>,
+    /// How long each message takes, and those on their way with when they arrive.
+    pub delay: Duration,
+    travelling: Vec<(Time, (NodeId, NodeId, Bytes))>,
     persisted: BTreeMap<u16, u64>,
     /// Nodes whose messages are lost, and those to them.
     pub isolated: Vec<u16>,
@@ -111,6 +114,8 @@ impl Cluster {
             makes: Vec::new(),
             takes: Vec::new(),
             mail: Vec::new(),
+            delay: Duration::ZERO,
+            travelling: Vec::new(),
             persisted: BTreeMap::new(),
             isolated: Vec::new(),
             stalled: Vec::new(),
@@ -245,7 +250,12 @@ impl Cluster {
                 assert!(!job.step(None), "states are in memory here: there is only decoding");
                 self.give(me, Input::BlocksTaken(Box::new(job.done())));
             }
-            for (from, to, bytes) in std::mem::take(&mut self.mail) {
+            let arrives = self.now.time + self.delay;
+            self.travelling.extend(std::mem::take(&mut self.mail).into_iter().map(|message| (arrives, message)));
+            let (arrived, travelling): (Vec<_>, Vec<_>) =
+                self.travelling.drain(..).partition(|(at, _)| *at <= self.now.time);
+            self.travelling = travelling;
+            for (_, (from, to, bytes)) in arrived {
                 // Or the node has just joined, and has no process yet.
                 let is_there = usize::from(to.0) < self.nodes.len();
                 if !is_there || self.isolated.contains(&from.0) || self.isolated.contains(&to.0) {

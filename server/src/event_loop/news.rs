@@ -53,7 +53,7 @@ impl EventLoop {
                 self.virtual_clients.insert(connection, line);
                 let local_address = self.http_address.clone();
                 let connection = ConnectionId(connection);
-                let listener = Listener::Forwards;
+                let listener = Listener::Inside;
                 let opened = Input::Opened { connection, address: description, local_address, listener };
                 self.node.step(now, opened, &mut self.outbox);
             }

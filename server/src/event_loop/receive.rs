@@ -71,6 +71,7 @@ impl EventLoop {
             let socket = match listener {
                 Listener::Forwards => Some(&self.resp),
                 Listener::Redirects => self.cluster.as_ref(),
+                Listener::Inside => None,
             };
             let Some(socket) = socket else { return };
             let (mut stream, address) = match socket.accept() {

@@ -3,7 +3,7 @@
 use base::NodeId;
 
 use super::Cluster;
-use crate::chaos::{Fault, MS};
+use crate::chaos::{Fault, Planned, MS};
 use crate::door::Door;
 use crate::process::name_of;
 
@@ -32,7 +32,8 @@ impl<N: Door> Cluster<N> {
         }
         let Some(by) = self.chaos.slow_in_calm else { return };
         // One of two is not slower than the middle one; and where an operator drains nodes, whoever is left leads, slow or not.
-        if self.machines.len() < 3 || self.chaos.plan.iter().any(|planned| planned.fault == Fault::VotersChange) {
+        let changes = |planned: &Planned| matches!(planned.fault, Fault::VotersChange | Fault::MembersChange);
+        if self.machines.len() < 3 || self.chaos.plan.iter().any(changes) {
             return;
         }
         let Some(node) = self.leader() else { return };
