@@ -68,15 +68,15 @@ impl Nodes<'_> {
 
 /// Seats as they shall be; the same as they were if nothing has to change.
 pub(crate) fn plan(mut seats: Vec<Seats>, nodes: &Nodes<'_>) -> Vec<Seats> {
-    let must = seats.iter_mut().map(|it| fits(it, nodes)).fold(true, |all, fits| all && fits);
-    if !must {
+    let all_fit = seats.iter().all(|it| fits(it, nodes));
+    if !all_fit {
         fill(&mut seats, nodes);
     }
     let uneven = is_uneven(&votes(&seats, nodes));
     if uneven {
         even_out_votes(&mut seats, nodes);
     }
-    if !must || uneven || is_uneven(&leads(&seats, nodes)) {
+    if !all_fit || uneven || is_uneven(&leads(&seats, nodes)) {
         even_out_leads(&mut seats, nodes);
     }
     seats

@@ -166,6 +166,10 @@ impl Node {
         let was_there = |id: &NodeId| held.contains(id) || up.contains(id);
         let all: Vec<(NodeId, bool)> = staying().filter(was_there).map(|id| (id, self.registry.serves(id))).collect();
         let planned = plan(seats.clone(), &Nodes { all: &all });
+        if planned.iter().any(|it| it.now.is_empty()) {
+            // Nobody is there of whom this node knows: whatever is so stays so.
+            return None;
+        }
         let alike = |(before, after): (&Seats, &Seats)| {
             let sorted = |seats: &Seats| seats.now.iter().copied().collect::<BTreeSet<NodeId>>();
             before.now.first() == after.now.first() && sorted(before) == sorted(after)

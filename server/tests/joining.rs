@@ -103,7 +103,8 @@ fn three_become_five_and_three_again() {
         drop(stops);
         (counters.into_iter().map(|counter| counter.join().expect("nothing failed")).collect::<Vec<_>>(), at_fourth)
     });
-    let left: Vec<String> = nodes(asked).iter().map(|node| node["name"].as_str().unwrap_or_default().to_owned()).collect();
+    let left: Vec<String> =
+        nodes(asked).iter().map(|node| node["name"].as_str().unwrap_or_default().to_owned()).collect();
     assert_eq!(left, ["n1", "n2", "n3"]);
     let mut client = Client::connect(asked).expect("the node is there");
     client.call(&["SELECT", "b"]).expect("the bucket is there");
@@ -133,7 +134,8 @@ fn who_may_not_join_says_why() {
     let nothing = failure(start_command(&folder.path().join("new"), "n2", [a, b, c], &[]));
     assert!(nothing.contains("no cluster given") && nothing.contains("--join"), "{nothing}");
     let token = node_command(&dev.nodes[0].resp, &["token"]);
-    let taken = failure(start_command(&folder.path().join("n1"), "n1", [a, b, c], &["--join", peer, "--token", token.trim()]));
+    let taken =
+        failure(start_command(&folder.path().join("n1"), "n1", [a, b, c], &["--join", peer, "--token", token.trim()]));
     assert!(taken.contains("there is a node 'n1' already"), "{taken}");
     // The same folder asks again, with a token that is good.
     let (n2, at, _) = join(&dir, "n2", peer, token.trim());

@@ -175,8 +175,9 @@ fn refuse_over_partitions(history: &mut [Operation], buckets: &[(&str, &str)]) {
         operation.outcome == crate::history::Outcome::Maybe && operation.commands.len() > 1
     };
     for operation in history.iter_mut().filter(maybe) {
-        let key =
-            |command: &crate::history::Command| command.key.split(['#', '^', '@', '%', '~', '$', '&', '=']).next().map(str::to_owned).unwrap_or_default();
+        let key = |command: &crate::history::Command| {
+            command.key.split(['#', '^', '@', '%', '~', '$', '&', '=']).next().map(str::to_owned).unwrap_or_default()
+        };
         let Some(count) = operation.commands.first().and_then(|command| partitions_of(bucket_of(&command.key))) else {
             continue;
         };

@@ -221,6 +221,7 @@ impl Door for Toy {
             lost: false,
             votes: true,
             on_all: Default::default(),
+            all: Vec::new(),
             durable: true,
         })
     }

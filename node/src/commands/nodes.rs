@@ -142,7 +142,7 @@ fn named(node: &Node, name: &[u8]) -> Result<NodeId, Failure> {
 }
 
 fn drain(node: &Node, name: &[u8], drained: bool) -> Result<Change, Failure> {
-    Ok(Change::Drain { node: named(node, name)?, drained, nodes: node.roll.len() as u16 })
+    Ok(Change::Drain { node: named(node, name)?, drained, nodes: node.config.members.len() as u16 })
 }
 
 fn remove(node: &Node, words: &[&[u8]]) -> Result<Change, Failure> {
@@ -159,7 +159,7 @@ fn remove(node: &Node, words: &[&[u8]]) -> Result<Change, Failure> {
         );
         return Err(Failure::built(text.as_bytes()));
     }
-    Ok(Change::Leave { node: id, nodes: node.roll.len() as u16 })
+    Ok(Change::Leave { node: id, nodes: node.config.members.len() as u16 })
 }
 
 fn voters(node: &Node, count: &[u8]) -> Result<Change, Failure> {

@@ -19,7 +19,7 @@ pub(crate) enum Change {
     Drain {
         node: NodeId,
         drained: bool,
-        /// How many nodes there are.
+        /// How many nodes have founded the cluster.
         nodes: u16,
     },
     /// How many vote in each partition; 0: as many as founded the cluster.
@@ -37,7 +37,7 @@ pub(crate) enum Change {
     /// A node is to leave: its votes go to others, then it is removed.
     Leave {
         node: NodeId,
-        /// How many nodes there are.
+        /// How many nodes have founded the cluster.
         nodes: u16,
     },
     /// Nothing needs a node any more that is to leave.
@@ -220,12 +220,14 @@ impl Registry {
         Ok(Reply::Ok)
     }
 
-    /// Whether one more of so many nodes may stop serving.
-    fn spare_one_more(&self, node: NodeId, nodes: u16) -> Result<(), Failure> {
+    /// Whether one more node of a cluster that so many have founded may stop serving.
+    fn spare_one_more(&self, node: NodeId, founders: u16) -> Result<(), Failure> {
         let mut spared = [&self.drained[..], &self.leaving].concat();
         spared.sort_unstable();
         spared.dedup();
-        if !spared.contains(&node) && spared.len() + 1 >= usize::from(nodes) {
+        let gone = self.removed.iter().filter(|id| id.0 < founders).count();
+        let there = usize::from(founders) - gone + self.joined.len();
+        if !spared.contains(&node) && spared.len() + 1 >= there {
             return Err(Failure::Text("ERR it is the last node that serves: nobody could take over what it leads"));
         }
         Ok(())

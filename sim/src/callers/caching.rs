@@ -117,6 +117,10 @@ impl Keeper {
                     [word, nothing] if word.as_bytes() == Some(b"invalidate") && nothing.is_null() => {
                         cache.held.clear()
                     }
+                    // A stopping node lets the listener go first: nothing more is told, so nothing may be kept.
+                    [word, Value::Integer(_)] if word.as_bytes() == Some(b"tracking-redir-broken") => {
+                        cache.held.clear()
+                    }
                     other => return Err(format!("unexpected message {other:?}")),
                 }
                 continue;

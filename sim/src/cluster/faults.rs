@@ -57,6 +57,11 @@ impl<N: Door> Cluster<N> {
 
     fn inflict(&mut self, fault: Fault, node: NodeId, duration: u64, rng: &mut Rng) -> bool {
         let now = self.now;
+        // One that has joined is its folder: without that it is another node, which has to join anew under another number.
+        let takes_identity = matches!(fault, Fault::Wipe | Fault::IdentityRot | Fault::ReadError);
+        if takes_identity && node.0 >= self.chaos.founders {
+            return false;
+        }
         match fault {
             Fault::OneWayCut => {
                 let Some(peer) = self.other_node(node, rng) else { return false };

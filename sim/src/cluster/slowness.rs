@@ -3,7 +3,7 @@
 use base::NodeId;
 
 use super::Cluster;
-use crate::chaos::{Fault, Planned, MS};
+use crate::chaos::{Fault, MS, Planned};
 use crate::door::Door;
 use crate::process::name_of;
 

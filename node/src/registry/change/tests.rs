@@ -74,9 +74,11 @@ fn numbers_are_not_given_twice() {
     assert_eq!(carry_out(&mut registry, Change::Remove { node: NodeId(2) }), Ok(Reply::Ok));
     assert!(registry.removed.is_empty(), "nobody wanted it to leave");
     for node in [2, 0] {
-        assert_eq!(carry_out(&mut registry, Change::Leave { node: NodeId(node), nodes: 3 }), Ok(Reply::Ok));
+        assert_eq!(carry_out(&mut registry, Change::Leave { node: NodeId(node), nodes: 2 }), Ok(Reply::Ok));
         assert_eq!(carry_out(&mut registry, Change::Remove { node: NodeId(node) }), Ok(Reply::Ok));
     }
+    let last = Change::Leave { node: NodeId(1), nodes: 2 };
+    assert!(carry_out(&mut registry, last).is_err(), "whoever is gone does not count");
     assert_eq!((registry.removed.clone(), registry.joined.len()), (vec![NodeId(0), NodeId(2)], 0));
     assert_eq!(enter(&mut registry, "n3", 1), Ok(3), "another one of that name, even if it has drawn the same number");
     assert_eq!(enter(&mut registry, "n1", 5), Ok(4), "the founder of that name is gone");
