@@ -10,6 +10,9 @@ use sim::run::{Outcome, run};
 /// Seeds of the fixed list. More are run by `dictum sim --minutes`.
 const SEEDS: u64 = 600;
 
+/// Seeds in which nodes join and leave, which is not drawn by itself: see `docs/decisions/2026-11-25-nodes.md`.
+const MEMBERS_SEEDS: u64 = 40;
+
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {
     let outcome = run(options, false);
@@ -44,6 +47,13 @@ fn the_first_half_of_the_fixed_seeds_passes() {
 #[test]
 fn the_second_half_of_the_fixed_seeds_passes() {
     println!("{}", seeds(10_000 + SEEDS / 2, 10_000 + SEEDS).text(&probes(), 1));
+}
+
+#[test]
+fn runs_in_which_nodes_join_and_leave_pass() {
+    for seed in 8000..8000 + MEMBERS_SEEDS {
+        must_pass(&Options { seed, with: vec![Fault::MembersChange], ..Options::default() });
+    }
 }
 
 #[test]
