@@ -56,7 +56,15 @@ impl Replica {
         let gives_back = gives_back.map(|peer| peer.since.max(leader.since) + settle);
         let restless = leader.followers.iter().filter(|follower| !self.leaves_in_peace(follower));
         let speaks = restless.map(|follower| follower.due((now, self.log.last()), heartbeat));
-        speaks.chain(gives_back).chain(leader.confirmation.due(now, heartbeat)).min()
+        // Whether voters can change depends on more than what comes to this replica: it looks again.
+        let changes = self.wants_other_members().then(|| now + heartbeat);
+        speaks.chain(gives_back).chain(leader.confirmation.due(now, heartbeat)).chain(changes).min()
+    }
+
+    /// Whether other voters are wanted than there are, or a change is under way.
+    fn wants_other_members(&self) -> bool {
+        let (members, wanted) = (&self.membership.now, &self.roster.voters);
+        members.is_joint() || !members.names(self.config.me) || (!wanted.is_empty() && *wanted != members.nodes())
     }
 
     fn leaves_in_peace(&self, follower: &Follower) -> bool {
