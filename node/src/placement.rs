@@ -16,6 +16,11 @@ use base::{NodeId, PartitionId};
 
 use crate::council::COUNCIL;
 
+/// By how many votes nodes may differ before votes move for that alone.
+const VOTES_SLACK: usize = 2;
+/// The same for leaderships. They move more easily, and whoever serves again shall lead again where few partitions are all there is.
+const LEADS_SLACK: usize = 1;
+
 /// All nodes in the order in which a partition that these have founded prefers them: the first is next in turn from partition to partition; the others
 /// follow in steps whose length changes from round to round, so that what a node gives up is spread over all others.
 pub(crate) fn order(partition: PartitionId, nodes: &[NodeId]) -> Vec<NodeId> {
@@ -72,11 +77,11 @@ pub(crate) fn plan(mut seats: Vec<Seats>, nodes: &Nodes<'_>) -> Vec<Seats> {
     if !all_fit {
         fill(&mut seats, nodes);
     }
-    let uneven = is_uneven(&votes(&seats, nodes));
+    let uneven = is_uneven(&votes(&seats, nodes), VOTES_SLACK);
     if uneven {
         even_out_votes(&mut seats, nodes);
     }
-    if !all_fit || uneven || is_uneven(&leads(&seats, nodes)) {
+    if !all_fit || uneven || is_uneven(&leads(&seats, nodes), LEADS_SLACK) {
         even_out_leads(&mut seats, nodes);
     }
     seats
@@ -146,10 +151,10 @@ fn count(held: impl Iterator<Item = NodeId>, nodes: &Nodes<'_>) -> BTreeMap<Node
     loads
 }
 
-/// Whether somebody has clearly more than somebody else: by more than two, and by more than a quarter.
-fn is_uneven(loads: &BTreeMap<NodeId, usize>) -> bool {
+/// Whether somebody has clearly more than somebody else: by more than this, and by more than a quarter.
+fn is_uneven(loads: &BTreeMap<NodeId, usize>, slack: usize) -> bool {
     let (least, most) = (loads.values().min().copied().unwrap_or(0), loads.values().max().copied().unwrap_or(0));
-    most > least + 2 && 4 * most > 5 * least
+    most > least + slack && 4 * most > 5 * least
 }
 
 /// Step 3.

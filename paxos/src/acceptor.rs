@@ -81,8 +81,11 @@ impl Replica {
             self.promise(now, ballot, out);
         }
         self.hear_leader(now, ballot);
-        if entries.is_empty() || previous != self.matched.1 || previous == Position(0) {
-            // A question where the log ends: a good moment, which comes again if anything is lost.
+        let is_question = entries.is_empty() || previous != self.matched.1 || previous == Position(0);
+        if is_question || now.since(self.learning_told_at) >= self.config.heartbeat {
+            // A question where the log ends is a good moment. It comes again if anything is lost, but not while entries follow each other
+            // without a pause: then it is said as often as a heartbeat would ask.
+            self.learning_told_at = now;
             self.tell_incarnation(from, out);
         }
         if self.unpersisted_bytes > UNPERSISTED_BYTES_MAX && !entries.is_empty() {

@@ -103,6 +103,8 @@ pub struct Replica {
     pub(crate) election_at: Option<Time>,
     /// When a lost entry was last asked for.
     pub(crate) repair_at: Time,
+    /// When this replica last had a moment to say under which incarnation it learns, should it have no vote.
+    pub(crate) learning_told_at: Time,
     probes: Vec<&'static str>,
 }
 
@@ -188,6 +190,7 @@ impl Replica {
             disk_at: (Position(0), now),
             election_at: None,
             repair_at: now,
+            learning_told_at: now,
             probes: Vec::new(),
         };
         if replica.joins && !replica.recovering {

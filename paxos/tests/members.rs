@@ -58,3 +58,38 @@ fn a_learner_whose_word_was_lost_gets_its_vote_back_in_a_calm() {
     world.run(Duration::from_millis(500));
     assert_eq!(world.replica(2).members().nodes(), [0, 1, 2].map(NodeId));
 }
+
+/// A leader that never has a quiet moment learns all the same under which incarnation a former voter learns, though its word was lost once.
+#[test]
+fn a_vote_comes_back_under_a_load_that_never_pauses() {
+    let mut world = World::with_learners(3, 1, 5);
+    world.elect(0);
+    let mut lost = 0;
+    let mut work = |world: &mut World, until: &[usize]| {
+        world.want(until);
+        let wanted: Vec<NodeId> = until.iter().map(|index| NodeId(*index as u16)).collect();
+        for number in 0..500 {
+            world.propose(0, &format!("x{number}"));
+            world.tick(Duration::from_millis(2));
+            while let Some(envelope) = world.network.pop_front() {
+                let is_word = matches!(envelope.message, Message::Learns { .. });
+                if is_word && envelope.from == 2 && lost == 0 {
+                    lost += 1;
+                } else {
+                    world.deliver(envelope);
+                }
+            }
+            for index in 0..4 {
+                world.sync(index);
+            }
+            world.deliver_all();
+            if world.replica(0).members().nodes() == wanted {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(work(&mut world, &[0, 1, 3]), "a learner gets a vote");
+    assert!(work(&mut world, &[0, 1, 2]), "whoever had one gets it back");
+    assert_eq!(lost, 1);
+}

@@ -72,7 +72,6 @@ fn join(dir: &Path, name: &str, asked: &str, token: &str) -> (Process, String, [
 }
 
 #[test]
-#[ignore = "known defect: votes sometimes stay at a node for minutes; see docs/decisions/2026-11-25-nodes.md"]
 fn three_become_five_and_three_again() {
     let folder = tempdir().expect("a temporary folder");
     let dev = Dev::start(&folder.path().join("dev"), &[]);
