@@ -20,6 +20,8 @@ use storage::{CachePolicy, CacheSettings};
 use crate::fault::DELAY_MAX;
 
 /// The address for RESP clients unless told otherwise.
+/// What a node is told that has no cluster.
+const HOW_TO_BEGIN: &str = "--cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: n1=127.0.0.1:9001), or --join HOST:PORT and --token TOKEN to join one";
 const RESP_DEFAULT: &str = "127.0.0.1:7001";
 /// The address for HTTP unless told otherwise.
 const HTTP_DEFAULT: &str = "127.0.0.1:8001";
@@ -335,7 +337,9 @@ impl Options {
         let names = || members.clone().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
         let name = match arguments.node.or(file.node) {
             Some(node) => node,
-            None if cluster.is_none() => return Err("which node is this? add --node NAME".to_owned()),
+            None if cluster.is_none() => {
+                return Err(format!("which node is this? add --node NAME, and {HOW_TO_BEGIN}"));
+            }
             None => return Err(format!("which node is this? add --node with one of {}", names())),
         };
         let dir = arguments.dir.or(file.dir).ok_or("no folder given for the data; add --dir FOLDER")?;
@@ -343,11 +347,7 @@ impl Options {
         let founding = match cluster {
             // Who has joined may be started again by its folder alone.
             None if join.is_none() && !dir.join(storage::IDENTITY_NAME).exists() => {
-                return Err(
-                    "no cluster given; add --cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: \
-                            n1=127.0.0.1:9001), or --join HOST:PORT and --token TOKEN to join one"
-                        .to_owned(),
-                );
+                return Err(format!("no cluster given; add {HOW_TO_BEGIN}"));
             }
             None => None,
             Some(members) => {
