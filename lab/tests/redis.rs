@@ -205,8 +205,10 @@ fn a_run_leaves_its_folder_and_the_same_in_one_file() {
     let (out, file) = (folder.path().join("out"), folder.path().join("run.json"));
     let target = format!("redis://127.0.0.1:{}", server.port);
     let line = ["lab", "run", "ycsb-a", "--target", &target, "--seconds", "1.5", "--warm-up", "0", "--clients", "4"];
-    let paths = ["--quiet", "--allow-saturated", "--out", &out.to_string_lossy(), "--export", &file.to_string_lossy()]
-        .map(str::to_owned);
+    let drawn = folder.path().join("run.html");
+    let paths = [("--out", &out), ("--export", &file), ("--output", &drawn)];
+    let paths = paths.into_iter().flat_map(|(option, path)| [option.to_owned(), path.to_string_lossy().into_owned()]);
+    let paths = paths.chain(["--quiet", "--allow-saturated"].map(str::to_owned));
     let words = line.iter().map(|word| (*word).to_owned()).chain(paths);
     let code = lab::command::run(Line::try_parse_from(words).unwrap().lab);
     assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
@@ -221,4 +223,5 @@ fn a_run_leaves_its_folder_and_the_same_in_one_file() {
     assert!(measured.operations["read"].histogram.starts_with("HISTFAAA"), "HdrHistogram V2, deflated, base64");
     assert!(record.sides[0].name.starts_with("Redis "), "{}", record.sides[0].name);
     assert_eq!(lab::store::read(&file).unwrap(), record);
+    assert!(std::fs::read_to_string(drawn).unwrap().contains("ycsb-a"));
 }

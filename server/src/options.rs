@@ -19,9 +19,9 @@ use storage::{CachePolicy, CacheSettings};
 
 use crate::fault::DELAY_MAX;
 
-/// The address for RESP clients unless told otherwise.
 /// What a node is told that has no cluster.
 const HOW_TO_BEGIN: &str = "--cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: n1=127.0.0.1:9001), or --join HOST:PORT and --token TOKEN to join one";
+/// The address for RESP clients unless told otherwise.
 const RESP_DEFAULT: &str = "127.0.0.1:7001";
 /// The address for HTTP unless told otherwise.
 const HTTP_DEFAULT: &str = "127.0.0.1:8001";

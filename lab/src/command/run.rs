@@ -12,6 +12,7 @@ use super::EXIT_SATURATED;
 use super::measure::{begin_record, fill, workload};
 use super::own::{exit_code, tell};
 use super::progress::Progress;
+use super::report::{ReportArguments, report};
 use super::table::table;
 use crate::beside::{Beside, CheckArguments, Place};
 use crate::draw::Distribution;
@@ -105,6 +106,9 @@ pub struct RunArguments {
     /// The folder that a folder for this run is made in.
     #[arg(long, default_value = "dictum-lab", value_name = "FOLDER")]
     out: PathBuf,
+    /// Draws the report as one HTML file; `dictum lab report RUN` does so later.
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Writes everything into one JSON file too.
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
@@ -294,6 +298,10 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     println!("written to {}", folder.display());
     if let Some(file) = &arguments.export {
         std::fs::write(file, store::export(&record)?).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    if let Some(file) = &arguments.output {
+        let arguments = ReportArguments { runs: vec![folder], output: file.clone(), json: None };
+        println!("{}", report(&arguments, store::read)?);
     }
     if record.measurements.iter().all(|measurement| measurement.operations.values().all(|of| of.count == 0)) {
         return Err("not one operation was answered without an error: there are no figures of the target".to_owned());
