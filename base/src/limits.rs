@@ -136,6 +136,9 @@ pub const LOG_ENTRIES_KEPT: u64 = 10_000;
 pub const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 /// Most bytes of log that are kept for nodes that take a snapshot, until they have caught up, unless configured otherwise.
 pub const LOG_BYTES_HELD: u64 = 1024 * 1024 * 1024;
+/// How many entries a second the partitions that one node leads have at least before leaderships change hands for their load. A tenth of what a small
+/// machine decides.
+pub const HOT_ENTRIES_PER_SECOND: u64 = 1000;
 
 /// Most bytes of commands (and of the keys in them once more) that wait on a node until there is something for them, as `BLPOP` does.
 pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;

@@ -340,6 +340,8 @@ pub struct Config {
     pub log_entries_kept: u64,
     /// Most bytes of log that are kept for peers that take a snapshot, or have taken one and not yet caught up.
     pub log_bytes_held: u64,
+    /// How many entries a second the partitions that a node leads have at least before leaderships change hands for their load: see `heat.rs`.
+    pub hot_entries_per_second: u64,
     /// The policy of buckets that evict and have none of their own: `fifo`, `lru`, `lfu` or `s3-fifo`.
     pub cache_policy: &'static str,
     /// Chance for elections' jitter and commands that draw; different for each start.

@@ -20,6 +20,7 @@ mod eviction;
 pub mod fuzzing;
 mod group;
 mod groups;
+mod heat;
 mod image;
 pub mod inspect;
 mod journal;

@@ -505,6 +505,7 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: a removed node was told so",
     "node: was removed",
     "node: a new map",
+    "node: leaderships change hands for their load",
     "node: a node counts as absent",
     "node: an absent node is back",
     "node: nothing needs a leaving node any more",

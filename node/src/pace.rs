@@ -192,6 +192,11 @@ impl Node {
         }
     }
 
+    /// Whether a node says that it is slow, this one included.
+    pub(crate) fn is_slow(&self, node: NodeId) -> bool {
+        self.quickness.spared.contains(&node)
+    }
+
     /// Tells the replicas, if it is others that are slow than before.
     fn follow_pace(&mut self) {
         let slow = |(id, ping): (&NodeId, &Ping)| ping.pace.slow.map(|_| *id);

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use crate::bucket::BucketKind;
 use crate::council::{COUNCIL, Order};
 use crate::entry::Kind;
+use crate::heat::Heat;
 use crate::node::{Node, news_of, place_of};
 use crate::placement::{Nodes, Seats, plan};
 use crate::registry::{Change, Map, seats_of_founders};
@@ -34,6 +35,9 @@ pub(crate) struct Leads {
     next_look: Time,
     /// The state for which the map needed no change.
     fits: Option<(Position, Vec<NodeId>)>,
+    heat: Heat,
+    /// A window of it has ended that nobody has looked at.
+    window_ended: bool,
 }
 
 impl Node {
@@ -57,13 +61,18 @@ impl Node {
         }
         self.council_leads.next_look = time + LOOK_EVERY;
         self.watch_absence();
+        self.watch_heat();
         let applied = self.council_followed;
         let waits = |(at, given): (Position, Time)| at == applied && time.since(given) < ORDER_AGAIN_AFTER;
         if self.council_leads.ordered.is_some_and(waits) {
             return;
         }
-        let change =
-            self.naming().or_else(|| self.absence()).or_else(|| self.removal()).or_else(|| self.next_map(applied));
+        let change = self
+            .naming()
+            .or_else(|| self.absence())
+            .or_else(|| self.removal())
+            .or_else(|| self.next_map(applied))
+            .or_else(|| self.cooling());
         let Some(change) = change else { return };
         self.probe(match change {
             Change::Absent { absent: true, .. } => "node: a node counts as absent",
@@ -141,30 +150,12 @@ impl Node {
         if self.council_leads.fits.as_ref().is_some_and(|(at, then)| *at == applied && *then == up) {
             return None;
         }
-        let founders_all = self.config.members.len();
-        let founders = |id: PartitionId| {
-            let bucket = self.buckets.of(id.bucket);
-            bucket.map_or_else(
-                || (0..founders_all as u16).map(NodeId).collect(),
-                |bucket| bucket.founded_by(founders_all),
-            )
-        };
-        let staying = || self.roll.ids().filter(|id| !self.registry.leaving.contains(id));
-        let seats: Vec<Seats> = {
-            let wanted = self.registry.voters_wanted(founders_all).clamp(1, VOTERS_MAX);
-            let serving = staying().filter(|id| self.registry.serves(*id)).count().min(COUNCIL_VOTERS_MAX);
-            let of_council = wanted.max(if serving.is_multiple_of(2) { serving.saturating_sub(1) } else { serving });
-            let seats = |id| Seats {
-                partition: id,
-                count: if id == COUNCIL { of_council } else { wanted },
-                now: self.map.seats(id, &founders(id)),
-            };
-            self.durable_partitions().map(seats).collect()
-        };
+        let seats = self.seats();
         let held: BTreeSet<NodeId> = seats.iter().flat_map(|it| it.now.iter().copied()).collect();
         // Whoever has never been there gets nothing that others would wait for.
         let was_there = |id: &NodeId| held.contains(id) || up.contains(id);
-        let all: Vec<(NodeId, bool)> = staying().filter(was_there).map(|id| (id, self.registry.serves(id))).collect();
+        let staying = self.roll.ids().filter(|id| !self.registry.leaving.contains(id));
+        let all: Vec<(NodeId, bool)> = staying.filter(was_there).map(|id| (id, self.registry.serves(id))).collect();
         let planned = plan(seats.clone(), &Nodes { all: &all });
         if planned.iter().any(|it| it.now.is_empty()) {
             // Nobody is there of whom this node knows: whatever is so stays so.
@@ -178,8 +169,57 @@ impl Node {
             self.council_leads.fits = Some((applied, up));
             return None;
         }
-        let differs = |it: &Seats| it.now != seats_of_founders(it.partition, &founders(it.partition));
+        Some(self.map_of(planned))
+    }
+
+    /// The seats of all partitions by the map, and how many there shall be.
+    fn seats(&self) -> Vec<Seats> {
+        let founders_all = self.config.members.len();
+        let staying = self.roll.ids().filter(|id| !self.registry.leaving.contains(id));
+        let wanted = self.registry.voters_wanted(founders_all).clamp(1, VOTERS_MAX);
+        let serving = staying.filter(|id| self.registry.serves(*id)).count().min(COUNCIL_VOTERS_MAX);
+        let of_council = wanted.max(if serving.is_multiple_of(2) { serving.saturating_sub(1) } else { serving });
+        let seats = |id| Seats {
+            partition: id,
+            count: if id == COUNCIL { of_council } else { wanted },
+            now: self.map.seats(id, &self.founders_of(id)),
+        };
+        self.durable_partitions().map(seats).collect()
+    }
+
+    fn founders_of(&self, id: PartitionId) -> Vec<NodeId> {
+        let founders_all = self.config.members.len();
+        let bucket = self.buckets.of(id.bucket);
+        bucket.map_or_else(|| (0..founders_all as u16).map(NodeId).collect(), |bucket| bucket.founded_by(founders_all))
+    }
+
+    /// The order that makes these the seats.
+    fn map_of(&self, planned: Vec<Seats>) -> Change {
+        let differs = |it: &Seats| it.now != seats_of_founders(it.partition, &self.founders_of(it.partition));
         let seats = planned.into_iter().filter(differs).map(|it| (it.partition, it.now)).collect();
-        Some(Change::Map(Map { epoch: self.map.epoch + 1, seats }))
+        Change::Map(Map { epoch: self.map.epoch + 1, seats })
+    }
+
+    /// Counts what is decided in each partition. At the end of a window it is known whether a node is hot.
+    fn watch_heat(&mut self) {
+        if self.council_leads.heat.is_due(self.now.time) {
+            let decided = |id| Some((id, self.groups[place_of(&self.groups, id)?].partition.replica.decided()));
+            let decided: BTreeMap<PartitionId, Position> = self.durable_partitions().filter_map(decided).collect();
+            let ended = self.council_leads.heat.end_window(self.now.time, decided);
+            self.council_leads.window_ended |= ended;
+        }
+    }
+
+    /// Leaderships that shall change hands because one node leads most of what is busy.
+    fn cooling(&mut self) -> Option<Change> {
+        if !std::mem::take(&mut self.council_leads.window_ended) || self.registry.paused {
+            return None;
+        }
+        let leads = |id: &NodeId| self.registry.serves(*id) && self.is_up(*id) && !self.is_slow(*id);
+        let may_lead: Vec<NodeId> = self.roll.ids().filter(leads).collect();
+        let seats = self.seats();
+        let cooled = self.council_leads.heat.cooled(&seats, &may_lead, self.config.hot_entries_per_second)?;
+        self.probe("node: leaderships change hands for their load");
+        Some(self.map_of(cooled))
     }
 }

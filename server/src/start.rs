@@ -163,6 +163,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         snapshots: flush_settings(seed),
         log_entries_kept: options.log_entries_kept,
         log_bytes_held: options.log_bytes_held,
+        hot_entries_per_second: base::limits::HOT_ENTRIES_PER_SECOND,
         cache_policy: options.cache.policy.name(),
         seed,
         planted: None,

@@ -31,6 +31,7 @@ fn config(count: usize, me: u16) -> Config {
         snapshots: node::SnapshotSettings::default(),
         log_entries_kept: 1000,
         log_bytes_held: base::limits::LOG_BYTES_HELD,
+        hot_entries_per_second: u64::MAX,
         cache_policy: "lru",
         seed: u64::from(me) + 1,
         planted: None,
