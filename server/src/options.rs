@@ -342,13 +342,7 @@ impl Options {
             }
             None => return Err(format!("which node is this? add --node with one of {}", names())),
         };
-        let dir = arguments.dir.or(file.dir).ok_or("no folder given for the data; add --dir FOLDER")?;
-        let (join, token) = (arguments.join.or(file.join), arguments.token.or(file.token));
         let founding = match cluster {
-            // Who has joined may be started again by its folder alone.
-            None if join.is_none() && !dir.join(storage::IDENTITY_NAME).exists() => {
-                return Err(format!("no cluster given; add {HOW_TO_BEGIN}"));
-            }
             None => None,
             Some(members) => {
                 let Some(me) = members.iter().position(|member| member.name == name) else {
@@ -361,6 +355,12 @@ impl Options {
                 Some((members, NodeId(me as u16)))
             }
         };
+        let dir = arguments.dir.or(file.dir).ok_or("no folder given for the data; add --dir FOLDER")?;
+        let (join, token) = (arguments.join.or(file.join), arguments.token.or(file.token));
+        // Who has joined may be started again by its folder alone.
+        if founding.is_none() && join.is_none() && !dir.join(storage::IDENTITY_NAME).exists() {
+            return Err(format!("no cluster given; add {HOW_TO_BEGIN}"));
+        }
         let resp = parse_address("--resp", arguments.resp.or(file.resp), RESP_DEFAULT)?;
         let http = parse_address("--http", arguments.http.or(file.http), HTTP_DEFAULT)?;
         if resp == http && resp.port() != 0 {
