@@ -149,7 +149,8 @@ impl Node {
                 |bucket| bucket.founded_by(founders_all),
             )
         };
-        let staying = || self.roll.ids().filter(|id| !self.registry.leaving.contains(id));
+        let is_gone = |id: &NodeId| self.registry.leaving.contains(id) || self.registry.left_behind(*id);
+        let staying = || self.roll.ids().filter(|id| !is_gone(id));
         let seats: Vec<Seats> = {
             let wanted = self.registry.voters_wanted(founders_all).clamp(1, VOTERS_MAX);
             let serving = staying().filter(|id| self.registry.serves(*id)).count().min(COUNCIL_VOTERS_MAX);
