@@ -11,7 +11,7 @@ use wire::{Malformed, Reader, Writer};
 
 use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name};
 use crate::registry::change::Surroundings;
-use crate::registry::{Change, Map, Registry, read_nodes, write_nodes};
+use crate::registry::{Alone, Change, Map, Registry, read_nodes, write_nodes};
 
 /// The council's own partition. No bucket ever has this number.
 pub(crate) const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
@@ -35,6 +35,7 @@ const CREATE_PARTITIONS: u8 = 6;
 const NODES: u8 = 7;
 /// As [`CREATE_PARTITIONS`], behind the founders.
 const CREATE_FOUNDERS: u8 = 8;
+const ALONE: u8 = 9;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +52,8 @@ pub(crate) enum Order {
     Recovered { id: BucketId, node: NodeId, identity: u64 },
     /// Of the node registry.
     Nodes(Change),
+    /// A node goes on without the `others`, all that there were: see [`crate::alone`].
+    Alone { node: NodeId, others: Vec<NodeId>, below: u16, cluster: u64 },
 }
 
 impl Order {
@@ -95,6 +98,13 @@ impl Order {
                 w.u8(NODES);
                 change.encode(&mut w);
             }
+            Order::Alone { node, others, below, cluster } => {
+                w.u8(ALONE);
+                w.node(*node);
+                write_nodes(&mut w, others);
+                w.u16(*below);
+                w.u64(*cluster);
+            }
             Order::Drop { name, id } => {
                 w.u8(DROP);
                 w.bytes(name.as_bytes());
@@ -130,6 +140,7 @@ impl Order {
             JOIN => Order::Join { id: BucketId(r.u32()?), node: r.node()?, identity: r.u64()? },
             RECOVERED => Order::Recovered { id: BucketId(r.u32()?), node: r.node()?, identity: r.u64()? },
             NODES => Order::Nodes(Change::decode(&mut r)?),
+            ALONE => Order::Alone { node: r.node()?, others: read_nodes(&mut r)?, below: r.u16()?, cluster: r.u64()? },
             DROP => Order::Drop { name: r.text()?.to_owned(), id: BucketId(r.u32()?) },
             _ => return Err(Malformed),
         };
@@ -270,6 +281,9 @@ impl Buckets {
             }
             // Not about buckets: see `apply`.
             Order::Nodes(_) => {}
+            Order::Alone { node, .. } => {
+                self.list.iter_mut().for_each(|bucket| bucket.belong_to(node));
+            }
             Order::Drop { name, .. } if name == DEFAULT_NAME => {
                 return Err(Failure::Text("ERR the default bucket cannot be dropped"));
             }
@@ -332,6 +346,15 @@ impl Bucket {
         lost > voters.len() - majority && founders >= majority
     }
 
+    /// An ephemeral bucket has no memory left but that of one node, which is stopped: it begins anew as soon as that says that it is there.
+    fn belong_to(&mut self, node: NodeId) {
+        if self.settings.kind == BucketKind::Ephemeral {
+            self.founders = vec![node];
+            self.identities = vec![0; usize::from(node.0) + 1];
+            self.memories = vec![false; usize::from(node.0) + 1];
+        }
+    }
+
     /// Founded anew by those who have lost it. Whoever has not is told by its number, and comes back empty.
     fn begin_anew(&mut self, id: BucketId) {
         self.id = id;
@@ -383,6 +406,11 @@ pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body:
         }
         return Ok(Reply::Ok);
     }
+    if let Order::Alone { node, others, below, cluster } = &order {
+        let mut registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
+        registry.go_on_alone(Alone { former: registry.cluster, node: *node, below: *below }, others, *cluster);
+        registry.write(tree, context);
+    }
     if let Order::Nodes(change) = order {
         let mut registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
         let surroundings = Surroundings { clock: context.time, buckets: &buckets };
@@ -404,100 +432,4 @@ pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body:
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn order(tree: &mut Tree, order: Order) -> Reply {
-        apply(tree, &EntryContext::default(), Position(1), &order.encode()).unwrap()
-    }
-
-    fn create(name: &str) -> Order {
-        let settings = Settings::of_kind(BucketKind::Persistent);
-        Order::Create { name: name.to_owned(), settings, identities: vec![1, 2, 3], founders: Vec::new() }
-    }
-
-    fn numbers(tree: &Tree) -> Vec<(u32, u16, String)> {
-        let list = Buckets::read(tree).unwrap().list;
-        list.into_iter().map(|bucket| (bucket.id.0, bucket.number, bucket.name)).collect()
-    }
-
-    #[test]
-    fn numbers_are_given_once_and_names_are_unique() {
-        let mut tree = Tree::new();
-        assert_eq!(order(&mut tree, create("a")), Reply::Ok);
-        assert_eq!(order(&mut tree, create("b")), Reply::Ok);
-        assert!(matches!(order(&mut tree, create("a")), Reply::Error(_)));
-        let drop = |id| Order::Drop { name: "a".to_owned(), id: BucketId(id) };
-        assert!(matches!(order(&mut tree, drop(2)), Reply::Error(_)), "another bucket's number");
-        assert_eq!(order(&mut tree, drop(1)), Reply::Ok);
-        assert_eq!(order(&mut tree, create("c")), Reply::Ok);
-        let all = [(0, 0, "default".to_owned()), (3, 1, "c".to_owned()), (2, 2, "b".to_owned())];
-        assert_eq!(numbers(&tree), all, "SELECT's number is used again, the bucket's own is not");
-        let buckets = Buckets::read(&tree).unwrap();
-        assert!(
-            buckets.has_dropped(BucketId(1)) && !buckets.has_dropped(BucketId(3)) && !buckets.has_dropped(BucketId(4))
-        );
-    }
-
-    #[test]
-    fn settings_change_and_the_default_bucket_stays() {
-        let mut tree = Tree::new();
-        let set = |name: &str, words: &[&str]| Order::Set {
-            name: name.to_owned(),
-            words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        };
-        assert_eq!(order(&mut tree, set("default", &["quota", "1mb", "ttl", "5"])), Reply::Ok);
-        assert!(matches!(order(&mut tree, set("default", &["kind", "cache"])), Reply::Error(_)));
-        assert!(matches!(order(&mut tree, set("none", &["ttl", "5"])), Reply::Error(_)));
-        let settings = Buckets::read(&tree).unwrap().list[0].settings.clone();
-        assert_eq!((settings.quota_bytes, settings.ttl_ms), (1 << 20, 5000));
-        let drop = Order::Drop { name: DEFAULT_NAME.to_owned(), id: BucketId(0) };
-        assert!(matches!(order(&mut tree, drop), Reply::Error(_)));
-    }
-
-    #[test]
-    fn an_ephemeral_bucket_begins_anew_when_too_few_remember_it() {
-        let mut tree = Tree::new();
-        let settings = Settings::of_kind(BucketKind::Ephemeral);
-        let name = "e".to_owned();
-        let (identities, founders) = (vec![11, 12, 13], Vec::new());
-        assert_eq!(order(&mut tree, Order::Create { name, settings, identities, founders }), Reply::Ok);
-        let join = |id, node, identity| Order::Join { id: BucketId(id), node: NodeId(node), identity };
-        let recovered = |id, node, identity| Order::Recovered { id: BucketId(id), node: NodeId(node), identity };
-        let state = |tree: &Tree| {
-            let bucket = Buckets::read(tree).unwrap().list[1].clone();
-            (bucket.id.0, bucket.identities, bucket.memories)
-        };
-        // One after another: each recovers before the next is lost.
-        assert_eq!(order(&mut tree, join(1, 0, 21)), Reply::Ok);
-        assert!(matches!(order(&mut tree, recovered(1, 0, 11)), Reply::Error(_)), "not that memory");
-        assert_eq!(order(&mut tree, recovered(1, 0, 21)), Reply::Ok);
-        assert_eq!(order(&mut tree, join(1, 0, 21)), Reply::Ok);
-        assert_eq!(order(&mut tree, join(1, 1, 22)), Reply::Ok);
-        assert_eq!(state(&tree), (1, vec![21, 22, 13], vec![true, false, true]));
-        // Two at once.
-        assert_eq!(order(&mut tree, join(1, 2, 23)), Reply::Ok);
-        assert_eq!(state(&tree), (2, vec![0, 22, 23], vec![false, true, true]));
-        assert!(matches!(order(&mut tree, join(1, 0, 31)), Reply::Error(_)), "the old one is gone");
-        assert_eq!(order(&mut tree, join(2, 0, 31)), Reply::Ok);
-        assert_eq!(order(&mut tree, recovered(2, 0, 31)), Reply::Ok);
-        assert_eq!(state(&tree), (2, vec![31, 22, 23], vec![true, true, true]));
-        // Again two, one of which has not come back since.
-        assert_eq!(order(&mut tree, join(2, 0, 41)), Reply::Ok);
-        assert_eq!(order(&mut tree, join(2, 1, 42)), Reply::Ok);
-        assert_eq!(state(&tree), (3, vec![41, 42, 0], vec![true, true, false]));
-        assert_eq!(order(&mut tree, join(3, 1, 52)), Reply::Ok);
-        assert_eq!(state(&tree), (3, vec![41, 52, 0], vec![true, false, false]), "one alone cannot found it");
-        assert_eq!(order(&mut tree, join(3, 2, 53)), Reply::Ok);
-        assert_eq!(state(&tree), (4, vec![0, 52, 53], vec![false, true, true]));
-    }
-
-    #[test]
-    fn there_is_a_limit() {
-        let mut tree = Tree::new();
-        for number in 1..BUCKETS_MAX {
-            assert_eq!(order(&mut tree, create(&format!("b{number}"))), Reply::Ok);
-        }
-        assert!(matches!(order(&mut tree, create("one-more")), Reply::Error(_)));
-    }
-}
+mod tests;

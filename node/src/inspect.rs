@@ -205,7 +205,7 @@ pub fn dropped_partitions(below: &Below, recovered: &storage::Recovered) -> Resu
 }
 
 /// What kind of entry a payload is, for people; none if it is no entry.
-fn kind_of(payload: &[u8]) -> Option<&'static str> {
+pub(crate) fn kind_of(payload: &[u8]) -> Option<&'static str> {
     if payload.is_empty() {
         return Some("leadership");
     }

@@ -6,6 +6,7 @@
 //! ```
 //! The owner (the server's loop, or the simulator) speaks to [`Node`] through [`door`] alone.
 
+pub mod alone;
 mod below;
 mod bucket;
 mod commands;

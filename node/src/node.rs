@@ -9,6 +9,8 @@ mod peers;
 mod pings;
 mod starting;
 
+pub(crate) use starting::states;
+
 use std::collections::BTreeMap;
 
 use base::ordered::Space;

@@ -151,6 +151,10 @@ pub(crate) enum PeerMessage {
     Farewell {
         cluster: u64,
     },
+    /// "I have gone on without this cluster, which is yours": see [`crate::alone`].
+    LeftBehind {
+        cluster: u64,
+    },
 }
 
 /// What the receiver of a snapshot says.
@@ -179,6 +183,7 @@ const TOUCHED: u8 = 13;
 const BULLETIN: u8 = 14;
 const BULLETINS_HEARD: u8 = 15;
 const FAREWELL: u8 = 16;
+const LEFT_BEHIND: u8 = 17;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
@@ -187,7 +192,8 @@ impl PeerMessage {
             PeerMessage::Ping(_)
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. }
-            | PeerMessage::Farewell { .. } => None,
+            | PeerMessage::Farewell { .. }
+            | PeerMessage::LeftBehind { .. } => None,
             PeerMessage::Paxos { partition, .. }
             | PeerMessage::Forward { partition, .. }
             | PeerMessage::ReadIndex { partition, .. }
@@ -306,6 +312,10 @@ impl PeerMessage {
                 w.u8(FAREWELL);
                 w.u64(*cluster);
             }
+            PeerMessage::LeftBehind { cluster } => {
+                w.u8(LEFT_BEHIND);
+                w.u64(*cluster);
+            }
             PeerMessage::BulletinsHeard { number, whole } => {
                 w.u8(BULLETINS_HEARD);
                 w.varint(*number);
@@ -374,6 +384,7 @@ impl PeerMessage {
             }
             BULLETIN => PeerMessage::Bulletin { number: r.varint()?, anew: r.bool()?, items: r.bytes()? },
             FAREWELL => PeerMessage::Farewell { cluster: r.u64()? },
+            LEFT_BEHIND => PeerMessage::LeftBehind { cluster: r.u64()? },
             BULLETINS_HEARD => PeerMessage::BulletinsHeard { number: r.varint()?, whole: r.bool()? },
             _ => return Err(Malformed),
         };

@@ -154,8 +154,8 @@ impl Node {
         let held: BTreeSet<NodeId> = seats.iter().flat_map(|it| it.now.iter().copied()).collect();
         // Whoever has never been there gets nothing that others would wait for.
         let was_there = |id: &NodeId| held.contains(id) || up.contains(id);
-        let staying = self.roll.ids().filter(|id| !self.registry.leaving.contains(id));
-        let all: Vec<(NodeId, bool)> = staying.filter(was_there).map(|id| (id, self.registry.serves(id))).collect();
+        let all: Vec<(NodeId, bool)> =
+            self.staying().filter(was_there).map(|id| (id, self.registry.serves(id))).collect();
         let planned = plan(seats.clone(), &Nodes { all: &all });
         if planned.iter().any(|it| it.now.is_empty()) {
             // Nobody is there of whom this node knows: whatever is so stays so.
@@ -172,12 +172,16 @@ impl Node {
         Some(self.map_of(planned))
     }
 
+    /// Who is there and is not to go.
+    fn staying(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.roll.ids().filter(|id| !self.registry.leaving.contains(id) && !self.registry.left_behind(*id))
+    }
+
     /// The seats of all partitions by the map, and how many there shall be.
     fn seats(&self) -> Vec<Seats> {
         let founders_all = self.config.members.len();
-        let staying = self.roll.ids().filter(|id| !self.registry.leaving.contains(id));
         let wanted = self.registry.voters_wanted(founders_all).clamp(1, VOTERS_MAX);
-        let serving = staying.filter(|id| self.registry.serves(*id)).count().min(COUNCIL_VOTERS_MAX);
+        let serving = self.staying().filter(|id| self.registry.serves(*id)).count().min(COUNCIL_VOTERS_MAX);
         let of_council = wanted.max(if serving.is_multiple_of(2) { serving.saturating_sub(1) } else { serving });
         let seats = |id| Seats {
             partition: id,

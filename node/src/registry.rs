@@ -25,6 +25,8 @@ const MAP_KEY: &[u8] = b"map";
 const VERSION: u8 = 1;
 /// With everything else behind that.
 const VERSION_NODES: u8 = 2;
+/// With those who have gone on alone behind that, where somebody has.
+const VERSION_ALONE: u8 = 3;
 
 /// A node that has joined a cluster that others have founded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +50,16 @@ pub(crate) struct Token {
     /// The token's SHA-1: who reads the council's state cannot join with what is there.
     pub digest: [u8; 20],
     pub until: WallTime,
+}
+
+/// One node has gone on without all others ([`crate::alone`]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Alone {
+    /// The name of the cluster that it comes from.
+    pub former: u64,
+    pub node: NodeId,
+    /// All other nodes of lower numbers are of that cluster, whoever they are: nobody gets such a number any more.
+    pub below: u16,
 }
 
 /// See the file's head. The default: the founders, who all serve and all vote.
@@ -75,6 +87,8 @@ pub(crate) struct Registry {
     pub paused: bool,
     /// Tells this cluster from others, whose nodes may have the same names; 0 until its council has drawn it.
     pub cluster: u64,
+    /// The clusters that this one comes from, the oldest first.
+    pub alone: Vec<Alone>,
 }
 
 impl Default for Registry {
@@ -91,6 +105,7 @@ impl Default for Registry {
             replace_after: Some(REPLACE_AFTER),
             paused: false,
             cluster: 0,
+            alone: Vec::new(),
         }
     }
 }
@@ -101,11 +116,11 @@ impl Registry {
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         let version = r.u8()?;
-        if !matches!(version, VERSION | VERSION_NODES) {
+        if !(VERSION..=VERSION_ALONE).contains(&version) {
             return Err(Malformed);
         }
         let mut registry = Registry { voters: r.u8()?, drained: read_nodes(&mut r)?, ..Registry::default() };
-        if version == VERSION_NODES {
+        if version >= VERSION_NODES {
             for _ in 0..r.count(2)? {
                 registry.founders.push(read_member(&mut r)?);
             }
@@ -122,6 +137,11 @@ impl Registry {
             registry.paused = r.bool()?;
             registry.cluster = r.u64()?;
         }
+        if version >= VERSION_ALONE {
+            for _ in 0..r.count(11)? {
+                registry.alone.push(Alone { former: r.u64()?, node: r.node()?, below: r.u16()? });
+            }
+        }
         r.finish()?;
         Ok(registry)
     }
@@ -131,7 +151,11 @@ impl Registry {
         let mut w = Writer::new(&mut bytes);
         let plain = Registry { voters: self.voters, drained: self.drained.clone(), ..Registry::default() };
         let is_plain = *self == plain;
-        w.u8(if is_plain { VERSION } else { VERSION_NODES });
+        w.u8(match (is_plain, self.alone.is_empty()) {
+            (true, _) => VERSION,
+            (false, true) => VERSION_NODES,
+            (false, false) => VERSION_ALONE,
+        });
         w.u8(self.voters);
         write_nodes(&mut w, &self.drained);
         if !is_plain {
@@ -155,12 +179,30 @@ impl Registry {
             w.bool(self.paused);
             w.u64(self.cluster);
         }
+        if !self.alone.is_empty() {
+            w.count(self.alone.len());
+            for Alone { former, node, below } in &self.alone {
+                w.u64(*former);
+                w.node(*node);
+                w.u16(*below);
+            }
+        }
         data::apply(tree, context, &[b"set", KEY, &bytes]);
     }
 
     /// Whether a node may lead and vote wherever it is wanted.
     pub(crate) fn serves(&self, node: NodeId) -> bool {
         ![&self.drained, &self.leaving, &self.removed, &self.absent].iter().any(|list| list.contains(&node))
+    }
+
+    /// Whether a node is of a cluster that this one has left behind, by its number. What it knows must not be heard here.
+    pub(crate) fn left_behind(&self, id: NodeId) -> bool {
+        self.alone.last().is_some_and(|last| id.0 < last.below && id != last.node)
+    }
+
+    /// Whether this cluster comes from the one of that name.
+    pub(crate) fn comes_from(&self, cluster: u64) -> bool {
+        cluster != 0 && self.alone.iter().any(|alone| alone.former == cluster)
     }
 
     /// What the registry says of a node, in a word.
@@ -268,7 +310,10 @@ mod tests {
             cluster: 77,
             ..plain.clone()
         };
-        for registry in [plain, full] {
+        let alone =
+            vec![Alone { former: 77, node: NodeId(1), below: 9 }, Alone { former: 78, node: NodeId(12), below: 20 }];
+        let alone = Registry { alone, cluster: 79, ..full.clone() };
+        for registry in [plain, full, alone] {
             registry.write(&mut tree, &EntryContext::default());
             assert_eq!(Registry::read(&tree), Ok(registry));
         }

@@ -9,13 +9,14 @@ mod report;
 mod tests;
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use storage::ReadOnlyFolder;
+use storage::{FolderError, ReadOnlyFolder};
 
-use report::{Report, Verdict, bytes_text};
+use report::bytes_text;
+pub(crate) use report::{Report, Severity, Verdict};
 
 /// The folder is damaged.
 const EXIT_DAMAGED: u8 = 1;
@@ -62,7 +63,7 @@ pub struct CheckArguments {
 #[must_use]
 pub fn run(arguments: CheckArguments) -> ExitCode {
     let mut progress = Progress::new();
-    let report = check(&arguments, &mut progress);
+    let report = check(&arguments.dir, arguments.scratch.as_deref(), &mut progress);
     progress.clear();
     match report {
         Ok(report) => {
@@ -85,16 +86,10 @@ pub fn run(arguments: CheckArguments) -> ExitCode {
     }
 }
 
-fn check(arguments: &CheckArguments, progress: &mut Progress) -> Result<Report, String> {
-    let folder = ReadOnlyFolder::open(&arguments.dir).map_err(|error| match error {
-        storage::FolderError::InUse { folder, process } => {
-            let by = process.map_or("another process".to_owned(), |process| format!("process {process}"));
-            format!("{} is in use by {by}; stop that node first", folder.display())
-        }
-        storage::FolderError::Io { folder, error } => format!("{} cannot be read: {error}", folder.display()),
-        other @ storage::FolderError::Foreign { .. } => other.to_string(),
-    })?;
-    let scratch = arguments.scratch.clone().unwrap_or_else(std::env::temp_dir);
+/// Checks a folder, with the folder for temporary files given or that of the system.
+pub(crate) fn check(dir: &Path, scratch: Option<&Path>, progress: &mut Progress) -> Result<Report, String> {
+    let folder = ReadOnlyFolder::open(dir).map_err(refused)?;
+    let scratch = scratch.map_or_else(std::env::temp_dir, Path::to_path_buf);
     let (inside, outside) = (scratch.canonicalize(), folder.path().canonicalize());
     match (inside, outside) {
         (Ok(scratch), Ok(folder)) if scratch.starts_with(&folder) => {
@@ -109,8 +104,20 @@ fn check(arguments: &CheckArguments, progress: &mut Progress) -> Result<Report, 
     parts::check(&folder, &scratch, progress)
 }
 
+/// Why a folder cannot be had, and what to do.
+pub(crate) fn refused(error: FolderError) -> String {
+    match error {
+        FolderError::InUse { folder, process } => {
+            let by = process.map_or("another process".to_owned(), |process| format!("process {process}"));
+            format!("{} is in use by {by}; stop that node first", folder.display())
+        }
+        FolderError::Io { folder, error } => format!("{} cannot be read: {error}", folder.display()),
+        other @ FolderError::Foreign { .. } => other.to_string(),
+    }
+}
+
 /// A line on a terminal that says how far it is.
-struct Progress {
+pub(crate) struct Progress {
     shown: bool,
     /// What is being read.
     what: &'static str,
@@ -120,7 +127,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn new() -> Progress {
+    pub(crate) fn new() -> Progress {
         Progress { shown: std::io::stderr().is_terminal(), what: "", bytes: 0, records: 0, next: Instant::now() }
     }
 
@@ -152,7 +159,7 @@ impl Progress {
         let _ = write!(std::io::stderr(), "\r{}: {amount}\x1b[K", self.what).and_then(|()| std::io::stderr().flush());
     }
 
-    fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }

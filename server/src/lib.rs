@@ -28,6 +28,7 @@ pub mod options;
 pub mod sim_command;
 pub mod start;
 pub mod status;
+pub mod unsafe_recover;
 
 mod admission;
 mod alarm;

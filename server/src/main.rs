@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use lab::command::LabArguments;
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
-use server::{bucket, check, cli, dev, nodes, sim_command, start, status};
+use server::{bucket, check, cli, dev, nodes, sim_command, start, status, unsafe_recover};
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
 #[global_allocator]
@@ -37,6 +37,8 @@ enum Command {
     Status(status::StatusArguments),
     /// Verifies the folder of a stopped node and says what is wrong with it; changes nothing.
     Check(check::CheckArguments),
+    /// Has one stopped node go on alone when most are gone for good; what only these had is lost.
+    UnsafeRecover(unsafe_recover::UnsafeRecoverArguments),
     /// Creates, lists, changes and drops buckets.
     Bucket(bucket::BucketArguments),
     /// Lists nodes, lets them join, drains and removes them.
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Start(arguments) => start::run(*arguments),
         Command::Status(arguments) => status::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::UnsafeRecover(arguments) => unsafe_recover::run(arguments),
         Command::Bucket(arguments) => bucket::run(arguments),
         Command::Node(arguments) => nodes::run(arguments),
         Command::Cli(arguments) => cli::run(arguments),

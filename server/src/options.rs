@@ -485,7 +485,7 @@ fn is_host_and_port(text: &str) -> bool {
 }
 
 /// Takes `n1=host:port,n2=…` apart. The list comes back sorted by name.
-fn parse_cluster(text: &str) -> Result<Vec<Member>, String> {
+pub(crate) fn parse_cluster(text: &str) -> Result<Vec<Member>, String> {
     let mut members = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let wrong = || Wrong(part);

@@ -85,6 +85,14 @@ fn remove_old<D: Disk>(disk: &D) {
 /// Whatever the disk says where it is to list or remove; a snapshot that is damaged or cannot be read is no error. A snapshot of another version of Dictum is one (`Unsupported`).
 pub(crate) fn load<D: Disk>(disk: &D) -> io::Result<(Vec<RecoveredSnapshot>, bool)> {
     remove_unfinished_snapshots(disk)?;
+    find(disk)
+}
+
+/// The same, with nothing removed.
+///
+/// # Errors
+/// As [`load`]'s.
+pub(crate) fn find<D: Disk>(disk: &D) -> io::Result<(Vec<RecoveredSnapshot>, bool)> {
     let mut damaged = false;
     let mut found: Vec<RecoveredSnapshot> = Vec::new();
     for id in list_snapshots(disk)?.into_iter().rev() {

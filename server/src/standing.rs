@@ -124,6 +124,30 @@ impl Standing {
         }
     }
 
+    /// Where the owner of a folder stands that is not to be started now. A founder's does not say who the others are: `founders` do.
+    pub(crate) fn of_stopped(identity: &Identity, founders: Option<Vec<Member>>) -> Result<Standing, String> {
+        let name = &identity.name;
+        if !identity.opaque.is_empty() {
+            return match Stage::decode(&identity.opaque) {
+                Ok(Stage::Member(standing)) => Ok(standing),
+                Ok(Stage::Asking | Stage::Admitted(_)) => {
+                    Err(format!("{name} has not been a member of the cluster yet: its folder holds nothing"))
+                }
+                Err(Malformed) => Err("its identity file was written by another version of Dictum".to_owned()),
+            };
+        }
+        let founders = founders.ok_or_else(|| {
+            format!(
+                "it belongs to {name}, a founder of its cluster: give --cluster NAME=HOST:PORT,… as for `dictum start`"
+            )
+        })?;
+        let place = founders.iter().position(|founder| founder.name == *name);
+        let standing = place.map(|place| Standing { founders, joined: Vec::new(), me: NodeId(place as u16) });
+        standing.filter(|standing| standing.fingerprint() == identity.cluster).ok_or_else(|| {
+            format!("it belongs to {name} of a cluster of other nodes than those in --cluster; correct --cluster")
+        })
+    }
+
     /// The identity of this node from now on: its journal is there.
     pub(crate) fn identity(&self, incarnation: u64) -> Identity {
         let opaque = if self.has_joined() { Stage::Member(self.clone()).encode() } else { Vec::new() };

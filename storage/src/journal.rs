@@ -70,7 +70,7 @@ impl Default for JournalOptions {
 }
 
 /// What [`Journal::open`] found.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Recovered {
     /// Every payload from `floor` on that can be read, with its number, ascending.
     pub payloads: Vec<(u64, Bytes)>,

@@ -100,7 +100,8 @@ impl Node {
             let group = &self.groups[g];
             let kind = if group.partition.durable { BucketKind::Persistent } else { BucketKind::Ephemeral };
             let founders = group.founders(&self.config);
-            let mut roster = self.registry.roster(&self.map, group.id(), &founders, self.roll.ids(), kind);
+            let nodes = self.roll.ids().filter(|id| !self.registry.left_behind(*id));
+            let mut roster = self.registry.roster(&self.map, group.id(), &founders, nodes, kind);
             self.spare_slow(g, &mut roster);
             if self.groups[g].roster.as_ref() != Some(&roster) {
                 self.groups[g].roster = Some(roster.clone());

@@ -22,7 +22,7 @@ impl Node {
 
     /// Somebody is there of whom this node has not heard.
     pub(super) fn on_met(&mut self, id: NodeId, member: Member) {
-        let may = id.0 < NODES_EVER_MAX && !self.registry.removed.contains(&id);
+        let may = id.0 < NODES_EVER_MAX && !self.registry.removed.contains(&id) && !self.registry.left_behind(id);
         if may && self.roll.meet(id, member) {
             self.probe("node: met an unknown node");
             self.roll_told = false;
@@ -80,7 +80,9 @@ impl Node {
         let founds_alone = own == 0 && self.config.members.len() == 1 && self.config.me == NodeId(0);
         let fits = !founds_alone && (own == 0 || theirs == 0 || own == theirs);
         let before = self.introduced.insert(from, fits);
-        if !fits && !founds_alone && before != Some(false) {
+        if !fits && self.registry.comes_from(theirs) {
+            self.leave_behind(from, theirs, before != Some(false));
+        } else if !fits && !founds_alone && before != Some(false) {
             self.probe("node: a node of another cluster refused");
             let text = format!(
                 "{} is of another cluster whose nodes have the same names: nothing is taken from it. If its folder was lost, remove it and let it join",
@@ -89,6 +91,34 @@ impl Node {
             self.event(Level::Error, text);
         }
         fits
+    }
+
+    /// Somebody speaks that is of the cluster `theirs`, which this one has left behind.
+    pub(super) fn leave_behind(&mut self, from: NodeId, theirs: u64, is_news: bool) {
+        let place = usize::from(from.0);
+        if self.peers_out.len() <= place {
+            self.peers_out.resize(place + 1, Vec::new());
+        }
+        self.send(from, &PeerMessage::LeftBehind { cluster: theirs });
+        if is_news {
+            let text = format!(
+                "{} is of the cluster that this one has left behind (`dictum unsafe-recover`): nothing is taken from it, and it is told so",
+                self.name_of(from)
+            );
+            self.event(Level::Error, text);
+        }
+    }
+
+    /// A node of this cluster has gone on without it, by the word of its operator: this one ends in order, and is not to come back.
+    pub(super) fn on_left_behind(&mut self, by: NodeId) {
+        if !std::mem::replace(&mut self.is_removed, true) {
+            let (by, me) = (self.name_of(by), self.name_of(self.config.me));
+            let text = format!(
+                "the cluster has gone on without this node (`dictum unsafe-recover`, as {by} says): it stops. What only its folder holds is lost to                  the cluster: keep the folder as long as that matters. To take part again it has to be removed (`dictum node remove {me} --force`)                  and to join with an empty one"
+            );
+            self.event(Level::Error, text);
+            self.stop();
+        }
     }
 
     /// Somebody speaks that was removed, and does not know it.

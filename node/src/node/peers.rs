@@ -98,6 +98,9 @@ impl Node {
     }
 
     pub(crate) fn send(&mut self, to: NodeId, message: &PeerMessage) {
+        if self.registry.left_behind(to) && !matches!(message, PeerMessage::LeftBehind { .. }) {
+            return;
+        }
         let Some(out) = self.peers_out.get_mut(usize::from(to.0)) else { return };
         // At once: memory that grows is copied, and what is fresh is cleared page by page.
         out.reserve(message.bytes_expected());
@@ -110,6 +113,14 @@ impl Node {
     pub(super) fn on_peer_message(&mut self, from: NodeId, bytes: &Bytes) {
         self.stats.peer_messages_in += 1;
         self.stats.peer_bytes_in += bytes.len() as u64;
+        if self.registry.left_behind(from) {
+            // Also one that was removed, and one whose number this cluster has never given.
+            if let Ok(PeerMessage::Ping(ping)) = PeerMessage::decode(bytes) {
+                let is_news = self.introduced.insert(from, false) != Some(false);
+                self.leave_behind(from, ping.cluster, is_news);
+            }
+            return;
+        }
         if self.roll.get(from).is_none() {
             if self.registry.removed.contains(&from) {
                 self.send_farewell(from);
@@ -137,6 +148,12 @@ impl Node {
                 }
                 return;
             }
+            PeerMessage::LeftBehind { cluster } => {
+                if cluster == self.registry.cluster {
+                    self.on_left_behind(from);
+                }
+                return;
+            }
             _ if self.introduced.get(&from) != Some(&true) => return,
             PeerMessage::Bulletin { number, anew, items } => return self.on_bulletin(from, number, anew, &items),
             PeerMessage::BulletinsHeard { number, whole } => return self.on_bulletins_heard(from, number, whole),
@@ -147,6 +164,7 @@ impl Node {
         match message {
             PeerMessage::Ping(_)
             | PeerMessage::Farewell { .. }
+            | PeerMessage::LeftBehind { .. }
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { message, .. } => self.step_replica(g, Step::Message { from, message }),

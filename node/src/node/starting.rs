@@ -66,7 +66,7 @@ fn settings(config: &Config, partition: PartitionId, founders: Vec<NodeId>, seed
 }
 
 /// The states that the store has, and those that are in snapshots still.
-fn states(recovered: &mut Recovered) -> Result<Stored, String> {
+pub(crate) fn states(recovered: &mut Recovered) -> Result<Stored, String> {
     let mut stored = match &recovered.store {
         Some(below) => crate::below::recover(below)?,
         None => Stored::default(),

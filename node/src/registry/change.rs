@@ -7,7 +7,7 @@ use base::{NodeId, WallTime};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
-use super::{Joined, Map, Registry, Token, read_digest, read_member, write_member};
+use super::{Alone, Joined, Map, Registry, Token, read_digest, read_member, write_member};
 use crate::bucket::BucketKind;
 use crate::council::Buckets;
 use crate::door::Member;
@@ -220,6 +220,18 @@ impl Registry {
         Ok(Reply::Ok)
     }
 
+    /// A node has gone on without all others, in a cluster of the name `cluster`.
+    pub(crate) fn go_on_alone(&mut self, alone: Alone, others: &[NodeId], cluster: u64) {
+        for list in [&mut self.leaving, &mut self.drained, &mut self.absent] {
+            list.retain(|id| *id != alone.node);
+        }
+        others.iter().for_each(|other| add(&mut self.absent, *other));
+        // Those that these let in might have been let in by the others.
+        self.tokens.clear();
+        self.cluster = cluster;
+        self.alone.push(alone);
+    }
+
     /// Whether one more node of a cluster that so many have founded may stop serving.
     fn spare_one_more(&self, node: NodeId, founders: u16) -> Result<(), Failure> {
         let mut spared = [&self.drained[..], &self.leaving].concat();
@@ -268,7 +280,8 @@ impl Registry {
         }
         let of_joined = self.joined.iter().map(|joined| joined.id.0 + 1).max().unwrap_or(0);
         let of_removed = self.removed.last().map_or(0, |id| id.0 + 1);
-        let id = of_joined.max(of_removed).max(self.founders.len() as u16);
+        let of_former = self.alone.last().map_or(0, |alone| alone.below);
+        let id = of_joined.max(of_removed).max(of_former).max(self.founders.len() as u16);
         if there.len() >= NODES_MAX || id >= NODES_EVER_MAX {
             let text = format!("ERR a cluster has {NODES_MAX} nodes at the most, and {NODES_EVER_MAX} in all its life");
             return Err(Failure::built(text.as_bytes()));

@@ -11,10 +11,14 @@ use node::{BlockJob, Config, ConnectionId, Input, Listener, Member, Node, Outbox
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);
 
+/// Those who found a cluster.
+pub fn founders(count: usize) -> Vec<Member> {
+    (1..=count).map(|i| Member { name: format!("n{i}"), peer_address: format!("127.0.0.1:900{i}") }).collect()
+}
+
 fn config(count: usize, me: u16) -> Config {
-    let members = (1..=count).map(|i| Member { name: format!("n{i}"), peer_address: format!("127.0.0.1:900{i}") });
     Config {
-        members: members.collect(),
+        members: founders(count),
         joined: Vec::new(),
         me: NodeId(me),
         secret: 7,
@@ -78,6 +82,8 @@ pub struct Cluster {
     pub delay: Duration,
     travelling: Vec<(Time, (NodeId, NodeId, Bytes))>,
     persisted: BTreeMap<u16, u64>,
+    /// All that was ever given to each journal.
+    journals: BTreeMap<u16, Vec<(u64, Bytes)>>,
     /// Nodes whose messages are lost, and those to them.
     pub isolated: Vec<u16>,
     /// Nodes whose disks do nothing for now.
@@ -118,6 +124,7 @@ impl Cluster {
             delay: Duration::ZERO,
             travelling: Vec::new(),
             persisted: BTreeMap::new(),
+            journals: BTreeMap::new(),
             isolated: Vec::new(),
             stalled: Vec::new(),
             standing_still: Vec::new(),
@@ -167,6 +174,32 @@ impl Cluster {
         me
     }
 
+    /// What a node's journal holds.
+    pub fn journal(&self, me: u16) -> storage::Recovered {
+        let payloads = self.journals.get(&me).cloned().unwrap_or_default();
+        let next_number = payloads.last().map_or(1, |(number, _)| number + 1);
+        let tail = storage::Tail::Clean;
+        storage::Recovered { payloads, damage: Vec::new(), tail, next_number, floor: 1, fresh: false }
+    }
+
+    /// A node's process is killed, and started again with this journal, and nothing else.
+    pub fn restart(&mut self, me: u16, journal: storage::Recovered) {
+        self.journals.insert(me, journal.payloads.clone());
+        self.persisted.remove(&me);
+        self.heard[usize::from(me)].clear();
+        let founders = self.nodes.len() - self.joined_count;
+        let recovered = Recovered { journal, ..blank(100 + u64::from(me)) };
+        let mut out = Outbox::default();
+        self.nodes[usize::from(me)] = Node::start(config(founders, me), recovered, self.now, &mut out).unwrap();
+        self.carry_out(me, out);
+        for peer in (0..self.nodes.len() as u16).filter(|peer| *peer != me) {
+            self.give(peer, Input::PeerDown { peer: NodeId(me) });
+            self.give(peer, Input::PeerUp { peer: NodeId(me) });
+            self.give(me, Input::PeerUp { peer: NodeId(peer) });
+        }
+        self.open(me, CLIENT);
+    }
+
     /// A client connects to node `me`, from a port that tells its number.
     pub fn open(&mut self, me: u16, connection: ConnectionId) {
         self.open_at(me, connection, Listener::Forwards);
@@ -209,6 +242,8 @@ impl Cluster {
         if let Some(last) = out.journal.last() {
             self.persisted.insert(me, last.number);
         }
+        let written = out.journal.into_iter().map(|write| (write.number, write.payload));
+        self.journals.entry(me).or_default().extend(written);
         if out.stopped && !self.stopped.contains(&me) {
             self.stopped.push(me);
             self.standing_still.push(me);

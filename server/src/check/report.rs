@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// All that was found in a folder.
 #[derive(Serialize, Debug, Default)]
-pub(super) struct Report {
+pub(crate) struct Report {
     /// The version of the program that has looked.
     pub version: &'static str,
     /// The folder.
@@ -27,7 +27,7 @@ pub(super) struct Report {
 /// What a folder is worth.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     #[default]
     Sound,
     SoundUnsyncedEnd,
@@ -39,7 +39,7 @@ pub(super) enum Verdict {
 /// How much a finding matters.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Severity {
+pub(crate) enum Severity {
     /// Worth knowing; nothing is wrong.
     Note,
     /// An end that was never synced, so never promised: it goes at the next start.
@@ -51,7 +51,7 @@ pub(super) enum Severity {
 
 /// One thing that was found.
 #[derive(Serialize, Clone, PartialEq, Eq, Debug)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     pub severity: Severity,
     /// `identity`, `journal`, `log`, `snapshot`, `store` or `folder`.
     pub part: &'static str,
@@ -64,7 +64,7 @@ pub(super) struct Finding {
 }
 
 #[derive(Serialize, Debug)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     pub node: String,
     /// In hexadecimal.
     pub cluster: String,
@@ -73,7 +73,7 @@ pub(super) struct Identity {
 }
 
 #[derive(Serialize, Debug, Default)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     pub segments: usize,
     pub bytes: u64,
     pub frames: u64,
@@ -91,7 +91,7 @@ pub(super) struct Journal {
 }
 
 #[derive(Serialize, Debug)]
-pub(super) struct DamagedBlocks {
+pub(crate) struct DamagedBlocks {
     pub file: String,
     pub offset: u64,
     pub bytes: u64,
@@ -100,7 +100,7 @@ pub(super) struct DamagedBlocks {
 }
 
 #[derive(Serialize, Debug)]
-pub(super) struct Partition {
+pub(crate) struct Partition {
     pub partition: String,
     pub promised: String,
     pub decided: u64,
@@ -119,7 +119,7 @@ pub(super) struct Partition {
 }
 
 #[derive(Serialize, Debug, Default)]
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     pub partition: String,
     pub position: u64,
     pub bytes: u64,
@@ -130,7 +130,7 @@ pub(super) struct Snapshot {
 }
 
 #[derive(Serialize, Debug, Default)]
-pub(super) struct Store {
+pub(crate) struct Store {
     pub keyspaces: u64,
     pub tables: u64,
     pub value_files: u64,
@@ -147,7 +147,7 @@ pub(super) struct Store {
 }
 
 #[derive(Serialize, Debug)]
-pub(super) struct StoredState {
+pub(crate) struct StoredState {
     pub partition: String,
     pub position: u64,
     /// Records that were decoded and counted; as many as the head says.

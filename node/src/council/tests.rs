@@ -1,0 +1,126 @@
+//! What orders make of the lists.
+
+use super::*;
+
+fn order(tree: &mut Tree, order: Order) -> Reply {
+    apply(tree, &EntryContext::default(), Position(1), &order.encode()).unwrap()
+}
+
+fn create(name: &str) -> Order {
+    let settings = Settings::of_kind(BucketKind::Persistent);
+    Order::Create { name: name.to_owned(), settings, identities: vec![1, 2, 3], founders: Vec::new() }
+}
+
+fn numbers(tree: &Tree) -> Vec<(u32, u16, String)> {
+    let list = Buckets::read(tree).unwrap().list;
+    list.into_iter().map(|bucket| (bucket.id.0, bucket.number, bucket.name)).collect()
+}
+
+#[test]
+fn numbers_are_given_once_and_names_are_unique() {
+    let mut tree = Tree::new();
+    assert_eq!(order(&mut tree, create("a")), Reply::Ok);
+    assert_eq!(order(&mut tree, create("b")), Reply::Ok);
+    assert!(matches!(order(&mut tree, create("a")), Reply::Error(_)));
+    let drop = |id| Order::Drop { name: "a".to_owned(), id: BucketId(id) };
+    assert!(matches!(order(&mut tree, drop(2)), Reply::Error(_)), "another bucket's number");
+    assert_eq!(order(&mut tree, drop(1)), Reply::Ok);
+    assert_eq!(order(&mut tree, create("c")), Reply::Ok);
+    let all = [(0, 0, "default".to_owned()), (3, 1, "c".to_owned()), (2, 2, "b".to_owned())];
+    assert_eq!(numbers(&tree), all, "SELECT's number is used again, the bucket's own is not");
+    let buckets = Buckets::read(&tree).unwrap();
+    assert!(buckets.has_dropped(BucketId(1)) && !buckets.has_dropped(BucketId(3)) && !buckets.has_dropped(BucketId(4)));
+}
+
+#[test]
+fn settings_change_and_the_default_bucket_stays() {
+    let mut tree = Tree::new();
+    let set = |name: &str, words: &[&str]| Order::Set {
+        name: name.to_owned(),
+        words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+    };
+    assert_eq!(order(&mut tree, set("default", &["quota", "1mb", "ttl", "5"])), Reply::Ok);
+    assert!(matches!(order(&mut tree, set("default", &["kind", "cache"])), Reply::Error(_)));
+    assert!(matches!(order(&mut tree, set("none", &["ttl", "5"])), Reply::Error(_)));
+    let settings = Buckets::read(&tree).unwrap().list[0].settings.clone();
+    assert_eq!((settings.quota_bytes, settings.ttl_ms), (1 << 20, 5000));
+    let drop = Order::Drop { name: DEFAULT_NAME.to_owned(), id: BucketId(0) };
+    assert!(matches!(order(&mut tree, drop), Reply::Error(_)));
+}
+
+#[test]
+fn an_ephemeral_bucket_begins_anew_when_too_few_remember_it() {
+    let mut tree = Tree::new();
+    let settings = Settings::of_kind(BucketKind::Ephemeral);
+    let name = "e".to_owned();
+    let (identities, founders) = (vec![11, 12, 13], Vec::new());
+    assert_eq!(order(&mut tree, Order::Create { name, settings, identities, founders }), Reply::Ok);
+    let join = |id, node, identity| Order::Join { id: BucketId(id), node: NodeId(node), identity };
+    let recovered = |id, node, identity| Order::Recovered { id: BucketId(id), node: NodeId(node), identity };
+    let state = |tree: &Tree| {
+        let bucket = Buckets::read(tree).unwrap().list[1].clone();
+        (bucket.id.0, bucket.identities, bucket.memories)
+    };
+    // One after another: each recovers before the next is lost.
+    assert_eq!(order(&mut tree, join(1, 0, 21)), Reply::Ok);
+    assert!(matches!(order(&mut tree, recovered(1, 0, 11)), Reply::Error(_)), "not that memory");
+    assert_eq!(order(&mut tree, recovered(1, 0, 21)), Reply::Ok);
+    assert_eq!(order(&mut tree, join(1, 0, 21)), Reply::Ok);
+    assert_eq!(order(&mut tree, join(1, 1, 22)), Reply::Ok);
+    assert_eq!(state(&tree), (1, vec![21, 22, 13], vec![true, false, true]));
+    // Two at once.
+    assert_eq!(order(&mut tree, join(1, 2, 23)), Reply::Ok);
+    assert_eq!(state(&tree), (2, vec![0, 22, 23], vec![false, true, true]));
+    assert!(matches!(order(&mut tree, join(1, 0, 31)), Reply::Error(_)), "the old one is gone");
+    assert_eq!(order(&mut tree, join(2, 0, 31)), Reply::Ok);
+    assert_eq!(order(&mut tree, recovered(2, 0, 31)), Reply::Ok);
+    assert_eq!(state(&tree), (2, vec![31, 22, 23], vec![true, true, true]));
+    // Again two, one of which has not come back since.
+    assert_eq!(order(&mut tree, join(2, 0, 41)), Reply::Ok);
+    assert_eq!(order(&mut tree, join(2, 1, 42)), Reply::Ok);
+    assert_eq!(state(&tree), (3, vec![41, 42, 0], vec![true, true, false]));
+    assert_eq!(order(&mut tree, join(3, 1, 52)), Reply::Ok);
+    assert_eq!(state(&tree), (3, vec![41, 52, 0], vec![true, false, false]), "one alone cannot found it");
+    assert_eq!(order(&mut tree, join(3, 2, 53)), Reply::Ok);
+    assert_eq!(state(&tree), (4, vec![0, 52, 53], vec![false, true, true]));
+}
+
+/// Its bytes are in journals that nobody but `dictum unsafe-recover` writes: they must not change.
+#[test]
+fn who_goes_on_alone_has_all_that_is_in_memory_anew() {
+    let mut tree = Tree::new();
+    let settings = Settings::of_kind(BucketKind::Ephemeral);
+    let (identities, founders) = (vec![11, 12, 13], Vec::new());
+    let made = Order::Create { name: "e".to_owned(), settings, identities, founders };
+    assert_eq!((order(&mut tree, create("p")), order(&mut tree, made)), (Reply::Ok, Reply::Ok));
+    for change in [Change::Name(5), Change::Drain { node: NodeId(1), drained: true, nodes: 3 }] {
+        assert_eq!(order(&mut tree, Order::Nodes(change)), Reply::Ok);
+    }
+    let alone = Order::Alone { node: NodeId(1), others: vec![NodeId(0), NodeId(2)], below: 11, cluster: 6 };
+    assert_eq!(alone.encode(), [9, 1, 0, 2, 0, 0, 2, 0, 11, 0, 6, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(Order::decode(&alone.encode()), Ok(alone.clone()));
+    let lasting = Buckets::read(&tree).unwrap().list[1].clone();
+    assert_eq!(order(&mut tree, alone), Reply::Ok);
+    let registry = Registry::read(&tree).unwrap();
+    assert_eq!((registry.cluster, &registry.absent[..]), (6, &[NodeId(0), NodeId(2)][..]));
+    assert!(registry.drained.is_empty() && registry.comes_from(5) && !registry.comes_from(6));
+    let behind = |id| registry.left_behind(NodeId(id));
+    assert!(behind(0) && !behind(1) && behind(2) && behind(10) && !behind(11));
+    let buckets = Buckets::read(&tree).unwrap().list;
+    assert_eq!(buckets[1], lasting);
+    assert_eq!((&buckets[2].founders, &buckets[2].memories), (&vec![NodeId(1)], &vec![false, false]));
+    let (id, before) = (buckets[2].id, buckets[2].clone());
+    assert_eq!(order(&mut tree, Order::Join { id, node: NodeId(1), identity: 7 }), Reply::Ok);
+    let anew = Buckets::read(&tree).unwrap().list[2].clone();
+    assert!(anew.id != id && anew.born == before.born && anew.memories == [false, true], "{anew:?}");
+    assert!(matches!(order(&mut tree, Order::Join { id: anew.id, node: NodeId(0), identity: 8 }), Reply::Error(_)));
+}
+
+#[test]
+fn there_is_a_limit() {
+    let mut tree = Tree::new();
+    for number in 1..BUCKETS_MAX {
+        assert_eq!(order(&mut tree, create(&format!("b{number}"))), Reply::Ok);
+    }
+    assert!(matches!(order(&mut tree, create("one-more")), Reply::Error(_)));
+}
