@@ -16,6 +16,11 @@ use crate::registry::{Change, Map, Registry, read_nodes, write_nodes};
 /// The council's own partition. No bucket ever has this number.
 pub(crate) const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
 
+/// Who was removed remembers nothing.
+const FOUNDER_GONE: Failure = Failure::Text(
+    "CLUSTERDOWN a node was removed that was to have a part of the bucket; the command was not done, try again",
+);
+
 /// The key that the list stands under.
 const LIST: &[u8] = b"buckets";
 /// What is written while every bucket has one partition, as before there were more: nodes of then can go on.
@@ -394,6 +399,14 @@ pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body:
             Err(failure) => Reply::Error(failure),
         });
     }
+    if let Order::Create { identities, founders, .. } = &order {
+        let registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
+        let founds =
+            |id: &NodeId| usize::from(id.0) < identities.len() && (founders.is_empty() || founders.contains(id));
+        if registry.removed.iter().any(founds) {
+            return Ok(Reply::Error(FOUNDER_GONE));
+        }
+    }
     Ok(match buckets.carry_out(order, at) {
         Ok(()) => {
             buckets.write(tree, context);
@@ -414,6 +427,21 @@ mod tests {
     fn create(name: &str) -> Order {
         let settings = Settings::of_kind(BucketKind::Persistent);
         Order::Create { name: name.to_owned(), settings, identities: vec![1, 2, 3], founders: Vec::new() }
+    }
+
+    #[test]
+    fn nobody_founds_a_bucket_that_was_removed() {
+        let mut tree = Tree::new();
+        let gone = Registry { removed: vec![NodeId(2)], ..Registry::default() };
+        gone.write(&mut tree, &EntryContext::default());
+        assert_eq!(order(&mut tree, create("a")), Reply::Error(FOUNDER_GONE), "all found it");
+        let by = |founders: &[u16], identities: usize| {
+            let Order::Create { name, settings, .. } = create("a") else { unreachable!() };
+            let founders = founders.iter().map(|id| NodeId(*id)).collect();
+            Order::Create { name, settings, identities: vec![1; identities], founders }
+        };
+        assert_eq!(order(&mut tree, by(&[1, 2, 3], 4)), Reply::Error(FOUNDER_GONE));
+        assert_eq!(order(&mut tree, by(&[0, 1, 3], 4)), Reply::Ok);
     }
 
     fn numbers(tree: &Tree) -> Vec<(u32, u16, String)> {
