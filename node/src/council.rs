@@ -16,6 +16,11 @@ use crate::registry::{Alone, Change, Map, Registry, read_nodes, write_nodes};
 /// The council's own partition. No bucket ever has this number.
 pub(crate) const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
 
+/// Who was removed remembers nothing.
+const FOUNDER_GONE: Failure = Failure::Text(
+    "CLUSTERDOWN a node was removed that was to have a part of the bucket; the command was not done, try again",
+);
+
 /// The key that the list stands under.
 const LIST: &[u8] = b"buckets";
 /// What is written while every bucket has one partition, as before there were more: nodes of then can go on.
@@ -421,6 +426,14 @@ pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body:
             }
             Err(failure) => Reply::Error(failure),
         });
+    }
+    if let Order::Create { identities, founders, .. } = &order {
+        let registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
+        let founds =
+            |id: &NodeId| usize::from(id.0) < identities.len() && (founders.is_empty() || founders.contains(id));
+        if registry.removed.iter().any(founds) {
+            return Ok(Reply::Error(FOUNDER_GONE));
+        }
     }
     Ok(match buckets.carry_out(order, at) {
         Ok(()) => {

@@ -416,6 +416,8 @@ pub enum Planted {
     WrittenBesideItsPartition,
     /// Voters change without a joint group: the new ones decide alone as soon as they are named.
     VotersChangeAtOnce,
+    /// A node that is to leave is removed at once, whatever votes it has.
+    RemovedWithVotes,
     /// Whoever takes a snapshot does not take from it who votes.
     SnapshotWithoutVoters,
     /// A node serves reads of what another leads from its own copy, though READONLY was not said.

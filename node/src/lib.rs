@@ -136,4 +136,34 @@ pub struct Voters {
     pub before: Vec<Vec<NodeId>>,
     /// Who shall; empty if that is not to change.
     pub wanted: Vec<NodeId>,
+    /// Where the entry stands that says who does now; 0: they are the founders.
+    pub at: Position,
+    /// The same of those before.
+    pub before_at: Position,
+    /// This node knows that entry to be decided.
+    pub is_decided: bool,
+}
+
+/// What the council's state says of nodes and votes, as far as a node has applied its log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Placement {
+    /// The epoch of the cluster map.
+    pub epoch: u64,
+    /// The council, and every partition of every bucket.
+    pub partitions: Vec<Placed>,
+    /// Who has joined and was not removed since, with their names.
+    pub joined: Vec<(NodeId, String)>,
+    /// Who was removed.
+    pub removed: Vec<NodeId>,
+}
+
+/// One partition in a [`Placement`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// Which.
+    pub partition: base::PartitionId,
+    /// Its hash slots: the first one, and the one behind the last; none of the council.
+    pub slots: Option<(u16, u16)>,
+    /// Who shall vote; whoever shall lead first.
+    pub seats: Vec<NodeId>,
 }

@@ -306,6 +306,9 @@ impl Node {
             now: lists(&membership.now),
             before: lists(&membership.before),
             wanted: group.roster.as_ref().map(|roster| roster.voters.clone()).unwrap_or_default(),
+            at: membership.now.at,
+            before_at: membership.before.at,
+            is_decided: membership.now.at <= group.partition.replica.decided(),
         })
     }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use crate::bucket::BucketKind;
 use crate::council::{COUNCIL, Order};
+use crate::door::Planted;
 use crate::entry::Kind;
 use crate::heat::Heat;
 use crate::node::{Node, news_of, place_of};
@@ -30,6 +31,8 @@ const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 pub(crate) struct Leads {
     /// Since when nodes have not been heard.
     gone_since: BTreeMap<NodeId, Time>,
+    /// Since which state of the council nodes that are to leave have no seat in the map.
+    unseated: BTreeMap<NodeId, Position>,
     /// The last order: under which state of the council it was given, and when.
     ordered: Option<(Position, Time)>,
     next_look: Time,
@@ -63,6 +66,7 @@ impl Node {
         self.watch_absence();
         self.watch_heat();
         let applied = self.council_followed;
+        self.watch_leaving(applied);
         let waits = |(at, given): (Position, Time)| at == applied && time.since(given) < ORDER_AGAIN_AFTER;
         if self.council_leads.ordered.is_some_and(waits) {
             return;
@@ -114,12 +118,28 @@ impl Node {
         Some(Change::Absent { node: *node, absent: true })
     }
 
-    /// Whether somebody that is to leave votes nowhere any more, and leads nothing.
+    fn watch_leaving(&mut self, applied: Position) {
+        let is_unseated = |node: &&NodeId| self.durable_partitions().all(|id| !self.seats_of(id).contains(*node));
+        let unseated: Vec<NodeId> = self.registry.leaving.iter().filter(is_unseated).copied().collect();
+        let since = &mut self.council_leads.unseated;
+        since.retain(|id, _| unseated.contains(id));
+        for id in unseated {
+            since.entry(id).or_insert(applied);
+        }
+    }
+
+    /// Whether nothing needs somebody any more that is to leave: it is to vote nowhere, votes nowhere, and remembers no bucket that is in memory only.
     fn removal(&self) -> Option<Change> {
-        let of_no_use = |node: &&NodeId| {
-            **node != self.config.me && self.durable_partitions().all(|id| self.does_without(id, **node))
+        if self.config.planted == Some(Planted::RemovedWithVotes) {
+            let other = self.registry.leaving.iter().find(|node| **node != self.config.me);
+            return other.map(|node| Change::Remove { node: *node });
+        }
+        let of_no_use = |(node, since): &(&NodeId, &Position)| {
+            let remembers = self.buckets.list.iter().any(|bucket| bucket.is_remembered_by(**node));
+            let is_done = |id| self.does_without(id, **node, **since);
+            **node != self.config.me && !remembers && self.durable_partitions().all(is_done)
         };
-        self.registry.leaving.iter().find(of_no_use).map(|node| Change::Remove { node: *node })
+        self.council_leads.unseated.iter().find(of_no_use).map(|(node, _)| Change::Remove { node: *node })
     }
 
     fn durable_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
@@ -127,8 +147,9 @@ impl Node {
         std::iter::once(COUNCIL).chain(lasting.flat_map(|bucket| bucket.partitions()))
     }
 
-    /// Whether whoever leads a partition says that a node has no vote in it any more, and nobody needs to remember that it had one.
-    fn does_without(&self, id: PartitionId, node: NodeId) -> bool {
+    /// Whether whoever leads a partition says that a node has no vote in it any more; and whoever may lead it next knows that it shall get none: that the
+    /// node has no seat, which is so since the council's entry `since`.
+    fn does_without(&self, id: PartitionId, node: NodeId, since: Position) -> bool {
         let own = place_of(&self.groups, id).and_then(|g| {
             let group = &self.groups[g];
             Some((group.partition.replica.leads()?, group.settled_voters()))
@@ -138,7 +159,28 @@ impl Node {
             Some((news.leads?, news.voters.clone()))
         });
         let newest: Option<(Ballot, Vec<NodeId>)> = own.into_iter().chain(told).max_by_key(|(ballot, _)| *ballot);
-        newest.is_some_and(|(_, voters)| !voters.is_empty() && !voters.contains(&node))
+        newest.is_some_and(|(_, voters)| {
+            let know = voters.iter().all(|voter| !self.is_up(*voter) || self.has_followed(*voter, since));
+            !voters.is_empty() && !voters.contains(&node) && know
+        })
+    }
+
+    /// Whether a node goes by the council's entry `since`, as it says.
+    fn has_followed(&self, node: NodeId, since: Position) -> bool {
+        let news = || news_of(self.news.get(&node)?, COUNCIL);
+        node == self.config.me || news().is_some_and(|news| news.applied >= since)
+    }
+
+    /// Who founded a partition.
+    fn founders_of(&self, id: PartitionId) -> Vec<NodeId> {
+        let all = self.config.members.len();
+        let bucket = self.buckets.of(id.bucket);
+        bucket.map_or_else(|| (0..all as u16).map(NodeId).collect(), |bucket| bucket.founded_by(all))
+    }
+
+    /// Who shall vote in a partition.
+    fn seats_of(&self, id: PartitionId) -> Vec<NodeId> {
+        self.map.seats(id, &self.founders_of(id))
     }
 
     /// The map as it should be, if that is another than it is.
@@ -186,15 +228,9 @@ impl Node {
         let seats = |id| Seats {
             partition: id,
             count: if id == COUNCIL { of_council } else { wanted },
-            now: self.map.seats(id, &self.founders_of(id)),
+            now: self.seats_of(id),
         };
         self.durable_partitions().map(seats).collect()
-    }
-
-    fn founders_of(&self, id: PartitionId) -> Vec<NodeId> {
-        let founders_all = self.config.members.len();
-        let bucket = self.buckets.of(id.bucket);
-        bucket.map_or_else(|| (0..founders_all as u16).map(NodeId).collect(), |bucket| bucket.founded_by(founders_all))
     }
 
     /// The order that makes these the seats.

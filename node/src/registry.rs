@@ -259,6 +259,11 @@ impl Bucket {
         let all = || (0..founders as u16).map(NodeId).collect();
         if self.founders.is_empty() { all() } else { self.founders.clone() }
     }
+
+    /// Whether it is in memory only, and a part of that memory is this node's.
+    pub(crate) fn is_remembered_by(&self, node: NodeId) -> bool {
+        self.settings.kind == BucketKind::Ephemeral && self.founded_by(self.memories.len()).contains(&node)
+    }
 }
 
 /// Where a partition's votes are as long as the map does not say: all of its founders vote, and lead in turn.

@@ -157,6 +157,59 @@ fn the_dead_are_replaced_by_one_command_or_by_none() {
     pass_until(&mut cluster, "it has been told", |cluster| cluster.stopped.contains(&2));
 }
 
+/// Whoever was removed shall vote nowhere, and does not, as each partition's leader knows; asked for once any node knows that it was removed.
+#[track_caller]
+fn has_left_nothing(cluster: &Cluster, gone: u16) {
+    let there = || (0..cluster.nodes.len() as u16).filter(move |node| *node != gone);
+    let told: Vec<_> = there().map(|node| cluster.nodes[usize::from(node)].placement()).collect();
+    for told in told.iter().filter(|told| told.removed.contains(&NodeId(gone))) {
+        assert!(told.partitions.iter().all(|placed| !placed.seats.contains(&NodeId(gone))), "it was to vote: {told:?}");
+        for (node, index) in there().flat_map(|node| (0..8).map(move |index| (node, index))) {
+            let leads = cluster.nodes[usize::from(node)].leader(partition(index)).is_some_and(|(id, _)| id.0 == node);
+            assert!(!leads || !voters(cluster, node, partition(index)).contains(&gone), "it has a vote in {index}");
+        }
+    }
+}
+
+/// Whoever is to leave as soon as it was to have votes, while a node is far away: nobody is removed that the map names, or that some leader gives a vote.
+#[test]
+fn who_is_given_votes_and_is_to_leave_is_not_removed_before_all_know_it() {
+    for (far, milliseconds) in [(3, 300), (1, 100), (1, 300), (2, 300)] {
+        let mut cluster = three();
+        cluster.distant = Some((far, std::time::Duration::from_millis(milliseconds)));
+        assert_eq!(cluster.join(0), 3);
+        let is_wanted = |cluster: &Cluster| {
+            let told = cluster.nodes[0].placement();
+            told.partitions.iter().any(|placed| placed.seats.contains(&NodeId(3)))
+        };
+        pass_until(&mut cluster, "it shall have votes", is_wanted);
+        cluster.say(0, b"DICTUM.NODE REMOVE n4 FORCE\r\n");
+        for _ in 0..4000 {
+            cluster.pass();
+            has_left_nothing(&cluster, 3);
+        }
+        assert!(cluster.stopped.contains(&3), "it has gone");
+    }
+}
+
+/// A bucket in memory only that was made while a node was about to leave has a part of its memory there: the node stays as long as the bucket.
+#[test]
+fn who_is_to_leave_stays_as_long_as_a_bucket_in_memory_needs_it() {
+    let mut cluster = three();
+    assert_eq!(cluster.join(0), 3);
+    assert_eq!(cluster.ask(0, "DICTUM.NODE PAUSE"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "DICTUM.NODE REMOVE n3"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "DICTUM.BUCKET CREATE e KIND ephemeral"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "DICTUM.NODE RESUME"), "+OK\r\n");
+    pass_until(&mut cluster, "it votes nowhere else", |cluster| settled(cluster, 0) && votes(cluster, 0, 2) == 0);
+    for _ in 0..1000 {
+        cluster.pass();
+    }
+    assert!(!cluster.stopped.contains(&2));
+    assert_eq!(cluster.ask(0, "DICTUM.BUCKET DROP e CONFIRM"), "+OK\r\n");
+    pass_until(&mut cluster, "it has gone", |cluster| cluster.stopped.contains(&2));
+}
+
 #[test]
 fn nothing_moves_in_a_pause() {
     let mut cluster = three();

@@ -215,6 +215,6 @@ pub struct Restored {
     pub incarnation: u64,
     /// The last position that the snapshot covers: applied, so decided.
     pub applied: Position,
-    /// Who votes by the snapshot; none while it is the founders.
+    /// Who votes by the snapshot, as of `applied`; none without one, or while it is the founders.
     pub members: Option<Members>,
 }

@@ -148,10 +148,8 @@ impl Replica {
             Role::Leader(leader) => leader.has_majority(self, now),
             _ => self.live_leader().is_some(),
         };
-        // Who has no vote any more, for certain, cannot be needed.
-        let members = &self.membership.now;
-        let is_gone = members.at <= self.decided && !members.names(from);
-        let granted = !content && !is_gone && ballot > self.promised;
+        // Also to one that this log gives no vote: it may have got one since. (Who has lost it finds that out by what it fetches.)
+        let granted = !content && ballot > self.promised;
         let message = Message::PreVoteReply { ballot, granted, promised: self.promised, tail: self.tail() };
         self.send(from, message, out);
     }

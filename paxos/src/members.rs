@@ -226,6 +226,10 @@ impl Replica {
         }
         // Whoever wrote or sent it has looked: see `Replica::on_accept`.
         let Ok(members) = Members::decode(at, payload) else { return };
+        if at <= self.membership.now.at {
+            // A replica that lost its memory has cut its log below what it knows to be decided. It goes by that, while the log grows there again.
+            return;
+        }
         let before = std::mem::replace(&mut self.membership.now, members);
         self.membership.before = before;
     }

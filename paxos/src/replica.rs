@@ -151,10 +151,14 @@ impl Replica {
         // Once they are on the disk they stay there, whatever the owner knows at this start.
         config.stores_founders |= is_known;
         let mut membership = state.membership.map_or_else(founders, |membership| *membership);
-        if let Some(members) = members
-            && (members.at > membership.now.at || !is_known)
-        {
-            membership = Membership::of(members);
+        if let Some(members) = members {
+            // By the state, which has all that was decided up to its position. The log's word of somebody else there is older, or was never decided:
+            // the state may have come from a peer, and the power have gone before that was in the journal.
+            if membership.now.at <= applied || !is_known {
+                membership = Membership::of(members);
+            } else if membership.before.at <= applied {
+                membership.before = members;
+            }
         }
         membership.cut(log.last());
         let mut peers = membership.now.nodes();

@@ -4,10 +4,11 @@ mod harness;
 
 use std::time::Duration;
 
-use base::NodeId;
-use paxos::{Input, Message, Roster};
+use base::{Ballot, NodeId, Position, Time};
+use bytes::Bytes;
+use paxos::{Config, Entry, HardState, Input, Log, Members, Membership, Message, Replica, Restored, Roster};
 
-use harness::World;
+use harness::{HEARTBEAT, World};
 
 /// Where several are to be spared, the leadership goes to one that is not, though another one is further; and not from one to the next.
 #[test]
@@ -37,6 +38,104 @@ fn a_leadership_goes_to_one_that_is_not_to_be_spared() {
     world.turn(leader, vec![Input::HandOver]);
     world.run(Duration::from_millis(500));
     assert_eq!(world.replica(leader).leads(), ballot);
+}
+
+/// One voter is behind, and has not heard that another has got a vote; the third is gone. The two are a majority, and only the new one has everything.
+#[test]
+fn a_new_voter_is_elected_by_one_that_does_not_know_it() {
+    let mut world = World::with_learners(3, 1, 5);
+    world.elect(0);
+    world.run(Duration::from_millis(500));
+    world.crash(1);
+    for other in [0, 2, 3] {
+        world.trust(other, 1, false);
+    }
+    world.want(&[0, 1, 3]);
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.replica(0).members().nodes(), [0, 1, 3].map(NodeId));
+    world.propose(0, "x");
+    world.run(Duration::from_millis(500));
+    // The former voter, who could tell, is gone as well.
+    world.crash(0);
+    world.crash(2);
+    world.start(1);
+    for (one, other, up) in [(1, 0, false), (3, 0, false), (1, 2, false), (3, 2, false), (1, 3, true)] {
+        world.trust(one, other, up);
+    }
+    world.run(Duration::from_secs(5));
+    assert_eq!(world.leader(), Some(3));
+}
+
+/// Of the first of three founders.
+fn config() -> Config {
+    Config {
+        me: NodeId(0),
+        founders: [0, 1, 2].map(NodeId).to_vec(),
+        joins: false,
+        preferred: NodeId(0),
+        seed: 1,
+        heartbeat: HEARTBEAT,
+        candidacy: HEARTBEAT,
+        settle: HEARTBEAT,
+        undecided_bytes_max: 1 << 20,
+        asks_to_vote: false,
+        stores_founders: false,
+        planted: None,
+    }
+}
+
+/// Whoever finds that it has forgotten a vote cuts its log below changes that it knows to be decided, perhaps below several. While the log grows there
+/// again it goes by the last of them, and never by an earlier one behind it.
+#[test]
+fn earlier_voters_do_not_follow_later_ones_where_a_log_grows_again() {
+    let group = |at: u64, voters: [u16; 3]| Members { at: Position(at), ..Members::founders(&voters.map(NodeId)) };
+    let (first, second, third) = (group(2, [0, 1, 3]), group(4, [0, 1, 4]), group(6, [0, 1, 2]));
+    let membership = Some(Box::new(Membership { now: third.clone(), before: second.clone() }));
+    let state = HardState { incarnation: 1, incarnations: vec![1; 3], membership, ..HardState::default() };
+    let restored = Restored { state: Some(state), ..Restored::default() };
+    let mut replica = Replica::new(config(), restored, Time(0), &mut Vec::new());
+    assert_eq!(
+        replica.members(),
+        &second,
+        "what is not in the log may have been cut off, and what was before that is decided"
+    );
+    let ballot = Ballot { round: 3, node: NodeId(1) };
+    for (previous, said, expected) in [(0, &first, &second), (2, &second, &second), (4, &third, &third)] {
+        let plain = Entry { ballot, payload: Bytes::new() };
+        let entries = vec![plain, Entry { ballot, payload: Bytes::from(said.encode()) }];
+        let (decided, previous_ballot) = (Position(previous), if previous == 0 { Ballot::default() } else { ballot });
+        let previous = Position(previous);
+        let message = Message::Accept { ballot, previous, previous_ballot, entries, decided };
+        replica.step(Time(1), Input::Message { from: NodeId(1), message }, &mut Vec::new());
+        assert_eq!((replica.log().last(), replica.members()), (said.at, expected));
+    }
+    assert_eq!(replica.membership().before, second);
+}
+
+/// A state that a peer has sent is on the disk, and the power went before the journal said so: the log's last word of voters, which was never decided,
+/// stands below what the state contains. The state knows better.
+#[test]
+fn a_state_says_who_votes_whatever_the_log_had_below_it() {
+    let group = |at: u64, voters: [u16; 3]| Members { at: Position(at), ..Members::founders(&voters.map(NodeId)) };
+    let (ballot, founders) = (Ballot { round: 3, node: NodeId(1) }, group(0, [0, 1, 2]));
+    let (by_state, never_decided, later) = (group(5, [0, 2, 3]), group(7, [0, 1, 4]), group(11, [0, 2, 4]));
+    let start = |now: &Members, last: u64| {
+        let mut log = Log::new(Position(9), ballot);
+        while log.last() < Position(last) {
+            log.append(Entry { ballot, payload: Bytes::new() });
+        }
+        let membership = Membership { now: now.clone(), before: founders.clone() };
+        let (incarnations, membership) = (vec![1; 3], Some(Box::new(membership)));
+        let state = HardState { incarnation: 1, incarnations, membership, ..HardState::default() };
+        let (state, members) = (Some(state), Some(by_state.clone()));
+        let restored = Restored { state, log, applied: Position(9), members, ..Restored::default() };
+        Replica::new(config(), restored, Time(0), &mut Vec::new()).membership().clone()
+    };
+    let of = |now: &Members| Membership { now: now.clone(), before: by_state.clone() };
+    assert_eq!(start(&never_decided, 9), of(&by_state));
+    assert_eq!(start(&founders, 9), of(&by_state));
+    assert_eq!(start(&later, 11), of(&later), "what stands behind it is the log's");
+    assert_eq!(start(&later, 10), of(&by_state), "and cut off with it");
 }
 
 /// The leader asks on until it knows under which incarnation a learner learns, though nothing else happens.

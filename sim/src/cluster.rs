@@ -27,7 +27,8 @@ use crate::checkers::messages::{self, Messages};
 use crate::checkers::notes;
 use crate::checkers::quota::Quota;
 use crate::checkers::replicas::Replicas;
-use crate::checkers::waiting;
+use crate::checkers::seats::Maps;
+use crate::checkers::{voters, waiting};
 use crate::client::{Client, Record};
 use crate::disk::SimDisk;
 use crate::door::Door;
@@ -113,6 +114,10 @@ pub struct Cluster<N> {
     pub replicas: Replicas,
     /// Watches what is held.
     pub quota: Quota,
+    /// Watches who votes.
+    groups: voters::Groups,
+    /// Watches who shall.
+    maps: Maps,
     /// Knows what was evicted.
     evictions: Evictions,
     /// Buckets beside the default one, with the settings they are made with.
@@ -215,6 +220,8 @@ impl<N: Door> Cluster<N> {
             agreement: Agreement::default(),
             replicas: Replicas::default(),
             quota: Quota::default(),
+            groups: voters::Groups::default(),
+            maps: Maps::default(),
             evictions: Evictions::default(),
             buckets: mix.buckets.clone(),
             queue: Queue::default(),

@@ -3,7 +3,7 @@
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, Now, PartitionId, Position};
-use node::{CacheNews, Config, Input, Outbox, Progress, Recovered, Voters};
+use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recovered, Voters};
 
 /// See [`node::Node`], whose functions these are.
 pub trait Door: Sized {
@@ -34,6 +34,14 @@ pub trait Door: Sized {
     /// Who votes, and who shall.
     fn voters(&self, partition: PartitionId) -> Option<Voters> {
         let _ = partition;
+        None
+    }
+    /// Up to where it follows the council's log.
+    fn council_followed(&self) -> Position {
+        Position(0)
+    }
+    /// What the council says of nodes and votes, as far as it follows its log.
+    fn placement(&self) -> Option<Placement> {
         None
     }
     /// A digest of a whole state.
@@ -82,6 +90,14 @@ impl Door for node::Node {
 
     fn voters(&self, partition: PartitionId) -> Option<Voters> {
         node::Node::voters(self, partition)
+    }
+
+    fn council_followed(&self) -> Position {
+        node::Node::council_followed(self)
+    }
+
+    fn placement(&self) -> Option<Placement> {
+        Some(node::Node::placement(self))
     }
 
     fn portrait(&self) -> Vec<String> {

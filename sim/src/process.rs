@@ -97,6 +97,8 @@ pub struct Running<N> {
     pub wake_at: Option<u64>,
     /// Decided positions up to here have been looked at.
     pub seen: BTreeMap<PartitionId, Position>,
+    /// Up to where it followed the council's log when that was last looked at.
+    pub council_seen: Position,
     /// Connections that it does not read from, with what they sent since.
     pub held: BTreeMap<u64, Vec<Bytes>>,
     /// Whether it was asked to stop.

@@ -222,6 +222,11 @@ fn voters_change_at_once() {
 }
 
 #[test]
+fn removed_with_votes() {
+    is_found_by(Planted::RemovedWithVotes, 40, &[Fault::MembersChange], "removed nodes have no vote");
+}
+
+#[test]
 fn snapshot_without_voters() {
     is_found(Planted::SnapshotWithoutVoters, 60, &[Fault::VotersChange, Fault::Kill, Fault::Partition]);
 }

@@ -10,7 +10,7 @@ use sim::run::{Outcome, run};
 /// Seeds of the fixed list. More are run by `dictum sim --minutes`.
 const SEEDS: u64 = 600;
 
-/// Seeds in which nodes join and leave, which is not drawn by itself: see `docs/decisions/2026-11-25-nodes.md`.
+/// Seeds in which nodes join and leave for certain.
 const MEMBERS_SEEDS: u64 = 40;
 
 /// Runs a seed; fails with the command that does the same again.

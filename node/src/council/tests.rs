@@ -11,6 +11,21 @@ fn create(name: &str) -> Order {
     Order::Create { name: name.to_owned(), settings, identities: vec![1, 2, 3], founders: Vec::new() }
 }
 
+#[test]
+fn nobody_founds_a_bucket_that_was_removed() {
+    let mut tree = Tree::new();
+    let gone = Registry { removed: vec![NodeId(2)], ..Registry::default() };
+    gone.write(&mut tree, &EntryContext::default());
+    assert_eq!(order(&mut tree, create("a")), Reply::Error(FOUNDER_GONE), "all found it");
+    let by = |founders: &[u16], identities: usize| {
+        let Order::Create { name, settings, .. } = create("a") else { unreachable!() };
+        let founders = founders.iter().map(|id| NodeId(*id)).collect();
+        Order::Create { name, settings, identities: vec![1; identities], founders }
+    };
+    assert_eq!(order(&mut tree, by(&[1, 2, 3], 4)), Reply::Error(FOUNDER_GONE));
+    assert_eq!(order(&mut tree, by(&[0, 1, 3], 4)), Reply::Ok);
+}
+
 fn numbers(tree: &Tree) -> Vec<(u32, u16, String)> {
     let list = Buckets::read(tree).unwrap().list;
     list.into_iter().map(|bucket| (bucket.id.0, bucket.number, bucket.name)).collect()

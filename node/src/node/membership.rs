@@ -1,15 +1,18 @@
 //! What follows on this node from who comes and goes: links, detectors, replicas' peers. And the end of a node that was removed.
 
-use base::NodeId;
 use base::limits::NODES_EVER_MAX;
+use base::{NodeId, PartitionId, Position};
+use data::Slots;
 use paxos::Input as Step;
 
 use super::{Node, PING_EVERY, place_of};
+use crate::bucket::Bucket;
 use crate::council::COUNCIL;
 use crate::detector::Detector;
 use crate::door::{Level, Member, Nodes};
 use crate::peer::PeerMessage;
 use crate::roll::Changes;
+use crate::{Placed, Placement};
 
 impl Node {
     /// Takes over who is there by the council's registry. Where the council's replica stands.
@@ -141,6 +144,34 @@ impl Node {
     #[must_use]
     pub fn knows(&self, id: NodeId) -> bool {
         self.roll.get(id).is_some() || self.registry.removed.contains(&id)
+    }
+
+    /// Up to where this node follows the council's log.
+    #[must_use]
+    pub fn council_followed(&self) -> Position {
+        self.council_followed
+    }
+
+    /// What the council says of nodes and votes, as far as this node follows its log: for checkers.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        let founders_all = self.config.members.len();
+        let council: Vec<NodeId> = (0..founders_all as u16).map(NodeId).collect();
+        let of_council = Placed { partition: COUNCIL, slots: None, seats: self.map.seats(COUNCIL, &council) };
+        let of_bucket = |bucket: &Bucket| {
+            let founders = bucket.founded_by(founders_all);
+            let placed = |partition: PartitionId| {
+                let Slots { first, end } = bucket.slots_of(partition);
+                Placed { partition, slots: Some((first, end)), seats: self.map.seats(partition, &founders) }
+            };
+            bucket.partitions().map(placed).collect::<Vec<Placed>>()
+        };
+        Placement {
+            epoch: self.map.epoch,
+            partitions: std::iter::once(of_council).chain(self.buckets.list.iter().flat_map(of_bucket)).collect(),
+            joined: self.registry.joined.iter().map(|joined| (joined.id, joined.member.name.clone())).collect(),
+            removed: self.registry.removed.clone(),
+        }
     }
 
     /// Whether this node was removed from the cluster.

@@ -229,7 +229,8 @@ impl Node {
         settings.asks_to_vote = !durable;
         settings.stores_founders = !bucket.founders.is_empty();
         let mut outputs = Vec::new();
-        restored.members = state.as_ref().and_then(|state| state.origins.members.clone());
+        let by_state = |state: &RestoredState| state.origins.members.clone();
+        restored.members = state.as_ref().map(|state| by_state(state).unwrap_or_else(|| Members::founders(&founders)));
         let stored = restored.state.as_ref().and_then(|state| state.membership.as_ref());
         // A state says who votes wherever that is not known to everybody. (The bucket may be one that this node does not know yet.)
         let all = (0..self.config.members.len() as u16).map(NodeId);

@@ -8,7 +8,6 @@ use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
 use super::{Alone, Joined, Map, Registry, Token, read_digest, read_member, write_member};
-use crate::bucket::BucketKind;
 use crate::council::Buckets;
 use crate::door::Member;
 
@@ -185,11 +184,7 @@ impl Registry {
             }
             Change::Leave { node, nodes } => {
                 self.spare_one_more(node, nodes)?;
-                let holds = |bucket: &&crate::bucket::Bucket| {
-                    bucket.settings.kind == BucketKind::Ephemeral
-                        && bucket.founded_by(bucket.memories.len()).contains(&node)
-                };
-                if let Some(bucket) = around.buckets.list.iter().find(holds) {
+                if let Some(bucket) = around.buckets.list.iter().find(|bucket| bucket.is_remembered_by(node)) {
                     let text = format!(
                         "ERR the bucket '{}' is in memory only, and the node has a part of its memory that cannot move; drop the bucket first",
                         bucket.name

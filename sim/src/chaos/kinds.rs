@@ -215,6 +215,12 @@ impl Fault {
         matches!(self, Fault::ReadError | Fault::IdentityRot | Fault::PubSub)
     }
 
+    /// Whether whoever does it knows where each node is from the beginning on: such runs have no nodes that join.
+    #[must_use]
+    pub fn knows_nodes(self) -> bool {
+        matches!(self, Fault::PubSub | Fault::Routers | Fault::Observers | Fault::Pauses)
+    }
+
     /// The kind with that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Fault> {

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 36] = [
+pub const PLANTED: [(&str, Planted); 37] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -36,6 +36,7 @@ pub const PLANTED: [(&str, Planted); 36] = [
     ("scan-skips-a-partition", Planted::ScanSkipsAPartition),
     ("written-beside-its-partition", Planted::WrittenBesideItsPartition),
     ("voters-change-at-once", Planted::VotersChangeAtOnce),
+    ("removed-with-votes", Planted::RemovedWithVotes),
     ("snapshot-without-voters", Planted::SnapshotWithoutVoters),
     ("served-where-it-should-redirect", Planted::ServedWhereItShouldRedirect),
     ("readwrite-forgotten", Planted::ReadwriteForgotten),

@@ -17,6 +17,7 @@ pub mod quota;
 pub mod redirections;
 pub mod replicas;
 pub mod scan;
+pub mod seats;
 pub mod terms;
 pub mod voters;
 pub mod waiting;

@@ -1,16 +1,31 @@
-//! Property: no group ever has two majorities that do not meet; and once faults stop, those vote who shall.
+//! Property: no group ever has two majorities that do not meet; who gets a vote has the log, who is removed has none; and once faults stop, those vote
+//! who shall.
 //!
-//! A majority of one group and one of the next meet if they are majorities of one list of voters that both need. That is what joint
-//! groups are for; here it is only said what must be true of any two groups that follow each other in a log.
+//! A majority of one group and one of the next meet if they are majorities of one list of voters that both need. That is what joint groups are for; here
+//! it is only said what must be true
+//! 1. of any two groups that follow each other in a log;
+//! 2. of all that any node has ever known to be decided: at one position there is one, and it meets its neighbours;
+//! 3. of whoever is removed from the cluster: it has no vote in the last of them then, and gets none later;
+//! 4. of whoever gets a vote: its disk has, or has had, all but the last entries of the log.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{NodeId, PartitionId, Position};
 use node::Voters;
+
+/// Who lacks no more entries than this before the one that gives it a vote is close enough.
+const CLOSE_ENTRIES: u64 = 1001;
 
 /// What is wrong with two groups that follow each other; none if all is well.
 #[must_use]
 pub fn disjoint(voters: &Voters) -> Option<String> {
     let Voters { now, before, .. } = voters;
-    let meet = now.iter().any(|list| before.contains(list));
-    (!meet).then(|| format!("{now:?} votes after {before:?}, and a majority of one need not meet one of the other"))
+    (!meet(now, before))
+        .then(|| format!("{now:?} votes after {before:?}, and a majority of one need not meet one of the other"))
+}
+
+fn meet(one: &[Vec<NodeId>], other: &[Vec<NodeId>]) -> bool {
+    one.iter().any(|list| other.contains(list))
 }
 
 /// Whether those vote who shall, and no change is under way.
@@ -19,16 +34,98 @@ pub fn settled(voters: &Voters) -> bool {
     voters.wanted.is_empty() || voters.now[..] == [voters.wanted.clone()]
 }
 
+/// Whether somebody has got a vote by the last entry whose disk never had the log before it; `of` says how far each one has been.
+#[must_use]
+pub fn too_soon(voters: &Voters, of: impl Fn(NodeId) -> Position) -> Option<String> {
+    let lacks = |id: &NodeId| of(*id).0 + CLOSE_ENTRIES < voters.at.0;
+    let had = |id: &NodeId| voters.before.iter().flatten().any(|other| other == id);
+    let id = voters.now.iter().flatten().find(|id| !had(id) && lacks(id))?;
+    Some(format!("{id} has got a vote by {}, and its disk has never had more of the log than {}", voters.at, of(*id)))
+}
+
+/// Every group that some node has known to be decided.
+#[derive(Debug, Default)]
+pub struct Groups {
+    /// By partition and by the position of the entry that says so.
+    chains: BTreeMap<PartitionId, BTreeMap<Position, Vec<Vec<NodeId>>>>,
+    /// Who was removed from the cluster.
+    removed: BTreeSet<NodeId>,
+}
+
+impl Groups {
+    /// Takes what a node knows to be decided. What is wrong with it.
+    pub fn observe(&mut self, partition: PartitionId, voters: &Voters) -> Option<String> {
+        // A change begins when the one before it is decided.
+        let before = self.decided(partition, voters.before_at, &voters.before);
+        if before.is_some() || !voters.is_decided {
+            return before;
+        }
+        self.decided(partition, voters.at, &voters.now)
+    }
+
+    fn decided(&mut self, partition: PartitionId, at: Position, lists: &[Vec<NodeId>]) -> Option<String> {
+        let chain = self.chains.entry(partition).or_default();
+        if let Some(known) = chain.get(&at) {
+            return (known != lists).then(|| format!("by {at} both {known:?} and {lists:?} vote"));
+        }
+        let last = chain.last_key_value().map(|(last, _)| *last);
+        let neighbours = [chain.range(..at).next_back(), chain.range(at..).next()];
+        for (other, known) in neighbours.into_iter().flatten() {
+            if !meet(known, lists) {
+                return Some(format!(
+                    "by {at} {lists:?} vote and by {other} {known:?}: their majorities need not meet"
+                ));
+            }
+        }
+        chain.insert(at, lists.to_vec());
+        let gone = lists.iter().flatten().find(|id| self.removed.contains(id));
+        let gone = gone.filter(|_| last.is_none_or(|last| last < at));
+        gone.map(|gone| format!("by {at} {lists:?} vote, and {gone} was removed before"))
+    }
+
+    /// Whether every group can go on when these have lost their memory.
+    pub fn bear(&self, lost: impl Fn(NodeId) -> bool) -> bool {
+        let last = self.chains.values().filter_map(|chain| chain.last_key_value());
+        last.flat_map(|(_, lists)| lists).all(|list| {
+            let count = list.iter().filter(|id| lost(**id)).count();
+            count == 0 || 2 * count < list.len()
+        })
+    }
+
+    /// A node was removed, while there were these partitions. What is wrong with that.
+    pub fn remove(&mut self, node: NodeId, partitions: &[PartitionId]) -> Option<String> {
+        if !self.removed.insert(node) {
+            return None;
+        }
+        let last = |partition: &PartitionId| Some((*partition, self.chains.get(partition)?.last_key_value()?));
+        let names = |(_, (_, lists)): &(PartitionId, (&Position, &Vec<Vec<NodeId>>))| {
+            lists.iter().flatten().any(|id| *id == node)
+        };
+        let (partition, (at, lists)) = partitions.iter().filter_map(last).find(names)?;
+        Some(format!("{node} was removed while it had a vote in {partition}: by {at} {lists:?} vote"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use base::NodeId;
-
     use super::*;
 
     fn voters(now: &[&[u16]], before: &[&[u16]], wanted: &[u16]) -> Voters {
         let list = |list: &[u16]| list.iter().map(|node| NodeId(*node)).collect::<Vec<_>>();
         let lists = |lists: &[&[u16]]| lists.iter().map(|it| list(it)).collect();
-        Voters { now: lists(now), before: lists(before), wanted: list(wanted) }
+        let (at, before_at) = (Position(2), Position(1));
+        Voters { now: lists(now), before: lists(before), wanted: list(wanted), at, before_at, is_decided: true }
+    }
+
+    type Group = (Position, Vec<Vec<NodeId>>);
+
+    fn group(at: u64, lists: &[&[u16]]) -> Group {
+        (Position(at), voters(lists, &[], &[]).now)
+    }
+
+    fn after(now: &Group, before: &Group, is_decided: bool) -> Voters {
+        let ((at, now), (before_at, before)) = (now.clone(), before.clone());
+        Voters { now, before, wanted: Vec::new(), at, before_at, is_decided }
     }
 
     #[test]
@@ -45,5 +142,55 @@ mod tests {
         assert!(settled(&voters(&[&[0, 1]], &[&[0, 1]], &[])) && settled(&voters(&[&[0, 1]], &[&[0, 1]], &[0, 1])));
         assert!(!settled(&voters(&[&[0, 1]], &[&[0, 1]], &[0, 2])));
         assert!(!settled(&voters(&[&[0, 1], &[0, 2]], &[&[0, 1]], &[0, 2])));
+    }
+
+    #[test]
+    fn groups_of_two_nodes_that_do_not_meet_are_seen() {
+        let partition = PartitionId::default();
+        let (founded, joint) = (group(0, &[&[0, 1, 2]]), group(5, &[&[0, 1, 2], &[2, 3, 4]]));
+        let mut groups = Groups::default();
+        let mut is_wrong = |now: &Group, before: &Group| groups.observe(partition, &after(now, before, true)).is_some();
+        assert!(!is_wrong(&joint, &founded));
+        assert!(is_wrong(&group(5, &[&[0, 1, 2], &[0, 3, 4]]), &founded), "two at one place");
+        assert!(is_wrong(&group(9, &[&[3, 4, 5]]), &founded), "another one is before it");
+        assert!(is_wrong(&group(3, &[&[7, 8]]), &founded), "it meets neither of its neighbours");
+        assert!(!is_wrong(&group(9, &[&[2, 3, 4]]), &joint));
+        // What may be cut off again counts for nothing.
+        assert_eq!(groups.observe(partition, &after(&group(10, &[&[0, 5]]), &joint, false)), None);
+    }
+
+    #[test]
+    fn a_vote_of_one_that_was_removed_is_seen() {
+        let partition = PartitionId::default();
+        let (founded, joint) = (group(0, &[&[0, 1, 2]]), group(5, &[&[0, 1, 2], &[0, 1, 3]]));
+        let (alone, again) = (group(6, &[&[0, 1, 3]]), group(9, &[&[0, 1, 3], &[1, 2, 3]]));
+        let mut groups = Groups::default();
+        assert_eq!(groups.observe(partition, &after(&joint, &founded, true)), None);
+        let mut too_soon = Groups { chains: groups.chains.clone(), ..Groups::default() };
+        assert!(too_soon.remove(NodeId(2), &[partition]).is_some());
+        assert_eq!(groups.observe(partition, &after(&alone, &joint, true)), None);
+        assert_eq!(groups.remove(NodeId(2), &[partition]), None);
+        assert_eq!(groups.observe(partition, &after(&joint, &founded, true)), None, "somebody is behind");
+        assert!(groups.observe(partition, &after(&again, &alone, true)).is_some());
+    }
+
+    #[test]
+    fn a_group_of_two_bears_no_loss() {
+        let (founded, joint) = (group(0, &[&[0, 1, 2]]), group(5, &[&[0, 1, 2], &[1, 2]]));
+        let mut groups = Groups::default();
+        assert_eq!(groups.observe(PartitionId::default(), &after(&founded, &founded, true)), None);
+        assert!(groups.bear(|id| id == NodeId(1)) && !groups.bear(|id| id.0 < 2) && groups.bear(|id| id.0 > 2));
+        assert_eq!(groups.observe(PartitionId::default(), &after(&joint, &founded, true)), None);
+        assert!(!groups.bear(|id| id == NodeId(1)) && groups.bear(|id| id == NodeId(0)));
+    }
+
+    #[test]
+    fn a_vote_of_one_without_the_log_is_seen() {
+        let founded = group(0, &[&[0, 1, 2]]);
+        let joint = after(&group(5000, &[&[0, 1, 2], &[1, 2, 3]]), &founded, false);
+        let far = |third: u64| move |id: NodeId| Position(if id == NodeId(3) { third } else { 0 });
+        assert_eq!(too_soon(&joint, far(4200)), None);
+        assert!(too_soon(&joint, far(3000)).is_some());
+        assert_eq!(too_soon(&after(&group(9000, &[&[0, 1, 2]]), &founded, false), far(0)), None, "nobody is new");
     }
 }

@@ -251,7 +251,10 @@ impl<N: Door> Cluster<N> {
         let is_member = self.members().any(|member| member == node);
         // As many vote as have founded it, unless that is changed.
         let voters = members.min(usize::from(self.chaos.founders));
-        if three || !is_member || 2 * (damaged + 1) >= voters || !self.founded {
+        // And perhaps fewer for a while, where others have left.
+        let is_lost = |id: NodeId| id == node || !self.machines[usize::from(id.0)].is_whole();
+        let bears = self.groups.bear(is_lost);
+        if !bears || three || !is_member || 2 * (damaged + 1) >= voters || !self.founded {
             return false;
         }
         // What it has acknowledged may have been decided by that alone, known to nobody yet.

@@ -54,6 +54,7 @@ impl<N: Door> Cluster<N> {
             self.watch_all(node, *partition);
             self.watch_voters(node, *partition);
         }
+        self.watch_seats(node);
         self.watch_memories(node, &partitions);
         let machine = &mut self.machines[usize::from(node.0)];
         let Some(running) = &machine.running else { return };
@@ -104,8 +105,29 @@ impl<N: Door> Cluster<N> {
     fn watch_voters(&mut self, node: NodeId, partition: PartitionId) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
         let Some(voters) = running.node.voters(partition) else { return };
-        if let Some(text) = voters::disjoint(&voters) {
+        let most = |id: NodeId| self.machines[usize::from(id.0)].most_persisted.get(&partition).copied();
+        let found = voters::disjoint(&voters).or_else(|| self.groups.observe(partition, &voters));
+        if let Some(text) = found {
             self.violations.push(("majorities meet", format!("{}: {partition}: {text}", name_of(node))));
+        } else if let Some(text) = voters::too_soon(&voters, |id| most(id).unwrap_or_default()) {
+            self.violations.push(("voters have the log", format!("{}: {partition}: {text}", name_of(node))));
+        }
+    }
+
+    /// What the council says of nodes and votes holds together, and with what these do.
+    fn watch_seats(&mut self, node: NodeId) {
+        let Some(running) = &mut self.machines[usize::from(node.0)].running else { return };
+        let followed = running.node.council_followed();
+        if std::mem::replace(&mut running.council_seen, followed) == followed {
+            return;
+        }
+        let Some(told) = running.node.placement() else { return };
+        if let Some(text) = self.maps.observe(&told) {
+            self.violations.push(("seats", format!("{}: {text}", name_of(node))));
+        }
+        let partitions: Vec<PartitionId> = told.partitions.iter().map(|placed| placed.partition).collect();
+        if let Some(text) = told.removed.iter().find_map(|id| self.groups.remove(*id, &partitions)) {
+            self.violations.push(("removed nodes have no vote", format!("{}: {text}", name_of(node))));
         }
     }
 

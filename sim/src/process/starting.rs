@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use base::ordered::OrderedWrite;
-use base::{NodeId, Rng};
+use base::{NodeId, Position, Rng};
 use bytes::Bytes;
 use node::{Below, Config, Outbox, Recovered, RecoveredSnapshot, Restorer};
 use storage::{
@@ -116,6 +116,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         turn_at: None,
         wake_at: None,
         seen: BTreeMap::new(),
+        council_seen: Position(0),
         held: BTreeMap::new(),
         stopping: false,
         found,

@@ -1,7 +1,7 @@
 use base::{BucketId, PartitionId};
 
 use super::*;
-use crate::bucket::{Bucket, Settings};
+use crate::bucket::{Bucket, BucketKind, Settings};
 
 fn carry_out_at(registry: &mut Registry, clock: u64, change: Change) -> Result<Reply, Failure> {
     registry.carry_out(change, &Surroundings { clock: WallTime(clock), buckets: &Buckets::default() })
