@@ -36,6 +36,10 @@ pub trait Door: Sized {
         let _ = partition;
         None
     }
+    /// Of each node its zone, and whether it serves, as the council's registry has it.
+    fn zones(&self) -> Vec<(NodeId, String, bool)> {
+        Vec::new()
+    }
     /// A digest of a whole state.
     fn state_digest(&self, partition: PartitionId) -> Option<u64>;
     /// The bucket of a partition, and how many bytes its state counts.
@@ -82,6 +86,10 @@ impl Door for node::Node {
 
     fn voters(&self, partition: PartitionId) -> Option<Voters> {
         node::Node::voters(self, partition)
+    }
+
+    fn zones(&self) -> Vec<(NodeId, String, bool)> {
+        node::Node::zones(self)
     }
 
     fn portrait(&self) -> Vec<String> {

@@ -20,3 +20,4 @@ pub mod scan;
 pub mod terms;
 pub mod voters;
 pub mod waiting;
+pub mod zones;
