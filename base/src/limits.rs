@@ -21,6 +21,8 @@ pub const NODES_MAX: usize = 64;
 pub const NODES_EVER_MAX: u16 = 1024;
 /// Longest name of a node, in bytes.
 pub const NODE_NAME_BYTES_MAX: usize = 64;
+/// Longest label of a zone, in bytes.
+pub const ZONE_BYTES_MAX: usize = 64;
 /// Longest address at which a node is reached by others, in bytes.
 pub const NODE_ADDRESS_BYTES_MAX: usize = 255;
 /// Most tokens that nodes may join with at a time.

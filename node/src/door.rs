@@ -312,6 +312,8 @@ pub struct Config {
     pub joined: Vec<(NodeId, Member)>,
     /// Which of them all this node is.
     pub me: NodeId,
+    /// The label of this node's zone; empty: it is a zone of its own.
+    pub zone: String,
     /// Unpredictable, and known to nobody else: of it tokens are made with which nodes join.
     pub secret: u128,
     /// Where clients reach this node, for `INFO` and errors; by member, empty where unknown.

@@ -75,6 +75,20 @@ impl Heat {
     }
 }
 
+/// A leadership that may go over.
+struct Change {
+    /// The higher of both nodes' loads afterwards.
+    higher: u64,
+    /// How many partitions the other node leads before it.
+    led: usize,
+    /// The place of the partition.
+    goes: usize,
+    /// Who is to lead it.
+    to: NodeId,
+    /// The place of the partition that the hot node leads in its stead.
+    comes: Option<usize>,
+}
+
 /// The seats with the one change that makes the hottest node coolest; none if nobody is hot, or no change makes it a tenth cooler.
 fn cool(seats: &[Seats], rates: &BTreeMap<PartitionId, u64>, may_lead: &[NodeId], matters: u64) -> Option<Vec<Seats>> {
     let rate = |it: &Seats| rates.get(&it.partition).copied().unwrap_or_default();
@@ -87,25 +101,22 @@ fn cool(seats: &[Seats], rates: &BTreeMap<PartitionId, u64>, may_lead: &[NodeId]
     if hottest < matters.max(1) || 2 * hottest * loads.len() as u64 <= 3 * all {
         return None;
     }
-    // The higher of both nodes' loads after a change, and how many the other one leads before it; which partition goes over, and to whom; which one
-    // comes back.
-    let mut best: Option<((u64, usize), usize, NodeId, Option<usize>)> = None;
+    let mut best: Option<Change> = None;
     for (goes, it) in led_by(hot) {
         for to in it.now.iter().copied().filter(|to| *to != hot && loads.contains_key(to)) {
             let led = led_by(to).count();
             let plain = (led_by(hot).count() > led).then_some((None, 0));
-            let back =
-                led_by(to).filter(|(_, back)| back.now.contains(&hot)).map(|(place, it)| (Some(place), rate(it)));
-            for (comes, comes_with) in back.chain(plain) {
+            let back = led_by(to).filter(|(_, back)| back.now.contains(&hot));
+            for (comes, comes_with) in back.map(|(place, it)| (Some(place), rate(it))).chain(plain) {
                 let after = (hottest + comes_with).saturating_sub(rate(it));
                 let higher = after.max((loads[&to] + rate(it)).saturating_sub(comes_with));
-                if best.is_none_or(|(least, ..)| (higher, led) < least) {
-                    best = Some(((higher, led), goes, to, comes));
+                if best.as_ref().is_none_or(|best| (higher, led) < (best.higher, best.led)) {
+                    best = Some(Change { higher, led, goes, to, comes });
                 }
             }
         }
     }
-    let (_, goes, to, comes) = best.filter(|((higher, _), ..)| 10 * higher <= 9 * hottest)?;
+    let Change { goes, to, comes, .. } = best.filter(|best| 10 * best.higher <= 9 * hottest)?;
     let mut cooled = seats.to_vec();
     let mut lead = |place: usize, id: NodeId| {
         let now = &mut cooled[place].now;
@@ -189,7 +200,7 @@ mod tests {
                 now: crate::placement::order(id(index), &nodes).into_iter().take(3).collect(),
             };
             let founded = (0..3 + rng.below(40) as u16).map(founded).collect();
-            let mut seats = plan(founded, &Nodes { all: &all });
+            let mut seats = plan(founded, &Nodes { all: &all, zones: &BTreeMap::new() });
             let mut draw = |it: &Seats| {
                 let magnitude = rng.below(14);
                 (it.partition, rng.below(1 << magnitude))
@@ -197,7 +208,7 @@ mod tests {
             let rates: BTreeMap<PartitionId, u64> = seats.iter().map(&mut draw).collect();
             let mut changes = 0;
             while let Some(cooled) = cool(&seats, &rates, &nodes, 10) {
-                assert_eq!(plan(cooled.clone(), &Nodes { all: &all }), cooled, "seed {seed}");
+                assert_eq!(plan(cooled.clone(), &Nodes { all: &all, zones: &BTreeMap::new() }), cooled, "seed {seed}");
                 seats = cooled;
                 changes += 1;
                 assert!(changes < 100, "seed {seed}: it goes round");

@@ -69,6 +69,7 @@ pub use door::{
 };
 pub use image::{Image, Restorer};
 pub use node::{Node, PROBES};
+pub use registry::is_zone;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 
 /// Why a node cannot start from what its folder holds.

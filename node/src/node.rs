@@ -138,6 +138,8 @@ pub struct Node {
     /// What only the council's leader needs.
     pub(crate) council_leads: Leads,
     pub(crate) council_followed: Position,
+    /// When this node last told the council in which zone it is.
+    pub(crate) zone_told: Option<Time>,
     /// The owner has been told of the buckets' caches.
     pub(crate) caches_told: bool,
     /// A bucket of the list has no replica here yet.
@@ -505,6 +507,7 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: met an unknown node",
     "node: a node of another cluster refused",
     "node: the cluster named",
+    "node: told in which zone it is",
     "node: an earlier life outlived",
     "node: a node was removed",
     "node: a removed node was told so",

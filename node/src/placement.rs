@@ -1,20 +1,26 @@
 //! Which nodes shall vote in which partition, and who shall lead it: a map is made from the one before, so that nothing moves that need not.
 //!
 //! 1. Whoever votes and serves stays.
-//! 2. A seat that is empty, or whose holder is to serve no more, goes to the node that has the fewest. If too few serve, holders stay all the same:
-//!    nobody else could vote in their place.
-//! 3. Seats go from whoever has most to whoever has least until these differ by one: after a node has joined just its share moves to it.
-//! 4. Of each partition's voters one leads; leaderships are evened out in the same way. That moves no data.
+//! 2. A seat that is empty, or whose holder is to serve no more, goes to a zone that has the fewest of the partition's voters, and there to the node that
+//!    has the fewest votes. If too few serve, holders stay all the same: nobody else could vote in their place.
+//! 3. Seats go from zones that have more of a partition's voters than they need have to others ([`zones`]).
+//! 4. Seats go from whoever has most to whoever has least until these differ by one, as far as zones allow: after a node has joined just its share moves
+//!    to it ([`evening`]).
+//! 5. Of each partition's voters one leads; leaderships are evened out in the same way. That moves no data.
 //!
-//! Step 3 is taken only where something is clearly uneven, and step 4 also where something has to move anyway: a bucket that comes or goes shall not set
+//! Step 4 is taken only where something is clearly uneven, and step 5 also where something has to move anyway: a bucket that comes or goes shall not set
 //! all others moving, and a vote that moves costs a copy of the partition. Consistent hashing moves as little, but with 64 partitions on five nodes its
 //! shares would be far from even (a test says so).
+
+mod evening;
+mod zones;
 
 use std::collections::BTreeMap;
 
 use base::{NodeId, PartitionId};
 
 use crate::council::COUNCIL;
+use evening::{Load, even_out};
 
 /// By how many votes nodes may differ before votes move for that alone.
 const VOTES_SLACK: usize = 2;
@@ -55,6 +61,8 @@ pub(crate) struct Seats {
 pub(crate) struct Nodes<'a> {
     /// Who is there, ascending, and whether each serves.
     pub all: &'a [(NodeId, bool)],
+    /// In which zone each is; who is not in here is a zone of its own.
+    pub zones: &'a BTreeMap<NodeId, String>,
 }
 
 impl Nodes<'_> {
@@ -73,17 +81,12 @@ impl Nodes<'_> {
 
 /// Seats as they shall be; the same as they were if nothing has to change.
 pub(crate) fn plan(mut seats: Vec<Seats>, nodes: &Nodes<'_>) -> Vec<Seats> {
-    let all_fit = seats.iter().all(|it| fits(it, nodes));
+    let all_fit = seats.iter().all(|it| fits(it, nodes) && zones::are_even(&it.now, nodes));
     if !all_fit {
         fill(&mut seats, nodes);
     }
-    let uneven = is_uneven(&votes(&seats, nodes), VOTES_SLACK);
-    if uneven {
-        even_out_votes(&mut seats, nodes);
-    }
-    if !all_fit || uneven || is_uneven(&leads(&seats, nodes), LEADS_SLACK) {
-        even_out_leads(&mut seats, nodes);
-    }
+    let moved = even_out(&mut seats, nodes, Load::Votes, Some(VOTES_SLACK));
+    even_out(&mut seats, nodes, Load::Leads, Some(LEADS_SLACK).filter(|_| all_fit && !moved));
     seats
 }
 
@@ -97,22 +100,22 @@ fn fits(it: &Seats, nodes: &Nodes<'_>) -> bool {
         && serve == it.count.min(serving)
 }
 
-/// Step 1 and 2.
+/// Steps 1 to 3.
 fn fill(seats: &mut [Seats], nodes: &Nodes<'_>) {
     for it in seats.iter_mut() {
         it.now.retain(|id| nodes.is_there(*id));
         while it.now.len() > it.count {
-            // Who does not serve goes first, whoever leads last.
+            // Who does not serve goes first, then whoever is not alone in its zone, whoever leads last.
             let idle = it.now.iter().rposition(|id| !nodes.serves(*id));
-            it.now.remove(idle.unwrap_or(it.now.len() - 1));
+            let goes = idle.or_else(|| zones::most_crowded(&it.now, nodes));
+            it.now.remove(goes.unwrap_or(it.now.len() - 1));
         }
     }
     let mut loads = votes(seats, nodes);
     for it in seats.iter_mut() {
         let lacks = |it: &Seats| it.now.iter().filter(|id| nodes.serves(**id)).count() < it.count;
         while lacks(it) {
-            let new = loads.iter().filter(|(id, _)| !it.now.contains(id)).min_by_key(|(id, load)| (**load, **id));
-            let Some(new) = new.map(|(id, _)| *id) else { break };
+            let Some(new) = zones::wanted(&it.now, nodes, &loads) else { break };
             *loads.entry(new).or_default() += 1;
             // Behind the others: it has a copy to make before it can lead.
             if it.now.len() >= it.count
@@ -122,6 +125,7 @@ fn fill(seats: &mut [Seats], nodes: &Nodes<'_>) {
             }
             it.now.push(new);
         }
+        zones::spread(&mut it.now, nodes, &mut loads);
         // Too few serve: others who are there vote, rather than nobody.
         for (id, _) in nodes.all {
             if it.now.len() < it.count && !it.now.contains(id) {
@@ -151,76 +155,7 @@ fn count(held: impl Iterator<Item = NodeId>, nodes: &Nodes<'_>) -> BTreeMap<Node
     loads
 }
 
-/// Whether somebody has clearly more than somebody else: by more than this, and by more than a quarter.
-fn is_uneven(loads: &BTreeMap<NodeId, usize>, slack: usize) -> bool {
-    let (least, most) = (loads.values().min().copied().unwrap_or(0), loads.values().max().copied().unwrap_or(0));
-    most > least + slack && 4 * most > 5 * least
-}
-
-/// Step 3.
-fn even_out_votes(seats: &mut [Seats], nodes: &Nodes<'_>) {
-    let mut loads = votes(seats, nodes);
-    // Each round lowers the sum of the squares of all loads.
-    while let Some((to, least)) = loads.iter().min_by_key(|(id, load)| (**load, **id)).map(|(id, load)| (*id, *load)) {
-        let mut donors: Vec<(NodeId, usize)> = loads.iter().map(|(id, load)| (*id, *load)).collect();
-        donors.sort_by_key(|(id, load)| (std::cmp::Reverse(*load), *id));
-        let mut moved = false;
-        for (from, load) in donors.into_iter().take_while(|(_, load)| *load > least + 1) {
-            // Not its leaderships, if there is a choice: votes move without anybody noticing.
-            let places = || seats.iter().enumerate().filter(|(_, it)| it.partition != COUNCIL);
-            let may = |it: &Seats| it.now.contains(&from) && !it.now.contains(&to);
-            let follows = places().find(|(_, it)| may(it) && it.now.first() != Some(&from));
-            let Some(place) = follows.or_else(|| places().find(|(_, it)| may(it))).map(|(place, _)| place) else {
-                continue;
-            };
-            if let Some(seat) = seats[place].now.iter_mut().find(|id| **id == from) {
-                *seat = to;
-            }
-            loads.insert(from, load - 1);
-            loads.insert(to, least + 1);
-            moved = true;
-            break;
-        }
-        if !moved {
-            return;
-        }
-    }
-}
-
-/// Step 4: a leadership goes from one with many over to one with few, perhaps by way of others.
-fn even_out_leads(seats: &mut [Seats], nodes: &Nodes<'_>) {
-    let mut loads = leads(seats, nodes);
-    while let Some((to, least)) = loads.iter().min_by_key(|(id, load)| (**load, **id)).map(|(id, load)| (*id, *load)) {
-        // From whom leaderships can come to `to`, by how many steps, and over which partition each step goes.
-        let mut came: BTreeMap<NodeId, (usize, NodeId)> = BTreeMap::new();
-        let mut reached = vec![to];
-        let mut next = 0;
-        let mut donor = None;
-        while let Some(taker) = reached.get(next).copied() {
-            next += 1;
-            for (place, it) in seats.iter().enumerate().filter(|(_, it)| it.partition != COUNCIL) {
-                let Some(giver) = it.now.first().copied().filter(|giver| *giver != taker) else { continue };
-                if it.now.contains(&taker) && loads.contains_key(&giver) && !reached.contains(&giver) {
-                    came.insert(giver, (place, taker));
-                    reached.push(giver);
-                    if donor.is_none() && loads[&giver] > least + 1 {
-                        donor = Some(giver);
-                    }
-                }
-            }
-        }
-        let Some(mut giver) = donor else { return };
-        *loads.entry(giver).or_default() -= 1;
-        *loads.entry(to).or_default() += 1;
-        while let Some((place, taker)) = came.get(&giver).copied() {
-            let now = &mut seats[place].now;
-            if let Some(at) = now.iter().position(|id| *id == taker) {
-                now.swap(0, at);
-            }
-            giver = taker;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod zone_tests;

@@ -24,7 +24,7 @@ use crate::router::Waiter;
 /// How often the leader of the council looks whether there is something to do.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// An order that has not been applied after this time is thought of anew.
-const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
+pub(crate) const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// What only the council's leader needs to remember.
 #[derive(Debug, Default)]
@@ -198,7 +198,7 @@ impl Node {
         let was_there = |id: &NodeId| held.contains(id) || up.contains(id);
         let all: Vec<(NodeId, bool)> =
             self.staying().filter(was_there).map(|id| (id, self.registry.serves(id))).collect();
-        let planned = plan(seats.clone(), &Nodes { all: &all });
+        let planned = plan(seats.clone(), &Nodes { all: &all, zones: &self.registry.zones });
         if planned.iter().any(|it| it.now.is_empty()) {
             // Nobody is there of whom this node knows: whatever is so stays so.
             return None;

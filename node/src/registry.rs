@@ -4,6 +4,7 @@
 pub(crate) mod change;
 pub(crate) mod map;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::limits::REPLACE_AFTER;
@@ -16,6 +17,7 @@ use crate::bucket::{Bucket, BucketKind};
 use crate::door::Member;
 use crate::placement;
 pub(crate) use change::Change;
+pub use change::is_zone;
 pub(crate) use map::Map;
 
 /// The keys that it stands under in the council's state.
@@ -25,8 +27,10 @@ const MAP_KEY: &[u8] = b"map";
 const VERSION: u8 = 1;
 /// With everything else behind that.
 const VERSION_NODES: u8 = 2;
+/// With the zones behind that, where nodes have some.
+const VERSION_ZONES: u8 = 3;
 /// With those who have gone on alone behind that, where somebody has.
-const VERSION_ALONE: u8 = 3;
+const VERSION_ALONE: u8 = 4;
 
 /// A node that has joined a cluster that others have founded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,6 +93,8 @@ pub(crate) struct Registry {
     pub cluster: u64,
     /// The clusters that this one comes from, the oldest first.
     pub alone: Vec<Alone>,
+    /// The zones of those that have one, by the labels that they were started with.
+    pub zones: BTreeMap<NodeId, String>,
 }
 
 impl Default for Registry {
@@ -106,6 +112,7 @@ impl Default for Registry {
             paused: false,
             cluster: 0,
             alone: Vec::new(),
+            zones: BTreeMap::new(),
         }
     }
 }
@@ -137,6 +144,11 @@ impl Registry {
             registry.paused = r.bool()?;
             registry.cluster = r.u64()?;
         }
+        if version >= VERSION_ZONES {
+            for _ in 0..r.count(2)? {
+                registry.zones.insert(r.node()?, r.text()?.to_owned());
+            }
+        }
         if version >= VERSION_ALONE {
             for _ in 0..r.count(11)? {
                 registry.alone.push(Alone { former: r.u64()?, node: r.node()?, below: r.u16()? });
@@ -151,11 +163,13 @@ impl Registry {
         let mut w = Writer::new(&mut bytes);
         let plain = Registry { voters: self.voters, drained: self.drained.clone(), ..Registry::default() };
         let is_plain = *self == plain;
-        w.u8(match (is_plain, self.alone.is_empty()) {
-            (true, _) => VERSION,
-            (false, true) => VERSION_NODES,
-            (false, false) => VERSION_ALONE,
-        });
+        let version = match (is_plain, self.alone.is_empty(), self.zones.is_empty()) {
+            (true, ..) => VERSION,
+            (false, false, _) => VERSION_ALONE,
+            (false, true, false) => VERSION_ZONES,
+            (false, true, true) => VERSION_NODES,
+        };
+        w.u8(version);
         w.u8(self.voters);
         write_nodes(&mut w, &self.drained);
         if !is_plain {
@@ -179,7 +193,14 @@ impl Registry {
             w.bool(self.paused);
             w.u64(self.cluster);
         }
-        if !self.alone.is_empty() {
+        if version >= VERSION_ZONES {
+            w.count(self.zones.len());
+            for (node, zone) in &self.zones {
+                w.node(*node);
+                w.bytes(zone.as_bytes());
+            }
+        }
+        if version >= VERSION_ALONE {
             w.count(self.alone.len());
             for Alone { former, node, below } in &self.alone {
                 w.u64(*former);
@@ -203,6 +224,11 @@ impl Registry {
     /// Whether this cluster comes from the one of that name.
     pub(crate) fn comes_from(&self, cluster: u64) -> bool {
         cluster != 0 && self.alone.iter().any(|alone| alone.former == cluster)
+    }
+
+    /// The label of a node; empty: it is a zone of its own.
+    pub(crate) fn zone_of(&self, node: NodeId) -> &str {
+        self.zones.get(&node).map_or("", |zone| zone)
     }
 
     /// What the registry says of a node, in a word.
@@ -315,12 +341,45 @@ mod tests {
             cluster: 77,
             ..plain.clone()
         };
+        let zones = [(NodeId(0), "a".to_owned()), (NodeId(2), "b".to_owned())].into();
+        let with_zones = Registry { zones, ..full.clone() };
+        let zones_alone = Registry { zones: with_zones.zones.clone(), ..Registry::default() };
         let alone =
             vec![Alone { former: 77, node: NodeId(1), below: 9 }, Alone { former: 78, node: NodeId(12), below: 20 }];
         let alone = Registry { alone, cluster: 79, ..full.clone() };
-        for registry in [plain, full, alone] {
+        let both = Registry { zones: with_zones.zones.clone(), ..alone.clone() };
+        for registry in [plain, full, with_zones, zones_alone, alone, both] {
             registry.write(&mut tree, &EntryContext::default());
             assert_eq!(Registry::read(&tree), Ok(registry));
+        }
+    }
+
+    /// What nodes of before have written, and what is written still where no node has a zone.
+    #[test]
+    fn older_versions_are_read() {
+        let plain = Registry { voters: 3, drained: vec![NodeId(1)], ..Registry::default() };
+        let member = |name: &str| Member { name: name.to_owned(), peer_address: format!("{name}:1") };
+        let joined = vec![Joined { id: NodeId(1), member: member("b"), nonce: 7 }];
+        let nodes = Registry { founders: vec![member("a")], joined, replace_after: None, cluster: 9, ..plain.clone() };
+        let zones = Registry { zones: [(NodeId(1), "z".to_owned())].into(), ..nodes.clone() };
+        let second =
+            b"\x03\x01\x01\0\x01\x01a\x03a:1\x01\x01\0\x01b\x03b:1\x07\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0";
+        let versions: [(Registry, Vec<u8>); 3] = [
+            (plain, b"\x01\x03\x01\x01\0".to_vec()),
+            (nodes, [b"\x02", &second[..]].concat()),
+            (zones, [b"\x03", &second[..], b"\x01\x01\0\x01z"].concat()),
+        ];
+        let context = EntryContext::default();
+        for (registry, bytes) in versions {
+            let mut tree = Tree::new();
+            data::apply(&mut tree, &context, &[b"set", KEY, &bytes]);
+            assert_eq!(Registry::read(&tree), Ok(registry.clone()));
+            let mut written = Tree::new();
+            registry.write(&mut written, &context);
+            let Some(Value::String(again)) = written.get(KeyRef::new(KEY)).map(|record| record.value.clone()) else {
+                panic!("it is a string")
+            };
+            assert_eq!(&again[..], bytes);
         }
     }
 }

@@ -180,6 +180,7 @@ impl Node {
         }
         self.tell_replicas();
         self.lead_council();
+        self.tell_zone();
         self.groups.wake_due(time);
         self.for_each_awake(Node::tick_group);
         self.look_at_pause();

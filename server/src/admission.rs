@@ -78,9 +78,10 @@ impl Admission {
             }
         }
         let nonce = (request.nonce as i64).to_string();
-        let JoinRequest { token, name, peer_address, .. } = request;
+        let JoinRequest { token, name, peer_address, zone, .. } = request;
         let mut words = Vec::new();
-        encode_command(&mut words, ["DICTUM.NODE", "JOIN", token, name, peer_address, &nonce]);
+        let all = ["DICTUM.NODE", "JOIN", token, name, peer_address, &nonce, zone];
+        encode_command(&mut words, all[..if zone.is_empty() { 6 } else { 7 }].iter().copied());
         connection.send(words).await;
         match next(&mut connection, &mut parser).await {
             Some(Value::Error(text)) => JoinReply::Refused(text),

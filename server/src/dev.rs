@@ -23,6 +23,7 @@ use signal_hook::iterator::Signals;
 use wire::Value;
 
 use crate::cli::connection::{Connection, Endpoint};
+use crate::options::check_zone;
 use crate::parent;
 use folder::DevFolder;
 
@@ -46,6 +47,7 @@ const READY_KEY: &str = "dictum:dev:ready";
 const OWN_SETTINGS: &[&str] = &[
     "DICTUM_CONFIG",
     "DICTUM_NODE",
+    "DICTUM_ZONE",
     "DICTUM_CLUSTER",
     "DICTUM_RESP",
     "DICTUM_HTTP",
@@ -60,6 +62,7 @@ const EXAMPLE: &str = "\
 Examples:
   dictum dev                              three nodes, RESP on 7001 to 7003, data in ./dictum-dev
   dictum dev --nodes 5 --base-port 7101 --dir /tmp/five --fresh
+  dictum dev --nodes 6 --zones a,b,c      two nodes in each of three zones, for `dictum node voters 3`
   redis-cli -p 7002 set greeting hello    any node takes any command
   redis-cli -c -p 7501 get greeting       as a client of a Redis Cluster, which routes by itself
 Other settings of the nodes (dictum start --help) are taken from the environment.";
@@ -71,6 +74,9 @@ pub struct DevArguments {
     /// How many nodes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=VOTERS_MAX as i64))]
     pub nodes: u16,
+    /// Labels of zones, which the nodes get in turn
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub zones: Vec<String>,
     /// RESP port of the first node; that for Redis Cluster clients is 500 above, HTTP 1000, the port for peers 2000
     #[arg(long, default_value_t = 7001, value_parser = clap::value_parser!(u16).range(1..))]
     pub base_port: u16,
@@ -124,6 +130,7 @@ fn serve(arguments: &DevArguments) -> Result<(), String> {
     // From here on a signal is kept until it is asked for; before, it would end this process, which has no children.
     let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGTERM])
         .map_err(|error| format!("signals cannot be handled: {error}"))?;
+    arguments.zones.iter().try_for_each(|zone| check_zone("--zones", zone))?;
     check_ports(arguments)?;
     // Held, and with it the lock on the folder, until the end.
     let folder = DevFolder::open(&arguments.dir, arguments.nodes, arguments.fresh)?;
@@ -225,7 +232,7 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
             let (resp, http) = (address(0, index), address(HTTP_OFFSET, index));
             let routes = address(CLUSTER_OFFSET, index);
             let dir = folder.join(&name);
-            let start = [
+            let mut start = [
                 program.to_string_lossy().as_ref(),
                 "start",
                 "--node",
@@ -243,6 +250,9 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
             ]
             .map(str::to_owned)
             .to_vec();
+            if let Some(zone) = arguments.zones.iter().cycle().nth(usize::from(index)) {
+                start.extend(["--zone".to_owned(), zone.clone()]);
+            }
             Plan {
                 log: folder.join(format!("{name}.log")),
                 peer: address(PEER_OFFSET, index),

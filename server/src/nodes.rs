@@ -29,6 +29,8 @@ pub struct NodeInfo {
     /// `serves`; `drained`: it leads nothing, and votes only where others cannot; `leaving`: it is removed as soon as nothing needs it; `absent`: it has
     /// been gone for so long that others have taken its place.
     pub state: String,
+    /// The label of its zone, by which the voters of each partition are spread; empty: it is a zone of its own.
+    pub zone: String,
     /// `up` or `down`, as the node that was asked sees it.
     pub seen: String,
     /// How many partitions it leads, as far as the node that was asked knows.
@@ -55,6 +57,7 @@ impl NodeInfo {
                 b"id" => node.id = number(),
                 b"peer-address" => node.peer_address = text(),
                 b"state" => node.state = text(),
+                b"zone" => node.zone = text(),
                 b"seen" => node.seen = text(),
                 b"leads" => node.leads = number(),
                 b"votes" => node.votes = number(),
@@ -351,14 +354,16 @@ fn advised(error: &str, endpoint: &Endpoint) -> String {
 
 /// All nodes for people.
 fn table(nodes: &[NodeInfo]) -> String {
-    let head = ["name", "state", "seen", "leads", "votes", "replicas", "peer-address"];
+    let head = ["name", "state", "zone", "seen", "leads", "votes", "replicas", "peer-address"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(nodes.iter().map(|it| {
         let numbers = [it.leads, it.votes, it.replicas].map(|number| number.to_string());
         let [leads, votes, replicas] = numbers;
-        vec![it.name.clone(), it.state.clone(), it.seen.clone(), leads, votes, replicas, it.peer_address.clone()]
+        let zone = if it.zone.is_empty() { "-" } else { &it.zone };
+        let texts = [it.name.as_str(), &it.state, zone, &it.seen, &leads, &votes, &replicas, &it.peer_address];
+        texts.map(str::to_owned).to_vec()
     }));
-    aligned(&rows, &[3, 4, 5])
+    aligned(&rows, &[4, 5, 6])
 }
 
 #[cfg(test)]
@@ -374,6 +379,6 @@ mod tests {
         let node = NodeInfo { name: "n1".to_owned(), leads: 4, ..NodeInfo::default() };
         assert_eq!(read, [node.clone(), node]);
         assert!(NodeInfo::read_list(&Value::Array(vec![Value::Integer(1)])).is_none());
-        assert!(table(&read).starts_with("name  state  seen  leads"));
+        assert!(table(&read).starts_with("name  state  zone  seen  leads"));
     }
 }

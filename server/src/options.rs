@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::NodeId;
 use base::limits::{
     CONNECTIONS_DEFAULT, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT, REQUEST_TIMEOUT,
-    VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX, VOTERS_MAX,
+    VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX, VOTERS_MAX, ZONE_BYTES_MAX,
 };
 use clap::Args;
 use node::{Level, Member};
@@ -67,6 +67,9 @@ pub struct StartArguments {
     /// What `dictum node token` has given, for --join
     #[arg(long, env = "DICTUM_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub token: Option<String>,
+    /// Label of the zone that this node is in (a rack, a data centre): no two of a partition's voters are in one zone if there are enough of them
+    #[arg(long, env = "DICTUM_ZONE", value_name = "NAME")]
+    pub zone: Option<String>,
     /// Address for RESP clients [default: 127.0.0.1:7001]
     #[arg(long, env = "DICTUM_RESP", value_name = "IP:PORT")]
     pub resp: Option<String>,
@@ -164,6 +167,7 @@ struct File {
     peer_announce: Option<String>,
     join: Option<String>,
     token: Option<String>,
+    zone: Option<String>,
     dir: Option<PathBuf>,
     password: Option<String>,
     value_bytes_max: Option<Text>,
@@ -267,6 +271,8 @@ pub struct Options {
     pub join: Option<String>,
     /// What lets this node join.
     pub token: Option<String>,
+    /// The label of its zone; empty: it is a zone of its own.
+    pub zone: String,
     /// Address for RESP clients.
     pub resp: SocketAddr,
     /// Address for HTTP.
@@ -342,6 +348,8 @@ impl Options {
             }
             None => return Err(format!("which node is this? add --node with one of {}", names())),
         };
+        let zone = arguments.zone.or(file.zone).unwrap_or_default();
+        check_zone("--zone", &zone)?;
         let founding = match cluster {
             None => None,
             Some(members) => {
@@ -436,6 +444,7 @@ impl Options {
             founding,
             join,
             token,
+            zone,
             resp,
             http,
             cluster_address,
@@ -460,6 +469,16 @@ impl Options {
             fault_sync_delay,
         })
     }
+}
+
+/// Whether a node may be labelled so.
+pub(crate) fn check_zone(flag: &str, label: &str) -> Result<(), String> {
+    if node::is_zone(label) {
+        return Ok(());
+    }
+    Err(format!(
+        "{flag}: {label:?} cannot be the label of a zone; use up to {ZONE_BYTES_MAX} letters, digits, '-', '_', '.'"
+    ))
 }
 
 /// Stands for a cluster: the same on all nodes that know the same founders' names.

@@ -174,7 +174,7 @@ fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identi
     let in_folder = |error: io::Error| format!("the identity in {} cannot be written: {error}", options.dir.display());
     let mut identity = Identity { cluster: 0, incarnation: nonce, name: name.clone(), opaque: Stage::Asking.encode() };
     identity.store(disk).map_err(in_folder)?;
-    let request = JoinRequest { token: token.clone(), name, peer_address, nonce };
+    let request = JoinRequest { token: token.clone(), name, peer_address, nonce, zone: options.zone.clone() };
     let began = Instant::now();
     log::info(&format!("asks {asked} to be let into the cluster"));
     let standing = loop {

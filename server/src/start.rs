@@ -149,6 +149,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         members: standing.founders.clone(),
         joined: standing.joined.clone(),
         me: standing.me,
+        zone: options.zone.clone(),
         secret: u128::from(chance()) << 64 | u128::from(chance()),
         resp_address: resp_address.clone(),
         http_address: http_address.clone(),

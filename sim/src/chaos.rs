@@ -132,6 +132,8 @@ pub struct Chaos {
     pub observers_seed: Option<u64>,
     /// From this is drawn who routes by itself, and to which bucket; none if nobody does.
     pub routers_seed: Option<u64>,
+    /// From this the labels of the nodes' zones are drawn; none if they have none.
+    pub zones_seed: Option<u64>,
     /// What each sync of a leader takes longer when all other faults are over, in nanoseconds; none if nobody is slow then.
     pub slow_in_calm: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
@@ -233,6 +235,8 @@ impl Chaos {
         plan.extend(draw_plan(&mut slowness, count, &SLOW_KINDS, nodes, ends_at, &options.with, &has));
         let count = members.between(3, 16);
         plan.extend(draw_plan(&mut members, count, &MEMBERS_KINDS, nodes, ends_at, &options.with, &has));
+        let zoned = members.chance(1, 2);
+        let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
         let quota_bytes = *cache.pick(&[1_500, 4_000, 20_000, 1 << 20]);
         let drawn_cache = CacheSettings { quota_bytes, policy: *cache.pick(&CachePolicy::ALL) };
@@ -283,6 +287,7 @@ impl Chaos {
             observers_seed: stays(Fault::Observers).then_some(observers_seed),
             partitions_seed: has(Fault::Partitions).then_some(partitions_seed),
             routers_seed: stays(Fault::Routers).then_some(routers_seed),
+            zones_seed: (zoned && has(Fault::MembersChange)).then_some(zones_seed),
             slow_in_calm: has(Fault::SlowDisk).then_some(slow_in_calm),
             plan,
             workload_seed,

@@ -12,6 +12,7 @@ pub(crate) mod operator;
 mod processes;
 mod slowness;
 mod watching;
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,6 +90,8 @@ struct Machine<N> {
     is_gone: bool,
     /// Who had joined when its node did, that one among them.
     told: Vec<(NodeId, node::Member)>,
+    /// The label that its process was last started with.
+    zone: String,
 }
 
 /// The world. `N` is what the nodes are made of.
@@ -197,6 +200,7 @@ impl<N: Door> Cluster<N> {
                 is_member: node < usize::from(chaos.founders),
                 is_gone: false,
                 told: Vec::new(),
+                zone: String::new(),
             })
             .collect();
         // A client waits somewhat longer than a node may take, whose clock may be slow.

@@ -44,6 +44,10 @@ pub trait Door: Sized {
     fn placement(&self) -> Option<Placement> {
         None
     }
+    /// Of each node its zone, and whether it serves, as the council's registry has it.
+    fn zones(&self) -> Vec<(NodeId, String, bool)> {
+        Vec::new()
+    }
     /// A digest of a whole state.
     fn state_digest(&self, partition: PartitionId) -> Option<u64>;
     /// The bucket of a partition, and how many bytes its state counts.
@@ -98,6 +102,10 @@ impl Door for node::Node {
 
     fn placement(&self) -> Option<Placement> {
         Some(node::Node::placement(self))
+    }
+
+    fn zones(&self) -> Vec<(NodeId, String, bool)> {
+        node::Node::zones(self)
     }
 
     fn portrait(&self) -> Vec<String> {

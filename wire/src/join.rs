@@ -1,7 +1,7 @@
 //! What a node says that wants to join, in place of a [`Hello`](crate::Hello), and what it is told.
 //!
 //! ```text
-//! "DICJ" │ version u16 │ token │ name │ peer address │ number u64        texts: length as a varint, UTF-8
+//! "DICJ" │ version u16 │ token │ name │ peer address │ number u64 │ zone  texts: length as a varint, UTF-8; the zone in version 2
 //! "DICW" │ version u16 │ 1 │ id u16 │ founders │ joined                  lists: count as a varint; id u16, name, address each
 //! "DICW" │ version u16 │ 0 │ why not
 //! ```
@@ -13,6 +13,8 @@ use crate::body::{Malformed, Reader, Writer};
 const ASKS: &[u8; 4] = b"DICJ";
 const ANSWERS: &[u8; 4] = b"DICW";
 const VERSION: u16 = 1;
+/// Of a request by a node that has a zone. One that has none is let in by nodes from before, too.
+const VERSION_ZONE: u16 = 2;
 
 /// A node asks to be let in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +27,8 @@ pub struct JoinRequest {
     pub peer_address: String,
     /// Drawn by the node: it may ask again with it.
     pub nonce: u64,
+    /// The label of its zone; empty if it has none.
+    pub zone: String,
 }
 
 /// A node in an answer: its number, its name, where others reach it.
@@ -57,11 +61,14 @@ impl JoinRequest {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut w = Writer::new(out);
         w.raw(ASKS);
-        w.u16(VERSION);
+        w.u16(if self.zone.is_empty() { VERSION } else { VERSION_ZONE });
         w.bytes(self.token.as_bytes());
         w.bytes(self.name.as_bytes());
         w.bytes(self.peer_address.as_bytes());
         w.u64(self.nonce);
+        if !self.zone.is_empty() {
+            w.bytes(self.zone.as_bytes());
+        }
     }
 
     /// Reads the payload of a frame.
@@ -69,12 +76,13 @@ impl JoinRequest {
     /// # Errors
     /// If it is no request, or not of this version.
     pub fn decode(payload: &[u8]) -> Result<JoinRequest, Malformed> {
-        let mut r = opened(payload, ASKS)?;
+        let (mut r, version) = opened(payload, ASKS, VERSION_ZONE)?;
         let request = JoinRequest {
             token: r.text()?.to_owned(),
             name: r.text()?.to_owned(),
             peer_address: r.text()?.to_owned(),
             nonce: r.u64()?,
+            zone: if version == VERSION_ZONE { r.text()?.to_owned() } else { String::new() },
         };
         r.finish()?;
         Ok(request)
@@ -106,7 +114,7 @@ impl JoinReply {
     /// # Errors
     /// If it is no answer, or not of this version.
     pub fn decode(payload: &[u8]) -> Result<JoinReply, Malformed> {
-        let mut r = opened(payload, ANSWERS)?;
+        let (mut r, _) = opened(payload, ANSWERS, VERSION)?;
         let reply = if r.bool()? {
             JoinReply::Welcome { id: r.node()?, founders: read_members(&mut r)?, joined: read_members(&mut r)? }
         } else {
@@ -117,12 +125,14 @@ impl JoinReply {
     }
 }
 
-fn opened<'a>(payload: &'a [u8], magic: &[u8; 4]) -> Result<Reader<'a>, Malformed> {
+/// What follows on the version, and that, up to the newest that there is.
+fn opened<'a>(payload: &'a [u8], magic: &[u8; 4], newest: u16) -> Result<(Reader<'a>, u16), Malformed> {
     let mut r = Reader::from_slice(payload);
-    if r.raw(magic.len())? != magic || r.u16()? != VERSION {
+    if r.raw(magic.len())? != magic {
         return Err(Malformed);
     }
-    Ok(r)
+    let version = r.u16()?;
+    if (VERSION..=newest).contains(&version) { Ok((r, version)) } else { Err(Malformed) }
 }
 
 fn write_members(w: &mut Writer<'_>, members: &[JoinMember]) {
@@ -145,13 +155,16 @@ mod tests {
     #[test]
     fn they_are_read_as_they_are_written() {
         let text = str::to_owned;
-        let request = JoinRequest { token: text("t"), name: text("n4"), peer_address: text("10.0.0.4:9001"), nonce: 7 };
-        let mut bytes = Vec::new();
-        request.encode(&mut bytes);
-        assert!(JoinRequest::is_in(&bytes));
-        assert_eq!(JoinRequest::decode(&bytes), Ok(request));
-        for length in 0..bytes.len() {
-            assert_eq!(JoinRequest::decode(&bytes[..length]), Err(Malformed), "cut to {length}");
+        let (token, name, peer_address) = (text("t"), text("n4"), text("10.0.0.4:9001"));
+        let request = JoinRequest { token, name, peer_address, nonce: 7, zone: String::new() };
+        for request in [request.clone(), JoinRequest { zone: text("b"), ..request }] {
+            let mut bytes = Vec::new();
+            request.encode(&mut bytes);
+            assert!(JoinRequest::is_in(&bytes));
+            assert_eq!(JoinRequest::decode(&bytes), Ok(request));
+            for length in 0..bytes.len() {
+                assert_eq!(JoinRequest::decode(&bytes[..length]), Err(Malformed), "cut to {length}");
+            }
         }
         let member = |id, name: &str| (NodeId(id), text(name), format!("{name}:9001"));
         let welcome =

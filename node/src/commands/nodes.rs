@@ -61,9 +61,9 @@ static SUBCOMMANDS: &[Entry] = &[
     of("dictum.node|token", -2, "Makes a token with which one node can join.", "[seconds]", Wanted::Token),
     of(
         "dictum.node|join",
-        6,
+        -6,
         "Takes a node in. Sent by the node itself, with a number that it has drawn: it may ask again.",
-        "token name peer-address number",
+        "token name peer-address number [zone]",
         Wanted::Join,
     ),
     of(
@@ -211,9 +211,15 @@ fn digest_of(token: &[u8]) -> [u8; 20] {
 fn join(node: &Node, words: &[&[u8]]) -> Result<Change, Failure> {
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     let nonce = data::args::parse_integer(words[5]).ok_or(Failure::NotAnInteger)?;
+    let zone: &[u8] = match words[6..] {
+        [] => b"",
+        [zone] => zone,
+        _ => return Err(Failure::Syntax),
+    };
     Ok(Change::Join {
         digest: digest_of(words[2]),
         member: Member { name: text(words[3]), peer_address: text(words[4]) },
+        zone: text(zone),
         nonce: nonce as u64,
         founders: node.config.members.clone(),
     })
@@ -232,6 +238,7 @@ pub(crate) fn answer(registry: &Registry, roll: &Roll, groups: &Groups, is_up: i
             number("id", usize::from(id.0)),
             text("peer-address", &member.peer_address),
             text("state", registry.state_of(id)),
+            text("zone", registry.zone_of(id)),
             text("seen", if is_up(id) { "up" } else { "down" }),
             number("leads", leads),
             number("votes", votes),

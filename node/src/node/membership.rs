@@ -2,16 +2,21 @@
 
 use base::limits::NODES_EVER_MAX;
 use base::{NodeId, PartitionId, Position};
+use bytes::Bytes;
 use data::Slots;
 use paxos::Input as Step;
 
 use super::{Node, PING_EVERY, place_of};
 use crate::bucket::Bucket;
-use crate::council::COUNCIL;
+use crate::council::{COUNCIL, Order};
 use crate::detector::Detector;
 use crate::door::{Level, Member, Nodes};
+use crate::entry::Kind;
 use crate::peer::PeerMessage;
+use crate::planner::ORDER_AGAIN_AFTER;
+use crate::registry::Change;
 use crate::roll::Changes;
+use crate::router::Waiter;
 use crate::{Placed, Placement};
 
 impl Node {
@@ -138,6 +143,35 @@ impl Node {
             self.event(Level::Error, text);
             self.stop();
         }
+    }
+
+    /// Tells the council in which zone this node is, where its registry says otherwise: the node was started with another label than before. Said again
+    /// until it is so.
+    pub(crate) fn tell_zone(&mut self) {
+        let (me, time) = (self.config.me, self.now.time);
+        if self.registry.zone_of(me) == self.config.zone {
+            return;
+        }
+        let is_founder = usize::from(me.0) < self.config.members.len();
+        // Until the registry says who this node is and of which cluster, it is an old one, or of a cluster that is only beginning.
+        let is_known = is_founder || self.registry.joined.iter().any(|joined| joined.id == me);
+        let waits = self.zone_told.is_some_and(|told| time.since(told) < ORDER_AGAIN_AFTER);
+        if !is_known || self.registry.cluster == 0 || self.is_removed || waits {
+            return;
+        }
+        let Some(g) = place_of(&self.groups, COUNCIL) else { return };
+        self.probe("node: told in which zone it is");
+        self.zone_told = Some(time);
+        let order = Order::Nodes(Change::Zone { node: me, zone: self.config.zone.clone() });
+        let deadline = time + self.config.request_timeout;
+        self.groups[g].router.write(Kind::Council, Bytes::from(order.encode()), Waiter::Nobody, time, deadline);
+    }
+
+    /// Of each node that there is: its zone, and whether it may lead and vote wherever it is wanted; as the council's registry has it.
+    #[must_use]
+    pub fn zones(&self) -> Vec<(NodeId, String, bool)> {
+        let of = |id| (id, self.registry.zone_of(id).to_owned(), self.registry.serves(id));
+        self.roll.ids().map(of).collect()
     }
 
     /// Whether a node of that number is in the cluster, or was removed from it, as far as this one knows.

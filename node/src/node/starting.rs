@@ -160,6 +160,7 @@ impl Node {
             tokens_made: Vec::new(),
             council_leads: Leads::default(),
             council_followed: Position(0),
+            zone_told: None,
             buckets_wait: true,
             caches_told: false,
             identity: None,

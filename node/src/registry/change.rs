@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use base::limits::{NODE_ADDRESS_BYTES_MAX, NODE_NAME_BYTES_MAX, NODES_EVER_MAX, NODES_MAX, TOKENS_MAX, VOTERS_MAX};
+use base::limits::{
+    NODE_ADDRESS_BYTES_MAX, NODE_NAME_BYTES_MAX, NODES_EVER_MAX, NODES_MAX, TOKENS_MAX, VOTERS_MAX, ZONE_BYTES_MAX,
+};
 use base::{NodeId, WallTime};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
@@ -29,6 +31,8 @@ pub(crate) enum Change {
     Join {
         digest: [u8; 20],
         member: Member,
+        /// Its label; empty: it has none.
+        zone: String,
         nonce: u64,
         /// The founders, as the node knows them that was asked.
         founders: Vec<Member>,
@@ -49,6 +53,8 @@ pub(crate) enum Change {
     Pause(bool),
     /// What tells this cluster from others, unless it has a name already.
     Name(u64),
+    /// A node was started with this label, or (empty) without one.
+    Zone { node: NodeId, zone: String },
     /// The map is as follows, if the last one was the one before it.
     Map(Map),
 }
@@ -64,6 +70,9 @@ const REPLACE_AFTER: u8 = 8;
 const PAUSE: u8 = 9;
 const MAP: u8 = 10;
 const NAME: u8 = 11;
+/// As [`JOIN`], with the zone behind it: nodes from before understand whoever has none.
+const JOIN_ZONE: u8 = 12;
+const ZONE: u8 = 13;
 
 impl Change {
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
@@ -83,13 +92,16 @@ impl Change {
                 w.raw(&token.digest);
                 w.u64(token.until.0);
             }
-            Change::Join { digest, member, nonce, founders } => {
-                w.u8(JOIN);
+            Change::Join { digest, member, zone, nonce, founders } => {
+                w.u8(if zone.is_empty() { JOIN } else { JOIN_ZONE });
                 w.raw(digest);
                 write_member(w, member);
                 w.u64(*nonce);
                 w.count(founders.len());
                 founders.iter().for_each(|founder| write_member(w, founder));
+                if !zone.is_empty() {
+                    w.bytes(zone.as_bytes());
+                }
             }
             Change::Leave { node, nodes } => {
                 w.u8(LEAVE);
@@ -117,6 +129,11 @@ impl Change {
                 w.u8(NAME);
                 w.u64(*name);
             }
+            Change::Zone { node, zone } => {
+                w.u8(ZONE);
+                w.node(*node);
+                w.bytes(zone.as_bytes());
+            }
             Change::Map(map) => {
                 w.u8(MAP);
                 map.encode(w);
@@ -129,10 +146,11 @@ impl Change {
             DRAIN => Change::Drain { node: r.node()?, drained: r.bool()?, nodes: r.u16()? },
             VOTERS => Change::Voters { count: r.u8()? },
             TOKEN => Change::Token(Token { digest: read_digest(r)?, until: WallTime(r.u64()?) }),
-            JOIN => {
+            what @ (JOIN | JOIN_ZONE) => {
                 let (digest, member, nonce) = (read_digest(r)?, read_member(r)?, r.u64()?);
                 let founders = (0..r.count(2)?).map(|_| read_member(r)).collect::<Result<_, _>>()?;
-                Change::Join { digest, member, nonce, founders }
+                let zone = if what == JOIN_ZONE { r.text()?.to_owned() } else { String::new() };
+                Change::Join { digest, member, zone, nonce, founders }
             }
             LEAVE => Change::Leave { node: r.node()?, nodes: r.u16()? },
             REMOVE => Change::Remove { node: r.node()? },
@@ -140,6 +158,7 @@ impl Change {
             REPLACE_AFTER => Change::ReplaceAfter(r.option(Reader::u64)?.map(Duration::from_millis)),
             PAUSE => Change::Pause(r.bool()?),
             NAME => Change::Name(r.u64()?),
+            ZONE => Change::Zone { node: r.node()?, zone: r.text()?.to_owned() },
             MAP => Change::Map(Map::decode(r)?),
             _ => return Err(Malformed),
         })
@@ -179,8 +198,8 @@ impl Registry {
                 }
                 self.tokens.push(token);
             }
-            Change::Join { digest, member, nonce, founders } => {
-                return self.join(digest, member, nonce, founders, around.clock);
+            Change::Join { digest, member, zone, nonce, founders } => {
+                return self.join(digest, (member, zone), nonce, founders, around.clock);
             }
             Change::Leave { node, nodes } => {
                 self.spare_one_more(node, nodes)?;
@@ -200,6 +219,7 @@ impl Registry {
                         list.retain(|other| *other != node);
                     }
                     self.joined.retain(|joined| joined.id != node);
+                    self.zones.remove(&node);
                     add(&mut self.removed, node);
                 }
             }
@@ -209,6 +229,12 @@ impl Registry {
             Change::Pause(paused) => self.paused = paused,
             Change::Name(name) if self.cluster == 0 => self.cluster = name,
             Change::Name(_) => {}
+            Change::Zone { node, zone } => {
+                check_zone(&zone)?;
+                if !self.removed.contains(&node) {
+                    self.label(node, zone);
+                }
+            }
             // Of the map, which stands by itself.
             Change::Map(_) => {}
         }
@@ -243,7 +269,7 @@ impl Registry {
     fn join(
         &mut self,
         digest: [u8; 20],
-        member: Member,
+        (member, zone): (Member, String),
         nonce: u64,
         founders: Vec<Member>,
         clock: WallTime,
@@ -256,6 +282,7 @@ impl Registry {
             "ERR nobody may join with that token: it was used, or is too old, or is of another cluster; `dictum node token` gives a new one",
         ))?;
         check_member(&member)?;
+        check_zone(&zone)?;
         if self.founders.is_empty() {
             self.founders = founders;
         }
@@ -283,7 +310,16 @@ impl Registry {
         }
         self.tokens.remove(place);
         self.joined.push(Joined { id: NodeId(id), member, nonce });
+        self.label(NodeId(id), zone);
         Ok(self.welcome(NodeId(id)))
+    }
+
+    fn label(&mut self, node: NodeId, zone: String) {
+        if zone.is_empty() {
+            self.zones.remove(&node);
+        } else {
+            self.zones.insert(node, zone);
+        }
     }
 
     /// What a node is told that has joined: its number, the founders, and who else has joined.
@@ -308,11 +344,30 @@ fn add(list: &mut Vec<NodeId>, node: NodeId) {
     }
 }
 
+fn fits_a_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// Whether a node may be labelled so; the empty label says that it is in no zone.
+#[must_use]
+pub fn is_zone(label: &str) -> bool {
+    label.len() <= ZONE_BYTES_MAX && label.chars().all(fits_a_name)
+}
+
+fn check_zone(label: &str) -> Result<(), Failure> {
+    if is_zone(label) {
+        return Ok(());
+    }
+    let text = format!(
+        "ERR '{label}' cannot be the label of a zone; use up to {ZONE_BYTES_MAX} letters, digits, '-', '_', '.'"
+    );
+    Err(Failure::built(text.as_bytes()))
+}
+
 /// Names and addresses are shown to people and clients, and dialled.
 fn check_member(member: &Member) -> Result<(), Failure> {
     let (name, address) = (&member.name, &member.peer_address);
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.len() > NODE_NAME_BYTES_MAX || !name.chars().all(fits) {
+    if name.is_empty() || name.len() > NODE_NAME_BYTES_MAX || !name.chars().all(fits_a_name) {
         let text = format!(
             "ERR '{name}' cannot be a node's name; use up to {NODE_NAME_BYTES_MAX} letters, digits, '-', '_', '.'"
         );

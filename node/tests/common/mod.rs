@@ -21,6 +21,7 @@ fn config(count: usize, me: u16) -> Config {
         members: founders(count),
         joined: Vec::new(),
         me: NodeId(me),
+        zone: String::new(),
         secret: 7,
         resp_address: format!("127.0.0.1:700{}", me + 1),
         http_address: String::new(),
@@ -151,16 +152,22 @@ impl Cluster {
 
     /// A node joins, as node `asked` lets it: its number.
     pub fn join(&mut self, asked: u16) -> u16 {
+        self.join_in("", asked)
+    }
+
+    /// The same for a node in a zone.
+    pub fn join_in(&mut self, zone: &str, asked: u16) -> u16 {
         let founders = self.nodes.len() - self.joined_count;
         let token = self.ask(asked, "DICTUM.NODE TOKEN");
         let number = self.nodes.len() + 1;
-        let line = format!("DICTUM.NODE JOIN {} n{number} 127.0.0.1:900{number} {number}", bulk(&token));
-        let welcome = self.ask(asked, &line);
+        let line = format!("DICTUM.NODE JOIN {} n{number} 127.0.0.1:900{number} {number} {zone}", bulk(&token));
+        let welcome = self.ask(asked, line.trim_end());
         let me = self.nodes.len() as u16;
         assert!(welcome.starts_with(&format!("*6\r\n$2\r\nid\r\n:{me}\r\n")), "{welcome}");
         let mut config = config(founders, me);
         let member = Member { name: format!("n{number}"), peer_address: format!("127.0.0.1:900{number}") };
         config.joined = vec![(NodeId(me), member)];
+        config.zone = zone.to_owned();
         self.joined_count += 1;
         let mut out = Outbox::default();
         self.nodes.push(Node::start(config, blank(100 + u64::from(me)), self.now, &mut out).unwrap());

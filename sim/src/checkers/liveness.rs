@@ -1,5 +1,5 @@
 //! Property: once faults stop, the cluster heals by itself in bounded time: every request succeeds, and all replicas
-//! have applied the same entries, have the same state, and those vote who shall.
+//! have applied the same entries, have the same state, and those vote who shall, in zones as the rule has it.
 
 use base::{NodeId, PartitionId, Position};
 use node::Voters;
@@ -13,6 +13,8 @@ pub struct Ending {
     pub state: Option<Vec<(PartitionId, Position, u64)>>,
     /// Where those who vote, as far as it knows, are not those who shall.
     pub unsettled: Vec<(PartitionId, Voters)>,
+    /// What is wrong with the zones of those who shall vote, as far as it knows.
+    pub misplaced: Vec<String>,
 }
 
 /// What one run looks like when its time for healing is over.
@@ -31,7 +33,8 @@ pub struct Facts {
 /// Whether all nodes run and have the same state.
 #[must_use]
 pub fn converged(endings: &[Ending]) -> bool {
-    let settled = |ending: &Ending| ending.unsettled.is_empty() && ending.state.is_some();
+    let settled =
+        |ending: &Ending| ending.unsettled.is_empty() && ending.misplaced.is_empty() && ending.state.is_some();
     endings.iter().all(|ending| settled(ending) && ending.state == endings[0].state)
 }
 
@@ -63,6 +66,7 @@ mod tests {
             node: NodeId(node),
             state: state.map(|(position, digest)| vec![(PartitionId::default(), Position(position), digest)]),
             unsettled: Vec::new(),
+            misplaced: Vec::new(),
         };
         let facts = |clients_served: bool, second: Option<(u64, u64)>| Facts {
             allowed: 30_000_000_000,

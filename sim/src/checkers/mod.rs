@@ -21,3 +21,4 @@ pub mod seats;
 pub mod terms;
 pub mod voters;
 pub mod waiting;
+pub mod zones;

@@ -157,7 +157,7 @@ fn is_for_operator(words: &[String], value: &Value) -> bool {
 }
 
 fn heard(words: &[String], value: Value) -> Heard {
-    let nonce = || words.last().and_then(|nonce| nonce.parse().ok()).unwrap_or_default();
+    let nonce = || words.get(4).and_then(|nonce| nonce.parse().ok()).unwrap_or_default();
     let id = |value: &Value| value.as_integer().and_then(|id| u16::try_from(id).ok()).unwrap_or(u16::MAX);
     match value {
         Value::Bulk(token) => Heard::Token(text_of(&token)),

@@ -7,6 +7,7 @@ use base::{NodeId, Rng};
 use node::Member;
 
 use super::Cluster;
+use super::zones::zone_of;
 use crate::chaos::{MS, SECOND};
 use crate::client::Order;
 use crate::door::Door;
@@ -139,7 +140,10 @@ impl<N: Door> Cluster<N> {
         let words = match &joining.token {
             None => vec!["TOKEN".to_owned(), "600".to_owned()],
             Some(token) => {
-                vec!["JOIN".to_owned(), token.clone(), name_of(node), address_of(node), joining.nonce.to_string()]
+                let mut words =
+                    vec!["JOIN".to_owned(), token.clone(), name_of(node), address_of(node), joining.nonce.to_string()];
+                words.extend(Some(zone_of(self.chaos.zones_seed, node, 0)).filter(|zone| !zone.is_empty()));
+                words
             }
         };
         let mut rng = self.rng.fork();

@@ -20,10 +20,12 @@ pub(crate) const SPACES_DROPPED: &str = "sim: spaces that nobody knew dropped at
 
 impl<N: Door> Cluster<N> {
     pub(super) fn config(&mut self, node: NodeId) -> Config {
+        let zone = self.label(node);
         Config {
             members: self.founders().map(member).collect(),
             joined: self.machines[usize::from(node.0)].told.clone(),
             me: node,
+            zone,
             secret: u128::from(node.0),
             resp_address: format!("127.0.0.1:{}", 7001 + node.0),
             http_address: format!("127.0.0.1:{}", 8001 + node.0),

@@ -261,10 +261,12 @@ impl<N: Door> Cluster<N> {
             let voters = running.node.partitions().into_iter().filter_map(|it| Some((it, running.node.voters(it)?)));
             voters.filter(|(_, voters)| !voters::settled(voters)).collect()
         };
+        let misplaced = self.misplaced();
         let ending = |(node, machine): (usize, &Machine<N>)| Ending {
             node: NodeId(node as u16),
             state: machine.running.as_ref().map(states),
             unsettled: machine.running.as_ref().map_or_else(Vec::new, unsettled),
+            misplaced: misplaced.get(&NodeId(node as u16)).cloned().unwrap_or_default(),
         };
         let counts = |(_, machine): &(usize, &Machine<N>)| machine.is_member && !machine.is_gone;
         self.machines.iter().enumerate().filter(counts).map(ending).collect()

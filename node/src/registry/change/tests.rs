@@ -16,7 +16,12 @@ fn member(name: &str) -> Member {
 }
 
 fn join(name: &str, token: u8, nonce: u64) -> Change {
-    Change::Join { digest: [token; 20], member: member(name), nonce, founders: vec![member("n1"), member("n2")] }
+    join_in("", name, token, nonce)
+}
+
+fn join_in(zone: &str, name: &str, token: u8, nonce: u64) -> Change {
+    let founders = vec![member("n1"), member("n2")];
+    Change::Join { digest: [token; 20], member: member(name), zone: zone.to_owned(), nonce, founders }
 }
 
 fn token(token: u8, until: u64) -> Change {
@@ -107,6 +112,9 @@ fn changes_are_read_as_they_are_written() {
         Change::Voters { count: 3 },
         token(3, 17),
         join("n9", 3, 8),
+        join_in("b", "n9", 3, 8),
+        Change::Zone { node: NodeId(4), zone: "b".to_owned() },
+        Change::Zone { node: NodeId(4), zone: String::new() },
         Change::Leave { node: NodeId(4), nodes: 5 },
         Change::Remove { node: NodeId(4) },
         Change::Absent { node: NodeId(4), absent: true },
@@ -127,4 +135,26 @@ fn changes_are_read_as_they_are_written() {
             assert!(Change::decode(&mut cut).is_err(), "cut to {length}");
         }
     }
+}
+
+#[test]
+fn a_node_has_the_label_that_it_was_last_started_with() {
+    let mut registry = Registry::default();
+    let told = |registry: &mut Registry, node, zone: &str| {
+        carry_out(registry, Change::Zone { node: NodeId(node), zone: zone.to_owned() })
+    };
+    assert_eq!(told(&mut registry, 0, "a"), Ok(Reply::Ok));
+    assert_eq!(carry_out(&mut registry, token(7, 100)), Ok(Reply::Ok));
+    assert!(carry_out(&mut registry, join_in("no zone", "n3", 7, 1)).is_err());
+    assert_eq!(carry_out(&mut registry, join_in("b", "n3", 7, 1)).map(number), Ok(2), "the token is good still");
+    assert_eq!([0, 1, 2].map(|node| registry.zone_of(NodeId(node)).to_owned()), ["a", "", "b"]);
+    assert_eq!(told(&mut registry, 2, "c"), Ok(Reply::Ok));
+    assert_eq!(carry_out(&mut registry, join_in("b", "n3", 7, 1)).map(number), Ok(2), "it asks again");
+    assert_eq!(told(&mut registry, 0, ""), Ok(Reply::Ok));
+    assert!(told(&mut registry, 1, &"z".repeat(ZONE_BYTES_MAX + 1)).is_err());
+    assert_eq!(registry.zones, [(NodeId(2), "c".to_owned())].into());
+    assert_eq!(carry_out(&mut registry, Change::Leave { node: NodeId(2), nodes: 2 }), Ok(Reply::Ok));
+    assert_eq!(carry_out(&mut registry, Change::Remove { node: NodeId(2) }), Ok(Reply::Ok));
+    assert_eq!(told(&mut registry, 2, "c"), Ok(Reply::Ok), "it was on its way");
+    assert!(registry.zones.is_empty());
 }
