@@ -122,7 +122,7 @@ impl Node {
         if !std::mem::replace(&mut self.is_removed, true) {
             let (by, me) = (self.name_of(by), self.name_of(self.config.me));
             let text = format!(
-                "the cluster has gone on without this node (`dictum unsafe-recover`, as {by} says): it stops. What only its folder holds is lost to                  the cluster: keep the folder as long as that matters. To take part again it has to be removed (`dictum node remove {me} --force`)                  and to join with an empty one"
+                "the cluster has gone on without this node (`dictum unsafe-recover`, as {by} says): it stops. What only its folder holds is lost to the cluster: keep the folder as long as that matters. To take part again it has to be removed (`dictum node remove {me} --force`) and to join with an empty one"
             );
             self.event(Level::Error, text);
             self.stop();
