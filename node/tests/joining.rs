@@ -3,7 +3,7 @@
 mod common;
 
 use base::{BucketId, NodeId, PartitionId};
-use common::{Cluster, bulk};
+use common::{Cluster, bulk, pass_until};
 
 const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 
@@ -15,18 +15,6 @@ fn partition(index: u16) -> PartitionId {
 fn voters(cluster: &Cluster, node: u16, partition: PartitionId) -> Vec<u16> {
     let voters = cluster.nodes[usize::from(node)].voters(partition);
     voters.map(|voters| voters.now.concat().into_iter().map(|id| id.0).collect()).unwrap_or_default()
-}
-
-/// Lets time pass until it is so, at most two minutes.
-#[track_caller]
-fn pass_until(cluster: &mut Cluster, what: &str, done: impl Fn(&Cluster) -> bool) {
-    for _ in 0..24_000 {
-        if done(cluster) {
-            return;
-        }
-        cluster.pass();
-    }
-    panic!("never: {what}");
 }
 
 /// Three founders, and a bucket of eight partitions with a key in each of many slots.

@@ -5,24 +5,12 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{BucketId, PartitionId};
-use common::{Cluster, bulk};
+use common::{Cluster, bulk, pass_until};
 
 const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
 
 fn partition(index: u16) -> PartitionId {
     PartitionId { bucket: BucketId(1), index }
-}
-
-/// Lets time pass until it is so, at most two minutes.
-#[track_caller]
-fn pass_until(cluster: &mut Cluster, what: &str, done: impl Fn(&Cluster) -> bool) {
-    for _ in 0..24_000 {
-        if done(cluster) {
-            return;
-        }
-        cluster.pass();
-    }
-    panic!("never: {what}");
 }
 
 /// The nodes that vote in a partition; none while that is about to change.

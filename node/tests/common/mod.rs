@@ -364,6 +364,18 @@ pub fn alone() -> Cluster {
     cluster
 }
 
+/// Lets time pass until it is so, at most two minutes.
+#[track_caller]
+pub fn pass_until(cluster: &mut Cluster, what: &str, done: impl Fn(&Cluster) -> bool) {
+    for _ in 0..24_000 {
+        if done(cluster) {
+            return;
+        }
+        cluster.pass();
+    }
+    panic!("never: {what}");
+}
+
 /// Asks line by line, in one connection. A bar stands for the end of a line within a reply.
 pub fn transcript(cluster: &mut Cluster, lines: &[(&str, &str)]) {
     for (line, expected) in lines {
