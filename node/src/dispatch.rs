@@ -181,7 +181,12 @@ impl Node {
             }
             match self.route(session, entry.spec, words) {
                 Ok(Route::One(partition)) => self.carry_out_at(session, partition, entry.spec, arguments, words),
-                Ok(Route::Several { .. }) if session.lanes.iter().any(|lane| lane.looks > 0) => {
+                Ok(Route::Several { parts, .. })
+                    if session.lanes.iter().any(|lane| lane.looks > 0)
+                        || parts
+                            .iter()
+                            .any(|(it, _)| self.turns_around(session, *it, entry.spec.flags.has(Flags::WRITE))) =>
+                {
                     session.drain(arguments)
                 }
                 Ok(Route::Several { parts, how }) => {
@@ -228,7 +233,8 @@ impl Node {
                             _ => false,
                         };
                         if session.aim_at(aim, arguments) {
-                            if session.lanes.iter().any(|lane| lane.looks > 0) || (is_last && session.pending() > 0) {
+                            let has_looks = session.lanes.iter().any(|lane| lane.looks > 0);
+                            if has_looks || (is_last && session.pending() > 0) || self.turns_around_anywhere(session) {
                                 session.drain(arguments);
                             } else {
                                 // EXEC is shown behind what it carries out.
@@ -255,7 +261,8 @@ impl Node {
     ) {
         let looks = self.looks_first(session, partition, spec);
         let looks_before = session.lane(partition).is_some_and(|lane| lane.looks > 0);
-        if looks_before && !looks && spec.flags.has(Flags::WRITE) {
+        let writes = spec.flags.has(Flags::WRITE);
+        if (looks_before && !looks && writes) || self.turns_around(session, partition, writes) {
             return session.drain(arguments);
         }
         self.notice(partition, spec, words);

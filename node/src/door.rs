@@ -420,6 +420,10 @@ pub enum Planted {
     VotersChangeAtOnce,
     /// A node that is to leave is removed at once, whatever votes it has.
     RemovedWithVotes,
+    /// A node gives up what it has of a partition as soon as it shall have no vote in it, though it has one still.
+    LeavesTooSoon,
+    /// Reads of nodes without a state are served without asking whether this one leads still.
+    CarriedUnconfirmed,
     /// Whoever takes a snapshot does not take from it who votes.
     SnapshotWithoutVoters,
     /// A node serves reads of what another leads from its own copy, though READONLY was not said.

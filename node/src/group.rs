@@ -11,6 +11,7 @@ use crate::bucket::Bucket;
 use crate::copies::Copies;
 use crate::council::COUNCIL;
 use crate::door::Config;
+use crate::elsewhere::{Elsewhere, Guests};
 use crate::entry::Life;
 use crate::image::RestoredState;
 use crate::journal::Batch;
@@ -53,6 +54,12 @@ pub(crate) struct Group {
     /// What the council says of its bucket (the council's own: the default's).
     pub bucket: Bucket,
     pub router: Router,
+    /// This node has no state of it to answer from.
+    pub elsewhere: Option<Box<Elsewhere>>,
+    /// This node shall have no copy of it, by the council's entry up to here or an earlier one.
+    pub unseated: Option<Position>,
+    /// What this node does for others that have none.
+    pub guests: Guests,
     pub transfers: Transfers,
     /// Which replicas have how much, and who waits for that.
     pub copies: Copies,
@@ -86,6 +93,9 @@ impl Group {
         partition.last_uses.turn(now, partition.tree.len());
         Group {
             router: Router::new(partition.life, now),
+            elsewhere: (partition.replica.hard_state().joins && partition.id != COUNCIL).then(Box::default),
+            unseated: None,
+            guests: Guests::default(),
             partition,
             bucket,
             transfers: Transfers::new(boot, held_for),
@@ -113,12 +123,13 @@ impl Group {
         self.bucket.founded_by(config.members.len())
     }
 
-    /// Who votes, as the leader of this ballot says it; nobody while that is not decided, or is about to change.
-    pub(crate) fn settled_voters(&self) -> Vec<NodeId> {
+    /// Who votes, as the leader of this ballot says it, and where the entry stands that says so; nobody while that is not decided, or is about to change.
+    pub(crate) fn settled_voters(&self) -> (Vec<NodeId>, Position) {
         let replica = &self.partition.replica;
         let members = replica.members();
         let opened = replica.opening().is_some_and(|opening| opening <= replica.decided());
-        if !opened || members.is_joint() || members.at > replica.decided() { Vec::new() } else { members.nodes() }
+        let unsettled = !opened || members.is_joint() || members.at > replica.decided();
+        if unsettled { (Vec::new(), Position(0)) } else { (members.nodes(), members.at) }
     }
 
     /// The name of its bucket; the council is in none.
@@ -162,7 +173,12 @@ impl Group {
     pub(crate) fn due(&self, now: Now, gives_way: bool, disk_full: bool, config: &Config) -> Option<Time> {
         let Group { partition, bucket, router, .. } = self;
         let leads = partition.replica.leads().is_some();
-        let waits = !router.is_idle() || !self.copies.is_idle() || !self.transfers.is_idle() || self.saving.is_some();
+        let serves_guests = !self.guests.followers.is_empty();
+        let waits = serves_guests
+            || !router.is_idle()
+            || !self.copies.is_idle()
+            || !self.transfers.is_idle()
+            || self.saving.is_some();
         let evicts =
             leads && partition.evicting.is_some() && partition.tree.bytes() > bucket.settings.quota_of_partition();
         // While the disk is full, and when the node is drained, leaderships are given away.

@@ -16,6 +16,7 @@ mod detector;
 mod dispatch;
 pub mod door;
 mod durations;
+mod elsewhere;
 mod entry;
 mod eviction;
 pub mod fuzzing;

@@ -33,7 +33,8 @@ impl Node {
     pub(crate) fn looks_first(&self, session: &Session, partition: PartitionId, spec: &Spec) -> bool {
         spec.flags.has(Flags::OFTEN_NOTHING)
             && (session.expects_nothing || session.lane(partition).is_some_and(|lane| lane.looks > 0))
-            && place_of(&self.groups, partition).is_some_and(|g| matches!(self.is_for_all(session, g), Ok(false)))
+            && place_of(&self.groups, partition)
+                .is_some_and(|g| self.groups[g].elsewhere.is_none() && matches!(self.is_for_all(session, g), Ok(false)))
     }
 
     /// Gives a write that looks first to the router. `body` is that of its entry.

@@ -4,6 +4,7 @@
 //! arrived in it.
 
 pub(crate) mod buckets;
+mod leaving;
 mod membership;
 mod peers;
 mod pings;
@@ -109,6 +110,8 @@ pub struct Node {
     pub(crate) pubsub: PubSub,
     pub(crate) tracking: Tracking,
     pub(crate) waiting: WaitingRoom,
+    /// It is fed what changes in partitions of which it has no state, or has asked for that.
+    pub(crate) follows: bool,
     pub(crate) pausing: Pauses,
     pub(crate) monitors: Monitors,
     pub(crate) next_tick: Time,
@@ -140,6 +143,8 @@ pub struct Node {
     pub(crate) council_followed: Position,
     /// When this node last told the council in which zone it is.
     pub(crate) zone_told: Option<Time>,
+    /// When this node looks again for replicas that it needs no more.
+    pub(crate) next_leaving: Time,
     /// The owner has been told of the buckets' caches.
     pub(crate) caches_told: bool,
     /// A bucket of the list has no replica here yet.
@@ -273,7 +278,7 @@ impl Node {
     /// Who leads a partition, as far as this node knows.
     #[must_use]
     pub fn leader(&self, partition: PartitionId) -> Option<(NodeId, Ballot)> {
-        self.replica_of(partition)?.partition.replica.leader()
+        self.leader_of(place_of(&self.groups, partition)?)
     }
 
     /// How far a partition's log is decided, applied: for checkers. None if this node has no replica of it.
@@ -520,6 +525,14 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: slow",
     "node: well again",
     "node: slow leader gives way",
+    "node: reads carried",
+    "node: reads carried again",
+    "node: served reads of a node without the state",
+    "node: told what became of a write",
+    "node: a replica answers itself",
+    "node: told what changes elsewhere",
+    "node: a feed has a gap",
+    "node: a replica given up",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

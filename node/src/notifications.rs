@@ -3,7 +3,7 @@
 //! Every replica applies every entry, so every node tells its own listeners of all changes, in the order of the log, expiries and evictions too; nothing
 //! goes over the links for it. Which kinds of changes are told is a setting of the node that tells. Without listeners, or without the setting, nothing is done for it but to look at both.
 
-use data::{Class, KeyEvent};
+use data::{Blob, Class, KeyEvent};
 
 use crate::node::Node;
 use crate::pubsub::audience::Kind;
@@ -50,20 +50,43 @@ impl Notify {
     }
 
     fn wants(self, class: Class) -> bool {
-        self.has(match class {
-            Class::Generic => b'g',
-            Class::String => b'$',
-            Class::List => b'l',
-            Class::Set => b's',
-            Class::Hash => b'h',
-            Class::SortedSet => b'z',
-            Class::Stream => b't',
-            Class::Expired => b'x',
-            Class::Evicted => b'e',
-            Class::Module => b'd',
-            Class::New => b'n',
-        })
+        self.has(letter_of(class))
     }
+}
+
+/// The letter that stands for a kind of changes.
+pub(crate) fn letter_of(class: Class) -> u8 {
+    match class {
+        Class::Generic => b'g',
+        Class::String => b'$',
+        Class::List => b'l',
+        Class::Set => b's',
+        Class::Hash => b'h',
+        Class::SortedSet => b'z',
+        Class::Stream => b't',
+        Class::Expired => b'x',
+        Class::Evicted => b'e',
+        Class::Module => b'd',
+        Class::New => b'n',
+    }
+}
+
+/// The kind of changes that a letter stands for.
+pub(crate) fn class_of_letter(letter: u8) -> Option<Class> {
+    Some(match letter {
+        b'g' => Class::Generic,
+        b'$' => Class::String,
+        b'l' => Class::List,
+        b's' => Class::Set,
+        b'h' => Class::Hash,
+        b'z' => Class::SortedSet,
+        b't' => Class::Stream,
+        b'x' => Class::Expired,
+        b'e' => Class::Evicted,
+        b'd' => Class::Module,
+        b'n' => Class::New,
+        _ => return None,
+    })
 }
 
 impl Node {
@@ -76,6 +99,15 @@ impl Node {
     pub(crate) fn tell_key_events(&mut self, g: usize) {
         let events = std::mem::take(&mut self.groups[g].wishes.key_events);
         for KeyEvent { class, name, key } in &events {
+            if self.tunables.notify.wants(*class) {
+                self.tell_key_event(g, name, key);
+            }
+        }
+    }
+
+    /// The same of changes that another node has applied and told.
+    pub(crate) fn tell_fed_events(&mut self, g: usize, events: &[(Class, String, Blob)]) {
+        for (class, name, key) in events {
             if self.tunables.notify.wants(*class) {
                 self.tell_key_event(g, name, key);
             }

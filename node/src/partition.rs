@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::limits::FLUSH_PART_MIN;
 use base::ordered::Space;
-use base::{Ballot, NodeId, PartitionId, Position, Time, WallTime};
+use base::{Ballot, NodeId, PartitionId, Position, Revision, Time, WallTime};
 use data::{Blob, Change, KeyEvent, Published, Reply, Tree};
 use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
 
@@ -19,6 +19,7 @@ use crate::eviction::Evicting;
 use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
 use crate::origins::Origins;
+use crate::peer::carried::Outcome;
 use crate::transfer::jobs::Incoming;
 use crate::usage::LastUses;
 
@@ -27,6 +28,8 @@ use crate::usage::LastUses;
 pub(crate) struct Completed {
     pub sequence: u64,
     pub position: Position,
+    /// That of the state then, or a later one.
+    pub revision: Revision,
     pub reply: Reply,
     /// It has changed something, or nobody knows.
     pub changes: bool,
@@ -109,6 +112,10 @@ pub(crate) struct Partition {
     pub cut_to: Option<Position>,
     /// Other nodes with entries among those applied in this turn: they wait to hear that these are decided.
     waiting: Vec<NodeId>,
+    /// Nodes without a state of their own, whose writes this one is given: they are told what became of them.
+    pub told: Vec<NodeId>,
+    /// What became of those that were applied in this turn.
+    pub outcomes: Vec<(NodeId, Life, Outcome)>,
     /// Nodes whose clients wait for changes: they want to hear at once what is decided.
     pub eager: Vec<NodeId>,
     /// Of a bucket of the kind `cache`: what has to go first.
@@ -171,6 +178,8 @@ impl Partition {
             waiting: Vec::new(),
             evicting: None,
             last_uses: LastUses::new(),
+            told: Vec::new(),
+            outcomes: Vec::new(),
             eager: Vec::new(),
             tells_changes: false,
             names_events: false,
@@ -444,10 +453,48 @@ impl Partition {
         self.applied = position;
         self.applied_ballot = ballot;
         (self.bytes_since_snapshot, self.bytes_flushing) = (0, 0);
+        let revision = self.tree.revision();
         for (sequence, reply) in self.origins.replies(self.me, self.life) {
-            wishes.completed.push(Completed { sequence: *sequence, position, reply: reply.clone(), changes: true });
+            let (sequence, reply) = (*sequence, reply.clone());
+            wishes.completed.push(Completed { sequence, position, revision, reply, changes: true });
         }
         self.step(now, Input::SnapshotInstalled { position, ballot, members }, batch, wishes);
+        wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));
+    }
+
+    /// Gives up state and log, as a replica that has no vote: see [`Replica::begin_anew`].
+    pub(crate) fn begin_anew(
+        &mut self,
+        now: Time,
+        voters: &[NodeId],
+        below: Option<&Below>,
+        batch: &mut Batch,
+        wishes: &mut Wishes,
+    ) {
+        self.replica.begin_anew(now, voters, &mut self.outputs);
+        // What it was about to say of its log is not true any more.
+        self.held.clear();
+        self.carry_out(batch, wishes);
+        let spaces = self.tree.spaces();
+        let mut tree = Tree::new();
+        if let Some(below) = below.filter(|_| self.below.is_some()) {
+            tree = tree.over(Arc::clone(&below.read));
+            tree.set_known_bytes_max(below.known_bytes_max);
+        }
+        wishes.rubbish.push(Rubbish::new(std::mem::replace(&mut self.tree, tree)));
+        self.tree.give_up(spaces);
+        if let Some(evicting) = &mut self.evicting {
+            wishes.rubbish.push(evicting.forget());
+        }
+        self.last_uses.forget();
+        self.last_uses.turn(now, 0);
+        self.origins = Origins::default();
+        (self.applied, self.applied_ballot) = (Position(0), Ballot::default());
+        (self.bytes_since_snapshot, self.bytes_flushing) = (0, 0);
+        (self.cut_to, self.cut_wanted, self.snapshot_wanted) = (None, false, false);
+        self.places = Places::default();
+        self.outcomes.clear();
+        self.told.clear();
         wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));
     }
 

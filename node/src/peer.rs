@@ -1,8 +1,9 @@
 //! Messages between nodes, as bytes. One frame of `wire` carries one of them.
 
+pub(crate) mod carried;
 mod protocol;
 
-use base::{Ballot, NodeId, PartitionId, Position, WallTime};
+use base::{Ballot, NodeId, PartitionId, Position, Revision, WallTime};
 use bytes::Bytes;
 use paxos::{Entry, Message};
 use wire::{Malformed, Reader, Writer};
@@ -10,6 +11,7 @@ use wire::{Malformed, Reader, Writer};
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
 use crate::pace::Pace;
+use carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome};
 pub(crate) use protocol::{decode_entries, decode_members, encode_entries, encode_members};
 use protocol::{decode_paxos, encode_paxos};
 
@@ -64,6 +66,8 @@ pub(crate) struct PartitionNews {
     pub copies: Vec<(NodeId, Position)>,
     /// If the sender leads: who votes; nobody while that is not decided, or is about to change.
     pub voters: Vec<NodeId>,
+    /// Where the entry stands that says who votes.
+    pub voters_at: Position,
     /// If the sender leads: it does not take writes now.
     pub refuses: bool,
     /// It follows the leader of `promised` and lacks nothing up to `decided`: `paxos::Replica::rests`.
@@ -71,7 +75,7 @@ pub(crate) struct PartitionNews {
 }
 
 /// A message between nodes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) enum PeerMessage {
     Ping(Ping),
     Paxos {
@@ -83,7 +87,47 @@ pub(crate) enum PeerMessage {
         partition: PartitionId,
         life: Life,
         floor: u64,
+        /// The sender has no state that could tell it what becomes of them: it wants to be told.
+        elsewhere: bool,
         writes: Vec<Forwarded>,
+    },
+    /// What became of such writes, as the leader has applied them.
+    Outcomes {
+        partition: PartitionId,
+        life: Life,
+        outcomes: Vec<Outcome>,
+    },
+    /// Writes of this life do not count: the receiver has had a later one.
+    Outlived {
+        partition: PartitionId,
+        life: Life,
+        by: Life,
+    },
+    /// Reads of a node that has no state to serve them from.
+    Carry {
+        partition: PartitionId,
+        ticket: u64,
+        reads: Vec<CarriedRead>,
+    },
+    /// The answers to the first of them, to one at least, as of this revision or a later one.
+    Carried {
+        partition: PartitionId,
+        ticket: u64,
+        revision: Revision,
+        answers: Vec<CarriedAnswer>,
+    },
+    /// "Tell me what changes, for a while": the feed of this number.
+    Follow {
+        partition: PartitionId,
+        feed: u64,
+    },
+    /// What the entries behind `after` have changed, up to `until`.
+    Feed {
+        partition: PartitionId,
+        feed: u64,
+        after: Position,
+        until: Position,
+        entries: Vec<FedEntry>,
     },
     /// "At which position may I serve the reads that I have?"
     ReadIndex {
@@ -184,6 +228,14 @@ const BULLETIN: u8 = 14;
 const BULLETINS_HEARD: u8 = 15;
 const FAREWELL: u8 = 16;
 const LEFT_BEHIND: u8 = 17;
+/// As [`FORWARD`], by a node that has no state.
+const FORWARD_FROM_ELSEWHERE: u8 = 18;
+const OUTCOMES: u8 = 19;
+const OUTLIVED: u8 = 20;
+const CARRY: u8 = 21;
+const CARRIED: u8 = 22;
+const FOLLOW: u8 = 23;
+const FEED: u8 = 24;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
@@ -196,6 +248,12 @@ impl PeerMessage {
             | PeerMessage::LeftBehind { .. } => None,
             PeerMessage::Paxos { partition, .. }
             | PeerMessage::Forward { partition, .. }
+            | PeerMessage::Outcomes { partition, .. }
+            | PeerMessage::Outlived { partition, .. }
+            | PeerMessage::Carry { partition, .. }
+            | PeerMessage::Carried { partition, .. }
+            | PeerMessage::Follow { partition, .. }
+            | PeerMessage::Feed { partition, .. }
             | PeerMessage::ReadIndex { partition, .. }
             | PeerMessage::ReadIndexReply { partition, .. }
             | PeerMessage::CopiesQuestion { partition, .. }
@@ -230,11 +288,10 @@ impl PeerMessage {
                 w.partition(*partition);
                 encode_paxos(&mut w, message);
             }
-            PeerMessage::Forward { partition, life, floor, writes } => {
-                w.u8(FORWARD);
+            PeerMessage::Forward { partition, life, floor, elsewhere, writes } => {
+                w.u8(if *elsewhere { FORWARD_FROM_ELSEWHERE } else { FORWARD });
                 w.partition(*partition);
-                w.u64(life.incarnation);
-                w.u64(life.boot);
+                encode_life(&mut w, *life);
                 w.u64(*floor);
                 w.count(writes.len());
                 for write in writes {
@@ -242,6 +299,44 @@ impl PeerMessage {
                     w.u64(write.sequence);
                     w.bytes(&write.body);
                 }
+            }
+            PeerMessage::Outcomes { partition, life, outcomes } => {
+                w.u8(OUTCOMES);
+                w.partition(*partition);
+                encode_life(&mut w, *life);
+                Outcome::encode_all(outcomes, &mut w);
+            }
+            PeerMessage::Outlived { partition, life, by } => {
+                w.u8(OUTLIVED);
+                w.partition(*partition);
+                encode_life(&mut w, *life);
+                encode_life(&mut w, *by);
+            }
+            PeerMessage::Carry { partition, ticket, reads } => {
+                w.u8(CARRY);
+                w.partition(*partition);
+                w.u64(*ticket);
+                CarriedRead::encode_all(reads, &mut w);
+            }
+            PeerMessage::Carried { partition, ticket, revision, answers } => {
+                w.u8(CARRIED);
+                w.partition(*partition);
+                w.u64(*ticket);
+                w.revision(*revision);
+                CarriedAnswer::encode_all(answers, &mut w);
+            }
+            PeerMessage::Follow { partition, feed } => {
+                w.u8(FOLLOW);
+                w.partition(*partition);
+                w.u64(*feed);
+            }
+            PeerMessage::Feed { partition, feed, after, until, entries } => {
+                w.u8(FEED);
+                w.partition(*partition);
+                w.u64(*feed);
+                w.position(*after);
+                w.position(*until);
+                FedEntry::encode_all(entries, &mut w);
             }
             PeerMessage::ReadIndex { partition, ticket } => {
                 w.u8(READ_INDEX);
@@ -329,9 +424,9 @@ impl PeerMessage {
         let message = match r.u8()? {
             PING => PeerMessage::Ping(decode_ping(&mut r)?),
             PAXOS => PeerMessage::Paxos { partition: r.partition()?, message: decode_paxos(&mut r)? },
-            FORWARD => {
+            kind @ (FORWARD | FORWARD_FROM_ELSEWHERE) => {
                 let partition = r.partition()?;
-                let life = Life { incarnation: r.u64()?, boot: r.u64()? };
+                let life = decode_life(&mut r)?;
                 let floor = r.u64()?;
                 let count = r.count(10)?;
                 let mut writes = Vec::with_capacity(count);
@@ -339,7 +434,29 @@ impl PeerMessage {
                     let kind = Kind::from_number(r.u8()?)?;
                     writes.push(Forwarded { kind, sequence: r.u64()?, body: r.bytes()? });
                 }
-                PeerMessage::Forward { partition, life, floor, writes }
+                PeerMessage::Forward { partition, life, floor, elsewhere: kind == FORWARD_FROM_ELSEWHERE, writes }
+            }
+            OUTCOMES => {
+                let (partition, life) = (r.partition()?, decode_life(&mut r)?);
+                PeerMessage::Outcomes { partition, life, outcomes: Outcome::decode_all(&mut r)? }
+            }
+            OUTLIVED => {
+                let (partition, life) = (r.partition()?, decode_life(&mut r)?);
+                PeerMessage::Outlived { partition, life, by: decode_life(&mut r)? }
+            }
+            CARRY => {
+                let (partition, ticket) = (r.partition()?, r.u64()?);
+                PeerMessage::Carry { partition, ticket, reads: CarriedRead::decode_all(&mut r)? }
+            }
+            CARRIED => {
+                let (partition, ticket, revision) = (r.partition()?, r.u64()?, r.revision()?);
+                PeerMessage::Carried { partition, ticket, revision, answers: CarriedAnswer::decode_all(&mut r)? }
+            }
+            FOLLOW => PeerMessage::Follow { partition: r.partition()?, feed: r.u64()? },
+            FEED => {
+                let (partition, feed) = (r.partition()?, r.u64()?);
+                let (after, until) = (r.position()?, r.position()?);
+                PeerMessage::Feed { partition, feed, after, until, entries: FedEntry::decode_all(&mut r)? }
             }
             READ_INDEX => PeerMessage::ReadIndex { partition: r.partition()?, ticket: r.u64()? },
             READ_INDEX_REPLY => PeerMessage::ReadIndexReply {
@@ -393,6 +510,15 @@ impl PeerMessage {
     }
 }
 
+fn encode_life(w: &mut Writer<'_>, life: Life) {
+    w.u64(life.incarnation);
+    w.u64(life.boot);
+}
+
+fn decode_life(r: &mut Reader<'_>) -> Result<Life, Malformed> {
+    Ok(Life { incarnation: r.u64()?, boot: r.u64()? })
+}
+
 fn encode_copies(w: &mut Writer<'_>, copies: &[(NodeId, Position)]) {
     w.count(copies.len());
     for (node, position) in copies {
@@ -441,6 +567,7 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
         w.position(news.applied);
         encode_copies(w, &news.copies);
         encode_nodes(w, &news.voters);
+        w.position(news.voters_at);
         w.bool(news.refuses);
         w.bool(news.rests);
     }
@@ -477,6 +604,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         };
         news.copies = decode_copies(r)?;
         news.voters = decode_nodes(r)?;
+        news.voters_at = r.position()?;
         news.refuses = r.bool()?;
         news.rests = r.bool()?;
         ping.partitions.push(news);

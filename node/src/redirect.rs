@@ -114,7 +114,7 @@ impl Node {
             Err(failure) => return Some(failure),
         };
         let partition = bucket.partition_of(slot);
-        let is_here = place_of(&self.groups, partition).is_some();
+        let is_here = place_of(&self.groups, partition).is_some_and(|g| self.groups[g].elsewhere.is_none());
         let reads_replica = (read_only || self.serves_all_reads()) && !writes && is_here;
         match self.leader(partition) {
             _ if reads_replica => None,

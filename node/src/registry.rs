@@ -14,6 +14,7 @@ use paxos::Roster;
 use wire::{Malformed, Reader, Writer};
 
 use crate::bucket::{Bucket, BucketKind};
+use crate::council::COUNCIL;
 use crate::door::Member;
 use crate::placement;
 pub(crate) use change::Change;
@@ -264,8 +265,9 @@ impl Registry {
         let (spared, paused) = (self.spared(), self.paused);
         let leads = seats.iter().copied().find(|id| !spared.contains(id));
         let preferred = leads.or(seats.first().copied()).unwrap_or_default();
-        // Everybody has a copy: also whoever shall vote, and does not while votes stay where they are.
-        let learners = nodes.collect();
+        // Of the council everybody has a copy, of all else whoever has a seat: also if it does not vote while votes stay where they are.
+        let learns = |id: &NodeId| partition == COUNCIL || seats.contains(id);
+        let learners = nodes.filter(learns).collect();
         // The memories of an ephemeral bucket are counted by the council: its voters stay.
         let stay = paused || kind == BucketKind::Ephemeral;
         let voters = if stay {

@@ -19,6 +19,7 @@ use base::{Ballot, Position, Time, WallTime};
 use bytes::Bytes;
 
 use crate::door::ConnectionId;
+use crate::elsewhere::GuestBatch;
 use crate::entry::{Kind, Life};
 
 /// Who wants to hear of an outcome.
@@ -96,8 +97,16 @@ pub(crate) enum ReadKind {
 pub(crate) struct ReadBatch {
     /// The connection, and the last slot whose read is part of the batch (set when the batch is asked for).
     pub items: Vec<(ConnectionId, u64)>,
+    /// What nodes without a state have brought.
+    pub guests: Vec<GuestBatch>,
     /// No read of the batch is due earlier.
     pub deadline: Option<Time>,
+}
+
+impl ReadBatch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.guests.is_empty()
+    }
 }
 
 /// How a batch was asked for.
@@ -141,6 +150,8 @@ pub(crate) struct Router {
     pub ready: VecDeque<Ready>,
     /// Connections with a confirmed read that waits for a write of this node.
     pub parked: Vec<ConnectionId>,
+    /// What nodes without a state have brought, confirmed by this clock, waiting for a write of this node.
+    pub guests_parked: Vec<(u64, WallTime, GuestBatch)>,
     /// Connections with a read that needs no confirmation, not looked at yet.
     pub weak: Vec<ConnectionId>,
     /// Those whose read waits for more than the state had when it was last looked at; and how far that was.
@@ -173,12 +184,14 @@ impl Router {
             question_at: now,
             ready: VecDeque::new(),
             parked: Vec::new(),
+            guests_parked: Vec::new(),
             weak: Vec::new(),
             behind: Vec::new(),
             behind_at: Position(0),
             fresh_at: None,
             age_wanted: false,
-            next_ticket: 1,
+            // Answers to an earlier life of this process are none to this one's questions.
+            next_ticket: first_ticket(life),
             spare: Vec::new(),
             expiring: None,
             evicting: None,
@@ -188,8 +201,10 @@ impl Router {
     /// Nobody waits for anything.
     pub(crate) fn is_idle(&self) -> bool {
         let reads = [self.parked.is_empty(), self.weak.is_empty(), self.behind.is_empty(), !self.age_wanted];
-        let batches = [self.gathering.items.is_empty(), self.asked.is_empty(), self.ready.is_empty()];
-        self.writes.is_empty() && reads.into_iter().chain(batches).all(|is_idle| is_idle)
+        let batches = [self.gathering.is_empty(), self.asked.is_empty(), self.ready.is_empty()];
+        self.writes.is_empty()
+            && self.guests_parked.is_empty()
+            && reads.into_iter().chain(batches).all(|is_idle| is_idle)
     }
 
     /// All writes with a lower number are settled.
@@ -224,6 +239,12 @@ impl Router {
     pub(crate) fn get_mut(&mut self, sequence: u64) -> Option<&mut Write> {
         let index = usize::try_from(sequence.checked_sub(self.floor())?).ok()?;
         self.writes.get_mut(index).filter(|write| !write.done)
+    }
+
+    /// Whether this write is not settled.
+    pub(crate) fn waits_for(&self, sequence: u64) -> bool {
+        let index = sequence.checked_sub(self.floor()).and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| self.writes.get(index)).is_some_and(|write| !write.done)
     }
 
     /// Marks a write as settled and says who waits for it.
@@ -279,14 +300,15 @@ impl Router {
     pub(crate) fn recycle(&mut self, mut batch: ReadBatch) {
         if self.spare.len() < 4 {
             batch.items.clear();
+            batch.guests.clear();
             batch.deadline = None;
             self.spare.push(batch);
         }
     }
 
     pub(crate) fn ticket(&mut self) -> u64 {
-        self.next_ticket += 1;
-        self.next_ticket - 1
+        self.next_ticket = self.next_ticket.wrapping_add(1);
+        self.next_ticket
     }
 
     /// Asks for unconfirmed reads anew: the leadership under which they were asked is gone.
@@ -307,11 +329,25 @@ impl Router {
         }
     }
 
-    fn gather_again(&mut self, batch: ReadBatch) {
+    fn gather_again(&mut self, mut batch: ReadBatch) {
         self.gathering.items.extend_from_slice(&batch.items);
+        self.gathering.guests.append(&mut batch.guests);
         let deadlines = [self.gathering.deadline, batch.deadline];
         self.gathering.deadline = deadlines.into_iter().flatten().min();
         self.recycle(batch);
+    }
+
+    /// A node without a state has brought reads: they are asked for with the next batch. What it has brought before is on its way.
+    pub(crate) fn gather_guests(&mut self, guests: GuestBatch) {
+        let is_it = |other: &GuestBatch| other.peer == guests.peer && other.ticket == guests.ticket;
+        let is_in = |batch: &ReadBatch| batch.guests.iter().any(is_it);
+        let is_here = is_in(&self.gathering)
+            || self.asked.iter().any(|(_, _, batch)| is_in(batch))
+            || self.ready.iter().any(|ready| is_in(&ready.batch))
+            || self.guests_parked.iter().any(|(_, _, other)| is_it(other));
+        if !is_here {
+            self.gathering.guests.push(guests);
+        }
     }
 
     /// Connections with reads in batches of which some may be overdue.
@@ -322,6 +358,12 @@ impl Router {
         let due = all.filter(|batch| batch.deadline.is_some_and(|deadline| deadline <= now));
         due.flat_map(|batch| batch.items.iter().map(|(connection, _)| *connection)).collect()
     }
+}
+
+/// Where the tickets of a life begin: no two lives have the same ones, but by the rarest chance.
+fn first_ticket(life: Life) -> u64 {
+    let bytes = [life.incarnation.to_le_bytes(), life.boot.to_le_bytes()].concat();
+    base::checksum::xxh3(&bytes)
 }
 
 /// After this time without progress everything unsettled is sent again.

@@ -34,13 +34,13 @@ impl Node {
 
     /// Why no write can be taken at all, if so.
     pub(crate) fn refusal(&self, g: usize) -> Option<&'static str> {
-        let Group { partition, router, copies, .. } = &self.groups[g];
+        let Group { partition, router, copies, elsewhere, .. } = &self.groups[g];
         let (waiting, bytes) = (router.writes.len() + copies.held.len(), router.bytes + copies.held_bytes);
         if waiting >= OUTSTANDING_REQUESTS_MAX || bytes >= UNDECIDED_BYTES_MAX {
             return Some(OVERLOADED);
         }
-        let (leader, _) = partition.replica.leader()?;
-        if self.disk_full && leader != self.config.me {
+        let (leader, _) = self.leader_of(g)?;
+        if self.disk_full && leader != self.config.me && elsewhere.is_none() {
             // It could not apply the write, and so not say when it is done.
             return Some(OWN_DISK_FULL);
         }
@@ -141,6 +141,7 @@ impl Node {
         let arrived = self.now.time;
         let deadline = arrived + self.config.request_timeout;
         let floor = self.floor(session, g, kind);
+        let is_away = self.groups[g].elsewhere.is_some();
         let tracks = session.tracked.as_deref().is_some_and(Tracked::notes_reads);
         let (id, command) = (session.id, session.last_command);
         let Group { partition, router, .. } = &mut self.groups[g];
@@ -150,7 +151,7 @@ impl Node {
         let end = lane.read_bytes.len();
         let after = lane.last_write;
         lane.reads.push_back(Read { slot, kind, command, start, end, after, tracks, floor, arrived, deadline });
-        if floor.is_some() {
+        if floor.is_some() && !is_away {
             if !std::mem::replace(&mut lane.weak, true) {
                 router.weak.push(id);
             }

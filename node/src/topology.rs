@@ -98,7 +98,7 @@ impl Node {
         let Some(g) = place_of(&self.groups, partition) else { return (me, 0) };
         let replica = &self.groups[g].partition.replica;
         let last = replica.promised();
-        let known = replica.leader().or((last.round > 0).then_some((last.node, last)));
+        let known = self.leader_of(g).or((last.round > 0).then_some((last.node, last)));
         let (leader, round) = known.map_or((me, 0), |(leader, ballot)| (leader, ballot.round));
         (if self.cluster_address_of(leader).is_empty() { me } else { leader }, round)
     }

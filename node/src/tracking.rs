@@ -178,6 +178,11 @@ impl Tracking {
         }
     }
 
+    /// A connection has read keys, and nobody will tell it when they change: it is told at once that it cannot rely on them.
+    pub(crate) fn cannot_be_kept(&mut self, reader: ConnectionId, keys: Vec<Blob>) {
+        self.told.push((reader, Told::Keys(Arc::new(keys))));
+    }
+
     fn join(&mut self, client: ConnectionId, prefixes: &BTreeSet<Bytes>) {
         self.clients.insert(client);
         for prefix in prefixes {
@@ -242,8 +247,12 @@ impl Node {
         if !self.tracking.is_wanted() {
             return self.tracking.in_contact.clear();
         }
-        let known = |group: &&crate::group::Group| group.partition.replica.leader().is_some();
-        let in_contact: BTreeSet<PartitionId> = self.groups.iter().filter(known).map(|group| group.id()).collect();
+        let known = |g: &usize| match self.groups[*g].elsewhere {
+            Some(_) => self.is_fed(*g),
+            None => self.groups[*g].partition.replica.leader().is_some(),
+        };
+        let groups = 0..self.groups.len();
+        let in_contact: BTreeSet<PartitionId> = groups.filter(known).map(|g| self.groups[g].id()).collect();
         let lost = !self.tracking.in_contact.is_subset(&in_contact);
         self.tracking.in_contact = in_contact;
         if lost {

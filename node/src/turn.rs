@@ -1,7 +1,10 @@
 //! The end of a turn: what arrived in it is applied, answered, proposed, stored and sent, each once for all.
 
 mod copies;
+mod elsewhere;
 mod evictions;
+mod feeds;
+mod guests;
 pub(crate) mod reads;
 mod snapshots;
 mod stop;
@@ -69,6 +72,8 @@ impl Node {
             let group = &mut node.groups[g];
             group.partition.announce(&mut node.batch, &mut group.wishes);
             group.partition.replica.end_turn();
+            node.send_feeds(g);
+            node.send_outcomes(g);
             node.send_wishes(g);
         });
         self.send_invalidations();
@@ -100,13 +105,14 @@ impl Node {
         if partition.applied >= partition.replica.decided() {
             return;
         }
-        self.groups[g].partition.names_events = self.wants_key_events();
+        let is_followed = !self.groups[g].guests.followers.is_empty();
+        self.groups[g].partition.names_events = self.wants_key_events() || is_followed;
         let Partition { last_uses, tree, .. } = &mut self.groups[g].partition;
         last_uses.turn(self.now.time, tree.len());
         let eager = self.news.iter().filter(|(_, ping)| ping.waits).map(|(node, _)| *node);
         self.groups[g].partition.eager.clear();
         self.groups[g].partition.eager.extend(eager);
-        let is_told = self.tracking.is_wanted() || !self.waiting.is_empty();
+        let is_told = self.tracking.is_wanted() || !self.waiting.is_empty() || is_followed;
         self.groups[g].partition.tells_changes = is_told && self.groups[g].id() != COUNCIL;
         while let Some(next) = self.groups[g].partition.next_entry() {
             let group = &mut self.groups[g];
@@ -118,8 +124,13 @@ impl Node {
             {
                 self.run_reads_before(g, connection, slot);
             }
+            let origin = next.origin();
             let group = &mut self.groups[g];
             group.partition.apply(next, &mut group.wishes);
+            if is_followed {
+                self.feed_applied(g, origin);
+            }
+            let group = &self.groups[g];
             if !group.wishes.changes.is_empty() {
                 self.invalidate_applied(g, own);
             }
@@ -179,6 +190,8 @@ impl Node {
             self.tick_bulletins();
         }
         self.tell_replicas();
+        self.follow_elsewhere();
+        self.leave_partitions();
         self.lead_council();
         self.tell_zone();
         self.groups.wake_due(time);
@@ -195,7 +208,9 @@ impl Node {
         self.tick_transfers(g);
         self.expire(g);
         self.tell_read(g);
+        self.come_home(g);
         self.refuse_overdue(g);
+        self.forget_late_guests(g);
         self.refuse_held(g);
         let drained = self.is_drained();
         let group = &mut self.groups[g];
@@ -228,7 +243,8 @@ impl Node {
         let router = &self.groups[g].router;
         let waiting: Vec<ConnectionId> =
             router.overdue(time).into_iter().chain(router.parked.iter().chain(&router.behind).copied()).collect();
-        for connection in waiting {
+        let waiting = waiting.into_iter().chain(self.carried_by(g));
+        for connection in waiting.collect::<Vec<_>>() {
             let mut refused = false;
             while let Some(Some(session)) = self.sessions.get_mut(&connection)
                 && let Some(read) = session.lane(id).and_then(|lane| lane.reads.front().copied())
@@ -306,8 +322,8 @@ impl Node {
     /// Sends writes to the leader and asks it for read positions.
     fn pump(&mut self, g: usize) {
         let time = self.now.time;
-        let Group { partition, router, .. } = &mut self.groups[g];
-        let leader = partition.replica.leader();
+        let leader = self.leader_of(g);
+        let router = &mut self.groups[g].router;
         let ballot = leader.map(|(_, ballot)| ballot);
         if ballot.is_some() && ballot != router.leader {
             router.leader = ballot;
@@ -328,6 +344,9 @@ impl Node {
         if sends_again {
             self.probe("node: writes sent again");
         }
+        if self.groups[g].elsewhere.is_some() {
+            self.carry_reads(g, leader.map(|(leader, _)| leader));
+        }
         let Some((leader, ballot)) = leader else { return };
         self.settle_life(g);
         self.outlive_earlier_lives(g);
@@ -338,7 +357,9 @@ impl Node {
             self.tell_copies(g, ballot);
         } else {
             self.forward(g, leader);
-            self.ask_leader(g, leader, ballot);
+            if self.groups[g].elsewhere.is_none() {
+                self.ask_leader(g, leader, ballot);
+            }
             self.ask_for_copies(g, leader, ballot);
         }
     }

@@ -57,6 +57,8 @@ struct Waiting {
     /// What it reads is noted, as its client keeps it.
     tracks: bool,
     on_all: bool,
+    /// Something has come to one of its keys while its command was on its way: of a partition whose state is elsewhere.
+    again: bool,
     unblock: Option<Unblock>,
     bytes: usize,
 }
@@ -83,6 +85,12 @@ impl WaitingRoom {
     /// How many keys somebody waits for.
     pub(crate) fn keys(&self) -> usize {
         self.by_key.len()
+    }
+
+    /// Whether anybody waits for keys of a partition.
+    pub(crate) fn is_for(&self, partition: PartitionId) -> bool {
+        let from = (partition, Vec::new());
+        self.by_key.range(from..).next().is_some_and(|((of, _), _)| *of == partition)
     }
 
     fn enter(&mut self, waiting: Waiting) -> u64 {
@@ -184,6 +192,7 @@ impl Node {
             body: None,
             tracks: session.tracked.as_deref().is_some_and(Tracked::notes_reads),
             on_all: false,
+            again: false,
             unblock: None,
             bytes,
         });
@@ -202,12 +211,16 @@ impl Node {
 
     /// Somebody has found nothing, and waits with this. False if he does not wait at all.
     fn rest(&mut self, number: u64, body: Bytes, on_all: bool) -> bool {
+        let Some(partition) = self.waiting.all.get(&number).map(|waiting| waiting.partition) else { return false };
+        let is_away = self.is_elsewhere(partition);
         let Some(waiting) = self.waiting.all.get_mut(&number) else { return false };
         waiting.body = Some(body);
         waiting.on_all = on_all;
-        // Something may have come since the entry was applied, and he has not taken what was there for somebody.
-        let places: Vec<_> = waiting.wait.keys.iter().map(|key| (waiting.partition, key.clone())).collect();
-        self.waiting.touched.extend(places);
+        // Something may have come since the entry was applied, and he has not taken what was there for somebody. (Of what is elsewhere only its leader knows.)
+        if std::mem::take(&mut waiting.again) || !is_away {
+            let places: Vec<_> = waiting.wait.keys.iter().map(|key| (waiting.partition, key.clone())).collect();
+            self.waiting.touched.extend(places);
+        }
         self.probe("node: client waits for a key");
         let is_over = self.waiting.all.get(&number).is_some_and(|waiting| {
             waiting.unblock.is_some() || waiting.until.is_some_and(|until| until <= self.now.time)
@@ -266,6 +279,10 @@ impl Node {
             let Some(g) = place_of(&self.groups, partition) else { continue };
             self.groups.wake(g);
             let numbers: Vec<u64> = numbers.iter().copied().collect();
+            if self.groups[g].elsewhere.is_some() {
+                self.serve_elsewhere(g, &key, &numbers);
+                continue;
+            }
             self.serve_streams(g, &key, &numbers);
             // The keys of all of them may be the same, but not what they want to find there.
             for kind in [data::value::Kind::List, data::value::Kind::SortedSet] {
@@ -283,6 +300,28 @@ impl Node {
                         self.waiting.touched.insert((partition, key.clone()));
                     }
                 }
+            }
+        }
+    }
+
+    /// Sends those on their way who wait for a key whose state is elsewhere: how much there is for them nobody knows here. Of a list or a sorted set the first
+    /// one goes, and the next when it has got something; of a stream all of them.
+    fn serve_elsewhere(&mut self, g: usize, key: &[u8], numbers: &[u64]) {
+        let mut gone = Vec::new();
+        for number in numbers.iter().copied() {
+            let Some(waiting) = self.waiting.all.get_mut(&number) else { continue };
+            let kind = waiting.wait.kind;
+            if kind != data::value::Kind::Stream && gone.contains(&kind) {
+                continue;
+            }
+            gone.push(kind);
+            if waiting.body.is_none() {
+                waiting.again = true;
+            } else if kind == data::value::Kind::Stream && waiting.wait.group.is_none() {
+                self.read_elsewhere(g, number);
+            } else if !self.is_forgotten(number) && !self.send_waiting(g, number) {
+                let place = (self.groups[g].id(), key.to_vec());
+                self.waiting.touched.insert(place);
             }
         }
     }

@@ -13,10 +13,11 @@
 //! itself named with another incarnation than its own, has voted and forgotten it: it goes and recovers before it votes.
 
 use base::limits::VOTERS_MAX;
-use base::{NodeId, Position, Time};
+use base::{Ballot, NodeId, Position, Time};
 use bytes::Bytes;
 
-use crate::door::{Output, Planted};
+use crate::door::{Output, Planted, Record};
+use crate::log::Log;
 use crate::message::Message;
 use crate::proposer::Follower;
 use crate::replica::{Replica, Role};
@@ -352,7 +353,7 @@ impl Replica {
         }
     }
 
-    pub(crate) fn on_learns(&mut self, from: NodeId, ballot: base::Ballot, incarnation: u64, out: &mut Vec<Output>) {
+    pub(crate) fn on_learns(&mut self, from: NodeId, ballot: Ballot, incarnation: u64, out: &mut Vec<Output>) {
         if ballot != self.promised {
             return;
         }
@@ -364,9 +365,39 @@ impl Replica {
             let knowledge = crate::message::Knowledge::Lost { known };
             return self.send(from, Message::RecoverReply { incarnation, knowledge }, out);
         }
-        if follower.learns_as.replace(incarnation).is_some_and(|before| before != incarnation) {
+        // Whoever has had a vote may have given it back, and begun anew since it last acknowledged anything.
+        let before = follower.learns_as.replace(incarnation).unwrap_or(known);
+        if before != incarnation {
             follower.forget();
         }
+    }
+
+    /// A replica that has no vote any more, by what others have decided, begins anew: without a log, as one that has never voted. It must be certain that the group of
+    /// `without`, in which it has no vote, came behind every entry of its own log that says who votes: see `docs/decisions/2026-11-25-elsewhere.md`.
+    ///
+    /// From here on it is another one than it was: what it has acknowledged and promised counts for nothing more, since nobody counts a promise under this
+    /// incarnation, and a leader that would give it a vote again begins with nothing.
+    pub fn begin_anew(&mut self, now: Time, without: &[NodeId], out: &mut Vec<Output>) {
+        let of_node = |node: &NodeId| Member { node: *node, incarnation: known_incarnation(&self.incarnations, *node) };
+        let voters: Vec<Member> = without.iter().filter(|node| **node != self.config.me).map(of_node).collect();
+        if voters.is_empty() || matches!(self.role, Role::Leader(_)) {
+            return;
+        }
+        self.probe("paxos: replica without a vote begins anew");
+        self.become_follower(now);
+        let at = self.membership.now.at;
+        self.membership = Membership::of(Members { at, voters, incoming: Vec::new() });
+        self.incarnation = self.incarnation.saturating_add(1 + self.rng.below(1 << 20));
+        self.incarnations.clear();
+        self.joins = true;
+        self.recovering = false;
+        self.forgotten_until = None;
+        self.log_before = Some(std::mem::replace(&mut self.log, Log::new(Position(0), Ballot::default())));
+        self.decided = Position(0);
+        self.matched = (Ballot::default(), Position(0));
+        self.election_at = None;
+        let (position, ballot) = (Position(0), Ballot::default());
+        self.persist(Record::Reset { position, ballot, last: position }, position, out);
     }
 }
 

@@ -131,6 +131,7 @@ pub const PROBES: &[&str] = &[
     "paxos: candidate finds other voters in what it fetches",
     "paxos: learner votes",
     "paxos: learner finds that it has voted",
+    "paxos: replica without a vote begins anew",
 ];
 
 impl Replica {

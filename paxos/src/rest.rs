@@ -34,6 +34,8 @@ impl Replica {
         let of_role = match &self.role {
             Role::Blank(_) | Role::Amnesiac(_) => Some(now),
             Role::Follower if self.live_leader().is_some() => self.election_at.map(|_| now),
+            // It has never had a vote, and waits for a leader.
+            Role::Follower if self.joins => None,
             Role::Follower => Some(self.election_at.unwrap_or(now)),
             Role::PreCandidate(candidate) => Some(candidate.give_up_at),
             Role::Candidate(candidate) => Some(candidate.give_up_at.min(candidate.ask_again_at)),

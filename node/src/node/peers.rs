@@ -19,10 +19,12 @@ impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId) {
         self.introduced.remove(&peer);
         // Whatever was on its way is lost; what matters is sent again.
-        for group in self.groups.iter_mut() {
-            if group.partition.replica.leader().is_some_and(|(leader, _)| leader == peer) {
+        for g in 0..self.groups.len() {
+            if self.leader_of(g).is_some_and(|(leader, _)| leader == peer) {
+                let group = &mut self.groups[g];
                 group.router.send_again();
                 group.router.ask_anew(|_| true);
+                self.give_question_up(g);
             }
         }
         self.pubsub.on_peer_up(peer, self.now.time);
@@ -39,6 +41,7 @@ impl Node {
         if let Some(out) = self.peers_out.get_mut(usize::from(peer.0)) {
             out.clear();
         }
+        self.break_feeds(peer);
         self.pubsub.on_peer_down(peer);
         self.tell_replicas();
     }
@@ -168,7 +171,17 @@ impl Node {
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { message, .. } => self.step_replica(g, Step::Message { from, message }),
-            PeerMessage::Forward { life, floor, writes, .. } => self.on_forward(g, from, life, floor, writes),
+            PeerMessage::Forward { life, floor, elsewhere, writes, .. } => {
+                let first = writes.first().map_or(u64::MAX, |write| write.sequence);
+                self.note_guest(g, from, life, elsewhere.then_some(first));
+                self.on_forward(g, from, life, floor, writes);
+            }
+            PeerMessage::Outcomes { life, outcomes, .. } => self.on_outcomes(g, life, outcomes),
+            PeerMessage::Outlived { life, by, .. } => self.on_outlived(g, life, by),
+            PeerMessage::Carry { ticket, reads, .. } => self.on_carry(g, from, ticket, reads),
+            PeerMessage::Carried { ticket, revision, answers, .. } => self.on_carried(g, ticket, revision, answers),
+            PeerMessage::Follow { feed, .. } => self.on_follow(g, from, feed),
+            PeerMessage::Feed { feed, after, until, entries, .. } => self.on_feed(g, feed, (after, until), entries),
             PeerMessage::ReadIndex { ticket, .. } => self.on_read_index(g, from, ticket),
             PeerMessage::CopiesQuestion { position, .. } => self.groups[g].copies.ask(from, position),
             PeerMessage::Copies { ballot, copies, .. } => self.groups[g].copies.hear(ballot, copies),

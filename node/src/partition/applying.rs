@@ -8,11 +8,19 @@ use paxos::{Entry, Members};
 use super::{Completed, Next, Partition, Wishes};
 use crate::council;
 use crate::door::Planted;
-use crate::entry::{HEADER_BYTES, Header, Kind};
+use crate::entry::{HEADER_BYTES, Header, Kind, Origin};
 use crate::eviction::Eviction;
 use crate::journal::Batch;
 use crate::origins::Verdict;
+use crate::peer::carried::Outcome;
 use crate::words::{self, Terms, Words};
+
+impl Next {
+    /// Whose write it is, if it is one.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        self.header.as_ref().map(|header| header.origin)
+    }
+}
 
 impl Partition {
     /// The next entry to apply, if it is decided and held.
@@ -157,8 +165,13 @@ impl Partition {
             if origin.life == self.life {
                 // The node that the client is connected to passes on what its script says: once, as the entry is applied once.
                 wishes.published.extend(applied.published);
-                wishes.completed.push(Completed { sequence: origin.sequence, position, reply, changes });
+                let revision = self.tree.revision();
+                wishes.completed.push(Completed { sequence: origin.sequence, position, revision, reply, changes });
             }
+        } else if self.told.contains(&origin.node) {
+            let (sequence, revision, published) = (origin.sequence, self.tree.revision(), applied.published);
+            let outcome = Outcome { sequence, position, revision, changes, reply, published };
+            self.outcomes.push((origin.node, origin.life, outcome));
         } else if !self.waiting.contains(&origin.node) {
             self.waiting.push(origin.node);
         }

@@ -22,12 +22,12 @@ impl Node {
         }
         let mut copies = self.copies_of(g);
         // Who only learns is not waited for: it may have just begun.
-        let voters = self.groups[g].partition.replica.members().nodes();
+        let voters = self.voters_of(g);
         copies.retain(|(node, _)| voters.contains(node));
         if self.config.planted == Some(Planted::AllIsAMajority) {
             copies.sort_unstable_by_key(|(_, last)| std::cmp::Reverse(*last));
             copies.truncate(copies.len() / 2 + 1);
-        } else if copies.len() < voters.len() {
+        } else if voters.is_empty() || copies.len() < voters.len() {
             // The leader has not said yet who has how much.
             return;
         }
@@ -78,7 +78,7 @@ impl Node {
     /// Up to where each replica's disk has the log, as far as the leader is known to know it.
     fn copies_of(&self, g: usize) -> Vec<(NodeId, Position)> {
         let Group { partition, copies, .. } = &self.groups[g];
-        match partition.replica.leader() {
+        match self.leader_of(g) {
             Some((leader, _)) if leader == self.config.me => partition.replica.copies(),
             Some((_, ballot)) => copies.heard(ballot).to_vec(),
             None => Vec::new(),
@@ -87,9 +87,8 @@ impl Node {
 
     /// Whether a write could reach every replica now, as far as this node can tell.
     pub(crate) fn reaches_all(&self, g: usize) -> bool {
-        let replica = &self.groups[g].partition.replica;
-        let voters = replica.members().nodes();
-        match replica.leader() {
+        let voters = self.voters_of(g);
+        match self.leader_of(g) {
             Some((leader, _)) if leader == self.config.me => voters.iter().all(|voter| self.is_up(*voter)),
             Some((leader, _)) => {
                 self.news.get(&leader).is_some_and(|ping| voters.iter().all(|voter| ping.hears.contains(voter)))
@@ -138,7 +137,7 @@ impl Node {
 
     fn replicas_of_one(&self, partition: PartitionId, position: Position) -> OnDisk {
         let Some(g) = place_of(&self.groups, partition) else { return OnDisk::default() };
-        let leader = self.groups[g].partition.replica.leader().map(|(leader, _)| leader);
+        let leader = self.leader_of(g).map(|(leader, _)| leader);
         let mut on_disk = OnDisk::default();
         for (node, _) in self.copies_of(g).iter().filter(|(_, last)| *last >= position) {
             if Some(*node) == leader {

@@ -53,7 +53,7 @@ impl Node {
         let (id, applied) = (self.groups[g].id(), self.groups[g].partition.applied);
         while self.groups[g].router.ready.front().is_some_and(|ready| ready.position <= applied) {
             let router = &mut self.groups[g].router;
-            let Some(Ready { clock, asked_at, batch, .. }) = router.ready.pop_front() else { break };
+            let Some(Ready { clock, asked_at, mut batch, .. }) = router.ready.pop_front() else { break };
             router.fresh_at = router.fresh_at.max(Some(asked_at));
             for (connection, upto) in &batch.items {
                 if let Some(Some(session)) = self.sessions.get_mut(connection)
@@ -63,6 +63,9 @@ impl Node {
                     lane.clock = lane.clock.max(clock);
                     self.run_reads(g, *connection);
                 }
+            }
+            for guests in std::mem::take(&mut batch.guests) {
+                self.serve_guests(g, guests, Some(clock));
             }
             self.groups[g].router.recycle(batch);
         }
@@ -100,6 +103,9 @@ impl Node {
     /// If the connection's next read needs no confirmation, it is looked at in the next pass. It may be in a list already, which does no
     /// harm.
     pub(super) fn look_weakly(&mut self, g: usize, connection: ConnectionId) {
+        if self.groups[g].elsewhere.is_some() {
+            return self.gather_away(g, connection);
+        }
         let id = self.groups[g].id();
         if let Some(Some(session)) = self.sessions.get_mut(&connection)
             && let Some(lane) = session.lane_mut(id)
@@ -153,6 +159,9 @@ impl Node {
 
     /// Serves a connection's confirmed reads of a partition, in order, until one that must wait for a write of this node.
     pub(crate) fn run_reads(&mut self, g: usize, connection: ConnectionId) {
+        if self.groups[g].elsewhere.is_some() {
+            return;
+        }
         let id = self.groups[g].id();
         loop {
             let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
@@ -193,6 +202,9 @@ impl Node {
 
     /// Serves a connection's reads in slots before `slot`, whether confirmed or not: see the head of [`crate::router`].
     pub(super) fn run_reads_before(&mut self, g: usize, connection: ConnectionId, slot: u64) {
+        if self.groups[g].elsewhere.is_some() {
+            return;
+        }
         let id = self.groups[g].id();
         loop {
             let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
@@ -283,32 +295,24 @@ impl Node {
         let mut view = View::new(tree, clock, self.rng.next_u64()).with_usage(&uses, touches).within(slots);
         let lane = session.lane(id)?;
         let bytes = lane.words_of(read);
-        let mut revisions = Vec::new();
+        let mut revisions: Vec<(Vec<u8>, Revision)> = Vec::new();
         let mut selected = None;
         let answer = match read.kind {
-            ReadKind::Command => Words::decode(bytes).map(|words| {
-                let answer = data::read(&view, words.as_slice());
-                if !asked_nobody || !view.met_expired() {
-                    return answer;
+            ReadKind::Command | ReadKind::Transaction | ReadKind::Outcome | ReadKind::Revisions | ReadKind::Look => {
+                let mut of_each = Vec::new();
+                let mut answer = look_up(read.kind, bytes, &view, &mut of_each);
+                if asked_nobody && view.met_expired() {
+                    view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches).within(slots);
+                    of_each.clear();
+                    answer = look_up(read.kind, bytes, &view, &mut of_each);
                 }
-                view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches).within(slots);
-                data::read(&view, words.as_slice())
-            }),
-            ReadKind::Transaction => words::decode_transaction(bytes).map(|(watches, commands)| {
-                let commands: Vec<&[&[u8]]> = commands.iter().map(Words::as_slice).collect();
-                let answer = data::read_transaction(&view, &watches, &commands);
-                if !asked_nobody || !view.met_expired() {
-                    return answer;
+                if read.kind == ReadKind::Revisions {
+                    let keys =
+                        Words::decode(bytes).map(|keys| keys.as_slice().iter().map(|key| key.to_vec()).collect());
+                    revisions = keys.unwrap_or_else(|_| Vec::new()).into_iter().zip(of_each).collect();
                 }
-                view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches).within(slots);
-                data::read_transaction(&view, &watches, &commands)
-            }),
-            // Has been looked at above.
-            ReadKind::Look => Err(wire::Malformed),
-            ReadKind::Outcome => Ok(match data::outcome(&view, bytes) {
-                Some(reply) => Reply::Array(vec![Reply::bulk(&b"applied"[..]), reply.clone()]),
-                None => Reply::Nil,
-            }),
+                answer
+            }
             ReadKind::Buckets => Ok(council::answer(&self.groups[g].partition.tree, bytes)),
             ReadKind::Nodes => Ok(match Registry::read(&self.groups[g].partition.tree) {
                 Ok(registry) => {
@@ -326,12 +330,6 @@ impl Node {
                     Reply::Ok
                 }))
             }
-            ReadKind::Revisions => Words::decode(bytes).map(|keys| {
-                for key in keys.as_slice() {
-                    revisions.push((key.to_vec(), data::watch_revision(&view, key)));
-                }
-                Reply::Ok
-            }),
         };
         if view.met_expired() && !own_clock && !asked_nobody {
             // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
@@ -396,7 +394,7 @@ impl Node {
     }
 
     /// The gathered batch, with what each of its connections has to be read by now.
-    fn take_gathered(&mut self, g: usize) -> ReadBatch {
+    pub(super) fn take_gathered(&mut self, g: usize) -> ReadBatch {
         let mut batch = self.groups[g].router.take_gathered();
         let id = self.groups[g].id();
         batch.items.retain_mut(|(connection, upto)| {
@@ -410,7 +408,7 @@ impl Node {
 
     pub(super) fn ask_own(&mut self, g: usize, ballot: base::Ballot) {
         let group = &mut self.groups[g];
-        if group.router.gathering.items.is_empty() && !group.router.age_wanted {
+        if group.router.gathering.is_empty() && !group.router.age_wanted {
             return;
         }
         let replica = &mut group.partition.replica;
@@ -434,7 +432,7 @@ impl Node {
             self.probe("node: reads asked again");
             return self.send(leader, &PeerMessage::ReadIndex { partition: id, ticket });
         }
-        if (router.gathering.items.is_empty() && !router.age_wanted) || !router.asked.is_empty() {
+        if (router.gathering.is_empty() && !router.age_wanted) || !router.asked.is_empty() {
             return;
         }
         router.age_wanted = false;
@@ -444,6 +442,32 @@ impl Node {
         let group = &mut self.groups[g];
         group.router.asked.push_back((Asked::Ticket { ballot, ticket }, time, batch));
         self.send(leader, &PeerMessage::ReadIndex { partition: id, ticket });
+    }
+}
+
+/// What a state answers to a read of a partition of keys; of WATCH the revisions of its keys go to `revisions`.
+pub(super) fn look_up(
+    kind: ReadKind,
+    bytes: &[u8],
+    view: &View<'_>,
+    revisions: &mut Vec<Revision>,
+) -> Result<Reply, wire::Malformed> {
+    match kind {
+        ReadKind::Command => Words::decode(bytes).map(|words| data::read(view, words.as_slice())),
+        ReadKind::Transaction => words::decode_transaction(bytes).map(|(watches, commands)| {
+            let commands: Vec<&[&[u8]]> = commands.iter().map(Words::as_slice).collect();
+            data::read_transaction(view, &watches, &commands)
+        }),
+        ReadKind::Outcome => Ok(match data::outcome(view, bytes) {
+            Some(reply) => Reply::Array(vec![Reply::bulk(&b"applied"[..]), reply.clone()]),
+            None => Reply::Nil,
+        }),
+        ReadKind::Revisions => Words::decode(bytes).map(|keys| {
+            revisions.extend(keys.as_slice().iter().map(|key| data::watch_revision(view, key)));
+            Reply::Ok
+        }),
+        // They have ways of their own.
+        ReadKind::Look | ReadKind::Buckets | ReadKind::Nodes | ReadKind::Select => Err(wire::Malformed),
     }
 }
 

@@ -29,7 +29,7 @@ impl Node {
         }
         group.router.progress_at = self.now.time;
         let mut completed = std::mem::take(&mut group.wishes.completed);
-        let (id, revision) = (group.id(), group.partition.tree.revision());
+        let id = group.id();
         for done in completed.drain(..) {
             let Some(finished) = self.groups[g].router.finish(done.sequence) else { continue };
             if let Waiter::Client { connection, slot } = finished.waiter {
@@ -38,7 +38,7 @@ impl Node {
                     if let Some(lane) = session.lane_mut(id) {
                         lane.last_position = done.position;
                     }
-                    session.levels.see(id, revision);
+                    session.levels.see(id, done.revision);
                     if finished.may_look {
                         session.expects_nothing = !done.changes;
                     }
@@ -63,6 +63,7 @@ impl Node {
             self.groups[g].wishes.completed = completed;
         }
         self.run_parked(g);
+        self.run_parked_guests(g);
     }
 
     /// Tells the log of slow commands of a write that is being answered.
@@ -146,8 +147,8 @@ impl Node {
             }
             let Some(next) = next else { return };
             group.router.send_from = next;
-            let partition = group.id();
-            self.send(leader, &PeerMessage::Forward { partition, life, floor, writes });
+            let (partition, elsewhere) = (group.id(), group.elsewhere.is_some());
+            self.send(leader, &PeerMessage::Forward { partition, life, floor, elsewhere, writes });
         }
     }
 

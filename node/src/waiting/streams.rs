@@ -16,6 +16,7 @@ use data::waiting::{Wait, is_stream, unread};
 use wire::ArgumentsRef;
 
 use super::TOO_MANY;
+use crate::lane::Read;
 use crate::node::Node;
 use crate::router::ReadKind;
 use crate::session::Session;
@@ -84,6 +85,25 @@ impl Node {
                 self.waiting.touched.insert(place);
             }
         }
+    }
+
+    /// Has somebody's read carried once more.
+    pub(super) fn read_elsewhere(&mut self, g: usize, number: u64) {
+        let Some(waiting) = self.waiting.all.get_mut(&number) else { return };
+        let Some(words) = waiting.body.take() else { return };
+        let (connection, slot, tracks) = (waiting.connection, waiting.slot, waiting.tracks);
+        let (now, deadline) = (self.now.time, self.now.time + self.config.request_timeout);
+        let id = self.groups[g].id();
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+        let command = session.last_command;
+        let lane = session.open_lane(id);
+        let start = lane.read_bytes.len();
+        lane.read_bytes.extend_from_slice(&words);
+        let (end, after) = (lane.read_bytes.len(), lane.last_write);
+        let kind = ReadKind::Command;
+        let read = Read { slot, kind, command, start, end, after, tracks, floor: None, arrived: now, deadline };
+        lane.reads.push_back(read);
+        self.gather_away(g, connection);
     }
 
     /// Reads for somebody who waits, from this node's own state: that is later than what his first read has seen.

@@ -37,6 +37,8 @@ pub const PLANTED: [(&str, Planted); 37] = [
     ("written-beside-its-partition", Planted::WrittenBesideItsPartition),
     ("voters-change-at-once", Planted::VotersChangeAtOnce),
     ("removed-with-votes", Planted::RemovedWithVotes),
+    ("leaves-too-soon", Planted::LeavesTooSoon),
+    ("carried-unconfirmed", Planted::CarriedUnconfirmed),
     ("snapshot-without-voters", Planted::SnapshotWithoutVoters),
     ("served-where-it-should-redirect", Planted::ServedWhereItShouldRedirect),
     ("readwrite-forgotten", Planted::ReadwriteForgotten),
