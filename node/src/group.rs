@@ -118,6 +118,13 @@ impl Group {
         self.partition.id
     }
 
+    /// This node has nothing of it: its replica is one that might come to have something.
+    pub(crate) fn is_bare(&self) -> bool {
+        let replica = &self.partition.replica;
+        let is_empty = self.partition.applied == Position(0) && replica.log().last() == Position(0);
+        self.elsewhere.is_some() && is_empty && replica.hard_state().joins
+    }
+
     /// Who has founded it.
     pub(crate) fn founders(&self, config: &Config) -> Vec<NodeId> {
         self.bucket.founded_by(config.members.len())

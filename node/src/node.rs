@@ -260,7 +260,7 @@ impl Node {
         self.roll.get(node).map_or_else(|| node.to_string(), |member| member.name.clone())
     }
 
-    /// The partitions of which this node has a replica, ascending.
+    /// The partitions that this node knows, ascending; it may be without some of them.
     #[must_use]
     pub fn partitions(&self) -> Vec<PartitionId> {
         self.groups.partitions()
@@ -272,7 +272,13 @@ impl Node {
     }
 
     fn replica_of(&self, partition: PartitionId) -> Option<&Group> {
-        place_of(&self.groups, partition).map(|g| &self.groups[g])
+        place_of(&self.groups, partition).map(|g| &self.groups[g]).filter(|group| !group.is_bare())
+    }
+
+    /// Whether this node knows a partition and has nothing of it: others have.
+    #[must_use]
+    pub fn is_without(&self, partition: PartitionId) -> bool {
+        place_of(&self.groups, partition).is_some_and(|g| self.groups[g].is_bare())
     }
 
     /// Who leads a partition, as far as this node knows.

@@ -466,12 +466,12 @@ impl Partition {
     pub(crate) fn begin_anew(
         &mut self,
         now: Time,
-        voters: &[NodeId],
+        without: (Position, &[NodeId]),
         below: Option<&Below>,
         batch: &mut Batch,
         wishes: &mut Wishes,
     ) {
-        self.replica.begin_anew(now, voters, &mut self.outputs);
+        self.replica.begin_anew(now, without, &mut self.outputs);
         // What it was about to say of its log is not true any more.
         self.held.clear();
         self.carry_out(batch, wishes);

@@ -13,7 +13,7 @@ fn partition(index: u16) -> PartitionId {
 
 /// The nodes that vote in a partition, as one of them knows; of a joint group both lists.
 fn voters(cluster: &Cluster, node: u16, partition: PartitionId) -> Vec<u16> {
-    let voters = cluster.nodes[usize::from(node)].voters(partition);
+    let voters = cluster.voters(node, partition);
     voters.map(|voters| voters.now.concat().into_iter().map(|id| id.0).collect()).unwrap_or_default()
 }
 

@@ -9,8 +9,8 @@ const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 
 /// The nodes that vote in the default partition, as one of them knows; of a joint group both lists.
 fn voters(cluster: &Cluster, node: u16) -> Vec<u16> {
-    let voters = cluster.nodes[usize::from(node)].voters(DEFAULT).expect("it is there");
-    voters.now.concat().into_iter().map(|id| id.0).collect()
+    let voters = cluster.voters(node, DEFAULT).map(|voters| voters.now.concat()).unwrap_or_default();
+    voters.into_iter().map(|id| id.0).collect()
 }
 
 fn leader(cluster: &Cluster, node: u16) -> Option<u16> {

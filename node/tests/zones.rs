@@ -15,7 +15,7 @@ fn partition(index: u16) -> PartitionId {
 
 /// The nodes that vote in a partition; none while that is about to change.
 fn voters(cluster: &Cluster, asked: u16, partition: PartitionId) -> Vec<u16> {
-    let voters = cluster.nodes[usize::from(asked)].voters(partition);
+    let voters = cluster.voters(asked, partition);
     let settled = voters.filter(|voters| voters.now.len() == 1).map(|mut voters| voters.now.remove(0));
     settled.unwrap_or_default().into_iter().map(|id| id.0).collect()
 }

@@ -372,12 +372,13 @@ impl Replica {
         }
     }
 
-    /// A replica that has no vote any more, by what others have decided, begins anew: without a log, as one that has never voted. It must be certain that the group of
-    /// `without`, in which it has no vote, came behind every entry of its own log that says who votes: see `docs/decisions/2026-11-25-elsewhere.md`.
+    /// A replica that has no vote any more, by what others have decided, begins anew: without a log, as one that has never voted. `without`: where the decided entry
+    /// stands that says so, and who votes by it. It must have come behind every entry of this replica's own log that says who votes, and was not cut off from the
+    /// others' logs: see `docs/decisions/2026-11-25-elsewhere.md`.
     ///
     /// From here on it is another one than it was: what it has acknowledged and promised counts for nothing more, since nobody counts a promise under this
     /// incarnation, and a leader that would give it a vote again begins with nothing.
-    pub fn begin_anew(&mut self, now: Time, without: &[NodeId], out: &mut Vec<Output>) {
+    pub fn begin_anew(&mut self, now: Time, (at, without): (Position, &[NodeId]), out: &mut Vec<Output>) {
         let of_node = |node: &NodeId| Member { node: *node, incarnation: known_incarnation(&self.incarnations, *node) };
         let voters: Vec<Member> = without.iter().filter(|node| **node != self.config.me).map(of_node).collect();
         if voters.is_empty() || matches!(self.role, Role::Leader(_)) {
@@ -385,7 +386,6 @@ impl Replica {
         }
         self.probe("paxos: replica without a vote begins anew");
         self.become_follower(now);
-        let at = self.membership.now.at;
         self.membership = Membership::of(Members { at, voters, incoming: Vec::new() });
         self.incarnation = self.incarnation.saturating_add(1 + self.rng.below(1 << 20));
         self.incarnations.clear();

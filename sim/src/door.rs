@@ -18,6 +18,11 @@ pub trait Door: Sized {
     fn step(&mut self, now: Now, input: Input<'_>, out: &mut Outbox);
     /// Of what it has replicas.
     fn partitions(&self) -> Vec<PartitionId>;
+    /// Whether it has nothing of one of them.
+    fn is_without(&self, partition: PartitionId) -> bool {
+        let _ = partition;
+        false
+    }
     /// What its replicas are about.
     fn portrait(&self) -> Vec<String> {
         Vec::new()
@@ -90,6 +95,10 @@ impl Door for node::Node {
 
     fn partitions(&self) -> Vec<PartitionId> {
         node::Node::partitions(self)
+    }
+
+    fn is_without(&self, partition: PartitionId) -> bool {
+        node::Node::is_without(self, partition)
     }
 
     fn voters(&self, partition: PartitionId) -> Option<Voters> {

@@ -34,8 +34,8 @@ impl Node {
             if self.groups[g].unseated.is_none() {
                 self.groups[g].unseated = Some(self.council_followed);
             }
-            if let Some(voters) = self.is_needless(g) {
-                self.leave_partition(g, &voters);
+            if let Some((at, voters)) = self.is_needless(g) {
+                self.leave_partition(g, (at, &voters));
             }
         }
     }
@@ -49,8 +49,9 @@ impl Node {
         group.id() == COUNCIL || !lasts || !is_listed || self.seats_of(group.id()).contains(&self.config.me)
     }
 
-    /// Who votes in a partition, if this node's replica of it can begin anew: it holds something, is busy with nothing, and has no vote any more.
-    fn is_needless(&self, g: usize) -> Option<Vec<NodeId>> {
+    /// Who votes in a partition and by which entry, if this node's replica of it can begin anew: it holds something, is busy with nothing, and has no vote any
+    /// more.
+    fn is_needless(&self, g: usize) -> Option<(Position, Vec<NodeId>)> {
         let group = &self.groups[g];
         let (id, me, partition) = (group.id(), self.config.me, &group.partition);
         let replica = &partition.replica;
@@ -62,13 +63,13 @@ impl Node {
         }
         let (ballot, voters, at) = self.newest_voters(id)?;
         if self.config.planted == Some(Planted::LeavesTooSoon) {
-            return Some(voters);
+            return Some((at, voters));
         }
         let named_at = replica.membership().now.at;
         // The group in which it has no vote came behind everything that its own log says of votes; or its log says what was never decided.
         let is_later = at >= named_at || replica.log().ballot_at(named_at).is_some_and(|of_entry| of_entry < ballot);
         let is_out = self.does_without(id, me, group.unseated?);
-        (is_later && is_out).then_some(voters)
+        (is_later && is_out).then_some((at, voters))
     }
 
     /// A connection has reads and writes on their way to the partition, which only this node's own state keeps in order.
@@ -98,13 +99,13 @@ impl Node {
         own.into_iter().chain(told).max_by_key(|(ballot, _, _)| *ballot)
     }
 
-    fn leave_partition(&mut self, g: usize, voters: &[NodeId]) {
+    fn leave_partition(&mut self, g: usize, without: (Position, &[NodeId])) {
         self.probe("node: a replica given up");
         self.go_elsewhere(g);
         let (time, below) = (self.now.time, self.below.clone());
         let group = &mut self.groups[g];
         group.queries.clear();
         group.taken.clear();
-        group.partition.begin_anew(time, voters, below.as_ref(), &mut self.batch, &mut group.wishes);
+        group.partition.begin_anew(time, without, below.as_ref(), &mut self.batch, &mut group.wishes);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
-use node::{BlockJob, Config, ConnectionId, Input, Listener, Member, Node, Outbox, ReceiveJob, Recovered};
+use node::{BlockJob, Config, ConnectionId, Input, Listener, Member, Node, Outbox, ReceiveJob, Recovered, Voters};
 
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);
@@ -100,6 +100,16 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// Who votes in a partition, as one of the nodes knows, or as its leader does where that one has nothing of it.
+    pub fn voters(&self, asked: u16, partition: PartitionId) -> Option<Voters> {
+        let asked = &self.nodes[usize::from(asked)];
+        let by_leader = || {
+            let (leader, _) = asked.leader(partition)?;
+            self.nodes[usize::from(leader.0)].voters(partition)
+        };
+        asked.voters(partition).or_else(by_leader)
+    }
+
     pub fn new(count: usize) -> Cluster {
         Cluster::with(count, |_| ())
     }

@@ -1,6 +1,8 @@
 //! Property: once faults stop, the cluster heals by itself in bounded time: every request succeeds, and all replicas
 //! have applied the same entries, have the same state, and those vote who shall, in zones as the rule has it.
 
+use std::collections::BTreeMap;
+
 use base::{NodeId, PartitionId, Position};
 use node::Voters;
 
@@ -30,12 +32,16 @@ pub struct Facts {
     pub endings: Vec<Ending>,
 }
 
-/// Whether all nodes run and have the same state.
+/// Whether all nodes run, and those that have a partition have the same state of it.
 #[must_use]
 pub fn converged(endings: &[Ending]) -> bool {
     let settled =
         |ending: &Ending| ending.unsettled.is_empty() && ending.misplaced.is_empty() && ending.state.is_some();
-    endings.iter().all(|ending| settled(ending) && ending.state == endings[0].state)
+    let mut states = BTreeMap::new();
+    let mut agrees = |(partition, applied, digest): &(PartitionId, Position, u64)| {
+        *states.entry(*partition).or_insert((*applied, *digest)) == (*applied, *digest)
+    };
+    endings.iter().all(|ending| settled(ending) && ending.state.iter().flatten().all(&mut agrees))
 }
 
 /// What was found wrong.

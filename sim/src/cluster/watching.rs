@@ -60,10 +60,13 @@ impl<N: Door> Cluster<N> {
         let Some(running) = &machine.running else { return };
         let is_whole = |(partition, until): (&PartitionId, &Position)| {
             let progress = running.node.progress(*partition);
-            progress.is_some_and(|it| it.votes && it.persisted >= *until && it.applied >= *until)
+            running.node.is_without(*partition)
+                || progress.is_some_and(|it| it.votes && it.persisted >= *until && it.applied >= *until)
         };
         // A bucket that was made since it was harmed has one voter less until it has heard of that.
-        let votes_in = |partition: &PartitionId| running.node.progress(*partition).is_some_and(|it| it.votes);
+        let votes_in = |partition: &PartitionId| {
+            running.node.is_without(*partition) || running.node.progress(*partition).is_some_and(|it| it.votes)
+        };
         let begun = self.agreement.highest();
         let mut begun = begun.keys().filter(|it| self.durable.contains(it) && !self.dropped.contains(it));
         let over_quota = running.cache_over_quota();
