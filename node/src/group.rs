@@ -180,12 +180,10 @@ impl Group {
     pub(crate) fn due(&self, now: Now, gives_way: bool, disk_full: bool, config: &Config) -> Option<Time> {
         let Group { partition, bucket, router, .. } = self;
         let leads = partition.replica.leads().is_some();
-        let serves_guests = !self.guests.followers.is_empty();
-        let waits = serves_guests
-            || !router.is_idle()
-            || !self.copies.is_idle()
-            || !self.transfers.is_idle()
-            || self.saving.is_some();
+        let has_asked = self.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.question.is_some());
+        let is_elsewhere = has_asked || !self.guests.followers.is_empty();
+        let is_idle = router.is_idle() && self.copies.is_idle() && self.transfers.is_idle() && self.saving.is_none();
+        let waits = is_elsewhere || !is_idle;
         let evicts =
             leads && partition.evicting.is_some() && partition.tree.bytes() > bucket.settings.quota_of_partition();
         // While the disk is full, and when the node is drained, leaderships are given away.

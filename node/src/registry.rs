@@ -14,7 +14,6 @@ use paxos::Roster;
 use wire::{Malformed, Reader, Writer};
 
 use crate::bucket::{Bucket, BucketKind};
-use crate::council::COUNCIL;
 use crate::door::Member;
 use crate::placement;
 pub(crate) use change::Change;
@@ -252,22 +251,22 @@ impl Registry {
         if self.voters == 0 { founders } else { usize::from(self.voters) }
     }
 
-    /// Who shall vote in a partition, who shall lead it, and who shall learn; `founders` have founded it, `nodes` are all there are.
+    /// Who shall vote in a partition, who shall lead it, and who shall learn; `founders` have founded it, `nodes` are all there are, of whom
+    /// `learns` says who has a copy, given who has a seat.
     pub(crate) fn roster(
         &self,
         map: &Map,
         partition: PartitionId,
         founders: &[NodeId],
         nodes: impl Iterator<Item = NodeId>,
+        learns: impl Fn(&NodeId, &[NodeId]) -> bool,
         kind: BucketKind,
     ) -> Roster {
         let seats = map.seats(partition, founders);
         let (spared, paused) = (self.spared(), self.paused);
         let leads = seats.iter().copied().find(|id| !spared.contains(id));
         let preferred = leads.or(seats.first().copied()).unwrap_or_default();
-        // Of the council everybody has a copy, of all else whoever has a seat: also if it does not vote while votes stay where they are.
-        let learns = |id: &NodeId| partition == COUNCIL || seats.contains(id);
-        let learners = nodes.filter(learns).collect();
+        let learners = nodes.filter(|id| learns(id, &seats)).collect();
         // The memories of an ephemeral bucket are counted by the council: its voters stay.
         let stay = paused || kind == BucketKind::Ephemeral;
         let voters = if stay {

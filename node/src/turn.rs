@@ -106,13 +106,15 @@ impl Node {
             return;
         }
         let is_followed = !self.groups[g].guests.followers.is_empty();
-        self.groups[g].partition.names_events = self.wants_key_events() || is_followed;
+        // While it is elsewhere that clients are answered from, they are told there what changes, too.
+        let is_home = self.groups[g].elsewhere.is_none();
+        self.groups[g].partition.names_events = (is_home && self.wants_key_events()) || is_followed;
         let Partition { last_uses, tree, .. } = &mut self.groups[g].partition;
         last_uses.turn(self.now.time, tree.len());
         let eager = self.news.iter().filter(|(_, ping)| ping.waits).map(|(node, _)| *node);
         self.groups[g].partition.eager.clear();
         self.groups[g].partition.eager.extend(eager);
-        let is_told = self.tracking.is_wanted() || !self.waiting.is_empty() || is_followed;
+        let is_told = (is_home && (self.tracking.is_wanted() || !self.waiting.is_empty())) || is_followed;
         self.groups[g].partition.tells_changes = is_told && self.groups[g].id() != COUNCIL;
         while let Some(next) = self.groups[g].partition.next_entry() {
             let group = &mut self.groups[g];
@@ -130,7 +132,11 @@ impl Node {
             if is_followed {
                 self.feed_applied(g, origin);
             }
-            let group = &self.groups[g];
+            let group = &mut self.groups[g];
+            if !is_home && !own.is_some_and(|sequence| group.router.waits_for(sequence)) {
+                // Its client has its answer from elsewhere, and with it came what its script published.
+                group.wishes.published.clear();
+            }
             if !group.wishes.changes.is_empty() {
                 self.invalidate_applied(g, own);
             }

@@ -96,17 +96,24 @@ impl Node {
 
     /// Tells each replica who shall vote and lead, where that has changed.
     pub(crate) fn tell_rosters(&mut self) {
-        for g in 0..self.groups.len() {
-            let group = &self.groups[g];
-            let kind = if group.partition.durable { BucketKind::Persistent } else { BucketKind::Ephemeral };
-            let founders = group.founders(&self.config);
-            let nodes = self.roll.ids().filter(|id| !self.registry.left_behind(*id));
-            let mut roster = self.registry.roster(&self.map, group.id(), &founders, nodes, kind);
-            self.spare_slow(g, &mut roster);
-            if self.groups[g].roster.as_ref() != Some(&roster) {
-                self.groups[g].roster = Some(roster.clone());
-                self.step_replica(g, Step::Roster(roster));
-            }
+        (0..self.groups.len()).for_each(|g| self.tell_roster(g));
+    }
+
+    /// The same for one of them.
+    pub(super) fn tell_roster(&mut self, g: usize) {
+        let group = &self.groups[g];
+        let id = group.id();
+        let kind = if group.partition.durable { BucketKind::Persistent } else { BucketKind::Ephemeral };
+        let founders = group.founders(&self.config);
+        let nodes = self.roll.ids().filter(|id| !self.registry.left_behind(*id));
+        // Of the council everybody has a copy; of all else whoever has a seat, also if it does not vote while votes stay where they are, and whoever has not
+        // given up yet what it had.
+        let learns = |node: &NodeId, seats: &[NodeId]| id == COUNCIL || seats.contains(node) || self.holds(*node, id);
+        let mut roster = self.registry.roster(&self.map, id, &founders, nodes, learns, kind);
+        self.spare_slow(g, &mut roster);
+        if self.groups[g].roster.as_ref() != Some(&roster) {
+            self.groups[g].roster = Some(roster.clone());
+            self.step_replica(g, Step::Roster(roster));
         }
     }
 

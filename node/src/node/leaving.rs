@@ -20,7 +20,7 @@ impl Node {
     /// Gives up what this node has of partitions in which it shall have no vote, as far as that is safe now.
     pub(crate) fn leave_partitions(&mut self) {
         let time = self.now.time;
-        if time < self.next_leaving || self.registry.paused {
+        if time < self.next_leaving {
             return;
         }
         self.next_leaving = time + LOOK_EVERY;
@@ -97,6 +97,26 @@ impl Node {
             Some((news.leads?, news.voters.clone(), news.voters_at))
         });
         own.into_iter().chain(told).max_by_key(|(ballot, _, _)| *ballot)
+    }
+
+    /// Whether a node has something of a partition, by its own word.
+    pub(super) fn holds(&self, node: NodeId, id: base::PartitionId) -> bool {
+        self.news.get(&node).and_then(|ping| news_of(ping, id)).is_some_and(|news| news.applied > Position(0))
+    }
+
+    /// Whether a replica of this node is to hear nothing: it has nothing, and shall have nothing.
+    pub(super) fn is_deaf(&self, g: usize) -> bool {
+        let group = &self.groups[g];
+        group.unseated.is_some() && group.is_bare()
+    }
+
+    /// A node has said something new of a partition that this one leads, perhaps: it learns until it has given up what it had.
+    pub(super) fn hear_of_holder(&mut self, g: usize, node: NodeId) {
+        let group = &self.groups[g];
+        let Some(roster) = group.roster.as_ref().filter(|_| group.partition.replica.leads().is_some()) else { return };
+        if roster.learners.contains(&node) != self.holds(node, group.id()) {
+            self.tell_roster(g);
+        }
     }
 
     fn leave_partition(&mut self, g: usize, without: (Position, &[NodeId])) {

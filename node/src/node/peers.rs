@@ -170,6 +170,7 @@ impl Node {
             | PeerMessage::LeftBehind { .. }
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. } => {}
+            PeerMessage::Paxos { .. } | PeerMessage::SnapshotOffer { .. } if self.is_deaf(g) => {}
             PeerMessage::Paxos { message, .. } => self.step_replica(g, Step::Message { from, message }),
             PeerMessage::Forward { life, floor, elsewhere, writes, .. } => {
                 let first = writes.first().map_or(u64::MAX, |write| write.sequence);
@@ -224,6 +225,7 @@ impl Node {
         for g in changed.into_iter().filter_map(|id| self.groups.place_of(id)).collect::<Vec<usize>>() {
             self.hear_copies(g, from);
             self.tell_replica(g);
+            self.hear_of_holder(g, from);
         }
         if detectors_changed {
             self.tell_all();

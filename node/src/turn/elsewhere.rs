@@ -292,6 +292,8 @@ impl Node {
         }
         group.elsewhere = Some(Box::<Elsewhere>::default());
         group.router.ask_anew(|_| true);
+        // Whoever applies them is to tell what became of them.
+        group.router.send_again();
         self.regather(g);
         self.tracking.forget_everything();
         self.waiting.touch_all(id);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{BucketId, NodeId, PartitionId, Position};
-use node::Progress;
+use node::{Progress, Voters};
 
 use super::{Cluster, Machine};
 use crate::chaos::Fault;
@@ -192,6 +192,10 @@ impl<N: Door> Cluster<N> {
         let healed = self.healed;
         let machine = &mut self.machines[usize::from(node.0)];
         let Some(running) = &mut machine.running else { return };
+        if running.node.is_without(partition) {
+            // What it voted it has given up with everything else; and comes back, if it does, as one that has never voted.
+            machine.voted.remove(&partition);
+        }
         let Some(progress) = running.node.progress(partition) else { return };
         if progress.applied > progress.decided {
             let (name, Progress { applied, decided, .. }) = (name_of(node), &progress);
@@ -204,7 +208,9 @@ impl<N: Door> Cluster<N> {
         if progress.durable {
             self.durable.insert(partition);
         }
-        if progress.votes {
+        // Whoever only learns has nothing that it could forget.
+        let has_vote = |voters: Voters| voters.now.iter().flatten().any(|id| *id == node);
+        if progress.votes && running.node.voters(partition).is_none_or(has_vote) {
             machine.voted.insert(partition);
         }
         if progress.lost
