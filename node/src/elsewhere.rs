@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use base::{NodeId, Position, Time};
+use base::{NodeId, Position, Revision, Time};
 
 use crate::door::ConnectionId;
 use crate::peer::carried::{CarriedAnswer, CarriedRead, FedEntry};
@@ -54,6 +54,8 @@ pub(crate) struct Following {
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere {
     pub question: Option<Question>,
+    /// What clients have seen of it: no state that is older may answer them.
+    pub seen: Revision,
     pub following: Option<Following>,
 }
 

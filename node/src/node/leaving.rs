@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use base::{Ballot, NodeId, Position};
+use paxos::RoleName;
 
 use super::{Node, news_of};
 use crate::bucket::BucketKind;
@@ -55,8 +56,9 @@ impl Node {
         let group = &self.groups[g];
         let (id, me, partition) = (group.id(), self.config.me, &group.partition);
         let replica = &partition.replica;
-        let holds =
-            partition.applied > Position(0) || replica.log().last() > Position(0) || !replica.hard_state().joins;
+        // One that has lost its memory would look for it in vain, where nobody sends it anything.
+        let is_new = replica.hard_state().joins && replica.role() != RoleName::Recovering;
+        let holds = partition.applied > Position(0) || replica.log().last() > Position(0) || !is_new;
         let is_busy = partition.has_flush() || group.saving.is_some() || !group.transfers.is_idle();
         if !holds || is_busy || replica.leads().is_some() || self.has_mixed_lane(g) {
             return None;

@@ -160,6 +160,7 @@ impl Node {
     pub(crate) fn on_carried(&mut self, g: usize, ticket: u64, revision: Revision, answers: Vec<CarriedAnswer>) {
         let Some(elsewhere) = &mut self.groups[g].elsewhere else { return };
         let Some(question) = elsewhere.question.take_if(|question| question.ticket == ticket) else { return };
+        elsewhere.seen = elsewhere.seen.max(revision);
         let count = answers.len();
         for ((connection, slot), answer) in question.reads.iter().zip(answers) {
             self.take_answer(g, (*connection, *slot), (revision, question.asked_at), answer);
@@ -216,9 +217,10 @@ impl Node {
 
     /// The leader has applied writes of this node.
     pub(crate) fn on_outcomes(&mut self, g: usize, life: Life, outcomes: Vec<Outcome>) {
-        if self.groups[g].router.life != life || self.groups[g].elsewhere.is_none() {
-            return;
-        }
+        let group = &mut self.groups[g];
+        let Some(elsewhere) = group.elsewhere.as_mut().filter(|_| group.router.life == life) else { return };
+        elsewhere.seen =
+            outcomes.iter().map(|outcome| outcome.revision).max().max(Some(elsewhere.seen)).unwrap_or_default();
         for Outcome { sequence, position, revision, changes, reply, published } in outcomes {
             if !self.groups[g].router.waits_for(sequence) {
                 continue;
@@ -256,6 +258,7 @@ impl Node {
     /// Whether this node's replica has come so far that it can answer itself.
     fn has_come(&self, g: usize) -> bool {
         let partition = &self.groups[g].partition;
+        let seen = self.groups[g].elsewhere.as_ref().map(|elsewhere| elsewhere.seen);
         let Some((leader, ballot)) = partition.replica.leader() else { return false };
         let decided = match leader == self.config.me {
             true => Some(partition.replica.decided()),
@@ -265,6 +268,7 @@ impl Node {
             }),
         };
         partition.applied > Position(0)
+            && Some(partition.tree.revision()) >= seen
             && partition.replica.role() != RoleName::Recovering
             && decided.is_some_and(|decided| partition.applied.0.saturating_add(CLOSE_ENTRIES) >= decided.0)
     }
@@ -304,6 +308,7 @@ impl Node {
         let group = &mut self.groups[g];
         let (id, here) = (group.id(), group.elsewhere.is_none());
         let router = &mut group.router;
+        router.fresh_at = None;
         for batch in router.ready.drain(..).map(|ready| ready.batch).chain(router.asked.drain(..).map(|it| it.2)) {
             router.gathering.guests.extend(batch.guests);
         }
