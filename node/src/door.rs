@@ -420,7 +420,7 @@ pub enum Planted {
     VotersChangeAtOnce,
     /// A node that is to leave is removed at once, whatever votes it has.
     RemovedWithVotes,
-    /// A node gives up what it has of a partition as soon as it shall have no vote in it, though it has one still.
+    /// Whoever asks whether it may give up what it has of a partition is told that it may, though it has a vote still.
     LeavesTooSoon,
     /// Reads of nodes without a state are served without asking whether this one leads still.
     CarriedUnconfirmed,

@@ -56,8 +56,8 @@ pub(crate) struct Group {
     pub router: Router,
     /// This node has no state of it to answer from.
     pub elsewhere: Option<Box<Elsewhere>>,
-    /// This node shall have no copy of it, by the council's entry up to here or an earlier one.
-    pub unseated: Option<Position>,
+    /// This node shall have no copy of it.
+    pub is_unseated: bool,
     /// What this node does for others that have none.
     pub guests: Guests,
     pub transfers: Transfers,
@@ -94,7 +94,7 @@ impl Group {
         Group {
             router: Router::new(partition.life, now),
             elsewhere: (partition.replica.hard_state().joins && partition.id != COUNCIL).then(Box::default),
-            unseated: None,
+            is_unseated: false,
             guests: Guests::default(),
             partition,
             bucket,
@@ -120,9 +120,7 @@ impl Group {
 
     /// This node has nothing of it: its replica is one that might come to have something.
     pub(crate) fn is_bare(&self) -> bool {
-        let replica = &self.partition.replica;
-        let is_empty = self.partition.applied == Position(0) && replica.log().last() == Position(0);
-        self.elsewhere.is_some() && is_empty && replica.hard_state().joins
+        self.elsewhere.is_some() && self.partition.applied == Position(0) && self.partition.is_new()
     }
 
     /// Who has founded it.
@@ -130,13 +128,12 @@ impl Group {
         self.bucket.founded_by(config.members.len())
     }
 
-    /// Who votes, as the leader of this ballot says it, and where the entry stands that says so; nobody while that is not decided, or is about to change.
-    pub(crate) fn settled_voters(&self) -> (Vec<NodeId>, Position) {
+    /// Who votes, as the leader of this ballot says it; nobody while that is not decided, or is about to change.
+    pub(crate) fn settled_voters(&self) -> Vec<NodeId> {
         let replica = &self.partition.replica;
         let members = replica.members();
         let opened = replica.opening().is_some_and(|opening| opening <= replica.decided());
-        let unsettled = !opened || members.is_joint() || members.at > replica.decided();
-        if unsettled { (Vec::new(), Position(0)) } else { (members.nodes(), members.at) }
+        if !opened || members.is_joint() || members.at > replica.decided() { Vec::new() } else { members.nodes() }
     }
 
     /// The name of its bucket; the council is in none.

@@ -330,8 +330,10 @@ impl Node {
     pub fn portrait(&self) -> Vec<String> {
         let of = |group: &Group| {
             let wanted = group.roster.as_ref().map(|roster| format!("{:?}", roster.voters)).unwrap_or_default();
+            let elsewhere =
+                group.elsewhere.as_ref().map(|it| format!(" elsewhere (seen {})", it.seen)).unwrap_or_default();
             format!(
-                "{}: applied {}, wanted {wanted}, {}",
+                "{}:{elsewhere} applied {}, wanted {wanted}, {}",
                 group.id(),
                 group.partition.applied,
                 group.partition.replica.portrait()

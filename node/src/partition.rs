@@ -10,7 +10,7 @@ use base::limits::FLUSH_PART_MIN;
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Revision, Time, WallTime};
 use data::{Blob, Change, KeyEvent, Published, Reply, Tree};
-use paxos::{Entry, Input, Message, Output, Record, Replica, Token};
+use paxos::{Entry, Input, Message, Output, Record, Replica, RoleName, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
 use crate::door::{Config, Level, Planted, Rubbish, SnapshotSettings};
@@ -48,6 +48,8 @@ pub(crate) struct Next {
 pub(crate) struct Wishes {
     /// Messages that may leave now.
     pub send: Vec<(NodeId, Message)>,
+    /// The replica has begun anew, and the state is to go.
+    pub left: bool,
     /// Peers that need a snapshot.
     pub send_snapshot: Vec<NodeId>,
     /// The latest confirmed read round.
@@ -310,6 +312,10 @@ impl Partition {
                 Output::SendSnapshot { to } => wishes.send_snapshot.push(to),
                 Output::Confirmed { round } => wishes.confirmed = Some(round),
                 Output::Repaired => self.snapshot_wanted = true,
+                Output::Left => {
+                    self.held.clear();
+                    wishes.left = true;
+                }
                 Output::Event(text) => wishes.events.push((Level::Info, text)),
                 Output::Fatal(text) => wishes.fatal = Some(text),
             }
@@ -462,27 +468,25 @@ impl Partition {
         wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));
     }
 
-    /// Gives up state and log, as a replica that has no vote: see [`Replica::begin_anew`].
-    pub(crate) fn begin_anew(
-        &mut self,
-        now: Time,
-        without: (Position, &[NodeId]),
-        below: Option<&Below>,
-        batch: &mut Batch,
-        wishes: &mut Wishes,
-    ) {
-        self.replica.begin_anew(now, without, &mut self.outputs);
-        // What it was about to say of its log is not true any more.
-        self.held.clear();
-        self.carry_out(batch, wishes);
+    /// The replica is one that has never had a vote, and has no log.
+    pub(crate) fn is_new(&self) -> bool {
+        let is_empty = self.replica.log().last() == Position(0);
+        is_empty && self.replica.role() == RoleName::Follower && self.replica.hard_state().joins
+    }
+
+    /// Gives up the state, and these spaces with it; the replica has begun anew.
+    pub(crate) fn begin_anew(&mut self, now: Time, given_up: Vec<Space>, wishes: &mut Wishes) {
         let spaces = self.tree.spaces();
         let mut tree = Tree::new();
-        if let Some(below) = below.filter(|_| self.below.is_some()) {
+        if let Some(below) = &self.below {
             tree = tree.over(Arc::clone(&below.read));
             tree.set_known_bytes_max(below.known_bytes_max);
         }
-        wishes.rubbish.push(Rubbish::new(std::mem::replace(&mut self.tree, tree)));
+        wishes.rubbish.push(Rubbish::new((std::mem::replace(&mut self.tree, tree), self.flushing.take())));
+        wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));
         self.tree.give_up(spaces);
+        self.tree.give_up(given_up);
+        self.places = Places::default();
         if let Some(evicting) = &mut self.evicting {
             wishes.rubbish.push(evicting.forget());
         }
@@ -492,10 +496,8 @@ impl Partition {
         (self.applied, self.applied_ballot) = (Position(0), Ballot::default());
         (self.bytes_since_snapshot, self.bytes_flushing) = (0, 0);
         (self.cut_to, self.cut_wanted, self.snapshot_wanted) = (None, false, false);
-        self.places = Places::default();
         self.outcomes.clear();
         self.told.clear();
-        wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));
     }
 
     /// The lowest journal payload with an entry that is still needed, given that a snapshot covers the log's base.

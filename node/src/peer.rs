@@ -66,8 +66,6 @@ pub(crate) struct PartitionNews {
     pub copies: Vec<(NodeId, Position)>,
     /// If the sender leads: who votes; nobody while that is not decided, or is about to change.
     pub voters: Vec<NodeId>,
-    /// Where the entry stands that says who votes.
-    pub voters_at: Position,
     /// If the sender leads: it does not take writes now.
     pub refuses: bool,
     /// It follows the leader of `promised` and lacks nothing up to `decided`: `paxos::Replica::rests`.
@@ -567,7 +565,6 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
         w.position(news.applied);
         encode_copies(w, &news.copies);
         encode_nodes(w, &news.voters);
-        w.position(news.voters_at);
         w.bool(news.refuses);
         w.bool(news.rests);
     }
@@ -604,7 +601,6 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         };
         news.copies = decode_copies(r)?;
         news.voters = decode_nodes(r)?;
-        news.voters_at = r.position()?;
         news.refuses = r.bool()?;
         news.rests = r.bool()?;
         ping.partitions.push(news);

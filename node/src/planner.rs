@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::limits::{COUNCIL_VOTERS_MAX, VOTERS_MAX};
-use base::{NodeId, PartitionId, Position, Time};
+use base::{Ballot, NodeId, PartitionId, Position, Time};
 use bytes::Bytes;
 
 use crate::bucket::BucketKind;
@@ -149,8 +149,17 @@ impl Node {
 
     /// Whether whoever leads a partition says that a node has no vote in it any more; and whoever may lead it next knows that it shall get none: that the
     /// node has no seat, which is so since the council's entry `since`.
-    pub(crate) fn does_without(&self, id: PartitionId, node: NodeId, since: Position) -> bool {
-        self.newest_voters(id).is_some_and(|(_, voters, _)| {
+    fn does_without(&self, id: PartitionId, node: NodeId, since: Position) -> bool {
+        let own = place_of(&self.groups, id).and_then(|g| {
+            let group = &self.groups[g];
+            Some((group.partition.replica.leads()?, group.settled_voters()))
+        });
+        let told = self.news.iter().filter(|(peer, _)| self.is_up(**peer)).filter_map(|(_, ping)| {
+            let news = news_of(ping, id)?;
+            Some((news.leads?, news.voters.clone()))
+        });
+        let newest: Option<(Ballot, Vec<NodeId>)> = own.into_iter().chain(told).max_by_key(|(ballot, _)| *ballot);
+        newest.is_some_and(|(_, voters)| {
             let know = voters.iter().all(|voter| !self.is_up(*voter) || self.has_followed(*voter, since));
             !voters.is_empty() && !voters.contains(&node) && know
         })

@@ -45,6 +45,7 @@ impl Node {
         // Before those whose reads are confirmed in this turn: else these would have all the room, again and again.
         self.go_on();
         for _ in 0..PASSES_MAX {
+            self.for_each_awake(Node::settle_left);
             self.for_each_awake(Node::apply_decided);
             self.follow_council();
             self.for_each_awake(|node, g| {

@@ -234,3 +234,25 @@ fn who_may_not_join_is_told_why() {
     }
     assert!(ask(&mut cluster, &format!("JOIN {} n10 h:2 6", bulk(&token))).contains("too old"));
 }
+
+/// Whoever has started since a node was removed knows no number as high as its: it is told all the same.
+#[test]
+fn a_removed_node_is_told_so_by_those_who_have_started_since() {
+    let mut cluster = three();
+    assert_eq!(cluster.join(0), 3);
+    pass_until(&mut cluster, "it has its share", |cluster| settled(cluster, 0) && votes(cluster, 0, 3) >= 4);
+    cluster.isolated.push(3);
+    for _ in 0..600 {
+        cluster.pass();
+    }
+    assert_eq!(cluster.ask(0, "DICTUM.NODE REMOVE n4 FORCE"), "+OK\r\n");
+    pass_until(&mut cluster, "it is gone", |cluster| {
+        (0..3).all(|node| cluster.nodes[node].placement().removed.contains(&NodeId(3)))
+    });
+    for node in 0..3 {
+        let journal = cluster.journal(node);
+        cluster.restart(node, journal);
+    }
+    cluster.isolated.clear();
+    pass_until(&mut cluster, "it has been told", |cluster| cluster.stopped.contains(&3));
+}

@@ -48,6 +48,8 @@ pub enum Planted {
     TruncateDecided,
     /// A group is never joint: the new voters decide alone as soon as they are named.
     VotersChangeAtOnce,
+    /// Whoever asks whether it may begin anew is told that it may, whatever vote it has.
+    LeavesTooSoon,
 }
 
 /// Something that happened.
@@ -86,6 +88,9 @@ pub enum Input {
     },
     /// Give the leadership to somebody else: to the preferred replica if it can, or to the best.
     HandOver,
+    /// Begin anew, without a log, as a replica that has never had a vote: as soon as the leader says that nothing depends on what this one has. Followed by
+    /// [`Output::Left`], or by nothing: then it is asked for again.
+    Leave,
     /// Who shall have a replica and a vote from now on. It is not stored: whoever leads needs to be told.
     Roster(Roster),
     /// A snapshot up to `position` is on this node's disk: the log may be cut, keeping `keep` entries.
@@ -150,6 +155,8 @@ pub enum Output {
     },
     /// The disk had lost decided entries, and peers have given them back: a snapshot should be taken soon.
     Repaired,
+    /// This replica has begun anew: nothing of its log is needed, nor of the state, and nothing that waits to be sent is true any more.
+    Left,
     /// What an operator should know.
     Event(String),
     /// A rule that must hold does not. The node must not go on.

@@ -175,6 +175,22 @@ pub enum Message {
         /// The sender's incarnation.
         incarnation: u64,
     },
+    /// From a replica without a vote to the leader that it follows: it would begin anew, without a log, and not as the one that it is.
+    Leaves {
+        /// The leadership that it follows.
+        ballot: Ballot,
+        /// As whom it has learned, or voted.
+        incarnation: u64,
+    },
+    /// The leader's answer: it may, and is nobody any more until it says as whom it learns.
+    Left {
+        /// As in the question.
+        ballot: Ballot,
+        /// As in the question.
+        incarnation: u64,
+        /// Who votes, as is decided.
+        members: Box<Members>,
+    },
     /// Asked by a replica that has no memory, or cannot prove that it has all of it.
     Recover {
         /// The sender's incarnation.

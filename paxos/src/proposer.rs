@@ -58,6 +58,8 @@ pub(crate) struct Leader {
     pub since: Time,
     /// Since when too few followers are heard.
     pub lonely_since: Option<Time>,
+    /// Who has begun anew under this leadership, and as whom nobody is to take it any more.
+    pub left: Vec<(NodeId, u64)>,
 }
 
 impl Leader {
@@ -87,6 +89,7 @@ impl Replica {
             undecided_bytes: self.log.weight(self.decided.next(), last),
             since: now,
             lonely_since: None,
+            left: Vec::new(),
         };
         self.election_at = None;
         self.role = Role::Leader(Box::new(leader));
@@ -236,7 +239,7 @@ impl Replica {
     }
 
     pub(crate) fn on_accepted(&mut self, now: Time, from: NodeId, ballot: Ballot, position: Position) {
-        if ballot != self.promised || position > self.log.last() {
+        if ballot != self.promised || position > self.log.last() || !self.is_known(from) {
             return;
         }
         let Role::Leader(leader) = &mut self.role else { return };
@@ -258,7 +261,7 @@ impl Replica {
     /// A follower whose disk stands still has taken everything up to `position` into its memory. That counts for nothing but
     /// the flow: it gets what follows, until it says no more (`UNPERSISTED_BYTES_MAX`).
     pub(crate) fn on_held(&mut self, now: Time, from: NodeId, ballot: Ballot, position: Position) {
-        if ballot != self.promised || position > self.log.last() {
+        if ballot != self.promised || position > self.log.last() || !self.is_known(from) {
             return;
         }
         let Role::Leader(leader) = &mut self.role else { return };

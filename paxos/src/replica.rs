@@ -223,6 +223,7 @@ impl Replica {
             Input::Persisted { token } => self.on_persisted(token),
             Input::Peer { peer, up, leads, rests } => self.on_peer(now, peer, up, (leads, rests), out),
             Input::HandOver => self.start_hand_over(now, None),
+            Input::Leave => self.leave(out),
             Input::SnapshotTaken { position, keep } => self.on_snapshot_taken(position, keep),
             Input::SnapshotInstalled { position, ballot, members } => {
                 self.on_snapshot_installed(now, (position, ballot), members, out);
@@ -274,6 +275,10 @@ impl Replica {
             }
             Message::HandOver { ballot } => self.on_hand_over(now, from, ballot, out),
             Message::Learns { ballot, incarnation } => self.on_learns(from, ballot, incarnation, out),
+            Message::Leaves { ballot, incarnation } => self.on_leaves(from, ballot, incarnation, out),
+            Message::Left { ballot, incarnation, members } => {
+                self.on_left(from, (ballot, incarnation), *members, out);
+            }
             Message::Recover { .. } | Message::RecoverReply { .. } => {}
         }
     }

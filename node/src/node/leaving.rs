@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use base::{Ballot, NodeId, Position};
-use paxos::RoleName;
+use base::{NodeId, PartitionId, Position};
+use paxos::{Input as Step, RoleName};
 
-use super::{Node, news_of};
+use super::{Node, news_of, role_number};
 use crate::bucket::BucketKind;
 use crate::council::COUNCIL;
-use crate::door::Planted;
+use crate::door::{Planted, Rubbish};
 
 /// How often a node looks whether there is a replica that it needs no more.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -20,23 +20,17 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 impl Node {
     /// Gives up what this node has of partitions in which it shall have no vote, as far as that is safe now.
     pub(crate) fn leave_partitions(&mut self) {
-        let time = self.now.time;
-        if time < self.next_leaving {
+        if self.now.time < self.next_leaving {
             return;
         }
-        self.next_leaving = time + LOOK_EVERY;
+        self.next_leaving = self.now.time + LOOK_EVERY;
         for g in 0..self.groups.len() {
-            if self.has_seat(g) {
-                if self.groups[g].unseated.is_some() {
-                    self.groups[g].unseated = None;
-                }
-                continue;
+            let is_seated = self.has_seat(g);
+            if self.groups[g].is_unseated == is_seated {
+                self.groups[g].is_unseated = !is_seated;
             }
-            if self.groups[g].unseated.is_none() {
-                self.groups[g].unseated = Some(self.council_followed);
-            }
-            if let Some((at, voters)) = self.is_needless(g) {
-                self.leave_partition(g, (at, &voters));
+            if !is_seated {
+                self.leave_partition(g);
             }
         }
     }
@@ -50,28 +44,48 @@ impl Node {
         group.id() == COUNCIL || !lasts || !is_listed || self.seats_of(group.id()).contains(&self.config.me)
     }
 
-    /// Who votes in a partition and by which entry, if this node's replica of it can begin anew: it holds something, is busy with nothing, and has no vote any
-    /// more.
-    fn is_needless(&self, g: usize) -> Option<(Position, Vec<NodeId>)> {
+    /// Takes a step to giving a partition up: its clients' commands are carried away, and the leader is asked.
+    fn leave_partition(&mut self, g: usize) {
         let group = &self.groups[g];
-        let (id, me, partition) = (group.id(), self.config.me, &group.partition);
-        let replica = &partition.replica;
-        // One that has lost its memory would look for it in vain, where nobody sends it anything.
-        let is_new = replica.hard_state().joins && replica.role() != RoleName::Recovering;
-        let holds = partition.applied > Position(0) || replica.log().last() > Position(0) || !is_new;
+        let partition = &group.partition;
         let is_busy = partition.has_flush() || group.saving.is_some() || !group.transfers.is_idle();
-        if !holds || is_busy || replica.leads().is_some() || self.has_mixed_lane(g) {
-            return None;
+        if group.partition.is_new() || is_busy || partition.replica.leads().is_some() || self.has_mixed_lane(g) {
+            return;
         }
-        let (ballot, voters, at) = self.newest_voters(id)?;
-        if self.config.planted == Some(Planted::LeavesTooSoon) {
-            return Some((at, voters));
+        let votes = partition.replica.members().names(self.config.me) && !self.is_out(g);
+        if !votes || self.config.planted == Some(Planted::LeavesTooSoon) {
+            self.go_elsewhere(g);
+            self.step_replica(g, Step::Leave);
         }
-        let named_at = replica.membership().now.at;
-        // The group in which it has no vote came behind everything that its own log says of votes; or its log says what was never decided.
-        let is_later = at >= named_at || replica.log().ballot_at(named_at).is_some_and(|of_entry| of_entry < ballot);
-        let is_out = self.does_without(id, me, group.unseated?);
-        (is_later && is_out).then_some((at, voters))
+    }
+
+    /// The leader has agreed, and the replica has begun anew: the state goes.
+    pub(crate) fn settle_left(&mut self, g: usize) {
+        if !self.groups[g].wishes.left {
+            return;
+        }
+        self.probe("node: a replica given up");
+        self.go_elsewhere(g);
+        let time = self.now.time;
+        let group = &mut self.groups[g];
+        group.wishes.left = false;
+        group.queries.clear();
+        group.taken.clear();
+        group.transfers.drop_overtaken(Position(u64::MAX));
+        let mut given_up = group.transfers.take_given_up();
+        // Whatever is on its way to the disk gets there, and goes with the rest.
+        if let Some(state) = group.saving.take().and_then(|saving| saving.install) {
+            given_up.extend(state.tree.spaces());
+            group.wishes.rubbish.push(Rubbish::new(state));
+        }
+        group.partition.begin_anew(time, given_up, &mut group.wishes);
+    }
+
+    /// Whether the leader of a partition says that this node has no vote in it: its own log need not have come so far.
+    fn is_out(&self, g: usize) -> bool {
+        let id = self.groups[g].id();
+        let said = self.leader_of(g).and_then(|(leader, _)| news_of(self.news.get(&leader)?, id));
+        said.is_some_and(|news| !news.voters.is_empty() && !news.voters.contains(&self.config.me))
     }
 
     /// A connection has reads and writes on their way to the partition, which only this node's own state keeps in order.
@@ -87,29 +101,16 @@ impl Node {
             .any(|lane| lane.looks > 0 || (!lane.reads.is_empty() && group.router.waits_for(lane.last_write)))
     }
 
-    /// Who votes in a partition, by the word of its newest leader, and where the entry stands that says so.
-    pub(crate) fn newest_voters(&self, id: base::PartitionId) -> Option<(Ballot, Vec<NodeId>, Position)> {
-        let own = self.groups.place_of(id).and_then(|g| {
-            let group = &self.groups[g];
-            let (voters, at) = group.settled_voters();
-            Some((group.partition.replica.leads()?, voters, at))
-        });
-        let told = self.news.iter().filter(|(peer, _)| self.is_up(**peer)).filter_map(|(_, ping)| {
-            let news = news_of(ping, id)?;
-            Some((news.leads?, news.voters.clone(), news.voters_at))
-        });
-        own.into_iter().chain(told).max_by_key(|(ballot, _, _)| *ballot)
-    }
-
-    /// Whether a node has something of a partition, by its own word.
-    pub(super) fn holds(&self, node: NodeId, id: base::PartitionId) -> bool {
-        self.news.get(&node).and_then(|ping| news_of(ping, id)).is_some_and(|news| news.applied > Position(0))
+    /// Whether a node has something of a partition, or has lost what it had, by its own word.
+    pub(super) fn holds(&self, node: NodeId, id: PartitionId) -> bool {
+        let news = self.news.get(&node).and_then(|ping| news_of(ping, id));
+        news.is_some_and(|news| news.applied > Position(0) || news.role == role_number(RoleName::Recovering))
     }
 
     /// Whether a replica of this node is to hear nothing: it has nothing, and shall have nothing.
     pub(super) fn is_deaf(&self, g: usize) -> bool {
         let group = &self.groups[g];
-        group.unseated.is_some() && group.is_bare()
+        group.is_unseated && group.partition.is_new()
     }
 
     /// A node has said something new of a partition that this one leads, perhaps: it learns until it has given up what it had.
@@ -119,15 +120,5 @@ impl Node {
         if roster.learners.contains(&node) != self.holds(node, group.id()) {
             self.tell_roster(g);
         }
-    }
-
-    fn leave_partition(&mut self, g: usize, without: (Position, &[NodeId])) {
-        self.probe("node: a replica given up");
-        self.go_elsewhere(g);
-        let (time, below) = (self.now.time, self.below.clone());
-        let group = &mut self.groups[g];
-        group.queries.clear();
-        group.taken.clear();
-        group.partition.begin_anew(time, without, below.as_ref(), &mut self.batch, &mut group.wishes);
     }
 }

@@ -103,10 +103,7 @@ impl Node {
 
     /// Somebody speaks that is of the cluster `theirs`, which this one has left behind.
     pub(super) fn leave_behind(&mut self, from: NodeId, theirs: u64, is_news: bool) {
-        let place = usize::from(from.0);
-        if self.peers_out.len() <= place {
-            self.peers_out.resize(place + 1, Vec::new());
-        }
+        self.make_room_for(from);
         self.send(from, &PeerMessage::LeftBehind { cluster: theirs });
         if is_news {
             let text = format!(
@@ -129,9 +126,18 @@ impl Node {
         }
     }
 
+    /// Somebody is spoken to that is not one of the nodes (any more), and may have a higher number than all of them.
+    fn make_room_for(&mut self, id: NodeId) {
+        let place = usize::from(id.0);
+        if self.peers_out.len() <= place {
+            self.peers_out.resize(place + 1, Vec::new());
+        }
+    }
+
     /// Somebody speaks that was removed, and does not know it.
     pub(super) fn send_farewell(&mut self, to: NodeId) {
         self.probe("node: a removed node was told so");
+        self.make_room_for(to);
         self.send(to, &PeerMessage::Farewell { cluster: self.registry.cluster });
     }
 

@@ -203,7 +203,6 @@ impl Node {
 /// What this node says of one partition.
 fn news_about(group: &Group) -> PartitionNews {
     let replica = &group.partition.replica;
-    let (voters, voters_at) = group.settled_voters();
     PartitionNews {
         partition: group.id(),
         role: role_number(replica.role()),
@@ -213,8 +212,7 @@ fn news_about(group: &Group) -> PartitionNews {
         persisted: replica.persisted(),
         applied: group.partition.applied,
         copies: replica.copies(),
-        voters,
-        voters_at,
+        voters: group.settled_voters(),
         refuses: !replica.can_propose(),
         rests: replica.rests().is_some(),
     }

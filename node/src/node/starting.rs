@@ -59,6 +59,7 @@ fn settings(config: &Config, partition: PartitionId, founders: Vec<NodeId>, seed
         planted: match config.planted {
             Some(Planted::CountUnsyncedSelf) => Some(paxos::Planted::CountUnsyncedSelf),
             Some(Planted::TruncateDecided) => Some(paxos::Planted::TruncateDecided),
+            Some(Planted::LeavesTooSoon) => Some(paxos::Planted::LeavesTooSoon),
             Some(Planted::VotersChangeAtOnce) => Some(paxos::Planted::VotersChangeAtOnce),
             _ => None,
         },

@@ -153,6 +153,17 @@ pub(super) fn encode_paxos(w: &mut Writer<'_>, message: &Message) {
             w.ballot(*ballot);
             w.u64(*incarnation);
         }
+        Message::Leaves { ballot, incarnation } => {
+            w.u8(19);
+            w.ballot(*ballot);
+            w.u64(*incarnation);
+        }
+        Message::Left { ballot, incarnation, members } => {
+            w.u8(20);
+            w.ballot(*ballot);
+            w.u64(*incarnation);
+            encode_members(w, members);
+        }
     }
 }
 
@@ -239,6 +250,11 @@ pub(super) fn decode_paxos(r: &mut Reader<'_>) -> Result<Message, Malformed> {
         16 => Message::RecoverReply { incarnation: r.u64()?, knowledge: decode_knowledge(r)? },
         17 => Message::Held { ballot: r.ballot()?, last: r.position()? },
         18 => Message::Learns { ballot: r.ballot()?, incarnation: r.u64()? },
+        19 => Message::Leaves { ballot: r.ballot()?, incarnation: r.u64()? },
+        20 => {
+            let (ballot, incarnation) = (r.ballot()?, r.u64()?);
+            Message::Left { ballot, incarnation, members: Box::new(decode_members(r)?) }
+        }
         _ => return Err(Malformed),
     })
 }

@@ -267,7 +267,8 @@ impl Node {
                 leads.then_some(news.decided)
             }),
         };
-        partition.applied > Position(0)
+        !self.groups[g].is_unseated
+            && partition.applied > Position(0)
             && Some(partition.tree.revision()) >= seen
             && partition.replica.role() != RoleName::Recovering
             && decided.is_some_and(|decided| partition.applied.0.saturating_add(CLOSE_ENTRIES) >= decided.0)
