@@ -360,7 +360,9 @@ impl Replica {
         let known = self.incarnation_of(from);
         let Role::Leader(leader) = &mut self.role else { return };
         if leader.left.contains(&(from, incarnation)) {
-            return;
+            // It was about to begin anew, and what it had on disk has come back.
+            let knowledge = crate::message::Knowledge::Lost { known: incarnation };
+            return self.send(from, Message::RecoverReply { incarnation, knowledge }, out);
         }
         let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == from) else { return };
         if incarnation < known {

@@ -239,17 +239,18 @@ impl Replica {
     }
 
     pub(crate) fn on_accepted(&mut self, now: Time, from: NodeId, ballot: Ballot, position: Position) {
-        if ballot != self.promised || position > self.log.last() || !self.is_known(from) {
+        if ballot != self.promised || position > self.log.last() {
             return;
         }
+        let counts = self.is_known(from);
         let Role::Leader(leader) = &mut self.role else { return };
         let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == from) else { return };
-        if position > follower.matched {
+        if counts && position > follower.matched {
             follower.matched = position;
             follower.progress_at = now;
         }
         follower.snapshot_at = None;
-        follower.taken(follower.matched);
+        follower.taken(if counts { follower.matched } else { position });
         if follower.probing {
             follower.probing = false;
             follower.forget_in_flight();

@@ -208,8 +208,11 @@ impl Replica {
                 self.incarnation = self.incarnation.max(known);
                 self.become_amnesiac(true, now, out);
             }
-            (_, Knowledge::Lost { known }) if self.joins => {
+            (Role::Follower, Knowledge::Lost { known }) if self.joins || !self.membership.now.names(self.config.me) => {
+                // What it has acknowledged and promised under the former one counts no more; what it has it keeps.
                 self.incarnation = known.saturating_add(1 + self.rng.below(1 << 20));
+                self.incarnations.clear();
+                self.joins = true;
                 self.persist_state(out);
                 self.tell_incarnation(from, out);
             }

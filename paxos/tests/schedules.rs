@@ -181,6 +181,11 @@ impl Play {
                 let least = if wipes { 3 } else { 1 };
                 change(&mut world, &mut rng, least);
             }
+            let leaves = rng.below(count as u64) as usize;
+            if learners > 0 && rng.chance(1, 15) && world.is_up(leaves) {
+                // Whoever has a vote, or shall have one, is not let go.
+                world.turn(leaves, vec![Input::Leave]);
+            }
             act(&mut world, &mut rng, wipes);
         }
         world.cuts.clear();

@@ -185,6 +185,10 @@ impl Stage {
                 let nodes: Result<Vec<usize>, String> = nodes.iter().map(|node| self.node(node)).collect();
                 self.world.want(&nodes?);
             }
+            ("leave", [node]) => {
+                let node = self.node(node)?;
+                self.world.turn(node, vec![Input::Leave]);
+            }
             ("show", []) => self.show(),
             _ => return Err(format!("no such command: {command}")),
         }

@@ -102,6 +102,8 @@ impl Disk {
                         log.append(entry.clone());
                     });
                 }
+                // It has begun anew.
+                Record::Reset { position: Position(0), last: Position(0), .. } => log = Log::default(),
                 Record::Reset { position, ballot, last } => {
                     log.reset(*position, *ballot);
                     assert_eq!(log.last(), *last, "the record says what the log is after it");

@@ -332,6 +332,12 @@ impl World {
                         "{name} has round {round} confirmed: the reads that waited for it may be answered"
                     ));
                 }
+                Output::Left => {
+                    self.say(format!("{name} begins anew, without a log"));
+                    let node = &mut self.nodes[index];
+                    node.held.clear();
+                    (node.disk.snapshot, node.disk.members) = (None, None);
+                }
                 Output::Repaired => self.say(format!("{name} has its lost entries back")),
                 Output::Event(text) => {
                     if !text.contains("ballot") {

@@ -105,6 +105,12 @@ pub fn message_words(message: &Message) -> String {
         Message::Learns { ballot, incarnation } => {
             format!("Learns {}: has no vote, incarnation {incarnation}", ballot_words(*ballot))
         }
+        Message::Leaves { ballot, incarnation } => {
+            format!("Leaves {}: would begin anew, and not as {incarnation}", ballot_words(*ballot))
+        }
+        Message::Left { ballot, incarnation, .. } => {
+            format!("Left {}: may begin anew, and is {incarnation} no more", ballot_words(*ballot))
+        }
         Message::HandOver { ballot } => format!("HandOver {}", ballot_words(*ballot)),
         Message::Recover { incarnation, blank: true } => format!("Recover: empty folder, incarnation {incarnation}"),
         Message::Recover { incarnation, .. } => format!("Recover: memory lost, incarnation {incarnation}"),
