@@ -331,6 +331,11 @@ impl Cluster {
         self.give(me, Input::Received { connection: CLIENT, bytes });
     }
 
+    /// The same on another connection, as one line.
+    pub fn say_as(&mut self, me: u16, connection: ConnectionId, line: &str) {
+        self.give(me, Input::Received { connection, bytes: format!("{line}\r\n").as_bytes() });
+    }
+
     /// What a client of node `me` has heard so far; taken away.
     pub fn heard_bytes(&mut self, me: u16, connection: ConnectionId) -> Vec<u8> {
         self.heard[usize::from(me)].remove(&connection).unwrap_or_default()
