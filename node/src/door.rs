@@ -422,8 +422,6 @@ pub enum Planted {
     RemovedWithVotes,
     /// Whoever asks whether it may give up what it has of a partition is told that it may, though it has a vote still.
     LeavesTooSoon,
-    /// Reads of nodes without a state are served without asking whether this one leads still.
-    CarriedUnconfirmed,
     /// Whoever takes a snapshot does not take from it who votes.
     SnapshotWithoutVoters,
     /// A node serves reads of what another leads from its own copy, though READONLY was not said.

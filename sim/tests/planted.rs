@@ -227,6 +227,11 @@ fn removed_with_votes() {
 }
 
 #[test]
+fn leaves_too_soon() {
+    is_found(Planted::LeavesTooSoon, 40, &[Fault::MembersChange, Fault::VotersChange]);
+}
+
+#[test]
 fn snapshot_without_voters() {
     is_found(Planted::SnapshotWithoutVoters, 60, &[Fault::VotersChange, Fault::Kill, Fault::Partition]);
 }

@@ -32,9 +32,6 @@ impl Node {
         if guests.reads.iter().all(|read| read.floor.is_some_and(|floor| revision >= floor)) {
             return self.serve_guests(g, guests, None);
         }
-        if self.config.planted == Some(Planted::CarriedUnconfirmed) {
-            return self.serve_guests(g, guests, Some(self.now.wall));
-        }
         self.groups[g].router.gather_guests(guests);
     }
 

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 39] = [
+pub const PLANTED: [(&str, Planted); 38] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -38,7 +38,6 @@ pub const PLANTED: [(&str, Planted); 39] = [
     ("voters-change-at-once", Planted::VotersChangeAtOnce),
     ("removed-with-votes", Planted::RemovedWithVotes),
     ("leaves-too-soon", Planted::LeavesTooSoon),
-    ("carried-unconfirmed", Planted::CarriedUnconfirmed),
     ("snapshot-without-voters", Planted::SnapshotWithoutVoters),
     ("served-where-it-should-redirect", Planted::ServedWhereItShouldRedirect),
     ("readwrite-forgotten", Planted::ReadwriteForgotten),
