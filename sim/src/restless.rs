@@ -1,8 +1,8 @@
 //! Clients without think time, for what shows only under a load that never pauses.
 //!
 //! One always has several commands on their way on one connection: when half of them are answered, as many follow. It does so in a shift of some seconds amid the faults,
-//! which ends early after [`COMMANDS_MAX`] commands, and again from the end of the faults until all clients are told to finish: so in the calm the votes have to come to
-//! those who shall have them although there is always something to do ([`crate::run`]).
+//! which ends early after [`COMMANDS_MAX`] commands, and again from the end of the faults on. When all others have been told to finish it still writes, until those vote who shall: votes have
+//! to move although there is always something to do ([`crate::run`]).
 //!
 //! Its commands stand in the same history as those of all others. Registers are of one connection each, of which every other one gets new ones: what was under way when
 //! it was lost is in doubt for ever, and many doubts about one key are more than the search for an order bears. The counter is that of all of them.
@@ -86,7 +86,7 @@ impl Restless {
 
     fn new(id: u64, mut rng: Rng, chaos: &Chaos, timeout: u64) -> Restless {
         let node = rng.below(u64::from(chaos.nodes)) as u16;
-        let (window, reads) = (rng.between(4, 10) as usize, rng.between(2, 6));
+        let (window, reads) = (rng.between(4, 10) as usize, *rng.pick(&[0, 2, 4, 6]));
         let begins = rng.below(chaos.ends_at.max(1));
         let shift = (begins, begins + rng.between(SECOND / 2, 4 * SECOND));
         Restless {
@@ -123,6 +123,11 @@ impl Restless {
     pub fn work(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
         self.mode = Mode::Working;
         self.go_on(now, record, wishes);
+    }
+
+    /// From now on it only writes, on a cluster that is its own: a read is a question to all who vote, and a moment of rest for whoever leads.
+    pub fn only_write(&mut self) {
+        self.reads = 0;
     }
 
     /// From now on it begins nothing new.

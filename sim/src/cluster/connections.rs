@@ -448,7 +448,7 @@ impl<N: Door> Cluster<N> {
         true
     }
 
-    /// From now on clients begin nothing new.
+    /// From now on clients begin nothing new, but for those without think time, which only write: see [`Cluster::drain_restless`].
     pub fn drain_clients(&mut self) {
         for client in &mut self.clients {
             client.drain();
@@ -456,7 +456,7 @@ impl<N: Door> Cluster<N> {
         for router in &mut self.routers {
             router.drain();
         }
-        self.restless.iter_mut().for_each(Restless::drain);
+        self.restless.iter_mut().for_each(Restless::only_write);
     }
 
     /// Whether all clients have finished what they were told to do.

@@ -29,6 +29,11 @@ impl<N: Door> Cluster<N> {
         }
     }
 
+    /// From now on those without think time begin nothing new either.
+    pub fn drain_restless(&mut self) {
+        self.restless.iter_mut().for_each(Restless::drain);
+    }
+
     /// Whether those vote who shall, as far as any node knows; or nobody works without end, so that there is time enough for it later.
     #[must_use]
     pub fn votes_are_settled(&self) -> bool {
