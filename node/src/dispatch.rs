@@ -30,7 +30,8 @@ impl Node {
         session.bytes_in += bytes.len() as u64;
         self.stats.bytes_in += bytes.len() as u64;
         session.last_active = self.now.time;
-        if session.is_ready() && session.backlog.is_empty() {
+        // A block may have ended in this turn: what it held back comes first, in `go_on`.
+        if session.is_ready() && session.deferred.is_none() && session.backlog.is_empty() {
             self.parse(&mut session, bytes);
         } else if !session.closing {
             session.backlog.extend_from_slice(bytes);

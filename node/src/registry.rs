@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// What nodes of before have written, and what is written still where no node has a zone.
+    /// Bytes as nodes have written them, kept for ever: each is read, and each is written still where nothing has come since that needs a later version.
     #[test]
     fn older_versions_are_read() {
         let plain = Registry { voters: 3, drained: vec![NodeId(1)], ..Registry::default() };
@@ -363,12 +363,18 @@ mod tests {
         let joined = vec![Joined { id: NodeId(1), member: member("b"), nonce: 7 }];
         let nodes = Registry { founders: vec![member("a")], joined, replace_after: None, cluster: 9, ..plain.clone() };
         let zones = Registry { zones: [(NodeId(1), "z".to_owned())].into(), ..nodes.clone() };
+        let recovered = vec![Alone { former: 8, node: NodeId(1), below: 300 }];
+        let alone = Registry { alone: recovered.clone(), ..nodes.clone() };
+        let both = Registry { alone: recovered, ..zones.clone() };
         let second =
             b"\x03\x01\x01\0\x01\x01a\x03a:1\x01\x01\0\x01b\x03b:1\x07\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0";
-        let versions: [(Registry, Vec<u8>); 3] = [
+        let fourth = b"\x01\x08\0\0\0\0\0\0\0\x01\0\x2c\x01";
+        let versions: [(Registry, Vec<u8>); 5] = [
             (plain, b"\x01\x03\x01\x01\0".to_vec()),
             (nodes, [b"\x02", &second[..]].concat()),
             (zones, [b"\x03", &second[..], b"\x01\x01\0\x01z"].concat()),
+            (alone, [b"\x04", &second[..], b"\0", fourth].concat()),
+            (both, [b"\x04", &second[..], b"\x01\x01\0\x01z", fourth].concat()),
         ];
         let context = EntryContext::default();
         for (registry, bytes) in versions {

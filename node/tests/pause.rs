@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CLIENT, alone, bulk, field};
-use node::{ConnectionId, Input};
+use node::{ConnectionId, Input, Outbox};
 
 #[test]
 fn who_leaves_is_not_kept() {
@@ -50,4 +50,25 @@ fn who_came_first_goes_on_first() {
         assert!(heard.starts_with(&format!(":{count}\r\n$1\r\n")), "{heard}");
     }
     assert_eq!(cluster.heard(0, CLIENT), "+PONG\r\n");
+}
+
+/// What arrives in the turn in which a block ends comes behind the command that was held back: it was carried out before that, and took its place if it had to wait itself.
+#[test]
+fn what_arrives_when_a_pause_ends_comes_behind_what_waited() {
+    for then in ["CLIENT UNPAUSE\r\n", "CLIENT UNPAUSE\r\nCLIENT PAUSE 100000 WRITE\r\n"] {
+        let mut cluster = alone();
+        let waits = ConnectionId(11);
+        cluster.open(0, waits);
+        assert_eq!(cluster.ask(0, "CLIENT PAUSE 100000 WRITE"), "+OK\r\n");
+        cluster.give(0, Input::Received { connection: waits, bytes: b"APPEND k2 a\r\n" });
+        let mut out = Outbox::default();
+        let ends = Input::Received { connection: CLIENT, bytes: then.as_bytes() };
+        cluster.nodes[0].step(cluster.now, ends, &mut out);
+        cluster.give(0, Input::Received { connection: waits, bytes: b"APPEND k2 bc\r\nGET k2\r\n" });
+        cluster.give(0, Input::Received { connection: CLIENT, bytes: b"CLIENT UNPAUSE\r\n" });
+        for _ in 0..20 {
+            cluster.pass();
+        }
+        assert_eq!(cluster.heard(0, waits), ":1\r\n:3\r\n$3\r\nabc\r\n", "{then}");
+    }
 }

@@ -132,6 +132,8 @@ pub struct Chaos {
     pub observers_seed: Option<u64>,
     /// From this is drawn who routes by itself, and to which bucket; none if nobody does.
     pub routers_seed: Option<u64>,
+    /// From this is drawn who works without think time; none if nobody does.
+    pub restless_seed: Option<u64>,
     /// From this the labels of the nodes' zones are drawn; none if they have none.
     pub zones_seed: Option<u64>,
     /// What each sync of a leader takes longer when all other faults are over, in nanoseconds; none if nobody is slow then.
@@ -185,12 +187,16 @@ impl Chaos {
         // More machines take more time, and some kinds are not there where nodes come and go: so that is rarer, and never where one of those is asked for.
         let asks = options.with.iter().any(|fault| fault.knows_nodes());
         let may_change = Rng::new(members_seed ^ MEMBERS_DRAWN).chance(1, 3) && !asks;
+        // Of its own, and where there are no faults as well: it leaves what else is drawn as it is.
+        let mut restlessness = Rng::new(options.seed ^ RESTLESS_DRAWN);
+        let (restless, restless_seed) = (restlessness.chance(1, 3), restlessness.next_u64());
         let enabled: Vec<bool> = FAULTS
             .iter()
             .map(|fault| {
                 let drawn = mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
-                (drawn && !calm || options.with.contains(fault)) && !options.without.contains(fault)
+                let drawn = if *fault == Fault::Restless { restless } else { drawn && !calm };
+                (drawn || options.with.contains(fault)) && !options.without.contains(fault)
             })
             .collect();
         let has = |fault: Fault| FAULTS.iter().position(|&other| other == fault).is_some_and(|index| enabled[index]);
@@ -287,6 +293,7 @@ impl Chaos {
             observers_seed: stays(Fault::Observers).then_some(observers_seed),
             partitions_seed: has(Fault::Partitions).then_some(partitions_seed),
             routers_seed: stays(Fault::Routers).then_some(routers_seed),
+            restless_seed: has(Fault::Restless).then_some(restless_seed),
             zones_seed: (zoned && has(Fault::MembersChange)).then_some(zones_seed),
             slow_in_calm: has(Fault::SlowDisk).then_some(slow_in_calm),
             plan,
@@ -333,6 +340,9 @@ const MEMBERS_KINDS: [(Fault, u64); 1] = [(Fault::MembersChange, 1)];
 
 /// Tells the drawing of whether nodes come and go from that of how.
 const MEMBERS_DRAWN: u64 = 0x3e3b;
+
+/// Tells the drawing of those who never rest from that of all else.
+const RESTLESS_DRAWN: u64 = 0x4e57_1e55;
 
 /// Most machines of a run.
 const NODES_MAX: u16 = 9;

@@ -10,6 +10,7 @@ mod faults;
 mod links;
 pub(crate) mod operator;
 mod processes;
+mod restless;
 mod slowness;
 mod watching;
 mod zones;
@@ -37,6 +38,7 @@ use crate::events::{Event, Queue};
 use crate::history::Operation;
 use crate::network::Network;
 use crate::process::Running;
+use crate::restless::Restless;
 use crate::routers::{Cast, Router};
 use crate::settings::DEFAULT;
 use crate::trace::{Trace, digest_of};
@@ -133,6 +135,8 @@ pub struct Cluster<N> {
     callers: Vec<Caller>,
     /// Those who route by themselves. Behind the callers each has an end for each node.
     routers: Vec<Router>,
+    /// Those without think time. Their ends are behind those of the routers.
+    restless: Vec<Restless>,
     /// Which nodes have a listener for them, and for which bucket.
     cast: Cast,
     /// What they wrote down.
@@ -211,7 +215,8 @@ impl<N: Door> Cluster<N> {
         let cast = if N::HAS_BUCKETS { Cast::draw(&chaos, &mix) } else { Cast::default() };
         let routers = cast.routers(&mix, timeout);
         record.redirections.listeners.clone_from(&cast.listeners);
-        let ends = mix.clients as usize + callers.len() + routers.len() * usize::from(chaos.nodes);
+        let restless = if N::HAS_BUCKETS { Restless::cast(&chaos, timeout) } else { Vec::new() };
+        let ends = mix.clients as usize + callers.len() + routers.len() * usize::from(chaos.nodes) + restless.len();
         let injected = casting::injected(&chaos, &mix);
         let network = Network::new(&chaos, rng.fork());
         let mut cluster = Cluster {
@@ -235,6 +240,7 @@ impl<N: Door> Cluster<N> {
             clients,
             callers,
             routers,
+            restless,
             cast,
             messages: Messages::default(),
             connections: BTreeMap::new(),
@@ -265,6 +271,10 @@ impl<N: Door> Cluster<N> {
         for router in 0..cluster.routers.len() {
             let first = Event::ClientWake(cluster.end_of_router(router, 0), 0);
             cluster.queue.push(MS * router as u64, first);
+        }
+        for place in 0..cluster.restless.len() {
+            let first = Event::ClientWake(cluster.end_of_restless(place), 0);
+            cluster.queue.push(cluster.restless[place].first_wake(), first);
         }
         for (number, planned) in cluster.chaos.plan.iter().enumerate() {
             if !dropped.contains(&(number as u32)) {

@@ -19,6 +19,7 @@ pub mod network;
 pub mod places;
 pub mod process;
 pub mod report;
+pub mod restless;
 pub mod routers;
 pub mod run;
 pub mod scripts;
@@ -39,5 +40,6 @@ pub fn probes() -> Vec<&'static str> {
     probes.extend(process::PROBES);
     probes.extend(client::PROBES.concat());
     probes.extend(routers::PROBES);
+    probes.extend(restless::PROBES);
     probes
 }

@@ -95,6 +95,7 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     let mut violations = Vec::new();
     if cluster.violations.is_empty() {
         cluster.heal();
+        cluster.work_restlessly();
         let healed_at = end_slowness(&mut cluster, &mut violations);
         if let Some(facts) = finish(&mut cluster, healed_at) {
             for text in liveness::check(&facts) {
@@ -231,6 +232,13 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
         cluster.now >= cluster.record.last_failure.max(healed_at) + SETTLED_AFTER
     });
     cluster.drain_clients();
+    // Votes come to those who shall have them also where work never pauses.
+    let settled = wait_for(cluster, deadline, Cluster::votes_are_settled);
+    if served && !settled && cluster.violations.is_empty() {
+        let text = format!("who shall vote does not, {} s after the last fault", HEALING_ALLOWED / SECOND);
+        cluster.violations.push(("liveness", text + &cluster.unsettled_votes()));
+    }
+    cluster.drain_restless();
     served = served && wait_for(cluster, deadline, Cluster::clients_are_idle);
     // Every key is read until a round of reads has gone through without a failure.
     while served {

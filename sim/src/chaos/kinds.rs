@@ -99,10 +99,12 @@ pub enum Fault {
     SlowDisk,
     /// Nodes join and are removed, by clients.
     MembersChange,
+    /// No misfortune: clients without think time. Counted: runs in which there are some.
+    Restless,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 48] = [
+pub const FAULTS: [Fault; 49] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -151,6 +153,7 @@ pub const FAULTS: [Fault; 48] = [
     Fault::VotersChange,
     Fault::SlowDisk,
     Fault::MembersChange,
+    Fault::Restless,
 ];
 
 impl Fault {
@@ -206,6 +209,7 @@ impl Fault {
             Fault::Observers => "observers",
             Fault::Partitions => "partitions",
             Fault::Routers => "routers",
+            Fault::Restless => "restless",
         }
     }
 

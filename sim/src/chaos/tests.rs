@@ -35,6 +35,7 @@ fn every_fault_is_drawn_sometimes() {
             (Fault::Partitions, chaos.partitions_seed.is_some()),
             (Fault::Observers, chaos.observers_seed.is_some()),
             (Fault::Routers, chaos.routers_seed.is_some()),
+            (Fault::Restless, chaos.restless_seed.is_some()),
             (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),
             (Fault::ClockRate, chaos.clock_rates.iter().any(|&rate| rate != 1_000_000)),
         ] {
@@ -52,4 +53,16 @@ fn leaving_a_kind_out_leaves_the_rest() {
     let without = Chaos::draw(&Options { seed: 5, without: vec![Fault::Kill], ..Options::default() });
     let expected: Vec<Planned> = all.plan.into_iter().filter(|planned| planned.fault != Fault::Kill).collect();
     assert_eq!(without.plan, expected);
+}
+
+#[test]
+fn who_never_rests_changes_nothing_else_that_is_drawn() {
+    let mut drawn = 0;
+    for seed in 0..300 {
+        let all = Chaos::draw(&Options { seed, ..Options::default() });
+        let without = Chaos::draw(&Options { seed, without: vec![Fault::Restless], ..Options::default() });
+        drawn += u64::from(all.restless_seed.is_some());
+        assert_eq!(Chaos { restless_seed: None, ..all }, without);
+    }
+    assert!((80..120).contains(&drawn), "{drawn} of 300");
 }

@@ -98,6 +98,7 @@ pub(super) fn injected(chaos: &Chaos, mix: &Mix) -> BTreeMap<Fault, u64> {
         (Fault::Partitions, u64::from(mix.parted)),
         (Fault::Observers, u64::from(chaos.observers_seed.is_some())),
         (Fault::Routers, u64::from(chaos.routers_seed.is_some())),
+        (Fault::Restless, u64::from(chaos.restless_seed.is_some())),
     ])
 }
 

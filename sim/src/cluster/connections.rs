@@ -11,6 +11,7 @@ use crate::door::Door;
 use crate::events::Event;
 use crate::history::bucket_of;
 use crate::process::{Happening, name_of};
+use crate::restless::Restless;
 use crate::routers::{Router, Wants};
 use crate::settings::DEFAULT;
 use crate::trace::digest_of;
@@ -48,10 +49,11 @@ enum Owner {
     Caller(usize),
     /// That of one of the routers, which have one for each node.
     Router(usize, u16),
+    Restless(usize),
 }
 
 impl<N: Door> Cluster<N> {
-    fn with_client(&mut self, client: usize, act: impl FnOnce(&mut Self, &mut Wishes)) {
+    pub(super) fn with_client(&mut self, client: usize, act: impl FnOnce(&mut Self, &mut Wishes)) {
         let mut wishes = Wishes::default();
         act(self, &mut wishes);
         let wake_at = wishes.wake_at;
@@ -61,6 +63,7 @@ impl<N: Door> Cluster<N> {
                 Owner::Client(client) => self.clients[client].timer(),
                 Owner::Caller(caller) => self.callers[caller].timer(),
                 Owner::Router(router, _) => self.routers[router].timer(),
+                Owner::Restless(place) => self.restless[place].timer(),
             };
             self.queue.push(at, Event::ClientWake(client, timer));
         }
@@ -133,6 +136,9 @@ impl<N: Door> Cluster<N> {
     fn owner_of(&self, end: usize) -> Owner {
         let Some(caller) = end.checked_sub(self.clients.len()) else { return Owner::Client(end) };
         let Some(link) = caller.checked_sub(self.callers.len()) else { return Owner::Caller(caller) };
+        if let Some(place) = link.checked_sub(self.routers.len() * self.machines.len()) {
+            return Owner::Restless(place);
+        }
         Owner::Router(link / self.machines.len(), (link % self.machines.len()) as u16)
     }
 
@@ -148,6 +154,9 @@ impl<N: Door> Cluster<N> {
             }
             Owner::Router(router, _) if self.routers[router].timer() == timer => {
                 self.with_router(router, Router::on_wake);
+            }
+            Owner::Restless(place) if self.restless[place].timer() == timer => {
+                self.with_restless(place, Restless::on_wake);
             }
             _ => {}
         }
@@ -201,6 +210,7 @@ impl<N: Door> Cluster<N> {
             Owner::Router(router, node) => {
                 self.with_router(router, |it, now, _, wants| it.on_connected(node, now, wants));
             }
+            Owner::Restless(place) => self.with_restless(place, Restless::on_connected),
         }
     }
 
@@ -223,6 +233,7 @@ impl<N: Door> Cluster<N> {
                 Owner::Router(router, node) => {
                     self.with_router(router, |it, now, record, wants| it.on_closed(node, now, record, wants));
                 }
+                Owner::Restless(place) => self.with_restless(place, Restless::on_closed),
             }
         }
     }
@@ -341,6 +352,9 @@ impl<N: Door> Cluster<N> {
             Owner::Router(router, node) => {
                 self.with_router(router, |it, now, record, wants| it.on_bytes(node, &bytes, now, record, wants));
             }
+            Owner::Restless(place) => {
+                self.with_restless(place, |it, now, record, wishes| it.on_bytes(&bytes, now, record, wishes));
+            }
         }
     }
 
@@ -434,7 +448,7 @@ impl<N: Door> Cluster<N> {
         true
     }
 
-    /// From now on clients begin nothing new.
+    /// From now on clients begin nothing new, but for those without think time, which only write: see [`Cluster::drain_restless`].
     pub fn drain_clients(&mut self) {
         for client in &mut self.clients {
             client.drain();
@@ -442,12 +456,15 @@ impl<N: Door> Cluster<N> {
         for router in &mut self.routers {
             router.drain();
         }
+        self.restless.iter_mut().for_each(Restless::only_write);
     }
 
     /// Whether all clients have finished what they were told to do.
     #[must_use]
     pub fn clients_are_idle(&self) -> bool {
-        self.clients.iter().all(crate::client::Client::is_idle) && self.routers.iter().all(Router::is_idle)
+        self.clients.iter().all(crate::client::Client::is_idle)
+            && self.routers.iter().all(Router::is_idle)
+            && self.restless.iter().all(Restless::is_idle)
     }
 
     /// Has those who route by themselves look at every node.

@@ -197,6 +197,7 @@ impl<N: Door> Cluster<N> {
             | Fault::Scripts
             | Fault::Partitions
             | Fault::Routers
+            | Fault::Restless
             | Fault::Observers => false,
         }
     }
