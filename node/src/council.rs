@@ -10,6 +10,7 @@ use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
 use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name};
+use crate::door::Planted;
 use crate::registry::change::Surroundings;
 use crate::registry::{Alone, Change, Map, Registry, read_nodes, write_nodes};
 
@@ -401,6 +402,20 @@ pub(crate) fn no_such_bucket(name: &str) -> Failure {
 /// # Errors
 /// When the entry or the state is not one of this version.
 pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body: &[u8]) -> Result<Reply, &'static str> {
+    apply_planted(tree, context, at, body, None)
+}
+
+/// The same with a planted bug.
+///
+/// # Errors
+/// As above.
+pub(crate) fn apply_planted(
+    tree: &mut Tree,
+    context: &EntryContext,
+    at: Position,
+    body: &[u8],
+    planted: Option<Planted>,
+) -> Result<Reply, &'static str> {
     let order = Order::decode(body).map_err(|_| "the council's order is malformed")?;
     let mut buckets = Buckets::read(tree).map_err(|_| "the council's list of buckets is malformed")?;
     if let Order::Nodes(Change::Map(map)) = order {
@@ -418,7 +433,8 @@ pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body:
     }
     if let Order::Nodes(change) = order {
         let mut registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
-        let surroundings = Surroundings { clock: context.time, buckets: &buckets };
+        let map = Map::read(tree).map_err(|_| "the council's map is malformed")?;
+        let surroundings = Surroundings { clock: context.time, buckets: &buckets, map: &map, planted };
         return Ok(match registry.carry_out(change, &surroundings) {
             Ok(reply) => {
                 registry.write(tree, context);

@@ -422,6 +422,8 @@ pub enum Planted {
     RemovedWithVotes,
     /// Whoever asks whether it may give up what it has of a partition is told that it may, though it has a vote still.
     LeavesTooSoon,
+    /// The number of a node that was removed is given to the next one that joins.
+    NumberGivenTwice,
     /// Whoever takes a snapshot does not take from it who votes.
     SnapshotWithoutVoters,
     /// A node serves reads of what another leads from its own copy, though READONLY was not said.

@@ -132,14 +132,18 @@ impl Node {
     fn removal(&self) -> Option<Change> {
         if self.config.planted == Some(Planted::RemovedWithVotes) {
             let other = self.registry.leaving.iter().find(|node| **node != self.config.me);
-            return other.map(|node| Change::Remove { node: *node });
+            return other.map(|node| self.remove(*node, None));
         }
         let of_no_use = |(node, since): &(&NodeId, &Position)| {
             let remembers = self.buckets.list.iter().any(|bucket| bucket.is_remembered_by(**node));
             let is_done = |id| self.does_without(id, **node, **since);
             **node != self.config.me && !remembers && self.durable_partitions().all(is_done)
         };
-        self.council_leads.unseated.iter().find(of_no_use).map(|(node, _)| Change::Remove { node: *node })
+        self.council_leads.unseated.iter().find(of_no_use).map(|(node, _)| self.remove(*node, Some(self.map.epoch)))
+    }
+
+    fn remove(&self, node: NodeId, epoch: Option<u64>) -> Change {
+        Change::Remove { node, epoch, nodes: self.config.members.len() as u16 }
     }
 
     fn durable_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
@@ -160,7 +164,8 @@ impl Node {
         });
         let newest: Option<(Ballot, Vec<NodeId>)> = own.into_iter().chain(told).max_by_key(|(ballot, _)| *ballot);
         newest.is_some_and(|(_, voters)| {
-            let know = voters.iter().all(|voter| !self.is_up(*voter) || self.has_followed(*voter, since));
+            // Also one that is down: it may come back and lead, out of reach of who knows better, and give its vote away again.
+            let know = voters.iter().all(|voter| self.has_followed(*voter, since));
             !voters.is_empty() && !voters.contains(&node) && know
         })
     }

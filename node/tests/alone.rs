@@ -2,9 +2,11 @@
 
 mod common;
 
-use base::{NodeId, WallTime};
+use std::collections::BTreeMap;
+
+use base::{BucketId, NodeId, PartitionId, Position, Rng, WallTime};
 use bytes::Bytes;
-use common::{Cluster, bulk, founders};
+use common::{Cluster, bulk, founders, pass_until};
 use node::alone::{Plan, Survivor, plan};
 use node::{Input, Recovered};
 
@@ -142,4 +144,95 @@ fn who_has_no_vote_in_the_council_is_refused() {
     let refused = plan_of(&cluster.journal(3), 3).unwrap_err();
     assert!(refused.contains("no vote in the council"), "{refused}");
     assert!(plan_of(&storage::Recovered { payloads: Vec::new(), ..cluster.journal(0) }, 0).is_err());
+}
+
+/// The partition of a key in the bucket of four.
+fn partition_of(key: &str) -> PartitionId {
+    let index = u32::from(base::slots::hash_slot(key.as_bytes())) * 4 / u32::from(base::limits::HASH_SLOTS);
+    PartitionId { bucket: BucketId(1), index: index as u16 }
+}
+
+/// What clients know of a key: the last value that was asked for, and each that was acknowledged, with an end of its partition's log that it is not behind.
+#[derive(Default)]
+struct Known {
+    asked: u64,
+    acknowledged: Vec<(u64, Position)>,
+}
+
+/// Clients write while the survivor is cut off now and then; then the others are gone for good. Whatever was acknowledged and stands in what the plan says that stays is
+/// there, whatever is not there was said to be lost, and nothing is there that nobody wrote. Nodes that join take it over.
+#[test]
+fn what_is_lost_was_said_to_be_lost_and_the_rest_goes_on() {
+    let mut lost = 0;
+    for seed in 1..=12 {
+        let mut rng = Rng::new(seed);
+        let mut cluster = three();
+        assert_eq!(cluster.ask(1, "SELECT b"), "+OK\r\n");
+        let mut known: BTreeMap<String, Known> = BTreeMap::new();
+        for _ in 0..80 {
+            if rng.chance(1, 10) {
+                let cut = cluster.isolated.pop().is_none();
+                cluster.isolated.extend(cut.then_some(0));
+            }
+            let key = format!("key:{}", rng.below(12));
+            let told = known.entry(key.clone()).or_default();
+            told.asked += 1;
+            // Whoever is cut off answers nobody in time.
+            let at = if cluster.isolated.is_empty() { rng.below(3) } else { rng.between(1, 2) } as u16;
+            if cluster.ask(at, &format!("SET {key} {}", 1000 + told.asked)) == "+OK\r\n" {
+                let id = partition_of(&key);
+                let ends = cluster.nodes.iter().filter_map(|node| Some(node.progress(id)?.decided));
+                told.acknowledged.push((told.asked, ends.max().unwrap()));
+            }
+        }
+        cluster.isolated.clear();
+        isolate_others(&mut cluster);
+        let journal = cluster.journal(0);
+        let planned = plan_of(&journal, 0).unwrap();
+        cluster.restart(0, with(journal, planned.payload));
+        assert_eq!(cluster.ask(0, "SELECT b"), "+OK\r\n");
+        let mut values = BTreeMap::new();
+        for (key, told) in &known {
+            let fate = planned.partitions.iter().find(|fate| fate.partition == partition_of(key)).unwrap();
+            let answer = cluster.ask(0, &format!("GET {key}"));
+            let value: u64 = bulk(&answer).parse().unwrap();
+            let number = value.saturating_sub(1000);
+            let stays = told.acknowledged.iter().filter(|(_, end)| *end <= fate.last).map(|(number, _)| *number).max();
+            assert!(number <= told.asked, "seed {seed}: {key} = {value}, which nobody wrote");
+            assert!(Some(number) >= stays, "seed {seed}: {key} = {value}, and {stays:?} was to stay: {fate:?}");
+            let newest = told.acknowledged.last().map_or(0, |(number, _)| *number);
+            if number < newest {
+                lost += 1;
+                assert!(fate.voters.len() > 1, "seed {seed}: {key}: nobody said that others may have more: {fate:?}");
+            }
+            values.insert(key.clone(), value);
+        }
+        if seed > 2 {
+            continue;
+        }
+        for other in ["n2", "n3"] {
+            assert_eq!(cluster.ask(0, &format!("DICTUM.NODE REMOVE {other} FORCE")), "+OK\r\n");
+        }
+        cluster.skip_to(11);
+        let joined = [cluster.join(0), cluster.join(0)];
+        assert_eq!(joined, [11, 12], "numbers of before are not given again");
+        assert_eq!(cluster.ask(0, "DICTUM.NODE VOTERS 3"), "+OK\r\n");
+        let wanted = [0, 11, 12].map(NodeId).to_vec();
+        pass_until(&mut cluster, "the new ones vote", |cluster| {
+            let votes = |index| cluster.nodes[11].voters(PartitionId { bucket: BucketId(1), index });
+            (0..4).all(|index| votes(index).is_some_and(|told| told.now == [wanted.clone()] && told.is_decided))
+        });
+        // Now they can do without the one that had gone on alone.
+        cluster.isolated.push(0);
+        pass_until(&mut cluster, "others lead", |cluster| {
+            let leader = |index| cluster.nodes[11].leader(PartitionId { bucket: BucketId(1), index });
+            (0..4).all(|index| leader(index).is_some_and(|(leader, _)| leader != NodeId(0)))
+        });
+        assert_eq!(cluster.ask(11, "SELECT b"), "+OK\r\n");
+        for (key, value) in values {
+            assert_eq!(bulk(&cluster.ask(11, &format!("GET {key}"))), value.to_string(), "seed {seed}: {key}");
+            assert_eq!(cluster.ask(11, &format!("SET {key} x")), "+OK\r\n");
+        }
+    }
+    assert!(lost > 0, "nothing was ever lost: the test shows nothing");
 }

@@ -180,6 +180,40 @@ fn who_is_given_votes_and_is_to_leave_is_not_removed_before_all_know_it() {
     }
 }
 
+/// A voter that is down does not know that a node shall have no votes any more. Once it is back it may lead, out of reach of who knows better, and give that node a
+/// vote that nobody can use: so the node stays until it knows.
+#[test]
+fn nobody_is_removed_whom_a_voter_that_is_down_would_give_a_vote() {
+    let mut cluster = three();
+    for node in [3, 4] {
+        assert_eq!(cluster.join(0), node);
+    }
+    assert_eq!(cluster.ask(0, "DICTUM.NODE VOTERS 5"), "+OK\r\n");
+    pass_until(&mut cluster, "all vote, and all know that they shall", |cluster| {
+        let all = |told: &node::Voters| told.now.concat().len() == 5 && told.wanted.len() == 5;
+        let knows = |node: u16| {
+            (0..8).all(|index| cluster.nodes[usize::from(node)].voters(partition(index)).is_some_and(|told| all(&told)))
+        };
+        (0..5).all(knows)
+    });
+    // One that is down, and one that is to leave meanwhile, far away as well.
+    cluster.isolated.extend([1, 3]);
+    assert_eq!(cluster.ask(0, "DICTUM.NODE REMOVE n4 FORCE"), "+OK\r\n");
+    let is_removed = |cluster: &Cluster| cluster.nodes[0].placement().removed.contains(&NodeId(3));
+    pass_until(&mut cluster, "its votes have gone to others", |cluster| {
+        (0..8).all(|index| voters(cluster, 0, partition(index)) == [0, 1, 2, 4])
+    });
+    for _ in 0..1000 {
+        cluster.pass();
+        assert!(!is_removed(&cluster), "who is down would give it a vote");
+    }
+    cluster.isolated.retain(|node| *node != 1);
+    pass_until(&mut cluster, "it is removed", is_removed);
+    let wanted = cluster.nodes[1].voters(partition(0)).map(|told| told.wanted);
+    assert_eq!(wanted, Some([0, 1, 2, 4].map(NodeId).to_vec()));
+    has_left_nothing(&cluster, 3);
+}
+
 /// A bucket in memory only that was made while a node was about to leave has a part of its memory there: the node stays as long as the bucket.
 #[test]
 fn who_is_to_leave_stays_as_long_as_a_bucket_in_memory_needs_it() {

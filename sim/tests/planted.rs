@@ -232,6 +232,11 @@ fn leaves_too_soon() {
 }
 
 #[test]
+fn number_given_twice() {
+    is_found(Planted::NumberGivenTwice, 40, &[Fault::MembersChange]);
+}
+
+#[test]
 fn snapshot_without_voters() {
     is_found(Planted::SnapshotWithoutVoters, 60, &[Fault::VotersChange, Fault::Kill, Fault::Partition]);
 }

@@ -139,3 +139,66 @@ fn there_is_a_limit() {
     }
     assert!(matches!(order(&mut tree, create("one-more")), Reply::Error(_)));
 }
+
+/// Whoever led the council found that nothing needs a node any more, and was deposed; before its order is decided the node serves again, gets votes, and is to leave
+/// once more. It is found anew then.
+#[test]
+fn an_order_to_remove_a_node_is_of_the_map_that_it_was_found_by() {
+    let seats = |seats: &[u16]| [(COUNCIL, seats.iter().map(|id| NodeId(*id)).collect())].into();
+    let map = |epoch, of: &[u16]| Order::Nodes(Change::Map(Map { epoch, seats: seats(of) }));
+    let leave = || Order::Nodes(Change::Leave { node: NodeId(3), nodes: 4 });
+    let serve = || Order::Nodes(Change::Drain { node: NodeId(3), drained: false, nodes: 4 });
+    let remove = |epoch| Order::Nodes(Change::Remove { node: NodeId(3), epoch: Some(epoch), nodes: 4 });
+    let is_removed = |tree: &Tree| Registry::read(tree).unwrap().removed.contains(&NodeId(3));
+    let mut before = Tree::new();
+    // The default bucket has votes of founders, as long as no map says otherwise.
+    let default =
+        Map { epoch: 1, seats: [COUNCIL, crate::group::DEFAULT_PARTITION].map(|id| (id, vec![NodeId(0)])).into() };
+    for told in [leave(), Order::Nodes(Change::Map(default.clone()))] {
+        assert_eq!(order(&mut before, told), Reply::Ok);
+    }
+    let follows = |orders: Vec<Order>| {
+        let mut tree = before.clone();
+        orders.into_iter().for_each(|told| drop(order(&mut tree, told)));
+        is_removed(&tree)
+    };
+    assert!(follows(vec![remove(1)]), "nothing has come between");
+    assert!(!follows(vec![serve(), remove(1)]), "it stays");
+    assert!(follows(vec![serve(), leave(), remove(1)]), "it has got nothing meanwhile");
+    assert!(!follows(vec![serve(), map(2, &[0, 3]), leave(), remove(1)]), "it has a vote");
+    let last = Order::Nodes(Change::Map(Map { epoch: 3, ..default }));
+    assert!(!follows(vec![serve(), map(2, &[0, 3]), leave(), last.clone(), remove(1)]), "it may have one still");
+    assert!(follows(vec![serve(), map(2, &[0, 3]), leave(), last, remove(3)]), "it was found anew");
+    // A bucket is made without a new map.
+    let made = || Order::Create {
+        name: "b".to_owned(),
+        settings: Settings::of_kind(BucketKind::Persistent),
+        identities: vec![1; 4],
+        founders: Vec::new(),
+    };
+    assert!(!follows(vec![serve(), made(), leave(), remove(1)]), "it votes in what was made");
+}
+
+/// What a node does that is older than what it meets: it says so and changes nothing. A registry of a later version comes to it with a snapshot or stands on its disk, and so it stops
+/// (`Node::follow_council`, `Node::start`); an order of a later version comes in the log.
+#[test]
+fn what_a_later_version_has_written_is_refused_and_nothing_is_done() {
+    let mut tree = Tree::new();
+    let newest = Registry { alone: vec![Alone { former: 1, node: NodeId(0), below: 9 }], ..Registry::default() };
+    newest.write(&mut tree, &EntryContext::default());
+    let Some(Value::String(bytes)) = tree.get(KeyRef::new(b"nodes")).map(|record| record.value.clone()) else {
+        panic!("it is a string")
+    };
+    let later = [&[bytes[0] + 1], &bytes[1..], b"more"].concat();
+    data::apply(&mut tree, &EntryContext::default(), &[b"set", b"nodes", &later]);
+    assert_eq!(Registry::read(&tree), Err(Malformed));
+    let before = tree.digest();
+    let orders = [Order::Nodes(Change::Name(5)), create("a"), Order::Nodes(Change::Pause(true))];
+    for told in orders {
+        assert!(apply(&mut tree, &EntryContext::default(), Position(1), &told.encode()).is_err(), "{told:?}");
+    }
+    for unknown in [vec![ALONE + 1], vec![NODES, 15], vec![NODES, 200, 0, 0], Vec::new()] {
+        assert!(apply(&mut tree, &EntryContext::default(), Position(1), &unknown).is_err(), "{unknown:?}");
+    }
+    assert_eq!(tree.digest(), before);
+}

@@ -142,7 +142,7 @@ impl Partition {
             }
             Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX),
             Kind::Council => {
-                let reply = council::apply(&mut self.tree, &context, position, body)?;
+                let reply = council::apply_planted(&mut self.tree, &context, position, body, self.planted)?;
                 Applied { reply, changes: Vec::new(), events: Vec::new(), published: Vec::new() }
             }
             Kind::Evict => {

@@ -10,8 +10,9 @@ use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
 use super::{Alone, Joined, Map, Registry, Token, read_digest, read_member, write_member};
-use crate::council::Buckets;
-use crate::door::Member;
+use crate::bucket::Bucket;
+use crate::council::{Buckets, COUNCIL};
+use crate::door::{Member, Planted};
 
 /// See the file's head.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +45,14 @@ pub(crate) enum Change {
         nodes: u16,
     },
     /// Nothing needs a node any more that is to leave.
-    Remove { node: NodeId },
+    Remove {
+        node: NodeId,
+        /// The map by which that was found. By another one it may have got votes, and left again: then it is to be found anew. None: written by a version
+        /// that did not say.
+        epoch: Option<u64>,
+        /// How many nodes have founded the cluster.
+        nodes: u16,
+    },
     /// A node has been gone for long, or is back.
     Absent { node: NodeId, absent: bool },
     /// When a node counts as absent.
@@ -73,6 +81,8 @@ const NAME: u8 = 11;
 /// As [`JOIN`], with the zone behind it: nodes from before understand whoever has none.
 const JOIN_ZONE: u8 = 12;
 const ZONE: u8 = 13;
+/// As [`REMOVE`], with the map's epoch and the number of founders behind it.
+const REMOVE_AT: u8 = 14;
 
 impl Change {
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
@@ -108,9 +118,15 @@ impl Change {
                 w.node(*node);
                 w.u16(*nodes);
             }
-            Change::Remove { node } => {
+            Change::Remove { node, epoch: None, .. } => {
                 w.u8(REMOVE);
                 w.node(*node);
+            }
+            Change::Remove { node, epoch: Some(epoch), nodes } => {
+                w.u8(REMOVE_AT);
+                w.node(*node);
+                w.u64(*epoch);
+                w.u16(*nodes);
             }
             Change::Absent { node, absent } => {
                 w.u8(ABSENT);
@@ -153,7 +169,8 @@ impl Change {
                 Change::Join { digest, member, zone, nonce, founders }
             }
             LEAVE => Change::Leave { node: r.node()?, nodes: r.u16()? },
-            REMOVE => Change::Remove { node: r.node()? },
+            REMOVE => Change::Remove { node: r.node()?, epoch: None, nodes: 0 },
+            REMOVE_AT => Change::Remove { node: r.node()?, epoch: Some(r.u64()?), nodes: r.u16()? },
             ABSENT => Change::Absent { node: r.node()?, absent: r.bool()? },
             REPLACE_AFTER => Change::ReplaceAfter(r.option(Reader::u64)?.map(Duration::from_millis)),
             PAUSE => Change::Pause(r.bool()?),
@@ -170,6 +187,20 @@ pub(crate) struct Surroundings<'a> {
     /// The clock of the leader that has proposed it.
     pub clock: WallTime,
     pub buckets: &'a Buckets,
+    pub map: &'a Map,
+    pub planted: Option<Planted>,
+}
+
+impl Surroundings<'_> {
+    /// Whether a node has a seat anywhere, in a cluster that so many have founded. A bucket that was made while the node served has given it one without a new map.
+    fn seats(&self, node: NodeId, founders: u16) -> bool {
+        let council: Vec<NodeId> = (0..founders).map(NodeId).collect();
+        let has_seat = |bucket: &Bucket| {
+            let founders = bucket.founded_by(usize::from(founders));
+            bucket.is_remembered_by(node) || bucket.partitions().any(|id| self.map.seats(id, &founders).contains(&node))
+        };
+        self.map.seats(COUNCIL, &council).contains(&node) || self.buckets.list.iter().any(has_seat)
+    }
 }
 
 impl Registry {
@@ -199,7 +230,7 @@ impl Registry {
                 self.tokens.push(token);
             }
             Change::Join { digest, member, zone, nonce, founders } => {
-                return self.join(digest, (member, zone), nonce, founders, around.clock);
+                return self.join(digest, (member, zone), nonce, founders, around);
             }
             Change::Leave { node, nodes } => {
                 self.spare_one_more(node, nodes)?;
@@ -212,9 +243,10 @@ impl Registry {
                 }
                 add(&mut self.leaving, node);
             }
-            Change::Remove { node } => {
-                // Somebody may have thought better of it.
-                if self.leaving.contains(&node) {
+            Change::Remove { node, epoch, nodes } => {
+                // Somebody may have thought better of it, and better of that again.
+                let is_old = epoch.is_some_and(|epoch| epoch != around.map.epoch || around.seats(node, nodes));
+                if self.leaving.contains(&node) && !is_old {
                     for list in [&mut self.leaving, &mut self.drained, &mut self.absent] {
                         list.retain(|other| *other != node);
                     }
@@ -272,12 +304,12 @@ impl Registry {
         (member, zone): (Member, String),
         nonce: u64,
         founders: Vec<Member>,
-        clock: WallTime,
+        around: &Surroundings<'_>,
     ) -> Result<Reply, Failure> {
         if let Some(joined) = self.joined.iter().find(|joined| joined.nonce == nonce && joined.member == member) {
             return Ok(self.welcome(joined.id));
         }
-        let place = self.tokens.iter().position(|token| token.digest == digest && token.until > clock);
+        let place = self.tokens.iter().position(|token| token.digest == digest && token.until > around.clock);
         let place = place.ok_or(Failure::Text(
             "ERR nobody may join with that token: it was used, or is too old, or is of another cluster; `dictum node token` gives a new one",
         ))?;
@@ -301,7 +333,8 @@ impl Registry {
             return Err(Failure::built(text.as_bytes()));
         }
         let of_joined = self.joined.iter().map(|joined| joined.id.0 + 1).max().unwrap_or(0);
-        let of_removed = self.removed.last().map_or(0, |id| id.0 + 1);
+        let forgets = around.planted == Some(Planted::NumberGivenTwice);
+        let of_removed = self.removed.last().filter(|_| !forgets).map_or(0, |id| id.0 + 1);
         let of_former = self.alone.last().map_or(0, |alone| alone.below);
         let id = of_joined.max(of_removed).max(of_former).max(self.founders.len() as u16);
         if there.len() >= NODES_MAX || id >= NODES_EVER_MAX {

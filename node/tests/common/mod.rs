@@ -170,12 +170,13 @@ impl Cluster {
         let founders = self.nodes.len() - self.joined_count;
         let token = self.ask(asked, "DICTUM.NODE TOKEN");
         let number = self.nodes.len() + 1;
-        let line = format!("DICTUM.NODE JOIN {} n{number} 127.0.0.1:900{number} {number} {zone}", bulk(&token));
+        let address = format!("127.0.0.1:{}", 9000 + number);
+        let line = format!("DICTUM.NODE JOIN {} n{number} {address} {number} {zone}", bulk(&token));
         let welcome = self.ask(asked, line.trim_end());
         let me = self.nodes.len() as u16;
         assert!(welcome.starts_with(&format!("*6\r\n$2\r\nid\r\n:{me}\r\n")), "{welcome}");
         let mut config = config(founders, me);
-        let member = Member { name: format!("n{number}"), peer_address: format!("127.0.0.1:900{number}") };
+        let member = Member { name: format!("n{number}"), peer_address: address };
         config.joined = vec![(NodeId(me), member)];
         config.zone = zone.to_owned();
         self.joined_count += 1;
@@ -189,6 +190,22 @@ impl Cluster {
         }
         self.open(me, CLIENT);
         me
+    }
+
+    /// Nodes up to this number are nobody, so that the next one that joins gets it.
+    pub fn skip_to(&mut self, next: u16) {
+        let founders = self.nodes.len() - self.joined_count;
+        for me in self.nodes.len() as u16..next {
+            let mut config = config(founders, me);
+            config.joined =
+                vec![(NodeId(me), Member { name: format!("nobody{me}"), peer_address: format!("nowhere:{}", 1 + me) })];
+            let mut out = Outbox::default();
+            self.nodes.push(Node::start(config, blank(100 + u64::from(me)), self.now, &mut out).unwrap());
+            self.heard.push(BTreeMap::new());
+            self.joined_count += 1;
+            self.isolated.push(me);
+            self.standing_still.push(me);
+        }
     }
 
     /// What a node's journal holds.

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 38] = [
+pub const PLANTED: [(&str, Planted); 39] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -38,6 +38,7 @@ pub const PLANTED: [(&str, Planted); 38] = [
     ("voters-change-at-once", Planted::VotersChangeAtOnce),
     ("removed-with-votes", Planted::RemovedWithVotes),
     ("leaves-too-soon", Planted::LeavesTooSoon),
+    ("number-given-twice", Planted::NumberGivenTwice),
     ("snapshot-without-voters", Planted::SnapshotWithoutVoters),
     ("served-where-it-should-redirect", Planted::ServedWhereItShouldRedirect),
     ("readwrite-forgotten", Planted::ReadwriteForgotten),

@@ -4,7 +4,8 @@ use super::*;
 use crate::bucket::{Bucket, BucketKind, Settings};
 
 fn carry_out_at(registry: &mut Registry, clock: u64, change: Change) -> Result<Reply, Failure> {
-    registry.carry_out(change, &Surroundings { clock: WallTime(clock), buckets: &Buckets::default() })
+    let (buckets, map) = (Buckets::default(), Map::default());
+    registry.carry_out(change, &Surroundings { clock: WallTime(clock), buckets: &buckets, map: &map, planted: None })
 }
 
 fn carry_out(registry: &mut Registry, change: Change) -> Result<Reply, Failure> {
@@ -22,6 +23,11 @@ fn join(name: &str, token: u8, nonce: u64) -> Change {
 fn join_in(zone: &str, name: &str, token: u8, nonce: u64) -> Change {
     let founders = vec![member("n1"), member("n2")];
     Change::Join { digest: [token; 20], member: member(name), zone: zone.to_owned(), nonce, founders }
+}
+
+/// As it was said before a map was named.
+fn remove(node: u16) -> Change {
+    Change::Remove { node: NodeId(node), epoch: None, nodes: 0 }
 }
 
 fn token(token: u8, until: u64) -> Change {
@@ -76,11 +82,11 @@ fn numbers_are_not_given_twice() {
         carry_out(registry, join(name, 7, nonce)).map(number)
     };
     assert_eq!(enter(&mut registry, "n3", 1), Ok(2));
-    assert_eq!(carry_out(&mut registry, Change::Remove { node: NodeId(2) }), Ok(Reply::Ok));
+    assert_eq!(carry_out(&mut registry, remove(2)), Ok(Reply::Ok));
     assert!(registry.removed.is_empty(), "nobody wanted it to leave");
     for node in [2, 0] {
         assert_eq!(carry_out(&mut registry, Change::Leave { node: NodeId(node), nodes: 2 }), Ok(Reply::Ok));
-        assert_eq!(carry_out(&mut registry, Change::Remove { node: NodeId(node) }), Ok(Reply::Ok));
+        assert_eq!(carry_out(&mut registry, remove(node)), Ok(Reply::Ok));
     }
     let last = Change::Leave { node: NodeId(1), nodes: 2 };
     assert!(carry_out(&mut registry, last).is_err(), "whoever is gone does not count");
@@ -97,7 +103,7 @@ fn who_holds_a_part_of_an_ephemeral_bucket_does_not_leave() {
     let bucket = Bucket { name: "e".to_owned(), settings, memories: vec![true; 3], ..Bucket::default_bucket() };
     let buckets = Buckets { list: vec![bucket], ..Buckets::default() };
     let mut leave = |node| {
-        let around = Surroundings { clock: WallTime(0), buckets: &buckets };
+        let around = Surroundings { clock: WallTime(0), buckets: &buckets, map: &Map::default(), planted: None };
         registry.carry_out(Change::Leave { node: NodeId(node), nodes: 5 }, &around)
     };
     assert!(leave(1).is_err());
@@ -116,7 +122,8 @@ fn changes_are_read_as_they_are_written() {
         Change::Zone { node: NodeId(4), zone: "b".to_owned() },
         Change::Zone { node: NodeId(4), zone: String::new() },
         Change::Leave { node: NodeId(4), nodes: 5 },
-        Change::Remove { node: NodeId(4) },
+        remove(4),
+        Change::Remove { node: NodeId(4), epoch: Some(300), nodes: 3 },
         Change::Absent { node: NodeId(4), absent: true },
         Change::ReplaceAfter(Some(Duration::from_secs(60))),
         Change::ReplaceAfter(None),
@@ -154,7 +161,7 @@ fn a_node_has_the_label_that_it_was_last_started_with() {
     assert!(told(&mut registry, 1, &"z".repeat(ZONE_BYTES_MAX + 1)).is_err());
     assert_eq!(registry.zones, [(NodeId(2), "c".to_owned())].into());
     assert_eq!(carry_out(&mut registry, Change::Leave { node: NodeId(2), nodes: 2 }), Ok(Reply::Ok));
-    assert_eq!(carry_out(&mut registry, Change::Remove { node: NodeId(2) }), Ok(Reply::Ok));
+    assert_eq!(carry_out(&mut registry, remove(2)), Ok(Reply::Ok));
     assert_eq!(told(&mut registry, 2, "c"), Ok(Reply::Ok), "it was on its way");
     assert!(registry.zones.is_empty());
 }
