@@ -58,6 +58,8 @@ pub(crate) struct Group {
     pub elsewhere: Option<Box<Elsewhere>>,
     /// This node shall have no copy of it.
     pub is_unseated: bool,
+    /// Up to where this node's clients were told what becomes of keys, by others' words or its own state, when it last turned from one to the other.
+    pub events_told: Position,
     /// What this node does for others that have none.
     pub guests: Guests,
     pub transfers: Transfers,
@@ -95,6 +97,7 @@ impl Group {
             router: Router::new(partition.life, now),
             elsewhere: (partition.replica.hard_state().joins && partition.id != COUNCIL).then(Box::default),
             is_unseated: false,
+            events_told: Position(0),
             guests: Guests::default(),
             partition,
             bucket,

@@ -146,6 +146,10 @@ impl Node {
             {
                 self.remember_transaction(g, sequence);
             }
+            let group = &mut self.groups[g];
+            if group.partition.applied <= group.events_told || !is_home {
+                group.wishes.key_events.clear();
+            }
             if !self.groups[g].wishes.key_events.is_empty() {
                 self.tell_key_events(g);
             }

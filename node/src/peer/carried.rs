@@ -52,6 +52,8 @@ pub(crate) struct Outcome {
 /// What one entry has changed, for a node that cannot see it in a state of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FedEntry {
+    /// Where it stands.
+    pub position: Position,
     pub changes: Vec<Change>,
     /// What the changes are called: the kind, the name, the key.
     pub events: Vec<(Class, String, Blob)>,
@@ -185,6 +187,7 @@ impl FedEntry {
     pub(super) fn encode_all(entries: &[FedEntry], w: &mut Writer<'_>) {
         w.count(entries.len());
         for entry in entries {
+            w.position(entry.position);
             w.u64(entry.own);
             w.count(entry.changes.len());
             for change in &entry.changes {
@@ -213,11 +216,11 @@ impl FedEntry {
             Ok((class, r.text()?.to_owned(), Blob::new(r.slice()?)))
         };
         let one = |r: &mut Reader<'_>| {
-            let own = r.u64()?;
+            let (position, own) = (r.position()?, r.u64()?);
             let changes = (0..r.count(4)?).map(|_| change(r)).collect::<Result<_, _>>()?;
             let events = (0..r.count(3)?).map(|_| event(r)).collect::<Result<_, _>>()?;
-            Ok(FedEntry { changes, events, own })
+            Ok(FedEntry { position, changes, events, own })
         };
-        (0..r.count(10)?).map(|_| one(r)).collect()
+        (0..r.count(11)?).map(|_| one(r)).collect()
     }
 }

@@ -258,7 +258,10 @@ impl Node {
     /// Whether this node's replica has come so far that it can answer itself.
     fn has_come(&self, g: usize) -> bool {
         let partition = &self.groups[g].partition;
-        let seen = self.groups[g].elsewhere.as_ref().map(|elsewhere| elsewhere.seen);
+        let elsewhere = self.groups[g].elsewhere.as_ref();
+        let seen = elsewhere.map(|elsewhere| elsewhere.seen);
+        // What its state has been told of and its feed has not yet would be told to nobody.
+        let fed = elsewhere.and_then(|elsewhere| elsewhere.following.as_ref()?.heard).map(|(_, until)| until);
         let Some((leader, ballot)) = partition.replica.leader() else { return false };
         let decided = match leader == self.config.me {
             true => Some(partition.replica.decided()),
@@ -270,6 +273,7 @@ impl Node {
         !self.groups[g].is_unseated
             && partition.applied > Position(0)
             && Some(partition.tree.revision()) >= seen
+            && fed.is_none_or(|until| partition.applied <= until)
             && partition.replica.role() != RoleName::Recovering
             && decided.is_some_and(|decided| partition.applied.0.saturating_add(CLOSE_ENTRIES) >= decided.0)
     }
@@ -296,6 +300,7 @@ impl Node {
             return;
         }
         group.elsewhere = Some(Box::<Elsewhere>::default());
+        group.events_told = group.events_told.max(group.partition.applied);
         group.router.ask_anew(|_| true);
         // Whoever applies them is to tell what became of them.
         group.router.send_again();

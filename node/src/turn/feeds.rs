@@ -45,7 +45,7 @@ impl Node {
     /// An entry has been applied: what it has changed is for those who follow.
     pub(super) fn feed_applied(&mut self, g: usize, origin: Option<Origin>) {
         let group = &mut self.groups[g];
-        let wishes = &group.wishes;
+        let (wishes, position) = (&group.wishes, group.partition.applied);
         if wishes.changes.is_empty() && wishes.key_events.is_empty() {
             return;
         }
@@ -53,6 +53,7 @@ impl Node {
             let own = origin.as_ref().filter(|origin| origin.node == follower.peer);
             let events = wishes.key_events.iter().map(|it| (it.class, it.name.to_owned(), it.key.clone()));
             let entry = FedEntry {
+                position,
                 changes: wishes.changes.clone(),
                 events: events.collect(),
                 own: own.map_or(0, |origin| origin.sequence),
@@ -190,7 +191,11 @@ impl Node {
             });
             self.groups[g].wishes.changes = entry.changes;
             self.invalidate_changed(g, writer);
-            self.tell_fed_events(g, &entry.events);
+            // The leader before may have told it, and died.
+            if entry.position > self.groups[g].events_told {
+                self.groups[g].events_told = entry.position;
+                self.tell_fed_events(g, &entry.events);
+            }
         }
     }
 
