@@ -120,6 +120,8 @@ pub struct Node {
     pub(crate) snapshot_fails: bool,
     /// How many snapshots of peers became states: entries before them were not applied here one by one.
     pub(crate) installed: u64,
+    /// How often it may be that what changed in a partition was told to this node's clients in part only, since they are told by another node now.
+    pub(crate) untold: u64,
     pub(crate) pauses: Vec<(ConnectionId, bool)>,
     pub(crate) to_close: Vec<ConnectionId>,
     pub(crate) probes: BTreeMap<&'static str, u64>,
@@ -365,6 +367,12 @@ impl Node {
     #[must_use]
     pub fn snapshots_installed(&self) -> u64 {
         self.installed
+    }
+
+    /// How often what changes in a partition began to be told by another node, or by this one again: what happened meanwhile may not have been told.
+    #[must_use]
+    pub fn untold(&self) -> u64 {
+        self.untold
     }
 
     /// Whether any state has elements that nobody reaches any more.

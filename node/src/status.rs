@@ -27,7 +27,7 @@ pub(crate) fn json(node: &Node) -> String {
         if place > 0 {
             out.push(',');
         }
-        let leader = group.partition.replica.leader();
+        let leader = node.leader_of(place);
         let name = leader.map_or("null".to_owned(), |(id, _)| text(&node.name_of(id)));
         let ballot = leader.map_or("null".to_owned(), |(_, ballot)| text(&ballot.to_string()));
         let _ = write!(

@@ -62,6 +62,8 @@ pub struct Caller {
     pauser: Option<Pauser>,
     /// Of one that asks what its node has seen: the connection.
     observer: Option<Observer>,
+    /// Nodes give up what they have of a bucket, and others answer for them.
+    copies_move: bool,
 }
 
 impl Caller {
@@ -84,7 +86,14 @@ impl Caller {
             keeper: None,
             pauser: None,
             observer: None,
+            copies_move: false,
         }
+    }
+
+    /// The same in a run in which nodes give up what they have.
+    #[must_use]
+    pub fn where_copies_move(self, copies_move: bool) -> Caller {
+        Caller { copies_move, ..self }
     }
 
     /// The number of the timer that counts.
@@ -263,7 +272,7 @@ impl Caller {
             return self.wake_in(MS, now, wishes);
         }
         if self.role == Role::Observes {
-            self.observer = Some(Observer::new(self.rng.chance(1, 2), now, &mut wishes.send));
+            self.observer = Some(Observer::new(self.rng.chance(1, 2), self.copies_move, now, &mut wishes.send));
             return self.wake_in(MS, now, wishes);
         }
         let resp3 = self.role != Role::Watches && self.rng.chance(1, 2);

@@ -57,7 +57,7 @@ struct Machine<N> {
     running: Option<Running<N>>,
     /// Counts starts and deaths; events of another life are out of date.
     life: u64,
-    /// Snapshots of peers that its process has installed.
+    /// Snapshots of peers that its process has installed, and other gaps in what its clients are told.
     installed: u64,
     /// It stands still until then.
     paused_until: u64,

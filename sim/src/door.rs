@@ -72,6 +72,10 @@ pub trait Door: Sized {
     fn snapshots_installed(&self) -> u64 {
         0
     }
+    /// How often clients may have been told in part only what changes.
+    fn untold(&self) -> u64 {
+        0
+    }
     /// The checksum of a decided entry.
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64>;
     /// The spaces of the store below that it needs.
@@ -155,6 +159,10 @@ impl Door for node::Node {
 
     fn snapshots_installed(&self) -> u64 {
         node::Node::snapshots_installed(self)
+    }
+
+    fn untold(&self) -> u64 {
+        node::Node::untold(self)
     }
 
     fn spaces(&self) -> Vec<Space> {

@@ -335,7 +335,7 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     let node = &*context.node;
     let crate::group::Group { partition, router, .. } = node.default_group();
     let replica = &partition.replica;
-    let leader = replica.leader();
+    let leader = node.leader(crate::group::DEFAULT_PARTITION);
     let time = node.now.time;
     let up = node.detectors.iter().filter(|detector| detector.is_up(time)).count() + 1;
     fields.put("dictum_node", node.name_of(node.config.me));

@@ -14,7 +14,6 @@ use super::{ADMIN, Entry, Local, container, helps, spec, special};
 use crate::council::{COUNCIL, Order};
 use crate::door::Member;
 use crate::entry::Kind;
-use crate::groups::Groups;
 use crate::node::Node;
 use crate::registry::{Change, Registry, Token};
 use crate::roll::Roll;
@@ -225,14 +224,39 @@ fn join(node: &Node, words: &[&[u8]]) -> Result<Change, Failure> {
     })
 }
 
+/// Who leads a partition, votes in it, and has a copy, as far as a node knows.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    leads: Option<NodeId>,
+    vote: Vec<NodeId>,
+    hold: Vec<NodeId>,
+}
+
+impl Node {
+    /// The same of all partitions.
+    pub(crate) fn standings(&self) -> Vec<Standing> {
+        let of = |g| Standing {
+            leads: self.leader_of(g).map(|(leader, _)| leader),
+            vote: self.voters_of(g),
+            hold: self.roll.ids().filter(|id| self.holds(*id, self.groups[g].id())).collect(),
+        };
+        (0..self.groups.len()).map(of).collect()
+    }
+}
+
 /// What the council's registry says of all nodes, with what this node knows of them besides.
-pub(crate) fn answer(registry: &Registry, roll: &Roll, groups: &Groups, is_up: impl Fn(NodeId) -> bool) -> Reply {
+pub(crate) fn answer(
+    registry: &Registry,
+    roll: &Roll,
+    standings: &[Standing],
+    is_up: impl Fn(NodeId) -> bool,
+) -> Reply {
     let text = |name: &str, value: &str| (Reply::bulk(name.as_bytes()), Reply::bulk(value.as_bytes()));
     let number = |name: &str, value: usize| (Reply::bulk(name.as_bytes()), Reply::Integer(value as i64));
     let one = |(id, member): (NodeId, &Member)| {
-        let replicas = || groups.iter().map(|group| &group.partition.replica);
-        let leads = replicas().filter(|replica| replica.leader().is_some_and(|(leader, _)| leader == id)).count();
-        let votes = replicas().filter(|replica| replica.members().names(id)).count();
+        let count = |is_so: &dyn Fn(&Standing) -> bool| standings.iter().filter(|standing| is_so(standing)).count();
+        let leads = count(&|standing| standing.leads == Some(id));
+        let votes = count(&|standing| standing.vote.contains(&id));
         Reply::Map(vec![
             text("name", &member.name),
             number("id", usize::from(id.0)),
@@ -242,7 +266,7 @@ pub(crate) fn answer(registry: &Registry, roll: &Roll, groups: &Groups, is_up: i
             text("seen", if is_up(id) { "up" } else { "down" }),
             number("leads", leads),
             number("votes", votes),
-            number("replicas", groups.len()),
+            number("replicas", count(&|standing| standing.hold.contains(&id))),
         ])
     };
     // By the newest registry, whatever this node has made of it.

@@ -102,7 +102,10 @@ impl Node {
     }
 
     /// Whether a node has something of a partition, or has lost what it had, by its own word.
-    pub(super) fn holds(&self, node: NodeId, id: PartitionId) -> bool {
+    pub(crate) fn holds(&self, node: NodeId, id: PartitionId) -> bool {
+        if node == self.config.me {
+            return self.groups.place_of(id).is_some_and(|g| !self.groups[g].is_bare());
+        }
         let news = self.news.get(&node).and_then(|ping| news_of(ping, id));
         news.is_some_and(|news| news.applied > Position(0) || news.role == role_number(RoleName::Recovering))
     }

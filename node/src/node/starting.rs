@@ -151,6 +151,7 @@ impl Node {
             probes: BTreeMap::new(),
             snapshot_fails: false,
             installed: 0,
+            untold: 0,
             throttle: Throttle::new(config.snapshots.bytes_per_second, now.time),
             buckets,
             registry,

@@ -284,6 +284,7 @@ impl Node {
             return;
         }
         self.probe("node: a replica answers itself");
+        self.untold += 1;
         self.groups[g].elsewhere = None;
         self.regather(g);
         // What has changed before this was perhaps told to nobody here.
@@ -300,6 +301,7 @@ impl Node {
             return;
         }
         group.elsewhere = Some(Box::<Elsewhere>::default());
+        self.untold += 1;
         group.events_told = group.events_told.max(group.partition.applied);
         group.router.ask_anew(|_| true);
         // Whoever applies them is to tell what became of them.

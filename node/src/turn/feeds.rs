@@ -179,6 +179,7 @@ impl Node {
         let id = self.groups[g].id();
         if has_gap {
             self.probe("node: a feed has a gap");
+            self.untold += 1;
             self.tracking.forget_everything();
             self.waiting.touch_all(id);
         }

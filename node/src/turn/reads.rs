@@ -276,6 +276,7 @@ impl Node {
             self.look(g, connection, read, clock);
             return None;
         }
+        let standings = if read.kind == ReadKind::Nodes { self.standings() } else { Vec::new() };
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return None };
         // A partition that was asleep has not heard how late it is. (And one that is read is awake: see the end of the turn.)
         let Partition { last_uses, tree, .. } = &mut self.groups[g].partition;
@@ -318,7 +319,7 @@ impl Node {
                 Ok(registry) => {
                     let (me, detectors, time) = (self.config.me, &self.detectors, self.now.time);
                     let is_up = |id| id == me || detectors.iter().any(|it| it.peer == id && it.is_up(time));
-                    nodes::answer(&registry, &self.roll, &self.groups, is_up)
+                    nodes::answer(&registry, &self.roll, &standings, is_up)
                 }
                 Err(_) => Reply::Error(Failure::Text("ERR the council's registry is malformed")),
             }),

@@ -38,18 +38,20 @@ pub(super) struct Observer {
     /// When a use of a key was sent that was answered, the last one of each.
     used: BTreeMap<String, u64>,
     reads: u64,
+    /// Whoever answers may be another node than before, and knows no reads that were another's.
+    forgets_reads: bool,
 }
 
 impl Observer {
     /// Begins on a new connection.
-    pub(super) fn new(resp3: bool, now: u64, send: &mut Vec<u8>) -> Observer {
+    pub(super) fn new(resp3: bool, forgets_reads: bool, now: u64, send: &mut Vec<u8>) -> Observer {
         let mut asked = VecDeque::new();
         if resp3 {
             encode_command(send, ["HELLO", "3"]);
             asked.push_back(Asked::Hello);
         }
         let parser = ReplyParser::new(ReplyLimits::default());
-        Observer { parser, asked, asked_at: now, used: BTreeMap::new(), reads: 0 }
+        Observer { parser, asked, asked_at: now, used: BTreeMap::new(), reads: 0, forgets_reads }
     }
 
     /// Something is awaited.
@@ -115,7 +117,9 @@ impl Observer {
             (Asked::Write(key, at), Value::Simple(ok)) if ok == "OK" => drop(self.used.insert(key, at)),
             (Asked::Read(key, at), Value::Bulk(_)) => {
                 self.reads += 1;
-                self.used.insert(key, at);
+                if !self.forgets_reads {
+                    self.used.insert(key, at);
+                }
             }
             // It was never written, as far as this caller knows.
             (Asked::Read(key, _), value) if value.is_null() && !self.used.contains_key(&key) => self.reads += 1,
@@ -188,7 +192,7 @@ mod tests {
     use super::*;
 
     fn answered(asked: Asked, answer: &[u8], now: u64) -> Result<(), String> {
-        let mut observer = Observer::new(false, 0, &mut Vec::new());
+        let mut observer = Observer::new(false, false, 0, &mut Vec::new());
         observer.used.insert("k".to_owned(), 10 * SECOND);
         observer.asked.push_back(asked);
         observer.on_bytes(answer, now)

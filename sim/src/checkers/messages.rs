@@ -103,7 +103,7 @@ impl Troubles {
         self.pauses.push((node, from, until));
     }
 
-    /// A node has installed a snapshot.
+    /// A node has installed a snapshot, or what changes is told to its clients by another node now.
     pub fn installed(&mut self, node: u16, at: u64) {
         self.installs.push((node, at));
     }

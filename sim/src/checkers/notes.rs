@@ -1,7 +1,7 @@
 //! Keyspace notifications: a listener is told of nothing that was not asked for, of nothing twice, and of everything that its node applies, in one order, which is
 //! that of all listeners on all nodes; and at the end, when all replicas are the same, of all writes that were acknowledged.
 //!
-//! Keys are different from each other, made once, and expire. What an installed snapshot stands for is not told.
+//! Keys are different from each other, made once, and expire. What an installed snapshot stands for is not told, nor what changes while another node begins to tell it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

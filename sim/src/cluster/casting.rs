@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base::Rng;
 
 use crate::callers::{Caller, Role};
-use crate::chaos::{Chaos, Fault};
+use crate::chaos::{Chaos, Fault, Planned};
 use crate::door::Door;
 use crate::fading::Fading;
 use crate::workload::{BOUNDED, Mix, TIMED};
@@ -72,7 +72,10 @@ pub(super) fn draw_callers<N: Door>(chaos: &Chaos, timeout: u64) -> Vec<Caller> 
         callers.extend(draw_pausers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
     }
     if let Some(seed) = chaos.observers_seed.filter(|_| N::HAS_BUCKETS) {
-        callers.extend(draw_observers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
+        let changes = |planned: &Planned| matches!(planned.fault, Fault::VotersChange | Fault::MembersChange);
+        let copies_move = chaos.plan.iter().any(changes);
+        let observers = draw_observers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout);
+        callers.extend(observers.into_iter().map(|caller| caller.where_copies_move(copies_move)));
     }
     callers
 }

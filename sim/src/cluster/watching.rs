@@ -44,7 +44,7 @@ impl<N: Door> Cluster<N> {
     pub(super) fn watch(&mut self, node: NodeId) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
         let partitions = running.node.partitions();
-        let (installed, now) = (running.node.snapshots_installed(), self.now);
+        let (installed, now) = (running.node.snapshots_installed() + running.node.untold(), self.now);
         if std::mem::replace(&mut self.machines[usize::from(node.0)].installed, installed) < installed {
             self.network.troubles.installed(node.0, now);
         }
