@@ -1,6 +1,7 @@
 //! Messages between nodes, as bytes. One frame of `wire` carries one of them.
 
 pub(crate) mod carried;
+mod ping;
 mod protocol;
 
 use base::{Ballot, NodeId, PartitionId, Position, Revision, WallTime};
@@ -10,8 +11,9 @@ use wire::{Malformed, Reader, Writer};
 
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
-use crate::pace::Pace;
 use carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome};
+pub(crate) use ping::{PartitionNews, Ping};
+use ping::{decode_copies, decode_ping, encode_copies, encode_ping};
 pub(crate) use protocol::{decode_entries, decode_members, encode_entries, encode_members};
 use protocol::{decode_paxos, encode_paxos};
 
@@ -21,55 +23,6 @@ pub(crate) struct Forwarded {
     pub kind: Kind,
     pub sequence: u64,
     pub body: Bytes,
-}
-
-/// What a node says of itself, several times a second, to every other.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Ping {
-    /// Which nodes the sender hears, itself among them.
-    pub hears: Vec<NodeId>,
-    /// The sender's cluster: [`crate::registry::Registry::cluster`]; 0 if it does not know it.
-    pub cluster: u64,
-    pub disk_full: bool,
-    /// Clients of the sender wait for changes: it wants to hear at once what is decided.
-    pub waits: bool,
-    /// The number of the sender's start: see [`Life::boot`].
-    pub boot: u64,
-    pub resp_address: String,
-    pub http_address: String,
-    pub cluster_address: String,
-    pub version: String,
-    /// Names the life of the sender's process whose pings `number` counts.
-    pub life: u64,
-    pub number: u64,
-    /// `partitions` has what has changed after this ping; 0: all there is. See `node/pings.rs`.
-    pub since: u64,
-    /// The last ping of the receiver's that was taken: the life, and the number.
-    pub heard: (u64, u64),
-    pub pace: Pace,
-    /// As received, ascending.
-    pub partitions: Vec<PartitionNews>,
-}
-
-/// One partition, in a [`Ping`].
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct PartitionNews {
-    pub partition: PartitionId,
-    /// As `paxos::RoleName`, numbered.
-    pub role: u8,
-    pub promised: Ballot,
-    pub leads: Option<Ballot>,
-    pub decided: Position,
-    pub persisted: Position,
-    pub applied: Position,
-    /// If the sender leads: up to where each node's disk has the log.
-    pub copies: Vec<(NodeId, Position)>,
-    /// If the sender leads: who votes; nobody while that is not decided, or is about to change.
-    pub voters: Vec<NodeId>,
-    /// If the sender leads: it does not take writes now.
-    pub refuses: bool,
-    /// It follows the leader of `promised` and lacks nothing up to `decided`: `paxos::Replica::rests`.
-    pub rests: bool,
 }
 
 /// A message between nodes.
@@ -515,95 +468,4 @@ fn encode_life(w: &mut Writer<'_>, life: Life) {
 
 fn decode_life(r: &mut Reader<'_>) -> Result<Life, Malformed> {
     Ok(Life { incarnation: r.u64()?, boot: r.u64()? })
-}
-
-fn encode_copies(w: &mut Writer<'_>, copies: &[(NodeId, Position)]) {
-    w.count(copies.len());
-    for (node, position) in copies {
-        w.node(*node);
-        w.position(*position);
-    }
-}
-
-fn decode_copies(r: &mut Reader<'_>) -> Result<Vec<(NodeId, Position)>, Malformed> {
-    (0..r.count(2)?).map(|_| Ok((r.node()?, r.position()?))).collect()
-}
-
-fn encode_nodes(w: &mut Writer<'_>, nodes: &[NodeId]) {
-    w.count(nodes.len());
-    nodes.iter().for_each(|node| w.node(*node));
-}
-
-fn decode_nodes(r: &mut Reader<'_>) -> Result<Vec<NodeId>, Malformed> {
-    (0..r.count(1)?).map(|_| r.node()).collect()
-}
-
-fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
-    encode_nodes(w, &ping.hears);
-    w.u64(ping.cluster);
-    w.bool(ping.disk_full);
-    w.bool(ping.waits);
-    w.u64(ping.boot);
-    w.bytes(ping.resp_address.as_bytes());
-    w.bytes(ping.http_address.as_bytes());
-    w.bytes(ping.cluster_address.as_bytes());
-    w.bytes(ping.version.as_bytes());
-    w.u64(ping.life);
-    w.varint(ping.number);
-    w.varint(ping.since);
-    w.u64(ping.heard.0);
-    w.varint(ping.heard.1);
-    ping.pace.encode(w);
-    w.count(ping.partitions.len());
-    for news in &ping.partitions {
-        w.partition(news.partition);
-        w.u8(news.role);
-        w.ballot(news.promised);
-        w.option(news.leads, |w, ballot| w.ballot(ballot));
-        w.position(news.decided);
-        w.position(news.persisted);
-        w.position(news.applied);
-        encode_copies(w, &news.copies);
-        encode_nodes(w, &news.voters);
-        w.bool(news.refuses);
-        w.bool(news.rests);
-    }
-}
-
-fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
-    let mut ping = Ping {
-        hears: decode_nodes(r)?,
-        cluster: r.u64()?,
-        disk_full: r.bool()?,
-        waits: r.bool()?,
-        boot: r.u64()?,
-        resp_address: r.text()?.to_owned(),
-        http_address: r.text()?.to_owned(),
-        cluster_address: r.text()?.to_owned(),
-        version: r.text()?.to_owned(),
-        life: r.u64()?,
-        number: r.varint()?,
-        since: r.varint()?,
-        heard: (r.u64()?, r.varint()?),
-        pace: Pace::decode(r)?,
-        partitions: Vec::new(),
-    };
-    for _ in 0..r.count(10)? {
-        let mut news = PartitionNews {
-            partition: r.partition()?,
-            role: r.u8()?,
-            promised: r.ballot()?,
-            leads: r.option(Reader::ballot)?,
-            decided: r.position()?,
-            persisted: r.position()?,
-            applied: r.position()?,
-            ..PartitionNews::default()
-        };
-        news.copies = decode_copies(r)?;
-        news.voters = decode_nodes(r)?;
-        news.refuses = r.bool()?;
-        news.rests = r.bool()?;
-        ping.partitions.push(news);
-    }
-    Ok(ping)
 }

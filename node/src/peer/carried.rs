@@ -224,3 +224,63 @@ impl FedEntry {
         (0..r.count(11)?).map(|_| one(r)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::{BucketId, PartitionId};
+
+    use super::*;
+    use crate::entry::Life;
+    use crate::peer::PeerMessage;
+
+    /// Whatever is said is heard as it was said, and nothing that is cut short is heard at all.
+    #[test]
+    fn what_is_carried_arrives() {
+        let partition = PartitionId { bucket: BucketId(3), index: 7 };
+        let (life, ticket) = (Life { incarnation: 9, boot: 4 }, u64::MAX);
+        let read = CarriedRead {
+            kind: ReadKind::Transaction,
+            floor: Some(Revision(5)),
+            touches: true,
+            waits: false,
+            body: Bytes::from_static(b"words"),
+        };
+        let answer = CarriedAnswer {
+            reply: Reply::Array(vec![Reply::Nil, Reply::bulk("x")]),
+            revisions: vec![Revision(1), Revision(0)],
+            settled: Some(Bytes::from_static(b"settled")),
+        };
+        let published = Published { sharded: true, channel: Blob::new(b"c"), message: Blob::new(b"m") };
+        let outcome = Outcome {
+            sequence: 12,
+            position: Position(13),
+            revision: Revision(14),
+            changes: true,
+            reply: Reply::Integer(-1),
+            published: vec![published],
+        };
+        let change = Change { key: Blob::new(b"k"), kind: ChangeKind::Expired, revision: Revision(2), is_new: false };
+        let entry = FedEntry {
+            position: Position(3),
+            changes: vec![change],
+            events: vec![(Class::Expired, "expired".to_owned(), Blob::new(b"k"))],
+            own: 1,
+        };
+        let messages = [
+            PeerMessage::Carry { partition, ticket, reads: vec![read.clone(), read] },
+            PeerMessage::Carried { partition, ticket, revision: Revision(8), answers: vec![answer.clone(), answer] },
+            PeerMessage::Outcomes { partition, life, outcomes: vec![outcome] },
+            PeerMessage::Outlived { partition, life, by: Life { boot: 5, ..life } },
+            PeerMessage::Follow { partition, feed: 3 },
+            PeerMessage::Feed { partition, feed: 3, after: Position(1), until: Position(3), entries: vec![entry] },
+        ];
+        for message in messages {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            assert_eq!(PeerMessage::decode(&Bytes::from(bytes.clone())), Ok(message));
+            for end in 0..bytes.len() {
+                assert!(PeerMessage::decode(&Bytes::copy_from_slice(&bytes[..end])).is_err(), "{end} of {bytes:?}");
+            }
+        }
+    }
+}
