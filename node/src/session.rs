@@ -17,7 +17,7 @@ use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, Reques
 use crate::copies::Wanted;
 use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
-use crate::lane::Lane;
+use crate::lane::{Lane, Lanes};
 use crate::levels::Levels;
 use crate::pubsub::Subscriptions;
 use crate::redirect::Redirected;
@@ -146,8 +146,8 @@ pub(crate) struct Session {
     /// The bucket, or the council, that its commands on their way are for. All of them are for one: for another the connection waits until they are
     /// answered.
     pub aim: BucketId,
-    /// What it has on its way to each partition of that, and has had; by the partitions' numbers.
-    pub lanes: Vec<Lane>,
+    /// What it has on its way to each partition of that, and has had.
+    pub lanes: Lanes,
     /// The command that waits for [`Block::Drain`].
     pub deferred: Option<Arguments>,
     /// The owner was asked to stop reading.
@@ -211,7 +211,7 @@ impl Session {
             redirected: None,
             is_inside: false,
             aim: DEFAULT_PARTITION.bucket,
-            lanes: Vec::new(),
+            lanes: Lanes::default(),
             deferred: None,
             paused: false,
             closing: false,
@@ -418,33 +418,17 @@ impl Session {
 
     /// What it has on its way to a partition; none if that is nothing, and never was anything.
     pub(crate) fn lane(&self, partition: PartitionId) -> Option<&Lane> {
-        match self.lanes.as_slice() {
-            [only] if only.partition == partition => Some(only),
-            lanes => lanes.binary_search_by_key(&partition, |lane| lane.partition).ok().map(|place| &lanes[place]),
-        }
+        self.lanes.get(partition)
     }
 
     /// As [`Session::lane`].
     pub(crate) fn lane_mut(&mut self, partition: PartitionId) -> Option<&mut Lane> {
-        match self.lanes.as_slice() {
-            [only] if only.partition == partition => self.lanes.first_mut(),
-            lanes => {
-                let place = lanes.binary_search_by_key(&partition, |lane| lane.partition).ok()?;
-                self.lanes.get_mut(place)
-            }
-        }
+        self.lanes.get_mut(partition)
     }
 
     /// The lane for a command to a partition of what it is aimed at.
     pub(crate) fn open_lane(&mut self, partition: PartitionId) -> &mut Lane {
-        let place = match self.lanes.binary_search_by_key(&partition, |lane| lane.partition) {
-            Ok(place) => place,
-            Err(place) => {
-                self.lanes.insert(place, Lane::new(partition));
-                place
-            }
-        };
-        &mut self.lanes[place]
+        self.lanes.open(partition)
     }
 
     /// How many of its reads wait.
