@@ -94,6 +94,9 @@ pub(crate) struct Lane {
     pub last_write: u64,
     /// Where the last write was applied, for WAIT.
     pub last_position: Position,
+    /// What the connection has seen of the partition. Here and not in its [`crate::levels::Levels`] until it turns to another bucket, as whoever answers has the
+    /// lane at hand.
+    pub seen: Revision,
     /// Reads in the order of their slots.
     pub reads: VecDeque<Read>,
     pub read_bytes: Vec<u8>,
@@ -116,6 +119,7 @@ impl Lane {
             partition,
             last_write: 0,
             last_position: Position(0),
+            seen: Revision(0),
             reads: VecDeque::new(),
             read_bytes: Vec::new(),
             looks: 0,

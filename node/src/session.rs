@@ -408,6 +408,9 @@ impl Session {
         if self.slots.is_empty() {
             self.levels.turn();
             self.aim = bucket;
+            for lane in self.lanes.iter() {
+                self.levels.see(lane.partition, lane.seen);
+            }
             // The routers may still have it in their lists; what they find there is not of their partition.
             self.lanes.clear();
             return true;
@@ -429,6 +432,28 @@ impl Session {
     /// The lane for a command to a partition of what it is aimed at.
     pub(crate) fn open_lane(&mut self, partition: PartitionId) -> &mut Lane {
         self.lanes.open(partition)
+    }
+
+    /// It has an answer from a partition's state of this revision, or a token that says so.
+    pub(crate) fn see(&mut self, partition: PartitionId, revision: Revision) {
+        match self.lane_mut(partition) {
+            Some(lane) => lane.seen = lane.seen.max(revision),
+            None => self.levels.see(partition, revision),
+        }
+    }
+
+    /// What its next read of the level `session` must not be older than.
+    pub(crate) fn seen(&self, partition: PartitionId) -> Revision {
+        let seen = self.lane(partition).map_or(Revision(0), |lane| lane.seen);
+        seen.max(self.levels.seen(partition))
+    }
+
+    /// A partition is gone for ever, with all that was seen of it.
+    pub(crate) fn forget(&mut self, partition: PartitionId) {
+        self.levels.forget(partition);
+        if let Some(lane) = self.lane_mut(partition) {
+            lane.seen = Revision(0);
+        }
     }
 
     /// How many of its reads wait.
