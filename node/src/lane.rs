@@ -30,6 +30,62 @@ pub(crate) struct Read {
     pub deadline: Time,
 }
 
+/// The lanes of one connection, all to partitions of the bucket that it is aimed at.
+///
+/// Each command asks several times for its lane, and with many connections and partitions none of them is in the processor's cache: a lane is found by its
+/// partition's number, as each step of a search would be another wait for memory.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    /// In the order in which they were opened.
+    list: Vec<Lane>,
+    /// By the partition's number: the place in `list`, plus one (0: there is none).
+    places: Vec<u16>,
+}
+
+impl Lanes {
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Lane> {
+        self.list.iter()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.places.clear();
+    }
+
+    fn place_of(&self, partition: PartitionId) -> Option<usize> {
+        usize::from(*self.places.get(usize::from(partition.index))?).checked_sub(1)
+    }
+
+    pub(crate) fn get(&self, partition: PartitionId) -> Option<&Lane> {
+        self.list.get(self.place_of(partition)?).filter(|lane| lane.partition == partition)
+    }
+
+    pub(crate) fn get_mut(&mut self, partition: PartitionId) -> Option<&mut Lane> {
+        let place = self.place_of(partition)?;
+        self.list.get_mut(place).filter(|lane| lane.partition == partition)
+    }
+
+    /// The lane to a partition of the bucket that all others are to.
+    pub(crate) fn open(&mut self, partition: PartitionId) -> &mut Lane {
+        let place = self.place_of(partition).unwrap_or_else(|| {
+            let index = usize::from(partition.index);
+            if self.places.len() <= index {
+                self.places.resize(index + 1, 0);
+            }
+            self.list.push(Lane::new(partition));
+            // There are no more partitions than hash slots.
+            self.places[index] = self.list.len() as u16;
+            self.list.len() - 1
+        });
+        debug_assert_eq!(self.list[place].partition, partition, "commands on their way are all for one bucket");
+        &mut self.list[place]
+    }
+}
+
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -38,6 +94,9 @@ pub(crate) struct Lane {
     pub last_write: u64,
     /// Where the last write was applied, for WAIT.
     pub last_position: Position,
+    /// What the connection has seen of the partition. Here and not in its [`crate::levels::Levels`] until it turns to another bucket, as whoever answers has the
+    /// lane at hand.
+    pub seen: Revision,
     /// Reads in the order of their slots.
     pub reads: VecDeque<Read>,
     pub read_bytes: Vec<u8>,
@@ -60,6 +119,7 @@ impl Lane {
             partition,
             last_write: 0,
             last_position: Position(0),
+            seen: Revision(0),
             reads: VecDeque::new(),
             read_bytes: Vec::new(),
             looks: 0,
@@ -119,5 +179,29 @@ impl Lane {
             self.read_bytes.clear();
             self.read_bytes.shrink_to(READ_BYTES_KEPT);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::BucketId;
+
+    #[test]
+    fn lanes_are_found_by_the_number_of_their_partition() {
+        let of = |bucket, index| PartitionId { bucket: BucketId(bucket), index };
+        let mut lanes = Lanes::default();
+        for index in [63, 0, 7] {
+            lanes.open(of(1, index)).last_write = u64::from(index);
+        }
+        lanes.open(of(1, 7)).last_write += 1;
+        assert_eq!(lanes.len(), 3);
+        assert_eq!([63, 0, 7].map(|index| lanes.get(of(1, index)).unwrap().last_write), [63, 0, 8]);
+        for absent in [of(1, 1), of(1, 64), of(2, 7)] {
+            assert!(lanes.get(absent).is_none() && lanes.get_mut(absent).is_none());
+        }
+        lanes.clear();
+        assert!(lanes.get(of(1, 7)).is_none());
+        assert_eq!(lanes.open(of(2, 7)).last_write, 0);
     }
 }

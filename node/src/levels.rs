@@ -12,7 +12,7 @@ pub(crate) struct Levels {
     pub durability: Option<Durability>,
     /// None: as the bucket's settings say.
     pub consistency: Option<Consistency>,
-    /// What the connection has seen, or has a token for, of each partition, in their order.
+    /// What the connection has seen, or has a token for, of each partition, in their order; but see [`crate::session::Session::see`].
     seen: Vec<(PartitionId, Revision)>,
     /// When the state that the last read saw was certainly the newest one, if that is known.
     last_read: Option<Option<Time>>,

@@ -104,7 +104,7 @@ impl Node {
         let (id, revision) = (partition.id, partition.tree.revision());
         note_read(&mut self.slow, self.now, session, id, read);
         session.expects_nothing = true;
-        session.levels.see(id, revision);
+        session.see(id, revision);
         if let Some(lane) = session.lane_mut(id) {
             lane.pop_read_if(|_| true);
         }

@@ -17,7 +17,7 @@ use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, Reques
 use crate::copies::Wanted;
 use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
-use crate::lane::Lane;
+use crate::lane::{Lane, Lanes};
 use crate::levels::Levels;
 use crate::pubsub::Subscriptions;
 use crate::redirect::Redirected;
@@ -146,8 +146,8 @@ pub(crate) struct Session {
     /// The bucket, or the council, that its commands on their way are for. All of them are for one: for another the connection waits until they are
     /// answered.
     pub aim: BucketId,
-    /// What it has on its way to each partition of that, and has had; by the partitions' numbers.
-    pub lanes: Vec<Lane>,
+    /// What it has on its way to each partition of that, and has had.
+    pub lanes: Lanes,
     /// The command that waits for [`Block::Drain`].
     pub deferred: Option<Arguments>,
     /// The owner was asked to stop reading.
@@ -211,7 +211,7 @@ impl Session {
             redirected: None,
             is_inside: false,
             aim: DEFAULT_PARTITION.bucket,
-            lanes: Vec::new(),
+            lanes: Lanes::default(),
             deferred: None,
             paused: false,
             closing: false,
@@ -408,6 +408,9 @@ impl Session {
         if self.slots.is_empty() {
             self.levels.turn();
             self.aim = bucket;
+            for lane in self.lanes.iter() {
+                self.levels.see(lane.partition, lane.seen);
+            }
             // The routers may still have it in their lists; what they find there is not of their partition.
             self.lanes.clear();
             return true;
@@ -418,33 +421,39 @@ impl Session {
 
     /// What it has on its way to a partition; none if that is nothing, and never was anything.
     pub(crate) fn lane(&self, partition: PartitionId) -> Option<&Lane> {
-        match self.lanes.as_slice() {
-            [only] if only.partition == partition => Some(only),
-            lanes => lanes.binary_search_by_key(&partition, |lane| lane.partition).ok().map(|place| &lanes[place]),
-        }
+        self.lanes.get(partition)
     }
 
     /// As [`Session::lane`].
     pub(crate) fn lane_mut(&mut self, partition: PartitionId) -> Option<&mut Lane> {
-        match self.lanes.as_slice() {
-            [only] if only.partition == partition => self.lanes.first_mut(),
-            lanes => {
-                let place = lanes.binary_search_by_key(&partition, |lane| lane.partition).ok()?;
-                self.lanes.get_mut(place)
-            }
-        }
+        self.lanes.get_mut(partition)
     }
 
     /// The lane for a command to a partition of what it is aimed at.
     pub(crate) fn open_lane(&mut self, partition: PartitionId) -> &mut Lane {
-        let place = match self.lanes.binary_search_by_key(&partition, |lane| lane.partition) {
-            Ok(place) => place,
-            Err(place) => {
-                self.lanes.insert(place, Lane::new(partition));
-                place
-            }
-        };
-        &mut self.lanes[place]
+        self.lanes.open(partition)
+    }
+
+    /// It has an answer from a partition's state of this revision, or a token that says so.
+    pub(crate) fn see(&mut self, partition: PartitionId, revision: Revision) {
+        match self.lane_mut(partition) {
+            Some(lane) => lane.seen = lane.seen.max(revision),
+            None => self.levels.see(partition, revision),
+        }
+    }
+
+    /// What its next read of the level `session` must not be older than.
+    pub(crate) fn seen(&self, partition: PartitionId) -> Revision {
+        let seen = self.lane(partition).map_or(Revision(0), |lane| lane.seen);
+        seen.max(self.levels.seen(partition))
+    }
+
+    /// A partition is gone for ever, with all that was seen of it.
+    pub(crate) fn forget(&mut self, partition: PartitionId) {
+        self.levels.forget(partition);
+        if let Some(lane) = self.lane_mut(partition) {
+            lane.seen = Revision(0);
+        }
     }
 
     /// How many of its reads wait.

@@ -211,3 +211,19 @@ fn wait_does_not_believe_a_leader_that_is_gone() {
     assert_eq!(cluster.ask(1, "WAITAOF 1 1 0"), "*2\r\n:1\r\n:1\r\n");
     assert_eq!(cluster.ask(1, "WAITAOF 1 2 100"), "*2\r\n:1\r\n:1\r\n");
 }
+
+#[test]
+fn what_was_seen_of_a_bucket_stays_seen_in_another_one() {
+    let mut cluster = cluster();
+    assert_eq!(cluster.ask(0, "DICTUM.BUCKET CREATE many PARTITIONS 4"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "SELECT many"), "+OK\r\n");
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        assert_eq!(cluster.ask(0, &format!("SET {key} 1")), "+OK\r\n");
+    }
+    let of_many = cluster.ask(0, "DICTUM.TOKEN");
+    assert_eq!(cluster.ask(0, "SELECT 0"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "GET k"), "$1\r\n1\r\n");
+    assert_ne!(cluster.ask(0, "DICTUM.TOKEN"), of_many);
+    assert_eq!(cluster.ask(0, "SELECT many"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "DICTUM.TOKEN"), of_many);
+}

@@ -133,7 +133,7 @@ fn believe(node: &Node, session: &mut Session, word: &[u8]) -> Result<(), Failur
         return Err(Failure::Text("ERR the token is of a bucket with another number of partitions"));
     }
     for (partition, revision) in partitions.into_iter().zip(token.revisions) {
-        session.levels.see(partition, revision);
+        session.see(partition, revision);
     }
     Ok(())
 }
@@ -144,7 +144,7 @@ pub(crate) fn token(node: &mut Node, session: &mut Session) {
     if partitions.iter().any(|partition| place_of(&node.groups, *partition).is_none()) {
         return node.refuse_without_group(session);
     }
-    let revisions = partitions.into_iter().map(|partition| session.levels.seen(partition)).collect();
+    let revisions = partitions.into_iter().map(|partition| session.seen(partition)).collect();
     let token = Token { bucket: session.bucket, revisions };
     session.reply(|writer| writer.bulk(token.to_string().as_bytes()));
 }
@@ -202,11 +202,11 @@ impl Node {
             return None;
         }
         if session.levels.consistency.is_none() && self.reads_replica(session, g) {
-            return Some(session.levels.seen(id));
+            return Some(session.seen(id));
         }
         match self.consistency_of(session, id.bucket) {
             Consistency::Linearizable => None,
-            Consistency::Session => Some(session.levels.seen(id)),
+            Consistency::Session => Some(session.seen(id)),
             Consistency::Local => Some(Revision(0)),
         }
     }

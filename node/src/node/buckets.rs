@@ -283,7 +283,7 @@ impl Node {
         }
         self.end_waits_of(id, &told);
         for session in self.sessions.values_mut().flatten() {
-            session.levels.forget(id);
+            session.forget(id);
         }
         let sessions = self.sessions.values().flatten();
         let reading = sessions.filter(|session| session.lane(id).is_some_and(|lane| !lane.reads.is_empty()));

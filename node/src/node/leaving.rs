@@ -13,6 +13,7 @@ use super::{Node, news_of, role_number};
 use crate::bucket::BucketKind;
 use crate::council::COUNCIL;
 use crate::door::{Planted, Rubbish};
+use crate::peer::PartitionNews;
 
 /// How often a node looks whether there is a replica that it needs no more.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -101,13 +102,18 @@ impl Node {
             .any(|lane| lane.looks > 0 || (!lane.reads.is_empty() && group.router.waits_for(lane.last_write)))
     }
 
-    /// Whether a node has something of a partition, or has lost what it had, by its own word.
+    /// Whether a node has something of a partition, or has had, by its own word.
     pub(crate) fn holds(&self, node: NodeId, id: PartitionId) -> bool {
         if node == self.config.me {
             return self.groups.place_of(id).is_some_and(|g| !self.groups[g].is_bare());
         }
         let news = self.news.get(&node).and_then(|ping| news_of(ping, id));
-        news.is_some_and(|news| news.applied > Position(0) || news.role == role_number(RoleName::Recovering))
+        // Whoever has a log, has lost one, or would lead, is not one that has never had a vote.
+        let is_new = |news: &PartitionNews| {
+            let is_empty = news.applied == Position(0) && news.persisted == Position(0);
+            is_empty && news.role == role_number(RoleName::Follower)
+        };
+        news.is_some_and(|news| !is_new(news))
     }
 
     /// Whether a replica of this node is to hear nothing: it has nothing, and shall have nothing.

@@ -190,7 +190,7 @@ impl Node {
             _ => Vec::new(),
         };
         note_read(&mut self.slow, self.now, session, id, &read);
-        session.levels.see(id, revision);
+        session.see(id, revision);
         session.levels.read_from(Some(asked_at));
         if read.kind == ReadKind::Revisions {
             session.watches.extend(keys.iter().cloned().zip(revisions));

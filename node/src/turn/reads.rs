@@ -364,7 +364,7 @@ impl Node {
             }
         }
         note_read(&mut self.slow, self.now, session, id, read);
-        session.levels.see(id, self.groups[g].partition.tree.revision());
+        session.see(id, self.groups[g].partition.tree.revision());
         session.levels.read_from(self.groups[g].router.fresh_at);
         session.bucket = selected.unwrap_or(session.bucket);
         let took = self.now.time.since(read.arrived);

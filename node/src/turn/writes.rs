@@ -38,7 +38,7 @@ impl Node {
                     if let Some(lane) = session.lane_mut(id) {
                         lane.last_position = done.position;
                     }
-                    session.levels.see(id, done.revision);
+                    session.see(id, done.revision);
                     if finished.may_look {
                         session.expects_nothing = !done.changes;
                     }

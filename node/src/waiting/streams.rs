@@ -131,7 +131,7 @@ impl Node {
         }
         let fresh_at = group.router.fresh_at;
         if let Some(Some(session)) = self.sessions.get_mut(&connection) {
-            session.levels.see(partition, revision);
+            session.see(partition, revision);
             session.levels.read_from(fresh_at);
         }
         self.deliver(connection, slot, &answer);
