@@ -26,6 +26,12 @@ impl Node {
         }
         self.next_leaving = self.now.time + LOOK_EVERY;
         for g in 0..self.groups.len() {
+            let leads = self.groups[g].partition.replica.leads();
+            if self.groups[g].looked_under != leads {
+                // As a new leader: whoever has something has said so to all, and perhaps long ago.
+                self.groups[g].looked_under = leads;
+                self.tell_roster(g);
+            }
             let is_seated = self.has_seat(g);
             if self.groups[g].is_unseated == is_seated {
                 self.groups[g].is_unseated = !is_seated;
