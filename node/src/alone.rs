@@ -341,7 +341,7 @@ impl Known {
             bucket: self.bucket,
             voters: self.members.nodes(),
             votes: has_vote && self.members.names(me),
-            is_empty: self.hard.is_none() && last == Position(0),
+            is_empty: self.hard.as_ref().is_none_or(|hard| hard.joins) && last == Position(0),
             state: self.state,
             decided,
             last,

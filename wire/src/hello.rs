@@ -129,7 +129,7 @@ mod tests {
     fn it_reads_what_it_writes() {
         let mut payload = Vec::new();
         hello().encode(&mut payload);
-        assert_eq!(payload, b"DICP\x04\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1\x03h:9");
+        assert_eq!(payload, b"DICP\x05\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1\x03h:9");
         assert_eq!(Hello::decode(&payload), Ok(hello()));
     }
 
