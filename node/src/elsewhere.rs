@@ -86,9 +86,3 @@ pub(crate) struct Follower {
     /// There was more than it could be told.
     pub is_torn: bool,
 }
-
-/// What a partition's leader does for nodes that have no state.
-#[derive(Debug, Default)]
-pub(crate) struct Guests {
-    pub followers: Vec<Follower>,
-}

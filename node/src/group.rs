@@ -11,7 +11,7 @@ use crate::bucket::Bucket;
 use crate::copies::Copies;
 use crate::council::COUNCIL;
 use crate::door::Config;
-use crate::elsewhere::{Elsewhere, Guests};
+use crate::elsewhere::{Elsewhere, Follower};
 use crate::entry::Life;
 use crate::image::RestoredState;
 use crate::journal::Batch;
@@ -60,8 +60,8 @@ pub(crate) struct Group {
     pub is_unseated: bool,
     /// Up to where this node's clients were told what becomes of keys, by others' words or its own state, when it last turned from one to the other.
     pub events_told: Position,
-    /// What this node does for others that have none.
-    pub guests: Guests,
+    /// Nodes that have none and are told what changes.
+    pub followers: Vec<Follower>,
     pub transfers: Transfers,
     /// Which replicas have how much, and who waits for that.
     pub copies: Copies,
@@ -100,7 +100,7 @@ impl Group {
             elsewhere: (partition.replica.hard_state().joins && partition.id != COUNCIL).then(Box::default),
             is_unseated: false,
             events_told: Position(0),
-            guests: Guests::default(),
+            followers: Vec::new(),
             partition,
             bucket,
             transfers: Transfers::new(boot, held_for),
@@ -184,7 +184,7 @@ impl Group {
         let Group { partition, bucket, router, .. } = self;
         let leads = partition.replica.leads().is_some();
         let has_asked = self.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.question.is_some());
-        let is_elsewhere = has_asked || !self.guests.followers.is_empty();
+        let is_elsewhere = has_asked || !self.followers.is_empty();
         let is_idle = router.is_idle() && self.copies.is_idle() && self.transfers.is_idle() && self.saving.is_none();
         let waits = is_elsewhere || !is_idle;
         let evicts =

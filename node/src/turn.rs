@@ -106,7 +106,7 @@ impl Node {
         if partition.applied >= partition.replica.decided() {
             return;
         }
-        let is_followed = !self.groups[g].guests.followers.is_empty();
+        let is_followed = !self.groups[g].followers.is_empty();
         // While it is elsewhere that clients are answered from, they are told there what changes, too.
         let is_home = self.groups[g].elsewhere.is_none();
         self.groups[g].partition.names_events = (is_home && self.wants_key_events()) || is_followed;

@@ -25,7 +25,7 @@ impl Node {
             return;
         }
         let after = group.partition.applied;
-        let followers = &mut group.guests.followers;
+        let followers = &mut group.followers;
         followers.retain(|follower| follower.peer != peer || follower.feed == feed);
         match followers.iter_mut().find(|follower| follower.peer == peer) {
             Some(follower) => (follower.until, follower.wants_word) = (until, true),
@@ -49,7 +49,7 @@ impl Node {
         if wishes.changes.is_empty() && wishes.key_events.is_empty() {
             return;
         }
-        for follower in &mut group.guests.followers {
+        for follower in &mut group.followers {
             let own = origin.as_ref().filter(|origin| origin.node == follower.peer);
             let events = wishes.key_events.iter().map(|it| (it.class, it.name.to_owned(), it.key.clone()));
             let entry = FedEntry {
@@ -71,18 +71,18 @@ impl Node {
 
     /// At the end of a turn: tells those who follow.
     pub(super) fn send_feeds(&mut self, g: usize) {
-        if self.groups[g].guests.followers.is_empty() {
+        if self.groups[g].followers.is_empty() {
             return;
         }
         let time = self.now.time;
         let group = &mut self.groups[g];
         if group.partition.replica.leads().is_none() {
-            return group.guests.followers.clear();
+            return group.followers.clear();
         }
         let (partition, applied) = (group.id(), group.partition.applied);
-        group.guests.followers.retain(|follower| follower.until > time);
+        group.followers.retain(|follower| follower.until > time);
         let mut words = Vec::new();
-        for follower in &mut group.guests.followers {
+        for follower in &mut group.followers {
             let has_word = std::mem::take(&mut follower.wants_word);
             if follower.entries.is_empty() && !has_word && !follower.is_torn {
                 continue;
