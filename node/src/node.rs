@@ -5,6 +5,7 @@
 
 pub(crate) mod buckets;
 mod membership;
+mod moving;
 mod peers;
 mod pings;
 mod starting;
@@ -37,7 +38,7 @@ use crate::session::{Block, Session};
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
-use crate::transfer::Throttle;
+use crate::transfer::movement::{Felt, Movement};
 use crate::tunables::Tunables;
 use crate::waiting::WaitingRoom;
 use crate::{CacheNews, Progress, Voters};
@@ -77,7 +78,7 @@ pub struct Node {
     pub(crate) started: Now,
     /// A place in here is good for one turn: groups come and go.
     pub(crate) groups: Groups,
-    pub(crate) throttle: Throttle,
+    pub(crate) movement: Movement,
     pub(crate) detectors: Vec<Detector>,
     /// By node: whether the groups were last told that it is up.
     pub(crate) trusted: Vec<bool>,
@@ -200,7 +201,10 @@ impl Node {
                     group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
                 });
             }
-            Input::Synced { took } => self.quickness.measure.on_synced(took),
+            Input::Synced { took } => {
+                self.quickness.measure.on_synced(took);
+                self.movement.feel(Felt::Syncs, took);
+            }
             Input::DiskFull(full) => self.on_disk_full(full),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {
@@ -458,6 +462,10 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: snapshot failed",
     "node: snapshot resumed",
     "node: snapshot throttled",
+    "node: reception throttled",
+    "node: movement gives way",
+    "node: movement goes faster",
+    "node: movement paused",
     "node: snapshot given up",
     "node: snapshot overtaken by the log",
     "node: log held for a peer",

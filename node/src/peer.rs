@@ -10,6 +10,7 @@ use wire::{Malformed, Reader, Writer};
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
 use crate::pace::Pace;
+use crate::transfer::movement::Moves;
 pub(crate) use protocol::{decode_entries, decode_members, encode_entries, encode_members};
 use protocol::{decode_paxos, encode_paxos};
 
@@ -45,6 +46,7 @@ pub(crate) struct Ping {
     /// The last ping of the receiver's that was taken: the life, and the number.
     pub heard: (u64, u64),
     pub pace: Pace,
+    pub moves: Moves,
     /// As received, ascending.
     pub partitions: Vec<PartitionNews>,
 }
@@ -430,6 +432,8 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     w.u64(ping.heard.0);
     w.varint(ping.heard.1);
     ping.pace.encode(w);
+    w.varint(ping.moves.left_bytes);
+    w.varint(ping.moves.bytes_per_second);
     w.count(ping.partitions.len());
     for news in &ping.partitions {
         w.partition(news.partition);
@@ -462,6 +466,7 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         since: r.varint()?,
         heard: (r.u64()?, r.varint()?),
         pace: Pace::decode(r)?,
+        moves: Moves { left_bytes: r.varint()?, bytes_per_second: r.varint()? },
         partitions: Vec::new(),
     };
     for _ in 0..r.count(10)? {

@@ -172,6 +172,7 @@ impl Node {
     fn tick(&mut self) {
         let time = self.now.time;
         self.tick_pace(time.since(self.next_tick));
+        self.tick_movement();
         self.next_tick = time + TICK_EVERY;
         if time >= self.next_ping {
             self.next_ping = time + PING_EVERY;
@@ -364,6 +365,10 @@ impl Node {
             }
             let block_bytes = self.config.snapshots.block_bytes;
             let Group { partition: held, transfers, .. } = &mut self.groups[g];
+            if self.registry.paused && !held.replica.members().keeps(to) {
+                self.probe("node: movement paused");
+                continue;
+            }
             let start = || (held.applied, held.applied_ballot, held.image().with_block_bytes(block_bytes));
             if let Some(message) = transfers.start(time, partition, to, start) {
                 let name = self.name_of(to);

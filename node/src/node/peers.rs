@@ -179,8 +179,13 @@ impl Node {
                 self.on_snapshot_offer(g, (from, transfer), (position, ballot));
             }
             PeerMessage::SnapshotBlock { partition, transfer, index, ending, block } => {
-                let (time, transfers) = (self.now.time, &mut self.groups[g].transfers);
-                if let Some(want) = transfers.on_block(time, partition, (from, transfer), index, ending, block) {
+                let time = self.now.time;
+                let asks = self.movement.takes_in(time, block.len());
+                if !asks {
+                    self.probe("node: reception throttled");
+                }
+                let transfers = &mut self.groups[g].transfers;
+                if let Some(want) = transfers.on_block(time, partition, (from, transfer), index, ending, block, asks) {
                     self.send(from, &want);
                 }
             }

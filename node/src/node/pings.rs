@@ -195,6 +195,7 @@ impl Node {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             life: self.life(),
             pace: self.pace(),
+            moves: self.movement.moves,
             ..Ping::default()
         }
     }

@@ -31,7 +31,7 @@ use crate::roll::Roll;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
-use crate::transfer::Throttle;
+use crate::transfer::movement::Movement;
 use crate::tunables::Tunables;
 use crate::waiting::WaitingRoom;
 
@@ -149,7 +149,7 @@ impl Node {
             probes: BTreeMap::new(),
             snapshot_fails: false,
             installed: 0,
-            throttle: Throttle::new(config.snapshots.bytes_per_second, now.time),
+            movement: Movement::new(config.snapshots.bytes_per_second, now.time),
             buckets,
             registry,
             map,
