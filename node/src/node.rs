@@ -26,6 +26,7 @@ use crate::door::{Config, ConnectionId, Input, Level, Listener, Outbox, Rubbish}
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
+use crate::lives::Lives;
 use crate::monitor::Monitors;
 use crate::pace::Quickness;
 use crate::pause::Pauses;
@@ -73,6 +74,12 @@ pub struct Node {
     pub(crate) boot: u64,
     /// The folder's incarnation.
     pub(crate) incarnation: u64,
+    /// Tells this process from others of the same folder.
+    pub(crate) process: u64,
+    /// What is known of all nodes' folders.
+    pub(crate) lives: Lives,
+    /// Up to this number the journal is on disk.
+    pub(crate) persisted: u64,
     /// The record that gives this life its number is on disk.
     pub(crate) start_is_on_disk: bool,
     pub(crate) started: Now,
@@ -196,6 +203,7 @@ impl Node {
                 self.slow.on_persisted(number, time, self.now.wall);
                 self.quickness.measure.on_persisted(number, time);
                 self.start_is_on_disk |= number >= self.boot;
+                self.persisted = self.persisted.max(number);
                 // Whoever waits for the journal is awake.
                 self.groups.for_each_awake(|group| {
                     group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
@@ -514,6 +522,8 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: a node has joined",
     "node: met an unknown node",
     "node: a node of another cluster refused",
+    "node: a node with an earlier copy of its folder refused",
+    "node: has an earlier copy of its folder",
     "node: the cluster named",
     "node: told in which zone it is",
     "node: an earlier life outlived",

@@ -9,6 +9,7 @@ use wire::{Malformed, Reader, Writer};
 
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
+use crate::lives::Claim;
 use crate::pace::Pace;
 use crate::transfer::movement::Moves;
 pub(crate) use protocol::{decode_entries, decode_members, encode_entries, encode_members};
@@ -47,6 +48,9 @@ pub(crate) struct Ping {
     pub heard: (u64, u64),
     pub pace: Pace,
     pub moves: Moves,
+    /// What the sender's folder is, and what it knows of those of others: see [`crate::lives`].
+    pub claim: Claim,
+    pub lives: Vec<(NodeId, Claim)>,
     /// As received, ascending.
     pub partitions: Vec<PartitionNews>,
 }
@@ -434,6 +438,12 @@ fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     ping.pace.encode(w);
     w.varint(ping.moves.left_bytes);
     w.varint(ping.moves.bytes_per_second);
+    ping.claim.encode(w);
+    w.count(ping.lives.len());
+    for (node, claim) in &ping.lives {
+        w.node(*node);
+        claim.encode(w);
+    }
     w.count(ping.partitions.len());
     for news in &ping.partitions {
         w.partition(news.partition);
@@ -467,6 +477,8 @@ fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         heard: (r.u64()?, r.varint()?),
         pace: Pace::decode(r)?,
         moves: Moves { left_bytes: r.varint()?, bytes_per_second: r.varint()? },
+        claim: Claim::decode(r)?,
+        lives: (0..r.count(20)?).map(|_| Ok((r.node()?, Claim::decode(r)?))).collect::<Result<_, Malformed>>()?,
         partitions: Vec::new(),
     };
     for _ in 0..r.count(10)? {

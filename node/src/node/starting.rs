@@ -20,6 +20,7 @@ use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
+use crate::lives::Lives;
 use crate::monitor::Monitors;
 use crate::pace::Quickness;
 use crate::partition::Partition;
@@ -112,6 +113,9 @@ impl Node {
             now,
             boot,
             incarnation: recovered.incarnation,
+            process: base::checksum::xxh3(&config.seed.to_le_bytes()),
+            lives: Lives::default(),
+            persisted: boot.saturating_sub(1),
             start_is_on_disk: false,
             started: now,
             groups: Groups::default(),
