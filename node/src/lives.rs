@@ -80,6 +80,11 @@ impl Lives {
         }
     }
 
+    /// Up to where a node's journal has come under this incarnation.
+    pub(crate) fn journal_of(&self, node: NodeId, incarnation: u64) -> u64 {
+        self.known.get(&node).filter(|claim| claim.incarnation == incarnation).map_or(0, |claim| claim.journal)
+    }
+
     /// A node was removed.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.known.remove(&node);

@@ -365,10 +365,6 @@ impl Node {
             }
             let block_bytes = self.config.snapshots.block_bytes;
             let Group { partition: held, transfers, .. } = &mut self.groups[g];
-            if self.registry.paused && !held.replica.members().keeps(to) {
-                self.probe("node: movement paused");
-                continue;
-            }
             let start = || (held.applied, held.applied_ballot, held.image().with_block_bytes(block_bytes));
             if let Some(message) = transfers.start(time, partition, to, start) {
                 let name = self.name_of(to);

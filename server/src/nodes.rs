@@ -170,7 +170,7 @@ enum Action {
         /// How long, in seconds.
         seconds: u64,
     },
-    /// Leaves all votes, leaderships and copies where they are until `dictum node resume`.
+    /// Leaves all votes and leaderships where they are until `dictum node resume`; copies for nodes without a vote go at the lowest rate.
     Pause,
     /// Lets votes, leaderships and copies move again.
     Resume,
@@ -379,7 +379,7 @@ fn table(nodes: &[NodeInfo]) -> String {
     }));
     let mut text = aligned(&rows, &[4, 5, 6, 7]);
     if nodes.iter().any(|node| node.movement == "paused") {
-        text.push_str("Nothing moves: `dictum node resume` lets votes, leaderships and copies move again.\n");
+        text.push_str("Movement is paused: `dictum node resume` lets votes, leaderships and copies move again.\n");
     }
     text
 }

@@ -14,7 +14,7 @@ use base::NodeId;
 use crate::body::{Malformed, Reader, Writer};
 
 /// The version of the messages between nodes that this build speaks.
-pub const PEER_PROTOCOL_VERSION: u16 = 4;
+pub const PEER_PROTOCOL_VERSION: u16 = 5;
 /// Longest name of a node, in bytes.
 pub const NODE_NAME_BYTES_MAX: usize = 255;
 

@@ -81,7 +81,13 @@ static SUBCOMMANDS: &[Entry] = &[
         "seconds",
         Wanted::AutoReplace,
     ),
-    of("dictum.node|pause", 2, "Leaves all votes, leaderships and copies where they are.", "", Wanted::Pause),
+    of(
+        "dictum.node|pause",
+        2,
+        "Leaves all votes and leaderships where they are; copies go at the lowest rate.",
+        "",
+        Wanted::Pause,
+    ),
     of("dictum.node|resume", 2, "Lets votes, leaderships and copies move again.", "", Wanted::Resume),
     helps("dictum.node|help", GROUP, super::ALWAYS),
 ];

@@ -103,6 +103,18 @@ impl Node {
         fits
     }
 
+    /// Its memory's name, 0 if it has none that counts, and the highest number that anything in its journal may have: for whoever sets its folder back.
+    #[must_use]
+    pub fn folder(&self) -> (u64, u64) {
+        (self.claim().incarnation, self.next_number)
+    }
+
+    /// Up to where the journal of a node is known here to have come in its memory of this name.
+    #[must_use]
+    pub fn has_heard_of(&self, node: NodeId, memory: u64) -> u64 {
+        self.lives.journal_of(node, memory)
+    }
+
     /// What this node says of its folder.
     pub(super) fn claim(&self) -> Claim {
         let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);

@@ -113,6 +113,8 @@ pub(crate) struct Movement {
     felt: [Durations; Felt::ALL.len()],
     sending: Throttle,
     taking: Throttle,
+    /// At the lowest rate: for what is sent although movement is paused.
+    paused: Throttle,
     /// In this window: bytes that moved, and whether the rate held any back.
     moved: u64,
     held_back: bool,
@@ -138,6 +140,7 @@ impl Movement {
             felt: Default::default(),
             sending: Throttle::new(rate, now),
             taking: Throttle::new(taken(rate), now),
+            paused: Throttle::new(most.min(MOVEMENT_BYTES_PER_SECOND_MIN), now),
             moved: 0,
             held_back: false,
             gives_way_to: None,
@@ -163,6 +166,17 @@ impl Movement {
             self.sent_bytes += bytes as u64;
         }
         self.held_back |= !may;
+        may
+    }
+
+    /// The same while movement is paused.
+    pub(crate) fn sends_paused(&mut self, now: Time, bytes: usize) -> bool {
+        let may = self.paused.takes(now, bytes);
+        if may {
+            self.sending.owe(bytes);
+            self.moved += bytes as u64;
+            self.sent_bytes += bytes as u64;
+        }
         may
     }
 

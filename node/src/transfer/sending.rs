@@ -137,24 +137,24 @@ impl Transfers {
         sending.wanted = wish == Wish::Next && sending.sent_at.is_none_or(|at| now.since(at) >= REPEAT_AFTER);
     }
 
-    /// The blocks that may be sent now: to those who may have any.
+    /// The blocks that may be sent now. `waits`: movement is paused, and the lowest rate is enough for this node.
     pub(crate) fn due(
         &mut self,
         now: Time,
         partition: PartitionId,
         movement: &mut Movement,
-        may_have: impl Fn(NodeId) -> bool,
+        waits: impl Fn(NodeId) -> bool,
     ) -> Vec<(NodeId, PeerMessage)> {
         let mut messages = Vec::new();
         for sending in &mut self.sending {
             let Some(block) = sending.block.as_ref().filter(|_| sending.wanted) else { continue };
-            if !may_have(sending.to) {
-                self.probes.push("node: movement paused");
-                sending.wanted = false;
-                continue;
-            }
             let bytes = block.bytes.len();
-            if !movement.sends(now, bytes) {
+            if waits(sending.to) {
+                if !movement.sends_paused(now, bytes) {
+                    self.probes.push("node: movement paused");
+                    continue;
+                }
+            } else if !movement.sends(now, bytes) {
                 self.probes.push("node: snapshot throttled");
                 break;
             }

@@ -43,6 +43,8 @@ struct World {
     now: Time,
     senders: [Transfers; 2],
     movement: Movement,
+    /// Movement is paused, and the receiver has no vote.
+    paused: bool,
     /// Who is asked for a snapshot all the time, as by a leader.
     wanted_from: Vec<usize>,
     receiver: Transfers,
@@ -70,6 +72,7 @@ impl World {
             now: Time(1_000_000_000_000),
             senders: [Transfers::new(1, HELD_FOR), Transfers::new(1, HELD_FOR)],
             movement: Movement::new(1 << 40, Time(0)),
+            paused: false,
             wanted_from: vec![0],
             receiver: Transfers::new(1, HELD_FOR),
             below: over_a_store.then_some((store, below)),
@@ -133,7 +136,7 @@ impl World {
                 self.offered += 1;
                 sent.push((RECEIVER, offer));
             }
-            sent.extend(self.senders[sender].due(self.now, PARTITION, &mut self.movement, |_| true));
+            sent.extend(self.senders[sender].due(self.now, PARTITION, &mut self.movement, |_| self.paused));
             for (_, message) in sent {
                 if let PeerMessage::SnapshotBlock { block, .. } = &message {
                     self.bytes_sent += block.len();
@@ -354,6 +357,18 @@ fn the_throttle_lets_so_much_through() {
     let rate = world.bytes_sent as f64 / world.now.since(begun).as_secs_f64();
     assert!((8_000.0..11_000.0).contains(&rate), "{rate} bytes per second");
     assert!(world.seen("node: snapshot throttled"));
+}
+
+#[test]
+fn what_is_paused_goes_on_at_the_lowest_rate() {
+    let mut world = World::new(true, 1);
+    world.movement = Movement::new(u64::MAX >> 20, world.now);
+    world.paused = true;
+    let begun = world.now;
+    assert!(world.arrives(MINUTE), "whoever waits for a state gets it in the end");
+    let rate = world.bytes_sent as f64 / world.now.since(begun).as_secs_f64();
+    let least = base::limits::MOVEMENT_BYTES_PER_SECOND_MIN as f64;
+    assert!(rate <= 1.1 * least, "{rate} bytes per second");
 }
 
 #[test]

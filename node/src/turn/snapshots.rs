@@ -291,12 +291,12 @@ impl Node {
     /// Sends blocks that are due, and gives the owner the making and the taking of others.
     fn run_transfers(&mut self, g: usize, out: &mut Outbox) {
         let time = self.now.time;
-        // What votes already needs its state to vote on: that is no movement that waits.
+        // Whoever votes has to have its state: that repairs something, and does not wait.
         let paused = self.registry.paused;
         let Group { partition, transfers, .. } = &mut self.groups[g];
         let (id, members) = (partition.id, partition.replica.members());
-        let may_have = |node: NodeId| !paused || members.keeps(node);
-        for (to, message) in transfers.due(time, id, &mut self.movement, may_have) {
+        let waits = |node: NodeId| paused && !members.keeps(node);
+        for (to, message) in transfers.due(time, id, &mut self.movement, waits) {
             self.send(to, &message);
         }
         let Group { partition, transfers, saving, wishes, .. } = &mut self.groups[g];

@@ -157,9 +157,9 @@ pub(super) async fn patch_nodes(State(api): State<Arc<Api>>, request: Request) -
     order(&api, b"VOTERS", change.voters.to_string().as_bytes()).await
 }
 
-/// Leaves all votes, leaderships and copies where they are
+/// Leaves all votes and leaderships where they are
 ///
-/// A replica that votes and has lost its state gets it nevertheless. `GET /v1/nodes` tells that nothing moves.
+/// Copies for nodes without a vote go on at the lowest rate. `GET /v1/nodes` tells that movement is paused.
 #[utoipa::path(
     post,
     path = "/v1/nodes/pause",

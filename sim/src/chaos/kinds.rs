@@ -99,10 +99,12 @@ pub enum Fault {
     SlowDisk,
     /// Nodes join and are removed, by clients.
     MembersChange,
+    /// A node's folder is set back to a copy that was taken of it earlier. Counted: folders, not copies.
+    SetBack,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 48] = [
+pub const FAULTS: [Fault; 49] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -151,6 +153,7 @@ pub const FAULTS: [Fault; 48] = [
     Fault::VotersChange,
     Fault::SlowDisk,
     Fault::MembersChange,
+    Fault::SetBack,
 ];
 
 impl Fault {
@@ -191,6 +194,7 @@ impl Fault {
             Fault::VotersChange => "voters",
             Fault::SlowDisk => "slow-disk",
             Fault::MembersChange => "members",
+            Fault::SetBack => "set-back",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",
