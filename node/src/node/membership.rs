@@ -135,17 +135,18 @@ impl Node {
                 self.lives.hear_of(*node, *claim);
             }
         }
+        let (own, theirs) = (self.lives.hear(me, self.claim()), self.lives.hear(from, ping.claim));
         if self.config.planted == Some(Planted::EarlierCopyHeard) {
             return true;
         }
-        if !self.lives.hear(me, self.claim()) && self.fatal.is_none() {
+        if !own && self.fatal.is_none() {
             self.probe("node: has an earlier copy of its folder");
             let name = self.name_of(me);
             self.fatal = Some(format!(
                 "the others have heard of {name} what this folder does not have: it is an earlier copy, put back from a backup or an image, or another process runs with a copy of it. It has forgotten what was promised since, and must not take part. If no other process runs as {name}, start it with an empty folder: it gets everything from the others"
             ));
         }
-        if self.lives.hear(from, ping.claim) {
+        if theirs {
             return true;
         }
         if self.introduced.insert(from, false) != Some(false) {
