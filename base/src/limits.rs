@@ -125,8 +125,13 @@ pub const FLUSH_PART_MIN: u64 = 64;
 pub const UNFLUSHED_BYTES_MAX: u64 = 2 * LOG_BYTES_PER_SNAPSHOT;
 /// Most bytes of what walks over elements have read of the store that each partition keeps in memory; no more than an eighth of the quota for values.
 pub const KNOWN_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// Bytes per second that a node spends on sending snapshots, all of them together, unless configured otherwise.
-pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 64 * 1024 * 1024;
+/// Bytes per second that a node sends of snapshots at most, all of them together, and as many that it takes in, unless configured otherwise. How many of
+/// these it is depends on what its clients feel of it.
+pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 256 * 1024 * 1024;
+/// With so many a movement begins.
+pub const MOVEMENT_BYTES_PER_SECOND_BEGIN: u64 = 16 * 1024 * 1024;
+/// So many it always is, whatever clients feel, unless it was paused.
+pub const MOVEMENT_BYTES_PER_SECOND_MIN: u64 = 1024 * 1024;
 /// How long the sender of a snapshot keeps its view for a receiver that says nothing, and a receiver what it has for a sender that
 /// sends nothing.
 pub const SNAPSHOT_HELD_FOR: Duration = Duration::from_secs(30);
@@ -176,6 +181,8 @@ const _: () = assert!(FOLLOWER_WINDOW_BYTES_MAX <= UNDECIDED_BYTES_MAX);
 const _: () = assert!((FRAME_BYTES_TARGET as u64) < SEGMENT_BYTES);
 const _: () = assert!(UNFLUSHED_BYTES_MAX >= 2 * FLUSH_BYTES, "changes go on while a flush is under way");
 const _: () = assert!(UNFLUSHED_BYTES_MAX >= 2 * LOG_BYTES_PER_SNAPSHOT, "and so does the log");
-const _: () = assert!(SNAPSHOT_BYTES_PER_SECOND >= SNAPSHOT_BLOCK_BYTES_TARGET as u64);
+const _: () = assert!(MOVEMENT_BYTES_PER_SECOND_MIN < MOVEMENT_BYTES_PER_SECOND_BEGIN);
+const _: () = assert!(MOVEMENT_BYTES_PER_SECOND_BEGIN <= SNAPSHOT_BYTES_PER_SECOND);
+const _: () = assert!(MOVEMENT_BYTES_PER_SECOND_MIN >= SNAPSHOT_BLOCK_BYTES_TARGET as u64);
 const _: () = assert!(HASH_SLOTS.is_power_of_two());
 const _: () = assert!(VOTERS_MAX <= NODES_MAX && NODES_MAX <= NODES_EVER_MAX as usize);

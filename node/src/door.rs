@@ -442,6 +442,8 @@ pub enum Planted {
     RunsNotForgotten,
     /// A node never finds that it is slow, and so leads on.
     SlowLeadsOn,
+    /// A node whose folder was set back to an earlier copy takes part as if nothing had been.
+    EarlierCopyHeard,
 }
 
 /// What the disk remembered, given to a node at its start.

@@ -28,6 +28,7 @@ pub mod inspect;
 mod journal;
 mod lane;
 mod levels;
+mod lives;
 mod looks;
 mod monitor;
 mod node;

@@ -6,6 +6,7 @@
 pub(crate) mod buckets;
 mod leaving;
 mod membership;
+mod moving;
 mod peers;
 mod pings;
 mod starting;
@@ -26,6 +27,7 @@ use crate::door::{Config, ConnectionId, Input, Level, Listener, Outbox, Rubbish}
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
+use crate::lives::Lives;
 use crate::monitor::Monitors;
 use crate::pace::Quickness;
 use crate::pause::Pauses;
@@ -38,7 +40,7 @@ use crate::session::{Block, Session};
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
-use crate::transfer::Throttle;
+use crate::transfer::movement::{Felt, Movement};
 use crate::tunables::Tunables;
 use crate::waiting::WaitingRoom;
 use crate::{CacheNews, Progress, Voters};
@@ -73,12 +75,18 @@ pub struct Node {
     pub(crate) boot: u64,
     /// The folder's incarnation.
     pub(crate) incarnation: u64,
+    /// Tells this process from others of the same folder.
+    pub(crate) process: u64,
+    /// What is known of all nodes' folders.
+    pub(crate) lives: Lives,
+    /// Up to this number the journal is on disk.
+    pub(crate) persisted: u64,
     /// The record that gives this life its number is on disk.
     pub(crate) start_is_on_disk: bool,
     pub(crate) started: Now,
     /// A place in here is good for one turn: groups come and go.
     pub(crate) groups: Groups,
-    pub(crate) throttle: Throttle,
+    pub(crate) movement: Movement,
     pub(crate) detectors: Vec<Detector>,
     /// By node: whether the groups were last told that it is up.
     pub(crate) trusted: Vec<bool>,
@@ -202,12 +210,16 @@ impl Node {
                 self.slow.on_persisted(number, time, self.now.wall);
                 self.quickness.measure.on_persisted(number, time);
                 self.start_is_on_disk |= number >= self.boot;
+                self.persisted = self.persisted.max(number);
                 // Whoever waits for the journal is awake.
                 self.groups.for_each_awake(|group| {
                     group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
                 });
             }
-            Input::Synced { took } => self.quickness.measure.on_synced(took),
+            Input::Synced { took } => {
+                self.quickness.measure.on_synced(took);
+                self.movement.feel(Felt::Syncs, took);
+            }
             Input::DiskFull(full) => self.on_disk_full(full),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {
@@ -479,6 +491,10 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: snapshot failed",
     "node: snapshot resumed",
     "node: snapshot throttled",
+    "node: reception throttled",
+    "node: movement gives way",
+    "node: movement goes faster",
+    "node: movement paused",
     "node: snapshot given up",
     "node: snapshot overtaken by the log",
     "node: log held for a peer",
@@ -527,6 +543,8 @@ pub(crate) const NODE_PROBES: &[&str] = &[
     "node: a node has joined",
     "node: met an unknown node",
     "node: a node of another cluster refused",
+    "node: a node with an earlier copy of its folder refused",
+    "node: has an earlier copy of its folder",
     "node: the cluster named",
     "node: told in which zone it is",
     "node: an earlier life outlived",

@@ -21,6 +21,7 @@
 
 mod catching_up;
 pub(crate) mod jobs;
+pub(crate) mod movement;
 pub(crate) mod receiving;
 pub(crate) mod sending;
 
@@ -95,8 +96,13 @@ impl Throttle {
         Throttle { bytes_per_second: bytes_per_second.max(1), balance: 0, at: now }
     }
 
-    /// Whether `bytes` may be sent now. If so they are taken.
-    fn takes(&mut self, now: Time, bytes: usize) -> bool {
+    /// From now on it is so many.
+    fn set(&mut self, bytes_per_second: u64) {
+        self.bytes_per_second = bytes_per_second.max(1);
+    }
+
+    /// Whether something may be sent now.
+    fn has_room(&mut self, now: Time) -> bool {
         // What was not used for more than a tenth of a second is forfeited: no bursts.
         let most = i64::try_from(self.bytes_per_second / 10).unwrap_or(i64::MAX).max(1);
         let earned = now.since(self.at).as_nanos().saturating_mul(u128::from(self.bytes_per_second)) / 1_000_000_000;
@@ -104,11 +110,22 @@ impl Throttle {
             self.at = now;
             self.balance = self.balance.saturating_add(i64::try_from(earned).unwrap_or(i64::MAX)).min(most);
         }
-        if self.balance <= 0 {
-            return false;
+        self.balance > 0
+    }
+
+    /// Takes `bytes` that were sent, also where there was no room. A large block is paid for within a second: nothing stands still for longer.
+    fn owe(&mut self, bytes: usize) {
+        let least = -i64::try_from(self.bytes_per_second).unwrap_or(i64::MAX);
+        self.balance = self.balance.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX)).max(least);
+    }
+
+    /// Whether `bytes` may be sent now. If so they are taken.
+    fn takes(&mut self, now: Time, bytes: usize) -> bool {
+        let may = self.has_room(now);
+        if may {
+            self.owe(bytes);
         }
-        self.balance = self.balance.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
-        true
+        may
     }
 }
 

@@ -194,6 +194,7 @@ impl Node {
     fn tick(&mut self) {
         let time = self.now.time;
         self.tick_pace(time.since(self.next_tick));
+        self.tick_movement();
         self.next_tick = time + TICK_EVERY;
         if time >= self.next_ping {
             self.next_ping = time + PING_EVERY;

@@ -12,7 +12,10 @@ use wire::Value;
 
 use crate::cli::asked::{Asked, end};
 use crate::cli::connection::{Connection, Endpoint};
+use crate::nodes::progress::{Progress, bytes};
 use crate::status::aligned;
+
+mod progress;
 
 /// How often a node that is drained is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -39,6 +42,12 @@ pub struct NodeInfo {
     pub votes: u64,
     /// How many partitions there are, the council's among them.
     pub replicas: u64,
+    /// `on`, or `paused` after `dictum node pause`; the same for all.
+    pub movement: String,
+    /// Bytes of state that it is still to send to others, about.
+    pub bytes_to_send: u64,
+    /// Bytes of state that it sends and takes in each second, as last measured.
+    pub bytes_per_second: u64,
 }
 
 impl NodeInfo {
@@ -62,6 +71,9 @@ impl NodeInfo {
                 b"leads" => node.leads = number(),
                 b"votes" => node.votes = number(),
                 b"replicas" => node.replicas = number(),
+                b"movement" => node.movement = text(),
+                b"bytes-to-send" => node.bytes_to_send = number(),
+                b"bytes-per-second" => node.bytes_per_second = number(),
                 _ => {}
             }
         }
@@ -158,9 +170,9 @@ enum Action {
         /// How long, in seconds.
         seconds: u64,
     },
-    /// Leaves all votes and leaderships where they are until `dictum node resume`.
+    /// Leaves all votes and leaderships where they are until `dictum node resume`; copies for nodes without a vote go at the lowest rate.
     Pause,
-    /// Lets votes and leaderships move again.
+    /// Lets votes, leaderships and copies move again.
     Resume,
 }
 
@@ -248,13 +260,8 @@ impl Cluster {
     fn remove(&mut self, name: &str, force: bool, wait: Duration) -> Result<(), String> {
         let words = ["DICTUM.NODE", "REMOVE", name, "FORCE"];
         self.ask(&words[..if force { 4 } else { 3 }])?;
-        let mut first: Option<u64> = None;
-        let gone = |nodes: &[NodeInfo]| {
-            let left = nodes.iter().find(|node| node.name == name)?;
-            let count = left.leads + left.votes;
-            let all = (*first.get_or_insert(count)).max(1);
-            Some(format!("{:>3} %  leads {}, votes in {}", 100 * (all - count.min(all)) / all, left.leads, left.votes))
-        };
+        let (mut progress, began) = (Progress::default(), Instant::now());
+        let gone = |nodes: &[NodeInfo]| progress.look(nodes, name, began.elapsed());
         self.wait_until(wait, gone, "It goes on by itself: `dictum node list` tells how far it is")
     }
 
@@ -277,6 +284,7 @@ impl Cluster {
         otherwise: &str,
     ) -> Result<(), String> {
         let (began, shows) = (Instant::now(), io::stderr().is_terminal());
+        let mut said = String::new();
         loop {
             // The node that was asked may be the one that goes: then another has to be asked.
             let Some(text) = left(&self.nodes()?) else {
@@ -286,7 +294,11 @@ impl Cluster {
                 return Ok(());
             };
             if shows {
-                eprint!("\r{text}, {} s   ", began.elapsed().as_secs());
+                eprint!("\r{text}, {} s\x1b[K", began.elapsed().as_secs());
+            } else if said != text {
+                // Whoever writes it to a file wants to see it, too; and each thing once.
+                eprintln!("{text}");
+                said.clone_from(&text);
             }
             if began.elapsed() >= wait {
                 return Err(format!("{text} after {} s. {otherwise}.", wait.as_secs()));
@@ -354,16 +366,22 @@ fn advised(error: &str, endpoint: &Endpoint) -> String {
 
 /// All nodes for people.
 fn table(nodes: &[NodeInfo]) -> String {
-    let head = ["name", "state", "zone", "seen", "leads", "votes", "replicas", "peer-address"];
+    let head = ["name", "state", "zone", "seen", "leads", "votes", "replicas", "to-send", "peer-address"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(nodes.iter().map(|it| {
         let numbers = [it.leads, it.votes, it.replicas].map(|number| number.to_string());
         let [leads, votes, replicas] = numbers;
         let zone = if it.zone.is_empty() { "-" } else { &it.zone };
-        let texts = [it.name.as_str(), &it.state, zone, &it.seen, &leads, &votes, &replicas, &it.peer_address];
+        let to_send = if it.bytes_to_send == 0 { "-".to_owned() } else { bytes(it.bytes_to_send) };
+        let texts =
+            [it.name.as_str(), &it.state, zone, &it.seen, &leads, &votes, &replicas, &to_send, &it.peer_address];
         texts.map(str::to_owned).to_vec()
     }));
-    aligned(&rows, &[4, 5, 6])
+    let mut text = aligned(&rows, &[4, 5, 6, 7]);
+    if nodes.iter().any(|node| node.movement == "paused") {
+        text.push_str("Movement is paused: `dictum node resume` lets votes, leaderships and copies move again.\n");
+    }
+    text
 }
 
 #[cfg(test)]

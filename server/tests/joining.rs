@@ -95,7 +95,12 @@ fn three_become_five_and_three_again() {
         let n4 = Process::start(start_command(&fourth, "n4", ports, &[])).expect("it starts again");
         wait_for("n4 is up", || (of(&nodes(asked), "n4")?["seen"] == "up").then_some(()));
         // A founder and one that has joined go; both processes end by themselves.
-        node_command(asked, &["remove", "n5"]);
+        let said = output(dictum(&["node", "remove", "n5", "--at", asked]));
+        assert!(said.status.success(), "{said:?}");
+        // How far it was, whenever that changed.
+        let told = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(told.lines().count() > 1 && told.lines().all(|line| line.contains(" %  leads ")), "{told}");
+        assert!(told.starts_with("  0 %"), "{told}");
         wait_for("the end of n5", || n5.has_ended().then_some(()));
         assert!(n5.lines().iter().any(|line| line.contains("was removed from the cluster")));
         node_command(asked, &["remove", "n4"]);

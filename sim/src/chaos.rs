@@ -241,6 +241,9 @@ impl Chaos {
         plan.extend(draw_plan(&mut slowness, count, &SLOW_KINDS, nodes, ends_at, &options.with, &has));
         let count = members.between(3, 16);
         plan.extend(draw_plan(&mut members, count, &MEMBERS_KINDS, nodes, ends_at, &options.with, &has));
+        let mut copies = Rng::new(members_seed ^ COPIES_DRAWN);
+        let count = copies.between(4, 16);
+        plan.extend(draw_plan(&mut copies, count, &COPIES_KINDS, founders, ends_at, &options.with, &has));
         let zoned = members.chance(1, 2);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
@@ -337,6 +340,12 @@ const SLOW_KINDS: [(Fault, u64); 1] = [(Fault::SlowDisk, 1)];
 
 /// And another one.
 const MEMBERS_KINDS: [(Fault, u64); 1] = [(Fault::MembersChange, 1)];
+
+/// And another one.
+const COPIES_KINDS: [(Fault, u64); 1] = [(Fault::SetBack, 1)];
+
+/// Tells its drawing from that of members.
+const COPIES_DRAWN: u64 = 0x5e7b;
 
 /// Tells the drawing of whether nodes come and go from that of how.
 const MEMBERS_DRAWN: u64 = 0x3e3b;

@@ -6,6 +6,7 @@
 mod caches;
 mod casting;
 mod connections;
+mod copies_of_folders;
 mod faults;
 mod links;
 pub(crate) mod operator;
@@ -84,6 +85,8 @@ struct Machine<N> {
     reads_again: bool,
     /// The identity file as it was before it was harmed: the operator has a copy.
     identity_copy: Option<Vec<u8>>,
+    /// A copy of its folder that was taken earlier.
+    earlier: Option<copies_of_folders::Earlier>,
     /// A start is in the queue.
     start_is_due: bool,
     /// Its node is in the cluster, or was: it has founded it or has joined.
@@ -129,6 +132,8 @@ pub struct Cluster<N> {
     pub buckets: Vec<(&'static str, &'static str)>,
     queue: Queue,
     machines: Vec<Machine<N>>,
+    /// Whose folder was set back, with the name of its memory then: it has not been told yet.
+    set_back: Option<(NodeId, u64)>,
     network: Network,
     clients: Vec<Client>,
     /// Those who publish and listen. They are numbered on from the clients.
@@ -200,6 +205,7 @@ impl<N: Door> Cluster<N> {
                 fuse_at_start: None,
                 reads_again: false,
                 identity_copy: None,
+                earlier: None,
                 start_is_due: false,
                 is_member: node < usize::from(chaos.founders),
                 is_gone: false,
@@ -235,6 +241,7 @@ impl<N: Door> Cluster<N> {
             buckets: mix.buckets.clone(),
             queue: Queue::default(),
             machines,
+            set_back: None,
             network,
             client_ends: vec![ClientEnd::default(); ends],
             clients,

@@ -347,6 +347,30 @@ impl Folder {
     }
 }
 
+/// A copy of a folder, as of a disk's image.
+#[derive(Debug)]
+pub struct Copy {
+    files: Vec<(String, Vec<u8>)>,
+    store: MemoryStore,
+}
+
+impl SimDisk {
+    /// A copy of everything that is there now, synced or not.
+    #[must_use]
+    pub fn copy(&self) -> Copy {
+        let names: Vec<String> = lock(&self.folder).names.keys().cloned().collect();
+        let files = names.into_iter().filter_map(|name| Some((name.clone(), self.copy_of(&name)?))).collect();
+        Copy { files, store: lock(&self.folder).store.copy() }
+    }
+
+    /// Everything becomes what it was in a copy, durably.
+    pub fn set_back(&self, copy: &Copy) {
+        self.delete(|_| true);
+        copy.files.iter().for_each(|(name, bytes)| self.restore(name, bytes));
+        lock(&self.folder).store.set_back(&copy.store);
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fuse {
     Whole,

@@ -34,6 +34,15 @@ pub trait Door: Sized {
     }
     /// Who leads a partition, as far as this node knows.
     fn leader(&self, partition: PartitionId) -> Option<(NodeId, Ballot)>;
+    /// Its memory's name, and the highest number that anything in its journal may have.
+    fn folder(&self) -> (u64, u64) {
+        (0, 0)
+    }
+    /// Up to where it knows the journal of another to have come, in a memory of this name.
+    fn has_heard_of(&self, node: NodeId, memory: u64) -> u64 {
+        let _ = (node, memory);
+        0
+    }
     /// How far a log is.
     fn progress(&self, partition: PartitionId) -> Option<Progress>;
     /// Who votes, and who shall.
@@ -123,6 +132,14 @@ impl Door for node::Node {
 
     fn portrait(&self) -> Vec<String> {
         node::Node::portrait(self)
+    }
+
+    fn folder(&self) -> (u64, u64) {
+        node::Node::folder(self)
+    }
+
+    fn has_heard_of(&self, node: NodeId, memory: u64) -> u64 {
+        node::Node::has_heard_of(self, node, memory)
     }
 
     fn knows(&self, peer: NodeId) -> bool {

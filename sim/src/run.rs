@@ -259,6 +259,9 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     let converged = wait_for(cluster, deadline, |cluster| {
         liveness::converged(&cluster.endings()) && cluster.caches_are_calm() && cluster.is_swept()
     });
+    if let Some(text) = cluster.judge_copies_of_folders() {
+        cluster.violations.push(("earlier copies", text));
+    }
     if !cluster.is_swept() {
         let text = "elements of collections that are gone are there still in the calm at the end".to_owned();
         cluster.violations.push(("garbage", text));

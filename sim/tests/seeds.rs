@@ -13,6 +13,9 @@ const SEEDS: u64 = 600;
 /// Seeds in which nodes join and leave for certain.
 const MEMBERS_SEEDS: u64 = 40;
 
+/// Seeds in which folders are set back for certain.
+const SET_BACK_SEEDS: u64 = 40;
+
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {
     let outcome = run(options, false);
@@ -54,6 +57,16 @@ fn runs_in_which_nodes_join_and_leave_pass() {
     for seed in 8000..8000 + MEMBERS_SEEDS {
         must_pass(&Options { seed, with: vec![Fault::MembersChange], ..Options::default() });
     }
+}
+
+#[test]
+fn runs_in_which_folders_are_set_back_pass() {
+    let mut set_back = 0;
+    for seed in 8100..8100 + SET_BACK_SEEDS {
+        let outcome = must_pass(&Options { seed, with: vec![Fault::SetBack], ..Options::default() });
+        set_back += outcome.injected.get(&Fault::SetBack).copied().unwrap_or(0);
+    }
+    assert!(set_back >= SET_BACK_SEEDS / 4, "only {set_back} folders were set back");
 }
 
 #[test]

@@ -50,6 +50,19 @@ impl Inner {
 }
 
 impl MemoryStore {
+    /// Another store with what is in this one now, all of it synced.
+    #[must_use]
+    pub fn copy(&self) -> MemoryStore {
+        let synced = self.inner().current().clone();
+        MemoryStore { inner: Arc::new(Mutex::new(Inner { synced, ..Inner::default() })) }
+    }
+
+    /// Becomes what another store is.
+    pub fn set_back(&self, other: &MemoryStore) {
+        let synced = other.inner().current().clone();
+        *self.inner() = Inner { synced, ..Inner::default() };
+    }
+
     /// An empty store.
     #[must_use]
     pub fn new() -> MemoryStore {

@@ -14,7 +14,7 @@ use base::NodeId;
 use crate::body::{Malformed, Reader, Writer};
 
 /// The version of the messages between nodes that this build speaks.
-pub const PEER_PROTOCOL_VERSION: u16 = 5;
+pub const PEER_PROTOCOL_VERSION: u16 = 6;
 /// Longest name of a node, in bytes.
 pub const NODE_NAME_BYTES_MAX: usize = 255;
 
@@ -129,7 +129,7 @@ mod tests {
     fn it_reads_what_it_writes() {
         let mut payload = Vec::new();
         hello().encode(&mut payload);
-        assert_eq!(payload, b"DICP\x05\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1\x03h:9");
+        assert_eq!(payload, b"DICP\x06\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1\x03h:9");
         assert_eq!(Hello::decode(&payload), Ok(hello()));
     }
 

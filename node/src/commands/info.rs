@@ -16,6 +16,7 @@ use crate::node::{Node, place_of, role_number, role_text};
 use crate::partition::Partition;
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
+use crate::transfer::movement::Felt;
 use crate::{status, topology};
 
 /// The table of this family.
@@ -359,6 +360,14 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_commands_applied", partition.commands_applied);
     fields.put("dictum_peer_messages_received", node.stats.peer_messages_in);
     fields.put("dictum_peer_bytes_received", node.stats.peer_bytes_in);
+    let movement = &node.movement;
+    fields.put("dictum_movement", if node.registry.paused { "paused" } else { "on" });
+    fields.put("dictum_movement_gives_way_to", movement.gives_way_to().map_or("nothing", Felt::name));
+    fields.put("dictum_movement_bytes_per_second_allowed", movement.rate());
+    fields.put("dictum_movement_bytes_per_second", movement.moves.bytes_per_second);
+    fields.put("dictum_movement_bytes_to_send", movement.moves.left_bytes);
+    fields.put("dictum_movement_bytes_sent", movement.sent_bytes);
+    fields.put("dictum_movement_bytes_received", movement.taken_bytes);
     fields.put("dictum_pubsub_published", node.pubsub.published);
     fields.put("dictum_pubsub_received", node.pubsub.received);
     fields.put("dictum_pubsub_unsent", node.pubsub.unsent);

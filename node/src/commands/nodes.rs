@@ -19,6 +19,7 @@ use crate::registry::{Change, Registry, Token};
 use crate::roll::Roll;
 use crate::router::ReadKind;
 use crate::session::Session;
+use crate::transfer::movement::Moves;
 
 const GROUP: Group = Group::Dictum;
 /// A year: longer than anybody waits for a machine.
@@ -79,8 +80,14 @@ static SUBCOMMANDS: &[Entry] = &[
         "seconds",
         Wanted::AutoReplace,
     ),
-    of("dictum.node|pause", 2, "Leaves all votes and leaderships where they are.", "", Wanted::Pause),
-    of("dictum.node|resume", 2, "Lets votes and leaderships move again.", "", Wanted::Resume),
+    of(
+        "dictum.node|pause",
+        2,
+        "Leaves all votes and leaderships where they are; copies go at the lowest rate.",
+        "",
+        Wanted::Pause,
+    ),
+    of("dictum.node|resume", 2, "Lets votes, leaderships and copies move again.", "", Wanted::Resume),
     helps("dictum.node|help", GROUP, super::ALWAYS),
 ];
 
@@ -250,6 +257,7 @@ pub(crate) fn answer(
     roll: &Roll,
     standings: &[Standing],
     is_up: impl Fn(NodeId) -> bool,
+    moves: impl Fn(NodeId) -> Moves,
 ) -> Reply {
     let text = |name: &str, value: &str| (Reply::bulk(name.as_bytes()), Reply::bulk(value.as_bytes()));
     let number = |name: &str, value: usize| (Reply::bulk(name.as_bytes()), Reply::Integer(value as i64));
@@ -267,6 +275,9 @@ pub(crate) fn answer(
             number("leads", leads),
             number("votes", votes),
             number("replicas", count(&|standing| standing.hold.contains(&id))),
+            text("movement", if registry.paused { "paused" } else { "on" }),
+            number("bytes-to-send", moves(id).left_bytes as usize),
+            number("bytes-per-second", moves(id).bytes_per_second as usize),
         ])
     };
     // By the newest registry, whatever this node has made of it.

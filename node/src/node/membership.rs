@@ -4,15 +4,16 @@ use base::limits::NODES_EVER_MAX;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use data::Slots;
-use paxos::Input as Step;
+use paxos::{Input as Step, RoleName};
 
 use super::{Node, PING_EVERY, place_of};
 use crate::bucket::Bucket;
 use crate::council::{COUNCIL, Order};
 use crate::detector::Detector;
-use crate::door::{Level, Member, Nodes};
+use crate::door::{Level, Member, Nodes, Planted};
 use crate::entry::Kind;
-use crate::peer::PeerMessage;
+use crate::lives::Claim;
+use crate::peer::{PeerMessage, Ping};
 use crate::planner::ORDER_AGAIN_AFTER;
 use crate::registry::Change;
 use crate::roll::Changes;
@@ -69,6 +70,7 @@ impl Node {
         self.detectors.remove(place);
         self.news.remove(&id);
         self.pings.forget_peer(id);
+        self.lives.forget(id);
         let time = self.now.time;
         for group in self.groups.iter_mut() {
             group.told.remove(place);
@@ -99,6 +101,63 @@ impl Node {
             self.event(Level::Error, text);
         }
         fits
+    }
+
+    /// Its memory's name, 0 if it has none that counts, and the highest number that anything in its journal may have: for whoever sets its folder back.
+    #[must_use]
+    pub fn folder(&self) -> (u64, u64) {
+        (self.claim().incarnation, self.next_number)
+    }
+
+    /// Up to where the journal of a node is known here to have come in its memory of this name.
+    #[must_use]
+    pub fn has_heard_of(&self, node: NodeId, memory: u64) -> u64 {
+        self.lives.journal_of(node, memory)
+    }
+
+    /// What this node says of its folder.
+    pub(super) fn claim(&self) -> Claim {
+        let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);
+        let council = council.filter(|replica| replica.role() != RoleName::Recovering);
+        Claim {
+            incarnation: council.map_or(0, |replica| replica.hard_state().incarnation),
+            process: self.process,
+            boot: self.boot,
+            journal: self.persisted,
+        }
+    }
+
+    /// Whether a peer's folder is, as far as anybody knows, all that this node has ever been; and this node's own.
+    pub(super) fn has_all_of_its_past(&mut self, from: NodeId, ping: &Ping) -> bool {
+        let me = self.config.me;
+        for (node, claim) in &ping.lives {
+            if *node == me || self.roll.get(*node).is_some() {
+                self.lives.hear_of(*node, *claim);
+            }
+        }
+        let (own, theirs) = (self.lives.hear(me, self.claim()), self.lives.hear(from, ping.claim));
+        if self.config.planted == Some(Planted::EarlierCopyHeard) {
+            return true;
+        }
+        if !own && self.fatal.is_none() {
+            self.probe("node: has an earlier copy of its folder");
+            let name = self.name_of(me);
+            self.fatal = Some(format!(
+                "the others have heard of {name} what this folder does not have: it is an earlier copy, put back from a backup or an image, or another process runs with a copy of it. It has forgotten what was promised since, and must not take part. If no other process runs as {name}, start it with an empty folder: it gets everything from the others"
+            ));
+        }
+        if theirs {
+            return true;
+        }
+        if self.introduced.insert(from, false) != Some(false) {
+            self.probe("node: a node with an earlier copy of its folder refused");
+            let name = self.name_of(from);
+            let text = format!(
+                "{name} runs with an earlier copy of its folder, or two processes run as {name}: nothing is taken from it, and it is told so"
+            );
+            self.event(Level::Error, text);
+        }
+        false
     }
 
     /// Somebody speaks that is of the cluster `theirs`, which this one has left behind.

@@ -139,7 +139,7 @@ impl Node {
         };
         let message = match message {
             PeerMessage::Ping(ping) => {
-                if self.is_of_this_cluster(from, ping.cluster) {
+                if self.is_of_this_cluster(from, ping.cluster) && self.has_all_of_its_past(from, &ping) {
                     self.on_ping(from, ping);
                 }
                 return;
@@ -193,8 +193,13 @@ impl Node {
                 self.on_snapshot_offer(g, (from, transfer), (position, ballot));
             }
             PeerMessage::SnapshotBlock { partition, transfer, index, ending, block } => {
-                let (time, transfers) = (self.now.time, &mut self.groups[g].transfers);
-                if let Some(want) = transfers.on_block(time, partition, (from, transfer), index, ending, block) {
+                let time = self.now.time;
+                let asks = self.movement.takes_in(time, block.len());
+                if !asks {
+                    self.probe("node: reception throttled");
+                }
+                let transfers = &mut self.groups[g].transfers;
+                if let Some(want) = transfers.on_block(time, partition, (from, transfer), index, ending, block, asks) {
                     self.send(from, &want);
                 }
             }

@@ -19,6 +19,9 @@ use crate::groups::Groups;
 use crate::node::buckets::identity_in_memory;
 use crate::peer::{PartitionNews, Ping};
 
+/// With each so many-th ping a node tells what it knows of others' folders.
+const LIVES_EVERY: u64 = 8;
+
 /// What this node has said of its partitions, and to whom.
 #[derive(Debug, Default)]
 pub(crate) struct Pings {
@@ -159,7 +162,10 @@ impl Node {
         let heard = self.news.get(&peer).map_or((0, 0), |ping| (ping.life, ping.number));
         let pace = self.pace_for(peer);
         self.quickness.measure.on_ping(self.pings.number, self.now.time);
-        let ping = Ping { number: self.pings.number, since, heard, partitions, pace, ..self.ping_of_none() };
+        // Nobody waits for it but whoever hears nothing else.
+        let tells = since == 0 || self.pings.number.is_multiple_of(LIVES_EVERY);
+        let lives = if tells { self.lives.all() } else { Vec::new() };
+        let ping = Ping { number: self.pings.number, since, heard, partitions, pace, lives, ..self.ping_of_none() };
         self.send(peer, &crate::peer::PeerMessage::Ping(ping));
     }
 
@@ -195,6 +201,8 @@ impl Node {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             life: self.life(),
             pace: self.pace(),
+            moves: self.movement.moves,
+            claim: self.claim(),
             ..Ping::default()
         }
     }

@@ -20,6 +20,7 @@ use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
+use crate::lives::Lives;
 use crate::monitor::Monitors;
 use crate::pace::Quickness;
 use crate::partition::Partition;
@@ -31,7 +32,7 @@ use crate::roll::Roll;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
-use crate::transfer::Throttle;
+use crate::transfer::movement::Movement;
 use crate::tunables::Tunables;
 use crate::waiting::WaitingRoom;
 
@@ -113,6 +114,9 @@ impl Node {
             now,
             boot,
             incarnation: recovered.incarnation,
+            process: base::checksum::xxh3(&config.seed.to_le_bytes()),
+            lives: Lives::default(),
+            persisted: boot.saturating_sub(1),
             start_is_on_disk: false,
             started: now,
             groups: Groups::default(),
@@ -152,7 +156,7 @@ impl Node {
             snapshot_fails: false,
             installed: 0,
             untold: 0,
-            throttle: Throttle::new(config.snapshots.bytes_per_second, now.time),
+            movement: Movement::new(config.snapshots.bytes_per_second, now.time),
             buckets,
             registry,
             map,

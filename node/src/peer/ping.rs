@@ -3,7 +3,9 @@
 use base::{Ballot, NodeId, PartitionId, Position};
 use wire::{Malformed, Reader, Writer};
 
+use crate::lives::Claim;
 use crate::pace::Pace;
+use crate::transfer::movement::Moves;
 
 /// What a node says of itself, several times a second, to every other.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -29,6 +31,10 @@ pub(crate) struct Ping {
     /// The last ping of the receiver's that was taken: the life, and the number.
     pub heard: (u64, u64),
     pub pace: Pace,
+    pub moves: Moves,
+    /// What the sender's folder is, and what it knows of those of others: see [`crate::lives`].
+    pub claim: Claim,
+    pub lives: Vec<(NodeId, Claim)>,
     /// As received, ascending.
     pub partitions: Vec<PartitionNews>,
 }
@@ -91,6 +97,14 @@ pub(super) fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     w.u64(ping.heard.0);
     w.varint(ping.heard.1);
     ping.pace.encode(w);
+    w.varint(ping.moves.left_bytes);
+    w.varint(ping.moves.bytes_per_second);
+    ping.claim.encode(w);
+    w.count(ping.lives.len());
+    for (node, claim) in &ping.lives {
+        w.node(*node);
+        claim.encode(w);
+    }
     w.count(ping.partitions.len());
     for news in &ping.partitions {
         w.partition(news.partition);
@@ -123,6 +137,9 @@ pub(super) fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
         since: r.varint()?,
         heard: (r.u64()?, r.varint()?),
         pace: Pace::decode(r)?,
+        moves: Moves { left_bytes: r.varint()?, bytes_per_second: r.varint()? },
+        claim: Claim::decode(r)?,
+        lives: (0..r.count(20)?).map(|_| Ok((r.node()?, Claim::decode(r)?))).collect::<Result<_, Malformed>>()?,
         partitions: Vec::new(),
     };
     for _ in 0..r.count(10)? {

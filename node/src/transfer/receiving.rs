@@ -35,6 +35,8 @@ pub(super) struct Reception {
     incoming: Option<Incoming>,
     /// What is away is the last. From then on nothing else may change what the store says of the state.
     completing: bool,
+    /// The next block is not asked for yet: this node's clients come first.
+    held: bool,
     /// When it last got further, and when the sender was last told what is wanted.
     progress_at: Time,
     said_at: Time,
@@ -62,7 +64,7 @@ impl Reception {
     }
 
     fn want(&self, partition: PartitionId) -> PeerMessage {
-        let wish = if self.has_batch() { Wish::Wait } else { Wish::Next };
+        let wish = if self.held || self.has_batch() { Wish::Wait } else { Wish::Next };
         PeerMessage::SnapshotWant { partition, transfer: self.transfer, index: self.next, wish }
     }
 }
@@ -105,6 +107,7 @@ impl Transfers {
             ending: None,
             incoming: Some(incoming()),
             completing: false,
+            held: false,
             progress_at: now,
             said_at: now,
         };
@@ -113,7 +116,8 @@ impl Transfers {
         Some(want)
     }
 
-    /// Takes a block.
+    /// Takes a block. `asks`: the next one may be asked for at once.
+    #[expect(clippy::too_many_arguments, reason = "all of it came with one message")]
     pub(crate) fn on_block(
         &mut self,
         now: Time,
@@ -122,6 +126,7 @@ impl Transfers {
         index: u64,
         ending: Option<Ending>,
         block: Bytes,
+        asks: bool,
     ) -> Option<PeerMessage> {
         let reception = self.receiving.as_mut()?;
         if (reception.from, reception.transfer) != (from, transfer) {
@@ -134,7 +139,21 @@ impl Transfers {
             reception.progress_at = now;
         }
         reception.said_at = now;
+        reception.held = !asks;
         Some(reception.want(partition))
+    }
+
+    /// Whether a block that came was not followed by a question for the next one.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.receiving.as_ref().is_some_and(|reception| reception.held)
+    }
+
+    /// Asks for the next block, which was held back.
+    pub(crate) fn ask_on(&mut self, now: Time, partition: PartitionId) -> Option<(NodeId, PeerMessage)> {
+        let reception = self.receiving.as_mut().filter(|reception| reception.held)?;
+        reception.held = false;
+        reception.said_at = now;
+        Some((reception.from, reception.want(partition)))
     }
 
     /// Blocks to be written, if there are enough and nothing is being written. The last ones only if `may_complete`.

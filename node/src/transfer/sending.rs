@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use base::{Ballot, NodeId, PartitionId, Position, Time};
 
+use super::Transfers;
 use super::catching_up::CatchingUp;
 use super::jobs::{Block, BlockJob, MadeBlock};
-use super::{Throttle, Transfers};
+use super::movement::Movement;
 use crate::door::Rubbish;
 use crate::image::Image;
 use crate::peer::{PeerMessage, Wish};
@@ -42,6 +43,8 @@ pub(super) struct Sending {
     progress_at: Time,
     /// The link broke since the last block was sent.
     cut: bool,
+    /// So many bytes were sent.
+    sent_bytes: u64,
     pub(super) done: bool,
 }
 
@@ -74,6 +77,7 @@ impl Transfers {
             heard_at: now,
             progress_at: now,
             cut: false,
+            sent_bytes: 0,
             done: false,
         };
         let offer = sending.offer(partition);
@@ -133,17 +137,24 @@ impl Transfers {
         sending.wanted = wish == Wish::Next && sending.sent_at.is_none_or(|at| now.since(at) >= REPEAT_AFTER);
     }
 
-    /// The blocks that may be sent now.
+    /// The blocks that may be sent now. `waits`: movement is paused, and the lowest rate is enough for this node.
     pub(crate) fn due(
         &mut self,
         now: Time,
         partition: PartitionId,
-        throttle: &mut Throttle,
+        movement: &mut Movement,
+        waits: impl Fn(NodeId) -> bool,
     ) -> Vec<(NodeId, PeerMessage)> {
         let mut messages = Vec::new();
         for sending in &mut self.sending {
             let Some(block) = sending.block.as_ref().filter(|_| sending.wanted) else { continue };
-            if !throttle.takes(now, block.bytes.len()) {
+            let bytes = block.bytes.len();
+            if waits(sending.to) {
+                if !movement.sends_paused(now, bytes) {
+                    self.probes.push("node: movement paused");
+                    continue;
+                }
+            } else if !movement.sends(now, bytes) {
                 self.probes.push("node: snapshot throttled");
                 break;
             }
@@ -152,12 +163,19 @@ impl Transfers {
             }
             sending.wanted = false;
             sending.sent_at = Some(now);
+            sending.sent_bytes += bytes as u64;
             let Block { bytes, ending } = block.clone();
             let (transfer, index) = (sending.transfer, sending.index);
             let message = PeerMessage::SnapshotBlock { partition, transfer, index, ending, block: bytes };
             messages.push((sending.to, message));
         }
         messages
+    }
+
+    /// Bytes that are still to be sent of a state that has so many, about.
+    pub(crate) fn left(&self, bytes: u64) -> u64 {
+        let left = |sending: &Sending| if sending.done { 0 } else { bytes.saturating_sub(sending.sent_bytes) };
+        self.sending.iter().map(left).sum()
     }
 
     /// Blocks that are to be made now: the one that is asked for, and while it is under way the one after it.

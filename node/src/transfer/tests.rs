@@ -8,6 +8,7 @@ use data::Tree;
 use storage::MemoryStore;
 
 use super::jobs::{BlockJob, Incoming, ReceiveJob};
+use super::movement::Movement;
 use super::receiving::Came;
 use super::*;
 use crate::below::{Below, StoredRestorer};
@@ -41,7 +42,9 @@ fn state(position: u64) -> (Position, Ballot, Image) {
 struct World {
     now: Time,
     senders: [Transfers; 2],
-    throttle: Throttle,
+    movement: Movement,
+    /// Movement is paused, and the receiver has no vote.
+    paused: bool,
     /// Who is asked for a snapshot all the time, as by a leader.
     wanted_from: Vec<usize>,
     receiver: Transfers,
@@ -68,7 +71,8 @@ impl World {
         World {
             now: Time(1_000_000_000_000),
             senders: [Transfers::new(1, HELD_FOR), Transfers::new(1, HELD_FOR)],
-            throttle: Throttle::new(1 << 40, Time(0)),
+            movement: Movement::new(1 << 40, Time(0)),
+            paused: false,
             wanted_from: vec![0],
             receiver: Transfers::new(1, HELD_FOR),
             below: over_a_store.then_some((store, below)),
@@ -112,7 +116,7 @@ impl World {
                 self.receiver.on_offer(self.now, PARTITION, (from, transfer), (position, ballot), has, incoming)
             }
             PeerMessage::SnapshotBlock { transfer, index, ending, block, .. } => {
-                self.receiver.on_block(self.now, PARTITION, (from, transfer), index, ending, block)
+                self.receiver.on_block(self.now, PARTITION, (from, transfer), index, ending, block, true)
             }
             other => panic!("{other:?}"),
         };
@@ -132,7 +136,7 @@ impl World {
                 self.offered += 1;
                 sent.push((RECEIVER, offer));
             }
-            sent.extend(self.senders[sender].due(self.now, PARTITION, &mut self.throttle));
+            sent.extend(self.senders[sender].due(self.now, PARTITION, &mut self.movement, |_| self.paused));
             for (_, message) in sent {
                 if let PeerMessage::SnapshotBlock { block, .. } = &message {
                     self.bytes_sent += block.len();
@@ -347,12 +351,24 @@ fn a_damaged_block_is_found_before_anything_is_installed() {
 #[test]
 fn the_throttle_lets_so_much_through() {
     let mut world = World::new(true, 1);
-    world.throttle = Throttle::new(10_000, world.now);
+    world.movement = Movement::new(10_000, world.now);
     let begun = world.now;
     assert!(world.arrives(MINUTE));
     let rate = world.bytes_sent as f64 / world.now.since(begun).as_secs_f64();
     assert!((8_000.0..11_000.0).contains(&rate), "{rate} bytes per second");
     assert!(world.seen("node: snapshot throttled"));
+}
+
+#[test]
+fn what_is_paused_goes_on_at_the_lowest_rate() {
+    let mut world = World::new(true, 1);
+    world.movement = Movement::new(u64::MAX >> 20, world.now);
+    world.paused = true;
+    let begun = world.now;
+    assert!(world.arrives(MINUTE), "whoever waits for a state gets it in the end");
+    let rate = world.bytes_sent as f64 / world.now.since(begun).as_secs_f64();
+    let least = base::limits::MOVEMENT_BYTES_PER_SECOND_MIN as f64;
+    assert!(rate <= 1.1 * least, "{rate} bytes per second");
 }
 
 #[test]

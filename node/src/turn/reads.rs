@@ -20,6 +20,7 @@ use crate::registry::Registry;
 use crate::router::{ASK_AGAIN_AFTER, Asked, ReadBatch, ReadKind, Ready, Waiter};
 use crate::session::{Block, Session};
 use crate::slow::Slow;
+use crate::transfer::movement::Felt;
 use crate::usage::Uses;
 use crate::waiting::settled;
 use crate::words::{self, Words};
@@ -319,7 +320,10 @@ impl Node {
                 Ok(registry) => {
                     let (me, detectors, time) = (self.config.me, &self.detectors, self.now.time);
                     let is_up = |id| id == me || detectors.iter().any(|it| it.peer == id && it.is_up(time));
-                    nodes::answer(&registry, &self.roll, &standings, is_up)
+                    let (news, own) = (&self.news, self.movement.moves);
+                    let said = |id| news.get(&id).map(|ping| ping.moves).unwrap_or_default();
+                    let moves = |id| if id == me { own } else { said(id) };
+                    nodes::answer(&registry, &self.roll, &standings, is_up, moves)
                 }
                 Err(_) => Reply::Error(Failure::Text("ERR the council's registry is malformed")),
             }),
@@ -386,6 +390,7 @@ impl Node {
         }
         if is_answered {
             self.slow.durations.note(read.command, took);
+            self.movement.feel(Felt::Reads, took);
         }
         if read.tracks && is_answered {
             self.remember_keys(id, keys.iter().map(Vec::as_slice), connection);

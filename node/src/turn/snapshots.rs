@@ -280,6 +280,9 @@ impl Node {
         let id = group.partition.id;
         let mut messages = group.transfers.offers(time, id);
         messages.extend(group.transfers.asks(time, id));
+        if group.transfers.holds_back() && self.movement.may_ask(time) {
+            messages.extend(self.groups[g].transfers.ask_on(time, id));
+        }
         for (to, message) in messages {
             self.send(to, &message);
         }
@@ -288,9 +291,12 @@ impl Node {
     /// Sends blocks that are due, and gives the owner the making and the taking of others.
     fn run_transfers(&mut self, g: usize, out: &mut Outbox) {
         let time = self.now.time;
-        let group = &mut self.groups[g];
-        let id = group.partition.id;
-        for (to, message) in group.transfers.due(time, id, &mut self.throttle) {
+        // Whoever votes has to have its state: that repairs something, and does not wait.
+        let paused = self.registry.paused;
+        let Group { partition, transfers, .. } = &mut self.groups[g];
+        let (id, members) = (partition.id, partition.replica.members());
+        let waits = |node: NodeId| paused && !members.keeps(node);
+        for (to, message) in transfers.due(time, id, &mut self.movement, waits) {
             self.send(to, &message);
         }
         let Group { partition, transfers, saving, wishes, .. } = &mut self.groups[g];

@@ -15,6 +15,7 @@ use crate::group::Group;
 use crate::node::Node;
 use crate::peer::{Forwarded, PeerMessage};
 use crate::router::{Finished, Waiter};
+use crate::transfer::movement::Felt;
 use crate::words;
 
 /// How often the leader looks for keys whose time is up.
@@ -46,7 +47,9 @@ impl Node {
                 if self.waits_on(connection, slot, &finished, &done.reply) {
                     continue;
                 }
-                self.slow.durations.note(finished.command, self.now.time.since(finished.arrived));
+                let took = self.now.time.since(finished.arrived);
+                self.slow.durations.note(finished.command, took);
+                self.movement.feel(Felt::Writes, took);
                 if finished.on_all && !matches!(done.reply, Reply::Error(_)) {
                     let Finished { waiter, deadline, body, .. } = finished;
                     let (position, reply, bytes) = (done.position, done.reply, body.len());

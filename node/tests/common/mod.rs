@@ -224,7 +224,10 @@ impl Cluster {
         let founders = self.nodes.len() - self.joined_count;
         let recovered = Recovered { journal, ..blank(100 + u64::from(me)) };
         let mut out = Outbox::default();
-        self.nodes[usize::from(me)] = Node::start(config(founders, me), recovered, self.now, &mut out).unwrap();
+        let mut config = config(founders, me);
+        // Another process than before.
+        config.seed += self.now.time.0;
+        self.nodes[usize::from(me)] = Node::start(config, recovered, self.now, &mut out).unwrap();
         self.carry_out(me, out);
         for peer in (0..self.nodes.len() as u16).filter(|peer| *peer != me) {
             self.give(peer, Input::PeerDown { peer: NodeId(me) });

@@ -92,6 +92,25 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
     ),
     ("dictum_peer_messages_received", "dictum_peer_messages_total", "counter", "Messages received from other nodes."),
     (
+        "dictum_movement_bytes_per_second_allowed",
+        "dictum_movement_bytes_per_second_allowed",
+        "gauge",
+        "Bytes of state that may be moved each second, by what clients feel of it.",
+    ),
+    ("dictum_movement_bytes_to_send", "dictum_movement_bytes_to_send", "gauge", "Bytes of state still to be sent."),
+    (
+        "dictum_movement_bytes_sent",
+        "dictum_movement_bytes_sent_total",
+        "counter",
+        "Bytes of state sent to other nodes since the start.",
+    ),
+    (
+        "dictum_movement_bytes_received",
+        "dictum_movement_bytes_received_total",
+        "counter",
+        "Bytes of state taken in from other nodes since the start.",
+    ),
+    (
         "dictum_peer_bytes_received",
         "dictum_peer_bytes_total",
         "counter",

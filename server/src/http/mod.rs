@@ -156,6 +156,8 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .routes(routes!(buckets::get_bucket, buckets::put_bucket, buckets::patch_bucket, buckets::delete_bucket))
         .routes(routes!(nodes::list_nodes, nodes::patch_nodes))
         .routes(routes!(nodes::make_token))
+        .routes(routes!(nodes::pause_nodes))
+        .routes(routes!(nodes::resume_nodes))
         .routes(routes!(nodes::remove_node))
         .routes(routes!(nodes::drain_node))
         .routes(routes!(nodes::promote_node))

@@ -157,6 +157,34 @@ pub(super) async fn patch_nodes(State(api): State<Arc<Api>>, request: Request) -
     order(&api, b"VOTERS", change.voters.to_string().as_bytes()).await
 }
 
+/// Leaves all votes and leaderships where they are
+///
+/// Copies for nodes without a vote go on at the lowest rate. `GET /v1/nodes` tells that movement is paused.
+#[utoipa::path(
+    post,
+    path = "/v1/nodes/pause",
+    tag = "nodes",
+    responses((status = 204, description = "Decided by a majority and on its disks."))
+)]
+pub(super) async fn pause_nodes(State(api): State<Arc<Api>>, uri: Uri) -> Result<StatusCode, Problem> {
+    Query::parse(&uri, &[])?;
+    api.pool.call(&[b"DICTUM.NODE", b"PAUSE"]).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lets votes, leaderships and copies move again
+#[utoipa::path(
+    post,
+    path = "/v1/nodes/resume",
+    tag = "nodes",
+    responses((status = 204, description = "Decided by a majority and on its disks."))
+)]
+pub(super) async fn resume_nodes(State(api): State<Arc<Api>>, uri: Uri) -> Result<StatusCode, Problem> {
+    Query::parse(&uri, &[])?;
+    api.pool.call(&[b"DICTUM.NODE", b"RESUME"]).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Gives the node an order that changes the registry.
 async fn order(api: &Api, action: &[u8], word: &[u8]) -> Result<StatusCode, Problem> {
     api.pool.call(&[b"DICTUM.NODE", action, word]).await.map_err(refused)?;

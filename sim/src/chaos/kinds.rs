@@ -101,10 +101,12 @@ pub enum Fault {
     MembersChange,
     /// No misfortune: clients without think time. Counted: runs in which there are some.
     Restless,
+    /// A node's folder is set back to a copy that was taken of it earlier. Counted: folders, not copies.
+    SetBack,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 49] = [
+pub const FAULTS: [Fault; 50] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -154,6 +156,7 @@ pub const FAULTS: [Fault; 49] = [
     Fault::SlowDisk,
     Fault::MembersChange,
     Fault::Restless,
+    Fault::SetBack,
 ];
 
 impl Fault {
@@ -194,6 +197,7 @@ impl Fault {
             Fault::VotersChange => "voters",
             Fault::SlowDisk => "slow-disk",
             Fault::MembersChange => "members",
+            Fault::SetBack => "set-back",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 39] = [
+pub const PLANTED: [(&str, Planted); 40] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -45,6 +45,7 @@ pub const PLANTED: [(&str, Planted); 39] = [
     ("moved-to-itself", Planted::MovedToItself),
     ("slots-with-a-hole", Planted::SlotsWithAHole),
     ("slow-leads-on", Planted::SlowLeadsOn),
+    ("earlier-copy-heard", Planted::EarlierCopyHeard),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

@@ -58,8 +58,8 @@ impl<N: Door> Cluster<N> {
     fn inflict(&mut self, fault: Fault, node: NodeId, duration: u64, rng: &mut Rng) -> bool {
         let now = self.now;
         // One that has joined is its folder: without that it is another node, which has to join anew under another number.
-        let takes_identity = matches!(fault, Fault::Wipe | Fault::IdentityRot | Fault::ReadError);
-        if takes_identity && node.0 >= self.chaos.founders {
+        let takes_identity = matches!(fault, Fault::Wipe | Fault::IdentityRot | Fault::ReadError | Fault::SetBack);
+        if takes_identity && node.0 >= self.chaos.founders || !self.is_bearable(fault) {
             return false;
         }
         match fault {
@@ -164,6 +164,7 @@ impl<N: Door> Cluster<N> {
                 self.slow_disk(node, rng.between(5 * MS, 60 * MS), 2 * duration);
                 true
             }
+            Fault::SetBack => self.set_back(node),
             Fault::SettingsChange => self.change_settings(rng),
             Fault::VotersChange => self.change_voters(rng),
             Fault::MembersChange => self.change_members(rng),
@@ -236,7 +237,12 @@ impl<N: Door> Cluster<N> {
 
     /// Takes synced data away from a node that is down, or that is cut down for it; only as long as fewer than half of
     /// all nodes are damaged and not whole again, because no more than that can be survived.
-    fn damage(&mut self, node: NodeId, duration: u64, harm: impl FnOnce(&crate::disk::SimDisk) -> bool) -> bool {
+    pub(super) fn damage(
+        &mut self,
+        node: NodeId,
+        duration: u64,
+        harm: impl FnOnce(&crate::disk::SimDisk) -> bool,
+    ) -> bool {
         let damaged = self
             .machines
             .iter()

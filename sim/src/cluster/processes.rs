@@ -213,6 +213,7 @@ impl<N: Door> Cluster<N> {
                 self.violate("no node breaks", format!("{}: {text}", name_of(node)));
             }
             self.die(node, false, "its own verdict");
+            self.empty_if_set_back(node, &text);
             let delay = self.rng.between(100 * MS, SECOND);
             self.start_in(delay, node);
             return;
@@ -329,7 +330,8 @@ impl<N: Door> Cluster<N> {
 
     /// Now and then a process does not survive a step of a transfer.
     fn crashes_in_transfer(&mut self, node: NodeId, life: u64) -> bool {
-        let chance = if self.healed { 0 } else { self.chaos.transfer_crash };
+        let spared = self.healed || !self.is_bearable(Fault::TransferCrash);
+        let chance = if spared { 0 } else { self.chaos.transfer_crash };
         if chance == 0 || self.rng.below(1_000_000) >= chance || self.process(node, life).is_none() {
             return false;
         }

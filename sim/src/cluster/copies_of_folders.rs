@@ -1,0 +1,99 @@
+//! Folders that are set back to earlier copies.
+//!
+//! Nobody can tell a copy from the folder if all that have heard of what it lacks have forgotten it or are out of reach: that is documented
+//! (docs/decisions/2026-11-25-restored-folders.md). So a folder is set back only when all others run and have heard of more than the copy has; and as long as its node has not been told,
+//! no other one is made to forget that.
+
+use base::NodeId;
+
+use super::Cluster;
+use crate::chaos::{Fault, MS};
+use crate::disk::Copy;
+use crate::door::Door;
+use crate::process::name_of;
+use crate::trace::digest_of;
+
+/// A copy, the name of the node's memory when it was taken, and the highest number that anything in its journal may have.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    copy: Copy,
+    memory: u64,
+    journal: u64,
+}
+
+impl<N: Door> Cluster<N> {
+    /// Takes a copy of a node's folder; or sets it back to the one that was taken before, if the others know more by now.
+    pub(super) fn set_back(&mut self, node: NodeId) -> bool {
+        if self.set_back.is_some() {
+            return false;
+        }
+        let Some(running) = &self.machine(node).running else { return false };
+        let (memory, journal) = running.node.folder();
+        let machine = &mut self.machines[usize::from(node.0)];
+        let Some(earlier) = machine.earlier.take_if(|earlier| earlier.memory == memory) else {
+            if memory != 0 && !machine.disk.is_damaged(|_| true) {
+                machine.earlier = Some(Earlier { copy: machine.disk.copy(), memory, journal });
+            }
+            return false;
+        };
+        let knows = |other: NodeId| {
+            let running = self.machines[usize::from(other.0)].running.as_ref();
+            running.is_some_and(|running| running.node.has_heard_of(node, memory) > earlier.journal)
+        };
+        let all_know = self.members().filter(|member| *member != node).all(knows);
+        if !all_know
+            || !self.damage(node, MS, |disk| {
+                disk.set_back(&earlier.copy);
+                true
+            })
+        {
+            self.machine(node).earlier = Some(earlier);
+            return false;
+        }
+        self.set_back = Some((node, memory));
+        true
+    }
+
+    /// Whether others may be made to forget things, or to be gone: not while somebody has to be told.
+    pub(super) fn is_bearable(&self, fault: Fault) -> bool {
+        let is_hard = matches!(
+            fault,
+            Fault::Kill
+                | Fault::PowerCut
+                | Fault::PowerCutAll
+                | Fault::CrashAtStart
+                | Fault::Stop
+                | Fault::TransferCrash
+                | Fault::SyncFailure
+                | Fault::BitRot
+                | Fault::ReadError
+                | Fault::IdentityRot
+                | Fault::Wipe
+                | Fault::JournalLost
+        );
+        self.set_back.is_none() || !is_hard
+    }
+
+    /// A process ends by its own verdict. If its folder was set back its operator does as it has said, and empties it.
+    pub(super) fn empty_if_set_back(&mut self, node: NodeId, text: &str) {
+        if self.set_back.take_if(|(set_back, _)| *set_back == node).is_none() {
+            return;
+        }
+        let now = self.now;
+        let machine = self.machine(node);
+        machine.disk.delete(|_| true);
+        machine.earlier = None;
+        self.trace.event(now, [18, u64::from(node.0), digest_of(text.as_bytes()), 0], || {
+            format!("{} has an earlier copy of its folder: its operator empties it", name_of(node))
+        });
+    }
+
+    /// Property: a node whose folder was set back to an earlier copy does not take part with it.
+    #[must_use]
+    pub fn judge_copies_of_folders(&self) -> Option<String> {
+        let (node, memory) = self.set_back?;
+        let running = self.machines[usize::from(node.0)].running.as_ref()?;
+        let text = format!("{} takes part with an earlier copy of its folder", name_of(node));
+        (running.node.folder().0 == memory).then_some(text)
+    }
+}
