@@ -330,6 +330,8 @@ pub struct Config {
     pub value_bytes_max: usize,
     /// Most client connections that the owner lets in, for `INFO` and `CONFIG GET maxclients`.
     pub clients_max: usize,
+    /// Threads of the owner for clients' sockets, for `INFO` and `CONFIG GET io-threads`.
+    pub io_threads: usize,
     /// How long a request may wait for its outcome.
     pub request_timeout: std::time::Duration,
     /// Password for `AUTH`, if any.

@@ -16,9 +16,12 @@ mod clients;
 mod news;
 mod output;
 mod peers;
+mod porters;
 mod receive;
+mod sockets;
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,8 +42,10 @@ use crate::clock::Clock;
 use crate::journal::{JournalEvents, JournalHandle};
 use crate::low_disk::{Passed, Refusals};
 use crate::transfers::{self, Transfers};
-use clients::Clients;
+use clients::NumberHasher;
 use peers::{Ourselves, Peers};
+use porters::Porters;
+use sockets::Sockets;
 
 /// Gives the node an input.
 type Step<'a> = dyn FnMut(Input<'_>) + 'a;
@@ -148,6 +153,8 @@ pub(crate) struct Parts {
     /// What a bucket may keep in memory of it that has no settings of its own.
     pub(crate) cache: CacheSettings,
     pub(crate) clients_max: usize,
+    /// Threads that have the sockets of clients; 0: the loop has them.
+    pub(crate) porters: usize,
     pub(crate) commit_here: bool,
     pub(crate) name: String,
     /// Where other nodes reach this one.
@@ -197,14 +204,10 @@ struct EventLoop {
     refusals: Refusals,
 
     buffer: Vec<u8>,
-    clients: Clients,
-    /// Clients in whose sockets something may lie that was not read.
-    unread: Vec<usize>,
-    /// Clients that leave more unread than they may for long, by connection.
-    slow_clients: Vec<u64>,
-    /// Clients that have ended their side, by connection.
-    leaving: Vec<u64>,
-    virtual_clients: HashMap<u64, ReplyLine>,
+    /// Those of clients, unless porters have them.
+    sockets: Sockets,
+    porters: Porters,
+    virtual_clients: HashMap<u64, ReplyLine, BuildHasherDefault<NumberHasher>>,
     peers: Peers,
     taken_requests: Vec<Request>,
     /// The last [`Input::Persisted`].
@@ -251,7 +254,6 @@ impl EventLoop {
         Ok(EventLoop {
             peers,
             poll,
-            alarm,
             controls,
             connections,
             clock: parts.clock,
@@ -271,11 +273,9 @@ impl EventLoop {
             commit_here: parts.commit_here,
             refusals: Refusals::default(),
             buffer: vec![0; READ_BYTES],
-            clients: Clients::default(),
-            unread: Vec::new(),
-            slow_clients: Vec::new(),
-            leaving: Vec::new(),
-            virtual_clients: HashMap::new(),
+            sockets: Sockets::new(FIRST_CLIENT),
+            porters: Porters::start(parts.porters, parts.clock, &alarm)?,
+            virtual_clients: HashMap::default(),
             taken_requests: Vec::new(),
             persisted,
             sync_durations: Vec::new(),
@@ -283,6 +283,7 @@ impl EventLoop {
             wake_at: None,
             accept_at: None,
             stop_at: None,
+            alarm,
             messenger,
         })
     }
@@ -318,7 +319,7 @@ impl EventLoop {
 
     /// Sleeps until something happens or is due.
     fn sleep(&mut self, events: &mut Events, now: Time) -> io::Result<()> {
-        let due = [self.wake_at, self.accept_at, self.stop_at, self.peers.wake_at(), self.next_leaving()];
+        let due = [self.wake_at, self.accept_at, self.stop_at, self.peers.wake_at(), self.sockets.next_leaving()];
         let timeout = match due.into_iter().flatten().min() {
             _ if self.unfinished || self.has_unread() => Some(Duration::ZERO),
             Some(at) => Some(at.since(now)),
@@ -330,6 +331,7 @@ impl EventLoop {
             self.alarm.going_to_sleep();
             let news = self.messenger.filled.load(Ordering::SeqCst)
                 || self.requests.waiting()
+                || self.porters.waiting()
                 || self.journal.persisted() > self.persisted;
             if news { Some(Duration::ZERO) } else { timeout }
         };
@@ -345,17 +347,7 @@ impl EventLoop {
     }
 
     fn has_unread(&self) -> bool {
-        !self.unread.is_empty() || self.peers.has_unread()
-    }
-
-    fn next_leaving(&mut self) -> Option<Time> {
-        let mut earliest = None;
-        for &connection in &self.leaving {
-            let place = self.clients.place_of(connection);
-            let at = place.and_then(|place| self.clients.get(place)).and_then(|client| client.leave_at);
-            earliest = [earliest, at].into_iter().flatten().min();
-        }
-        earliest
+        self.sockets.has_unread() || self.peers.has_unread()
     }
 
     /// Step 4 of a turn.
@@ -372,20 +364,17 @@ impl EventLoop {
             // The HTTP thread has its last replies in hand and is about to write them.
             thread::sleep(Duration::from_millis(20));
         }
+        self.porters.finish(end);
         loop {
             let now = self.clock.now().time;
-            let waiting = self.clients.iter().map(|client| client.output.waiting_bytes()).sum::<usize>()
-                + self.peers.waiting_bytes();
-            if waiting == 0 || now >= end {
+            if self.sockets.waiting_bytes() + self.peers.waiting_bytes() == 0 || now >= end {
+                self.porters.join();
                 return Ok(());
             }
             self.poll.poll(events, Some(end.since(now)))?;
             for event in events.iter() {
-                if let Some(place) = event.token().0.checked_sub(FIRST_CLIENT)
-                    && let Some(client) = self.clients.get(place)
-                    && client.output.flush(&mut client.stream).is_err()
-                {
-                    self.clients.remove(place);
+                if event.token().0 >= FIRST_CLIENT {
+                    self.sockets.flush(event);
                 } else if let Some(place) = event.token().0.checked_sub(FIRST_LINK) {
                     self.peers.on_event(place, event, &mut self.buffer, now, &mut |_| ());
                 }

@@ -31,6 +31,10 @@ const CLUSTER_EXAMPLE: &str = "127.0.0.1:7101";
 const MEMORY_QUOTA_DEFAULT: u64 = 1 << 30;
 /// Names longer than this do not fit the peers' greeting.
 const NAME_BYTES_MAX: usize = 64;
+/// Most threads for clients' sockets, unless configured otherwise: beyond, the loop is what holds them up.
+const IO_THREADS_DEFAULT_MAX: usize = 4;
+/// Most threads for clients' sockets.
+const IO_THREADS_MAX: usize = 64;
 
 /// Example lines for `--help`.
 const START_EXAMPLE: &str = "\
@@ -107,6 +111,9 @@ pub struct StartArguments {
     /// Most RESP clients at a time [default: 10000]
     #[arg(long, env = "DICTUM_MAXCLIENTS", value_name = "COUNT")]
     pub maxclients: Option<usize>,
+    /// Threads for clients' sockets, the loop among them: with 1 the loop serves them itself [default: half of the processors, at most 4]
+    #[arg(long, env = "DICTUM_IO_THREADS", value_name = "COUNT")]
+    pub io_threads: Option<usize>,
     /// A snapshot is taken after so many bytes of log [default: 256MiB]
     #[arg(long, env = "DICTUM_LOG_BYTES_PER_SNAPSHOT", value_name = "SIZE")]
     pub log_bytes_per_snapshot: Option<Size>,
@@ -173,6 +180,7 @@ struct File {
     value_bytes_max: Option<Text>,
     request_timeout: Option<Text>,
     maxclients: Option<usize>,
+    io_threads: Option<usize>,
     log_bytes_per_snapshot: Option<Text>,
     log_bytes_held: Option<Text>,
     log_entries_kept: Option<u64>,
@@ -297,6 +305,8 @@ pub struct Options {
     pub request_timeout: Duration,
     /// Most RESP clients.
     pub clients_max: usize,
+    /// Threads for clients' sockets, the loop among them.
+    pub io_threads: usize,
     /// Bytes of log after which a snapshot is taken.
     pub log_bytes_per_snapshot: u64,
     /// Entries of log kept behind a snapshot.
@@ -431,6 +441,10 @@ impl Options {
         if clients_max == 0 {
             return Err("--maxclients 0 would let nobody in; choose at least 1".to_owned());
         }
+        let io_threads = arguments.io_threads.or(file.io_threads).unwrap_or_else(io_threads_default);
+        if !(1..=IO_THREADS_MAX).contains(&io_threads) {
+            return Err(format!("--io-threads {io_threads}: choose 1 to {IO_THREADS_MAX}"));
+        }
         let fault_sync_delay = arguments.fault_sync_delay.map(Duration::from_millis);
         if fault_sync_delay.is_some_and(|delay| delay > DELAY_MAX) {
             return Err(format!("--fault-sync-delay: choose at most {} ms", DELAY_MAX.as_millis()));
@@ -457,6 +471,7 @@ impl Options {
             value_bytes_max: value_bytes_max as usize,
             request_timeout,
             clients_max,
+            io_threads,
             log_bytes_per_snapshot,
             log_bytes_held: size(arguments.log_bytes_held, file.log_bytes_held, "log-bytes-held", LOG_BYTES_HELD)?,
             log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
@@ -486,6 +501,12 @@ pub(crate) fn check_zone(flag: &str, label: &str) -> Result<(), String> {
 pub fn fingerprint(founders: &[Member]) -> u64 {
     let names: Vec<&str> = founders.iter().map(|member| member.name.as_str()).collect();
     base::checksum::xxh3(names.join("\0").as_bytes())
+}
+
+/// As many as there are processors that the other threads leave alone, more or less.
+fn io_threads_default() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors / 2).clamp(1, IO_THREADS_DEFAULT_MAX)
 }
 
 fn parse_address(flag: &str, given: Option<String>, default: &str) -> Result<SocketAddr, String> {

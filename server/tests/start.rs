@@ -118,8 +118,17 @@ fn a_snapshot_replaces_the_log_and_is_found_again() {
 
 #[test]
 fn pipelines_large_values_and_ended_clients_get_all_their_replies() {
+    all_replies_come(["--io-threads", "1"]);
+}
+
+#[test]
+fn they_get_them_from_threads_that_only_serve_sockets_too() {
+    all_replies_come(["--io-threads", "3"]);
+}
+
+fn all_replies_come(more: [&str; 2]) {
     let folder = tempdir().expect("a temporary folder");
-    let node = Alone::start(folder.path(), &[]);
+    let node = Alone::start(folder.path(), &more);
     let large = "x".repeat(3_000_000);
     eventually(&node.resp, &["SET", "large", &large]);
 
@@ -159,9 +168,72 @@ fn pipelines_large_values_and_ended_clients_get_all_their_replies() {
 }
 
 #[test]
-fn one_client_too_many_is_told_so() {
+fn connections_on_several_threads_are_served_each_in_its_order_and_closed() {
+    const CLIENTS: usize = 24;
+    const ROUNDS: usize = 40;
     let folder = tempdir().expect("a temporary folder");
-    let node = Alone::start(folder.path(), &["--maxclients", "2"]);
+    let node = Alone::start(folder.path(), &["--io-threads", "4"]);
+    eventually(&node.resp, &["PING"]);
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::connect(&node.resp).expect("it listens")).collect();
+    for round in 0..ROUNDS {
+        for (number, client) in clients.iter_mut().enumerate() {
+            for _ in 0..5 {
+                client.send(&["INCR", &format!("key:{number}")]).expect("it is sent");
+            }
+            client.send(&["CLIENT", "GETNAME"]).expect("it is sent");
+            client.send(&["CLIENT", "SETNAME", &format!("{number}-{round}")]).expect("it is sent");
+        }
+        for (number, client) in clients.iter_mut().enumerate() {
+            for step in 1..=5 {
+                assert_eq!(client.receive().expect("a reply"), Value::Integer((round * 5 + step) as i64));
+            }
+            let before = round.checked_sub(1).map_or(Value::Null, |it| Value::bulk(&format!("{number}-{it}")));
+            assert_eq!(client.receive().expect("a reply"), before);
+            assert_eq!(client.receive().expect("a reply"), Value::ok());
+        }
+    }
+    // Those that end are noticed, whoever served them; so is one that the node ends.
+    let mut last = clients.pop().expect("many");
+    drop(clients);
+    wait_for("the end of all others", || {
+        let list = last.call(&["CLIENT", "LIST"]).expect("a reply");
+        (String::from_utf8_lossy(list.as_bytes()?).lines().count() == 1).then_some(())
+    });
+    let mut other = Client::connect(&node.resp).expect("it listens");
+    let id = other.call(&["CLIENT", "ID"]).expect("a reply").as_integer().expect("a number");
+    assert_eq!(last.call(&["CLIENT", "KILL", "ID", &id.to_string()]).expect("a reply"), Value::Integer(1));
+    assert!(other.receive().is_err());
+    node.stop();
+}
+
+#[test]
+fn who_does_not_read_is_cut_off_by_a_thread_that_serves_sockets() {
+    let folder = tempdir().expect("a temporary folder");
+    let node = Alone::start(folder.path(), &["--io-threads", "2"]);
+    let limit = ["CONFIG", "SET", "client-output-buffer-limit", "pubsub 4mb 1mb 60"];
+    assert_eq!(eventually(&node.resp, &limit), Value::ok());
+    let mut slow = Client::connect(&node.resp).expect("it listens");
+    slow.call(&["SUBSCRIBE", "news"]).expect("a message");
+    let mut publisher = Client::connect(&node.resp).expect("it listens");
+    let text = "x".repeat(1 << 20);
+    wait_for("the end of the slow one", || {
+        let count = publisher.call(&["PUBLISH", "news", &text]).expect("an answer");
+        (count == Value::Integer(0)).then_some(())
+    });
+    while slow.receive().is_ok() {}
+    node.stop();
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    for io_threads in ["1", "3"] {
+        one_too_many(io_threads);
+    }
+}
+
+fn one_too_many(io_threads: &str) {
+    let folder = tempdir().expect("a temporary folder");
+    let node = Alone::start(folder.path(), &["--maxclients", "2", "--io-threads", io_threads]);
     let mut clients = Vec::new();
     wait_for("two that are let in", || {
         // Those that have only just gone count until the loop has seen it.

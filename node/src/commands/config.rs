@@ -198,7 +198,7 @@ static SETTINGS: &[Setting] = &[
     fixed("enable-debug-command", "no"),
     fixed("enable-module-command", "no"),
     fixed("enable-protected-configs", "no"),
-    fixed("io-threads", "1"),
+    given("io-threads", |config| config.io_threads.to_string()),
     threshold(
         "latency-monitor-threshold",
         |thresholds| thresholds.latency_ms_min.to_string(),

@@ -121,7 +121,7 @@ fn server(context: &Context<'_>, fields: &mut Fields) {
     fields.put("uptime_in_seconds", uptime);
     fields.put("uptime_in_days", uptime / 86_400);
     fields.put("config_file", "");
-    fields.put("io_threads_active", 0);
+    fields.put("io_threads_active", i32::from(context.node.config.io_threads > 1));
 }
 
 /// The connection that asks, and all others.

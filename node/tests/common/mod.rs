@@ -30,6 +30,7 @@ fn config(count: usize, me: u16) -> Config {
         process_id: 1,
         value_bytes_max: 1024 * 1024,
         clients_max: 10_000,
+        io_threads: 1,
         request_timeout: Duration::from_secs(5),
         password: None,
         log_bytes_per_snapshot: u64::MAX,

@@ -1,19 +1,15 @@
 //! Step 5 of a turn: what the node wants done.
 
 use std::thread;
-use std::time::Duration;
 
 use base::Now;
 use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
 use node::{ConnectionId, SnapshotContent, SnapshotJob};
 
-use super::{Control, EventLoop};
+use super::sockets::{Deed, Sockets};
+use super::{Control, EventLoop, Step};
 use crate::{background, caches, log, snapshots};
 
-/// A client that has ended its side gets replies no later than this after the last one.
-const LEAVE_AFTER_REPLY: Duration = Duration::from_millis(100);
-/// A client that the node has closed has so long to take its last replies.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Emptied buffers of messages that are kept for the next.
 const SPARE_MAX: usize = 8;
 /// A payload up to this size may be committed by the loop itself.
@@ -60,109 +56,71 @@ impl EventLoop {
             self.save_snapshot(job);
         }
         self.transfers.give(&mut self.outbox);
-        self.look_at_limits(now);
-        self.write_replies(now);
-        self.pause_and_close(now);
+        self.serve_clients(now);
         if commit_here {
             self.unfinished |= self.journal.commit_here(&mut self.outbox.journal);
         }
     }
 
-    fn write_replies(&mut self, now: Now) {
+    /// Does with the connections of clients what the node wants: limits, replies, pauses, closings, in this order.
+    fn serve_clients(&mut self, now: Now) {
+        let mut limits = std::mem::take(&mut self.outbox.limits);
+        for (connection, limit) in limits.drain(..) {
+            self.serve(connection, Deed::Limit(limit), now);
+        }
+        give_back(&mut self.outbox.limits, limits);
+        self.with_sockets(now, |sockets, step| sockets.cut_off_slow(now.time, step));
         let mut replies = std::mem::take(&mut self.outbox.clients);
-        for (ConnectionId(connection), bytes) in replies.drain(..) {
-            let Some(place) = self.clients.place_of(connection) else {
-                let unread = self.virtual_clients.get(&connection).map_or(0, |line| line.reply(bytes.into()));
-                if unread > CONNECTION_OUTPUT_BYTES_MAX {
+        for (connection, bytes) in replies.drain(..) {
+            self.serve(connection, Deed::Reply(bytes), now);
+        }
+        give_back(&mut self.outbox.clients, replies);
+        let mut pauses = std::mem::take(&mut self.outbox.pause);
+        for (connection, paused) in pauses.drain(..) {
+            self.serve(connection, Deed::Pause(paused), now);
+        }
+        give_back(&mut self.outbox.pause, pauses);
+        let mut closings = std::mem::take(&mut self.outbox.close);
+        for connection in closings.drain(..) {
+            self.serve(connection, Deed::Close, now);
+        }
+        give_back(&mut self.outbox.close, closings);
+        self.porters.hand_over();
+    }
+
+    /// Whoever has the connection does it.
+    fn serve(&mut self, ConnectionId(connection): ConnectionId, deed: Deed, now: Now) {
+        if self.virtual_clients.contains_key(&connection) {
+            self.serve_virtual(connection, deed, now);
+        } else if self.porters.any() {
+            self.porters.give(connection, deed);
+        } else {
+            self.with_sockets(now, |sockets, step| sockets.carry_out(connection, deed, now.time, step));
+        }
+    }
+
+    /// What the node hears of it is for its next turn.
+    fn with_sockets(&mut self, now: Now, what: impl FnOnce(&mut Sockets, &mut Step<'_>)) {
+        let EventLoop { node, outbox, sockets, unfinished, .. } = self;
+        what(sockets, &mut |input| {
+            *unfinished = true;
+            node.step(now, input, outbox);
+        });
+    }
+
+    fn serve_virtual(&mut self, connection: u64, deed: Deed, now: Now) {
+        let Some(line) = self.virtual_clients.get(&connection) else { return };
+        match deed {
+            Deed::Limit(_) => {}
+            Deed::Reply(bytes) => {
+                if line.reply(bytes.into()) > CONNECTION_OUTPUT_BYTES_MAX {
                     log::warning(&format!("HTTP connection {connection} was cut off: it does not read its replies"));
                     self.remove_virtual(connection, now);
                 }
-                continue;
-            };
-            let Some(client) = self.clients.get(place) else { continue };
-            client.unanswered = false;
-            if client.leave_at.is_some() {
-                client.leave_at = Some(now.time + LEAVE_AFTER_REPLY);
             }
-            let sent = client.output.send(&mut client.stream, bytes);
-            let was_slow = client.slow_since.is_some();
-            let too_slow = client.is_too_slow(now.time);
-            if !was_slow && client.slow_since.is_some() {
-                self.slow_clients.push(connection);
-            }
-            if sent.is_err() {
-                self.remove_client(place, now);
-            } else if too_slow {
-                self.cut_off(place, now);
-            }
+            Deed::Pause(paused) => line.pause(paused),
+            Deed::Close => self.remove_virtual(connection, now),
         }
-        give_back(&mut self.outbox.clients, replies);
-    }
-
-    /// A client does not read what it is sent.
-    fn cut_off(&mut self, place: usize, now: Now) {
-        if let Some(client) = self.clients.get(place) {
-            let (connection, unread) = (client.connection, client.output.waiting_bytes());
-            log::warning(&format!("client connection {connection} was cut off: it left {unread} bytes unread"));
-            self.remove_client(place, now);
-        }
-    }
-
-    /// Takes note of what connections may leave unread, and cuts off those that have left too much for too long.
-    fn look_at_limits(&mut self, now: Now) {
-        for (ConnectionId(connection), limit) in self.outbox.limits.drain(..) {
-            let place = self.clients.place_of(connection);
-            if let Some(client) = place.and_then(|place| self.clients.get(place)) {
-                client.limit = limit;
-                client.slow_since = None;
-            }
-        }
-        let mut slow = std::mem::take(&mut self.slow_clients);
-        slow.retain(|connection| {
-            let Some(place) = self.clients.place_of(*connection) else { return false };
-            let Some(client) = self.clients.get(place) else { return false };
-            if client.is_too_slow(now.time) {
-                self.cut_off(place, now);
-                return false;
-            }
-            client.slow_since.is_some()
-        });
-        self.slow_clients = slow;
-    }
-
-    fn pause_and_close(&mut self, now: Now) {
-        let mut pauses = std::mem::take(&mut self.outbox.pause);
-        for (ConnectionId(connection), paused) in pauses.drain(..) {
-            let Some(place) = self.clients.place_of(connection) else {
-                if let Some(line) = self.virtual_clients.get(&connection) {
-                    line.pause(paused);
-                }
-                continue;
-            };
-            let Some(client) = self.clients.get(place) else { continue };
-            client.paused = paused;
-            if !paused && std::mem::take(&mut client.unread) {
-                self.unread.push(place);
-            }
-        }
-        give_back(&mut self.outbox.pause, pauses);
-
-        let mut closings = std::mem::take(&mut self.outbox.close);
-        for ConnectionId(connection) in closings.drain(..) {
-            let Some(place) = self.clients.place_of(connection) else {
-                self.remove_virtual(connection, now);
-                continue;
-            };
-            let Some(client) = self.clients.get(place) else { continue };
-            client.closing = true;
-            if client.output.waiting_bytes() == 0 {
-                self.remove_client(place, now);
-            } else {
-                client.leave_at = Some(now.time + CLOSE_TIMEOUT);
-                self.leaving.push(connection);
-            }
-        }
-        give_back(&mut self.outbox.close, closings);
     }
 
     fn save_snapshot(&mut self, job: SnapshotJob) {

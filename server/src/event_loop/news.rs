@@ -23,6 +23,9 @@ impl EventLoop {
             }
             self.taken_requests = requests;
         }
+        // One command alone is no reason to leave the disk to the journal's thread.
+        let EventLoop { node, outbox, porters, .. } = self;
+        others |= porters.take(&mut |input| node.step(now, input, outbox)) > 1;
         if self.messenger.filled.swap(false, Ordering::SeqCst) {
             others = true;
             while let Ok(control) = self.controls.try_recv() {

@@ -28,10 +28,10 @@ fn members_are_sorted_and_defaults_are_filled_in() {
 
 #[test]
 fn a_flag_beats_the_file() {
-    let text = "node = 'n1'\nvalue-bytes-max = '1MiB'\nmaxclients = 5\nrequest-timeout = 2\nlog-level = 'debug'";
+    let text = "node = 'n1'\nvalue-bytes-max = '1MiB'\nmaxclients = 5\nio-threads = 3\nrequest-timeout = 2\nlog-level = 'debug'";
     let options = Options::check(arguments(), file(text)).expect("it is complete");
     assert_eq!(options.name, "n2");
-    assert_eq!((options.value_bytes_max, options.clients_max), (1 << 20, 5));
+    assert_eq!((options.value_bytes_max, options.clients_max, options.io_threads), (1 << 20, 5, 3));
     assert_eq!((options.request_timeout, options.log_level), (Duration::from_secs(2), Level::Debug));
     let flags = StartArguments { value_bytes_max: Some(Size(7)), maxclients: Some(6), ..arguments() };
     let options = Options::check(flags, file(text)).expect("it is complete");
@@ -98,6 +98,8 @@ fn what_is_wrong_is_said_with_what_to_do() {
     assert!(complaint(&|a| a.http = text("localhost:7001")).contains("different ports"));
     assert!(complaint(&|a| a.value_bytes_max = Some(Size(1 << 40))).contains("choose between"));
     assert!(complaint(&|a| a.request_timeout = Some(Wait(Duration::ZERO))).contains("choose between"));
+    assert!(complaint(&|a| a.io_threads = Some(0)).contains("choose 1 to 64"));
+    assert!(complaint(&|a| a.io_threads = Some(65)).contains("choose 1 to 64"));
     assert!(complaint(&|a| a.maxclients = Some(0)).contains("at least 1"));
     assert!(complaint(&|a| a.fault_sync_delay = Some(60_001)).contains("at most 60000 ms"));
     assert!(toml::from_str::<File>("nodes = 3").is_err(), "unknown names are not ignored");

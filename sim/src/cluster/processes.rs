@@ -38,6 +38,7 @@ impl<N: Door> Cluster<N> {
             process_id: 1000 + u32::from(node.0),
             value_bytes_max: base::limits::VALUE_BYTES_DEFAULT,
             clients_max: base::limits::CONNECTIONS_DEFAULT,
+            io_threads: 1,
             request_timeout: std::time::Duration::from_millis(self.chaos.request_timeout_ms),
             password: None,
             log_bytes_per_snapshot: self.chaos.log_bytes_per_snapshot,

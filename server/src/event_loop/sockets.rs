@@ -1,0 +1,274 @@
+//! Client sockets: what they bring is given to the node, and what the node wants done with them is done.
+//!
+//! Whoever polls for them owns them: the loop itself, or a porter (`porters.rs`). Both do it here. What a socket brings goes to `step`; for the loop that is the
+//! node, for a porter the batch that the loop takes next.
+
+use std::io::{self, ErrorKind, Read};
+use std::time::Duration;
+
+use base::Time;
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use node::{ConnectionId, Input, OutputLimit};
+
+use super::Step;
+use super::clients::{Client, Clients};
+use super::output::Output;
+use crate::log;
+
+/// A client that has ended its side gets the replies that come within this time …
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// … and no later than this after the last one.
+const LEAVE_AFTER_REPLY: Duration = Duration::from_millis(100);
+/// A client that the node has closed has so long to take its last replies.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What the node wants done with a connection, in this order within a turn.
+#[derive(Debug)]
+pub(super) enum Deed {
+    /// It may leave so much unread from now on.
+    Limit(Option<OutputLimit>),
+    /// It gets these bytes.
+    Reply(Vec<u8>),
+    /// Nothing is to be read from it (`true`), or something is again.
+    Pause(bool),
+    /// It is to be closed once it has its replies.
+    Close,
+}
+
+/// See the file's head.
+pub(super) struct Sockets {
+    clients: Clients,
+    /// The token of the first place.
+    first_token: usize,
+    /// Places in whose sockets something may lie that was not read.
+    unread: Vec<usize>,
+    /// Clients that leave more unread than they may for long, by connection.
+    slow: Vec<u64>,
+    /// Clients that have ended their side, or are to be closed, by connection.
+    leaving: Vec<u64>,
+}
+
+impl Sockets {
+    pub(super) fn new(first_token: usize) -> Sockets {
+        Sockets { clients: Clients::default(), first_token, unread: Vec::new(), slow: Vec::new(), leaving: Vec::new() }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.clients.count()
+    }
+
+    /// Takes over a new connection.
+    ///
+    /// # Errors
+    /// When the poll does not take it: the client has gone in the meantime.
+    pub(super) fn insert(&mut self, mut stream: TcpStream, connection: u64, registry: &Registry) -> io::Result<()> {
+        let token = Token(self.first_token + self.clients.next_place());
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        self.clients.insert(Client {
+            stream,
+            connection,
+            output: Output::default(),
+            paused: false,
+            unread: false,
+            half_closed: false,
+            closing: false,
+            unanswered: false,
+            limit: None,
+            slow_since: None,
+            leave_at: None,
+        });
+        Ok(())
+    }
+
+    /// Whether something may lie in sockets that nobody will be told of again.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Whether clients leave more unread than they may for long: [`Sockets::cut_off_slow`] is to be called again soon.
+    pub(super) fn has_slow(&self) -> bool {
+        !self.slow.is_empty()
+    }
+
+    /// When a connection is due to be closed.
+    pub(super) fn next_leaving(&mut self) -> Option<Time> {
+        let mut earliest = None;
+        for &connection in &self.leaving {
+            let place = self.clients.place_of(connection);
+            let at = place.and_then(|place| self.clients.get(place)).and_then(|client| client.leave_at);
+            earliest = [earliest, at].into_iter().flatten().min();
+        }
+        earliest
+    }
+
+    /// Bytes that clients have not taken yet.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.clients.iter().map(|client| client.output.waiting_bytes()).sum()
+    }
+
+    /// Reads on where something was left.
+    pub(super) fn read_unread(&mut self, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
+        for place in std::mem::take(&mut self.unread) {
+            self.read(place, buffer, now, step);
+        }
+    }
+
+    /// The poll has something to say of a socket. Without a buffer nothing is read now.
+    pub(super) fn on_event(&mut self, event: &Event, buffer: Option<&mut [u8]>, now: Time, step: &mut Step<'_>) {
+        let place = event.token().0 - self.first_token;
+        let Some(client) = self.clients.get(place) else { return };
+        if event.is_writable() && client.output.waiting_bytes() > 0 {
+            let flushed = client.output.flush(&mut client.stream);
+            if flushed.is_err() || (client.closing && client.output.waiting_bytes() == 0) {
+                self.remove(place, step);
+                return;
+            }
+        }
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            client.half_closed |= event.is_read_closed() || event.is_error();
+            match buffer {
+                Some(buffer) => self.read(place, buffer, now, step),
+                None => self.unread.push(place),
+            }
+        }
+    }
+
+    /// Reads once. What is left is read in the next turn.
+    fn read(&mut self, place: usize, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
+        let Some(client) = self.clients.get(place) else { return };
+        if client.paused {
+            client.unread = true;
+            return;
+        }
+        if client.closing || client.leave_at.is_some() {
+            return;
+        }
+        match client.stream.read(buffer) {
+            Ok(0) => self.on_end(place, now, step),
+            Ok(count) => {
+                client.unanswered = true;
+                if count == buffer.len() || client.half_closed {
+                    self.unread.push(place);
+                }
+                step(Input::Received { connection: ConnectionId(client.connection), bytes: &buffer[..count] });
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => client.half_closed = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.unread.push(place),
+            Err(_) => self.remove(place, step),
+        }
+    }
+
+    /// The client sends nothing more. It may still want to read: `printf 'GET a\r\n' | nc` does.
+    fn on_end(&mut self, place: usize, now: Time, step: &mut Step<'_>) {
+        let Some(client) = self.clients.get(place) else { return };
+        if client.unanswered || client.output.waiting_bytes() > 0 {
+            client.leave_at = Some(now + LEAVE_TIMEOUT);
+            self.leaving.push(client.connection);
+        } else {
+            self.remove(place, step);
+        }
+    }
+
+    /// Closes those whose time is up.
+    pub(super) fn close_leaving(&mut self, now: Time, step: &mut Step<'_>) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.retain(|&connection| {
+            let Some(place) = self.clients.place_of(connection) else { return false };
+            let due = self.clients.get(place).and_then(|client| client.leave_at).is_some_and(|at| at <= now);
+            if due {
+                self.remove(place, step);
+            }
+            !due
+        });
+        self.leaving = leaving;
+    }
+
+    /// Does what the node wants. Nothing is done for a connection that has gone.
+    pub(super) fn carry_out(&mut self, connection: u64, deed: Deed, now: Time, step: &mut Step<'_>) {
+        let Some(place) = self.clients.place_of(connection) else { return };
+        let Some(client) = self.clients.get(place) else { return };
+        match deed {
+            Deed::Limit(limit) => {
+                client.limit = limit;
+                client.slow_since = None;
+            }
+            Deed::Reply(bytes) => self.reply(place, bytes, now, step),
+            Deed::Pause(paused) => {
+                client.paused = paused;
+                if !paused && std::mem::take(&mut client.unread) {
+                    self.unread.push(place);
+                }
+            }
+            Deed::Close => {
+                client.closing = true;
+                if client.output.waiting_bytes() == 0 {
+                    self.remove(place, step);
+                } else {
+                    client.leave_at = Some(now + CLOSE_TIMEOUT);
+                    self.leaving.push(connection);
+                }
+            }
+        }
+    }
+
+    fn reply(&mut self, place: usize, bytes: Vec<u8>, now: Time, step: &mut Step<'_>) {
+        let Some(client) = self.clients.get(place) else { return };
+        client.unanswered = false;
+        if client.leave_at.is_some() {
+            client.leave_at = Some(now + LEAVE_AFTER_REPLY);
+        }
+        let sent = client.output.send(&mut client.stream, bytes);
+        let was_slow = client.slow_since.is_some();
+        let too_slow = client.is_too_slow(now);
+        if !was_slow && client.slow_since.is_some() {
+            self.slow.push(client.connection);
+        }
+        if sent.is_err() {
+            self.remove(place, step);
+        } else if too_slow {
+            self.cut_off(place, step);
+        }
+    }
+
+    /// A client does not read what it is sent.
+    fn cut_off(&mut self, place: usize, step: &mut Step<'_>) {
+        if let Some(client) = self.clients.get(place) {
+            let (connection, unread) = (client.connection, client.output.waiting_bytes());
+            log::warning(&format!("client connection {connection} was cut off: it left {unread} bytes unread"));
+            self.remove(place, step);
+        }
+    }
+
+    /// Cuts those off that have left too much unread for too long.
+    pub(super) fn cut_off_slow(&mut self, now: Time, step: &mut Step<'_>) {
+        let mut slow = std::mem::take(&mut self.slow);
+        slow.retain(|connection| {
+            let Some(place) = self.clients.place_of(*connection) else { return false };
+            let Some(client) = self.clients.get(place) else { return false };
+            if client.is_too_slow(now) {
+                self.cut_off(place, step);
+                return false;
+            }
+            client.slow_since.is_some()
+        });
+        self.slow = slow;
+    }
+
+    fn remove(&mut self, place: usize, step: &mut Step<'_>) {
+        if let Some(client) = self.clients.remove(place) {
+            step(Input::Closed { connection: ConnectionId(client.connection) });
+        }
+    }
+
+    /// At the end of the process: goes on writing, and reads nothing any more.
+    pub(super) fn flush(&mut self, event: &Event) {
+        let place = event.token().0 - self.first_token;
+        if let Some(client) = self.clients.get(place)
+            && client.output.flush(&mut client.stream).is_err()
+        {
+            self.clients.remove(place);
+        }
+    }
+}
