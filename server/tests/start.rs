@@ -187,7 +187,7 @@ fn connections_on_several_threads_are_served_each_in_its_order_and_closed() {
             for step in 1..=5 {
                 assert_eq!(client.receive().expect("a reply"), Value::Integer((round * 5 + step) as i64));
             }
-            let before = round.checked_sub(1).map_or(Value::Null, |it| Value::bulk(&format!("{number}-{it}")));
+            let before = round.checked_sub(1).map_or(Value::Null, |it| Value::bulk(format!("{number}-{it}")));
             assert_eq!(client.receive().expect("a reply"), before);
             assert_eq!(client.receive().expect("a reply"), Value::ok());
         }
