@@ -112,16 +112,16 @@ pub const FRAME_BYTES_TARGET: usize = 16 * 1024 * 1024;
 pub const SNAPSHOT_BLOCK_BYTES_TARGET: usize = 256 * 1024;
 /// Largest snapshot block, in bytes.
 pub const SNAPSHOT_BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
-/// Bytes of log after which changes go to the store (or all of the state to a file, where it is in memory), and the log before is dropped.
+/// Bytes of log, of one partition or of all of a node together, after which changes go to the store (or all of the state to a file, where it is in memory), and the log before is dropped.
 pub const LOG_BYTES_PER_SNAPSHOT: u64 = 256 * 1024 * 1024;
-/// Bytes of changed records in memory after which they go to the store, whatever the log.
+/// Bytes of changed records in memory, of one partition or of all of a node together, after which they go to the store, whatever the log.
 pub const FLUSH_BYTES: u64 = 64 * 1024 * 1024;
-/// After this time they go there even if they are fewer, down to one part in so many: what is seldom written shall not be in memory twice.
+/// After this time they go there even if they are fewer, down to one part in so many (of all partitions that have changed): what is seldom written shall not be in memory twice.
 pub const FLUSH_AFTER: Duration = Duration::from_secs(10);
 /// See [`FLUSH_AFTER`].
 pub const FLUSH_PART_MIN: u64 = 64;
-/// Most bytes of log, or of changed records in memory, that the store below does not have yet. Beyond, the node takes no more
-/// entries until the store has caught up.
+/// Most bytes of log, or of changed records in memory, of one partition or of all of a node together, that the store below does not have yet. Beyond, the
+/// node takes no more entries until the store has caught up.
 pub const UNFLUSHED_BYTES_MAX: u64 = 2 * LOG_BYTES_PER_SNAPSHOT;
 /// Most bytes of what walks over elements have read of the store that each partition keeps in memory; no more than an eighth of the quota for values.
 pub const KNOWN_BYTES_MAX: u64 = 128 * 1024 * 1024;

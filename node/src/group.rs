@@ -18,6 +18,7 @@ use crate::journal::Batch;
 use crate::partition::{Partition, Wishes};
 use crate::router::Router;
 use crate::transfer::Transfers;
+use crate::turn::flushes::Unflushed;
 
 /// The partition that everybody is in who has not chosen another: all hash slots of the default bucket.
 pub(crate) const DEFAULT_PARTITION: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
@@ -180,7 +181,14 @@ impl Group {
     }
 
     /// When this group has something to do, if nothing happens to it before: `now` while anything waits in it, none if nothing will ever be due.
-    pub(crate) fn due(&self, now: Now, gives_way: bool, disk_full: bool, config: &Config) -> Option<Time> {
+    pub(crate) fn due(
+        &self,
+        now: Now,
+        gives_way: bool,
+        disk_full: bool,
+        config: &Config,
+        together: &Unflushed,
+    ) -> Option<Time> {
         let Group { partition, bucket, router, .. } = self;
         let leads = partition.replica.leads().is_some();
         let has_asked = self.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.question.is_some());
@@ -196,7 +204,7 @@ impl Group {
         }
         let tells_read = partition.evicting.as_ref().and_then(|evicting| evicting.due());
         let expires = if leads && !disk_full { self.expiry_due(now) } else { None };
-        [partition.replica.due(now.time), partition.due(now.time, config), tells_read, expires]
+        [partition.replica.due(now.time), partition.due(now.time, config, together), tells_read, expires]
             .into_iter()
             .flatten()
             .min()

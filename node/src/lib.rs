@@ -40,6 +40,7 @@ mod pause;
 mod peer;
 mod placement;
 mod planner;
+mod probes;
 mod pubsub;
 mod redirect;
 mod registry;
@@ -70,7 +71,8 @@ pub use door::{
     Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use image::{Image, Restorer};
-pub use node::{Node, PROBES};
+pub use node::Node;
+pub use probes::PROBES;
 pub use registry::is_zone;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 

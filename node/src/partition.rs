@@ -6,7 +6,6 @@ mod applying;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::limits::FLUSH_PART_MIN;
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Revision, Time, WallTime};
 use data::{Blob, Change, KeyEvent, Published, Reply, Tree};
@@ -21,6 +20,7 @@ use crate::journal::{Batch, Places};
 use crate::origins::Origins;
 use crate::peer::carried::Outcome;
 use crate::transfer::jobs::Incoming;
+use crate::turn::flushes::Unflushed;
 use crate::usage::LastUses;
 
 /// A write of this node's own that has been applied.
@@ -203,13 +203,14 @@ impl Partition {
     }
 
     /// Whether the state is to be brought to disk.
-    pub(crate) fn snapshot_is_due(&self, now: Time, log_bytes_per_snapshot: u64, settings: &SnapshotSettings) -> bool {
+    pub(crate) fn snapshot_is_due(&self, now: Time, config: &Config, together: &Unflushed) -> bool {
+        let (log_bytes_per_snapshot, settings) = (config.log_bytes_per_snapshot, &config.snapshots);
         if self.below.is_none() {
             return self.applied > Position(0)
                 && (self.snapshot_wanted || self.bytes_since_snapshot >= log_bytes_per_snapshot);
         }
         let changed = self.tree.unflushed_bytes().0;
-        let is_old = self.is_worth_a_flush(settings) && now.since(self.flushed_at) >= settings.flush_after;
+        let is_old = self.flush_is_worth_it_at(settings, together).is_some_and(|at| now >= at);
         let due = is_old || self.bytes_since_snapshot >= log_bytes_per_snapshot || changed >= settings.flush_bytes;
         // Spaces to be given up are reason enough to flush a state that is empty.
         self.flushing.is_some()
@@ -218,27 +219,28 @@ impl Partition {
     }
 
     /// When something is to be done here for the disk's sake, if nothing happens before: `now` while anything waits.
-    pub(crate) fn due(&self, now: Time, config: &Config) -> Option<Time> {
-        let settings = &config.snapshots;
+    pub(crate) fn due(&self, now: Time, config: &Config, together: &Unflushed) -> Option<Time> {
         let to_disk = !self.held.is_empty() || !self.in_journal.is_empty() || self.turn_token.is_some();
         let left = !self.outputs.is_empty() || !self.waiting.is_empty() || self.cut_to.is_some();
-        let saves = self.durable && self.snapshot_is_due(now, config.log_bytes_per_snapshot, settings);
+        let saves = self.durable && self.snapshot_is_due(now, config, together);
         if to_disk || left || saves || self.replica.is_held_back() {
             return Some(now);
         }
-        self.is_worth_a_flush(settings).then(|| self.flushed_at + settings.flush_after)
+        self.flush_is_worth_it_at(&config.snapshots, together)
     }
 
-    /// Whether so much has changed that the store gets it after a while, however little is added.
-    fn is_worth_a_flush(&self, settings: &SnapshotSettings) -> bool {
-        self.below.is_some() && self.tree.unflushed_bytes().0 >= settings.flush_bytes.div_ceil(FLUSH_PART_MIN)
+    /// If so much has changed that the store gets it after a while, however little is added: when.
+    fn flush_is_worth_it_at(&self, settings: &SnapshotSettings, together: &Unflushed) -> Option<Time> {
+        let (bytes, after) = together.worth_a_flush(settings);
+        let is_worth_it = self.below.is_some() && self.tree.unflushed_bytes().0 >= bytes;
+        is_worth_it.then(|| self.flushed_at + after)
     }
 
-    /// Whether the store below is so far behind that nothing more may be put before it.
-    pub(crate) fn is_too_far_ahead(&self, settings: &SnapshotSettings) -> bool {
+    /// Bytes of log, or of changed records, that the store below does not have; 0 without one.
+    pub(crate) fn ahead_bytes(&self) -> u64 {
         let (active, frozen) = self.tree.unflushed_bytes();
         let bytes = (self.bytes_since_snapshot + self.bytes_flushing).max(active + frozen);
-        self.below.is_some() && bytes >= settings.unflushed_bytes_max
+        if self.below.is_some() { bytes } else { 0 }
     }
 
     /// What has changed since the last flush, to be brought to the store; none if the state is not in one. If a flush has failed it

@@ -4,6 +4,7 @@ mod copies;
 mod elsewhere;
 mod evictions;
 mod feeds;
+pub(crate) mod flushes;
 mod guests;
 pub(crate) mod reads;
 mod snapshots;
@@ -88,7 +89,7 @@ impl Node {
         self.hand_out(out);
         let (now, soon) = (self.now, self.now.time + TICK_EVERY);
         let gives_way = self.disk_full || self.is_drained() || self.slow_part().is_some();
-        self.groups.sleep(soon, |group| group.due(now, gives_way, self.disk_full, &self.config));
+        self.groups.sleep(soon, |group| group.due(now, gives_way, self.disk_full, &self.config, &self.unflushed));
     }
 
     /// For those groups that have something to do, and those that wake meanwhile.
@@ -199,6 +200,7 @@ impl Node {
         if time >= self.next_ping {
             self.next_ping = time + PING_EVERY;
             self.send_pings();
+            self.weigh_changes();
             self.tick_bulletins();
         }
         self.tell_replicas();

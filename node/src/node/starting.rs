@@ -34,6 +34,7 @@ use crate::stats::Stats;
 use crate::tracking::Tracking;
 use crate::transfer::movement::Movement;
 use crate::tunables::Tunables;
+use crate::turn::flushes::Unflushed;
 use crate::waiting::WaitingRoom;
 
 /// How long a candidate waits for its majority.
@@ -153,6 +154,7 @@ impl Node {
             pauses: Vec::new(),
             to_close: Vec::new(),
             probes: BTreeMap::new(),
+            unflushed: Unflushed::default(),
             snapshot_fails: false,
             installed: 0,
             untold: 0,

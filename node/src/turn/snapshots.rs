@@ -83,7 +83,7 @@ impl Node {
 
     fn save_own(&mut self, g: usize) -> Option<SnapshotJob> {
         let Group { partition, saving, next_snapshot, .. } = &mut self.groups[g];
-        let due = partition.snapshot_is_due(self.now.time, self.config.log_bytes_per_snapshot, &self.config.snapshots);
+        let due = partition.snapshot_is_due(self.now.time, &self.config, &self.unflushed);
         if !due || self.now.time < *next_snapshot || self.disk_full || !partition.durable {
             return None;
         }
@@ -107,7 +107,7 @@ impl Node {
     /// The store below bounds how far the state may be ahead of it.
     fn hold_back_if_too_far_ahead(&mut self, g: usize) {
         let partition = &mut self.groups[g].partition;
-        let held = partition.is_too_far_ahead(&self.config.snapshots);
+        let held = partition.ahead_bytes() >= self.unflushed.ahead_max(&self.config.snapshots);
         if held != partition.replica.is_held_back() {
             partition.replica.hold_back(held);
             if held {
