@@ -262,6 +262,11 @@ fn slow_leads_on() {
 }
 
 #[test]
+fn earlier_copy_heard() {
+    is_found(Planted::EarlierCopyHeard, 10, &[Fault::SetBack]);
+}
+
+#[test]
 fn slots_with_a_hole() {
     is_found_by(Planted::SlotsWithAHole, 10, &[Fault::Routers], "redirections");
 }
