@@ -97,6 +97,8 @@ pub const FOLLOWER_TURN_BYTES_TARGET: usize = 1024 * 1024;
 pub const UNDECIDED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most entries proposed and not yet decided.
 pub const UNDECIDED_ENTRIES_MAX: u64 = 256 * 1024;
+/// Who lacks no more entries than this is close enough to vote, to lead, or to answer by itself: the rest comes on the way.
+pub const CLOSE_ENTRIES: u64 = 1000;
 /// Most bytes that a node may hold unpersisted before it stops taking more from peers.
 pub const UNPERSISTED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes that a node queues for a peer that does not read; beyond, the link is cut and built anew.

@@ -10,11 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::limits::CLOSE_ENTRIES;
 use base::{NodeId, PartitionId, Position};
 use node::Voters;
-
-/// Who lacks no more entries than this before the one that gives it a vote is close enough.
-const CLOSE_ENTRIES: u64 = 1001;
 
 /// What is wrong with two groups that follow each other; none if all is well.
 #[must_use]
@@ -37,7 +35,8 @@ pub fn settled(voters: &Voters) -> bool {
 /// Whether somebody has got a vote by the last entry whose disk never had the log before it; `of` says how far each one has been.
 #[must_use]
 pub fn too_soon(voters: &Voters, of: impl Fn(NodeId) -> Position) -> Option<String> {
-    let lacks = |id: &NodeId| of(*id).0 + CLOSE_ENTRIES < voters.at.0;
+    // The last entry is the one that gives the vote.
+    let lacks = |id: &NodeId| of(*id).0 + CLOSE_ENTRIES + 1 < voters.at.0;
     let had = |id: &NodeId| voters.before.iter().flatten().any(|other| other == id);
     let id = voters.now.iter().flatten().find(|id| !had(id) && lacks(id))?;
     Some(format!("{id} has got a vote by {}, and its disk has never had more of the log than {}", voters.at, of(*id)))
