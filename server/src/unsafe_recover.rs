@@ -173,6 +173,7 @@ fn plan<D: Disk>(
         joined: &standing.joined,
         cluster,
         now: WallTime(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)),
+        planted: None,
     };
     alone::plan(recovered, &survivor)
 }

@@ -163,9 +163,10 @@ impl<N: Door> Cluster<N> {
     }
 
     pub(super) fn on_connect(&mut self, client: usize, number: u64, node: NodeId) {
-        let now = self.now;
+        let (now, node) = (self.now, self.at_address_of(node));
         let machine = self.machine(node);
-        let (life, dark, runs) = (machine.life, machine.dark, machine.running.is_some());
+        // Nobody asks those who were left behind.
+        let (life, dark, runs) = (machine.life, machine.dark, machine.running.is_some() && !machine.returns);
         let answer_at = now + self.network.delay();
         if !runs {
             if !dark {
@@ -235,6 +236,14 @@ impl<N: Door> Cluster<N> {
                 }
                 Owner::Restless(place) => self.with_restless(place, Restless::on_closed),
             }
+        }
+    }
+
+    /// A client loses whatever connection it has or has asked for, at once.
+    pub(super) fn lose_connection_of(&mut self, client: usize) {
+        let end = self.client_ends[client];
+        if let Some(number) = end.current.or(end.attempt) {
+            self.on_connection_closed(client, number);
         }
     }
 
