@@ -122,9 +122,11 @@ impl<N: Door> Cluster<N> {
     fn watch_seats(&mut self, node: NodeId) {
         let Some(running) = &mut self.machines[usize::from(node.0)].running else { return };
         let followed = running.node.council_followed();
-        if std::mem::replace(&mut running.council_seen, followed) == followed {
+        let is_known = std::mem::replace(&mut running.council_seen, followed) == followed;
+        if is_known || self.reads_of_before(followed) {
             return;
         }
+        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
         let Some(told) = running.node.placement() else { return };
         if let Some(text) = self.maps.observe(&told) {
             self.violations.push(("seats", format!("{}: {text}", name_of(node))));
