@@ -67,6 +67,8 @@ pub const TURN_OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of answers to reads that all connections together get in one turn before the rest is left to the next one. A microsecond makes some eight of
 /// them where elements are short; a leader whose turn takes longer than an election's patience is deposed.
 pub const TURN_READ_BYTES_MAX: usize = 1024 * 1024;
+/// Most keys of a hash slot that are counted, or listed, at once: they are gone through one by one, within a turn.
+pub const SLOT_KEYS_MAX: usize = 100_000;
 /// Most client connections of a node unless configured otherwise: that of Redis.
 pub const CONNECTIONS_DEFAULT: usize = 10_000;
 /// Most commands queued by one MULTI.

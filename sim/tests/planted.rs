@@ -262,11 +262,6 @@ fn alone_with_the_decided() {
 }
 
 #[test]
-fn acknowledged_and_lost_though_it_was_on_the_disk() {
-    is_found_by(Planted::AloneWithTheDecided, 60, &[Fault::UnsafeRecover], "linearizability");
-}
-
-#[test]
 fn left_behind_heard() {
     is_found_by(Planted::LeftBehindHeard, 20, &[Fault::UnsafeRecover], "left behind");
 }
