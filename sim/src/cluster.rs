@@ -6,6 +6,7 @@
 mod alone;
 mod caches;
 mod casting;
+mod clients;
 mod connections;
 mod copies_of_folders;
 mod faults;

@@ -50,7 +50,7 @@ impl Alone {
     /// # Errors
     /// What failed; either nothing was done or all of it.
     pub fn carry_out(&self, disk: &SimDisk) -> Result<(), String> {
-        let opened = Journal::open(disk.clone(), self.journal.clone());
+        let opened = Journal::open(disk.clone(), self.journal);
         let (mut journal, recovered) = opened.map_err(|error| format!("the journal cannot be opened: {error}"))?;
         let planned = self.plan(self.recovered(disk, recovered)?)?;
         if !planned.is_alone {
