@@ -67,6 +67,8 @@ pub const TURN_OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of answers to reads that all connections together get in one turn before the rest is left to the next one. A microsecond makes some eight of
 /// them where elements are short; a leader whose turn takes longer than an election's patience is deposed.
 pub const TURN_READ_BYTES_MAX: usize = 1024 * 1024;
+/// Most keys of a hash slot that are counted, or listed, at once: they are gone through one by one, within a turn.
+pub const SLOT_KEYS_MAX: usize = 100_000;
 /// Most client connections of a node unless configured otherwise: that of Redis.
 pub const CONNECTIONS_DEFAULT: usize = 10_000;
 /// Most commands queued by one MULTI.
@@ -97,6 +99,8 @@ pub const FOLLOWER_TURN_BYTES_TARGET: usize = 1024 * 1024;
 pub const UNDECIDED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most entries proposed and not yet decided.
 pub const UNDECIDED_ENTRIES_MAX: u64 = 256 * 1024;
+/// Who lacks no more entries than this is close enough to vote, to lead, or to answer by itself: the rest comes on the way.
+pub const CLOSE_ENTRIES: u64 = 1000;
 /// Most bytes that a node may hold unpersisted before it stops taking more from peers.
 pub const UNPERSISTED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes that a node queues for a peer that does not read; beyond, the link is cut and built anew.

@@ -21,7 +21,7 @@ use paxos::{Entry, HardState, Log, Member as Voter, Members, Membership, Record}
 
 use crate::bucket::{Bucket, BucketKind};
 use crate::council::{self, Buckets, COUNCIL, Order};
-use crate::door::{Member, Recovered};
+use crate::door::{Member, Planted, Recovered};
 use crate::entry::{self, Header, Kind, Life, Origin};
 use crate::group::DEFAULT_PARTITION;
 use crate::image::RestoredState;
@@ -48,6 +48,8 @@ pub struct Survivor<'a> {
     pub cluster: u64,
     /// What the clock says.
     pub now: WallTime,
+    /// A mistake that the simulator's checkers have to find; none everywhere else.
+    pub planted: Option<Planted>,
 }
 
 /// What will be so, and what has to be written for it.
@@ -61,6 +63,8 @@ pub struct Plan {
     pub ephemeral: Vec<String>,
     /// The node votes alone everywhere: there is nothing to do.
     pub is_alone: bool,
+    /// The first number that will be given to a node that joins; 0 where there is nothing to do.
+    pub below: u16,
     /// The next payload of the journal.
     pub payload: Bytes,
 }
@@ -153,16 +157,13 @@ pub fn plan(mut recovered: Recovered, survivor: &Survivor<'_>) -> Result<Plan, S
     nodes.retain(|id, _| !registry.removed.contains(id));
 
     let is_alone = known.values().all(|it| it.is_alone(me));
-    let mut batch = Batch::default();
+    let (mut batch, mut below) = (Batch::default(), 0);
     if !is_alone {
         let highest = nodes.keys().chain(&registry.removed).map(|id| id.0 + 1).max().unwrap_or_default();
         let given = highest.max(registry.alone.last().map_or(0, |alone| alone.below));
-        let order = Order::Alone {
-            node: me,
-            others: nodes.keys().copied().filter(|id| *id != me).collect(),
-            below: given.saturating_add(NUMBERS_SPARED).min(NODES_EVER_MAX),
-            cluster: survivor.cluster,
-        };
+        below = given.saturating_add(NUMBERS_SPARED).min(NODES_EVER_MAX);
+        let others = nodes.keys().copied().filter(|id| *id != me).collect();
+        let order = Order::Alone { node: me, others, below, cluster: survivor.cluster };
         let incarnation = known.get(&COUNCIL).map_or(1, |council| council.incarnation(recovered.incarnation));
         for (id, it) in &known {
             let life = Life { incarnation, boot: journal.next_number };
@@ -181,6 +182,7 @@ pub fn plan(mut recovered: Recovered, survivor: &Survivor<'_>) -> Result<Plan, S
         nodes,
         ephemeral: ephemeral.map(|bucket| bucket.name.clone()).collect(),
         is_alone,
+        below,
         payload: batch.take(),
         partitions: known.into_iter().map(|(id, it)| it.fate(id, me)).collect(),
     })
@@ -248,6 +250,10 @@ impl Known {
             Some(Membership { now, .. }) => now.clone(),
             None => Members::founders(&founders),
         };
+        if survivor.planted == Some(Planted::AloneWithTheDecided) {
+            let known = hard.as_ref().map_or(Position(0), |hard| hard.decided);
+            log.truncate_after(known.min(log.last()).max(log.base()));
+        }
         let of_state = state.and_then(|state| state.origins.members.clone());
         let members = of_state.filter(|it| it.at > members.at || stored.is_none()).unwrap_or(members);
         let lived = state.and_then(|state| state.origins.life_of(survivor.me)).map_or(0, |life| life.incarnation);

@@ -446,6 +446,10 @@ pub enum Planted {
     SlowLeadsOn,
     /// A node whose folder was set back to an earlier copy takes part as if nothing had been.
     EarlierCopyHeard,
+    /// Whoever goes on alone keeps of its log only what it knows to be decided. (A mistake of the recovery; a running node knows nothing of it.)
+    AloneWithTheDecided,
+    /// Whoever has gone on alone listens to those that were left behind.
+    LeftBehindHeard,
 }
 
 /// What the disk remembered, given to a node at its start.

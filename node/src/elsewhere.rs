@@ -23,8 +23,6 @@ use crate::peer::carried::{CarriedAnswer, CarriedRead, FedEntry};
 pub(crate) const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 /// A feed of which nothing was heard for so long is broken.
 pub(crate) const FEED_SILENT: Duration = Duration::from_secs(2);
-/// A replica that has come so close to what is decided answers itself.
-pub(crate) const CLOSE_ENTRIES: u64 = 1000;
 /// Reads in one question.
 pub(crate) const CARRIED_READS_MAX: usize = 1024;
 

@@ -10,11 +10,12 @@ use base::checksum::xxh3;
 use base::ordered::Space;
 use base::{Ballot, PartitionId, Position};
 use data::{EntryContext, Tally, Tree};
-use paxos::Members;
+use paxos::{Entry, Log, Members};
 use wire::{Malformed, Reader};
 
 use crate::below::{self, Below};
 use crate::council::{self, Buckets, COUNCIL};
+use crate::door::Recovered;
 use crate::entry::{Header, Kind};
 use crate::image::Restorer;
 use crate::journal;
@@ -169,6 +170,39 @@ pub fn log(
         *summary.entries.entry(kind).or_default() += 1;
     }
     Ok(summary)
+}
+
+/// The checksum of an entry and of the ballot that it stands under.
+pub(crate) fn digest_of(entry: &Entry) -> u64 {
+    let mut bytes = entry.payload.to_vec();
+    bytes.extend_from_slice(&entry.ballot.round.to_le_bytes());
+    bytes.extend_from_slice(&entry.ballot.node.0.to_le_bytes());
+    xxh3(&bytes)
+}
+
+/// What the disk has of a log behind the state that is there: position and checksum of each entry, as
+/// [`Node::decided_entry_digest`](crate::Node::decided_entry_digest) says it.
+pub type Digests = Vec<(Position, u64)>;
+
+/// The log of each partition, decided or not, as the next start will see it: for checkers.
+///
+/// # Errors
+/// What the disk holds is not of this version; the text says what.
+pub fn logs(mut recovered: Recovered) -> Result<BTreeMap<PartitionId, Digests>, String> {
+    let states = crate::node::states(&mut recovered)?.states;
+    let expected: Vec<PartitionId> = states.keys().copied().collect();
+    let place = |id: PartitionId| states.get(&id).map(|state| (state.position, state.ballot));
+    let rebuilt = journal::rebuild(&expected, &recovered.journal, place, recovered.incarnation, false)?;
+    let digests = |log: &Log| {
+        let mut digests = Digests::new();
+        let mut at = log.base();
+        while at < log.last() {
+            at = at.next();
+            digests.extend(log.get(at).map(|entry| (at, digest_of(entry))));
+        }
+        digests
+    };
+    Ok(rebuilt.into_iter().map(|(id, rebuilt)| (id, digests(&rebuilt.restored.log))).collect())
 }
 
 /// The partitions that the journal speaks of and whose buckets were dropped, as the council in the store and the orders behind that

@@ -437,10 +437,7 @@ impl Node {
     pub fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64> {
         let replica = &self.replica_of(partition)?.partition.replica;
         let entry = replica.log().get(position).filter(|_| position <= replica.decided())?;
-        let mut bytes = entry.payload.to_vec();
-        bytes.extend_from_slice(&entry.ballot.round.to_le_bytes());
-        bytes.extend_from_slice(&entry.ballot.node.0.to_le_bytes());
-        Some(base::checksum::xxh3(&bytes))
+        Some(crate::inspect::digest_of(entry))
     }
 
     /// Rare branches reached since the last call, by name, with how often: for the simulator's coverage table.

@@ -16,6 +16,7 @@ mod measure;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::limits::CLOSE_ENTRIES;
 use base::{NodeId, Time};
 use paxos::Roster;
 use wire::{Malformed, Reader, Writer};
@@ -29,8 +30,6 @@ pub(crate) use measure::Measure;
 
 /// How often a node that is slow tries to give a leadership away. Each attempt that fails keeps writes waiting, and so they are rare.
 const GIVE_WAY_EVERY: Duration = Duration::from_secs(5);
-/// Who shall lead is to have all but so many entries: the rest comes while nothing new is taken.
-const CLOSE_ENTRIES: u64 = 1000;
 
 /// What of a node may be slow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,7 +15,7 @@ fn plan_of(journal: &storage::Recovered, me: u16) -> Result<Plan, String> {
     let founders = founders(3);
     let joined: Vec<_> = founders.iter().map(|it| (NodeId(3), it.clone())).take(usize::from(me == 3)).collect();
     let now = WallTime(1_700_000_000_000);
-    let survivor = Survivor { me: NodeId(me), founders: &founders, joined: &joined, cluster: 77, now };
+    let survivor = Survivor { me: NodeId(me), founders: &founders, joined: &joined, cluster: 77, now, planted: None };
     let incarnation = 100 + u64::from(me);
     let journal = journal.clone();
     plan(Recovered { incarnation, journal, snapshots: Vec::new(), snapshot_damaged: false, store: None }, &survivor)
@@ -235,4 +235,31 @@ fn what_is_lost_was_said_to_be_lost_and_the_rest_goes_on() {
         }
     }
     assert!(lost > 0, "nothing was ever lost: the test shows nothing");
+}
+
+/// It reads in the council's log of the time before the others were left behind, and is not one of them, however far it has come.
+#[test]
+fn a_new_node_is_not_taken_for_one_that_was_left_behind() {
+    let mut cluster = three();
+    // The cluster has a name from then on.
+    assert!(cluster.ask(0, "DICTUM.NODE TOKEN").starts_with('$'));
+    for _ in 0..100 {
+        cluster.pass();
+    }
+    // What all had read before.
+    let read = cluster.journal(1);
+    isolate_others(&mut cluster);
+    let journal = cluster.journal(0);
+    let planned = plan_of(&journal, 0).unwrap();
+    assert_eq!(planned.below, 11);
+    cluster.restart(0, with(journal, planned.payload));
+    assert_eq!(cluster.ask(0, "SELECT b"), "+OK\r\n");
+    cluster.skip_to(planned.below);
+    let me = cluster.join(0);
+    cluster.restart(me, read);
+    pass_until(&mut cluster, "it has read the rest", |cluster| {
+        assert!(cluster.stopped.is_empty(), "it was told to go");
+        cluster.nodes[usize::from(me)].placement().joined.iter().any(|(id, _)| *id == NodeId(me))
+    });
+    assert_eq!(cluster.ask(me, "SET k 2"), "+OK\r\n");
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use base::PartitionId;
+use base::limits::SLOT_KEYS_MAX;
 use base::slots::hash_slot;
 use common::{CLIENT, Cluster, bulk, field};
 use node::{ConnectionId, Input, Listener};
@@ -186,6 +187,29 @@ fn slots_are_counted_as_in_a_redis_cluster() {
     let keys = ask(&mut cluster, leader, "CLUSTER GETKEYSINSLOT 5474 10");
     assert!(keys.starts_with("*3\r\n") && keys.contains("{user}.a") && keys.contains("{user}.c"), "{keys}");
     assert!(ask(&mut cluster, leader, "CLUSTER GETKEYSINSLOT 5474 2").starts_with("*2\r\n"));
+}
+
+/// A walk over all of them would take as long as they are many, and nobody else is served meanwhile.
+#[test]
+fn no_more_keys_of_a_slot_are_counted_than_a_turn_has_time_for() {
+    let mut cluster = whole();
+    let leader = leader_of(&cluster, PartitionId::default());
+    let fill = |cluster: &mut Cluster, from: usize, until: usize| {
+        let pairs: String = (from..until).map(|number| format!(" {{user}}:{number} v")).collect();
+        assert_eq!(ask(cluster, leader, &format!("MSET{pairs}")), "+OK\r\n");
+    };
+    for thousand in 0..SLOT_KEYS_MAX / 1000 {
+        fill(&mut cluster, thousand * 1000, (thousand + 1) * 1000);
+    }
+    assert_eq!(ask(&mut cluster, leader, "CLUSTER COUNTKEYSINSLOT 5474"), format!(":{SLOT_KEYS_MAX}\r\n"));
+    fill(&mut cluster, SLOT_KEYS_MAX, SLOT_KEYS_MAX + 1);
+    let refused = ask(&mut cluster, leader, "CLUSTER COUNTKEYSINSLOT 5474");
+    assert_eq!(
+        refused,
+        format!(
+            "-ERR the hash slot has more keys than are counted at once ({SLOT_KEYS_MAX}): count them with SCAN\r\n"
+        )
+    );
 }
 
 #[test]

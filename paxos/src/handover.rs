@@ -1,6 +1,7 @@
 //! Moving a leadership in order: the leader stops taking proposals, waits until its successor's disk has
 //! everything, and tells it to run. Nothing is lost and no timeout is waited for.
 
+use base::limits::CLOSE_ENTRIES;
 use base::{Ballot, NodeId, Time};
 
 use crate::door::Output;
@@ -74,7 +75,7 @@ impl Replica {
                 let close = leader
                     .followers
                     .iter()
-                    .any(|follower| follower.id == preferred && follower.matched.0 + 1000 >= last.0);
+                    .any(|follower| follower.id == preferred && follower.matched.0 + CLOSE_ENTRIES >= last.0);
                 if settled && long_enough && close {
                     self.start_hand_over(now, Some(preferred));
                 }

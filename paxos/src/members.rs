@@ -12,7 +12,7 @@
 //! An entry names each voter with the incarnation under which it was admitted (see [`crate::recovery`]). A replica that has not voted yet, and finds
 //! itself named with another incarnation than its own, has voted and forgotten it: it goes and recovers before it votes.
 
-use base::limits::VOTERS_MAX;
+use base::limits::{CLOSE_ENTRIES, VOTERS_MAX};
 use base::{Ballot, NodeId, Position, Time};
 use bytes::Bytes;
 
@@ -26,8 +26,6 @@ use crate::replica::{Replica, Role};
 pub const MARK: u8 = 0xfe;
 /// The version of such entries.
 const VERSION: u8 = 1;
-/// A replica that lacks no more entries than this is close enough to vote: the rest comes while the change is decided.
-pub(crate) const CLOSE_ENTRIES: u64 = 1000;
 
 /// One voter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -8,12 +8,16 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use storage::{FolderError, ReadOnlyFolder};
+use node::Below;
+use serde::Serialize;
+use storage::{FolderError, ReadOnlyFolder, StoreView};
 
 use report::bytes_text;
 pub(crate) use report::{Report, Severity, Verdict};
@@ -67,12 +71,7 @@ pub fn run(arguments: CheckArguments) -> ExitCode {
     progress.clear();
     match report {
         Ok(report) => {
-            let text = match arguments.json {
-                true => serde_json::to_string_pretty(&report).expect("plain fields become JSON") + "\n",
-                false => report.to_string(),
-            };
-            // Nobody may be reading; the exit code says it all the same.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            print(&report, arguments.json);
             match report.verdict {
                 Verdict::Sound | Verdict::SoundUnsyncedEnd => ExitCode::SUCCESS,
                 Verdict::Damaged => ExitCode::from(EXIT_DAMAGED),
@@ -84,6 +83,22 @@ pub fn run(arguments: CheckArguments) -> ExitCode {
             ExitCode::from(EXIT_UNKNOWN)
         }
     }
+}
+
+/// Prints what is found of a folder, for people or as one object of JSON.
+pub(crate) fn print(report: &(impl Serialize + Display), json: bool) {
+    let text = match json {
+        true => serde_json::to_string_pretty(report).expect("plain fields become JSON") + "\n",
+        false => report.to_string(),
+    };
+    // Nobody may be reading; the exit code says it all the same.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// The store of a stopped node, as a node reads it.
+pub(crate) fn below(view: &StoreView) -> Below {
+    let next_space = view.store().spaces().last().map_or(1, |space| space.0.saturating_add(1));
+    Below::new(Arc::new(view.store().clone()), next_space)
 }
 
 /// Checks a folder, with the folder for temporary files given or that of the system.

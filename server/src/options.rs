@@ -1,16 +1,17 @@
 //! What `dictum start` can be told: by flag, by environment variable or by a TOML file, in this order of precedence.
 
-use std::fmt;
+mod founders;
+mod values;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use base::NodeId;
 use base::limits::{
     CONNECTIONS_DEFAULT, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT, REQUEST_TIMEOUT,
-    VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX, VOTERS_MAX, ZONE_BYTES_MAX,
+    VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX, ZONE_BYTES_MAX,
 };
 use clap::Args;
 use node::{Level, Member};
@@ -18,6 +19,10 @@ use serde::Deserialize;
 use storage::{CachePolicy, CacheSettings};
 
 use crate::fault::DELAY_MAX;
+use founders::is_host_and_port;
+pub(crate) use founders::parse_cluster;
+use values::Text;
+pub use values::{LogLevel, Size, Wait};
 
 /// What a node is told that has no cluster.
 const HOW_TO_BEGIN: &str = "--cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: n1=127.0.0.1:9001), or --join HOST:PORT and --token TOKEN to join one";
@@ -29,8 +34,6 @@ const HTTP_DEFAULT: &str = "127.0.0.1:8001";
 const CLUSTER_EXAMPLE: &str = "127.0.0.1:7101";
 /// Memory for values of the store unless told otherwise.
 const MEMORY_QUOTA_DEFAULT: u64 = 1 << 30;
-/// Names longer than this do not fit the peers' greeting.
-const NAME_BYTES_MAX: usize = 64;
 /// Most threads for clients' sockets, unless configured otherwise: beyond, the loop is what holds them up.
 const IO_THREADS_DEFAULT_MAX: usize = 4;
 /// Most threads for clients' sockets.
@@ -188,84 +191,6 @@ struct File {
     memory_quota: Option<Text>,
     cache_policy: Option<String>,
     log_level: Option<String>,
-}
-
-/// A value that may be written with a unit, or as a bare number.
-#[derive(Deserialize, Debug)]
-#[serde(untagged)]
-enum Text {
-    Number(u64),
-    Text(String),
-}
-
-impl Text {
-    fn parse<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, String> {
-        let parsed = match self {
-            Text::Number(number) => number.to_string().parse(),
-            Text::Text(text) => text.parse(),
-        };
-        parsed.map_err(|error| format!("{name}: {error}"))
-    }
-}
-
-/// A number of bytes: `16777216`, `16MiB`, `16M`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Size(pub u64);
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Size, String> {
-        let wrong = || format!("{text:?} is not a size; write a number of bytes, or for example 512KiB, 16MiB, 1GiB");
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
-        let shift = match text[digits..].trim().to_ascii_lowercase().as_str() {
-            "" | "b" => 0,
-            "k" | "kb" | "kib" => 10,
-            "m" | "mb" | "mib" => 20,
-            "g" | "gb" | "gib" => 30,
-            _ => return Err(wrong()),
-        };
-        number.checked_mul(1 << shift).map(Size).ok_or_else(wrong)
-    }
-}
-
-/// A length of time: `5s`, `500ms`, or bare seconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wait(pub Duration);
-
-impl FromStr for Wait {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Wait, String> {
-        let wrong = || format!("{text:?} is not a length of time; write for example 5s or 500ms");
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
-        match text[digits..].trim() {
-            "" | "s" => Ok(Wait(Duration::from_secs(number))),
-            "ms" => Ok(Wait(Duration::from_millis(number))),
-            "m" => Ok(Wait(Duration::from_secs(number.checked_mul(60).ok_or_else(wrong)?))),
-            _ => Err(wrong()),
-        }
-    }
-}
-
-/// A log level by its name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LogLevel(pub Level);
-
-impl FromStr for LogLevel {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<LogLevel, String> {
-        match text.to_ascii_lowercase().as_str() {
-            "debug" => Ok(LogLevel(Level::Debug)),
-            "info" => Ok(LogLevel(Level::Info)),
-            "warning" | "warn" => Ok(LogLevel(Level::Warning)),
-            "error" => Ok(LogLevel(Level::Error)),
-            _ => Err(format!("{text:?} is not a log level; choose debug, info, warning or error")),
-        }
-    }
 }
 
 /// Checked settings of a node.
@@ -518,62 +443,5 @@ fn parse_address(flag: &str, given: Option<String>, default: &str) -> Result<Soc
 }
 
 /// Clients get it as it is: nothing in it may end a line or a word.
-fn is_host_and_port(text: &str) -> bool {
-    let fits =
-        |host: &str| !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]%".contains(c));
-    text.rsplit_once(':').is_some_and(|(host, port)| fits(host) && port.parse::<u16>().is_ok_and(|port| port > 0))
-}
-
-/// Takes `n1=host:port,n2=…` apart. The list comes back sorted by name.
-pub(crate) fn parse_cluster(text: &str) -> Result<Vec<Member>, String> {
-    let mut members = Vec::new();
-    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let wrong = || Wrong(part);
-        let (name, address) = part.split_once('=').ok_or_else(|| wrong().to_string())?;
-        let (name, address) = (name.trim(), address.trim());
-        let (host, port) = address.rsplit_once(':').ok_or_else(|| wrong().to_string())?;
-        if host.is_empty() || !port.parse::<u16>().is_ok_and(|port| port > 0) {
-            return Err(wrong().to_string());
-        }
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(fits) {
-            return Err(format!(
-                "--cluster: {name:?} cannot be a node's name; use up to {NAME_BYTES_MAX} letters, digits, '-', '_', '.'"
-            ));
-        }
-        members.push(Member { name: name.to_owned(), peer_address: address.to_owned() });
-    }
-    members.sort_by(|a, b| a.name.cmp(&b.name));
-    if members.is_empty() {
-        return Err("--cluster is empty; write it as n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT".to_owned());
-    }
-    if members.len() > VOTERS_MAX {
-        return Err(format!("--cluster has {} nodes; at most {VOTERS_MAX} are possible", members.len()));
-    }
-    for pair in members.windows(2) {
-        if pair[0].name == pair[1].name {
-            return Err(format!("--cluster names {} twice; give every node its own name", pair[0].name));
-        }
-    }
-    for (index, member) in members.iter().enumerate() {
-        if let Some(other) = members[..index].iter().find(|other| other.peer_address == member.peer_address) {
-            return Err(format!(
-                "--cluster gives {} and {} the same address {}; give every node its own",
-                other.name, member.name, member.peer_address
-            ));
-        }
-    }
-    Ok(members)
-}
-
-/// A part of the cluster list that cannot be understood.
-struct Wrong<'a>(&'a str);
-
-impl fmt::Display for Wrong<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "--cluster: {:?} is not NAME=HOST:PORT; write for example n1=10.0.0.1:9001,n2=10.0.0.2:9001", self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -7,15 +7,13 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::WallTime;
+use node::Recovered;
 use node::alone::{self, Plan, Survivor};
-use node::{Below, Recovered};
 use storage::{
     Disk, Files, Identity, Journal, JournalOptions, LoadedIdentity, ReadOnlyFolder, StoreView, verify_journal,
 };
@@ -77,12 +75,7 @@ pub fn run(arguments: UnsafeRecoverArguments) -> ExitCode {
     progress.clear();
     match report {
         Ok(report) => {
-            let text = match arguments.json {
-                true => serde_json::to_string_pretty(&report).expect("plain fields become JSON") + "\n",
-                false => report.to_string(),
-            };
-            // Nobody may be reading; the exit code says it all the same.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            check::print(&report, arguments.json);
             ExitCode::SUCCESS
         }
         Err(reason) => {
@@ -171,10 +164,7 @@ fn plan<D: Disk>(
     } else {
         None
     };
-    let below = view.as_ref().map(|view| {
-        let next_space = view.store().spaces().last().map_or(1, |space| space.0.saturating_add(1));
-        Below::new(Arc::new(view.store().clone()), next_space)
-    });
+    let below = view.as_ref().map(check::below);
     let recovered = Recovered { incarnation, journal, snapshots, snapshot_damaged, store: below };
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let survivor = Survivor {
@@ -183,6 +173,7 @@ fn plan<D: Disk>(
         joined: &standing.joined,
         cluster,
         now: WallTime(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)),
+        planted: None,
     };
     alone::plan(recovered, &survivor)
 }

@@ -187,6 +187,8 @@ impl Chaos {
         // More machines take more time, and some kinds are not there where nodes come and go: so that is rarer, and never where one of those is asked for.
         let asks = options.with.iter().any(|fault| fault.knows_nodes());
         let may_change = Rng::new(members_seed ^ MEMBERS_DRAWN).chance(1, 3) && !asks;
+        let mut loss_of_most = Rng::new(members_seed ^ ALONE_DRAWN);
+        let may_lose_most = loss_of_most.chance(1, 4) && !asks;
         // Of its own, and where there are no faults as well: it leaves what else is drawn as it is.
         let mut restlessness = Rng::new(options.seed ^ RESTLESS_DRAWN);
         let (restless, restless_seed) = (restlessness.chance(1, 3), restlessness.next_u64());
@@ -195,6 +197,7 @@ impl Chaos {
             .map(|fault| {
                 let drawn = mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
+                let drawn = drawn && (*fault != Fault::UnsafeRecover || may_lose_most);
                 let drawn = if *fault == Fault::Restless { restless } else { drawn && !calm };
                 (drawn || options.with.contains(fault)) && !options.without.contains(fault)
             })
@@ -205,7 +208,9 @@ impl Chaos {
         let founders = nodes;
         let spare = members.between(1, 4) as u16;
         let nodes = if has(Fault::MembersChange) { (founders + spare).min(NODES_MAX) } else { founders };
-        let stays = |fault: Fault| has(fault) && !(fault.knows_nodes() && has(Fault::MembersChange));
+        let stays = |fault: Fault| {
+            has(fault) && !(fault.knows_nodes() && (has(Fault::MembersChange) || has(Fault::UnsafeRecover)))
+        };
         let zero_unless = |fault: Fault, value: u64| if has(fault) { value } else { 0 };
 
         let loss = zero_unless(Fault::Loss, *network.pick(&[500, 5_000, 30_000, 100_000]));
@@ -244,6 +249,15 @@ impl Chaos {
         let mut copies = Rng::new(members_seed ^ COPIES_DRAWN);
         let count = copies.between(4, 16);
         plan.extend(draw_plan(&mut copies, count, &COPIES_KINDS, founders, ends_at, &options.with, &has));
+        // Once, and in time for others to join.
+        let planned = Planned {
+            at: loss_of_most.between(ends_at / 5, ends_at * 3 / 5),
+            fault: Fault::UnsafeRecover,
+            target: Target::Node(0),
+            duration: 0,
+            draw: loss_of_most.next_u64(),
+        };
+        plan.extend(Some(planned).filter(|_| has(Fault::UnsafeRecover)));
         let zoned = members.chance(1, 2);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
@@ -273,7 +287,9 @@ impl Chaos {
             snapshot_held_for: *transfers.pick(&[SECOND, 4 * SECOND, 30 * SECOND]),
             transfer_crash: zero_unless(Fault::TransferCrash, *transfers.pick(&[5_000, 30_000, 200_000])),
             // With less than what is written while a snapshot travels, a node that is behind never catches up, as long as clients write.
-            log_bytes_held: *transfers.pick(&[16 << 10, 64 << 10, 64 << 20]),
+            // One that has gone on alone asks nobody, and writes faster than any cluster.
+            log_bytes_held: (*transfers.pick(&[16 << 10, 64 << 10, 64 << 20]))
+                .max(zero_unless(Fault::UnsafeRecover, 1 << 20)),
             // Small on purpose: snapshots, truncation and catch-up beyond the log have to happen in seconds.
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),
@@ -346,6 +362,9 @@ const COPIES_KINDS: [(Fault, u64); 1] = [(Fault::SetBack, 1)];
 
 /// Tells its drawing from that of members.
 const COPIES_DRAWN: u64 = 0x5e7b;
+
+/// Tells the drawing of whether most are lost from that of members.
+const ALONE_DRAWN: u64 = 0xa10e;
 
 /// Tells the drawing of whether nodes come and go from that of how.
 const MEMBERS_DRAWN: u64 = 0x3e3b;

@@ -244,6 +244,15 @@ impl Client {
         self.node
     }
 
+    /// The operation of the history that it asks for again and again until it knows the answer.
+    #[must_use]
+    pub fn insists_on(&self) -> Option<usize> {
+        match &self.running {
+            Running::Once { operation, .. } => Some(*operation),
+            _ => None,
+        }
+    }
+
     /// From now on it begins nothing new.
     pub fn drain(&mut self) {
         if self.mode == Mode::Working {

@@ -3,8 +3,10 @@
 //! One event at a time: take the earliest from the queue, let it happen, put its consequences into the queue.
 //! A node's turn takes everything that has arrived since its last one; when turns happen is drawn.
 
+mod alone;
 mod caches;
 mod casting;
+mod clients;
 mod connections;
 mod copies_of_folders;
 mod faults;
@@ -43,6 +45,7 @@ use crate::restless::Restless;
 use crate::routers::{Cast, Router};
 use crate::settings::DEFAULT;
 use crate::trace::{Trace, digest_of};
+pub(crate) use alone::PROBES as ALONE_PROBES;
 pub(crate) use caches::PROBES;
 use connections::{ClientEnd, Connection};
 pub(crate) use processes::SPACES_DROPPED;
@@ -91,12 +94,50 @@ struct Machine<N> {
     start_is_due: bool,
     /// Its node is in the cluster, or was: it has founded it or has joined.
     is_member: bool,
-    /// Its node was removed, and knows it.
+    /// Its node was removed, and knows it; or was lost for good; or never had this number.
     is_gone: bool,
+    /// It is gone, and comes back all the same until it is told.
+    returns: bool,
+    /// It comes back without its folder.
+    empty: bool,
     /// Who had joined when its node did, that one among them.
     told: Vec<(NodeId, node::Member)>,
     /// The label that its process was last started with.
     zone: String,
+}
+
+impl<N> Machine<N> {
+    /// One with an empty disk, switched off.
+    fn new(seed: u64, clock_offset: i64, clock_rate: u64) -> Machine<N> {
+        Machine {
+            disk: SimDisk::new(seed),
+            running: None,
+            life: 0,
+            installed: 0,
+            paused_until: 0,
+            stalled_until: 0,
+            slow_until: 0,
+            slow_by: 0,
+            disturbed_at: 0,
+            dark: false,
+            clock_offset,
+            clock_rate,
+            damaged_until: None,
+            most_persisted: BTreeMap::new(),
+            voted: BTreeSet::new(),
+            fuse_at_start: None,
+            reads_again: false,
+            identity_copy: None,
+            earlier: None,
+            start_is_due: false,
+            is_member: false,
+            is_gone: false,
+            returns: false,
+            empty: false,
+            told: Vec::new(),
+            zone: String::new(),
+        }
+    }
 }
 
 /// The world. `N` is what the nodes are made of.
@@ -116,6 +157,8 @@ pub struct Cluster<N> {
     pub probes: BTreeMap<&'static str, u64>,
     /// Whatever is wrong and was seen on the way: property and text.
     pub violations: Vec<(&'static str, String)>,
+    /// Groups of keys whose histories were too hard to judge on the way.
+    pub undecided: Vec<String>,
     /// Watches what is decided.
     pub agreement: Agreement,
     /// Watches what is applied.
@@ -134,6 +177,7 @@ pub struct Cluster<N> {
     machines: Vec<Machine<N>>,
     /// Whose folder was set back, with the name of its memory then: it has not been told yet.
     set_back: Option<(NodeId, u64)>,
+    recovery: alone::Recovery,
     network: Network,
     clients: Vec<Client>,
     /// Those who publish and listen. They are numbered on from the clients.
@@ -186,31 +230,10 @@ impl<N: Door> Cluster<N> {
             (mix.levels, mix.levels_seed) = (*levels_rng.pick(&[0, 2, 6]), levels_rng.next_u64());
         }
         let machines = (0..usize::from(chaos.nodes))
-            .map(|node| Machine {
-                disk: SimDisk::new(rng.next_u64()),
-                running: None,
-                life: 0,
-                installed: 0,
-                paused_until: 0,
-                stalled_until: 0,
-                slow_until: 0,
-                slow_by: 0,
-                disturbed_at: 0,
-                dark: false,
-                clock_offset: chaos.clock_offsets[node],
-                clock_rate: chaos.clock_rates[node],
-                damaged_until: None,
-                most_persisted: BTreeMap::new(),
-                voted: BTreeSet::new(),
-                fuse_at_start: None,
-                reads_again: false,
-                identity_copy: None,
-                earlier: None,
-                start_is_due: false,
-                is_member: node < usize::from(chaos.founders),
-                is_gone: false,
-                told: Vec::new(),
-                zone: String::new(),
+            .map(|node| {
+                let (offset, rate) = (chaos.clock_offsets[node], chaos.clock_rates[node]);
+                let is_member = node < usize::from(chaos.founders);
+                Machine { is_member, ..Machine::new(rng.next_u64(), offset, rate) }
             })
             .collect();
         // A client waits somewhat longer than a node may take, whose clock may be slow.
@@ -232,6 +255,7 @@ impl<N: Door> Cluster<N> {
             injected,
             probes: BTreeMap::new(),
             violations: Vec::new(),
+            undecided: Vec::new(),
             agreement: Agreement::default(),
             replicas: Replicas::default(),
             quota: Quota::default(),
@@ -242,6 +266,7 @@ impl<N: Door> Cluster<N> {
             queue: Queue::default(),
             machines,
             set_back: None,
+            recovery: alone::Recovery::default(),
             network,
             client_ends: vec![ClientEnd::default(); ends],
             clients,

@@ -87,6 +87,17 @@ impl Network {
         }
     }
 
+    /// There are more nodes from now on.
+    pub fn grow(&mut self, nodes: u16) {
+        let link = || Link { told_down: [true; 2], ..Link::default() };
+        let mut links: Vec<Link> = (0..usize::from(nodes) * usize::from(nodes)).map(|_| link()).collect();
+        for (index, link) in std::mem::take(&mut self.links).into_iter().enumerate() {
+            let (low, high) = (index / usize::from(self.nodes), index % usize::from(self.nodes));
+            links[low * usize::from(nodes) + high] = link;
+        }
+        (self.nodes, self.links) = (nodes, links);
+    }
+
     /// From now on messages are delivered, quickly and in order.
     pub fn heal(&mut self) {
         self.loss = 0;

@@ -1,6 +1,7 @@
 //! One simulated process: the node, its journal and its snapshots on a simulated disk. What the server does around
 //! the node, in the same order, but in steps that the cluster schedules and may break off anywhere.
 
+mod alone;
 mod starting;
 mod store;
 
@@ -23,6 +24,7 @@ use crate::cluster::operator::member;
 use crate::disk::SimDisk;
 use crate::door::Door;
 
+pub use alone::Alone;
 pub use starting::{Start, name_of, start};
 pub(crate) use store::PROBES;
 use store::ProcessStore;

@@ -6,7 +6,7 @@ use crate::chaos::{Chaos, Fault, MS, Options, SECOND};
 use crate::checkers::{durability, expiry, levels, linearizability, liveness, once, redirections, scan, terms};
 use crate::cluster::Cluster;
 use crate::door::Door;
-use crate::history::{DefaultLifetime, Operation, bucket_of};
+use crate::history::{DefaultLifetime, Operation, bucket_of, raw_key};
 use crate::settings::{Settings, span_of};
 use crate::trace::Trace;
 use crate::workload::DROPPED;
@@ -87,7 +87,6 @@ pub fn run_door<N: Door>(options: &Options, with_text: bool) -> Outcome {
 fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     let chaos = Chaos::draw(options);
     let ends_at = chaos.ends_at;
-    let clock_error = 2 * chaos.clock_error + 5 * MS;
     let planned = chaos.plan.len() as u32;
     let trace = if with_text { Trace::with_text() } else { Trace::default() };
     let mut cluster: Cluster<N> = Cluster::new(chaos, options.planted, &options.dropped, trace);
@@ -107,41 +106,12 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     for (property, text) in std::mem::take(&mut cluster.violations) {
         violations.push(Violation { property: property.to_string(), text });
     }
-    let mut history = std::mem::take(&mut cluster.record.operations);
-    // Nothing is promised of what was dropped, nor of what the nodes may have forgotten, except that it is gone.
-    let excused = |bucket: &str| bucket == DROPPED || cluster.begun_anew.contains(bucket);
-    history.retain(|operation| !operation.commands.iter().any(|command| excused(bucket_of(&command.key))));
-    let settings = std::mem::take(&mut cluster.record.settings);
-    say_terms(&mut history, &settings);
-    refuse_over_partitions(&mut history, &cluster.buckets);
-    let mut judge = |property: &str, found: Vec<String>| {
-        violations.extend(found.into_iter().map(|text| Violation { property: property.to_string(), text }));
-    };
-    judge("no unexpected answer", std::mem::take(&mut cluster.record.unexpected));
-    judge("durability", durability::check(&history));
-    judge("exactly once", once::check(&history));
-    judge("expiry", expiry::check(&history));
-    let slowest = cluster.chaos.clock_rates.iter().copied().min().unwrap_or(1_000_000);
-    cluster.record.levels.sights.retain(|sight| !excused(bucket_of(&sight.key)));
-    judge("levels", levels::check(&cluster.record.levels, slowest));
-    judge("scan", scan::check(&history, &cluster.record.scans, scan::LASTING_PREFIX));
-    judge("scan", scan::check(&history, &cluster.record.parted_scans, scan::LASTING_PREFIX_PARTED));
-    judge("scan", scan::check(&history, &cluster.record.hash_scans, scan::LASTING_FIELDS));
-    judge("scan", scan::check(&history, &cluster.record.set_scans, scan::LASTING_MEMBERS));
-    judge("scan", scan::check(&history, &cluster.record.sorted_scans, scan::LASTING_SCORED));
-    judge("terms", terms::check(&history, &cluster.record, &settings, clock_error));
-    judge("redirections", redirections::check(&cluster.record.redirections));
-    judge("messages", cluster.judge_messages());
-    judge("waiting", cluster.judge_waiting(&history));
-    judge("copies", cluster.judge_copies());
-    judge("notes", cluster.judge_notes(ends_at));
-    let limits =
-        linearizability::Limits { clock_error, configurations_max: CONFIGURATIONS_MAX, clients_in_order: true };
-    let shown = linearizability::check(&settings.history, limits);
-    judge("settings", shown.violations);
-    let mut verdict = linearizability::check(&history, limits);
-    judge("linearizability", verdict.violations);
-    verdict.undecided.extend(shown.undecided);
+    let history = std::mem::take(&mut cluster.record.operations);
+    let Judged { found, mut undecided, history } = judge_history(&mut cluster, history, ends_at);
+    undecided.extend(std::mem::take(&mut cluster.undecided));
+    for (property, texts) in found {
+        violations.extend(texts.into_iter().map(|text| Violation { property: property.to_string(), text }));
+    }
     for violation in &mut violations {
         if violation.text.len() > 6_000 {
             violation.text = violation.text.chars().take(6_000).collect();
@@ -151,7 +121,7 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     let acknowledged = history.iter().filter(|operation| operation.outcome == crate::history::Outcome::Done).count();
     Outcome {
         violations,
-        undecided: verdict.undecided,
+        undecided,
         digest: cluster.trace.digest(),
         events: cluster.trace.count(),
         simulated,
@@ -165,6 +135,62 @@ fn run_unguarded<N: Door>(options: &Options, with_text: bool) -> Outcome {
     }
 }
 
+/// What the judges of a history have found.
+pub(crate) struct Judged {
+    /// By property.
+    pub found: Vec<(&'static str, Vec<String>)>,
+    /// Groups of keys for which the search gave up.
+    pub undecided: Vec<String>,
+    /// What was judged: without that of which nothing is promised.
+    pub history: Vec<Operation>,
+}
+
+/// Judges a history and what else clients have seen; what was acknowledged before `settled` has come to every node.
+pub(crate) fn judge_history<N: Door>(cluster: &mut Cluster<N>, mut history: Vec<Operation>, settled: u64) -> Judged {
+    // Nothing is promised of what was dropped, nor of what the nodes may have forgotten, except that it is gone.
+    let excused = |bucket: &str| bucket == DROPPED || cluster.begun_anew.contains(bucket);
+    history.retain(|operation| !operation.commands.iter().any(|command| excused(bucket_of(&command.key))));
+    cluster.record.levels.sights.retain(|sight| !excused(bucket_of(&sight.key)));
+    let settings = cluster.record.settings.clone();
+    say_terms(&mut history, &settings);
+    refuse_over_partitions(&mut history, &cluster.buckets);
+    let clock_error = 2 * cluster.chaos.clock_error + 5 * MS;
+    let slowest = cluster.chaos.clock_rates.iter().copied().min().unwrap_or(1_000_000);
+    let mut found = Vec::new();
+    let mut judge = |property: &'static str, texts: Vec<String>| found.push((property, texts));
+    judge("no unexpected answer", std::mem::take(&mut cluster.record.unexpected));
+    judge("durability", durability::check(&history));
+    judge("exactly once", once::check(&history));
+    judge("expiry", expiry::check(&history));
+    let record = &cluster.record;
+    judge("levels", levels::check(&record.levels, slowest));
+    judge("scan", scan::check(&history, &record.scans, scan::LASTING_PREFIX));
+    judge("scan", scan::check(&history, &record.parted_scans, scan::LASTING_PREFIX_PARTED));
+    judge("scan", scan::check(&history, &record.hash_scans, scan::LASTING_FIELDS));
+    judge("scan", scan::check(&history, &record.set_scans, scan::LASTING_MEMBERS));
+    judge("scan", scan::check(&history, &record.sorted_scans, scan::LASTING_SCORED));
+    judge("terms", terms::check(&history, record, &settings, clock_error));
+    judge("redirections", redirections::check(&record.redirections));
+    judge("messages", cluster.judge_messages());
+    judge("waiting", cluster.judge_waiting(&history));
+    judge("copies", cluster.judge_copies());
+    judge("notes", cluster.judge_notes(settled));
+    let limits =
+        linearizability::Limits { clock_error, configurations_max: CONFIGURATIONS_MAX, clients_in_order: true };
+    let shown = linearizability::check(&settings.history, limits);
+    judge("settings", shown.violations);
+    let mut verdict = linearizability::check(&history, limits);
+    judge("linearizability", verdict.violations);
+    verdict.undecided.extend(shown.undecided);
+    Judged { found, undecided: verdict.undecided, history }
+}
+
+/// The partition that a key of a history is in, where its bucket has so many.
+pub(crate) fn partition_of(key: &str, count: u32) -> u32 {
+    let key = key.split(['#', '^', '@', '%', '~', '$', '&', '=']).next().unwrap_or_default();
+    u32::from(base::slots::hash_slot(raw_key(key).as_bytes())) * count / u32::from(base::limits::HASH_SLOTS)
+}
+
 /// Of a transaction over several partitions nothing was done, whether or not its refusal has arrived.
 fn refuse_over_partitions(history: &mut [Operation], buckets: &[(&str, &str)]) {
     let partitions_of = |bucket: &str| {
@@ -176,17 +202,10 @@ fn refuse_over_partitions(history: &mut [Operation], buckets: &[(&str, &str)]) {
         operation.outcome == crate::history::Outcome::Maybe && operation.commands.len() > 1
     };
     for operation in history.iter_mut().filter(maybe) {
-        let key = |command: &crate::history::Command| {
-            command.key.split(['#', '^', '@', '%', '~', '$', '&', '=']).next().map(str::to_owned).unwrap_or_default()
-        };
         let Some(count) = operation.commands.first().and_then(|command| partitions_of(bucket_of(&command.key))) else {
             continue;
         };
-        let index = |key: &str| {
-            let raw = key.split_once('/').map_or(key, |(_, raw)| raw);
-            u32::from(base::slots::hash_slot(raw.as_bytes())) * count / u32::from(base::limits::HASH_SLOTS)
-        };
-        let mut places = operation.commands.iter().map(|command| index(&key(command)));
+        let mut places = operation.commands.iter().map(|command| partition_of(&command.key, count));
         let first = places.next();
         if places.any(|place| Some(place) != first) {
             operation.outcome = crate::history::Outcome::Failed;
@@ -257,8 +276,14 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     }
     let late = cluster.record.last_failure > healed_at + FAILURES_ALLOWED;
     let converged = wait_for(cluster, deadline, |cluster| {
-        liveness::converged(&cluster.endings()) && cluster.caches_are_calm() && cluster.is_swept()
+        liveness::converged(&cluster.endings())
+            && cluster.caches_are_calm()
+            && cluster.is_swept()
+            && cluster.is_everybody_told()
     });
+    if let Some(text) = cluster.judge_left_behind() {
+        cluster.violations.push(("left behind", text));
+    }
     if let Some(text) = cluster.judge_copies_of_folders() {
         cluster.violations.push(("earlier copies", text));
     }

@@ -257,6 +257,16 @@ fn moved_to_itself() {
 }
 
 #[test]
+fn alone_with_the_decided() {
+    is_found_by(Planted::AloneWithTheDecided, 20, &[Fault::UnsafeRecover], "agreement");
+}
+
+#[test]
+fn left_behind_heard() {
+    is_found_by(Planted::LeftBehindHeard, 20, &[Fault::UnsafeRecover], "left behind");
+}
+
+#[test]
 fn slow_leads_on() {
     is_found_by(Planted::SlowLeadsOn, 10, &[Fault::SlowDisk], "slow leaders");
 }

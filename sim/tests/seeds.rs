@@ -16,6 +16,9 @@ const MEMBERS_SEEDS: u64 = 40;
 /// Seeds in which folders are set back for certain.
 const SET_BACK_SEEDS: u64 = 40;
 
+/// Seeds in which most nodes are lost for certain.
+const UNSAFE_RECOVER_SEEDS: u64 = 40;
+
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {
     let outcome = run(options, false);
@@ -67,6 +70,15 @@ fn runs_in_which_folders_are_set_back_pass() {
         set_back += outcome.injected.get(&Fault::SetBack).copied().unwrap_or(0);
     }
     assert!(set_back >= SET_BACK_SEEDS / 4, "only {set_back} folders were set back");
+}
+
+#[test]
+fn runs_in_which_one_goes_on_alone_pass() {
+    let mut report = Report::default();
+    for seed in 8200..8200 + UNSAFE_RECOVER_SEEDS {
+        report.add(&must_pass(&Options { seed, with: vec![Fault::UnsafeRecover], ..Options::default() }));
+    }
+    println!("{}", report.text(&probes(), 1));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::ops::Bound;
 
 use base::NodeId;
-use base::limits::{HASH_SLOTS, TURN_READ_BYTES_MAX};
+use base::limits::{HASH_SLOTS, SLOT_KEYS_MAX, TURN_READ_BYTES_MAX};
 use base::slots::hash_slot;
 use data::args::parse_integer;
 use data::spec::Group;
@@ -33,6 +33,8 @@ const NO_CLUSTER: Failure = Failure::Text("ERR This instance has cluster support
 const NO_SELECT: Failure = Failure::Text("ERR SELECT is not allowed in cluster mode");
 const NO_SLOT: Failure = Failure::Text("ERR Invalid slot");
 const NO_SLOT_OR_COUNT: Failure = Failure::Text("ERR Invalid slot or number of keys");
+const TOO_MANY: Failure =
+    Failure::Text("ERR the hash slot has more keys than are counted at once (100000): count them with SCAN");
 const NO_MASTER: Failure = Failure::Text("ERR The specified node is not a master");
 
 const BY_ITSELF: Failure = Failure::Text(
@@ -366,7 +368,11 @@ fn keys_of<T>(
 fn count_keys(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     mode_only(context)?;
     let slot = slot_of(words[2])?.ok_or(NO_SLOT)?;
-    keys_of(context, slot, |keys| keys.count()).map(Reply::count)
+    // Nobody counts them as they come and go, and a leader that is silent for long is deposed.
+    match keys_of(context, slot, |keys| keys.take(SLOT_KEYS_MAX + 1).count())? {
+        counted if counted > SLOT_KEYS_MAX => Err(TOO_MANY),
+        counted => Ok(Reply::count(counted)),
+    }
 }
 
 fn get_keys(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
@@ -381,7 +387,7 @@ fn get_keys(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure
             bytes += key.len();
             bytes <= TURN_READ_BYTES_MAX
         };
-        keys.take(count).take_while(fits).map(Reply::Bulk).collect()
+        keys.take(count.min(SLOT_KEYS_MAX)).take_while(fits).map(Reply::Bulk).collect()
     });
     keys.map(Reply::Array)
 }

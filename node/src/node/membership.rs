@@ -83,10 +83,22 @@ impl Node {
         self.event(Level::Info, format!("{id} was removed from the cluster"));
     }
 
+    /// What this node's cluster is called, as far as that concerns itself; 0: it knows none. While it reads the council's log from the beginning it comes
+    /// by names that the cluster had before somebody went on alone: under one of these it would be taken for a node that was left behind.
+    pub(super) fn cluster_name(&self) -> u64 {
+        let me = self.config.me;
+        let founds = usize::from(me.0) < self.config.members.len();
+        let is_named =
+            founds || self.registry.joined.iter().any(|joined| joined.id == me) || self.registry.removed.contains(&me);
+        let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);
+        let is_whole = council.is_none_or(|replica| replica.role() != RoleName::Recovering);
+        if is_named && is_whole { self.registry.cluster } else { 0 }
+    }
+
     /// Whether a peer is of this cluster, by what it says. Who has lost all memory knows no cluster, and is let in; unless this node may have founded one
     /// alone just now, in the place of one that it has forgotten: that one's nodes are not listened to until it has a name of its own.
     pub(super) fn is_of_this_cluster(&mut self, from: NodeId, theirs: u64) -> bool {
-        let own = self.registry.cluster;
+        let own = self.cluster_name();
         let founds_alone = own == 0 && self.config.members.len() == 1 && self.config.me == NodeId(0);
         let fits = !founds_alone && (own == 0 || theirs == 0 || own == theirs);
         let before = self.introduced.insert(from, fits);
@@ -171,6 +183,11 @@ impl Node {
             );
             self.event(Level::Error, text);
         }
+    }
+
+    /// Whether a node is one that this cluster has left behind, by its number.
+    pub(super) fn leaves_behind(&self, id: NodeId) -> bool {
+        self.registry.left_behind(id) && self.config.planted != Some(Planted::LeftBehindHeard)
     }
 
     /// A node of this cluster has gone on without it, by the word of its operator: this one ends in order, and is not to come back.

@@ -101,7 +101,7 @@ impl Node {
     }
 
     pub(crate) fn send(&mut self, to: NodeId, message: &PeerMessage) {
-        if self.registry.left_behind(to) && !matches!(message, PeerMessage::LeftBehind { .. }) {
+        if self.leaves_behind(to) && !matches!(message, PeerMessage::LeftBehind { .. }) {
             return;
         }
         let Some(out) = self.peers_out.get_mut(usize::from(to.0)) else { return };
@@ -116,7 +116,7 @@ impl Node {
     pub(super) fn on_peer_message(&mut self, from: NodeId, bytes: &Bytes) {
         self.stats.peer_messages_in += 1;
         self.stats.peer_bytes_in += bytes.len() as u64;
-        if self.registry.left_behind(from) {
+        if self.leaves_behind(from) {
             // Also one that was removed, and one whose number this cluster has never given.
             if let Ok(PeerMessage::Ping(ping)) = PeerMessage::decode(bytes) {
                 let is_news = self.introduced.insert(from, false) != Some(false);
@@ -146,13 +146,13 @@ impl Node {
             }
             // Whoever sends it sends no pings any more.
             PeerMessage::Farewell { cluster } => {
-                if [0, cluster].contains(&self.registry.cluster) {
+                if [0, cluster].contains(&self.cluster_name()) {
                     self.on_removed();
                 }
                 return;
             }
             PeerMessage::LeftBehind { cluster } => {
-                if cluster == self.registry.cluster {
+                if cluster == self.cluster_name() {
                     self.on_left_behind(from);
                 }
                 return;

@@ -191,7 +191,7 @@ impl Node {
         let hears = self.detectors.iter().filter(|detector| detector.hears(time));
         Ping {
             hears: hears.map(|detector| detector.peer).chain([self.config.me]).collect(),
-            cluster: self.registry.cluster,
+            cluster: self.cluster_name(),
             disk_full: self.disk_full,
             waits: !self.waiting.is_empty() || self.tracking.is_wanted() || self.wants_key_events(),
             boot: self.boot,

@@ -1,13 +1,13 @@
 //! Commands for partitions of which this node has no state: carried to the leader, and answered with what it says. See [`crate::elsewhere`].
 
-use base::limits::ACCEPT_BYTES_TARGET;
+use base::limits::{ACCEPT_BYTES_TARGET, CLOSE_ENTRIES};
 use base::{Ballot, NodeId, PartitionId, Position, Revision, Time};
 use data::Blob;
 use paxos::RoleName;
 
 use super::reads::note_read;
 use crate::door::ConnectionId;
-use crate::elsewhere::{CARRIED_READS_MAX, CLOSE_ENTRIES, Elsewhere, Question};
+use crate::elsewhere::{CARRIED_READS_MAX, Elsewhere, Question};
 use crate::entry::{Kind, Life};
 use crate::lane::Read;
 use crate::node::{Node, news_of, place_of};

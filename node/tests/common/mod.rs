@@ -228,6 +228,10 @@ impl Cluster {
         let mut config = config(founders, me);
         // Another process than before.
         config.seed += self.now.time.0;
+        if usize::from(me) >= founders {
+            let peer_address = format!("127.0.0.1:{}", 9001 + me);
+            config.joined = vec![(NodeId(me), Member { name: format!("n{}", me + 1), peer_address })];
+        }
         self.nodes[usize::from(me)] = Node::start(config, recovered, self.now, &mut out).unwrap();
         self.carry_out(me, out);
         for peer in (0..self.nodes.len() as u16).filter(|peer| *peer != me) {

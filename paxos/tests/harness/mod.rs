@@ -6,8 +6,10 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+mod checks;
 pub mod disk;
 pub mod talk;
+mod time;
 pub mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -420,79 +422,6 @@ impl World {
         }
     }
 
-    /// Tells a replica what its failure detector and its peers' heartbeats say now.
-    pub fn detect(&mut self, index: usize) {
-        if !self.is_up(index) {
-            return;
-        }
-        let mut inputs = Vec::new();
-        for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
-            let up = self.nodes[index].trusts[peer];
-            let heard = up && !self.cuts.contains(&(peer, index));
-            let (leads, rests) = match &self.nodes[peer].replica {
-                Some(replica) if heard => (replica.leads(), replica.rests()),
-                _ => (self.nodes[index].told[peer].1, self.nodes[index].told[peer].2),
-            };
-            if self.nodes[index].told[peer] != (up, leads, rests) {
-                self.nodes[index].told[peer] = (up, leads, rests);
-                inputs.push(Input::Peer { peer: NodeId(peer as u16), up, leads, rests });
-            }
-        }
-        if !inputs.is_empty() {
-            self.turn(index, inputs);
-        }
-    }
-
-    /// Lets time pass for all.
-    pub fn tick(&mut self, duration: Duration) {
-        self.now = self.now + duration;
-        for index in 0..self.nodes.len() {
-            self.detect(index);
-            self.turn(index, vec![Input::Tick]);
-        }
-    }
-
-    /// Lets time pass; only `index` notices.
-    pub fn tick_only(&mut self, index: usize, duration: Duration) {
-        self.now = self.now + duration;
-        self.detect(index);
-        self.turn(index, vec![Input::Tick]);
-    }
-
-    /// Lets time pass in small steps and delivers everything, until `done`, at most `limit`. Whether it was done.
-    pub fn run_until(&mut self, limit: Duration, done: impl Fn(&World) -> bool) -> bool {
-        let end = self.now + limit;
-        self.deliver_all();
-        while !done(self) {
-            if self.now >= end {
-                return false;
-            }
-            self.tick(Duration::from_millis(10));
-            self.deliver_all();
-        }
-        true
-    }
-
-    /// Lets time pass and delivers everything.
-    pub fn run(&mut self, duration: Duration) {
-        self.run_until(duration, |_| false);
-    }
-
-    /// Makes `index` lead: for a while the clocks of the others stand still. Panics if it will not.
-    pub fn elect(&mut self, index: usize) {
-        for _ in 0..500 {
-            let replica = self.replica(index);
-            if replica.leads().is_some() && replica.decided() == replica.log().last() {
-                break;
-            }
-            self.tick_only(index, Duration::from_millis(10));
-            self.deliver_all();
-        }
-        assert!(self.replica(index).leads().is_some(), "{} leads within five seconds", node_name(index));
-        // Its followers learn from a heartbeat what is decided.
-        self.run(HEARTBEAT * 2);
-    }
-
     pub fn propose(&mut self, index: usize, payload: &str) {
         self.turn(index, vec![Input::Propose { payload: Bytes::from(payload.to_owned()) }]);
     }
@@ -514,72 +443,5 @@ impl World {
             .filter(|it| !it.payload.is_empty() && !Members::is_in(&it.payload))
             .map(|it| String::from_utf8_lossy(&it.payload).into_owned())
             .collect()
-    }
-
-    /// A linearizable read asks a replica that believes to lead.
-    pub fn ask(&mut self, index: usize) {
-        let before = self.truth.last_key_value().map_or(0, |(position, _)| *position);
-        let Some(replica) = &mut self.nodes[index].replica else { return };
-        let (Some(round), Some(ballot)) = (replica.request_confirmation(), replica.leads()) else { return };
-        let sees = replica.decided().max(replica.opening().unwrap_or_default());
-        self.asked.push((index, ballot, round, sees.0, before));
-        self.turn(index, Vec::new());
-    }
-
-    /// A confirmed read sees everything that was decided when it was asked.
-    fn check_reads(&mut self, index: usize, confirmed: u64) {
-        let leads = self.replica(index).leads();
-        for (_, ballot, round, sees, before) in self.asked.iter().filter(|asked| asked.0 == index) {
-            let answered = Some(*ballot) == leads && *round <= confirmed;
-            assert!(
-                !answered || sees >= before,
-                "a read at {sees} is confirmed although {before} was decided before it"
-            );
-        }
-        self.asked.retain(|(node, _, round, _, _)| *node != index || *round > confirmed);
-    }
-
-    /// What must hold after every turn of `index`:
-    /// - agreement: what two replicas know as decided at a position is the same entry;
-    /// - immutability: what was ever decided stays so, in every log that says so;
-    /// - leader completeness: a leader's log has everything that was decided under lower ballots;
-    /// - durability: when a leader decides an entry, the disks of a majority have it;
-    /// - order: base ≤ decided ≤ last, and ballots never fall along a log.
-    pub fn check(&mut self, index: usize) {
-        let Some(replica) = &self.nodes[index].replica else { return };
-        let name = node_name(index);
-        let (log, decided) = (replica.log(), replica.decided());
-        assert!(log.base() <= decided && decided <= log.last(), "{name}: base ≤ decided ≤ last");
-        let mut previous = Ballot::default();
-        let mut fresh = Vec::new();
-        for position in log.first().0..=log.last().0 {
-            let Some(entry) = log.get(Position(position)) else { continue };
-            assert!(entry.ballot >= previous, "{name}: ballots fall at {position}");
-            previous = entry.ballot;
-            if position <= decided.0 {
-                match self.truth.get(&position) {
-                    Some(truth) => assert_eq!(&truth.entry, entry, "{name}: {position} was decided otherwise"),
-                    None => fresh.push((position, entry.clone())),
-                }
-            }
-        }
-        if let Some(ballot) = replica.leads() {
-            for (position, truth) in self.truth.range(log.first().0..).filter(|(_, truth)| truth.by < ballot) {
-                let held = log.get(Position(*position));
-                assert_eq!(held, Some(&truth.entry), "{name} leads {ballot} without the decided entry {position}");
-            }
-        }
-        let by = replica.promised();
-        let counted = replica.leads().is_some() && self.disks_whole;
-        for (position, entry) in fresh {
-            if counted {
-                let holds = |id: NodeId| self.nodes[usize::from(id.0)].disk.holds(Position(position), &entry);
-                // The group may have changed in the same turn, behind the decision.
-                let membership = replica.membership();
-                let enough = membership.now.is_quorum(holds) || membership.before.is_quorum(holds);
-                assert!(enough, "{name} decided {position}, which is on too few disks");
-            }
-            self.truth.insert(position, Truth { entry, by });
-        }
     }
 }

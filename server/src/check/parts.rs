@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
 use base::{Ballot, PartitionId, Position};
+use node::Restorer;
 use node::inspect::{self, LogSummary};
-use node::{Below, Restorer};
 use storage::{
     DamagedPlace, Disk, Identity, JournalReport, LoadedIdentity, ReadOnlyFolder, Recovered, SnapshotError, SnapshotId,
     SnapshotReader, StoreView, Tail, list_snapshots, verify_journal, verify_store,
@@ -361,8 +360,7 @@ fn read_store(
     };
     let spaces = view.store().spaces();
     line.spaces = Some(spaces.len());
-    let next_space = spaces.last().map_or(1, |space| space.0.saturating_add(1));
-    let below = Below::new(Arc::new(view.store().clone()), next_space);
+    let below = super::below(&view);
     let damage = |report: &mut Report, text: String| {
         let finding = report.find(Severity::Damage, "store", text);
         finding

@@ -103,10 +103,12 @@ pub enum Fault {
     Restless,
     /// A node's folder is set back to a copy that was taken of it earlier. Counted: folders, not copies.
     SetBack,
+    /// A majority of the nodes is lost for good, and one that is left goes on alone.
+    UnsafeRecover,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 50] = [
+pub const FAULTS: [Fault; 51] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -157,6 +159,7 @@ pub const FAULTS: [Fault; 50] = [
     Fault::MembersChange,
     Fault::Restless,
     Fault::SetBack,
+    Fault::UnsafeRecover,
 ];
 
 impl Fault {
@@ -198,6 +201,7 @@ impl Fault {
             Fault::SlowDisk => "slow-disk",
             Fault::MembersChange => "members",
             Fault::SetBack => "set-back",
+            Fault::UnsafeRecover => "unsafe-recover",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",
@@ -223,7 +227,7 @@ impl Fault {
         matches!(self, Fault::ReadError | Fault::IdentityRot | Fault::PubSub)
     }
 
-    /// Whether whoever does it knows where each node is from the beginning on: such runs have no nodes that join.
+    /// Whether whoever does it knows where each node is from the beginning on: such runs have no nodes that join, and none of which most are lost.
     #[must_use]
     pub fn knows_nodes(self) -> bool {
         matches!(self, Fault::PubSub | Fault::Routers | Fault::Observers | Fault::Pauses)

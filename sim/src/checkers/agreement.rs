@@ -22,10 +22,21 @@ impl Agreement {
         });
     }
 
+    /// What was decided at a position, if anybody was seen to know it.
+    #[must_use]
+    pub fn digest(&self, partition: PartitionId, position: Position) -> Option<u64> {
+        self.0.digest((partition, position))
+    }
+
     /// The highest position of each partition that any node has known to be decided.
     #[must_use]
     pub fn highest(&self) -> BTreeMap<PartitionId, Position> {
         self.0.highest()
+    }
+
+    /// Somebody has gone on alone: of each partition what he shares with the others is remembered.
+    pub fn retain(&mut self, until: impl Fn(PartitionId) -> Position) {
+        self.0.retain(until);
     }
 
     /// What was found wrong.

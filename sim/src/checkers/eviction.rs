@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::PartitionId;
+use base::{PartitionId, Position};
 use node::CacheNews;
 
 use crate::history::{Command, Op, Operation, Outcome, Reply, text_of};
@@ -22,6 +22,12 @@ pub struct Evictions {
 }
 
 impl Evictions {
+    /// Somebody has gone on alone: of each partition only so much is remembered.
+    pub fn retain(&mut self, until: impl Fn(PartitionId) -> Position) {
+        self.held.iter_mut().for_each(|(partition, held)| held.truncate(until(*partition).0 as usize + 1));
+        self.seen.retain(|(partition, position, _)| *position <= until(*partition).0);
+    }
+
     /// A node has had a turn. Returns the evictions that nobody has shown before, as operations for the history.
     pub fn observe(&mut self, now: u64, news: &CacheNews) -> Vec<Operation> {
         let held = self.held.entry(news.partition).or_default();
@@ -51,7 +57,6 @@ mod tests {
     use super::*;
     use crate::checkers::linearizability::{Limits, check};
     use crate::history::answered;
-    use base::Position;
 
     #[test]
     fn a_key_that_vanishes_without_an_eviction_is_seen() {

@@ -30,6 +30,16 @@ impl FirstSeen {
         }
     }
 
+    /// What was seen first at a place.
+    pub(super) fn digest(&self, place: (PartitionId, Position)) -> Option<u64> {
+        self.digests.get(&place).map(|(digest, _)| *digest)
+    }
+
+    /// Of each partition only what stands up to a position is remembered.
+    pub(super) fn retain(&mut self, until: impl Fn(PartitionId) -> Position) {
+        self.digests.retain(|(partition, position), _| *position <= until(*partition));
+    }
+
     /// The highest position of each partition at which anything was seen.
     pub(super) fn highest(&self) -> BTreeMap<PartitionId, Position> {
         self.digests.keys().copied().collect()

@@ -1,6 +1,7 @@
 //! One file per property. Each opens with the property in English and ends with forged violations that it must see.
 
 pub mod agreement;
+pub mod alone;
 pub mod copies;
 pub mod durability;
 pub mod eviction;

@@ -19,6 +19,11 @@ impl Replicas {
         });
     }
 
+    /// Somebody has gone on alone: of each partition what he shares with the others is remembered.
+    pub fn retain(&mut self, until: impl Fn(PartitionId) -> Position) {
+        self.0.retain(until);
+    }
+
     /// What was found wrong.
     #[must_use]
     pub fn violations(&self) -> &[String] {

@@ -28,6 +28,11 @@ impl Maps {
         check_slots(told).or_else(|| self.check_seats(told)).or_else(|| self.check_numbers(told))
     }
 
+    /// Somebody has gone on alone, perhaps without the newest maps: other ones may have their numbers. Those of nodes are not given again.
+    pub fn begin_anew(&mut self) {
+        self.seats.clear();
+    }
+
     fn check_seats(&mut self, told: &Placement) -> Option<String> {
         for placed in &told.partitions {
             let (epoch, partition, seats) = (told.epoch, placed.partition, &placed.seats);

@@ -10,11 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::limits::CLOSE_ENTRIES;
 use base::{NodeId, PartitionId, Position};
 use node::Voters;
-
-/// Who lacks no more entries than this before the one that gives it a vote is close enough.
-const CLOSE_ENTRIES: u64 = 1001;
 
 /// What is wrong with two groups that follow each other; none if all is well.
 #[must_use]
@@ -37,7 +35,8 @@ pub fn settled(voters: &Voters) -> bool {
 /// Whether somebody has got a vote by the last entry whose disk never had the log before it; `of` says how far each one has been.
 #[must_use]
 pub fn too_soon(voters: &Voters, of: impl Fn(NodeId) -> Position) -> Option<String> {
-    let lacks = |id: &NodeId| of(*id).0 + CLOSE_ENTRIES < voters.at.0;
+    // The last entry is the one that gives the vote.
+    let lacks = |id: &NodeId| of(*id).0 + CLOSE_ENTRIES + 1 < voters.at.0;
     let had = |id: &NodeId| voters.before.iter().flatten().any(|other| other == id);
     let id = voters.now.iter().flatten().find(|id| !had(id) && lacks(id))?;
     Some(format!("{id} has got a vote by {}, and its disk has never had more of the log than {}", voters.at, of(*id)))
@@ -50,11 +49,23 @@ pub struct Groups {
     chains: BTreeMap<PartitionId, BTreeMap<Position, Vec<Vec<NodeId>>>>,
     /// Who was removed from the cluster.
     removed: BTreeSet<NodeId>,
+    /// By partition what somebody who went on alone had of its log: behind that only he votes, whoever did before.
+    alone: BTreeMap<PartitionId, Position>,
 }
 
 impl Groups {
-    /// Takes what a node knows to be decided. What is wrong with it.
+    /// Takes what a node knows. What is wrong with it.
     pub fn observe(&mut self, partition: PartitionId, voters: &Voters) -> Option<String> {
+        let is_of_before = |at: Position| self.alone.get(&partition).is_some_and(|last| at <= *last);
+        if is_of_before(voters.at) {
+            return None;
+        }
+        if is_of_before(voters.before_at) {
+            return if voters.is_decided { self.decided(partition, voters.at, &voters.now) } else { None };
+        }
+        if let Some(text) = disjoint(voters) {
+            return Some(text);
+        }
         // A change begins when the one before it is decided.
         let before = self.decided(partition, voters.before_at, &voters.before);
         if before.is_some() || !voters.is_decided {
@@ -81,6 +92,18 @@ impl Groups {
         let gone = lists.iter().flatten().find(|id| self.removed.contains(id));
         let gone = gone.filter(|_| last.is_none_or(|last| last < at));
         gone.map(|gone| format!("by {at} {lists:?} vote, and {gone} was removed before"))
+    }
+
+    /// Somebody has gone on alone, with so much of each log: nobody else votes any more.
+    pub fn begin_anew(&mut self, alone: BTreeMap<PartitionId, Position>) {
+        self.chains.clear();
+        self.alone = alone;
+    }
+
+    /// Whether these are a majority of no group that there has ever been.
+    pub fn are_no_majority(&self, some: impl Fn(NodeId) -> bool) -> bool {
+        let lists = self.chains.values().flat_map(BTreeMap::values).flatten();
+        lists.into_iter().all(|list| 2 * list.iter().filter(|id| some(**id)).count() < list.len())
     }
 
     /// Whether every group can go on when these have lost their memory.

@@ -29,9 +29,12 @@ impl<N: Door> Cluster<N> {
         }
         let Some(running) = &self.machine(node).running else { return false };
         let (memory, journal) = running.node.folder();
+        // Who was alone when the copy was taken decides with it before anybody can tell it anything.
+        let all = running.node.partitions().into_iter().filter_map(|partition| running.node.voters(partition));
+        let was_alone = all.flat_map(|voters| [voters.now, voters.before].concat()).any(|list| list == [node]);
         let machine = &mut self.machines[usize::from(node.0)];
         let Some(earlier) = machine.earlier.take_if(|earlier| earlier.memory == memory) else {
-            if memory != 0 && !machine.disk.is_damaged(|_| true) {
+            if memory != 0 && !was_alone && !machine.disk.is_damaged(|_| true) {
                 machine.earlier = Some(Earlier { copy: machine.disk.copy(), memory, journal });
             }
             return false;

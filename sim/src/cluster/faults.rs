@@ -36,6 +36,7 @@ impl<N: Door> Cluster<N> {
             Target::Node(node) => NodeId(node),
             Target::LeaderOr(node) => self.leader().unwrap_or(NodeId(node)),
         };
+        let node = self.at_address_of(node);
         // Whatever the fault still draws comes from its own number: leaving one out shifts no other.
         let mut rng = Rng::new(planned.draw);
         let happened = self.inflict(planned.fault, node, planned.duration, &mut rng);
@@ -165,6 +166,7 @@ impl<N: Door> Cluster<N> {
                 true
             }
             Fault::SetBack => self.set_back(node),
+            Fault::UnsafeRecover => self.go_on_alone(rng),
             Fault::SettingsChange => self.change_settings(rng),
             Fault::VotersChange => self.change_voters(rng),
             Fault::MembersChange => self.change_members(rng),

@@ -21,7 +21,7 @@ impl<N: Door> Cluster<N> {
     pub(super) fn on_try_link(&mut self, one: NodeId, other: NodeId) {
         let now = self.now;
         let ready = |machine: &Machine<N>| machine.running.is_some() && machine.paused_until <= now;
-        let is_out = |machine: &Machine<N>| !machine.is_member || machine.is_gone;
+        let is_out = |machine: &Machine<N>| !machine.is_member || (machine.is_gone && !machine.returns);
         if is_out(self.machine(one)) || is_out(self.machine(other)) {
             return self.network.stop_trying(one, other);
         }

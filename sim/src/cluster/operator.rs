@@ -49,6 +49,13 @@ pub(super) struct Operator {
     pub(super) leaving: u64,
 }
 
+impl Operator {
+    /// Whatever was on its way is no more.
+    pub(super) fn begin_anew(&mut self) {
+        (self.joining, self.leaving) = (None, 0);
+    }
+}
+
 fn address_of(node: NodeId) -> String {
     format!("127.0.0.1:{}", 9001 + node.0)
 }
@@ -81,9 +88,7 @@ impl<N: Door> Cluster<N> {
                 let nonce = rng.next_u64() >> 1;
                 self.operator.joining = Some(Joining { nonce, token: None, asked_at: 0 });
                 self.look_at_joining();
-                if !std::mem::replace(&mut self.operator.looks, true) {
-                    self.queue.push(self.now + LOOK_EVERY, Event::Operator);
-                }
+                self.look_at_operator();
             }
             0..=5 => {
                 let members: Vec<NodeId> = self.members().collect();
@@ -110,15 +115,26 @@ impl<N: Door> Cluster<N> {
         true
     }
 
-    fn order_of_operator(&mut self, words: Vec<String>, rng: &mut Rng) {
+    /// Has the operator look again and again what became of what was asked for.
+    pub(super) fn look_at_operator(&mut self) {
+        if !std::mem::replace(&mut self.operator.looks, true) {
+            self.queue.push(self.now + LOOK_EVERY, Event::Operator);
+        }
+    }
+
+    pub(super) fn order_of_operator(&mut self, words: Vec<String>, rng: &mut Rng) {
         let client = rng.below(self.clients.len() as u64) as usize;
         self.clients[client].order(Order::Nodes { words });
     }
 
     /// Asks again what was asked and not answered.
     pub(super) fn on_operator(&mut self) {
+        if self.operator.joining.is_none() && self.begins_to_join() {
+            let nonce = self.rng.next_u64() >> 1;
+            self.operator.joining = Some(Joining { nonce, token: None, asked_at: 0 });
+        }
         self.look_at_joining();
-        if self.operator.joining.is_some() {
+        if self.operator.joining.is_some() || self.more_join() {
             self.queue.push(self.now + LOOK_EVERY, Event::Operator);
         } else {
             self.operator.looks = false;
@@ -169,7 +185,10 @@ impl<N: Door> Cluster<N> {
                         (joining.token, joining.asked_at) = (None, 0);
                     }
                 }
-                Heard::Leaves(_) => self.operator.leaving += 1,
+                Heard::Leaves(name) => {
+                    let is_there = self.members().any(|node| name_of(node) == name);
+                    self.operator.leaving += u64::from(is_there);
+                }
             }
         }
     }
@@ -192,6 +211,7 @@ impl<N: Door> Cluster<N> {
         }
         let machine = self.machine(id);
         (machine.is_member, machine.told) = (true, told);
+        self.take_over_address(id);
         let now = self.now;
         self.trace.event(now, [18, u64::from(id.0), nonce, 0], || format!("{} has joined", name_of(id)));
         self.start_in(self.chaos.delay_min, id);
@@ -200,6 +220,7 @@ impl<N: Door> Cluster<N> {
     /// A process has ended because its node was removed.
     pub(super) fn on_removed(&mut self, node: NodeId) {
         self.machine(node).is_gone = true;
+        self.note_told(node);
         self.operator.leaving = self.operator.leaving.saturating_sub(1);
     }
 }

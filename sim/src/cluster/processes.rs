@@ -72,7 +72,7 @@ impl<N: Door> Cluster<N> {
         let now = self.now;
         self.machine(node).start_is_due = false;
         let machine = self.machine(node);
-        if machine.running.is_some() || !machine.is_member || machine.is_gone {
+        if machine.running.is_some() || !machine.is_member || (machine.is_gone && !machine.returns) {
             return;
         }
         let config = self.config(node);
@@ -172,8 +172,11 @@ impl<N: Door> Cluster<N> {
         let inputs = running.inbox.len() as u64;
         running.turn(now);
         // Before anything of it leaves: with this turn the process may end.
-        self.note_dropped(node);
-        self.watch_caches(node);
+        if !self.machine(node).returns {
+            self.note_dropped(node);
+            self.note_decided(node);
+            self.watch_caches(node);
+        }
         self.trace
             .event(now, [3, u64::from(node.0), life, inputs], || format!("{} turn, {inputs} inputs", name_of(node)));
         self.carry_out(node);

@@ -32,7 +32,10 @@ impl<N: Door> Cluster<N> {
         }
         let Some(by) = self.chaos.slow_in_calm else { return };
         // One of two is not slower than the middle one; and where an operator drains nodes, whoever is left leads, slow or not.
-        let changes = |planned: &Planned| matches!(planned.fault, Fault::VotersChange | Fault::MembersChange);
+        // And whoever goes on alone does.
+        let changes = |planned: &Planned| {
+            matches!(planned.fault, Fault::VotersChange | Fault::MembersChange | Fault::UnsafeRecover)
+        };
         if self.machines.len() < 3 || self.chaos.plan.iter().any(changes) {
             return;
         }

@@ -42,7 +42,9 @@ impl<N: Door> Cluster<N> {
 
     /// Compares what a node has decided and applied with what others have.
     pub(super) fn watch(&mut self, node: NodeId) {
-        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+        // What those know who were left behind is of no meaning any more.
+        let machine = &self.machines[usize::from(node.0)];
+        let Some(running) = machine.running.as_ref().filter(|_| !machine.returns) else { return };
         let partitions = running.node.partitions();
         let (installed, now) = (running.node.snapshots_installed() + running.node.untold(), self.now);
         if std::mem::replace(&mut self.machines[usize::from(node.0)].installed, installed) < installed {
@@ -109,8 +111,7 @@ impl<N: Door> Cluster<N> {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
         let Some(voters) = running.node.voters(partition) else { return };
         let most = |id: NodeId| self.machines[usize::from(id.0)].most_persisted.get(&partition).copied();
-        let found = voters::disjoint(&voters).or_else(|| self.groups.observe(partition, &voters));
-        if let Some(text) = found {
+        if let Some(text) = self.groups.observe(partition, &voters) {
             self.violations.push(("majorities meet", format!("{}: {partition}: {text}", name_of(node))));
         } else if let Some(text) = voters::too_soon(&voters, |id| most(id).unwrap_or_default()) {
             self.violations.push(("voters have the log", format!("{}: {partition}: {text}", name_of(node))));
@@ -121,9 +122,11 @@ impl<N: Door> Cluster<N> {
     fn watch_seats(&mut self, node: NodeId) {
         let Some(running) = &mut self.machines[usize::from(node.0)].running else { return };
         let followed = running.node.council_followed();
-        if std::mem::replace(&mut running.council_seen, followed) == followed {
+        let is_known = std::mem::replace(&mut running.council_seen, followed) == followed;
+        if is_known || self.reads_of_before(followed) {
             return;
         }
+        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
         let Some(told) = running.node.placement() else { return };
         if let Some(text) = self.maps.observe(&told) {
             self.violations.push(("seats", format!("{}: {text}", name_of(node))));

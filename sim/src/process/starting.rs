@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 
-use base::ordered::OrderedWrite;
+use base::ordered::{OrderedRead, OrderedWrite};
 use base::{NodeId, Position, Rng};
 use bytes::Bytes;
 use node::{Below, Config, Outbox, Recovered, RecoveredSnapshot, Restorer};
@@ -93,10 +94,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         if snapshot_damaged { ", a newer one damaged" } else { "" }
     );
     let store = uses_store.then(|| ProcessStore::open(disk, cache, config.seed, config.planted));
-    let below = store.as_ref().map(|store| {
-        let next_space = disk.store().spaces().last().map_or(1, |space| space.0 + 1);
-        Below::new(store.reader(), next_space).with_known_bytes_max(KNOWN_BYTES_MAX)
-    });
+    let below = store.as_ref().map(|store| below(disk, store.reader()));
     let recovered = Recovered { incarnation, journal: recovered, snapshots, snapshot_damaged, store: below };
     let mut outbox = Outbox::default();
     let node = N::start(config, recovered, clock.now(now), &mut outbox).map_err(Death::Violation)?;
@@ -136,6 +134,12 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
     })
 }
 
+/// The store below a node's states.
+pub(super) fn below(disk: &SimDisk, reader: Arc<dyn OrderedRead>) -> Below {
+    let next_space = disk.store().spaces().last().map_or(1, |space| space.0 + 1);
+    Below::new(reader, next_space).with_known_bytes_max(KNOWN_BYTES_MAX)
+}
+
 /// A node's name in the cluster: they sort like their numbers.
 #[must_use]
 pub fn name_of(node: NodeId) -> String {
@@ -143,7 +147,7 @@ pub fn name_of(node: NodeId) -> String {
 }
 
 /// Of each partition the newest snapshot that can be read, and whether a newer one cannot.
-fn read_snapshots(disk: &SimDisk) -> io::Result<(Vec<RecoveredSnapshot>, bool)> {
+pub(super) fn read_snapshots(disk: &SimDisk) -> io::Result<(Vec<RecoveredSnapshot>, bool)> {
     remove_unfinished_snapshots(disk)?;
     let mut damaged = false;
     let mut read: Vec<RecoveredSnapshot> = Vec::new();

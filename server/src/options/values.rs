@@ -1,0 +1,85 @@
+//! Values with units, and others that are words.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use node::Level;
+use serde::Deserialize;
+
+/// A value that may be written with a unit, or as a bare number.
+#[derive(Deserialize, Debug)]
+#[serde(untagged)]
+pub(super) enum Text {
+    Number(u64),
+    Text(String),
+}
+
+impl Text {
+    pub(super) fn parse<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, String> {
+        let parsed = match self {
+            Text::Number(number) => number.to_string().parse(),
+            Text::Text(text) => text.parse(),
+        };
+        parsed.map_err(|error| format!("{name}: {error}"))
+    }
+}
+
+/// A number of bytes: `16777216`, `16MiB`, `16M`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let wrong = || format!("{text:?} is not a size; write a number of bytes, or for example 512KiB, 16MiB, 1GiB");
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+        let shift = match text[digits..].trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            _ => return Err(wrong()),
+        };
+        number.checked_mul(1 << shift).map(Size).ok_or_else(wrong)
+    }
+}
+
+/// A length of time: `5s`, `500ms`, or bare seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wait(pub Duration);
+
+impl FromStr for Wait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Wait, String> {
+        let wrong = || format!("{text:?} is not a length of time; write for example 5s or 500ms");
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+        match text[digits..].trim() {
+            "" | "s" => Ok(Wait(Duration::from_secs(number))),
+            "ms" => Ok(Wait(Duration::from_millis(number))),
+            "m" => Ok(Wait(Duration::from_secs(number.checked_mul(60).ok_or_else(wrong)?))),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A log level by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogLevel(pub Level);
+
+impl FromStr for LogLevel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LogLevel, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "debug" => Ok(LogLevel(Level::Debug)),
+            "info" => Ok(LogLevel(Level::Info)),
+            "warning" | "warn" => Ok(LogLevel(Level::Warning)),
+            "error" => Ok(LogLevel(Level::Error)),
+            _ => Err(format!("{text:?} is not a log level; choose debug, info, warning or error")),
+        }
+    }
+}
