@@ -1,6 +1,7 @@
 //! The replica: its state, and the one function that changes it. Each role's part is in a file of its own.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::{Ballot, NodeId, Position, Rng, Time};
 
@@ -70,7 +71,8 @@ pub struct Replica {
     /// All others that have a replica, or may get one.
     pub(crate) peers: Vec<Peer>,
     /// Who votes.
-    pub(crate) membership: Membership,
+    /// Shared with what is being stored.
+    pub(crate) membership: Arc<Membership>,
     /// What the owner wants; see [`Roster`].
     pub(crate) roster: Roster,
     /// As stored: see [`HardState`].
@@ -151,7 +153,7 @@ impl Replica {
         let is_known = state.membership.is_some();
         // Once they are on the disk they stay there, whatever the owner knows at this start.
         config.stores_founders |= is_known;
-        let mut membership = state.membership.map_or_else(founders, |membership| *membership);
+        let mut membership = state.membership.map_or_else(founders, Arc::unwrap_or_clone);
         if let Some(members) = members {
             // By the state, which has all that was decided up to its position. The log's word of somebody else there is older, or was never decided:
             // the state may have come from a peer, and the power have gone before that was in the journal.
@@ -175,7 +177,7 @@ impl Replica {
             roster: Roster { preferred: config.preferred, ..Roster::default() },
             config,
             peers,
-            membership,
+            membership: Arc::new(membership),
             joins: state.joins,
             role: Role::Follower,
             log,
@@ -460,9 +462,21 @@ impl Replica {
             joins: self.joins,
             membership: {
                 let is_news = self.membership.now.at > Position(0) || self.config.stores_founders;
-                is_news.then(|| Box::new(self.membership.clone()))
+                is_news.then(|| Arc::clone(&self.membership))
             },
         }
+    }
+
+    /// Which life of this replica's memory this is: see [`HardState::incarnation`].
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The replica has never had a vote.
+    #[must_use]
+    pub fn joins(&self) -> bool {
+        self.joins
     }
 
     /// The leader that this replica follows, or is, with its ballot; none while it knows of none that works.
