@@ -50,6 +50,8 @@ def parse(arguments):
     parser.add_argument("--dictum", metavar="FILE", help="the dictum that is measured; default: cargo builds it")
     parser.add_argument("--lab", metavar="FILE", help="the dictum that measures; default: the one that is measured")
     parser.add_argument("--base-port", type=int, default=28601, help="first port of Dictum's nodes (default 28601)")
+    parser.add_argument("--patience", type=float, default=60.0, metavar="SECONDS",
+                        help="how long to wait for a quiet machine before each measurement (default 60)")
     parser.add_argument("--hold", type=float, metavar="SECONDS", help="measure nothing; hold the clusters for so long")
     parser.add_argument("--require", action="store_true", help="exit with 1 unless every target is reached")
     options = parser.parse_args(arguments)
@@ -129,6 +131,9 @@ def load(lab, cluster, kind, options, pace):
 
 def measure(lab, cluster, row, options):
     """One row of one cluster: microseconds of processor for an operation, in user mode and in the kernel, and what else is to be told."""
+    # Whatever else wants the processors makes turns larger and caches colder.
+    machine.quietness(0.5, options.patience, 80.0)
+    times = machine.processor_times()
     began, user_system, syncs = time.monotonic(), cluster.processor_seconds(), cluster.syncs()
     if row == "idle":
         time.sleep(options.seconds)
@@ -142,7 +147,7 @@ def measure(lab, cluster, row, options):
     user, system = (now - then for now, then in zip(cluster.processor_seconds(), user_system))
     by = 1e6 / done if done else 100 / passed
     return {"row": row, "nodes": len(cluster.nodes), "cost": (user + system) * by, "user": user * by, "system": system * by, "operations": done,
-            "seconds": passed, "syncs": (cluster.syncs() - syncs) / max(1, done)}
+            "seconds": passed, "idle": machine.share_since(times)[0], "syncs": (cluster.syncs() - syncs) / max(1, done)}
 
 
 def tell(found):
@@ -152,6 +157,7 @@ def tell(found):
     else:
         text = (f"{found['cost']:7.1f} µs an operation ({found['user']:.1f} + {found['system']:.1f}), {found['syncs']:.2f} syncs, "
                 f"{found['operations'] / found['seconds']:,.0f}/s")
+    text += f", machine idle {found['idle']:.0f} %"
     say(f"  {found['row']:10} {found['nodes']} nodes {text}")
 
 
@@ -186,8 +192,7 @@ def compare(options):
         if options.hold:
             return time.sleep(options.hold)
         for repeat in range(options.repeat):
-            free, stolen = machine.quietness(1.0, 20)
-            say(f"repeat {repeat + 1} of {options.repeat}; idle {free:.0f} %, stolen {stolen:.0f} %")
+            say(f"repeat {repeat + 1} of {options.repeat}")
             for row in options.rows:
                 for cluster in clusters[::1 if repeat % 2 == 0 else -1]:
                     results.append(measure(lab, cluster, row, options))

@@ -420,9 +420,10 @@ mod tests {
                     } else {
                         let voter = NodeId(u16::from(rng.chance(1, 8)));
                         let near = if rng.chance(1, 8) { FAR } else { NodeId(1) };
-                        truth.insert(index, (decided, voter, near));
                         let news = PartitionNews { voters: vec![voter], ..news(index, decided) };
                         sender.note(id, news, || vec![near]);
+                        // Who is near is looked at when there is something new.
+                        truth.insert(index, (decided, voter, sender.said[&id].near[0]));
                     }
                 }
                 if rng.chance(1, 10) {
