@@ -12,6 +12,7 @@
 //! All of it is one payload of the journal, so a crash leaves all or nothing of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::limits::NODES_EVER_MAX;
 use base::{Ballot, NodeId, PartitionId, Position, WallTime};
@@ -319,7 +320,7 @@ impl Known {
             recovering: false,
             forgotten_until: if self.is_lost { Some(decided) } else { hard.forgotten_until },
             joins: false,
-            membership: Some(Box::new(Membership::of(alone))),
+            membership: Some(Arc::new(Membership::of(alone))),
         };
         batch.state(id, &state);
     }

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use base::{NodeId, Position, Revision, Time};
+use base::{Ballot, NodeId, Position, Revision, Time};
 
 use crate::door::ConnectionId;
 use crate::peer::carried::{CarriedAnswer, CarriedRead, FedEntry};
@@ -51,6 +51,8 @@ pub(crate) struct Following {
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere {
+    /// Who leads it, as the nodes say of themselves.
+    pub leader: Option<(NodeId, Ballot)>,
     pub question: Option<Question>,
     /// What clients have seen of it: no state that is older may answer them.
     pub seen: Revision,

@@ -98,7 +98,7 @@ impl Group {
         partition.last_uses.turn(now, partition.tree.len());
         Group {
             router: Router::new(partition.life, now),
-            elsewhere: (partition.replica.hard_state().joins && partition.id != COUNCIL).then(Box::default),
+            elsewhere: (partition.replica.joins() && partition.id != COUNCIL).then(Box::default),
             is_unseated: false,
             events_told: Position(0),
             followers: Vec::new(),
@@ -192,7 +192,9 @@ impl Group {
         let Group { partition, bucket, router, .. } = self;
         let leads = partition.replica.leads().is_some();
         let has_asked = self.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.question.is_some());
-        let is_elsewhere = has_asked || !self.followers.is_empty();
+        // It looks in every tick whether it can answer itself by now.
+        let comes_home = self.elsewhere.is_some() && !self.is_unseated && partition.applied > Position(0);
+        let is_elsewhere = has_asked || comes_home || !self.followers.is_empty();
         let is_idle = router.is_idle() && self.copies.is_idle() && self.transfers.is_idle() && self.saving.is_none();
         let waits = is_elsewhere || !is_idle;
         let evicts =

@@ -67,6 +67,11 @@ impl Groups {
         self.list.iter_mut().map(|bed| &mut *bed.group)
     }
 
+    /// One of them, asleep or awake: for what changes nothing that a turn looks at.
+    pub(crate) fn get_mut_unwoken(&mut self, g: usize) -> &mut Group {
+        &mut self.list[g].group
+    }
+
     /// Adds one, awake.
     pub(crate) fn insert(&mut self, group: Group) {
         let id = group.id();

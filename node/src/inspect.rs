@@ -435,7 +435,7 @@ mod tests {
         batch.record(partition(2), &Record::State);
         batch.state(partition(2), &HardState { forgotten_until: Some(Position(3)), ..state.clone() });
         let membership = Membership::of(Members::founders(&[NodeId(0), NodeId(2)]));
-        batch.state(partition(2), &HardState { membership: Some(Box::new(membership)), ..state.clone() });
+        batch.state(partition(2), &HardState { membership: Some(std::sync::Arc::new(membership)), ..state.clone() });
         batch.state(partition(2), &HardState { joins: true, ..state });
         let recovered = recovered(vec![first, batch.take()]);
         assert_eq!(partitions_of_journal(&recovered), Ok(BTreeSet::from([partition(1), partition(2)])));

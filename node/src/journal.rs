@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use base::{Ballot, PartitionId, Position};
 use bytes::Bytes;
@@ -155,7 +156,7 @@ fn decode(payload: &Bytes) -> Result<Vec<Item>, Malformed> {
                     state.joins = r.bool()?;
                     if r.bool()? {
                         let (now, before) = (decode_members(&mut r)?, decode_members(&mut r)?);
-                        state.membership = Some(Box::new(Membership { now, before }));
+                        state.membership = Some(Arc::new(Membership { now, before }));
                     }
                 }
                 Item::State(partition, state)

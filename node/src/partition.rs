@@ -473,7 +473,7 @@ impl Partition {
     /// The replica is one that has never had a vote, and has no log.
     pub(crate) fn is_new(&self) -> bool {
         let is_empty = self.replica.log().last() == Position(0);
-        is_empty && self.replica.role() == RoleName::Follower && self.replica.hard_state().joins
+        is_empty && self.replica.role() == RoleName::Follower && self.replica.joins()
     }
 
     /// Gives up the state, and these spaces with it; the replica has begun anew.

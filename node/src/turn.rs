@@ -20,7 +20,7 @@ use crate::council::COUNCIL;
 use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
 use crate::entry::Kind;
 use crate::group::Group;
-use crate::node::{Node, PING_EVERY, Stopping, TICK_EVERY};
+use crate::node::{Node, Stopping, TICK_EVERY};
 use crate::partition::Partition;
 use crate::peer::PeerMessage;
 use crate::reply;
@@ -80,6 +80,7 @@ impl Node {
         });
         self.send_invalidations();
         self.send_bulletins();
+        self.ride_along();
         self.consider_snapshots(out);
         if let Some(trouble) = self.groups.iter_awake().find_map(|group| group.partition.tree.trouble()) {
             // What was read or applied since may be wrong: nothing of it leaves this node.
@@ -197,9 +198,7 @@ impl Node {
         self.tick_pace(time.since(self.next_tick));
         self.tick_movement();
         self.next_tick = time + TICK_EVERY;
-        if time >= self.next_ping {
-            self.next_ping = time + PING_EVERY;
-            self.send_pings();
+        if self.tick_pings() {
             self.weigh_changes();
             self.tick_bulletins();
         }

@@ -1,6 +1,8 @@
 //! Catching up outside the leader's stream: a candidate that lacks the greatest tail, a disk that lost decided
 //! entries, a log that begins anew behind a snapshot.
 
+use std::sync::Arc;
+
 use base::limits::{ACCEPT_BYTES_TARGET, LOG_BYTES_KEPT};
 use base::{Ballot, NodeId, Position, Time};
 
@@ -165,9 +167,9 @@ impl Replica {
         let last = self.log.last();
         let members = members.unwrap_or_else(|| Members::founders(&self.config.founders));
         if self.membership.now.at <= position || self.membership.now.at > last {
-            self.membership = Membership::of(members);
+            self.membership = Arc::new(Membership::of(members));
         } else if self.membership.before.at <= position {
-            self.membership.before = members;
+            Arc::make_mut(&mut self.membership).before = members;
         }
         // What the log keeps is where it was.
         let sure = if last > position { on_disk.clamp(position, last) } else { position };

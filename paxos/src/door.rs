@@ -1,5 +1,6 @@
 //! The replica's one door: inputs, outputs, and what must survive a crash.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Ballot, NodeId, Position};
@@ -206,7 +207,7 @@ pub struct HardState {
     /// The replica has never had a vote.
     pub joins: bool,
     /// Who votes; none while it is the founders, and these are known ([`Config::stores_founders`]).
-    pub membership: Option<Box<Membership>>,
+    pub membership: Option<Arc<Membership>>,
 }
 
 /// What the disk remembered.

@@ -12,6 +12,8 @@
 //! An entry names each voter with the incarnation under which it was admitted (see [`crate::recovery`]). A replica that has not voted yet, and finds
 //! itself named with another incarnation than its own, has voted and forgotten it: it goes and recovers before it votes.
 
+use std::sync::Arc;
+
 use base::limits::{CLOSE_ENTRIES, VOTERS_MAX};
 use base::{Ballot, NodeId, Position, Time};
 use bytes::Bytes;
@@ -229,13 +231,13 @@ impl Replica {
             // A replica that lost its memory has cut its log below what it knows to be decided. It goes by that, while the log grows there again.
             return;
         }
-        let before = std::mem::replace(&mut self.membership.now, members);
-        self.membership.before = before;
+        let before = self.membership.now.clone();
+        self.membership = Arc::new(Membership { now: members, before });
     }
 
     /// A log was cut, or begins anew: goes by what is left of it.
     pub(crate) fn members_after_cut(&mut self) {
-        if self.membership.cut(self.log.last()) {
+        if self.membership.now.at > self.log.last() && Arc::make_mut(&mut self.membership).cut(self.log.last()) {
             self.probe("paxos: a change of voters is cut off");
         }
     }
@@ -418,7 +420,7 @@ impl Replica {
             return;
         }
         self.probe("paxos: replica without a vote begins anew");
-        self.membership = Membership::of(members);
+        self.membership = Arc::new(Membership::of(members));
         self.incarnation = self.incarnation.saturating_add(1 + self.rng.below(1 << 20));
         self.incarnations.clear();
         self.joins = true;

@@ -3,6 +3,7 @@
 mod told;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::{Ballot, NodeId, Position, Rng, Time};
 
@@ -72,7 +73,8 @@ pub struct Replica {
     /// All others that have a replica, or may get one.
     pub(crate) peers: Vec<Peer>,
     /// Who votes.
-    pub(crate) membership: Membership,
+    /// Shared with what is being stored.
+    pub(crate) membership: Arc<Membership>,
     /// What the owner wants; see [`Roster`].
     pub(crate) roster: Roster,
     /// As stored: see [`HardState`].
@@ -153,7 +155,7 @@ impl Replica {
         let is_known = state.membership.is_some();
         // Once they are on the disk they stay there, whatever the owner knows at this start.
         config.stores_founders |= is_known;
-        let mut membership = state.membership.map_or_else(founders, |membership| *membership);
+        let mut membership = state.membership.map_or_else(founders, Arc::unwrap_or_clone);
         if let Some(members) = members {
             // By the state, which has all that was decided up to its position. The log's word of somebody else there is older, or was never decided:
             // the state may have come from a peer, and the power have gone before that was in the journal.
@@ -177,7 +179,7 @@ impl Replica {
             roster: Roster { preferred: config.preferred, ..Roster::default() },
             config,
             peers,
-            membership,
+            membership: Arc::new(membership),
             joins: state.joins,
             role: Role::Follower,
             log,

@@ -90,7 +90,7 @@ fn config() -> Config {
 fn earlier_voters_do_not_follow_later_ones_where_a_log_grows_again() {
     let group = |at: u64, voters: [u16; 3]| Members { at: Position(at), ..Members::founders(&voters.map(NodeId)) };
     let (first, second, third) = (group(2, [0, 1, 3]), group(4, [0, 1, 4]), group(6, [0, 1, 2]));
-    let membership = Some(Box::new(Membership { now: third.clone(), before: second.clone() }));
+    let membership = Some(std::sync::Arc::new(Membership { now: third.clone(), before: second.clone() }));
     let state = HardState { incarnation: 1, incarnations: vec![1; 3], membership, ..HardState::default() };
     let restored = Restored { state: Some(state), ..Restored::default() };
     let mut replica = Replica::new(config(), restored, Time(0), &mut Vec::new());
@@ -125,7 +125,7 @@ fn a_state_says_who_votes_whatever_the_log_had_below_it() {
             log.append(Entry { ballot, payload: Bytes::new() });
         }
         let membership = Membership { now: now.clone(), before: founders.clone() };
-        let (incarnations, membership) = (vec![1; 3], Some(Box::new(membership)));
+        let (incarnations, membership) = (vec![1; 3], Some(std::sync::Arc::new(membership)));
         let state = HardState { incarnation: 1, incarnations, membership, ..HardState::default() };
         let (state, members) = (Some(state), Some(by_state.clone()));
         let restored = Restored { state, log, applied: Position(9), members, ..Restored::default() };

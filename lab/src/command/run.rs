@@ -16,7 +16,7 @@ use super::report::{ReportArguments, report};
 use super::table::table;
 use crate::beside::{Beside, CheckArguments, Place};
 use crate::draw::Distribution;
-use crate::drive::Target;
+use crate::drive::{Protocol, Target};
 use crate::environment::ProcessorTimes;
 use crate::load::ramp::{ClientRamp, RateRamp};
 use crate::load::{Load, Measured, Pacing, Start, default_threads, run as run_load};
@@ -43,6 +43,9 @@ pub struct RunArguments {
     /// The system: redis://, redis-cluster://, http:// or dictionary://, then [USER:PASSWORD@]HOST:PORT[,HOST:PORT…].
     #[arg(long, default_value = "redis://127.0.0.1:7001", value_name = "URL")]
     target: String,
+    /// The bucket that is used, by its name; it is there already.
+    #[arg(long, value_name = "NAME")]
+    bucket: Option<String>,
     /// Clients; each is a connection.
     #[arg(long, default_value_t = 64)]
     clients: u32,
@@ -147,7 +150,11 @@ enum Ramp {
 
 impl RunArguments {
     fn load(&self) -> Result<Load, String> {
-        let mut load = Load::new(Target::parse(&self.target)?);
+        let target = Target { bucket: self.bucket.clone(), ..Target::parse(&self.target)? };
+        if target.bucket.is_some() && target.protocol != Protocol::Resp {
+            return Err("--bucket is for redis:// alone".to_owned());
+        }
+        let mut load = Load::new(target);
         load.clients = self.clients;
         load.pipeline = self.pipeline;
         load.threads = self.threads.unwrap_or_else(default_threads);
@@ -258,7 +265,13 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     let beside = arguments.check.begin(|| {
         let target = load.target.clone();
         let prefix = format!("lab-check:{}:", record.started_ms);
-        Ok(Place { target, is_partitioned: false, prefix, file: folder.join("history"), seed: load.seed })
+        Ok(Place {
+            target,
+            is_partitioned: load.target.bucket.is_some(),
+            prefix,
+            file: folder.join("history"),
+            seed: load.seed,
+        })
     })?;
     let measured = measure(arguments, &load, ramp, &name, workload.as_ref(), &stop, &mut record.notes);
     // Whatever came of the load, the target shall be as it was.

@@ -131,7 +131,7 @@ impl Node {
     fn add_persistent(&mut self, bucket: &Bucket) {
         let Some(council) = place_of(&self.groups, COUNCIL) else { return };
         let replica = &self.groups[council].partition.replica;
-        let (incarnation, forgotten_until) = (replica.hard_state().incarnation, replica.forgotten_until());
+        let (incarnation, forgotten_until) = (replica.incarnation(), replica.forgotten_until());
         let founders = bucket.founded_by(self.config.members.len());
         if !founders.contains(&self.config.me) {
             // It learns. Where the journal has a hole it may have had a vote, and forgotten what it promised.
@@ -219,7 +219,7 @@ impl Node {
         if self.identity.is_none() && self.start_is_on_disk {
             let council = &self.groups[place_of(&self.groups, COUNCIL)?].partition.replica;
             let settled = council.role() != RoleName::Recovering;
-            self.identity = settled.then(|| identity_in_memory(council.hard_state().incarnation, self.boot));
+            self.identity = settled.then(|| identity_in_memory(council.incarnation(), self.boot));
         }
         self.identity
     }
@@ -324,7 +324,7 @@ impl Node {
         }
         // It may not name itself.
         if founders.contains(&self.config.me) {
-            identities[usize::from(self.config.me.0)] = replica.hard_state().incarnation;
+            identities[usize::from(self.config.me.0)] = replica.incarnation();
         }
         if kind == BucketKind::Ephemeral {
             for (place, identity) in identities.iter_mut().enumerate() {

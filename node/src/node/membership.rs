@@ -132,7 +132,7 @@ impl Node {
         let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);
         let council = council.filter(|replica| replica.role() != RoleName::Recovering);
         Claim {
-            incarnation: council.map_or(0, |replica| replica.hard_state().incarnation),
+            incarnation: council.map_or(0, |replica| replica.incarnation()),
             process: self.process,
             boot: self.boot,
             journal: self.persisted,

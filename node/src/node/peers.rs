@@ -76,28 +76,30 @@ impl Node {
 
     pub(super) fn tell_all(&mut self) {
         for g in 0..self.groups.len() {
-            self.tell_replica(g);
+            for place in 0..self.detectors.len() {
+                self.tell_replica(g, place);
+            }
+            self.look_for_leader(g);
         }
     }
 
-    /// Tells a replica what has changed in what the detectors think and the peers say.
-    fn tell_replica(&mut self, g: usize) {
-        for place in 0..self.detectors.len() {
-            let peer = self.detectors[place].peer;
-            // Not what the detector thinks by now: a replica that heard of it before the others would not hear when it is over.
-            let up = self.trusted.get(usize::from(peer.0)).is_some_and(|trusted| *trusted);
-            let group = &mut self.groups[g];
-            let news = self.news.get(&peer).and_then(|ping| news_of(ping, group.id()));
-            let leads = news.and_then(|news| news.leads);
-            let rests = news.filter(|news| news.rests).map(|news| (news.promised, news.decided));
-            let told = std::mem::replace(&mut group.told[place], (up, leads, rests));
-            if told != (up, leads, rests) {
-                if told.0 && !up {
-                    self.probe("node: peer suspected");
-                }
-                self.step_replica(g, Step::Peer { peer, up, leads, rests });
-            }
+    /// Tells a replica what has changed in what a detector thinks and its peer says. Whose replica hears nothing new sleeps on.
+    fn tell_replica(&mut self, g: usize, place: usize) {
+        let peer = self.detectors[place].peer;
+        // Not what the detector thinks by now: a replica that heard of it before the others would not hear when it is over.
+        let up = self.trusted.get(usize::from(peer.0)).is_some_and(|trusted| *trusted);
+        let group = &self.groups[g];
+        let news = self.news.get(&peer).and_then(|ping| news_of(ping, group.id()));
+        let leads = news.and_then(|news| news.leads);
+        let rests = news.filter(|news| news.rests).map(|news| (news.promised, news.decided));
+        if group.told[place] == (up, leads, rests) {
+            return;
         }
+        let told = std::mem::replace(&mut self.groups[g].told[place], (up, leads, rests));
+        if told.0 && !up {
+            self.probe("node: peer suspected");
+        }
+        self.step_replica(g, Step::Peer { peer, up, leads, rests });
     }
 
     pub(crate) fn send(&mut self, to: NodeId, message: &PeerMessage) {
@@ -227,9 +229,13 @@ impl Node {
             Taken::All => self.groups.partitions(),
         };
         let detectors_changed = self.look_at_detectors();
+        let place = self.detectors.iter().position(|detector| detector.peer == from);
         for g in changed.into_iter().filter_map(|id| self.groups.place_of(id)).collect::<Vec<usize>>() {
             self.hear_copies(g, from);
-            self.tell_replica(g);
+            if let Some(place) = place {
+                self.tell_replica(g, place);
+            }
+            self.look_for_leader(g);
             self.hear_of_holder(g, from);
         }
         if detectors_changed {
@@ -243,7 +249,8 @@ impl Node {
         if let Some(news) = self.news.get(&from).and_then(|ping| news_of(ping, id))
             && let Some(ballot) = news.leads
         {
-            self.groups[g].copies.hear(ballot, news.copies.clone());
+            // Who waits for it is looked at in every turn.
+            self.groups.get_mut_unwoken(g).copies.hear(ballot, news.copies.clone());
         }
     }
 

@@ -5,57 +5,118 @@
 //! 2. A ping says which ping of its receiver was the last one taken (`heard`), and from which number on it has everything that changed
 //!    (`since`): from the last one of the sender's that the receiver has said to have taken. 0: it has all there is, and replaces what was known before.
 //! 3. A ping whose `since` is beyond what the receiver has taken is a sign of life and no more, and so is one that comes late.
+//! 4. How far the log and the state of a partition are changes all the time where anything is written. It matters to those with a seat there, the *near* ones;
+//!    all others are told of that alone only now and then ([`FAR_EVERY`]). Who leads, who votes, who has anything at all, everybody is told with the next ping.
 //!
-//! So pings may be lost, repeated and overtaken as they like: what is known of a node is always what it said with one of its pings, as a whole. And what
-//! nothing happens in costs nothing, however many partitions there are.
+//! So pings may be lost, repeated and overtaken as they like: what is known of a node is always what it said with one of its pings, as a whole, but for positions
+//! that are of no matter to the receiver. And what nothing happens in costs nothing, however many partitions there are.
+//!
+//! A ping may leave a little early, to ride along with whatever else goes to its receiver ([`RIDES`]): on busy links it costs no packet of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use base::{NodeId, PartitionId};
+use base::{NodeId, PartitionId, Position};
 
-use super::{Node, role_number};
+use super::{Node, PING_EVERY, role_number};
+use crate::council::COUNCIL;
 use crate::group::Group;
 use crate::groups::Groups;
 use crate::node::buckets::identity_in_memory;
-use crate::peer::{PartitionNews, Ping};
+use crate::peer::{PartitionNews, PeerMessage, Ping};
 
-/// With each so many-th ping a node tells what it knows of others' folders.
+/// In each so many-th round of pings a node tells what it knows of others' folders.
 const LIVES_EVERY: u64 = 8;
+/// In each so many-th round whoever is not near is told how far everything is.
+const FAR_EVERY: u64 = 10;
+/// So long before it is due a ping may leave with something else.
+const RIDES: Duration = Duration::from_millis(10);
 
 /// What this node has said of its partitions, and to whom.
 #[derive(Debug, Default)]
 pub(crate) struct Pings {
     /// The number of the last ping.
     number: u64,
-    /// The news of each partition, with the number of the first ping that had them.
-    said: BTreeMap<PartitionId, (u64, PartitionNews)>,
-    /// The same, by those numbers.
-    by_number: BTreeSet<(u64, PartitionId)>,
+    /// How often news were collected.
+    round: u64,
+    /// A round is under way.
+    is_open: bool,
+    /// Who has not been told in it yet.
+    due: Vec<NodeId>,
+    /// What was said of each partition.
+    said: BTreeMap<PartitionId, Said>,
+    /// The same, by the numbers of those pings, for the near ones and for all others.
+    for_near: BTreeSet<(u64, PartitionId)>,
+    for_far: BTreeSet<(u64, PartitionId)>,
+    /// Partitions that have gone on since all others were told how far they are.
+    gone_on: BTreeSet<PartitionId>,
     /// The last ping that each node has said to have taken.
     taken: BTreeMap<NodeId, u64>,
     /// Whoever has taken none after this one is told everything: partitions have gone since.
     anew_after: u64,
 }
 
+/// The news of a partition.
+#[derive(Debug)]
+struct Said {
+    news: PartitionNews,
+    /// To whom it matters how far it is.
+    near: Vec<NodeId>,
+    /// The first ping that had this for them, and for all others.
+    number: u64,
+    number_far: u64,
+}
+
 impl Pings {
-    /// A new ping, with what has changed since the last one.
-    fn begin(&mut self, groups: &mut Groups) {
+    /// The next pings have what has changed since the last round.
+    fn collect(&mut self, groups: &mut Groups) {
+        self.round += 1;
         self.number += 1;
         for id in groups.take_stirred() {
             let Some(g) = groups.place_of(id) else { continue };
-            let news = news_about(&groups[g]);
-            let before = self.said.get(&id).filter(|(_, said)| *said == news).map(|(number, _)| *number);
-            if before.is_none() {
-                self.forget(id);
-                self.by_number.insert((self.number, id));
-                self.said.insert(id, (self.number, news));
+            self.note(id, news_about(&groups[g]), || near(&groups[g]));
+        }
+        if self.round.is_multiple_of(FAR_EVERY) {
+            self.tell_far();
+        }
+    }
+
+    fn note(&mut self, id: PartitionId, news: PartitionNews, near: impl FnOnce() -> Vec<NodeId>) {
+        let (said, number) = (self.said.get(&id), self.number);
+        if said.is_some_and(|said| said.news == news) {
+            return;
+        }
+        // Who becomes near may lack what was told to those alone who were before.
+        let near = near();
+        let same = said.filter(|said| said.near == near);
+        // How far the council is matters to everybody.
+        let goes_on = same.filter(|said| id != COUNCIL && with_positions_of(&news, &said.news) == said.news);
+        let number_far = goes_on.map_or(number, |said| said.number_far);
+        self.forget(id);
+        if number_far < number {
+            self.gone_on.insert(id);
+        }
+        self.for_near.insert((number, id));
+        self.for_far.insert((number_far, id));
+        self.said.insert(id, Said { news, near, number, number_far });
+    }
+
+    /// The next pings tell everybody how far everything is.
+    fn tell_far(&mut self) {
+        for id in std::mem::take(&mut self.gone_on) {
+            if let Some(said) = self.said.get_mut(&id) {
+                self.for_far.remove(&(said.number_far, id));
+                said.number_far = self.number;
+                self.for_far.insert((said.number_far, id));
             }
         }
     }
 
     fn forget(&mut self, id: PartitionId) {
-        if let Some((number, _)) = self.said.remove(&id) {
-            self.by_number.remove(&(number, id));
+        self.gone_on.remove(&id);
+        if let Some(said) = self.said.remove(&id) {
+            self.for_near.remove(&(said.number, id));
+            self.for_far.remove(&(said.number_far, id));
         }
     }
 
@@ -80,12 +141,18 @@ impl Pings {
         self.taken.get(&peer).copied().filter(|taken| *taken > self.anew_after && *taken <= self.number).unwrap_or(0)
     }
 
-    fn news_since(&self, since: u64) -> Vec<PartitionNews> {
+    fn news_since(&self, peer: NodeId, since: u64) -> Vec<PartitionNews> {
         if since == 0 {
-            return self.said.values().map(|(_, news)| news.clone()).collect();
+            return self.said.values().map(|said| said.news.clone()).collect();
         }
         let first = (since.saturating_add(1), PartitionId::default());
-        self.by_number.range(first..).filter_map(|(_, id)| Some(self.said.get(id)?.1.clone())).collect()
+        let of = |numbers: &BTreeSet<(u64, PartitionId)>, is_near: bool| {
+            let said = numbers.range(first..).filter_map(|(_, id)| self.said.get(id));
+            said.filter(|said| said.near.contains(&peer) == is_near).map(|said| said.news.clone()).collect()
+        };
+        let mut news: Vec<PartitionNews> = of(&self.for_near, true);
+        news.append(&mut of(&self.for_far, false));
+        news
     }
 }
 
@@ -141,32 +208,70 @@ impl Ping {
 }
 
 impl Node {
-    /// Says to every peer what is new to it.
-    pub(crate) fn send_pings(&mut self) {
-        self.pings.begin(&mut self.groups);
-        for place in 0..self.detectors.len() {
-            self.send_ping(self.detectors[place].peer);
+    /// At a tick: begins a round, and ends it. Whether it has ended.
+    pub(crate) fn tick_pings(&mut self) -> bool {
+        let time = self.now.time;
+        if time + RIDES < self.next_ping {
+            return false;
+        }
+        if !self.pings.is_open {
+            self.pings.is_open = true;
+            self.pings.collect(&mut self.groups);
+            self.pings.due = self.detectors.iter().map(|detector| detector.peer).collect();
+        }
+        if time < self.next_ping {
+            return false;
+        }
+        self.next_ping = time + PING_EVERY;
+        self.pings.is_open = false;
+        let due = std::mem::take(&mut self.pings.due);
+        self.send_pings(due);
+        true
+    }
+
+    /// At the end of a turn: those who are sent something anyway, and are to be told soon, are told now.
+    pub(crate) fn ride_along(&mut self) {
+        if self.pings.due.is_empty() {
+            return;
+        }
+        let has_more = |peer: &NodeId| self.peers_out.get(usize::from(peer.0)).is_some_and(|out| !out.is_empty());
+        let (now, later) = std::mem::take(&mut self.pings.due).into_iter().partition(has_more);
+        self.pings.due = later;
+        self.send_pings(now);
+    }
+
+    /// Says to these peers what is new to them.
+    fn send_pings(&mut self, peers: Vec<NodeId>) {
+        if peers.is_empty() {
+            return;
+        }
+        self.pings.number += 1;
+        self.quickness.measure.on_ping(self.pings.number, self.now.time);
+        let mut message = PeerMessage::Ping(Ping { number: self.pings.number, ..self.ping_of_none() });
+        for peer in peers {
+            if let PeerMessage::Ping(ping) = &mut message {
+                self.address(ping, peer);
+            }
+            self.send(peer, &message);
         }
     }
 
     /// Says to a peer whose link is new what there is.
     pub(super) fn send_first_ping(&mut self, peer: NodeId) {
         self.pings.on_peer_up(peer);
-        self.pings.begin(&mut self.groups);
-        self.send_ping(peer);
+        self.pings.collect(&mut self.groups);
+        self.send_pings(vec![peer]);
     }
 
-    fn send_ping(&mut self, peer: NodeId) {
-        let since = self.pings.since(peer);
-        let partitions = self.pings.news_since(since);
-        let heard = self.news.get(&peer).map_or((0, 0), |ping| (ping.life, ping.number));
-        let pace = self.pace_for(peer);
-        self.quickness.measure.on_ping(self.pings.number, self.now.time);
+    /// Makes a ping one for this peer.
+    fn address(&self, ping: &mut Ping, peer: NodeId) {
+        ping.since = self.pings.since(peer);
+        ping.partitions = self.pings.news_since(peer, ping.since);
+        ping.heard = self.news.get(&peer).map_or((0, 0), |ping| (ping.life, ping.number));
+        ping.pace = self.pace_for(peer);
         // Nobody waits for it but whoever hears nothing else.
-        let tells = since == 0 || self.pings.number.is_multiple_of(LIVES_EVERY);
-        let lives = if tells { self.lives.all() } else { Vec::new() };
-        let ping = Ping { number: self.pings.number, since, heard, partitions, pace, lives, ..self.ping_of_none() };
-        self.send(peer, &crate::peer::PeerMessage::Ping(ping));
+        let tells = ping.since == 0 || self.pings.round.is_multiple_of(LIVES_EVERY);
+        ping.lives = if tells { self.lives.all() } else { Vec::new() };
     }
 
     /// What a peer has taken, by its own word.
@@ -226,9 +331,33 @@ fn news_about(group: &Group) -> PartitionNews {
     }
 }
 
+/// The news as if the partition were as far as in `other`.
+fn with_positions_of(news: &PartitionNews, other: &PartitionNews) -> PartitionNews {
+    let has_nothing = |news: &PartitionNews| news.applied == Position(0) && news.persisted == Position(0);
+    if has_nothing(news) != has_nothing(other) {
+        // Whether there is anything is not a matter of positions.
+        return news.clone();
+    }
+    let PartitionNews { decided, persisted, applied, copies, rests, .. } = other.clone();
+    PartitionNews { decided, persisted, applied, copies, rests, ..news.clone() }
+}
+
+/// To whom it matters how far a partition is here: whoever votes in it, shall vote, learns, or leads.
+fn near(group: &Group) -> Vec<NodeId> {
+    let replica = &group.partition.replica;
+    let mut near = replica.members().nodes();
+    near.push(replica.promised().node);
+    if let Some(roster) = &group.roster {
+        near.extend(roster.voters.iter().chain(&roster.learners));
+    }
+    near.sort_unstable();
+    near.dedup();
+    near
+}
+
 #[cfg(test)]
 mod tests {
-    use base::{BucketId, Position, Rng};
+    use base::{BucketId, Rng};
 
     use super::*;
 
@@ -266,34 +395,44 @@ mod tests {
         assert_eq!(known(&it), [], "what the life before has said is not true any more");
     }
 
-    /// One says, another hears with losses, repetitions and delays: what it knows is what was so with the ping that it took last.
+    /// One says, another hears with losses, repetitions and delays. What it knows is what was so with the ping that it took last, but for positions where it is not
+    /// near: these are no older than when everybody was told last.
     #[test]
     fn what_is_known_was_all_said_at_once() {
+        const FAR: NodeId = NodeId(2);
         for seed in 0..200 {
-            let mut rng = Rng::new(seed);
-            let (mut sender, peer) = (Pings::default(), NodeId(1));
+            let (mut rng, peer) = (Rng::new(seed), if seed % 2 == 0 { NodeId(1) } else { FAR });
+            let mut sender = Pings::default();
             let mut heard = Ping::default();
-            let (mut truth, mut then) = (BTreeMap::new(), BTreeMap::new());
+            // With each ping: what was so, and what was so when everybody was told last.
+            let (mut truth, mut told, mut then) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
             let mut under_way: Vec<Ping> = Vec::new();
-            for _ in 0..200 {
+            for decided in 1..200 {
                 sender.number += 1;
                 for _ in 0..rng.below(3) {
-                    let (index, decided) = (rng.below(6) as u16, rng.below(1000));
+                    let index = rng.below(6) as u16;
                     let id = news(index, 0).partition;
-                    sender.forget(id);
                     if rng.chance(1, 20) {
                         truth.remove(&index);
-                        sender.anew_after = sender.number;
+                        told.remove(&index);
+                        sender.on_removed(id);
                         sender.number += 1;
                     } else {
-                        truth.insert(index, decided);
-                        sender.by_number.insert((sender.number, id));
-                        sender.said.insert(id, (sender.number, news(index, decided)));
+                        let voter = NodeId(u16::from(rng.chance(1, 8)));
+                        let near = if rng.chance(1, 8) { FAR } else { NodeId(1) };
+                        let news = PartitionNews { voters: vec![voter], ..news(index, decided) };
+                        sender.note(id, news, || vec![near]);
+                        // Who is near is looked at when there is something new.
+                        truth.insert(index, (decided, voter, sender.said[&id].near[0]));
                     }
                 }
-                then.insert(sender.number, truth.clone());
+                if rng.chance(1, 10) {
+                    sender.tell_far();
+                    told.clone_from(&truth);
+                }
+                then.insert(sender.number, (truth.clone(), told.clone()));
                 let since = sender.since(peer);
-                let partitions = sender.news_since(since);
+                let partitions = sender.news_since(peer, since);
                 under_way.push(Ping { life: 1, number: sender.number, since, partitions, ..Ping::default() });
                 while rng.chance(1, 2) && !under_way.is_empty() {
                     let place = rng.below(under_way.len() as u64) as usize;
@@ -306,15 +445,51 @@ mod tests {
                 if rng.chance(1, 3) {
                     sender.taken.insert(peer, heard.number);
                 }
-                let so_then = then.get(&heard.number).cloned().unwrap_or_default();
-                assert_eq!(
-                    known(&heard),
-                    so_then.into_iter().collect::<Vec<_>>(),
-                    "seed {seed}, ping {}",
-                    heard.number
-                );
+                let (so_then, told_then) = then.get(&heard.number).cloned().unwrap_or_default();
+                let case = format!("seed {seed}, ping {}", heard.number);
+                let known: BTreeSet<u16> = heard.partitions.iter().map(|news| news.partition.index).collect();
+                assert!(known.iter().eq(so_then.keys()), "{case}");
+                for news in &heard.partitions {
+                    let index = news.partition.index;
+                    let (decided, voter, near) = so_then[&index];
+                    assert_eq!(news.voters, [voter], "{case}");
+                    let least = told_then.get(&index).map_or(0, |(decided, ..)| *decided);
+                    let least = if near == peer { decided } else { least };
+                    assert!((least..=decided).contains(&news.decided.0), "{case}: {}, {least}", news.decided);
+                }
             }
             assert!(heard.number > 0);
         }
+    }
+
+    #[test]
+    fn who_is_not_near_is_told_of_positions_alone_now_and_then() {
+        let (near, far) = (NodeId(1), NodeId(2));
+        let mut it = Pings { number: 1, ..Pings::default() };
+        let id = news(3, 0).partition;
+        it.note(id, news(3, 0), || vec![near]);
+        let decided = |it: &Pings, peer, since| -> Vec<u64> {
+            it.news_since(peer, since).iter().map(|news| news.decided.0).collect()
+        };
+        it.number = 2;
+        it.note(id, news(3, 7), || vec![near]);
+        assert_eq!((decided(&it, near, 1), decided(&it, far, 1)), (vec![7], vec![]));
+        assert_eq!(decided(&it, far, 0), [7], "who lacks everything");
+        it.number = 3;
+        it.tell_far();
+        assert_eq!((decided(&it, near, 2), decided(&it, far, 2)), (vec![], vec![7]));
+        it.number = 4;
+        it.note(id, PartitionNews { leads: Some(base::Ballot::default()), ..news(3, 8) }, || vec![near]);
+        assert_eq!((decided(&it, near, 3), decided(&it, far, 3)), (vec![8], vec![8]), "it leads");
+        it.number = 5;
+        it.note(id, PartitionNews { applied: Position(1), leads: Some(base::Ballot::default()), ..news(3, 8) }, || {
+            vec![near]
+        });
+        assert_eq!(decided(&it, far, 4), [8], "it has something");
+        it.number = 6;
+        it.note(COUNCIL, PartitionNews { partition: COUNCIL, ..news(0, 8) }, || vec![near]);
+        it.number = 7;
+        it.note(COUNCIL, PartitionNews { partition: COUNCIL, ..news(0, 9) }, || vec![near]);
+        assert_eq!(decided(&it, far, 6), [9], "the council is everybody's");
     }
 }

@@ -249,7 +249,7 @@ impl Node {
         let named = stored.map(|membership| membership.before.clone()).filter(is_special);
         let named = named.or_else(|| settings.stores_founders.then(|| Members::founders(&founders)));
         let replica = Replica::new(settings, restored, time, &mut outputs);
-        let life = Life { incarnation: replica.hard_state().incarnation, boot: self.boot };
+        let life = Life { incarnation: replica.incarnation(), boot: self.boot };
         let mut partition =
             Partition::new(id, (me, life), replica, state, rebuilt.places, self.config.planted, outputs);
         if partition.applied == Position(0) {

@@ -20,7 +20,7 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(500);
 /// Most syncs of a window that count; the others are left out.
 const SYNCS_MAX: usize = 4096;
 /// Pings whose departure is known: an answer that takes longer says nothing.
-const SENT_MAX: usize = 64;
+const SENT_MAX: usize = 512;
 
 /// See the file's head.
 #[derive(Debug, Default)]

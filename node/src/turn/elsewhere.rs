@@ -22,13 +22,24 @@ impl Node {
     /// Who leads a partition, as far as this node knows: by its own replica, or, where that knows nothing, by what the nodes say of themselves.
     pub(crate) fn leader_of(&self, g: usize) -> Option<(NodeId, Ballot)> {
         let group = &self.groups[g];
-        if group.elsewhere.is_none() {
-            return group.partition.replica.leader();
+        match &group.elsewhere {
+            Some(elsewhere) => elsewhere.leader,
+            None => group.partition.replica.leader(),
         }
-        let id = group.id();
+    }
+
+    /// Finds out who leads a partition of which this node knows by others alone: to be called whenever they, or the detectors, say something else.
+    pub(crate) fn look_for_leader(&mut self, g: usize) {
+        let group = &self.groups[g];
+        let (Some(elsewhere), id) = (&group.elsewhere, group.id()) else { return };
         let leads = |(node, ping): (&NodeId, _)| Some((news_of(ping, id)?.leads?, *node));
-        let says = self.news.iter().filter(|(node, _)| self.is_up(**node)).filter_map(leads);
-        says.max().map(|(ballot, node)| (node, ballot))
+        let says = self.news.iter().filter_map(leads).filter(|(_, node)| self.is_up(*node));
+        let leader = says.max().map(|(ballot, node)| (node, ballot));
+        if elsewhere.leader != leader
+            && let Some(elsewhere) = &mut self.groups[g].elsewhere
+        {
+            elsewhere.leader = leader;
+        }
     }
 
     /// Who votes in a partition, as far as this node knows.
@@ -302,6 +313,8 @@ impl Node {
         }
         group.elsewhere = Some(Box::<Elsewhere>::default());
         self.untold += 1;
+        self.look_for_leader(g);
+        let group = &mut self.groups[g];
         group.events_told = group.events_told.max(group.partition.applied);
         group.router.ask_anew(|_| true);
         // Whoever applies them is to tell what became of them.

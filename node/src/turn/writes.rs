@@ -90,7 +90,7 @@ impl Node {
             return;
         }
         group.life_is_settled = true;
-        let incarnation = group.partition.replica.hard_state().incarnation;
+        let incarnation = group.partition.replica.incarnation();
         group.router.life.incarnation = incarnation;
         group.partition.life.incarnation = incarnation;
     }

@@ -1,5 +1,7 @@
 //! What a replica tells of itself: to its owner, to whoever sends a heartbeat, to people. Nothing here changes anything.
 
+use std::sync::Arc;
+
 use base::{Ballot, NodeId, Position};
 
 use super::{Replica, Role, RoleName};
@@ -71,9 +73,21 @@ impl Replica {
             joins: self.joins,
             membership: {
                 let is_news = self.membership.now.at > Position(0) || self.config.stores_founders;
-                is_news.then(|| Box::new(self.membership.clone()))
+                is_news.then(|| Arc::clone(&self.membership))
             },
         }
+    }
+
+    /// Which life of this replica's memory this is: see [`HardState::incarnation`].
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The replica has never had a vote.
+    #[must_use]
+    pub fn joins(&self) -> bool {
+        self.joins
     }
 
     /// The leader that this replica follows, or is, with its ballot; none while it knows of none that works.

@@ -211,6 +211,9 @@ impl Peers {
 
     /// Dials who is due and gives up links whose greeting took too long.
     pub(super) fn tick(&mut self, registry: &Registry, now: Time, step: &mut Step<'_>) {
+        if self.wake_at().is_none_or(|at| at > now) {
+            return;
+        }
         for place in 0..self.links.len() {
             let Some(link) = &self.links[place] else { continue };
             if !matches!(link.stage, Stage::Up(_)) && now >= link.since + GREETING_TIMEOUT {
