@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::limits::NODES_EVER_MAX;
+use base::versions::{NEWEST, OLDEST};
 use base::{Ballot, NodeId, PartitionId, Position, WallTime};
 use bytes::Bytes;
 use data::{EntryContext, Tree};
@@ -167,6 +168,8 @@ pub fn plan(mut recovered: Recovered, survivor: &Survivor<'_>) -> Result<Plan, S
         for (id, it) in &known {
             let life = Life { incarnation, boot: journal.next_number };
             let header = Header {
+                // Whoever it is, reads that.
+                version: OLDEST,
                 kind: Kind::Council,
                 time: survivor.now,
                 seed: survivor.cluster,
@@ -192,7 +195,7 @@ fn apply_orders(tree: &mut Tree, log: &Log, state: Position) {
     while at < log.last() {
         at = at.next();
         let Some(entry) = log.get(at) else { return };
-        let Ok((header, body)) = Header::decode(&entry.payload) else { continue };
+        let Ok((header, body)) = Header::decode(&entry.payload, NEWEST) else { continue };
         if let Ok((_, order)) = Terms::split(header.kind, body)
             && header.kind == Kind::Council
         {

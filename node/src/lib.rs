@@ -59,6 +59,7 @@ mod transfer;
 mod tunables;
 mod turn;
 mod usage;
+mod versions;
 mod waiting;
 mod words;
 
@@ -66,12 +67,13 @@ use base::{NodeId, Position};
 
 pub use below::{Below, FlushJob};
 pub use door::{
-    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, Listener, Member, Nodes, Outbox, OutputLimit, Planted,
+    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, LinkVersions, Listener, Member, Nodes, Outbox, OutputLimit, Planted,
     Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use image::{Image, Restorer};
 pub use node::{Node, PROBES};
 pub use registry::is_zone;
+pub use versions::version_of_message;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 
 /// Why a node cannot start from what its folder holds.

@@ -14,7 +14,7 @@ use paxos::{Entry, Input, Message, Output, Record, Replica, RoleName, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
 use crate::door::{Config, Level, Planted, Rubbish, SnapshotSettings};
-use crate::entry::{Header, Kind, Life, Origin};
+use crate::entry::{Header, Kind, Life, Origin, Unreadable};
 use crate::eviction::Evicting;
 use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
@@ -38,8 +38,8 @@ pub(crate) struct Completed {
 /// An entry that is about to be applied.
 #[derive(Debug)]
 pub(crate) struct Next {
-    /// None for the entry that opens a leadership.
-    header: Option<Header>,
+    /// And where the body begins. The entry that opens a leadership has none.
+    header: Result<(Header, usize), Unreadable>,
     entry: Entry,
 }
 
@@ -91,6 +91,8 @@ pub(crate) struct Partition {
     /// The life under which this node numbers its writes.
     pub life: Life,
     planted: Option<Planted>,
+    /// Entries of later versions are not applied here.
+    newest: u16,
     /// Messages that wait for the disk.
     held: VecDeque<(Token, NodeId, Message)>,
     /// Which journal payload carries which token, while it is on its way.
@@ -141,7 +143,7 @@ impl Partition {
         replica: Replica,
         state: Option<RestoredState>,
         places: Places,
-        planted: Option<Planted>,
+        (planted, newest): (Option<Planted>, u16),
         outputs: Vec<Output>,
     ) -> Partition {
         let state = state.unwrap_or_else(|| RestoredState {
@@ -164,6 +166,7 @@ impl Partition {
             me,
             life,
             planted,
+            newest,
             held: VecDeque::new(),
             in_journal: VecDeque::new(),
             on_disk: Token(0),
@@ -413,7 +416,7 @@ impl Partition {
         clock: WallTime,
         seed: u64,
         kind: Kind,
-        origin: Origin,
+        (version, origin): (u16, Origin),
         body: &[u8],
     ) -> bool {
         if !self.replica.can_propose() {
@@ -425,7 +428,7 @@ impl Partition {
             _ => clock,
         };
         self.proposed_time = self.proposed_time.max(self.tree.time()).max(clock).max(asked);
-        let header = Header { kind, time: self.proposed_time, seed, origin };
+        let header = Header { version, kind, time: self.proposed_time, seed, origin };
         let payload = crate::entry::encode(&header, body);
         self.replica.step(now, Input::Propose { payload }, &mut self.outputs);
         true

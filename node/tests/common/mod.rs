@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
-use node::{BlockJob, Config, ConnectionId, Input, Listener, Member, Node, Outbox, ReceiveJob, Recovered, Voters};
+use node::{BlockJob, Config, ConnectionId, Input, LinkVersions, Listener, Member, Node, Outbox, ReceiveJob, Recovered, Voters};
 
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);
@@ -18,6 +18,7 @@ pub fn founders(count: usize) -> Vec<Member> {
 
 fn config(count: usize, me: u16) -> Config {
     Config {
+        newest: base::versions::NEWEST,
         members: founders(count),
         joined: Vec::new(),
         me: NodeId(me),
@@ -153,7 +154,7 @@ impl Cluster {
         }
         for me in 0..count as u16 {
             for peer in (0..count as u16).filter(|peer| *peer != me) {
-                cluster.give(me, Input::PeerUp { peer: NodeId(peer) });
+                cluster.give(me, Input::PeerUp { peer: NodeId(peer), versions: LinkVersions::default() });
             }
             cluster.open(me, CLIENT);
         }
@@ -185,8 +186,8 @@ impl Cluster {
         self.heard.push(BTreeMap::new());
         self.carry_out(me, out);
         for peer in 0..me {
-            self.give(me, Input::PeerUp { peer: NodeId(peer) });
-            self.give(peer, Input::PeerUp { peer: NodeId(me) });
+            self.give(me, Input::PeerUp { peer: NodeId(peer), versions: LinkVersions::default() });
+            self.give(peer, Input::PeerUp { peer: NodeId(me), versions: LinkVersions::default() });
         }
         self.open(me, CLIENT);
         me
@@ -231,8 +232,8 @@ impl Cluster {
         self.carry_out(me, out);
         for peer in (0..self.nodes.len() as u16).filter(|peer| *peer != me) {
             self.give(peer, Input::PeerDown { peer: NodeId(me) });
-            self.give(peer, Input::PeerUp { peer: NodeId(me) });
-            self.give(me, Input::PeerUp { peer: NodeId(peer) });
+            self.give(peer, Input::PeerUp { peer: NodeId(me), versions: LinkVersions::default() });
+            self.give(me, Input::PeerUp { peer: NodeId(peer), versions: LinkVersions::default() });
         }
         self.open(me, CLIENT);
     }
