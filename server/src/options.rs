@@ -12,6 +12,7 @@ use base::limits::{
     CONNECTIONS_DEFAULT, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT, REQUEST_TIMEOUT,
     VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX, VOTERS_MAX, ZONE_BYTES_MAX,
 };
+use base::versions::{NEWEST, OLDEST};
 use clap::Args;
 use node::{Level, Member};
 use serde::Deserialize;
@@ -70,6 +71,10 @@ pub struct StartArguments {
     /// Label of the zone that this node is in (a rack, a data centre): no two of a partition's voters are in one zone if there are enough of them
     #[arg(long, env = "DICTUM_ZONE", value_name = "NAME")]
     pub zone: Option<String>,
+    /// Speak this version at the most, as `dictum node list` shows it, and so hold back the cluster's: for starting a newer Dictum on all nodes first,
+    /// and using what is new in it later [default: the newest]
+    #[arg(long, env = "DICTUM_SPEAK_AT_MOST", value_name = "VERSION", value_parser = clap::value_parser!(u16).range(i64::from(OLDEST)..=i64::from(NEWEST)))]
+    pub speak_at_most: Option<u16>,
     /// Address for RESP clients [default: 127.0.0.1:7001]
     #[arg(long, env = "DICTUM_RESP", value_name = "IP:PORT")]
     pub resp: Option<String>,
@@ -168,6 +173,7 @@ struct File {
     join: Option<String>,
     token: Option<String>,
     zone: Option<String>,
+    speak_at_most: Option<u16>,
     dir: Option<PathBuf>,
     password: Option<String>,
     value_bytes_max: Option<Text>,
@@ -273,6 +279,8 @@ pub struct Options {
     pub token: Option<String>,
     /// The label of its zone; empty: it is a zone of its own.
     pub zone: String,
+    /// The newest version of messages between nodes that it speaks.
+    pub speak_at_most: u16,
     /// Address for RESP clients.
     pub resp: SocketAddr,
     /// Address for HTTP.
@@ -350,6 +358,10 @@ impl Options {
         };
         let zone = arguments.zone.or(file.zone).unwrap_or_default();
         check_zone("--zone", &zone)?;
+        let speak_at_most = arguments.speak_at_most.or(file.speak_at_most).unwrap_or(NEWEST);
+        if !(OLDEST..=NEWEST).contains(&speak_at_most) {
+            return Err(format!("--speak-at-most {speak_at_most}: this Dictum speaks versions {OLDEST} to {NEWEST}"));
+        }
         let founding = match cluster {
             None => None,
             Some(members) => {
@@ -445,6 +457,7 @@ impl Options {
             join,
             token,
             zone,
+            speak_at_most,
             resp,
             http,
             cluster_address,

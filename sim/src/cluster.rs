@@ -13,6 +13,7 @@ pub(crate) mod operator;
 mod processes;
 mod restless;
 mod slowness;
+mod versions;
 mod watching;
 mod zones;
 
@@ -97,6 +98,10 @@ struct Machine<N> {
     told: Vec<(NodeId, node::Member)>,
     /// The label that its process was last started with.
     zone: String,
+    /// The newest version of Dictum's that is installed on it; a process that runs was started with this one.
+    newest: u16,
+    /// The next one will be of a newer version.
+    upgrade_is_due: bool,
 }
 
 /// The world. `N` is what the nodes are made of.
@@ -211,6 +216,8 @@ impl<N: Door> Cluster<N> {
                 is_gone: false,
                 told: Vec::new(),
                 zone: String::new(),
+                newest: versions::first(&chaos, node as u16),
+                upgrade_is_due: false,
             })
             .collect();
         // A client waits somewhat longer than a node may take, whose clock may be slow.

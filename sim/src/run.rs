@@ -257,8 +257,16 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     }
     let late = cluster.record.last_failure > healed_at + FAILURES_ALLOWED;
     let converged = wait_for(cluster, deadline, |cluster| {
-        liveness::converged(&cluster.endings()) && cluster.caches_are_calm() && cluster.is_swept()
+        liveness::converged(&cluster.endings())
+            && cluster.caches_are_calm()
+            && cluster.is_swept()
+            && cluster.behind_in_version().is_empty()
     });
+    let behind = cluster.behind_in_version();
+    if !behind.is_empty() {
+        let text = format!("{} know of no newer version in the calm at the end, though all nodes are new", behind.join(", "));
+        cluster.violations.push(("versions", text));
+    }
     if let Some(text) = cluster.judge_copies_of_folders() {
         cluster.violations.push(("earlier copies", text));
     }

@@ -103,10 +103,12 @@ pub enum Fault {
     Restless,
     /// A node's folder is set back to a copy that was taken of it earlier. Counted: folders, not copies.
     SetBack,
+    /// Some nodes are older than others, and become newer one by one, each at a restart.
+    Versions,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 50] = [
+pub const FAULTS: [Fault; 51] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -157,6 +159,7 @@ pub const FAULTS: [Fault; 50] = [
     Fault::MembersChange,
     Fault::Restless,
     Fault::SetBack,
+    Fault::Versions,
 ];
 
 impl Fault {
@@ -198,6 +201,7 @@ impl Fault {
             Fault::SlowDisk => "slow-disk",
             Fault::MembersChange => "members",
             Fault::SetBack => "set-back",
+            Fault::Versions => "versions",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 40] = [
+pub const PLANTED: [(&str, Planted); 41] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -46,6 +46,7 @@ pub const PLANTED: [(&str, Planted); 40] = [
     ("slots-with-a-hole", Planted::SlotsWithAHole),
     ("slow-leads-on", Planted::SlowLeadsOn),
     ("earlier-copy-heard", Planted::EarlierCopyHeard),
+    ("feature-too-soon", Planted::FeatureTooSoon),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

@@ -63,6 +63,7 @@ impl<N: Door> Cluster<N> {
                 | Fault::PowerCutAll
                 | Fault::CrashAtStart
                 | Fault::Stop
+                | Fault::Versions
                 | Fault::TransferCrash
                 | Fault::SyncFailure
                 | Fault::BitRot
