@@ -49,6 +49,11 @@ const OUTCOMES: u8 = b'O';
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed(pub &'static str);
 
+impl Malformed {
+    /// A later version of Dictum has written them, or they are damaged where their version stands.
+    pub const UNKNOWN_VERSION: Malformed = Malformed("its version is unknown");
+}
+
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "this is no image of a partition's state: {}", self.0)
@@ -263,7 +268,7 @@ impl Promises {
         let mut reader = Reader::new(block);
         let kind = reader.byte()?;
         if !(VERSION_WITHOUT_DIGESTS..=VERSION).contains(&kind) {
-            return Err(Malformed("its version is unknown"));
+            return Err(Malformed::UNKNOWN_VERSION);
         }
         let mut tree = Tree::new();
         tree.time = WallTime(reader.number()?);

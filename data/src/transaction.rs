@@ -101,6 +101,12 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// By which version of the cluster the entry is applied: what came later does not exist for it.
+    #[must_use]
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
     /// Whether there is such a command in the version by which the entry is applied.
     pub(crate) fn knows(&self, entry: &commands::Entry) -> bool {
         self.version >= command_since(entry.spec.name)

@@ -428,7 +428,9 @@ pub(crate) fn apply_planted(
     let order = Order::decode(body)
         .map_err(|_| "the council's order is malformed, or of a version that this node does not speak")?;
     if order.version() > newest {
-        return Err("the council's order is of a version that this node does not speak: a newer Dictum has to be started here");
+        return Err(
+            "the council's order is of a version that this node does not speak: a newer Dictum has to be started here",
+        );
     }
     let mut buckets = Buckets::read(tree).map_err(|_| "the council's list of buckets is malformed")?;
     if let Order::Nodes(Change::Map(map)) = order {

@@ -372,7 +372,8 @@ mod tests {
     }
 
     fn entry_of(kind: Kind) -> Bytes {
-        let header = Header { version: base::versions::OLDEST, kind, time: WallTime(5), seed: 6, origin: Origin::default() };
+        let header =
+            Header { version: base::versions::OLDEST, kind, time: WallTime(5), seed: 6, origin: Origin::default() };
         entry::encode(&header, b"body")
     }
 

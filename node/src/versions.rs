@@ -77,7 +77,11 @@ impl Node {
 
     /// The newest version that a node speaks, if this one knows it.
     pub(crate) fn newest_of(&self, id: NodeId) -> Option<u16> {
-        if id == self.config.me { Some(self.config.newest) } else { self.links.get(&id).map(|versions| versions.newest) }
+        if id == self.config.me {
+            Some(self.config.newest)
+        } else {
+            self.links.get(&id).map(|versions| versions.newest)
+        }
     }
 
     /// The order that raises the cluster's version, if all speak more.
@@ -86,7 +90,10 @@ impl Node {
             return None;
         }
         let members: Vec<NodeId> = self.roll.ids().filter(|id| !self.registry.left_behind(*id)).collect();
-        let all = members.iter().map(|id| self.newest_of(*id)).try_fold(self.config.newest, |least, newest| Some(least.min(newest?)));
+        let all = members
+            .iter()
+            .map(|id| self.newest_of(*id))
+            .try_fold(self.config.newest, |least, newest| Some(least.min(newest?)));
         match all {
             Some(version) if version > self.registry.version => {
                 let founders = self.config.members.len() as u16;

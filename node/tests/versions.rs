@@ -52,7 +52,11 @@ fn the_version_rises_when_the_last_node_is_a_new_one() {
     pass_until(&mut cluster, "it has risen", |cluster| versions(cluster) == [NEWEST; 3]);
     let list = cluster.ask(1, "DICTUM.NODE LIST");
     let risen = format!("$15\r\ncluster-version\r\n:{NEWEST}\r\n");
-    assert_eq!((list.matches(&risen).count(), list.matches(&format!("$6\r\nspeaks\r\n:{NEWEST}\r\n")).count()), (3, 3), "{list}");
+    assert_eq!(
+        (list.matches(&risen).count(), list.matches(&format!("$6\r\nspeaks\r\n:{NEWEST}\r\n")).count()),
+        (3, 3),
+        "{list}"
+    );
 }
 
 #[test]
@@ -64,7 +68,9 @@ fn one_of_which_nothing_is_known_holds_it_back() {
     restart_as(&mut cluster, 2, NEWEST);
     pass_until(&mut cluster, "others lead", |cluster| {
         let leader = cluster.nodes[1].leader(DEFAULT);
-        leader.is_some_and(|(leader, _)| leader != NodeId(0) && cluster.nodes[2].leader(DEFAULT) == cluster.nodes[1].leader(DEFAULT))
+        leader.is_some_and(|(leader, _)| {
+            leader != NodeId(0) && cluster.nodes[2].leader(DEFAULT) == cluster.nodes[1].leader(DEFAULT)
+        })
     });
     let until = cluster.now.time + std::time::Duration::from_secs(8);
     pass_until(&mut cluster, "time goes by", |cluster| cluster.now.time >= until);

@@ -84,7 +84,10 @@ fn upgrade(older: &str, more: &[&str]) {
     let folder = tempdir().expect("a temporary folder");
     let (cluster, mut nodes) = wait_for("three nodes", || {
         let free: [u16; 9] = free_ports();
-        let cluster = Cluster { dir: folder.path(), ports: [0, 3, 6].map(|first| [free[first], free[first + 1], free[first + 2]]) };
+        let cluster = Cluster {
+            dir: folder.path(),
+            ports: [0, 3, 6].map(|first| [free[first], free[first + 1], free[first + 2]]),
+        };
         let nodes: Result<Vec<Process>, String> = (0..3).map(|node| cluster.start(older, node, more)).collect();
         match nodes {
             Ok(nodes) => Some((cluster, nodes.into_iter().map(Some).collect::<Vec<_>>())),
@@ -145,7 +148,8 @@ fn upgrade(older: &str, more: &[&str]) {
             assert_eq!(eventually(&cluster.resp(asked), &["GET", name]), Value::bulk(&*number.to_string()));
         }
     }
-    let listed = http::ask(&format!("127.0.0.1:{}", cluster.ports[0][1]), "GET /v1/nodes", &[], b"").expect("an answer").json();
+    let listed =
+        http::ask(&format!("127.0.0.1:{}", cluster.ports[0][1]), "GET /v1/nodes", &[], b"").expect("an answer").json();
     assert_eq!((&listed[1]["speaks"], &listed[1]["cluster_version"]), (&NEWEST.into(), &NEWEST.into()));
 
     // There is no way back: an older one finds out from its folder, and says so.
@@ -159,7 +163,10 @@ fn upgrade(older: &str, more: &[&str]) {
     });
     println!("an older node says:\n{refused}");
     if older == DICTUM {
-        assert!(refused.contains(&format!("the cluster has version {NEWEST}, and this node speaks {OLDEST} at the most")), "{refused}");
+        assert!(
+            refused.contains(&format!("the cluster has version {NEWEST}, and this node speaks {OLDEST} at the most")),
+            "{refused}"
+        );
     }
     // Nothing has come of it.
     let again = cluster.start(DICTUM, 1, &[]).expect("it starts");

@@ -11,8 +11,8 @@ use base::ordered::OrderedError;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
-    BlockJob, ConnectionId, FlushJob, Image, Input, JournalWrite, LinkVersions, Listener, MadeBlock, Outbox, ReceiveJob,
-    SnapshotContent, SnapshotJob, TakenBlocks,
+    BlockJob, ConnectionId, FlushJob, Image, Input, JournalWrite, LinkVersions, Listener, MadeBlock, Outbox,
+    ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
 };
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,

@@ -264,7 +264,8 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     });
     let behind = cluster.behind_in_version();
     if !behind.is_empty() {
-        let text = format!("{} know of no newer version in the calm at the end, though all nodes are new", behind.join(", "));
+        let text =
+            format!("{} know of no newer version in the calm at the end, though all nodes are new", behind.join(", "));
         cluster.violations.push(("versions", text));
     }
     if let Some(text) = cluster.judge_copies_of_folders() {

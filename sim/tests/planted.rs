@@ -262,6 +262,11 @@ fn slow_leads_on() {
 }
 
 #[test]
+fn feature_too_soon() {
+    is_found_by(Planted::FeatureTooSoon, 10, &[Fault::Versions], "versions");
+}
+
+#[test]
 fn slots_with_a_hole() {
     is_found_by(Planted::SlotsWithAHole, 10, &[Fault::Routers], "redirections");
 }

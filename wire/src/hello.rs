@@ -172,7 +172,9 @@ impl Hello {
     pub fn agree(&self, ours: Versions, needs: u16) -> Result<u16, String> {
         let common = ours.common(self.speaks).ok_or_else(|| apart(self.speaks, ours))?;
         let too_old = |which: &str, newest: u16, version: u16| {
-            format!("the cluster has version {version}, and {which} speaks {newest} at the most; a newer Dictum has to be started there")
+            format!(
+                "the cluster has version {version}, and {which} speaks {newest} at the most; a newer Dictum has to be started there"
+            )
         };
         if self.speaks.newest < needs {
             return Err(too_old(&format!("{:?}", self.node), self.speaks.newest, needs));
@@ -263,10 +265,7 @@ mod tests {
         let mut before = bytes_of(&hello().in_version(6));
         before[4..6].copy_from_slice(&5u16.to_le_bytes());
         let error = Hello::decode(&before).expect_err("nobody speaks that any more");
-        assert_eq!(
-            error.to_string(),
-            "the other node speaks version 5 of the peer protocol, this one versions 6 to 7"
-        );
+        assert_eq!(error.to_string(), "the other node speaks version 5 of the peer protocol, this one versions 6 to 7");
     }
 
     #[test]
@@ -280,9 +279,18 @@ mod tests {
         let text = "the other node speaks versions 9 to 12 of the peer protocol, this one versions 6 to 7";
         assert_eq!(far.agree(Versions::ALL, 6), Err(text.to_owned()));
         let needs = Hello { needs: NEWEST + 1, ..later };
-        assert!(needs.agree(Versions::ALL, 6).expect_err("it is too old").starts_with("the cluster has version 8, and this node"));
+        assert!(
+            needs
+                .agree(Versions::ALL, 6)
+                .expect_err("it is too old")
+                .starts_with("the cluster has version 8, and this node")
+        );
         let old = hello().in_version(6);
-        assert!(old.agree(Versions::ALL, 7).expect_err("it is too old").starts_with("the cluster has version 7, and \"n1\""));
+        assert!(
+            old.agree(Versions::ALL, 7)
+                .expect_err("it is too old")
+                .starts_with("the cluster has version 7, and \"n1\"")
+        );
         assert_eq!(old.agree(Versions::ALL, 6), Ok(6));
     }
 

@@ -257,8 +257,7 @@ impl Node {
         let replica = Replica::new(settings, restored, time, &mut outputs);
         let life = Life { incarnation: replica.hard_state().incarnation, boot: self.boot };
         let (planted, newest) = (self.config.planted, self.config.newest);
-        let mut partition =
-            Partition::new(id, (me, life), replica, state, rebuilt.places, (planted, newest), outputs);
+        let mut partition = Partition::new(id, (me, life), replica, state, rebuilt.places, (planted, newest), outputs);
         if partition.applied == Position(0) {
             partition.origins.members = named;
         }

@@ -94,7 +94,9 @@ impl Partition {
                 self.apply_command(position, &header, &next.entry.payload[body_at..], wishes).map_err(str::to_owned)
             }
             Err(Unreadable::Version(version)) => Err(too_old(version, self.newest)),
-            Err(Unreadable::Malformed) => Err("it is malformed, or of a kind that this version does not know".to_owned()),
+            Err(Unreadable::Malformed) => {
+                Err("it is malformed, or of a kind that this version does not know".to_owned())
+            }
         };
         if let Err(text) = result {
             wishes.fatal = Some(format!("entry {position} of partition {} cannot be applied: {text}", self.id));

@@ -280,7 +280,10 @@ mod tests {
             message.encode(NEWEST, &mut bytes);
             assert_eq!(PeerMessage::decode(&Bytes::from(bytes.clone()), NEWEST), Ok(message));
             for end in 0..bytes.len() {
-                assert!(PeerMessage::decode(&Bytes::copy_from_slice(&bytes[..end]), NEWEST).is_err(), "{end} of {bytes:?}");
+                assert!(
+                    PeerMessage::decode(&Bytes::copy_from_slice(&bytes[..end]), NEWEST).is_err(),
+                    "{end} of {bytes:?}"
+                );
             }
         }
     }

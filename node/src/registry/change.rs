@@ -270,7 +270,10 @@ impl Registry {
             }
             Change::Join { newest, member, .. } if newest < self.version => {
                 // That was looked at before: the order was written while the cluster had an older version, or by a node that had not heard of this one.
-                let text = format!("CLUSTERDOWN the cluster has version {} by now; ask again for '{}'", self.version, member.name);
+                let text = format!(
+                    "CLUSTERDOWN the cluster has version {} by now; ask again for '{}'",
+                    self.version, member.name
+                );
                 return Err(Failure::built(text.as_bytes()));
             }
             Change::Join { digest, member, zone, nonce, founders, .. } => {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use base::versions::NEWEST;
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
-use node::{BlockJob, Config, ConnectionId, Input, LinkVersions, Listener, Member, Node, Outbox, ReceiveJob, Recovered, Voters};
+use node::{
+    BlockJob, Config, ConnectionId, Input, LinkVersions, Listener, Member, Node, Outbox, ReceiveJob, Recovered, Voters,
+};
 
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);

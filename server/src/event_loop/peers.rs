@@ -447,14 +447,16 @@ impl Peers {
         link.stage = Stage::Up(peer);
         link.since = now;
         link.reader.set_limit(PEER_MESSAGE_BYTES_MAX);
-        let fell_back = link.greeted_in.filter(|_| link.dialled.is_some()).is_some_and(|it| it < self.ourselves.speaks.newest);
+        let fell_back =
+            link.greeted_in.filter(|_| link.dialled.is_some()).is_some_and(|it| it < self.ourselves.speaks.newest);
         if let Some(state) = self.peers.get_mut(&peer) {
             let again = fell_back.then(|| now + NEWEST_AGAIN_AFTER);
             (state.up, state.started, state.dial_at) = (Some(place), hello.incarnation, again);
         }
         self.complaints.clear();
         let versions = LinkVersions { spoken, newest: hello.speaks.newest };
-        let older = if spoken < self.ourselves.speaks.newest { format!(", in version {spoken}") } else { String::new() };
+        let older =
+            if spoken < self.ourselves.speaks.newest { format!(", in version {spoken}") } else { String::new() };
         log::info(&format!("linked to {}{older}", self.describe(peer)));
         step(Input::PeerUp { peer, versions });
     }

@@ -28,7 +28,8 @@ impl<N: Door> Cluster<N> {
         machine.upgrade_is_due = true;
         if rng.chance(1, 2) {
             // It runs on as it is until it has stopped, or dies of something else.
-            let is_told = machine.running.as_mut().is_some_and(|running| !std::mem::replace(&mut running.stopping, true));
+            let is_told =
+                machine.running.as_mut().is_some_and(|running| !std::mem::replace(&mut running.stopping, true));
             if is_told {
                 machine.disturbed_at = now + 60 * SECOND;
                 self.give(node, Happening::Stop);
@@ -97,7 +98,10 @@ impl<N: Door> Cluster<N> {
         let Some(running) = &machine.running else { return };
         let (version, newest) = (running.node.cluster_version(), machine.newest);
         if version > newest {
-            self.violate("versions", format!("{} is in a cluster of version {version}, and speaks {newest}", name_of(node)));
+            self.violate(
+                "versions",
+                format!("{} is in a cluster of version {version}, and speaks {newest}", name_of(node)),
+            );
         }
     }
 

@@ -35,9 +35,8 @@ impl Peers {
     /// In which version whoever was dialled is greeted: in the newest, unless that was just closed without an answer.
     pub(super) fn greeting_for(&mut self, place: usize) -> u16 {
         let dialled = self.links[place].as_ref().and_then(|link| link.dialled);
-        let is_old = dialled
-            .and_then(|peer| self.peers.get_mut(&peer))
-            .is_some_and(|peer| std::mem::take(&mut peer.is_old));
+        let is_old =
+            dialled.and_then(|peer| self.peers.get_mut(&peer)).is_some_and(|peer| std::mem::take(&mut peer.is_old));
         let Versions { oldest, newest } = self.ourselves.speaks;
         if is_old && self.version == oldest { oldest } else { newest }
     }
@@ -60,7 +59,8 @@ impl Peers {
         let Some(link) = self.links[place].as_mut().filter(|link| link.dialled.is_none()) else { return };
         let (mut frame, mut is_told) = (Vec::new(), false);
         let name = &self.ourselves.name;
-        let framed = FrameWriter::append(&mut frame, |payload| is_told = hello.refuse(&format!("{name} says: {why}"), payload));
+        let framed =
+            FrameWriter::append(&mut frame, |payload| is_told = hello.refuse(&format!("{name} says: {why}"), payload));
         if framed.is_ok() && is_told {
             // The link ends in any case.
             let _ = link.output.send(&mut link.stream, frame);

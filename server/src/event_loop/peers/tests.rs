@@ -72,7 +72,16 @@ impl Rig {
         let members = members.iter().enumerate().map(|(id, member)| (NodeId(id as u16), member.clone())).collect();
         peers.follow(Nodes { members, removed: Vec::new(), version }, now);
         // Small, so that messages come in many pieces.
-        Rig { poll, clock, listener, peers, buffer: vec![0; 16 * 1024], told: Vec::new(), spoken: Vec::new(), _frame: frame }
+        Rig {
+            poll,
+            clock,
+            listener,
+            peers,
+            buffer: vec![0; 16 * 1024],
+            told: Vec::new(),
+            spoken: Vec::new(),
+            _frame: frame,
+        }
     }
 
     fn turn(&mut self) {
@@ -249,7 +258,8 @@ fn who_speaks_less_than_the_cluster_is_told_so() {
     let says = |rig: &Rig, wanted: &str| rig.peers.complaints.keys().any(|text| text.contains(wanted));
     // Who is called says why there is no answer.
     turn_until(&mut rigs, |rigs| {
-        says(&rigs[1], "the cluster has version 7, and this node speaks 6") && says(&rigs[0], "n1 says: the cluster has")
+        says(&rigs[1], "the cluster has version 7, and this node speaks 6")
+            && says(&rigs[0], "n1 says: the cluster has")
     });
     (0..50).for_each(|_| rigs.iter_mut().for_each(Rig::turn));
     assert!(rigs.iter().all(|rig| rig.told.is_empty()), "no link was made");
