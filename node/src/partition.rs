@@ -2,6 +2,7 @@
 //! [`applying`].
 
 mod applying;
+mod proposing;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use paxos::{Entry, Input, Message, Output, Record, Replica, RoleName, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
 use crate::door::{Config, Level, Planted, Rubbish, SnapshotSettings};
-use crate::entry::{Header, Kind, Life, Origin, Unreadable};
+use crate::entry::{Header, Life, Unreadable};
 use crate::eviction::Evicting;
 use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
@@ -407,31 +408,6 @@ impl Partition {
             }
         }
         self.step(now, Input::Persisted { token }, batch, wishes);
-    }
-
-    /// Proposes a write. False when this replica does not take it now.
-    pub(crate) fn propose(
-        &mut self,
-        now: Time,
-        clock: WallTime,
-        seed: u64,
-        kind: Kind,
-        (version, origin): (u16, Origin),
-        body: &[u8],
-    ) -> bool {
-        if !self.replica.can_propose() {
-            return false;
-        }
-        // An expiry carries the clock by which a read found a key's time to be up.
-        let asked = match (kind, <[u8; 8]>::try_from(body)) {
-            (Kind::Expire, Ok(bytes)) => WallTime(u64::from_le_bytes(bytes)),
-            _ => clock,
-        };
-        self.proposed_time = self.proposed_time.max(self.tree.time()).max(clock).max(asked);
-        let header = Header { version, kind, time: self.proposed_time, seed, origin };
-        let payload = crate::entry::encode(&header, body);
-        self.replica.step(now, Input::Propose { payload }, &mut self.outputs);
-        true
     }
 
     /// The state as it is now, frozen.

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use base::limits::{PEER_MESSAGE_BYTES_MAX, PEER_OUTPUT_BYTES_MAX};
@@ -26,7 +26,7 @@ use node::{Input, LinkVersions, Member, Nodes};
 use wire::{FrameReader, Hello, JoinRequest};
 
 use super::output::Output;
-use super::{Control, Messenger, Step};
+use super::{Messenger, Step};
 use crate::admission::Admission;
 use crate::log;
 
@@ -233,54 +233,6 @@ impl Peers {
             }
             self.dial(id, registry, now);
         }
-    }
-
-    fn dial(&mut self, peer: NodeId, registry: &Registry, now: Time) {
-        let Some(member) = self.peers.get(&peer).and_then(|peer| peer.member.as_ref()) else { return };
-        let address = member.peer_address.clone();
-        if let Ok(address) = address.parse() {
-            self.dial_address(peer, Ok(address), registry, now);
-            return;
-        }
-        // Looking up a name may take seconds: not here.
-        let messenger = self.messenger.clone();
-        let looked_up = std::thread::Builder::new().name("resolve".to_owned()).spawn(move || {
-            let found = address.to_socket_addrs().and_then(|mut all| {
-                all.next().ok_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address"))
-            });
-            messenger.tell(Control::Resolved(peer, found));
-        });
-        if let Err(error) = looked_up {
-            self.dial_address(peer, Err(error), registry, now);
-        }
-    }
-
-    /// Dials a peer whose address is known now, or could not be found.
-    pub(super) fn dial_address(
-        &mut self,
-        peer: NodeId,
-        address: io::Result<SocketAddr>,
-        registry: &Registry,
-        now: Time,
-    ) {
-        let connected = address.and_then(|address| Ok((TcpStream::connect(address)?, address)));
-        let dialled = connected.and_then(|(stream, address)| {
-            let place = self.insert(stream, Stage::Connecting, Some(peer), address, now);
-            self.register(place, registry).inspect_err(|_| self.links[place] = None)
-        });
-        if let Err(error) = dialled {
-            self.complain(now, format!("{} cannot be reached: {error}", self.describe(peer)));
-            self.dial_later(peer, now);
-        }
-    }
-
-    fn dial_later(&mut self, peer: NodeId, now: Time) {
-        let is_called = peer < self.ourselves.me;
-        let Some(peer) = self.peers.get_mut(&peer).filter(|peer| !peer.is_removed && peer.up.is_none()) else { return };
-        let nanoseconds = peer.backoff.as_nanos() as u64;
-        let wait = Duration::from_nanos(self.rng.between(nanoseconds / 2, nanoseconds));
-        peer.dial_at = Some(now + if is_called { CALLED_PATIENCE } else { wait });
-        peer.backoff = (peer.backoff * 2).min(BACKOFF_MAX);
     }
 
     fn insert(
@@ -526,6 +478,7 @@ impl Peers {
     }
 }
 
+mod dialling;
 mod greeting;
 #[cfg(test)]
 mod tests;
