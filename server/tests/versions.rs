@@ -16,7 +16,9 @@ use tempfile::tempdir;
 use wire::Value;
 
 use common::process::Process;
-use common::{Client, DICTUM, dictum, eventually, failure, free_ports, http, output, wait_for};
+use common::{
+    Client, DICTUM, dictum, eventually, failure, free_ports, http, output, wait_for, wait_until_nothing_is_flushed,
+};
 
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
 
@@ -152,16 +154,20 @@ fn upgrade(older: &str, more: &[&str]) {
         http::ask(&format!("127.0.0.1:{}", cluster.ports[0][1]), "GET /v1/nodes", &[], b"").expect("an answer").json();
     assert_eq!((&listed[1]["speaks"], &listed[1]["cluster_version"]), (&NEWEST.into(), &NEWEST.into()));
 
-    // There is no way back: an older one finds out from its folder, and says so.
-    assert!(nodes[1].take().expect("it runs").stop(), "it ends well");
-    let refused = wait_for("a node that does not go on", || match cluster.start(older, 1, more) {
-        Err(reason) => Some(reason),
-        Ok(process) => {
-            wait_for("its end", || process.has_ended().then_some(()));
-            Some(process.kill().join("\n"))
-        }
-    });
-    println!("an older node says:\n{refused}");
+    // There is no way back: an older one finds out from its folder, and says so; from its log, or from its state where that has come to the store.
+    let refusal = |node: usize, runs: Process| {
+        assert!(runs.stop(), "it ends well");
+        let refused = match cluster.start(older, node, more) {
+            Err(reason) => reason,
+            Ok(process) => {
+                wait_for("its end", || process.has_ended().then_some(()));
+                process.kill().join("\n")
+            }
+        };
+        println!("an older node says:\n{refused}");
+        refused
+    };
+    let refused = refusal(1, nodes[1].take().expect("it runs"));
     if older == DICTUM {
         assert!(
             refused.contains(&format!("the cluster has version {NEWEST}, and this node speaks {OLDEST} at the most")),
@@ -171,6 +177,16 @@ fn upgrade(older: &str, more: &[&str]) {
     // Nothing has come of it.
     let again = cluster.start(DICTUM, 1, &[]).expect("it starts");
     assert_eq!(eventually(&cluster.resp(1), &["GET", "n1"]), Value::bulk(&*counted[0].to_string()));
+    wait_for("an end by what is in the store", || {
+        let runs = nodes[0].take().unwrap_or_else(|| cluster.start(DICTUM, 0, &[]).expect("it starts"));
+        eventually(&cluster.resp(0), &["BGSAVE"]);
+        wait_until_nothing_is_flushed(&cluster.resp(0));
+        // The council's state may not have come to the store yet.
+        let refused = refusal(0, runs);
+        refused
+            .contains(if older == DICTUM { "cannot be used: the cluster has version" } else { "cannot be used" })
+            .then_some(())
+    });
     drop(again);
 }
 

@@ -16,6 +16,9 @@ const MEMBERS_SEEDS: u64 = 40;
 /// Seeds in which folders are set back for certain.
 const SET_BACK_SEEDS: u64 = 40;
 
+/// Seeds in which nodes of two versions are upgraded for certain.
+const VERSIONS_SEEDS: u64 = 40;
+
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {
     let outcome = run(options, false);
@@ -67,6 +70,21 @@ fn runs_in_which_folders_are_set_back_pass() {
         set_back += outcome.injected.get(&Fault::SetBack).copied().unwrap_or(0);
     }
     assert!(set_back >= SET_BACK_SEEDS / 4, "only {set_back} folders were set back");
+}
+
+#[test]
+fn runs_in_which_nodes_are_upgraded_pass() {
+    let (mut upgraded, mut held_back, mut risen) = (0, 0, 0);
+    for seed in 8200..8200 + VERSIONS_SEEDS {
+        let outcome = must_pass(&Options { seed, with: vec![Fault::Versions], ..Options::default() });
+        upgraded += outcome.injected.get(&Fault::Versions).copied().unwrap_or(0);
+        let count = |name| outcome.probes.get(name).copied().unwrap_or(0);
+        held_back += u64::from(count("node: an older node holds the cluster's version back") > 0);
+        risen += u64::from(count("node: the cluster's version raised") > 0);
+    }
+    assert!(upgraded >= VERSIONS_SEEDS, "only {upgraded} nodes were upgraded");
+    assert!(held_back >= VERSIONS_SEEDS / 2, "only in {held_back} runs an older node held the version back");
+    assert!(risen >= VERSIONS_SEEDS / 2, "only in {risen} runs the version has risen");
 }
 
 #[test]
