@@ -98,8 +98,8 @@ fn upgrade(older: &str, more: &[&str]) {
         }
     });
     let mut counted = [0i64; 3];
-    for node in 0..3 {
-        eventually(&cluster.resp(node), &["SET", NAMES[node], "0"]);
+    for (node, name) in NAMES.iter().enumerate() {
+        eventually(&cluster.resp(node), &["SET", name, "0"]);
     }
     eventually(&cluster.resp(0), &["HSET", "h", "a", "1", "b", "2"]);
     for upgraded in 0..3 {
