@@ -112,6 +112,15 @@ impl<N: Door> Cluster<N> {
             let running = self.machines[usize::from(node.0)].running.as_ref();
             N::HAS_BUCKETS && running.is_some_and(|running| running.node.cluster_version() < NEWEST)
         };
+        // Who was let in and does not know it is a machine that nobody switches on: nobody knows what it speaks, and it holds the version back, as it must.
+        let is_silent = |id: &NodeId| self.machines.get(usize::from(id.0)).is_none_or(|machine| !machine.is_member);
+        let knows_silent = |node: NodeId| {
+            let placement = self.machines[usize::from(node.0)].running.as_ref().and_then(|it| it.node.placement());
+            placement.is_some_and(|placement| placement.joined.iter().any(|(id, _)| is_silent(id)))
+        };
+        if self.members().any(knows_silent) {
+            return Vec::new();
+        }
         self.members().filter(is_behind).map(name_of).collect()
     }
 }
