@@ -11,6 +11,7 @@ pub mod ordered;
 pub mod random;
 pub mod slots;
 pub mod time;
+pub mod versions;
 
 pub use ids::{Ballot, BucketId, NodeId, PartitionId, Position, Revision};
 pub use random::Rng;

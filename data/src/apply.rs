@@ -15,6 +15,7 @@ use crate::transaction::{Change, Transaction};
 use crate::tree::Tree;
 use crate::view::View;
 use base::limits::VALUE_BYTES_MAX;
+use base::versions::OLDEST;
 use base::{Revision, WallTime};
 
 /// The answer to an identifier that comes back with another command.
@@ -38,6 +39,8 @@ pub struct EntryContext {
     pub names_events: bool,
     /// The slots whose keys are in the state: scripts stay within them.
     pub slots: Slots,
+    /// By which version it is applied: commands that came later are unknown. See [`base::versions`].
+    pub version: u16,
 }
 
 /// What a full bucket says to what may grow it. Redis's text, to the letter: clients know it.
@@ -53,6 +56,7 @@ impl Default for EntryContext {
             full_at_bytes: 0,
             slots: Slots::ALL,
             names_events: false,
+            version: OLDEST,
         }
     }
 }
@@ -223,6 +227,9 @@ pub(crate) fn run(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {
 fn run_unnamed(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {
     let mut run = || {
         let entry = commands::find(args)?;
+        if !transaction.knows(entry) {
+            return Err(Failure::unknown_command(args));
+        }
         match entry.run {
             Run::Read(read) => read(&transaction.view(), Args::new(args)),
             Run::Write(_) if entry.spec.flags.has(Flags::DENYOOM) && transaction.is_full() => Err(OUT_OF_MEMORY),

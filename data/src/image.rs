@@ -31,8 +31,11 @@ use base::checksum::xxh3;
 use base::limits::SNAPSHOT_BLOCK_BYTES_TARGET;
 use base::ordered::{Changes, OrderedBatch, OrderedError, Space};
 use base::{Revision, WallTime};
-use std::fmt;
 use std::ops::Bound;
+
+mod malformed;
+
+pub use malformed::Malformed;
 
 const VERSION: u8 = 11;
 /// The only collections are hashes.
@@ -44,18 +47,6 @@ const COUNT_MAX: u64 = 1 << 62;
 const RECORDS: u8 = b'R';
 const ELEMENTS: u8 = b'E';
 const OUTCOMES: u8 = b'O';
-
-/// Bytes that are no image of a state; says what is wrong with them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed(pub &'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this is no image of a partition's state: {}", self.0)
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// A frozen copy of a tree that gives itself out in blocks.
 #[derive(Debug)]
@@ -263,7 +254,7 @@ impl Promises {
         let mut reader = Reader::new(block);
         let kind = reader.byte()?;
         if !(VERSION_WITHOUT_DIGESTS..=VERSION).contains(&kind) {
-            return Err(Malformed("its version is unknown"));
+            return Err(Malformed::UNKNOWN_VERSION);
         }
         let mut tree = Tree::new();
         tree.time = WallTime(reader.number()?);

@@ -2,6 +2,7 @@
 
 use crate::apply::{Applied, EntryContext, Published};
 use crate::blob::Blob;
+use crate::commands;
 use crate::events::{KeyEvent, name_changes};
 use crate::failure::Failure;
 use crate::reply::Reply;
@@ -11,6 +12,7 @@ use crate::tree::Tree;
 use crate::value::{Record, Value};
 use crate::view::View;
 use base::limits::VALUE_BYTES_MAX;
+use base::versions::command_since;
 use base::{Revision, Rng, WallTime};
 
 mod groups;
@@ -77,6 +79,7 @@ pub struct Transaction<'a> {
     ttl_ms: u64,
     full_at_bytes: u64,
     slots: Slots,
+    version: u16,
 }
 
 impl<'a> Transaction<'a> {
@@ -94,7 +97,19 @@ impl<'a> Transaction<'a> {
             ttl_ms: context.ttl_ms,
             full_at_bytes: context.full_at_bytes,
             slots: context.slots,
+            version: context.version,
         }
+    }
+
+    /// By which version of the cluster the entry is applied: what came later does not exist for it.
+    #[must_use]
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// Whether there is such a command in the version by which the entry is applied.
+    pub(crate) fn knows(&self, entry: &commands::Entry) -> bool {
+        self.version >= command_since(entry.spec.name)
     }
 
     /// Ends the entry: what it did, in order.

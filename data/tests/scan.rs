@@ -13,6 +13,7 @@ const CONTEXT: EntryContext = EntryContext {
     full_at_bytes: 0,
     names_events: false,
     slots: data::Slots::ALL,
+    version: base::versions::OLDEST,
 };
 
 fn set(tree: &mut Tree, key: &str) {

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::limits::NODES_EVER_MAX;
+use base::versions::{NEWEST, OLDEST};
 use base::{Ballot, NodeId, PartitionId, Position, WallTime};
 use bytes::Bytes;
 use data::{EntryContext, Tree};
@@ -169,6 +170,8 @@ pub fn plan(mut recovered: Recovered, survivor: &Survivor<'_>) -> Result<Plan, S
         for (id, it) in &known {
             let life = Life { incarnation, boot: journal.next_number };
             let header = Header {
+                // Whoever it is, reads that.
+                version: OLDEST,
                 kind: Kind::Council,
                 time: survivor.now,
                 seed: survivor.cluster,
@@ -195,7 +198,7 @@ fn apply_orders(tree: &mut Tree, log: &Log, state: Position) {
     while at < log.last() {
         at = at.next();
         let Some(entry) = log.get(at) else { return };
-        let Ok((header, body)) = Header::decode(&entry.payload) else { continue };
+        let Ok((header, body)) = Header::decode(&entry.payload, NEWEST) else { continue };
         if let Ok((_, order)) = Terms::split(header.kind, body)
             && header.kind == Kind::Council
         {

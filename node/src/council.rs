@@ -5,6 +5,7 @@
 //! it has applied an entry, and makes and removes its replicas accordingly (`node/buckets.rs`).
 
 use base::limits::{BUCKETS_MAX, PARTITIONS_ALL_MAX, PARTITIONS_MAX};
+use base::versions::{NEWEST, OLDEST};
 use base::{BucketId, NodeId, PartitionId, Position};
 use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
@@ -124,6 +125,14 @@ impl Order {
             }
         }
         out
+    }
+
+    /// The version that nodes must speak to read it.
+    pub(crate) fn version(&self) -> u16 {
+        match self {
+            Order::Nodes(change) => change.version(),
+            _ => OLDEST,
+        }
     }
 
     pub(crate) fn decode(body: &[u8]) -> Result<Order, Malformed> {
@@ -402,10 +411,10 @@ pub(crate) fn no_such_bucket(name: &str) -> Failure {
 /// # Errors
 /// When the entry or the state is not one of this version.
 pub(crate) fn apply(tree: &mut Tree, context: &EntryContext, at: Position, body: &[u8]) -> Result<Reply, &'static str> {
-    apply_planted(tree, context, at, body, None)
+    apply_planted(tree, context, at, body, (None, NEWEST))
 }
 
-/// The same with a planted bug.
+/// The same with a planted bug, or by a node that speaks versions up to that one.
 ///
 /// # Errors
 /// As above.
@@ -414,9 +423,15 @@ pub(crate) fn apply_planted(
     context: &EntryContext,
     at: Position,
     body: &[u8],
-    planted: Option<Planted>,
+    (planted, newest): (Option<Planted>, u16),
 ) -> Result<Reply, &'static str> {
-    let order = Order::decode(body).map_err(|_| "the council's order is malformed")?;
+    let order = Order::decode(body)
+        .map_err(|_| "the council's order is malformed, or of a version that this node does not speak")?;
+    if order.version() > newest {
+        return Err(
+            "the council's order is of a version that this node does not speak: a newer Dictum has to be started here",
+        );
+    }
     let mut buckets = Buckets::read(tree).map_err(|_| "the council's list of buckets is malformed")?;
     if let Order::Nodes(Change::Map(map)) = order {
         let before = Map::read(tree).map_err(|_| "the council's map is malformed")?;

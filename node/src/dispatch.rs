@@ -168,7 +168,7 @@ impl Node {
         }
         if let Some(entry) = data::lookup(name) {
             session.last_command = entry.spec.name_of(words);
-            if let Err(failure) = data::check(words) {
+            if let Err(failure) = data::check(words).and_then(|entry| self.check_version(entry.spec)) {
                 return self.refuse(session, &failure);
             }
             if !session.aim_at(session.bucket, arguments) {
@@ -379,7 +379,7 @@ impl Node {
 
     fn once(&mut self, session: &mut Session, words: &[&[u8]]) {
         let (id, command) = (words[1], &words[2..]);
-        let refused = match data::check(command) {
+        let refused = match data::check(command).and_then(|entry| self.check_version(entry.spec).map(|()| entry)) {
             Err(failure) => Some(failure),
             Ok(entry) if !entry.spec.flags.has(Flags::WRITE) => {
                 Some(Failure::Text("ERR DICTUM.ONCE is for commands that write"))

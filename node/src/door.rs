@@ -13,6 +13,7 @@
 use std::any::Any;
 use std::fmt;
 
+use base::versions::NEWEST;
 use base::{BucketId, NodeId, PartitionId, Position, Time};
 use bytes::Bytes;
 
@@ -34,6 +35,21 @@ pub enum Listener {
     Redirects,
     /// They are forwarded, and the client is a part of this process, as HTTP is: when the node stops it is told so, and tells it on in its own words.
     Inside,
+}
+
+/// What the two ends of a link have told each other of the versions of messages between nodes that they speak: see [`base::versions`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkVersions {
+    /// That of all messages on this link.
+    pub spoken: u16,
+    /// The newest one that the other end speaks.
+    pub newest: u16,
+}
+
+impl Default for LinkVersions {
+    fn default() -> LinkVersions {
+        LinkVersions { spoken: NEWEST, newest: NEWEST }
+    }
 }
 
 /// Something that happened.
@@ -66,6 +82,8 @@ pub enum Input<'a> {
     PeerUp {
         /// The peer, by the name that its handshake proved.
         peer: NodeId,
+        /// What the handshake has told of versions.
+        versions: LinkVersions,
     },
     /// Somebody who is of this cluster, and whom this node does not know, has made a link. It may have lost what it knew of the cluster, or not have heard
     /// yet. Given before [`Input::PeerUp`].
@@ -225,6 +243,8 @@ pub struct Nodes {
     pub members: Vec<(NodeId, Member)>,
     /// The numbers of those that were removed: whoever of them comes back is to be told.
     pub removed: Vec<NodeId>,
+    /// The version of the cluster: with whoever speaks less no link is to be made.
+    pub version: u16,
 }
 
 /// What a connection may leave unread before the owner cuts it off; 0 bytes: as much as any other.
@@ -312,6 +332,8 @@ pub struct Config {
     pub joined: Vec<(NodeId, Member)>,
     /// Which of them all this node is.
     pub me: NodeId,
+    /// The newest version that this node speaks, writes and applies: [`base::versions::NEWEST`], or less as long as it is to behave like an older one.
+    pub newest: u16,
     /// The label of this node's zone; empty: it is a zone of its own.
     pub zone: String,
     /// Unpredictable, and known to nobody else: of it tokens are made with which nodes join.
@@ -450,6 +472,8 @@ pub enum Planted {
     AloneWithTheDecided,
     /// Whoever has gone on alone listens to those that were left behind.
     LeftBehindHeard,
+    /// What older nodes do not know is written before all nodes speak the version that has it.
+    FeatureTooSoon,
 }
 
 /// What the disk remembered, given to a node at its start.

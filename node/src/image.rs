@@ -8,7 +8,8 @@ use base::ordered::OrderedError;
 use base::{Ballot, Position};
 use bytes::Bytes;
 use data::Tree;
-use wire::{Malformed, Reader, Writer};
+use data::image::Malformed;
+use wire::{Reader, Writer};
 
 use crate::origins::Origins;
 
@@ -95,6 +96,8 @@ impl Image {
 pub struct Restorer {
     first: Option<(Position, Ballot, Origins)>,
     tree: data::image::Restorer,
+    /// A block was of this version, which is not known here.
+    other_version: Option<u8>,
 }
 
 /// A whole state and where in the log it stands.
@@ -113,11 +116,25 @@ impl Restorer {
     /// When the block is not one that an [`Image`] wrote; the text says what is wrong.
     pub fn push_block(&mut self, block: &[u8]) -> Result<(), String> {
         if self.first.is_some() {
-            return self.tree.push_block(block).map_err(|malformed| malformed.0.to_owned());
+            return self.tree.push_block(block).map_err(|malformed| {
+                if malformed == Malformed::UNKNOWN_VERSION {
+                    self.other_version = block.first().copied();
+                }
+                malformed.0.to_owned()
+            });
+        }
+        if !Origins::knows(block.first().copied().unwrap_or_default()) {
+            self.other_version = block.first().copied();
         }
         let first = decode_first(block).map_err(|_| "the first block of the state is malformed".to_owned())?;
         self.first = Some(first);
         Ok(())
+    }
+
+    /// The version of a block that was refused because of it: what was written is whole, perhaps, and to be kept for whoever knows it.
+    #[must_use]
+    pub fn other_version(&self) -> Option<u8> {
+        self.other_version
     }
 
     pub(crate) fn records(&self) -> u64 {
@@ -136,11 +153,33 @@ impl Restorer {
     }
 }
 
-pub(crate) fn decode_first(block: &[u8]) -> Result<(Position, Ballot, Origins), Malformed> {
+pub(crate) fn decode_first(block: &[u8]) -> Result<(Position, Ballot, Origins), wire::Malformed> {
     let mut r = Reader::from_slice(block);
     let version = r.u8()?;
     let (position, ballot) = (r.position()?, r.ballot()?);
     let origins = Origins::decode(&mut r, version)?;
     r.finish()?;
     Ok((position, ballot, origins))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_of_a_later_version_is_no_damage() {
+        let mut image = Image::new(Position(3), Ballot::default(), &Origins::default(), &Tree::new());
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        assert!(image.next_block(&mut first) && image.next_block(&mut second));
+        let push = |first: &[u8], second: &[u8]| {
+            let mut restorer = Restorer::default();
+            let pushed = restorer.push_block(first).and_then(|()| restorer.push_block(second));
+            (pushed.is_ok(), restorer.other_version())
+        };
+        assert_eq!(push(&first, &second), (true, None));
+        assert_eq!(push(&first[..2], &second), (false, None), "cut short");
+        let later = |block: &[u8]| [&[99], &block[1..]].concat();
+        assert_eq!(push(&later(&first), &second), (false, Some(99)));
+        assert_eq!(push(&first, &later(&second)), (false, Some(99)));
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use base::checksum::xxh3;
 use base::ordered::Space;
+use base::versions::NEWEST;
 use base::{Ballot, PartitionId, Position};
 use data::{EntryContext, Tally, Tree};
 use paxos::{Entry, Log, Members};
@@ -222,7 +223,7 @@ pub fn dropped_partitions(below: &Below, recovered: &storage::Recovered) -> Resu
         at = at.next();
         // Behind a hole nothing is certain, and one that is no order changes nothing.
         let Some(entry) = restored.log.get(at) else { break };
-        let Ok((header, body)) = Header::decode(&entry.payload) else { continue };
+        let Ok((header, body)) = Header::decode(&entry.payload, NEWEST) else { continue };
         if header.kind != Kind::Council {
             continue;
         }
@@ -246,7 +247,7 @@ pub(crate) fn kind_of(payload: &[u8]) -> Option<&'static str> {
     if Members::is_in(payload) {
         return Some("change of voters");
     }
-    Some(match Header::decode(payload).ok()?.0.kind {
+    Some(match Header::decode(payload, NEWEST).ok()?.0.kind {
         Kind::Command => "command",
         Kind::Transaction => "transaction",
         Kind::Once => "once",
@@ -405,7 +406,8 @@ mod tests {
     }
 
     fn entry_of(kind: Kind) -> Bytes {
-        let header = Header { kind, time: WallTime(5), seed: 6, origin: Origin::default() };
+        let header =
+            Header { version: base::versions::OLDEST, kind, time: WallTime(5), seed: 6, origin: Origin::default() };
         entry::encode(&header, b"body")
     }
 

@@ -60,6 +60,7 @@ mod transfer;
 mod tunables;
 mod turn;
 mod usage;
+mod versions;
 mod waiting;
 mod words;
 
@@ -67,14 +68,15 @@ use base::{NodeId, Position};
 
 pub use below::{Below, FlushJob};
 pub use door::{
-    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, Listener, Member, Nodes, Outbox, OutputLimit, Planted,
-    Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
+    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, LinkVersions, Listener, Member, Nodes, Outbox,
+    OutputLimit, Planted, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use image::{Image, Restorer};
 pub use node::Node;
 pub use probes::PROBES;
 pub use registry::is_zone;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
+pub use versions::version_of_message;
 
 /// Why a node cannot start from what its folder holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

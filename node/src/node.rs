@@ -23,7 +23,7 @@ use wire::RequestLimits;
 use crate::below::{Below, FlushJob};
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
-use crate::door::{Config, ConnectionId, Input, Level, Listener, Outbox, Rubbish};
+use crate::door::{Config, ConnectionId, Input, Level, LinkVersions, Listener, Outbox, Rubbish};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
@@ -155,6 +155,10 @@ pub struct Node {
     /// What only the council's leader needs.
     pub(crate) council_leads: Leads,
     pub(crate) council_followed: Position,
+    /// What is known of the versions that others speak: of those that a link was made to since the start.
+    pub(crate) links: BTreeMap<NodeId, LinkVersions>,
+    /// The version of the cluster, in which entries are proposed here.
+    pub(crate) entries_in: u16,
     /// When this node last told the council in which zone it is.
     pub(crate) zone_told: Option<Time>,
     /// When this node looks again for replicas that it needs no more.
@@ -206,7 +210,7 @@ impl Node {
                 }
             }
             Input::Met { peer, member } => self.on_met(peer, member),
-            Input::PeerUp { peer } => self.on_peer_up(peer),
+            Input::PeerUp { peer, versions } => self.on_peer_up(peer, versions),
             Input::PeerDown { peer } => self.on_peer_down(peer),
             Input::PeerMessage { peer, bytes } => self.on_peer_message(peer, &bytes),
             Input::Persisted { number } => {

@@ -113,9 +113,14 @@ impl Origins {
         if self.members.is_some() { 2 } else { 1 }
     }
 
+    /// Whether this is a version of what it is written into.
+    pub(crate) fn knows(version: u8) -> bool {
+        matches!(version, 1 | 2)
+    }
+
     /// What was written with this version.
     pub(crate) fn decode(r: &mut Reader<'_>, version: u8) -> Result<Origins, Malformed> {
-        if !matches!(version, 1 | 2) {
+        if !Origins::knows(version) {
             return Err(Malformed);
         }
         let mut origins = Origins::default();

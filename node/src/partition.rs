@@ -2,6 +2,7 @@
 //! [`applying`].
 
 mod applying;
+mod proposing;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use paxos::{Entry, Input, Message, Output, Record, Replica, RoleName, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
 use crate::door::{Config, Level, Planted, Rubbish, SnapshotSettings};
-use crate::entry::{Header, Kind, Life, Origin};
+use crate::entry::{Header, Life, Unreadable};
 use crate::eviction::Evicting;
 use crate::image::{Image, RestoredState};
 use crate::journal::{Batch, Places};
@@ -38,8 +39,8 @@ pub(crate) struct Completed {
 /// An entry that is about to be applied.
 #[derive(Debug)]
 pub(crate) struct Next {
-    /// None for the entry that opens a leadership.
-    header: Option<Header>,
+    /// And where the body begins. The entry that opens a leadership has none.
+    header: Result<(Header, usize), Unreadable>,
     entry: Entry,
 }
 
@@ -91,6 +92,8 @@ pub(crate) struct Partition {
     /// The life under which this node numbers its writes.
     pub life: Life,
     planted: Option<Planted>,
+    /// Entries of later versions are not applied here.
+    newest: u16,
     /// Messages that wait for the disk.
     held: VecDeque<(Token, NodeId, Message)>,
     /// Which journal payload carries which token, while it is on its way.
@@ -141,7 +144,7 @@ impl Partition {
         replica: Replica,
         state: Option<RestoredState>,
         places: Places,
-        planted: Option<Planted>,
+        (planted, newest): (Option<Planted>, u16),
         outputs: Vec<Output>,
     ) -> Partition {
         let state = state.unwrap_or_else(|| RestoredState {
@@ -164,6 +167,7 @@ impl Partition {
             me,
             life,
             planted,
+            newest,
             held: VecDeque::new(),
             in_journal: VecDeque::new(),
             on_disk: Token(0),
@@ -406,31 +410,6 @@ impl Partition {
             }
         }
         self.step(now, Input::Persisted { token }, batch, wishes);
-    }
-
-    /// Proposes a write. False when this replica does not take it now.
-    pub(crate) fn propose(
-        &mut self,
-        now: Time,
-        clock: WallTime,
-        seed: u64,
-        kind: Kind,
-        origin: Origin,
-        body: &[u8],
-    ) -> bool {
-        if !self.replica.can_propose() {
-            return false;
-        }
-        // An expiry carries the clock by which a read found a key's time to be up.
-        let asked = match (kind, <[u8; 8]>::try_from(body)) {
-            (Kind::Expire, Ok(bytes)) => WallTime(u64::from_le_bytes(bytes)),
-            _ => clock,
-        };
-        self.proposed_time = self.proposed_time.max(self.tree.time()).max(clock).max(asked);
-        let header = Header { kind, time: self.proposed_time, seed, origin };
-        let payload = crate::entry::encode(&header, body);
-        self.replica.step(now, Input::Propose { payload }, &mut self.outputs);
-        true
     }
 
     /// The state as it is now, frozen.

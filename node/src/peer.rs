@@ -227,12 +227,13 @@ impl PeerMessage {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    /// Its bytes on a link of that version.
+    pub(crate) fn encode(&self, version: u16, out: &mut Vec<u8>) {
         let mut w = Writer::new(out);
         match self {
             PeerMessage::Ping(ping) => {
                 w.u8(PING);
-                encode_ping(&mut w, ping);
+                encode_ping(&mut w, ping, version);
             }
             PeerMessage::Paxos { partition, message } => {
                 w.u8(PAXOS);
@@ -370,10 +371,11 @@ impl PeerMessage {
         }
     }
 
-    pub(crate) fn decode(bytes: &Bytes) -> Result<PeerMessage, Malformed> {
+    /// Reads it, on a link of that version.
+    pub(crate) fn decode(bytes: &Bytes, version: u16) -> Result<PeerMessage, Malformed> {
         let mut r = Reader::new(bytes);
         let message = match r.u8()? {
-            PING => PeerMessage::Ping(decode_ping(&mut r)?),
+            PING => PeerMessage::Ping(decode_ping(&mut r, version)?),
             PAXOS => PeerMessage::Paxos { partition: r.partition()?, message: decode_paxos(&mut r)? },
             kind @ (FORWARD | FORWARD_FROM_ELSEWHERE) => {
                 let partition = r.partition()?;

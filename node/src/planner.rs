@@ -73,6 +73,7 @@ impl Node {
         }
         let change = self
             .naming()
+            .or_else(|| self.raising())
             .or_else(|| self.absence())
             .or_else(|| self.removal())
             .or_else(|| self.next_map(applied))
@@ -83,6 +84,7 @@ impl Node {
             Change::Absent { .. } => "node: an absent node is back",
             Change::Map(_) => "node: a new map",
             Change::Name(_) => "node: the cluster named",
+            Change::Version { .. } => "node: the cluster's version raised",
             _ => "node: nothing needs a leaving node any more",
         });
         self.council_leads.ordered = Some((applied, time));

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::limits::REPLACE_AFTER;
+use base::versions::{Feature, OLDEST};
 use base::{NodeId, PartitionId, WallTime};
 use data::{EntryContext, KeyRef, Tree, Value};
 use paxos::Roster;
@@ -31,6 +32,8 @@ const VERSION_NODES: u8 = 2;
 const VERSION_ZONES: u8 = 3;
 /// With those who have gone on alone behind that, where somebody has.
 const VERSION_ALONE: u8 = 4;
+/// With the version of the cluster behind all of these, where that was raised.
+const VERSION_RAISED: u8 = 5;
 
 /// A node that has joined a cluster that others have founded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,6 +98,8 @@ pub(crate) struct Registry {
     pub alone: Vec<Alone>,
     /// The zones of those that have one, by the labels that they were started with.
     pub zones: BTreeMap<NodeId, String>,
+    /// The version of the cluster, which all of its nodes speak: see [`crate::versions`]. It only rises.
+    pub version: u16,
 }
 
 impl Default for Registry {
@@ -113,6 +118,7 @@ impl Default for Registry {
             cluster: 0,
             alone: Vec::new(),
             zones: BTreeMap::new(),
+            version: OLDEST,
         }
     }
 }
@@ -123,7 +129,7 @@ impl Registry {
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         let version = r.u8()?;
-        if !(VERSION..=VERSION_ALONE).contains(&version) {
+        if !(VERSION..=VERSION_RAISED).contains(&version) {
             return Err(Malformed);
         }
         let mut registry = Registry { voters: r.u8()?, drained: read_nodes(&mut r)?, ..Registry::default() };
@@ -154,6 +160,9 @@ impl Registry {
                 registry.alone.push(Alone { former: r.u64()?, node: r.node()?, below: r.u16()? });
             }
         }
+        if version >= VERSION_RAISED {
+            registry.version = r.u16()?;
+        }
         r.finish()?;
         Ok(registry)
     }
@@ -164,6 +173,7 @@ impl Registry {
         let plain = Registry { voters: self.voters, drained: self.drained.clone(), ..Registry::default() };
         let is_plain = *self == plain;
         let version = match (is_plain, self.alone.is_empty(), self.zones.is_empty()) {
+            _ if Feature::RaisedVersion.is_in(self.version) => VERSION_RAISED,
             (true, ..) => VERSION,
             (false, false, _) => VERSION_ALONE,
             (false, true, false) => VERSION_ZONES,
@@ -208,6 +218,9 @@ impl Registry {
                 w.u16(*below);
             }
         }
+        if version >= VERSION_RAISED {
+            w.u16(self.version);
+        }
         data::apply(tree, context, &[b"set", KEY, &bytes]);
     }
 
@@ -219,6 +232,11 @@ impl Registry {
     /// Whether a node is of a cluster that this one has left behind, by its number. What it knows must not be heard here.
     pub(crate) fn left_behind(&self, id: NodeId) -> bool {
         self.alone.last().is_some_and(|last| id.0 < last.below && id != last.node)
+    }
+
+    /// Whether nobody asks any more what a node speaks, says or holds.
+    pub(crate) fn is_out(&self, id: NodeId) -> bool {
+        self.removed.contains(&id) || self.left_behind(id)
     }
 
     /// Whether this cluster comes from the one of that name.
@@ -349,7 +367,9 @@ mod tests {
             vec![Alone { former: 77, node: NodeId(1), below: 9 }, Alone { former: 78, node: NodeId(12), below: 20 }];
         let alone = Registry { alone, cluster: 79, ..full.clone() };
         let both = Registry { zones: with_zones.zones.clone(), ..alone.clone() };
-        for registry in [plain, full, with_zones, zones_alone, alone, both] {
+        let raised = Registry { version: 7, ..both.clone() };
+        let only_raised = Registry { version: 7, ..Registry::default() };
+        for registry in [plain, full, with_zones, zones_alone, alone, both, raised, only_raised] {
             registry.write(&mut tree, &EntryContext::default());
             assert_eq!(Registry::read(&tree), Ok(registry));
         }
@@ -366,15 +386,17 @@ mod tests {
         let recovered = vec![Alone { former: 8, node: NodeId(1), below: 300 }];
         let alone = Registry { alone: recovered.clone(), ..nodes.clone() };
         let both = Registry { alone: recovered, ..zones.clone() };
+        let raised = Registry { version: 7, ..both.clone() };
         let second =
             b"\x03\x01\x01\0\x01\x01a\x03a:1\x01\x01\0\x01b\x03b:1\x07\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0";
         let fourth = b"\x01\x08\0\0\0\0\0\0\0\x01\0\x2c\x01";
-        let versions: [(Registry, Vec<u8>); 5] = [
+        let versions: [(Registry, Vec<u8>); 6] = [
             (plain, b"\x01\x03\x01\x01\0".to_vec()),
             (nodes, [b"\x02", &second[..]].concat()),
             (zones, [b"\x03", &second[..], b"\x01\x01\0\x01z"].concat()),
             (alone, [b"\x04", &second[..], b"\0", fourth].concat()),
             (both, [b"\x04", &second[..], b"\x01\x01\0\x01z", fourth].concat()),
+            (raised, [b"\x05", &second[..], b"\x01\x01\0\x01z", fourth, b"\x07\0"].concat()),
         ];
         let context = EntryContext::default();
         for (registry, bytes) in versions {

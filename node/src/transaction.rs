@@ -49,7 +49,9 @@ impl Node {
     pub(crate) fn queue(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>, words: &[&[u8]]) {
         let name = words[0];
         let known = match data::lookup(name) {
-            Some(entry) if entry.spec.arity_fits(words.len()) => data::check_keys(entry.spec, words)
+            Some(entry) if entry.spec.arity_fits(words.len()) => self
+                .check_version(entry.spec)
+                .and_then(|()| data::check_keys(entry.spec, words))
                 .and_then(|()| self.check_values(session.bucket, entry.spec, words))
                 .and_then(|()| self.redirection(session, entry.spec, words).map_or(Ok(()), Err))
                 .and_then(|()| self.route_to_one(session, entry.spec, words).map(drop)),

@@ -8,7 +8,7 @@ use base::{BucketId, NodeId, PartitionId, Position, Rng, WallTime};
 use bytes::Bytes;
 use common::{Cluster, bulk, founders, pass_until};
 use node::alone::{Plan, Survivor, plan};
-use node::{Input, Recovered};
+use node::{Input, LinkVersions, Recovered};
 
 /// What it would take for a node of a cluster of three founders, by its journal.
 fn plan_of(journal: &storage::Recovered, me: u16) -> Result<Plan, String> {
@@ -89,8 +89,8 @@ fn it_serves_what_it_has_and_leaves_the_others_behind() {
     // The others, who are a majority of what was, come back; and one by one they are told.
     cluster.isolated.clear();
     for other in [1, 2] {
-        cluster.give(other, Input::PeerUp { peer: NodeId(0) });
-        cluster.give(0, Input::PeerUp { peer: NodeId(other) });
+        cluster.give(other, Input::PeerUp { peer: NodeId(0), versions: LinkVersions::default() });
+        cluster.give(0, Input::PeerUp { peer: NodeId(other), versions: LinkVersions::default() });
     }
     while cluster.stopped.len() < 2 {
         cluster.pass();
@@ -105,7 +105,7 @@ fn it_serves_what_it_has_and_leaves_the_others_behind() {
         }
     }
     let token = cluster.ask(0, "DICTUM.NODE TOKEN");
-    let welcome = cluster.ask(0, &format!("DICTUM.NODE JOIN {} n2 127.0.0.1:9009 5", bulk(&token)));
+    let welcome = cluster.ask(0, &format!("DICTUM.NODE JOIN {} n2 127.0.0.1:9009 5 \"\" 7", bulk(&token)));
     assert!(welcome.starts_with("*6\r\n$2\r\nid\r\n:11\r\n"), "numbers of before are not given again: {welcome}");
 }
 

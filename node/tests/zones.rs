@@ -91,10 +91,10 @@ fn a_label_that_is_none_is_refused() {
     assert_eq!(cluster.ask(0, "SET k 1"), "+OK\r\n");
     let token = cluster.ask(0, "DICTUM.NODE TOKEN");
     for wrong in ["a/b".to_owned(), "z".repeat(base::limits::ZONE_BYTES_MAX + 1)] {
-        let answer = cluster.ask(0, &format!("DICTUM.NODE JOIN {} n2 127.0.0.1:9002 5 {wrong}", bulk(&token)));
+        let answer = cluster.ask(0, &format!("DICTUM.NODE JOIN {} n2 127.0.0.1:9002 5 {wrong} 7", bulk(&token)));
         assert!(answer.contains("cannot be the label of a zone"), "{answer}");
     }
-    assert!(cluster.ask(0, &format!("DICTUM.NODE JOIN {} n2 127.0.0.1:9002 5 a b", bulk(&token))).contains("syntax"));
+    assert!(cluster.ask(0, &format!("DICTUM.NODE JOIN {} n2 127.0.0.1:9002 5 a 7 b", bulk(&token))).contains("syntax"));
     assert_eq!(cluster.join(0), 1, "the token is good still");
     assert_eq!(listed(&mut cluster, 0), ["", ""]);
 }

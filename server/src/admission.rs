@@ -78,10 +78,10 @@ impl Admission {
             }
         }
         let nonce = (request.nonce as i64).to_string();
-        let JoinRequest { token, name, peer_address, zone, .. } = request;
+        let JoinRequest { token, name, peer_address, zone, newest, .. } = request;
         let mut words = Vec::new();
-        let all = ["DICTUM.NODE", "JOIN", token, name, peer_address, &nonce, zone];
-        encode_command(&mut words, all[..if zone.is_empty() { 6 } else { 7 }].iter().copied());
+        let newest = newest.to_string();
+        encode_command(&mut words, ["DICTUM.NODE", "JOIN", token, name, peer_address, &nonce, zone, &newest]);
         connection.send(words).await;
         match next(&mut connection, &mut parser).await {
             Some(Value::Error(text)) => JoinReply::Refused(text),

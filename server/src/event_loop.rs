@@ -164,6 +164,8 @@ pub(crate) struct Parts {
     pub(crate) me: NodeId,
     /// Stands for the cluster that this node is of.
     pub(crate) fingerprint: u64,
+    /// The versions of messages between nodes that this one speaks.
+    pub(crate) speaks: base::versions::Versions,
     pub(crate) incarnation: u64,
     pub(crate) seed: u64,
 }
@@ -246,6 +248,7 @@ impl EventLoop {
             address: parts.announced,
             me: parts.me,
             cluster: parts.fingerprint,
+            speaks: parts.speaks,
             incarnation: parts.incarnation,
         };
         let persisted = parts.journal.persisted();

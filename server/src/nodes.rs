@@ -48,6 +48,10 @@ pub struct NodeInfo {
     pub bytes_to_send: u64,
     /// Bytes of state that it sends and takes in each second, as last measured.
     pub bytes_per_second: u64,
+    /// The newest version of the peer protocol that it speaks; 0 if the node that was asked has not heard of it since its own start.
+    pub speaks: u64,
+    /// The version of the cluster, the same for all: what came later is not used before every node speaks it.
+    pub cluster_version: u64,
 }
 
 impl NodeInfo {
@@ -74,6 +78,8 @@ impl NodeInfo {
                 b"movement" => node.movement = text(),
                 b"bytes-to-send" => node.bytes_to_send = number(),
                 b"bytes-per-second" => node.bytes_per_second = number(),
+                b"speaks" => node.speaks = number(),
+                b"cluster-version" => node.cluster_version = number(),
                 _ => {}
             }
         }
@@ -364,20 +370,37 @@ fn advised(error: &str, endpoint: &Endpoint) -> String {
     format!("{error}\n  {advice}")
 }
 
+/// What the cluster's version is, and who holds it back.
+fn versions(nodes: &[NodeInfo]) -> String {
+    let version = nodes.iter().map(|node| node.cluster_version).max().unwrap_or_default();
+    let newest = nodes.iter().map(|node| node.speaks).max().unwrap_or_default();
+    // Asked of a node that does not know of versions.
+    if version == 0 {
+        return String::new();
+    }
+    let older: Vec<&str> = nodes.iter().filter(|node| node.speaks < newest).map(|node| node.name.as_str()).collect();
+    if newest <= version || older.is_empty() {
+        return format!("The cluster has version {version}.\n");
+    }
+    format!("The cluster has version {version}; version {newest} waits for {}.\n", older.join(", "))
+}
+
 /// All nodes for people.
 fn table(nodes: &[NodeInfo]) -> String {
-    let head = ["name", "state", "zone", "seen", "leads", "votes", "replicas", "to-send", "peer-address"];
+    let head = ["name", "state", "zone", "seen", "leads", "votes", "replicas", "to-send", "speaks", "peer-address"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(nodes.iter().map(|it| {
         let numbers = [it.leads, it.votes, it.replicas].map(|number| number.to_string());
         let [leads, votes, replicas] = numbers;
         let zone = if it.zone.is_empty() { "-" } else { &it.zone };
         let to_send = if it.bytes_to_send == 0 { "-".to_owned() } else { bytes(it.bytes_to_send) };
-        let texts =
-            [it.name.as_str(), &it.state, zone, &it.seen, &leads, &votes, &replicas, &to_send, &it.peer_address];
+        let speaks = if it.speaks == 0 { "-".to_owned() } else { it.speaks.to_string() };
+        let [name, state, seen, address] = [&it.name, &it.state, &it.seen, &it.peer_address].map(String::as_str);
+        let texts = [name, state, zone, seen, &leads, &votes, &replicas, &to_send, &speaks, address];
         texts.map(str::to_owned).to_vec()
     }));
-    let mut text = aligned(&rows, &[4, 5, 6, 7]);
+    let mut text = aligned(&rows, &[4, 5, 6, 7, 8]);
+    text.push_str(&versions(nodes));
     if nodes.iter().any(|node| node.movement == "paused") {
         text.push_str("Movement is paused: `dictum node resume` lets votes, leaderships and copies move again.\n");
     }
@@ -398,5 +421,16 @@ mod tests {
         assert_eq!(read, [node.clone(), node]);
         assert!(NodeInfo::read_list(&Value::Array(vec![Value::Integer(1)])).is_none());
         assert!(table(&read).starts_with("name  state  zone  seen  leads"));
+        let with = |speaks: &[u64]| {
+            let of = |(place, speaks): (usize, &u64)| NodeInfo {
+                name: format!("n{place}"),
+                speaks: *speaks,
+                cluster_version: 6,
+                ..NodeInfo::default()
+            };
+            versions(&speaks.iter().enumerate().map(of).collect::<Vec<NodeInfo>>())
+        };
+        assert_eq!(with(&[6, 6]), "The cluster has version 6.\n");
+        assert_eq!(with(&[6, 7, 0]), "The cluster has version 6; version 7 waits for n0, n2.\n");
     }
 }

@@ -1,7 +1,7 @@
 //! What `dictum start` can be told: by flag, by environment variable or by a TOML file, in this order of precedence.
 
-mod founders;
 mod values;
+mod words;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,18 +11,19 @@ use std::time::Duration;
 use base::NodeId;
 use base::limits::{
     CONNECTIONS_DEFAULT, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT, REQUEST_TIMEOUT,
-    VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX, ZONE_BYTES_MAX,
+    VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
 };
+use base::versions::{NEWEST, OLDEST};
 use clap::Args;
 use node::{Level, Member};
 use serde::Deserialize;
 use storage::{CachePolicy, CacheSettings};
 
 use crate::fault::DELAY_MAX;
-use founders::is_host_and_port;
-pub(crate) use founders::parse_cluster;
 use values::Text;
 pub use values::{LogLevel, Size, Wait};
+pub(crate) use words::{check_zone, parse_cluster};
+use words::{is_host_and_port, parse_address};
 
 /// What a node is told that has no cluster.
 const HOW_TO_BEGIN: &str = "--cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: n1=127.0.0.1:9001), or --join HOST:PORT and --token TOKEN to join one";
@@ -77,6 +78,10 @@ pub struct StartArguments {
     /// Label of the zone that this node is in (a rack, a data centre): no two of a partition's voters are in one zone if there are enough of them
     #[arg(long, env = "DICTUM_ZONE", value_name = "NAME")]
     pub zone: Option<String>,
+    /// Speak this version at the most, as `dictum node list` shows it, and so hold back the cluster's: for starting a newer Dictum on all nodes first,
+    /// and using what is new in it later [default: the newest]
+    #[arg(long, env = "DICTUM_SPEAK_AT_MOST", value_name = "VERSION", value_parser = clap::value_parser!(u16).range(i64::from(OLDEST)..=i64::from(NEWEST)))]
+    pub speak_at_most: Option<u16>,
     /// Address for RESP clients [default: 127.0.0.1:7001]
     #[arg(long, env = "DICTUM_RESP", value_name = "IP:PORT")]
     pub resp: Option<String>,
@@ -178,6 +183,7 @@ struct File {
     join: Option<String>,
     token: Option<String>,
     zone: Option<String>,
+    speak_at_most: Option<u16>,
     dir: Option<PathBuf>,
     password: Option<String>,
     value_bytes_max: Option<Text>,
@@ -206,6 +212,8 @@ pub struct Options {
     pub token: Option<String>,
     /// The label of its zone; empty: it is a zone of its own.
     pub zone: String,
+    /// The newest version of messages between nodes that it speaks.
+    pub speak_at_most: u16,
     /// Address for RESP clients.
     pub resp: SocketAddr,
     /// Address for HTTP.
@@ -285,6 +293,10 @@ impl Options {
         };
         let zone = arguments.zone.or(file.zone).unwrap_or_default();
         check_zone("--zone", &zone)?;
+        let speak_at_most = arguments.speak_at_most.or(file.speak_at_most).unwrap_or(NEWEST);
+        if !(OLDEST..=NEWEST).contains(&speak_at_most) {
+            return Err(format!("--speak-at-most {speak_at_most}: this Dictum speaks versions {OLDEST} to {NEWEST}"));
+        }
         let founding = match cluster {
             None => None,
             Some(members) => {
@@ -384,6 +396,7 @@ impl Options {
             join,
             token,
             zone,
+            speak_at_most,
             resp,
             http,
             cluster_address,
@@ -411,16 +424,6 @@ impl Options {
     }
 }
 
-/// Whether a node may be labelled so.
-pub(crate) fn check_zone(flag: &str, label: &str) -> Result<(), String> {
-    if node::is_zone(label) {
-        return Ok(());
-    }
-    Err(format!(
-        "{flag}: {label:?} cannot be the label of a zone; use up to {ZONE_BYTES_MAX} letters, digits, '-', '_', '.'"
-    ))
-}
-
 /// Stands for a cluster: the same on all nodes that know the same founders' names.
 #[must_use]
 pub fn fingerprint(founders: &[Member]) -> u64 {
@@ -434,14 +437,5 @@ fn io_threads_default() -> usize {
     (processors / 2).clamp(1, IO_THREADS_DEFAULT_MAX)
 }
 
-fn parse_address(flag: &str, given: Option<String>, default: &str) -> Result<SocketAddr, String> {
-    let text = given.as_deref().unwrap_or(default);
-    // The one name that people write here.
-    text.replacen("localhost:", "127.0.0.1:", 1)
-        .parse()
-        .map_err(|_| format!("{flag} {text}: write an address of this machine as IP:PORT, for example {default}"))
-}
-
-/// Clients get it as it is: nothing in it may end a line or a word.
 #[cfg(test)]
 mod tests;

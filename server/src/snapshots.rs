@@ -118,10 +118,38 @@ fn read<D: Disk>(disk: &D, id: SnapshotId) -> Result<RecoveredSnapshot, Snapshot
     let header = Bytes::copy_from_slice(reader.header());
     let mut restored = Restorer::default();
     while let Some(block) = reader.next_block()? {
-        restored.push_block(&block).map_err(|reason| {
+        let pushed = restored.push_block(&block);
+        if let Some(version) = restored.other_version() {
+            return Err(SnapshotError::UnknownVersion(version.into()));
+        }
+        pushed.map_err(|reason| {
             log::warning(&format!("snapshot {id}: {reason}"));
             SnapshotError::Damaged { offset: 0, reason: "a block does not hold what a snapshot holds" }
         })?;
     }
     Ok(RecoveredSnapshot { partition: id.partition, position: id.position, header, restored })
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test of files")]
+mod tests {
+    use base::{BucketId, Position};
+    use storage::Files;
+
+    use super::*;
+
+    /// It is whole, perhaps, and only a later version can tell: to go on with an older one would be to forget what it has.
+    #[test]
+    fn a_state_of_a_later_version_ends_the_start() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let disk = Files::open(folder.path()).expect("a folder");
+        let partition = PartitionId { bucket: BucketId(0), index: 0 };
+        let mut writer = SnapshotWriter::create(&disk, SnapshotId { partition, position: Position(3) }, b"")
+            .expect("it can be written");
+        writer.append(&[99, 1, 2, 3]).expect("it can be written");
+        writer.finish().expect("it can be written");
+        let error = load(&disk).expect_err("nobody can read it");
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(error.to_string().contains("another version of Dictum (format 99)"), "{error}");
+    }
 }

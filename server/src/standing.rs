@@ -11,6 +11,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use base::NodeId;
+use base::versions::OLDEST;
 use node::Member;
 use storage::{Files, Identity, LoadedIdentity};
 use wire::{FrameReader, FrameWriter, JoinMember, JoinReply, JoinRequest, Malformed, Reader, Writer};
@@ -174,7 +175,9 @@ fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identi
     let in_folder = |error: io::Error| format!("the identity in {} cannot be written: {error}", options.dir.display());
     let mut identity = Identity { cluster: 0, incarnation: nonce, name: name.clone(), opaque: Stage::Asking.encode() };
     identity.store(disk).map_err(in_folder)?;
-    let request = JoinRequest { token: token.clone(), name, peer_address, nonce, zone: options.zone.clone() };
+    let zone = options.zone.clone();
+    let mut request =
+        JoinRequest { token: token.clone(), name, peer_address, nonce, zone, newest: options.speak_at_most };
     let began = Instant::now();
     log::info(&format!("asks {asked} to be let into the cluster"));
     let standing = loop {
@@ -196,7 +199,12 @@ fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identi
                 ));
             }
             Ok(JoinReply::Refused(text)) => log::info(&format!("not let in yet: {text}")),
-            Err(error) => log::info(&format!("{asked} cannot be asked yet: {error}")),
+            Err(error) => {
+                log::info(&format!("{asked} cannot be asked yet: {error}"));
+                // A node of the oldest version closes the link on a question in a newer one. If that was not the reason, the next question is in that again.
+                let asks_newer = error.kind() == io::ErrorKind::InvalidData && request.newest > OLDEST;
+                request.newest = if asks_newer { OLDEST } else { options.speak_at_most };
+            }
         }
         std::thread::sleep(ASK_AGAIN_AFTER);
     };

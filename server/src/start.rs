@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::limits::KNOWN_BYTES_MAX;
 use base::ordered::OrderedWrite;
+use base::versions::Versions;
 use node::{Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -149,6 +150,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         members: standing.founders.clone(),
         joined: standing.joined.clone(),
         me: standing.me,
+        newest: options.speak_at_most,
         zone: options.zone.clone(),
         secret: u128::from(chance()) << 64 | u128::from(chance()),
         resp_address: resp_address.clone(),
@@ -250,6 +252,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         admission,
         me: standing.me,
         fingerprint: standing.fingerprint(),
+        speaks: Versions::up_to(options.speak_at_most),
         incarnation: started_at(),
         seed,
     };

@@ -136,6 +136,8 @@ pub struct Chaos {
     pub restless_seed: Option<u64>,
     /// From this the labels of the nodes' zones are drawn; none if they have none.
     pub zones_seed: Option<u64>,
+    /// From this is drawn which nodes are older than others; none if all are of the newest version.
+    pub versions_seed: Option<u64>,
     /// What each sync of a leader takes longer when all other faults are over, in nanoseconds; none if nobody is slow then.
     pub slow_in_calm: Option<u64>,
     /// Single misfortunes, those of [`LATER_KINDS`] behind the others, then changes of settings. Left-out ones are still here; see
@@ -258,6 +260,11 @@ impl Chaos {
             draw: loss_of_most.next_u64(),
         };
         plan.extend(Some(planned).filter(|_| has(Fault::UnsafeRecover)));
+        let mut versions = Rng::new(options.seed ^ VERSIONS_DRAWN);
+        let versions_seed = versions.next_u64();
+        // Some are left for the end.
+        let count = versions.between(1, 2 * u64::from(nodes));
+        plan.extend(draw_plan(&mut versions, count, &VERSIONS_KINDS, nodes, ends_at, &options.with, &has));
         let zoned = members.chance(1, 2);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
@@ -314,6 +321,7 @@ impl Chaos {
             routers_seed: stays(Fault::Routers).then_some(routers_seed),
             restless_seed: has(Fault::Restless).then_some(restless_seed),
             zones_seed: (zoned && has(Fault::MembersChange)).then_some(zones_seed),
+            versions_seed: has(Fault::Versions).then_some(versions_seed),
             slow_in_calm: has(Fault::SlowDisk).then_some(slow_in_calm),
             plan,
             workload_seed,
@@ -359,6 +367,12 @@ const MEMBERS_KINDS: [(Fault, u64); 1] = [(Fault::MembersChange, 1)];
 
 /// And another one.
 const COPIES_KINDS: [(Fault, u64); 1] = [(Fault::SetBack, 1)];
+
+/// And another one.
+const VERSIONS_KINDS: [(Fault, u64); 1] = [(Fault::Versions, 1)];
+
+/// Tells its drawing from that of all else.
+const VERSIONS_DRAWN: u64 = 0x7e25_1045;
 
 /// Tells its drawing from that of members.
 const COPIES_DRAWN: u64 = 0x5e7b;

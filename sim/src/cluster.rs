@@ -15,6 +15,7 @@ pub(crate) mod operator;
 mod processes;
 mod restless;
 mod slowness;
+mod versions;
 mod watching;
 mod zones;
 
@@ -104,6 +105,10 @@ struct Machine<N> {
     told: Vec<(NodeId, node::Member)>,
     /// The label that its process was last started with.
     zone: String,
+    /// The newest version of Dictum's that is installed on it; a process that runs was started with this one.
+    newest: u16,
+    /// The next one will be of a newer version.
+    upgrade_is_due: bool,
 }
 
 impl<N> Machine<N> {
@@ -136,6 +141,8 @@ impl<N> Machine<N> {
             empty: false,
             told: Vec::new(),
             zone: String::new(),
+            newest: base::versions::NEWEST,
+            upgrade_is_due: false,
         }
     }
 }
@@ -233,7 +240,11 @@ impl<N: Door> Cluster<N> {
             .map(|node| {
                 let (offset, rate) = (chaos.clock_offsets[node], chaos.clock_rates[node]);
                 let is_member = node < usize::from(chaos.founders);
-                Machine { is_member, ..Machine::new(rng.next_u64(), offset, rate) }
+                Machine {
+                    is_member,
+                    newest: versions::first(&chaos, node as u16),
+                    ..Machine::new(rng.next_u64(), offset, rate)
+                }
             })
             .collect();
         // A client waits somewhat longer than a node may take, whose clock may be slow.

@@ -58,6 +58,10 @@ pub trait Door: Sized {
     fn placement(&self) -> Option<Placement> {
         None
     }
+    /// The version of the cluster, as far as it follows the council's log.
+    fn cluster_version(&self) -> u16 {
+        base::versions::OLDEST
+    }
     /// Of each node its zone, and whether it serves, as the council's registry has it.
     fn zones(&self) -> Vec<(NodeId, String, bool)> {
         Vec::new()
@@ -128,6 +132,10 @@ impl Door for node::Node {
 
     fn zones(&self) -> Vec<(NodeId, String, bool)> {
         node::Node::zones(self)
+    }
+
+    fn cluster_version(&self) -> u16 {
+        node::Node::cluster_version(self)
     }
 
     fn portrait(&self) -> Vec<String> {

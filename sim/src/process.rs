@@ -12,8 +12,8 @@ use base::ordered::OrderedError;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
-    BlockJob, ConnectionId, FlushJob, Image, Input, JournalWrite, Listener, MadeBlock, Outbox, ReceiveJob,
-    SnapshotContent, SnapshotJob, TakenBlocks,
+    BlockJob, ConnectionId, FlushJob, Image, Input, JournalWrite, LinkVersions, Listener, MadeBlock, Outbox,
+    ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
 };
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
@@ -46,7 +46,7 @@ pub enum Happening {
     /// See [`Input::Met`].
     Met(NodeId),
     /// See [`Input::PeerUp`].
-    PeerUp(NodeId),
+    PeerUp(NodeId, LinkVersions),
     /// See [`Input::PeerDown`].
     PeerDown(NodeId),
     /// See [`Input::PeerMessage`].
@@ -233,7 +233,7 @@ impl<N: Door> Running<N> {
                     node.step(now, Input::Closed { connection: ConnectionId(connection) }, out);
                 }
                 Happening::Met(peer) => node.step(now, Input::Met { peer, member: member(peer) }, out),
-                Happening::PeerUp(peer) => node.step(now, Input::PeerUp { peer }, out),
+                Happening::PeerUp(peer, versions) => node.step(now, Input::PeerUp { peer, versions }, out),
                 Happening::PeerDown(peer) => node.step(now, Input::PeerDown { peer }, out),
                 Happening::PeerMessage(peer, bytes) => node.step(now, Input::PeerMessage { peer, bytes }, out),
                 Happening::Persisted(number) => node.step(now, Input::Persisted { number }, out),

@@ -280,9 +280,16 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
             && cluster.caches_are_calm()
             && cluster.is_swept()
             && cluster.is_everybody_told()
+            && cluster.behind_in_version().is_empty()
     });
     if let Some(text) = cluster.judge_left_behind() {
         cluster.violations.push(("left behind", text));
+    }
+    let behind = cluster.behind_in_version();
+    if !behind.is_empty() {
+        let text =
+            format!("{} know of no newer version in the calm at the end, though all nodes are new", behind.join(", "));
+        cluster.violations.push(("versions", text));
     }
     if let Some(text) = cluster.judge_copies_of_folders() {
         cluster.violations.push(("earlier copies", text));

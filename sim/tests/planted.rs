@@ -277,6 +277,11 @@ fn earlier_copy_heard() {
 }
 
 #[test]
+fn feature_too_soon() {
+    is_found_by(Planted::FeatureTooSoon, 10, &[Fault::Versions], "versions");
+}
+
+#[test]
 fn slots_with_a_hole() {
     is_found_by(Planted::SlotsWithAHole, 10, &[Fault::Routers], "redirections");
 }

@@ -18,6 +18,8 @@ const SET_BACK_SEEDS: u64 = 40;
 
 /// Seeds in which most nodes are lost for certain.
 const UNSAFE_RECOVER_SEEDS: u64 = 40;
+/// Seeds in which nodes of two versions are upgraded for certain.
+const VERSIONS_SEEDS: u64 = 40;
 
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {
@@ -79,6 +81,21 @@ fn runs_in_which_one_goes_on_alone_pass() {
         report.add(&must_pass(&Options { seed, with: vec![Fault::UnsafeRecover], ..Options::default() }));
     }
     println!("{}", report.text(&probes(), 1));
+}
+
+#[test]
+fn runs_in_which_nodes_are_upgraded_pass() {
+    let (mut upgraded, mut held_back, mut risen) = (0, 0, 0);
+    for seed in 8300..8300 + VERSIONS_SEEDS {
+        let outcome = must_pass(&Options { seed, with: vec![Fault::Versions], ..Options::default() });
+        upgraded += outcome.injected.get(&Fault::Versions).copied().unwrap_or(0);
+        let count = |name| outcome.probes.get(name).copied().unwrap_or(0);
+        held_back += u64::from(count("node: an older node holds the cluster's version back") > 0);
+        risen += u64::from(count("node: the cluster's version raised") > 0);
+    }
+    assert!(upgraded >= VERSIONS_SEEDS, "only {upgraded} nodes were upgraded");
+    assert!(held_back >= VERSIONS_SEEDS / 2, "only in {held_back} runs an older node held the version back");
+    assert!(risen >= VERSIONS_SEEDS / 2, "only in {risen} runs the version has risen");
 }
 
 #[test]

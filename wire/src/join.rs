@@ -1,12 +1,14 @@
 //! What a node says that wants to join, in place of a [`Hello`](crate::Hello), and what it is told.
 //!
 //! ```text
-//! "DICJ" │ version u16 │ token │ name │ peer address │ number u64 │ zone  texts: length as a varint, UTF-8; the zone in version 2
+//! "DICJ" │ version u16 │ token │ name │ peer address │ number u64 │ zone │ newest u16
+//!                                   texts: length as a varint, UTF-8; the zone in versions 2 and 3, what the node speaks at most in version 3
 //! "DICW" │ version u16 │ 1 │ id u16 │ founders │ joined                  lists: count as a varint; id u16, name, address each
 //! "DICW" │ version u16 │ 0 │ why not
 //! ```
 
 use base::NodeId;
+use base::versions::OLDEST;
 
 use crate::body::{Malformed, Reader, Writer};
 
@@ -15,6 +17,8 @@ const ANSWERS: &[u8; 4] = b"DICW";
 const VERSION: u16 = 1;
 /// Of a request by a node that has a zone. One that has none is let in by nodes from before, too.
 const VERSION_ZONE: u16 = 2;
+/// Of one by a node that speaks more than the oldest version of the peer protocol.
+const VERSION_NEWEST: u16 = 3;
 
 /// A node asks to be let in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +33,8 @@ pub struct JoinRequest {
     pub nonce: u64,
     /// The label of its zone; empty if it has none.
     pub zone: String,
+    /// The newest version of the peer protocol that it speaks. A request that says it is understood only by nodes that speak more than the oldest, too.
+    pub newest: u16,
 }
 
 /// A node in an answer: its number, its name, where others reach it.
@@ -61,13 +67,21 @@ impl JoinRequest {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut w = Writer::new(out);
         w.raw(ASKS);
-        w.u16(if self.zone.is_empty() { VERSION } else { VERSION_ZONE });
+        let version = match (self.newest > OLDEST, self.zone.is_empty()) {
+            (true, _) => VERSION_NEWEST,
+            (false, false) => VERSION_ZONE,
+            (false, true) => VERSION,
+        };
+        w.u16(version);
         w.bytes(self.token.as_bytes());
         w.bytes(self.name.as_bytes());
         w.bytes(self.peer_address.as_bytes());
         w.u64(self.nonce);
-        if !self.zone.is_empty() {
+        if version >= VERSION_ZONE {
             w.bytes(self.zone.as_bytes());
+        }
+        if version >= VERSION_NEWEST {
+            w.u16(self.newest);
         }
     }
 
@@ -76,13 +90,14 @@ impl JoinRequest {
     /// # Errors
     /// If it is no request, or not of this version.
     pub fn decode(payload: &[u8]) -> Result<JoinRequest, Malformed> {
-        let (mut r, version) = opened(payload, ASKS, VERSION_ZONE)?;
+        let (mut r, version) = opened(payload, ASKS, VERSION_NEWEST)?;
         let request = JoinRequest {
             token: r.text()?.to_owned(),
             name: r.text()?.to_owned(),
             peer_address: r.text()?.to_owned(),
             nonce: r.u64()?,
-            zone: if version == VERSION_ZONE { r.text()?.to_owned() } else { String::new() },
+            zone: if version >= VERSION_ZONE { r.text()?.to_owned() } else { String::new() },
+            newest: if version >= VERSION_NEWEST { r.u16()? } else { OLDEST },
         };
         r.finish()?;
         Ok(request)
@@ -156,8 +171,10 @@ mod tests {
     fn they_are_read_as_they_are_written() {
         let text = str::to_owned;
         let (token, name, peer_address) = (text("t"), text("n4"), text("10.0.0.4:9001"));
-        let request = JoinRequest { token, name, peer_address, nonce: 7, zone: String::new() };
-        for request in [request.clone(), JoinRequest { zone: text("b"), ..request }] {
+        let plain = JoinRequest { token, name, peer_address, nonce: 7, zone: String::new(), newest: OLDEST };
+        let zoned = JoinRequest { zone: text("b"), ..plain.clone() };
+        let newer = [plain.clone(), zoned.clone()].map(|request| JoinRequest { newest: OLDEST + 1, ..request });
+        for request in [plain, zoned].into_iter().chain(newer) {
             let mut bytes = Vec::new();
             request.encode(&mut bytes);
             assert!(JoinRequest::is_in(&bytes));

@@ -29,7 +29,7 @@ pub use arguments::{Arguments, ArgumentsIter, ArgumentsRef};
 pub use base::number::{format_double, parse_integer};
 pub use body::{Malformed, Reader, Writer};
 pub use frame::{FRAME_HEADER_BYTES, FrameError, FrameReader, FrameWriter, Frames, split_frames};
-pub use hello::{Hello, HelloError, NODE_NAME_BYTES_MAX, PEER_PROTOCOL_VERSION};
+pub use hello::{Hello, HelloError, NODE_NAME_BYTES_MAX, PEER_PROTOCOL_VERSION, apart};
 pub use inline::{UnbalancedQuotes, split_line};
 pub use join::{JoinMember, JoinReply, JoinRequest};
 pub use pretty::quote;

@@ -182,12 +182,16 @@ proptest! {
     #[test]
     fn greetings_read_as_they_were_written(
         cluster in any::<u64>(), node in "\\PC{0,40}", id in any::<u16>(), incarnation in any::<u64>(),
+        needs in any::<u16>(),
     ) {
-        let version = wire::PEER_PROTOCOL_VERSION;
-        let hello = Hello { version, cluster, address: node.clone(), node, id: base::NodeId(id), incarnation };
-        let mut payload = Vec::new();
-        hello.encode(&mut payload);
-        prop_assert_eq!(Hello::decode(&payload), Ok(hello));
+        let (version, speaks) = (wire::PEER_PROTOCOL_VERSION, base::versions::Versions::ALL);
+        let address = node.clone();
+        let hello = Hello { version, speaks, needs, cluster, address, node, id: base::NodeId(id), incarnation };
+        for hello in [hello.in_version(base::versions::OLDEST), hello] {
+            let mut payload = Vec::new();
+            hello.encode(&mut payload);
+            prop_assert_eq!(Hello::decode(&payload), Ok(hello));
+        }
     }
 
     #[test]

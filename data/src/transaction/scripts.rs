@@ -88,7 +88,7 @@ pub(crate) fn is_own(name: &[u8]) -> bool {
 
 impl Host for Scripted<'_, '_> {
     fn call(&mut self, words: &[&[u8]]) -> Reply {
-        let Some(entry) = commands::lookup(words[0]) else {
+        let Some(entry) = commands::lookup(words[0]).filter(|entry| self.transaction.knows(entry)) else {
             if let Some(reply) = own_command(words, self.transaction.time()) {
                 return reply;
             }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use base::limits::TOKEN_LIFETIME;
+use base::versions::{Feature, OLDEST};
 use base::{NodeId, WallTime};
 use bytes::Bytes;
 use data::spec::Group;
@@ -63,7 +64,7 @@ static SUBCOMMANDS: &[Entry] = &[
         "dictum.node|join",
         -6,
         "Takes a node in. Sent by the node itself, with a number that it has drawn: it may ask again.",
-        "token name peer-address number [zone]",
+        "token name peer-address number [zone [version]]",
         Wanted::Join,
     ),
     of(
@@ -217,17 +218,29 @@ fn digest_of(token: &[u8]) -> [u8; 20] {
 fn join(node: &Node, words: &[&[u8]]) -> Result<Change, Failure> {
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     let nonce = data::args::parse_integer(words[5]).ok_or(Failure::NotAnInteger)?;
-    let zone: &[u8] = match words[6..] {
-        [] => b"",
-        [zone] => zone,
-        _ => return Err(Failure::Syntax),
+    let zone: &[u8] = words.get(6).copied().unwrap_or_default();
+    let newest = match words.get(7).map(|word| data::args::parse_integer(word)) {
+        None => OLDEST,
+        Some(number) => number.and_then(|number| u16::try_from(number).ok()).ok_or(Failure::NotAnInteger)?,
     };
+    if words.len() > 8 {
+        return Err(Failure::Syntax);
+    }
+    if newest < node.registry.version {
+        let text = format!(
+            "ERR the cluster has version {}, and the node speaks {newest} at the most; start it with a newer Dictum",
+            node.registry.version
+        );
+        return Err(Failure::built(text.as_bytes()));
+    }
     Ok(Change::Join {
         digest: digest_of(words[2]),
         member: Member { name: text(words[3]), peer_address: text(words[4]) },
         zone: text(zone),
         nonce: nonce as u64,
         founders: node.config.members.clone(),
+        // As long as the cluster has the oldest version every node will do, and no other order is understood by everybody.
+        newest: if node.has(Feature::JoinVersion) { newest } else { OLDEST },
     })
 }
 
@@ -258,6 +271,7 @@ pub(crate) fn answer(
     standings: &[Standing],
     is_up: impl Fn(NodeId) -> bool,
     moves: impl Fn(NodeId) -> Moves,
+    newest: impl Fn(NodeId) -> Option<u16>,
 ) -> Reply {
     let text = |name: &str, value: &str| (Reply::bulk(name.as_bytes()), Reply::bulk(value.as_bytes()));
     let number = |name: &str, value: usize| (Reply::bulk(name.as_bytes()), Reply::Integer(value as i64));
@@ -278,6 +292,8 @@ pub(crate) fn answer(
             text("movement", if registry.paused { "paused" } else { "on" }),
             number("bytes-to-send", moves(id).left_bytes as usize),
             number("bytes-per-second", moves(id).bytes_per_second as usize),
+            number("speaks", newest(id).map_or(0, usize::from)),
+            number("cluster-version", usize::from(registry.version)),
         ])
     };
     // By the newest registry, whatever this node has made of it.

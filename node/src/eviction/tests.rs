@@ -10,6 +10,7 @@ const CONTEXT: EntryContext = EntryContext {
     full_at_bytes: 0,
     names_events: false,
     slots: data::Slots::ALL,
+    version: base::versions::OLDEST,
 };
 
 fn written(tree: &mut Tree, evicting: &mut Evicting, key: &str) {

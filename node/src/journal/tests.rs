@@ -131,3 +131,12 @@ fn what_a_state_takes_the_place_of_is_to_be_said() {
     let lost = rebuilt(&[append(0, &[1]), reset(2, 3, 2)], None);
     assert!(lost.unprovable && lost.log.last() == Position(0), "nothing of it is taken for decided");
 }
+
+#[test]
+fn a_payload_of_a_later_version_ends_the_start() {
+    let mut found = journal(1, &[append(0, &[1])], 0);
+    found.payloads.push((2, Bytes::from_static(&[99, 1, 2])));
+    found.next_number = 3;
+    let rebuilt = rebuild(&[PARTITION], &found, |_| None, 1, false);
+    assert_eq!(rebuilt.err().as_deref(), Some("journal payload 2 is not of this format"));
+}

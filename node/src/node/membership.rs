@@ -300,6 +300,7 @@ impl Node {
     pub(crate) fn tell_roll(&mut self) -> Option<Nodes> {
         let told = std::mem::replace(&mut self.roll_told, true);
         let members = || self.roll.iter().map(|(id, member)| (id, member.clone())).collect();
-        (!told).then(|| Nodes { members: members(), removed: self.registry.removed.clone() })
+        let (removed, version) = (&self.registry.removed, self.registry.version);
+        (!told).then(|| Nodes { members: members(), removed: removed.clone(), version })
     }
 }

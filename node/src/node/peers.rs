@@ -9,14 +9,15 @@ use wire::FrameWriter;
 
 use super::pings::Taken;
 use super::{Node, news_of, place_of};
-use crate::door::Level;
+use crate::door::{Level, LinkVersions};
 use crate::entry::{Life, Origin};
 use crate::group::{Group, Query};
 use crate::peer::{Forwarded, PeerMessage, Ping};
 use crate::router::Ready;
 
 impl Node {
-    pub(super) fn on_peer_up(&mut self, peer: NodeId) {
+    pub(super) fn on_peer_up(&mut self, peer: NodeId, versions: LinkVersions) {
+        self.note_versions(peer, versions);
         self.introduced.remove(&peer);
         // Whatever was on its way is lost; what matters is sent again.
         for g in 0..self.groups.len() {
@@ -106,10 +107,11 @@ impl Node {
         if self.leaves_behind(to) && !matches!(message, PeerMessage::LeftBehind { .. }) {
             return;
         }
+        let version = self.version_with(to);
         let Some(out) = self.peers_out.get_mut(usize::from(to.0)) else { return };
         // At once: memory that grows is copied, and what is fresh is cleared page by page.
         out.reserve(message.bytes_expected());
-        if let Err(error) = FrameWriter::append(out, |payload| message.encode(payload)) {
+        if let Err(error) = FrameWriter::append(out, |payload| message.encode(version, payload)) {
             // Limits are such that nothing this node makes is too large for a frame.
             self.fatal = Some(format!("a message to a peer cannot be sent: {error}"));
         }
@@ -120,7 +122,7 @@ impl Node {
         self.stats.peer_bytes_in += bytes.len() as u64;
         if self.leaves_behind(from) {
             // Also one that was removed, and one whose number this cluster has never given.
-            if let Ok(PeerMessage::Ping(ping)) = PeerMessage::decode(bytes) {
+            if let Ok(PeerMessage::Ping(ping)) = PeerMessage::decode(bytes, self.version_with(from)) {
                 let is_news = self.introduced.insert(from, false) != Some(false);
                 self.leave_behind(from, ping.cluster, is_news);
             }
@@ -132,7 +134,7 @@ impl Node {
             }
             return;
         }
-        let message = match PeerMessage::decode(bytes) {
+        let message = match PeerMessage::decode(bytes, self.version_with(from)) {
             Ok(message) => message,
             Err(_) => {
                 let name = self.name_of(from);
@@ -278,6 +280,7 @@ impl Node {
             return;
         }
         let (time, clock) = (self.now.time, self.now.wall);
+        let version = self.entries_in;
         for write in writes {
             if write.sequence <= taken.2 {
                 continue;
@@ -287,7 +290,7 @@ impl Node {
             }
             let origin = Origin { node: from, life, sequence: write.sequence, floor };
             let seed = self.rng.next_u64();
-            if !partition.propose(time, clock, seed, write.kind, origin, &write.body) {
+            if !partition.propose(time, clock, seed, write.kind, (version, origin), &write.body) {
                 return;
             }
             taken.2 = write.sequence;

@@ -185,17 +185,22 @@ impl Ping {
             }
             return Taken::All;
         }
+        let is_unsaid = later.version.is_empty();
         if !same_life {
+            let unsaid = is_unsaid.then(|| self.addresses());
             // What the life before has said is not true any more; what this one has said to nobody here will be repeated.
             *self = Ping { life: later.life, number: 0, partitions: Vec::new(), ..later };
+            self.keep_addresses(unsaid);
             return Taken::All;
         }
         if later.since > self.number {
             return Taken::Nothing;
         }
+        let unsaid = is_unsaid.then(|| self.addresses());
         let mut partitions = std::mem::take(&mut self.partitions);
         let changed = later.partitions.iter().map(|news| news.partition).collect();
         *self = later;
+        self.keep_addresses(unsaid);
         for news in std::mem::take(&mut self.partitions) {
             match partitions.binary_search_by_key(&news.partition, |known| known.partition) {
                 Ok(place) => partitions[place] = news,
@@ -204,6 +209,20 @@ impl Ping {
         }
         self.partitions = partitions;
         Taken::Some(changed)
+    }
+}
+
+impl Ping {
+    fn addresses(&mut self) -> [String; 4] {
+        let said = [&mut self.resp_address, &mut self.http_address, &mut self.cluster_address, &mut self.version];
+        said.map(std::mem::take)
+    }
+
+    /// A ping has not said them: they are what an earlier one has said.
+    fn keep_addresses(&mut self, unsaid: Option<[String; 4]>) {
+        if let Some(unsaid) = unsaid {
+            [self.resp_address, self.http_address, self.cluster_address, self.version] = unsaid;
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
+use base::versions::OLDEST;
 use base::{Ballot, NodeId, Now, PartitionId, Position, Rng};
 use paxos::{Members, Replica};
 
@@ -35,6 +36,7 @@ use crate::tracking::Tracking;
 use crate::transfer::movement::Movement;
 use crate::tunables::Tunables;
 use crate::turn::flushes::Unflushed;
+use crate::versions::too_old;
 use crate::waiting::WaitingRoom;
 
 /// How long a candidate waits for its majority.
@@ -96,6 +98,9 @@ impl Node {
         let buckets = council.map(Buckets::read).transpose().map_err(of_other_version)?.unwrap_or_default();
         let registry = council.map(Registry::read).transpose().map_err(of_other_version)?.unwrap_or_default();
         let map = council.map(Map::read).transpose().map_err(of_other_version)?.unwrap_or_default();
+        if registry.version > config.newest {
+            return Err(StartError(too_old(registry.version, config.newest)));
+        }
         let mut roll = Roll::new(&config);
         roll.follow(&registry);
         // A state of which the journal says nothing has lost what its replica promised.
@@ -169,6 +174,8 @@ impl Node {
             tokens_made: Vec::new(),
             council_leads: Leads::default(),
             council_followed: Position(0),
+            links: BTreeMap::new(),
+            entries_in: OLDEST,
             zone_told: None,
             next_leaving: now.time,
             buckets_wait: true,
@@ -193,6 +200,7 @@ impl Node {
             node.event(Level::Warning, "the journal is damaged in its past; what was lost is repaired from peers");
             node.probe("node: damaged past found at start");
         }
+        node.follow_version();
         // The start itself goes to the journal: it gives this life its number.
         node.batch.start();
         if let Some(council) = rebuilt.get(&COUNCIL) {
@@ -250,8 +258,8 @@ impl Node {
         let named = named.or_else(|| settings.stores_founders.then(|| Members::founders(&founders)));
         let replica = Replica::new(settings, restored, time, &mut outputs);
         let life = Life { incarnation: replica.incarnation(), boot: self.boot };
-        let mut partition =
-            Partition::new(id, (me, life), replica, state, rebuilt.places, self.config.planted, outputs);
+        let (planted, newest) = (self.config.planted, self.config.newest);
+        let mut partition = Partition::new(id, (me, life), replica, state, rebuilt.places, (planted, newest), outputs);
         if partition.applied == Position(0) {
             partition.origins.members = named;
         }

@@ -8,17 +8,18 @@ use paxos::{Entry, Members};
 use super::{Completed, Next, Partition, Wishes};
 use crate::council;
 use crate::door::Planted;
-use crate::entry::{HEADER_BYTES, Header, Kind, Origin};
+use crate::entry::{Header, Kind, Origin, Unreadable};
 use crate::eviction::Eviction;
 use crate::journal::Batch;
 use crate::origins::Verdict;
 use crate::peer::carried::Outcome;
+use crate::versions::too_old;
 use crate::words::{self, Terms, Words};
 
 impl Next {
     /// Whose write it is, if it is one.
     pub(crate) fn origin(&self) -> Option<Origin> {
-        self.header.as_ref().map(|header| header.origin)
+        self.header.as_ref().ok().map(|(header, _)| header.origin)
     }
 }
 
@@ -29,12 +30,14 @@ impl Partition {
             return None;
         }
         let entry = self.replica.log().get(self.applied.next())?;
-        Some(Next { header: Header::decode(&entry.payload).ok().map(|(header, _)| header), entry: entry.clone() })
+        let place = |(header, body): (Header, &[u8])| (header, entry.payload.len() - body.len());
+        let header = Header::decode(&entry.payload, self.newest).map(place);
+        Some(Next { header, entry: entry.clone() })
     }
 
     /// The number of this node's own write that `next` is, if it is one.
     pub(crate) fn own_write(&self, next: &Next) -> Option<u64> {
-        let origin = next.header.as_ref()?.origin;
+        let origin = next.origin()?;
         (origin.node == self.me && origin.life == self.life).then_some(origin.sequence)
     }
 
@@ -55,7 +58,7 @@ impl Partition {
             if !self.tree.wants_notice() {
                 return;
             }
-            let Ok((header, body)) = Header::decode(&entry.payload) else { continue };
+            let Ok((header, body)) = Header::decode(&entry.payload, self.newest) else { continue };
             // What came from here was noticed when it came.
             if header.kind != Kind::Command || header.origin.node == self.me {
                 continue;
@@ -86,9 +89,14 @@ impl Partition {
             }
             return;
         }
-        let result = match &next.header {
-            Some(header) => self.apply_command(position, header, &next.entry.payload[HEADER_BYTES..], wishes),
-            None => Err("its header is malformed"),
+        let result = match next.header {
+            Ok((header, body_at)) => {
+                self.apply_command(position, &header, &next.entry.payload[body_at..], wishes).map_err(str::to_owned)
+            }
+            Err(Unreadable::Version(version)) => Err(too_old(version, self.newest)),
+            Err(Unreadable::Malformed) => {
+                Err("it is malformed, or of a kind that this version does not know".to_owned())
+            }
         };
         if let Err(text) = result {
             wishes.fatal = Some(format!("entry {position} of partition {} cannot be applied: {text}", self.id));
@@ -116,6 +124,7 @@ impl Partition {
             ttl_ms: terms.ttl_ms,
             names_events: self.names_events,
             slots: terms.slots,
+            version: header.version,
             full_at_bytes: if self.planted == Some(Planted::FullBucketGrows) { 0 } else { terms.full_at_bytes },
         };
         let applied = match header.kind {
@@ -142,7 +151,8 @@ impl Partition {
             }
             Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX),
             Kind::Council => {
-                let reply = council::apply_planted(&mut self.tree, &context, position, body, self.planted)?;
+                let (planted, newest) = (self.planted, self.newest);
+                let reply = council::apply_planted(&mut self.tree, &context, position, body, (planted, newest))?;
                 Applied { reply, changes: Vec::new(), events: Vec::new(), published: Vec::new() }
             }
             Kind::Evict => {

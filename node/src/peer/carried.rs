@@ -227,6 +227,7 @@ impl FedEntry {
 
 #[cfg(test)]
 mod tests {
+    use base::versions::NEWEST;
     use base::{BucketId, PartitionId};
 
     use super::*;
@@ -276,10 +277,13 @@ mod tests {
         ];
         for message in messages {
             let mut bytes = Vec::new();
-            message.encode(&mut bytes);
-            assert_eq!(PeerMessage::decode(&Bytes::from(bytes.clone())), Ok(message));
+            message.encode(NEWEST, &mut bytes);
+            assert_eq!(PeerMessage::decode(&Bytes::from(bytes.clone()), NEWEST), Ok(message));
             for end in 0..bytes.len() {
-                assert!(PeerMessage::decode(&Bytes::copy_from_slice(&bytes[..end])).is_err(), "{end} of {bytes:?}");
+                assert!(
+                    PeerMessage::decode(&Bytes::copy_from_slice(&bytes[..end]), NEWEST).is_err(),
+                    "{end} of {bytes:?}"
+                );
             }
         }
     }

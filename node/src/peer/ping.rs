@@ -1,5 +1,6 @@
 //! Pings: what a node says of itself, as bytes. What is said in which of them: `node/pings.rs`.
 
+use base::versions::Feature;
 use base::{Ballot, NodeId, PartitionId, Position};
 use wire::{Malformed, Reader, Writer};
 
@@ -19,6 +20,7 @@ pub(crate) struct Ping {
     pub waits: bool,
     /// The number of the sender's start: see [`Life::boot`].
     pub boot: u64,
+    /// These four do not change in the life of a process: they are empty where they are not said, in a ping that adds to earlier ones.
     pub resp_address: String,
     pub http_address: String,
     pub cluster_address: String,
@@ -81,19 +83,35 @@ fn decode_nodes(r: &mut Reader<'_>) -> Result<Vec<NodeId>, Malformed> {
     (0..r.count(1)?).map(|_| r.node()).collect()
 }
 
-pub(super) fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
+/// Whether a ping says what does not change in the life of a process.
+fn says_addresses(version: u16, since: u64) -> bool {
+    since == 0 || !Feature::ShortPings.is_in(version)
+}
+
+pub(super) fn encode_ping(w: &mut Writer<'_>, ping: &Ping, version: u16) {
     encode_nodes(w, &ping.hears);
     w.u64(ping.cluster);
     w.bool(ping.disk_full);
     w.bool(ping.waits);
     w.u64(ping.boot);
-    w.bytes(ping.resp_address.as_bytes());
-    w.bytes(ping.http_address.as_bytes());
-    w.bytes(ping.cluster_address.as_bytes());
-    w.bytes(ping.version.as_bytes());
-    w.u64(ping.life);
-    w.varint(ping.number);
-    w.varint(ping.since);
+    // What tells whether they are there stands before them, since they may be left out.
+    let numbers = |w: &mut Writer<'_>| {
+        w.u64(ping.life);
+        w.varint(ping.number);
+        w.varint(ping.since);
+    };
+    if Feature::ShortPings.is_in(version) {
+        numbers(w);
+    }
+    if says_addresses(version, ping.since) {
+        w.bytes(ping.resp_address.as_bytes());
+        w.bytes(ping.http_address.as_bytes());
+        w.bytes(ping.cluster_address.as_bytes());
+        w.bytes(ping.version.as_bytes());
+    }
+    if !Feature::ShortPings.is_in(version) {
+        numbers(w);
+    }
     w.u64(ping.heard.0);
     w.varint(ping.heard.1);
     ping.pace.encode(w);
@@ -121,27 +139,36 @@ pub(super) fn encode_ping(w: &mut Writer<'_>, ping: &Ping) {
     }
 }
 
-pub(super) fn decode_ping(r: &mut Reader<'_>) -> Result<Ping, Malformed> {
+pub(super) fn decode_ping(r: &mut Reader<'_>, version: u16) -> Result<Ping, Malformed> {
     let mut ping = Ping {
         hears: decode_nodes(r)?,
         cluster: r.u64()?,
         disk_full: r.bool()?,
         waits: r.bool()?,
         boot: r.u64()?,
-        resp_address: r.text()?.to_owned(),
-        http_address: r.text()?.to_owned(),
-        cluster_address: r.text()?.to_owned(),
-        version: r.text()?.to_owned(),
-        life: r.u64()?,
-        number: r.varint()?,
-        since: r.varint()?,
-        heard: (r.u64()?, r.varint()?),
-        pace: Pace::decode(r)?,
-        moves: Moves { left_bytes: r.varint()?, bytes_per_second: r.varint()? },
-        claim: Claim::decode(r)?,
-        lives: (0..r.count(20)?).map(|_| Ok((r.node()?, Claim::decode(r)?))).collect::<Result<_, Malformed>>()?,
-        partitions: Vec::new(),
+        ..Ping::default()
     };
+    let numbers = |r: &mut Reader<'_>, ping: &mut Ping| {
+        (ping.life, ping.number, ping.since) = (r.u64()?, r.varint()?, r.varint()?);
+        Ok::<(), Malformed>(())
+    };
+    if Feature::ShortPings.is_in(version) {
+        numbers(r, &mut ping)?;
+    }
+    if says_addresses(version, ping.since) {
+        ping.resp_address = r.text()?.to_owned();
+        ping.http_address = r.text()?.to_owned();
+        ping.cluster_address = r.text()?.to_owned();
+        ping.version = r.text()?.to_owned();
+    }
+    if !Feature::ShortPings.is_in(version) {
+        numbers(r, &mut ping)?;
+    }
+    ping.heard = (r.u64()?, r.varint()?);
+    ping.pace = Pace::decode(r)?;
+    ping.moves = Moves { left_bytes: r.varint()?, bytes_per_second: r.varint()? };
+    ping.claim = Claim::decode(r)?;
+    ping.lives = (0..r.count(20)?).map(|_| Ok((r.node()?, Claim::decode(r)?))).collect::<Result<_, Malformed>>()?;
     for _ in 0..r.count(10)? {
         let mut news = PartitionNews {
             partition: r.partition()?,

@@ -5,11 +5,12 @@ use std::time::Duration;
 use base::limits::{
     NODE_ADDRESS_BYTES_MAX, NODE_NAME_BYTES_MAX, NODES_EVER_MAX, NODES_MAX, TOKENS_MAX, VOTERS_MAX, ZONE_BYTES_MAX,
 };
+use base::versions::{Feature, OLDEST};
 use base::{NodeId, WallTime};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
-use super::{Alone, Joined, Map, Registry, Token, read_digest, read_member, write_member};
+use super::{Alone, Joined, Map, Registry, Token, read_digest, read_member, read_nodes, write_member, write_nodes};
 use crate::bucket::Bucket;
 use crate::council::{Buckets, COUNCIL};
 use crate::door::{Member, Planted};
@@ -37,6 +38,8 @@ pub(crate) enum Change {
         nonce: u64,
         /// The founders, as the node knows them that was asked.
         founders: Vec<Member>,
+        /// The newest version that it speaks.
+        newest: u16,
     },
     /// A node is to leave: its votes go to others, then it is removed.
     Leave {
@@ -63,6 +66,13 @@ pub(crate) enum Change {
     Name(u64),
     /// A node was started with this label, or (empty) without one.
     Zone { node: NodeId, zone: String },
+    /// From now on the cluster has this version, if those that `speak` it are all of its nodes.
+    Version {
+        version: u16,
+        speak: Vec<NodeId>,
+        /// How many nodes have founded the cluster.
+        founders: u16,
+    },
     /// The map is as follows, if the last one was the one before it.
     Map(Map),
 }
@@ -83,6 +93,10 @@ const JOIN_ZONE: u8 = 12;
 const ZONE: u8 = 13;
 /// As [`REMOVE`], with the map's epoch and the number of founders behind it.
 const REMOVE_AT: u8 = 14;
+/// Understood from version 7 on, and written by those who know that everybody understands it.
+const RAISE: u8 = 15;
+/// As [`JOIN_ZONE`], with the newest version that the node speaks behind it: since version 7 of the cluster. Who joins by the others speaks the oldest.
+const JOIN_NEWEST: u8 = 16;
 
 impl Change {
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
@@ -102,15 +116,23 @@ impl Change {
                 w.raw(&token.digest);
                 w.u64(token.until.0);
             }
-            Change::Join { digest, member, zone, nonce, founders } => {
-                w.u8(if zone.is_empty() { JOIN } else { JOIN_ZONE });
+            Change::Join { digest, member, zone, nonce, founders, newest } => {
+                let what = match (*newest > OLDEST, zone.is_empty()) {
+                    (true, _) => JOIN_NEWEST,
+                    (false, false) => JOIN_ZONE,
+                    (false, true) => JOIN,
+                };
+                w.u8(what);
                 w.raw(digest);
                 write_member(w, member);
                 w.u64(*nonce);
                 w.count(founders.len());
                 founders.iter().for_each(|founder| write_member(w, founder));
-                if !zone.is_empty() {
+                if what != JOIN {
                     w.bytes(zone.as_bytes());
+                }
+                if what == JOIN_NEWEST {
+                    w.u16(*newest);
                 }
             }
             Change::Leave { node, nodes } => {
@@ -150,10 +172,25 @@ impl Change {
                 w.node(*node);
                 w.bytes(zone.as_bytes());
             }
+            Change::Version { version, speak, founders } => {
+                w.u8(RAISE);
+                w.u16(*version);
+                write_nodes(w, speak);
+                w.u16(*founders);
+            }
             Change::Map(map) => {
                 w.u8(MAP);
                 map.encode(w);
             }
+        }
+    }
+
+    /// The version that nodes must speak to read it.
+    pub(crate) fn version(&self) -> u16 {
+        match self {
+            Change::Version { version, .. } => *version,
+            Change::Join { newest, .. } if *newest > OLDEST => Feature::JoinVersion.since(),
+            _ => OLDEST,
         }
     }
 
@@ -162,11 +199,12 @@ impl Change {
             DRAIN => Change::Drain { node: r.node()?, drained: r.bool()?, nodes: r.u16()? },
             VOTERS => Change::Voters { count: r.u8()? },
             TOKEN => Change::Token(Token { digest: read_digest(r)?, until: WallTime(r.u64()?) }),
-            what @ (JOIN | JOIN_ZONE) => {
+            what @ (JOIN | JOIN_ZONE | JOIN_NEWEST) => {
                 let (digest, member, nonce) = (read_digest(r)?, read_member(r)?, r.u64()?);
                 let founders = (0..r.count(2)?).map(|_| read_member(r)).collect::<Result<_, _>>()?;
-                let zone = if what == JOIN_ZONE { r.text()?.to_owned() } else { String::new() };
-                Change::Join { digest, member, zone, nonce, founders }
+                let zone = if what == JOIN { String::new() } else { r.text()?.to_owned() };
+                let newest = if what == JOIN_NEWEST { r.u16()? } else { OLDEST };
+                Change::Join { digest, member, zone, nonce, founders, newest }
             }
             LEAVE => Change::Leave { node: r.node()?, nodes: r.u16()? },
             REMOVE => Change::Remove { node: r.node()?, epoch: None, nodes: 0 },
@@ -176,6 +214,7 @@ impl Change {
             PAUSE => Change::Pause(r.bool()?),
             NAME => Change::Name(r.u64()?),
             ZONE => Change::Zone { node: r.node()?, zone: r.text()?.to_owned() },
+            RAISE => Change::Version { version: r.u16()?, speak: read_nodes(r)?, founders: r.u16()? },
             MAP => Change::Map(Map::decode(r)?),
             _ => return Err(Malformed),
         })
@@ -229,8 +268,24 @@ impl Registry {
                 }
                 self.tokens.push(token);
             }
-            Change::Join { digest, member, zone, nonce, founders } => {
+            Change::Join { newest, member, .. } if newest < self.version => {
+                // That was looked at before: the order was written while the cluster had an older version, or by a node that had not heard of this one.
+                let text = format!(
+                    "CLUSTERDOWN the cluster has version {} by now; ask again for '{}'",
+                    self.version, member.name
+                );
+                return Err(Failure::built(text.as_bytes()));
+            }
+            Change::Join { digest, member, zone, nonce, founders, .. } => {
                 return self.join(digest, (member, zone), nonce, founders, around);
+            }
+            Change::Version { version, speak, founders } => {
+                let joined = self.joined.iter().map(|joined| joined.id);
+                let mut all = (0..founders).map(NodeId).chain(joined).filter(|id| !self.is_out(*id));
+                // Somebody may have joined since.
+                if version > self.version && all.all(|id| speak.contains(&id)) {
+                    self.version = version;
+                }
             }
             Change::Leave { node, nodes } => {
                 self.spare_one_more(node, nodes)?;

@@ -323,7 +323,9 @@ impl Node {
                     let (news, own) = (&self.news, self.movement.moves);
                     let said = |id| news.get(&id).map(|ping| ping.moves).unwrap_or_default();
                     let moves = |id| if id == me { own } else { said(id) };
-                    nodes::answer(&registry, &self.roll, &standings, is_up, moves)
+                    let (links, own_newest) = (&self.links, self.config.newest);
+                    let newest = |id| if id == me { Some(own_newest) } else { Some(links.get(&id)?.newest) };
+                    nodes::answer(&registry, &self.roll, &standings, is_up, moves, newest)
                 }
                 Err(_) => Reply::Error(Failure::Text("ERR the council's registry is malformed")),
             }),

@@ -116,12 +116,13 @@ impl Node {
         }
         let (me, life, floor) = (self.config.me, router.life, router.floor());
         let (time, clock) = (self.now.time, self.now.wall);
+        let version = self.entries_in;
         let mut next = None;
         for write in router.unsent() {
             if !write.done {
                 let origin = Origin { node: me, life, sequence: write.sequence, floor };
                 let seed = self.rng.next_u64();
-                if !partition.propose(time, clock, seed, write.kind, origin, &write.body) {
+                if !partition.propose(time, clock, seed, write.kind, (version, origin), &write.body) {
                     break;
                 }
                 write.sent = true;

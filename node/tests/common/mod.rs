@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::versions::NEWEST;
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
-use node::{BlockJob, Config, ConnectionId, Input, Listener, Member, Node, Outbox, ReceiveJob, Recovered, Voters};
+use node::{
+    BlockJob, Config, ConnectionId, Input, LinkVersions, Listener, Member, Node, Outbox, ReceiveJob, Recovered, Voters,
+};
 
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);
@@ -18,6 +21,7 @@ pub fn founders(count: usize) -> Vec<Member> {
 
 fn config(count: usize, me: u16) -> Config {
     Config {
+        newest: NEWEST,
         members: founders(count),
         joined: Vec::new(),
         me: NodeId(me),
@@ -98,6 +102,8 @@ pub struct Cluster {
     pub distant: Option<(u16, Duration)>,
     /// Such messages, with when they arrive.
     under_way: Vec<(Time, NodeId, NodeId, Bytes)>,
+    /// What nodes speak at the most, where that is not what this build does.
+    pub newest: BTreeMap<u16, u16>,
 }
 
 impl Cluster {
@@ -143,18 +149,20 @@ impl Cluster {
             stopped: Vec::new(),
             distant: None,
             under_way: Vec::new(),
+            newest: BTreeMap::new(),
         };
         for me in 0..count as u16 {
             let mut out = Outbox::default();
             let mut config = config(count, me);
             change(&mut config);
+            cluster.newest.insert(me, config.newest);
             let node = Node::start(config, blank(100 + u64::from(me)), now, &mut out).unwrap();
             cluster.nodes.push(node);
             cluster.carry_out(me, out);
         }
         for me in 0..count as u16 {
             for peer in (0..count as u16).filter(|peer| *peer != me) {
-                cluster.give(me, Input::PeerUp { peer: NodeId(peer) });
+                cluster.give_link(me, peer);
             }
             cluster.open(me, CLIENT);
         }
@@ -172,8 +180,8 @@ impl Cluster {
         let token = self.ask(asked, "DICTUM.NODE TOKEN");
         let number = self.nodes.len() + 1;
         let address = format!("127.0.0.1:{}", 9000 + number);
-        let line = format!("DICTUM.NODE JOIN {} n{number} {address} {number} {zone}", bulk(&token));
-        let welcome = self.ask(asked, line.trim_end());
+        let line = format!("DICTUM.NODE JOIN {} n{number} {address} {number} \"{zone}\" {NEWEST}", bulk(&token));
+        let welcome = self.ask(asked, &line);
         let me = self.nodes.len() as u16;
         assert!(welcome.starts_with(&format!("*6\r\n$2\r\nid\r\n:{me}\r\n")), "{welcome}");
         let mut config = config(founders, me);
@@ -186,8 +194,8 @@ impl Cluster {
         self.heard.push(BTreeMap::new());
         self.carry_out(me, out);
         for peer in 0..me {
-            self.give(me, Input::PeerUp { peer: NodeId(peer) });
-            self.give(peer, Input::PeerUp { peer: NodeId(me) });
+            self.give_link(me, peer);
+            self.give_link(peer, me);
         }
         self.open(me, CLIENT);
         me
@@ -209,6 +217,18 @@ impl Cluster {
         }
     }
 
+    /// What a node speaks at the most.
+    pub fn newest_of(&self, node: u16) -> u16 {
+        self.newest.get(&node).copied().unwrap_or(NEWEST)
+    }
+
+    /// Tells a node that its link to a peer works.
+    fn give_link(&mut self, node: u16, peer: u16) {
+        let newest = self.newest_of(peer);
+        let versions = LinkVersions { spoken: newest.min(self.newest_of(node)), newest };
+        self.give(node, Input::PeerUp { peer: NodeId(peer), versions });
+    }
+
     /// What a node's journal holds.
     pub fn journal(&self, me: u16) -> storage::Recovered {
         let payloads = self.journals.get(&me).cloned().unwrap_or_default();
@@ -226,6 +246,7 @@ impl Cluster {
         let recovered = Recovered { journal, ..blank(100 + u64::from(me)) };
         let mut out = Outbox::default();
         let mut config = config(founders, me);
+        config.newest = self.newest_of(me);
         // Another process than before.
         config.seed += self.now.time.0;
         if usize::from(me) >= founders {
@@ -236,8 +257,8 @@ impl Cluster {
         self.carry_out(me, out);
         for peer in (0..self.nodes.len() as u16).filter(|peer| *peer != me) {
             self.give(peer, Input::PeerDown { peer: NodeId(me) });
-            self.give(peer, Input::PeerUp { peer: NodeId(me) });
-            self.give(me, Input::PeerUp { peer: NodeId(peer) });
+            self.give_link(peer, me);
+            self.give_link(me, peer);
         }
         self.open(me, CLIENT);
     }

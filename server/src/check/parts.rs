@@ -255,9 +255,11 @@ fn check_snapshot(
     line.bytes = reader.file_bytes();
     let mut restorer = Restorer::default();
     while let Some(block) = reader.next_block()? {
-        restorer
-            .push_block(&block)
-            .map_err(|reason| SnapshotFault::Damage(format!("block {}: {reason}", line.blocks)))?;
+        let pushed = restorer.push_block(&block);
+        if let Some(version) = restorer.other_version() {
+            return Err(SnapshotError::UnknownVersion(version.into()).into());
+        }
+        pushed.map_err(|reason| SnapshotFault::Damage(format!("block {}: {reason}", line.blocks)))?;
         line.blocks += 1;
         progress.read(block.len() as u64);
     }

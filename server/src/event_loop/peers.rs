@@ -7,24 +7,26 @@
 //! Only if it is not called for some seconds does the higher id dial: whoever was removed while it was away is not called by anybody any more, and
 //! finds out in this way. A node that wants to join sends a [`JoinRequest`] instead, and is handed over to [`Admission`].
 //! The caller sends a [`Hello`] first; who is called answers with its own if the caller is a member of the same
-//! cluster, and closes the link otherwise. Messages are taken only after the other's Hello. A new link from a peer replaces the old one: the peer must have lost it.
+//! cluster, and closes the link otherwise, saying why if the caller can understand that. In which version they talk is in `wire/src/hello.rs`. A node that
+//! closes the link on a greeting without a word may be of the oldest version and know no newer one: it is called again in that (`Peer::is_old`). Messages are taken only after the other's Hello. A new link from a peer replaces the old one: the peer must have lost it.
 //! Half-open links are found by the kernel (unacknowledged bytes) and by the node (its heartbeats).
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use base::limits::{NODES_EVER_MAX, PEER_MESSAGE_BYTES_MAX, PEER_OUTPUT_BYTES_MAX};
+use base::limits::{PEER_MESSAGE_BYTES_MAX, PEER_OUTPUT_BYTES_MAX};
+use base::versions::{OLDEST, Versions};
 use base::{NodeId, Rng, Time};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use node::{Input, Member, Nodes};
-use wire::{FrameReader, FrameWriter, Hello, JoinRequest};
+use node::{Input, LinkVersions, Member, Nodes};
+use wire::{FrameReader, Hello, JoinRequest};
 
 use super::output::Output;
-use super::{Control, Messenger, Step};
+use super::{Messenger, Step};
 use crate::admission::Admission;
 use crate::log;
 
@@ -39,6 +41,8 @@ const CALLED_PATIENCE: Duration = Duration::from_secs(5);
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long sent bytes may stay unacknowledged by the other machine before the link is given up.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
+/// A link that was made in the oldest version because no newer greeting was answered is made anew after this time: the other node may have been about to end.
+const NEWEST_AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// Largest greeting, in bytes: until a caller has shown who it is, it deserves little.
 const GREETING_BYTES_MAX: usize = 1024;
 /// Most accepted links that have not greeted yet.
@@ -57,6 +61,8 @@ pub(super) struct Ourselves {
     pub(super) me: NodeId,
     /// The fingerprint of the cluster.
     pub(super) cluster: u64,
+    /// Which versions we speak.
+    pub(super) speaks: Versions,
     /// Grows with every start.
     pub(super) incarnation: u64,
 }
@@ -64,8 +70,8 @@ pub(super) struct Ourselves {
 /// All links of this node.
 pub(super) struct Peers {
     ourselves: Ourselves,
-    /// Our Hello, framed.
-    greeting: Vec<u8>,
+    /// The version of the cluster, as the node knows it: whoever speaks less is not talked to.
+    version: u16,
     links: Vec<Option<Link>>,
     /// All other nodes, those that were removed among them.
     peers: BTreeMap<NodeId, Peer>,
@@ -86,6 +92,8 @@ struct Peer {
     member: Option<Member>,
     /// It was removed: it is only told so.
     is_removed: bool,
+    /// It has closed the last link on a greeting in our newest version: the next one is in the oldest.
+    is_old: bool,
     /// The link that is up, and the start of the peer that it is of.
     up: Option<usize>,
     started: u64,
@@ -106,6 +114,8 @@ struct Link {
     stage: Stage,
     /// Whom we dialled; nobody if it was accepted.
     dialled: Option<NodeId>,
+    /// The version in which we have greeted.
+    greeted_in: Option<u16>,
     remote: SocketAddr,
     /// When it was dialled or accepted; once it is up, when it came up.
     since: Time,
@@ -114,21 +124,17 @@ struct Link {
     half_closed: bool,
 }
 
+impl Peer {
+    fn new(dial_at: Option<Time>) -> Peer {
+        Peer { member: None, is_removed: false, is_old: false, up: None, started: 0, dial_at, backoff: BACKOFF_MIN }
+    }
+}
+
 impl Peers {
     pub(super) fn new(ourselves: Ourselves, first_token: usize, seed: u64, messenger: Messenger) -> Peers {
-        let hello = Hello {
-            version: wire::PEER_PROTOCOL_VERSION,
-            cluster: ourselves.cluster,
-            node: ourselves.name.clone(),
-            address: ourselves.address.clone(),
-            id: ourselves.me,
-            incarnation: ourselves.incarnation,
-        };
-        let mut greeting = Vec::new();
-        FrameWriter::append(&mut greeting, |payload| hello.encode(payload)).expect("a Hello is short and not empty");
         Peers {
             ourselves,
-            greeting,
+            version: OLDEST,
             links: Vec::new(),
             peers: BTreeMap::new(),
             first_token,
@@ -148,18 +154,20 @@ impl Peers {
     /// Takes over who is there.
     pub(super) fn follow(&mut self, nodes: Nodes, now: Time) {
         let me = self.ourselves.me;
+        self.version = self.version.max(nodes.version);
         for (id, member) in nodes.members.into_iter().filter(|(id, _)| *id != me) {
-            // Who is to be called is called at once; whoever calls is waited for.
-            let dial_at = Some(if id > me { now } else { now + CALLED_PATIENCE });
-            let new = || Peer { member: None, is_removed: false, up: None, started: 0, dial_at, backoff: BACKOFF_MIN };
-            self.peers.entry(id).or_insert_with(new).member = Some(member);
+            self.note_member(id, member, now);
         }
         for id in nodes.removed.into_iter().filter(|id| *id != me) {
-            let new =
-                || Peer { member: None, is_removed: true, up: None, started: 0, dial_at: None, backoff: BACKOFF_MIN };
-            let peer = self.peers.entry(id).or_insert_with(new);
+            let peer = self.peers.entry(id).or_insert_with(|| Peer::new(None));
             (peer.is_removed, peer.dial_at) = (true, None);
         }
+    }
+
+    fn note_member(&mut self, id: NodeId, member: Member, now: Time) {
+        // Who is to be called is called at once; whoever calls is waited for.
+        let dial_at = if id > self.ourselves.me { now } else { now + CALLED_PATIENCE };
+        self.peers.entry(id).or_insert_with(|| Peer::new(Some(dial_at))).member = Some(member);
     }
 
     /// Takes all links that wait at the listener.
@@ -230,54 +238,6 @@ impl Peers {
         }
     }
 
-    fn dial(&mut self, peer: NodeId, registry: &Registry, now: Time) {
-        let Some(member) = self.peers.get(&peer).and_then(|peer| peer.member.as_ref()) else { return };
-        let address = member.peer_address.clone();
-        if let Ok(address) = address.parse() {
-            self.dial_address(peer, Ok(address), registry, now);
-            return;
-        }
-        // Looking up a name may take seconds: not here.
-        let messenger = self.messenger.clone();
-        let looked_up = std::thread::Builder::new().name("resolve".to_owned()).spawn(move || {
-            let found = address.to_socket_addrs().and_then(|mut all| {
-                all.next().ok_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address"))
-            });
-            messenger.tell(Control::Resolved(peer, found));
-        });
-        if let Err(error) = looked_up {
-            self.dial_address(peer, Err(error), registry, now);
-        }
-    }
-
-    /// Dials a peer whose address is known now, or could not be found.
-    pub(super) fn dial_address(
-        &mut self,
-        peer: NodeId,
-        address: io::Result<SocketAddr>,
-        registry: &Registry,
-        now: Time,
-    ) {
-        let connected = address.and_then(|address| Ok((TcpStream::connect(address)?, address)));
-        let dialled = connected.and_then(|(stream, address)| {
-            let place = self.insert(stream, Stage::Connecting, Some(peer), address, now);
-            self.register(place, registry).inspect_err(|_| self.links[place] = None)
-        });
-        if let Err(error) = dialled {
-            self.complain(now, format!("{} cannot be reached: {error}", self.describe(peer)));
-            self.dial_later(peer, now);
-        }
-    }
-
-    fn dial_later(&mut self, peer: NodeId, now: Time) {
-        let is_called = peer < self.ourselves.me;
-        let Some(peer) = self.peers.get_mut(&peer).filter(|peer| !peer.is_removed && peer.up.is_none()) else { return };
-        let nanoseconds = peer.backoff.as_nanos() as u64;
-        let wait = Duration::from_nanos(self.rng.between(nanoseconds / 2, nanoseconds));
-        peer.dial_at = Some(now + if is_called { CALLED_PATIENCE } else { wait });
-        peer.backoff = (peer.backoff * 2).min(BACKOFF_MAX);
-    }
-
     fn insert(
         &mut self,
         stream: TcpStream,
@@ -294,6 +254,7 @@ impl Peers {
             stream,
             stage,
             dialled,
+            greeted_in: None,
             remote,
             since: now,
             reader: FrameReader::with_limit(GREETING_BYTES_MAX),
@@ -316,12 +277,6 @@ impl Peers {
         link.stream.set_nodelay(true)
     }
 
-    fn greet(&mut self, place: usize) -> io::Result<()> {
-        let Some(link) = &mut self.links[place] else { return Ok(()) };
-        link.output.send(&mut link.stream, self.greeting.clone())?;
-        Ok(())
-    }
-
     /// The poll says that something is up with the link at `place`.
     pub(super) fn on_event(&mut self, place: usize, event: &Event, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
         let Some(link) = self.links.get_mut(place).and_then(Option::as_mut) else { return };
@@ -342,7 +297,8 @@ impl Peers {
                 Some(error) => Err(error),
                 None => {
                     link.stage = Stage::Greeting;
-                    self.set_options(place).and_then(|()| self.greet(place))
+                    let version = self.greeting_for(place);
+                    self.set_options(place).and_then(|()| self.greet(place, version))
                 }
             };
             if let Err(error) = greeted {
@@ -373,7 +329,10 @@ impl Peers {
     fn read(&mut self, place: usize, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
         let Some(link) = self.links.get_mut(place).and_then(Option::as_mut) else { return };
         match link.stream.read(buffer) {
-            Ok(0) => self.drop_link(place, "the other side closed it", now, step),
+            Ok(0) => {
+                self.note_unanswered(place, now);
+                self.drop_link(place, "the other side closed it", now, step);
+            }
             Ok(count) => {
                 if count == buffer.len() || link.half_closed {
                     self.unread.push(place);
@@ -402,12 +361,15 @@ impl Peers {
                     }
                     let hello = Hello::decode(&bytes)
                         .map_err(|error| error.to_string())
-                        .and_then(|hello| self.check(&hello, dialled).map(|()| hello))
+                        .inspect_err(|reason| self.complain_refused(place, reason, now))?;
+                    let version = self
+                        .check(&hello, dialled)
+                        .inspect_err(|reason| self.refuse(place, &hello, reason))
                         .inspect_err(|reason| self.complain_refused(place, reason, now))?;
                     if dialled.is_none() {
-                        self.greet(place).map_err(|error| error.to_string())?;
+                        self.greet(place, version).map_err(|error| error.to_string())?;
                     }
-                    self.become_up(place, &hello, now, step);
+                    self.become_up(place, &hello, version, now, step);
                 }
             }
         }
@@ -426,68 +388,32 @@ impl Peers {
         Ok(())
     }
 
-    /// Whether a caller is who may call.
-    fn check(&self, hello: &Hello, dialled: Option<NodeId>) -> Result<(), String> {
-        let (id, me) = (hello.id, self.ourselves.me);
-        if hello.cluster != self.ourselves.cluster {
-            return Err(format!(
-                "it is {:?} of another cluster; give all founders the same --cluster list",
-                hello.node
-            ));
-        }
-        if id == me {
-            return Err(format!("another node says that it is {:?} too; start each name only once", hello.node));
-        }
-        if id.0 >= NODES_EVER_MAX {
-            return Err(format!("{:?} says that its number is {id}, and no node has one as high", hello.node));
-        }
-        // It may have joined, and this node not have heard of it: the node will see.
-        let Some(peer) = self.peers.get(&id) else { return Ok(()) };
-        if !peer.is_removed && peer.member.as_ref().is_some_and(|member| member.name != hello.node) {
-            return Err(format!(
-                "it is {:?}, and number {id} is {:?}; give all founders the same --cluster list",
-                hello.node,
-                self.name(id)
-            ));
-        }
-        if peer.up.is_some() && hello.incarnation < peer.started {
-            return Err(format!(
-                "another process with the name {:?} was started after it; is its folder a copy? Stop one of them",
-                hello.node
-            ));
-        }
-        match dialled {
-            Some(expected) if expected != id => Err(format!(
-                "{:?} answers at the address of {:?}; correct the addresses in --cluster",
-                hello.node,
-                self.name(expected)
-            )),
-            // Unless it was waited for in vain.
-            None if id > me && peer.up.is_some() => Err(format!("{:?} is to be called, not to call", hello.node)),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    fn become_up(&mut self, place: usize, hello: &Hello, now: Time, step: &mut Step<'_>) {
+    fn become_up(&mut self, place: usize, hello: &Hello, spoken: u16, now: Time, step: &mut Step<'_>) {
         let peer = hello.id;
         if let Some(old) = self.peers.get(&peer).and_then(|peer| peer.up) {
             self.drop_link(old, "the peer has made a new one", now, step);
         }
         if !self.peers.contains_key(&peer) {
             let member = Member { name: hello.node.clone(), peer_address: hello.address.clone() };
-            self.follow(Nodes { members: vec![(peer, member.clone())], removed: Vec::new() }, now);
+            self.note_member(peer, member.clone(), now);
             step(Input::Met { peer, member });
         }
         let Some(link) = &mut self.links[place] else { return };
         link.stage = Stage::Up(peer);
         link.since = now;
         link.reader.set_limit(PEER_MESSAGE_BYTES_MAX);
+        let fell_back =
+            link.greeted_in.filter(|_| link.dialled.is_some()).is_some_and(|it| it < self.ourselves.speaks.newest);
         if let Some(state) = self.peers.get_mut(&peer) {
-            (state.up, state.started, state.dial_at) = (Some(place), hello.incarnation, None);
+            let again = fell_back.then(|| now + NEWEST_AGAIN_AFTER);
+            (state.up, state.started, state.dial_at) = (Some(place), hello.incarnation, again);
         }
         self.complaints.clear();
-        log::info(&format!("linked to {}", self.describe(peer)));
-        step(Input::PeerUp { peer });
+        let versions = LinkVersions { spoken, newest: hello.speaks.newest };
+        let older =
+            if spoken < self.ourselves.speaks.newest { format!(", in version {spoken}") } else { String::new() };
+        log::info(&format!("linked to {}{older}", self.describe(peer)));
+        step(Input::PeerUp { peer, versions });
     }
 
     /// Sends whole frames to a peer. Without a link they are lost, which the node knows from `PeerDown`.
@@ -555,5 +481,7 @@ impl Peers {
     }
 }
 
+mod dialling;
+mod greeting;
 #[cfg(test)]
 mod tests;

@@ -146,7 +146,7 @@ fn a_zone_has_a_label_that_can_be_shown() {
     let flags = StartArguments { zone: Some(String::new()), ..arguments() };
     let options = Options::check(flags, file("zone = 'rack-7'")).expect("it is complete");
     assert_eq!(options.zone, "", "an empty flag beats the file, too");
-    for wrong in ["rack 7".to_owned(), "z".repeat(ZONE_BYTES_MAX + 1)] {
+    for wrong in ["rack 7".to_owned(), "z".repeat(base::limits::ZONE_BYTES_MAX + 1)] {
         let reason = Options::check(StartArguments { zone: Some(wrong), ..arguments() }, File::default());
         assert!(reason.expect_err("it is none").contains("--zone"));
     }

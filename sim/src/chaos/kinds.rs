@@ -105,10 +105,12 @@ pub enum Fault {
     SetBack,
     /// A majority of the nodes is lost for good, and one that is left goes on alone.
     UnsafeRecover,
+    /// Some nodes are older than others, and become newer one by one, each at a restart.
+    Versions,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 51] = [
+pub const FAULTS: [Fault; 52] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -160,6 +162,7 @@ pub const FAULTS: [Fault; 51] = [
     Fault::Restless,
     Fault::SetBack,
     Fault::UnsafeRecover,
+    Fault::Versions,
 ];
 
 impl Fault {
@@ -202,6 +205,7 @@ impl Fault {
             Fault::MembersChange => "members",
             Fault::SetBack => "set-back",
             Fault::UnsafeRecover => "unsafe-recover",
+            Fault::Versions => "versions",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 42] = [
+pub const PLANTED: [(&str, Planted); 43] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -48,6 +48,7 @@ pub const PLANTED: [(&str, Planted); 42] = [
     ("earlier-copy-heard", Planted::EarlierCopyHeard),
     ("alone-with-the-decided", Planted::AloneWithTheDecided),
     ("left-behind-heard", Planted::LeftBehindHeard),
+    ("feature-too-soon", Planted::FeatureTooSoon),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

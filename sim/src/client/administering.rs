@@ -137,13 +137,14 @@ impl Client {
 }
 
 /// Errors that the operator may be told: others have changed something meanwhile.
-const TOLD: [&str; 6] = [
+const TOLD: [&str; 7] = [
     "ERR nobody may join with that token",
     "ERR there is a node",
     "ERR there is no node",
     "ERR the node '",
     "ERR the bucket '",
     "ERR the number of voters",
+    "ERR the cluster has version",
 ];
 
 fn is_for_operator(words: &[String], value: &Value) -> bool {

@@ -66,6 +66,7 @@ impl<N: Door> Cluster<N> {
                 | Fault::PowerCutAll
                 | Fault::CrashAtStart
                 | Fault::Stop
+                | Fault::Versions
                 | Fault::TransferCrash
                 | Fault::SyncFailure
                 | Fault::BitRot

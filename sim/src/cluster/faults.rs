@@ -170,6 +170,7 @@ impl<N: Door> Cluster<N> {
             Fault::SettingsChange => self.change_settings(rng),
             Fault::VotersChange => self.change_voters(rng),
             Fault::MembersChange => self.change_members(rng),
+            Fault::Versions => self.upgrade(node, duration, rng),
             Fault::DiskFull => {
                 self.machine(node).disk.set_full(true);
                 self.queue.push(now + duration, Event::RoomAgain(node));
@@ -341,6 +342,7 @@ impl<N: Door> Cluster<N> {
         self.trace.event(now, [14, 0, 0, 0], || "all faults end".to_string());
         self.network.heal();
         self.keep_one_slow();
+        self.upgrade_the_rest();
         let error = i64::try_from(self.chaos.clock_error).unwrap_or(0);
         for node in self.nodes() {
             let machine = self.machine(node);

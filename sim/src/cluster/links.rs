@@ -2,6 +2,7 @@
 
 use base::NodeId;
 use bytes::Bytes;
+use node::LinkVersions;
 
 use super::{Cluster, Machine};
 use crate::chaos::MS;
@@ -29,7 +30,9 @@ impl<N: Door> Cluster<N> {
         let knows = |machine: &Machine<N>, peer| machine.running.as_ref().is_some_and(|it| it.node.knows(peer));
         // One of them may have lost what it knew, or not have heard yet of the other, who calls it then.
         let known = [knows(self.machine(one), other), knows(self.machine(other), one)];
-        let both = (known[0] || known[1]) && ready(self.machine(one)) && ready(self.machine(other));
+        // As the handshake finds out: who speaks less than the other's cluster is refused.
+        let spoken = self.agreed(one, other);
+        let both = (known[0] || known[1]) && ready(self.machine(one)) && ready(self.machine(other)) && spoken.is_some();
         let Some((generation, unheard)) = (if both { self.network.establish(one, other, now) } else { None }) else {
             let at = now + self.rng.between(20 * MS, 200 * MS);
             self.queue.push(at, Event::TryLink(one, other));
@@ -49,7 +52,9 @@ impl<N: Door> Cluster<N> {
             if unheard {
                 self.give(node, Happening::PeerDown(peer));
             }
-            self.give(node, Happening::PeerUp(peer));
+            let newest = self.machine(peer).newest;
+            let versions = LinkVersions { spoken: spoken.unwrap_or(newest), newest };
+            self.give(node, Happening::PeerUp(peer, versions));
         }
     }
 
@@ -94,6 +99,7 @@ impl<N: Door> Cluster<N> {
             self.trace.event(now, [10, route, length, digest], || {
                 format!("{} -> {}: {length} bytes {digest:016x}", name_of(from), name_of(to))
             });
+            self.watch_message(from, to, &payload);
             self.give(to, Happening::PeerMessage(from, payload));
         }
     }

@@ -158,7 +158,8 @@ impl<N: Door> Cluster<N> {
             Some(token) => {
                 let mut words =
                     vec!["JOIN".to_owned(), token.clone(), name_of(node), address_of(node), joining.nonce.to_string()];
-                words.extend(Some(zone_of(self.chaos.zones_seed, node, 0)).filter(|zone| !zone.is_empty()));
+                words.push(zone_of(self.chaos.zones_seed, node, 0));
+                words.push(self.machines[usize::from(node.0)].newest.to_string());
                 words
             }
         };
@@ -183,6 +184,14 @@ impl<N: Door> Cluster<N> {
                         && text.contains("token")
                     {
                         (joining.token, joining.asked_at) = (None, 0);
+                    }
+                    // It is too old for what the cluster has become. The token is good still.
+                    let node = self.machines.iter().position(|machine| !machine.is_member);
+                    if let (Some(joining), Some(node)) = (&mut self.operator.joining, node)
+                        && text.contains("newer Dictum")
+                    {
+                        self.machines[node].newest = base::versions::NEWEST;
+                        joining.asked_at = 0;
                     }
                 }
                 Heard::Leaves(name) => {

@@ -22,6 +22,7 @@ impl<N: Door> Cluster<N> {
     pub(super) fn config(&mut self, node: NodeId) -> Config {
         let zone = self.label(node);
         Config {
+            newest: self.machines[usize::from(node.0)].newest,
             members: self.founders().map(member).collect(),
             joined: self.machines[usize::from(node.0)].told.clone(),
             me: node,
@@ -75,6 +76,7 @@ impl<N: Door> Cluster<N> {
         if machine.running.is_some() || !machine.is_member || (machine.is_gone && !machine.returns) {
             return;
         }
+        self.upgrade_at_start(node);
         let config = self.config(node);
         let (segment, uses_store) = (self.chaos.segment_bytes, self.chaos.uses_store);
         let cache = self.chaos.cache.filter(|_| uses_store);

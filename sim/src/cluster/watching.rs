@@ -57,6 +57,7 @@ impl<N: Door> Cluster<N> {
             self.watch_voters(node, *partition);
         }
         self.watch_seats(node);
+        self.watch_version(node);
         self.watch_memories(node, &partitions);
         let machine = &mut self.machines[usize::from(node.0)];
         let Some(running) = &machine.running else { return };

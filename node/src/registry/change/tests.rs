@@ -22,7 +22,7 @@ fn join(name: &str, token: u8, nonce: u64) -> Change {
 
 fn join_in(zone: &str, name: &str, token: u8, nonce: u64) -> Change {
     let founders = vec![member("n1"), member("n2")];
-    Change::Join { digest: [token; 20], member: member(name), zone: zone.to_owned(), nonce, founders }
+    Change::Join { digest: [token; 20], member: member(name), zone: zone.to_owned(), nonce, founders, newest: 6 }
 }
 
 /// As it was said before a map was named.
@@ -110,6 +110,33 @@ fn who_holds_a_part_of_an_ephemeral_bucket_does_not_leave() {
     assert_eq!(leave(3), Ok(Reply::Ok));
 }
 
+/// The same by a node that speaks so much.
+fn speaking(newest: u16, change: Change) -> Change {
+    let Change::Join { digest, member, zone, nonce, founders, .. } = change else { panic!("nobody joins") };
+    Change::Join { digest, member, zone, nonce, founders, newest }
+}
+
+#[test]
+fn the_version_rises_when_all_are_named_and_nobody_joins_who_speaks_less() {
+    let mut registry = Registry { removed: vec![NodeId(2)], ..Registry::default() };
+    assert_eq!(carry_out(&mut registry, token(7, 100)), Ok(Reply::Ok));
+    assert!(carry_out(&mut registry, join("n4", 7, 1)).is_ok(), "the cluster has the oldest version");
+    let raise = |version, speak: &[u16]| {
+        let speak = speak.iter().copied().map(NodeId).collect();
+        Change::Version { version, speak, founders: 3 }
+    };
+    assert_eq!(carry_out(&mut registry, raise(7, &[0, 1])), Ok(Reply::Ok));
+    assert_eq!(registry.version, 6, "one has joined and is not known to speak it");
+    assert_eq!(carry_out(&mut registry, raise(7, &[0, 1, 3])), Ok(Reply::Ok));
+    assert_eq!(registry.version, 7, "who was removed is not asked");
+    assert_eq!(carry_out(&mut registry, raise(6, &[0, 1, 3])), Ok(Reply::Ok));
+    assert_eq!(registry.version, 7, "it does not fall");
+    assert_eq!(carry_out(&mut registry, token(8, 100)), Ok(Reply::Ok));
+    assert!(carry_out(&mut registry, join("n5", 8, 2)).is_err());
+    assert!(carry_out(&mut registry, speaking(7, join("n5", 8, 2))).is_ok());
+    assert_eq!([raise(9, &[]).version(), join("n", 1, 1).version(), speaking(7, join("n", 1, 1)).version()], [9, 6, 7]);
+}
+
 #[test]
 fn changes_are_read_as_they_are_written() {
     let at = PartitionId { bucket: BucketId(1), index: 3 };
@@ -129,6 +156,9 @@ fn changes_are_read_as_they_are_written() {
         Change::ReplaceAfter(None),
         Change::Pause(true),
         Change::Name(9),
+        Change::Version { version: 7, speak: vec![NodeId(0), NodeId(4)], founders: 3 },
+        speaking(7, join("n9", 3, 8)),
+        speaking(7, join_in("b", "n9", 3, 8)),
         Change::Map(Map { epoch: 4, seats: [(at, vec![NodeId(2), NodeId(0)])].into() }),
     ];
     for change in changes {

@@ -5,6 +5,9 @@ use std::time::Instant;
 
 use mio::{Events, Poll};
 
+use base::versions::NEWEST;
+use wire::FrameWriter;
+
 use super::super::{Frame, PEER};
 use super::*;
 use crate::clock::Clock;
@@ -27,6 +30,8 @@ struct Rig {
     peers: Peers,
     buffer: Vec<u8>,
     told: Vec<Told>,
+    /// The versions of its links, in the order in which they were made.
+    spoken: Vec<(u16, LinkVersions)>,
     _frame: Frame,
 }
 
@@ -43,20 +48,40 @@ fn listeners(count: usize) -> (Vec<TcpListener>, Vec<Member>) {
 }
 
 impl Rig {
-    fn new(mut listener: TcpListener, members: &[Member], me: u16, cluster: u64) -> Rig {
+    fn new(listener: TcpListener, members: &[Member], me: u16, cluster: u64) -> Rig {
+        Rig::speaking(listener, members, me, cluster, (Versions::ALL, OLDEST))
+    }
+
+    /// One that speaks these, in a cluster of that version.
+    fn speaking(
+        mut listener: TcpListener,
+        members: &[Member],
+        me: u16,
+        cluster: u64,
+        (speaks, version): (Versions, u16),
+    ) -> Rig {
         let frame = Frame::new().expect("a poll");
         let poll = Poll::new().expect("a poll");
         poll.registry().register(&mut listener, PEER, Interest::READABLE).expect("it can be watched");
         let name = members[usize::from(me)].name.clone();
         let address = members[usize::from(me)].peer_address.clone();
-        let ourselves = Ourselves { name, address, me: NodeId(me), cluster, incarnation: 1 };
+        let ourselves = Ourselves { name, address, me: NodeId(me), cluster, speaks, incarnation: 1 };
         let clock = Clock::new();
         let now = clock.now().time;
         let mut peers = Peers::new(ourselves, FIRST_TOKEN, u64::from(me), frame.messenger.clone());
         let members = members.iter().enumerate().map(|(id, member)| (NodeId(id as u16), member.clone())).collect();
-        peers.follow(Nodes { members, removed: Vec::new() }, now);
+        peers.follow(Nodes { members, removed: Vec::new(), version }, now);
         // Small, so that messages come in many pieces.
-        Rig { poll, clock, listener, peers, buffer: vec![0; 16 * 1024], told: Vec::new(), _frame: frame }
+        Rig {
+            poll,
+            clock,
+            listener,
+            peers,
+            buffer: vec![0; 16 * 1024],
+            told: Vec::new(),
+            spoken: Vec::new(),
+            _frame: frame,
+        }
     }
 
     fn turn(&mut self) {
@@ -64,10 +89,13 @@ impl Rig {
         let wait = if self.peers.has_unread() { Duration::ZERO } else { Duration::from_millis(1) };
         self.poll.poll(&mut events, Some(wait)).expect("it polls");
         let now = self.clock.now().time;
-        let Rig { poll, listener, peers, buffer, told, .. } = self;
+        let Rig { poll, listener, peers, buffer, told, spoken, .. } = self;
         let step: &mut Step<'_> = &mut |input| {
             told.push(match input {
-                Input::PeerUp { peer } => Told::Up(peer.0),
+                Input::PeerUp { peer, versions } => {
+                    spoken.push((peer.0, versions));
+                    Told::Up(peer.0)
+                }
                 Input::PeerDown { peer } => Told::Down(peer.0),
                 Input::Met { .. } => return,
                 Input::PeerMessage { peer, bytes } => Told::Message(peer.0, bytes.to_vec()),
@@ -172,8 +200,16 @@ fn strangers_are_shown_the_door() {
     let mut rigs = [Rig::new(listener, &members, 0, 7)];
     let mut frame = Vec::new();
     FrameWriter::append(&mut frame, |out| out.extend_from_slice(b"not a greeting")).expect("not empty");
-    let impostor =
-        Hello { version: 1, cluster: 7, node: "n0".to_owned(), address: String::new(), id: NodeId(0), incarnation: 2 };
+    let impostor = Hello {
+        version: OLDEST,
+        speaks: Versions::only(OLDEST),
+        needs: OLDEST,
+        cluster: 7,
+        node: "n0".to_owned(),
+        address: String::new(),
+        id: NodeId(0),
+        incarnation: 2,
+    };
     let mut own_name = Vec::new();
     FrameWriter::append(&mut own_name, |out| impostor.encode(out)).expect("not empty");
     for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), frame, vec![0xff; 100], own_name] {
@@ -195,4 +231,77 @@ fn strangers_are_shown_the_door() {
     }
     assert_eq!(rigs[0].told, []);
     assert_eq!(rigs[0].peers.links.iter().flatten().count(), 0);
+}
+
+/// Two of which the first calls, and the second speaks these versions.
+fn two(second: Versions, versions: [u16; 2]) -> Vec<Rig> {
+    let (mut listeners, members) = listeners(2);
+    let (other, one) = (listeners.pop().expect("two"), listeners.pop().expect("two"));
+    let rig = |listener, me, speaks, version| Rig::speaking(listener, &members, me, 7, (speaks, version));
+    vec![rig(one, 0, Versions::ALL, versions[0]), rig(other, 1, second, versions[1])]
+}
+
+#[test]
+fn a_link_speaks_the_newest_version_that_both_ends_speak() {
+    for (second, spoken) in [(Versions::ALL, NEWEST), (Versions::up_to(OLDEST), OLDEST)] {
+        let mut rigs = two(second, [OLDEST; 2]);
+        turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| !rig.spoken.is_empty()));
+        assert_eq!(rigs[0].spoken, [(1, LinkVersions { spoken, newest: second.newest })]);
+        // The oldest greeting says nothing of what else its sender speaks.
+        assert_eq!(rigs[1].spoken, [(0, LinkVersions { spoken, newest: NEWEST })]);
+    }
+}
+
+#[test]
+fn who_speaks_less_than_the_cluster_is_told_so() {
+    let mut rigs = two(Versions::up_to(OLDEST), [NEWEST, OLDEST]);
+    let says = |rig: &Rig, wanted: &str| rig.peers.complaints.keys().any(|text| text.contains(wanted));
+    // Who is called says why there is no answer.
+    turn_until(&mut rigs, |rigs| {
+        says(&rigs[1], "the cluster has version 7, and this node speaks 6")
+            && says(&rigs[0], "n1 says: the cluster has")
+    });
+    (0..50).for_each(|_| rigs.iter_mut().for_each(Rig::turn));
+    assert!(rigs.iter().all(|rig| rig.told.is_empty()), "no link was made");
+}
+
+/// A node of version 6 closes the link on any other greeting, and says nothing.
+#[test]
+fn a_node_that_knows_no_other_version_is_called_in_the_oldest() {
+    let (mut listeners, members) = listeners(2);
+    let old = std::net::TcpListener::from(std::os::fd::OwnedFd::from(listeners.pop().expect("two")));
+    old.set_nonblocking(false).expect("a socket");
+    let mut rigs = [Rig::new(listeners.pop().expect("two"), &members, 0, 7)];
+    let answering = std::thread::spawn(move || {
+        let mut versions = Vec::new();
+        let mut kept = Vec::new();
+        while versions.last() != Some(&OLDEST) {
+            let (mut stream, _) = old.accept().expect("it calls");
+            let (mut reader, mut buffer) = (FrameReader::new(), [0; 512]);
+            let payload = loop {
+                if let Some(payload) = reader.next().expect("a frame") {
+                    break payload;
+                }
+                let count = stream.read(&mut buffer).expect("a greeting");
+                reader.push(&buffer[..count]);
+            };
+            versions.push(u16::from_le_bytes([payload[4], payload[5]]));
+            if versions.last() == Some(&OLDEST) {
+                let theirs = Hello::decode(&payload).expect("a greeting");
+                let own = Hello { node: "n1".to_owned(), id: NodeId(1), ..theirs };
+                let mut frame = Vec::new();
+                FrameWriter::append(&mut frame, |out| own.encode(out)).expect("not empty");
+                stream.write_all(&frame).expect("it is sent");
+                kept.push(stream);
+            }
+        }
+        (versions, kept)
+    });
+    turn_until(&mut rigs, |rigs| !rigs[0].spoken.is_empty());
+    assert_eq!(rigs[0].spoken, [(1, LinkVersions { spoken: OLDEST, newest: OLDEST })]);
+    let (versions, kept) = answering.join().expect("it ends");
+    assert_eq!(versions, [NEWEST, OLDEST]);
+    // And later in the newest again: it may have closed for another reason.
+    assert!(rigs[0].peers.peers[&NodeId(1)].dial_at.is_some());
+    drop(kept);
 }

@@ -1,11 +1,22 @@
-//! The list of founders, as `--cluster` has it.
+//! What names, addresses and lists of nodes may look like.
 
 use std::fmt;
+use std::net::SocketAddr;
 
-use base::limits::{NODE_NAME_BYTES_MAX, VOTERS_MAX};
+use base::limits::{NODE_NAME_BYTES_MAX, VOTERS_MAX, ZONE_BYTES_MAX};
 use node::Member;
 
-/// Whether it names a place that can be called.
+/// Whether a node may be labelled so.
+pub(crate) fn check_zone(flag: &str, label: &str) -> Result<(), String> {
+    if node::is_zone(label) {
+        return Ok(());
+    }
+    Err(format!(
+        "{flag}: {label:?} cannot be the label of a zone; use up to {ZONE_BYTES_MAX} letters, digits, '-', '_', '.'"
+    ))
+}
+
+/// Clients get it as it is: nothing in it may end a line or a word.
 pub(super) fn is_host_and_port(text: &str) -> bool {
     let fits =
         |host: &str| !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]%".contains(c));
@@ -61,4 +72,12 @@ impl fmt::Display for Wrong<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "--cluster: {:?} is not NAME=HOST:PORT; write for example n1=10.0.0.1:9001,n2=10.0.0.2:9001", self.0)
     }
+}
+
+pub(super) fn parse_address(flag: &str, given: Option<String>, default: &str) -> Result<SocketAddr, String> {
+    let text = given.as_deref().unwrap_or(default);
+    // The one name that people write here.
+    text.replacen("localhost:", "127.0.0.1:", 1)
+        .parse()
+        .map_err(|_| format!("{flag} {text}: write an address of this machine as IP:PORT, for example {default}"))
 }

@@ -1,0 +1,155 @@
+//! Versions: what nodes can know, and since when.
+//!
+//! One number counts them all: what nodes say to each other, what they write into logs and states, which commands there are. A build speaks all
+//! versions from [`OLDEST`] to [`NEWEST`]. What came later than [`OLDEST`] stands in [`FEATURES`] or [`COMMANDS`], and nowhere else is a version
+//! compared with a number. There are two reasons to be allowed to do something new, and each feature has one of them:
+//! - [`By::Link`]: the node at the other end understands it. A link speaks the newest version that both of its ends speak ([`Versions::common`]).
+//! - [`By::Cluster`]: every node understands it, those that are down among them. Whatever is written into a log or a state comes to all of them,
+//!   sooner or later, so it waits for the *cluster's version*, which stands in the council's registry of nodes and only rises
+//!   (`node/src/versions.rs`).
+//!
+//! To add a feature: raise [`NEWEST`] if that version is released already, add a row, and ask for it where the new thing is written. Reading it needs
+//! nothing: who reads it speaks it.
+
+use std::fmt;
+
+/// The oldest version that this build speaks. Those before it could not tell how far they go.
+pub const OLDEST: u16 = 6;
+/// The newest.
+pub const NEWEST: u16 = 7;
+
+/// Which versions somebody speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Versions {
+    /// From this one.
+    pub oldest: u16,
+    /// Up to this one, `oldest <= newest`.
+    pub newest: u16,
+}
+
+impl Versions {
+    /// All that this build speaks.
+    pub const ALL: Versions = Versions { oldest: OLDEST, newest: NEWEST };
+
+    /// All that this build speaks up to `newest`, which is one of them.
+    #[must_use]
+    pub fn up_to(newest: u16) -> Versions {
+        Versions { oldest: OLDEST, newest: newest.clamp(OLDEST, NEWEST) }
+    }
+
+    /// Only this one.
+    #[must_use]
+    pub fn only(version: u16) -> Versions {
+        Versions { oldest: version, newest: version }
+    }
+
+    /// The newest that both speak; none if they do not understand each other.
+    #[must_use]
+    pub fn common(self, other: Versions) -> Option<u16> {
+        let newest = self.newest.min(other.newest);
+        (newest >= self.oldest.max(other.oldest)).then_some(newest)
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.oldest == self.newest {
+            write!(f, "version {}", self.newest)
+        } else {
+            write!(f, "versions {} to {}", self.oldest, self.newest)
+        }
+    }
+}
+
+/// What came after [`OLDEST`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Feature {
+    /// A node that does not talk to another one says why.
+    SaidRefusals,
+    /// A ping says what does not change in the life of a process only where it says everything.
+    ShortPings,
+    /// The council's order that raises the cluster's version, and the registry that has one. The order itself is the first that is written in the version
+    /// that it raises to.
+    RaisedVersion,
+    /// Entries say by which version they are applied, and are shorter.
+    VersionedEntries,
+    /// The order by which a node joins says up to which version that node speaks.
+    JoinVersion,
+}
+
+/// Who has to know a feature before it is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// The other end of the link.
+    Link,
+    /// Every node of the cluster.
+    Cluster,
+}
+
+/// All features: since which version there is each, and who has to know it.
+pub const FEATURES: [(Feature, u16, By); 5] = [
+    (Feature::SaidRefusals, 7, By::Link),
+    (Feature::ShortPings, 7, By::Link),
+    (Feature::RaisedVersion, 7, By::Cluster),
+    (Feature::VersionedEntries, 7, By::Cluster),
+    (Feature::JoinVersion, 7, By::Cluster),
+];
+
+/// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and
+/// its copy would be another from then on. So they are refused until the cluster has the version, and unknown in entries of earlier ones.
+pub const COMMANDS: &[(&str, u16)] = &[];
+
+impl Feature {
+    /// The first version that has it.
+    #[must_use]
+    pub fn since(self) -> u16 {
+        FEATURES.iter().find(|(feature, ..)| *feature == self).map_or(NEWEST, |(_, since, _)| *since)
+    }
+
+    /// Whether there is such a thing in this version: that of the link or that of the cluster.
+    #[must_use]
+    pub fn is_in(self, version: u16) -> bool {
+        version >= self.since()
+    }
+}
+
+/// The first version that has a command of this name.
+#[must_use]
+pub fn command_since(name: &str) -> u16 {
+    since_in(COMMANDS, name)
+}
+
+fn since_in(table: &[(&str, u16)], name: &str) -> u16 {
+    table.iter().find(|(known, _)| *known == name).map_or(OLDEST, |(_, since)| *since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_speak_the_newest_that_both_know() {
+        let range = |oldest, newest| Versions { oldest, newest };
+        assert_eq!(range(6, 7).common(range(6, 6)), Some(6));
+        assert_eq!(range(6, 7).common(range(7, 9)), Some(7));
+        assert_eq!(range(6, 9).common(range(7, 8)), Some(8));
+        assert_eq!(range(6, 7).common(range(8, 9)), None);
+        assert_eq!(range(8, 9).common(range(6, 7)), None);
+        assert_eq!(range(6, 7).to_string(), "versions 6 to 7");
+        assert_eq!(Versions::only(6).to_string(), "version 6");
+        assert_eq!((Versions::up_to(0).newest, Versions::up_to(99).newest), (OLDEST, NEWEST));
+    }
+
+    #[test]
+    fn every_feature_stands_in_the_table_once_and_came_after_the_oldest_version() {
+        for (feature, since, _) in FEATURES {
+            assert!((OLDEST + 1..=NEWEST).contains(&since), "{feature:?}");
+            assert_eq!(FEATURES.iter().filter(|(other, ..)| *other == feature).count(), 1, "{feature:?}");
+            assert_eq!(feature.since(), since);
+            assert!(feature.is_in(since) && !feature.is_in(since - 1));
+        }
+        assert!(COMMANDS.iter().all(|(_, since)| (OLDEST + 1..=NEWEST).contains(since)));
+        assert_eq!(since_in(&[("new", 9)], "new"), 9);
+        assert_eq!(since_in(&[("new", 9)], "old"), OLDEST);
+    }
+}

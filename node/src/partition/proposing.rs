@@ -1,0 +1,34 @@
+//! From a write to an entry of the log.
+
+use base::{Time, WallTime};
+use paxos::Input;
+
+use super::Partition;
+use crate::entry::{Header, Kind, Origin};
+
+impl Partition {
+    /// Proposes a write. False when this replica does not take it now.
+    pub(crate) fn propose(
+        &mut self,
+        now: Time,
+        clock: WallTime,
+        seed: u64,
+        kind: Kind,
+        (version, origin): (u16, Origin),
+        body: &[u8],
+    ) -> bool {
+        if !self.replica.can_propose() {
+            return false;
+        }
+        // An expiry carries the clock by which a read found a key's time to be up.
+        let asked = match (kind, <[u8; 8]>::try_from(body)) {
+            (Kind::Expire, Ok(bytes)) => WallTime(u64::from_le_bytes(bytes)),
+            _ => clock,
+        };
+        self.proposed_time = self.proposed_time.max(self.tree.time()).max(clock).max(asked);
+        let header = Header { version, kind, time: self.proposed_time, seed, origin };
+        let payload = crate::entry::encode(&header, body);
+        self.replica.step(now, Input::Propose { payload }, &mut self.outputs);
+        true
+    }
+}
