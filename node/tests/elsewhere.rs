@@ -113,6 +113,33 @@ fn a_leader_that_dies_costs_a_pause() {
     assert_eq!(cluster.ask(away, "GET k"), "$2\r\n40\r\n");
 }
 
+/// The age that such a read has is counted from when it left: so nobody may answer it who does not know that he still leads.
+#[test]
+fn a_leader_that_was_deposed_answers_no_reads_of_any_level() {
+    let (mut cluster, away) = five();
+    let leads = leader(&cluster, away);
+    assert_eq!(cluster.ask(away, "SET k 1"), "+OK\r\n");
+    assert_eq!(cluster.ask(away, "DICTUM.CONSISTENCY local"), "+OK\r\n");
+    assert_eq!(cluster.ask(away, "GET k"), "$1\r\n1\r\n");
+    // The client's node hears the former leader, and none of those who choose another one.
+    let others: Vec<u16> = (0..5).filter(|node| ![leads, away].contains(node)).collect();
+    cluster.cut = others.iter().flat_map(|other| [(leads, *other), (away, *other)]).collect();
+    let voter = *others.iter().find(|node| !without(&cluster).contains(node)).expect("a voter");
+    let leads_there =
+        |cluster: &Cluster, node: u16| cluster.nodes[usize::from(node)].leader(DEFAULT).map(|(it, _)| it.0);
+    pass_until(&mut cluster, "another leader", |it| leads_there(it, voter).is_some_and(|node| node != leads));
+    assert_eq!(cluster.ask(voter, "SET k 2"), "+OK\r\n");
+    cluster.say(away, b"GET k\r\n");
+    pass(&mut cluster, 200);
+    assert!(!cluster.heard(away, CLIENT).contains('1'), "it is older than its age says");
+    cluster.cut.clear();
+    pass_until(&mut cluster, "it is known", |it| leads_there(it, away).is_some_and(|node| node != leads));
+    cluster.heard(away, CLIENT);
+    pass(&mut cluster, 2000);
+    cluster.heard(away, CLIENT);
+    assert_eq!(cluster.ask(away, "GET k"), "$1\r\n2\r\n");
+}
+
 #[test]
 fn who_waits_there_is_woken() {
     let (mut cluster, away) = five();

@@ -14,7 +14,7 @@ use crate::router::ReadKind;
 pub(crate) struct CarriedRead {
     /// What it asks for: a command, a transaction, the outcome of a `DICTUM.ONCE`, or revisions.
     pub kind: ReadKind,
-    /// Not linearizable: any state that has come to this revision will do.
+    /// Not linearizable: any state that has come to this revision would do. (Whoever answers confirms it all the same.)
     pub floor: Option<Revision>,
     /// Its keys count as used.
     pub touches: bool,

@@ -21,22 +21,19 @@ use crate::waiting::settled;
 const AROUND_BYTES: usize = 64 * 1024;
 
 impl Node {
-    /// Reads of a node that has no state. Whatever is not served now is asked for again by its owner.
+    /// Reads of a node that has no state. Whatever is not served now is asked for again by its owner. Those of all levels are confirmed: the age that they have is
+    /// counted from when they were carried, and whoever has been deposed does not know how old its state is.
     pub(crate) fn on_carry(&mut self, g: usize, peer: NodeId, ticket: u64, reads: Vec<CarriedRead>) {
         if self.groups[g].elsewhere.is_some() || reads.is_empty() {
             return;
         }
         let deadline = self.now.time + self.config.request_timeout;
         let guests = GuestBatch { peer, ticket, reads, answers: Vec::new(), deadline };
-        let revision = self.groups[g].partition.tree.revision();
-        if guests.reads.iter().all(|read| read.floor.is_some_and(|floor| revision >= floor)) {
-            return self.serve_guests(g, guests, None);
-        }
         self.groups[g].router.gather_guests(guests);
     }
 
-    /// Answers reads of a node that has no state, from this one's: confirmed by `clock`, or such that need no confirmation.
-    pub(super) fn serve_guests(&mut self, g: usize, mut guests: GuestBatch, clock: Option<WallTime>) {
+    /// Answers reads of a node that has no state, from this one's: confirmed, when it was `clock`.
+    pub(super) fn serve_guests(&mut self, g: usize, mut guests: GuestBatch, clock: WallTime) {
         let mut bytes = 0;
         let Partition { last_uses, tree, .. } = &mut self.groups[g].partition;
         last_uses.turn(self.now.time, tree.len());
@@ -67,35 +64,19 @@ impl Node {
     }
 
     /// One of them; or the clock by which a key that it meets is gone.
-    fn serve_guest(
-        &mut self,
-        g: usize,
-        read: &CarriedRead,
-        clock: Option<WallTime>,
-    ) -> Result<CarriedAnswer, WallTime> {
-        let seeds = [self.rng.next_u64(), self.rng.next_u64()];
+    fn serve_guest(&mut self, g: usize, read: &CarriedRead, clock: WallTime) -> Result<CarriedAnswer, WallTime> {
         let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
-        let clock = clock.map(|clock| if own_clock { self.now.wall } else { clock });
+        let clock = if own_clock { self.now.wall } else { clock };
         let group = &self.groups[g];
         let partition = &group.partition;
         let forgets = self.config.planted == Some(Planted::IdleForgetsReads);
         let uses = Uses { last: &partition.last_uses, evicting: partition.evicting.as_deref(), forgets };
         let slots = group.bucket.slots_of(partition.id);
-        let view_at = |clock: WallTime, seed: u64| {
-            View::new(&partition.tree, clock, seed).with_usage(&uses, read.touches).within(slots)
-        };
+        let view = View::new(&partition.tree, clock, self.rng.next_u64()).with_usage(&uses, read.touches).within(slots);
         let mut revisions = Vec::new();
-        // Nobody was asked for the leader's clock: this node's is near enough, but hides nothing that no entry has expired.
-        let mut view = view_at(clock.unwrap_or(self.now.wall), seeds[0]);
-        let mut reply = look_up(read.kind, &read.body, &view, &mut revisions);
-        match clock {
-            Some(clock) if view.met_expired() && !own_clock => return Err(clock),
-            None if view.met_expired() => {
-                view = view_at(WallTime(0), seeds[1]);
-                revisions.clear();
-                reply = look_up(read.kind, &read.body, &view, &mut revisions);
-            }
-            _ => {}
+        let reply = look_up(read.kind, &read.body, &view, &mut revisions);
+        if view.met_expired() && !own_clock {
+            return Err(clock);
         }
         let waits = read.waits && matches!(reply, Ok(Reply::NilArray));
         let settled = waits.then(|| settled(&view, &read.body));
@@ -123,7 +104,7 @@ impl Node {
             if self.groups[g].router.waits_for(after) {
                 self.groups[g].router.guests_parked.push((after, clock, guests));
             } else if guests.deadline > time {
-                self.serve_guests(g, guests, Some(clock));
+                self.serve_guests(g, guests, clock);
             }
         }
     }

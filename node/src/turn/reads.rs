@@ -66,7 +66,7 @@ impl Node {
                 }
             }
             for guests in std::mem::take(&mut batch.guests) {
-                self.serve_guests(g, guests, Some(clock));
+                self.serve_guests(g, guests, clock);
             }
             self.groups[g].router.recycle(batch);
         }

@@ -92,6 +92,8 @@ pub struct Cluster {
     journals: BTreeMap<u16, Vec<(u64, Bytes)>>,
     /// Nodes whose messages are lost, and those to them.
     pub isolated: Vec<u16>,
+    /// Pairs of nodes that do not hear each other.
+    pub cut: Vec<(u16, u16)>,
     /// Nodes whose disks do nothing for now.
     pub stalled: Vec<u16>,
     /// Nodes that get nothing and do nothing for now; what is sent to them waits.
@@ -144,6 +146,7 @@ impl Cluster {
             persisted: BTreeMap::new(),
             journals: BTreeMap::new(),
             isolated: Vec::new(),
+            cut: Vec::new(),
             stalled: Vec::new(),
             standing_still: Vec::new(),
             stopped: Vec::new(),
@@ -357,7 +360,8 @@ impl Cluster {
             for (_, (from, to, bytes)) in arrived {
                 // Or the node has just joined, and has no process yet.
                 let is_there = usize::from(to.0) < self.nodes.len();
-                if !is_there || self.isolated.contains(&from.0) || self.isolated.contains(&to.0) {
+                let is_cut = self.cut.iter().any(|cut| [(from.0, to.0), (to.0, from.0)].contains(cut));
+                if !is_there || is_cut || self.isolated.contains(&from.0) || self.isolated.contains(&to.0) {
                     continue;
                 }
                 if self.standing_still.contains(&to.0) {
