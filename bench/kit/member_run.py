@@ -4,12 +4,13 @@ import argparse
 import asyncio
 import json
 import statistics
-import sys
 import time
 
 from . import install, machine
 from .cluster import Cluster, folder_bytes, port_of
 from .partition_run import make_bucket
+from .ending import conclude
+from .ending import run as run_bench
 from .run import describe, say
 from .watchers import Watch, keys_of_all
 
@@ -199,25 +200,9 @@ def compare(options):
             marks.append(row(program, cluster, number, options, results))
         finally:
             cluster.stop()
-    say("")
-    for name, found, target, passes in marks:
-        say(f"{name:6} {found:60} {target:9} {'pass' if passes else 'FAIL'}")
-    folder = machine.WORK / "results"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"members-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.write_text(json.dumps({"machine": about, "results": results, "marks": marks}, indent=1) + "\n")
-    say(f"results: {path}")
-    if options.require and not all(mark[3] for mark in marks):
-        sys.exit(1)
+    conclude("members", about, results, marks, options.require)
 
 
 def main():
     """Runs the bench."""
-    options = parse(sys.argv[1:])
-    with machine.only_run("bench/members"):
-        try:
-            compare(options)
-        except machine.BenchError as problem:
-            sys.exit(f"bench/members: {problem}")
-        except KeyboardInterrupt:
-            sys.exit(130)
+    run_bench("members", parse, compare)

@@ -4,13 +4,14 @@ import argparse
 import json
 import os
 import statistics
-import sys
 import time
 import urllib.request
 from pathlib import Path
 
 from . import install, machine
 from .cluster import Cluster, port_of
+from .ending import conclude
+from .ending import run as run_bench
 from .run import describe, say
 
 EPILOG = """\
@@ -201,26 +202,10 @@ def compare(options):
         for cluster in clusters:
             cluster.stop()
     marks = judged(results, options)
-    say("")
-    for name, found, target, passes in marks:
-        say(f"{name:11} {found:30} {target:8} {'' if not target else 'pass' if passes else 'FAIL'}")
-    folder = machine.WORK / "results"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"nodes-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.write_text(json.dumps({"machine": about, "results": results, "marks": marks}, indent=1) + "\n")
-    say(f"results: {path}")
-    if options.require and not all(mark[3] for mark in marks):
-        sys.exit(1)
+    conclude("nodes", about, results, marks, options.require)
     return None
 
 
 def main():
     """Runs the bench."""
-    options = parse(sys.argv[1:])
-    with machine.only_run("bench/nodes"):
-        try:
-            compare(options)
-        except machine.BenchError as problem:
-            sys.exit(f"bench/nodes: {problem}")
-        except KeyboardInterrupt:
-            sys.exit(130)
+    run_bench("nodes", parse, compare)

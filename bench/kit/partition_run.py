@@ -6,11 +6,12 @@ import io
 import json
 import os
 import statistics
-import sys
 import time
 
 from . import install, machine
 from .cluster import Cluster, port_of
+from .ending import conclude
+from .ending import run as run_bench
 from .run import describe, say
 
 EPILOG = """\
@@ -170,25 +171,9 @@ def compare(options):
     if "idle" in options.rows:
         idle(program, options, results)
     marks = judged(results, options.rows)
-    say("")
-    for name, found, target, passes in marks:
-        say(f"{name:9} {found:30} {target:8} {'pass' if passes else 'FAIL'}")
-    folder = machine.WORK / "results"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"partitions-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.write_text(json.dumps({"machine": about, "results": results, "marks": marks}, indent=1) + "\n")
-    say(f"results: {path}")
-    if options.require and not all(mark[3] for mark in marks):
-        sys.exit(1)
+    conclude("partitions", about, results, marks, options.require)
 
 
 def main():
     """Runs the bench."""
-    options = parse(sys.argv[1:])
-    with machine.only_run("bench/partitions"):
-        try:
-            compare(options)
-        except machine.BenchError as problem:
-            sys.exit(f"bench/partitions: {problem}")
-        except KeyboardInterrupt:
-            sys.exit(130)
+    run_bench("partitions", parse, compare)

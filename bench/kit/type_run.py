@@ -3,14 +3,14 @@
 import argparse
 import csv
 import io
-import json
 import statistics
 import subprocess
 import sys
-import time
 
 from . import install, machine
 from .cluster import port_of
+from .ending import run as run_bench
+from .ending import write
 from .run import describe, say
 from .sides import Dictum, Redis, drive
 from .type_rows import BY_NAME, FILLS, MULTI, NUMBERS, ROWS, SET
@@ -200,22 +200,11 @@ def compare(options):
     for mark in marks:
         found = "absent" if mark["ratio"] is None else f"{mark['ratio']:5.2f}×"
         say(f"{mark['title']:44} against {mark['against']:6} {found:>7}  ≥ {mark['target']}×  {'pass' if mark['pass'] else 'FAIL'}")
-    folder = machine.WORK / "results"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"types-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.write_text(json.dumps({"machine": about, "results": results, "marks": marks}, indent=1) + "\n")
-    say(f"results: {path}")
+    write("types", about, results, marks)
     if options.require and not all(mark["pass"] for mark in marks):
         sys.exit(1)
 
 
 def main():
     """Runs the bench."""
-    options = parse(sys.argv[1:])
-    with machine.only_run("bench/types"):
-        try:
-            compare(options)
-        except machine.BenchError as problem:
-            sys.exit(f"bench/types: {problem}")
-        except KeyboardInterrupt:
-            sys.exit(130)
+    run_bench("types", parse, compare)
