@@ -250,7 +250,10 @@ impl Node {
     /// Counts what is decided in each partition. At the end of a window it is known whether a node is hot.
     fn watch_heat(&mut self) {
         if self.council_leads.heat.is_due(self.now.time) {
-            let decided = |id| Some((id, self.groups[place_of(&self.groups, id)?].partition.replica.decided()));
+            // It may have no copy: then by what those say who have.
+            let said = |id| self.news.values().filter_map(|ping| Some(news_of(ping, id)?.decided)).max();
+            let own = |id| Some(self.groups[place_of(&self.groups, id)?].partition.replica.decided());
+            let decided = |id| Some((id, own(id).max(said(id))?));
             let decided: BTreeMap<PartitionId, Position> = self.durable_partitions().filter_map(decided).collect();
             let ended = self.council_leads.heat.end_window(self.now.time, decided);
             self.council_leads.window_ended |= ended;
