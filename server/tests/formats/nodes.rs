@@ -61,7 +61,10 @@ fn dump(folder: &Path, founders: &[&str]) -> String {
     // Its number is the next that nobody had.
     let token = eventually_on(&mut client, &["DICTUM.NODE", "TOKEN"]);
     let token = String::from_utf8(token.as_bytes().expect("a token").to_vec()).expect("it is text");
-    let welcome = eventually_on(&mut client, &["DICTUM.NODE", "JOIN", &token, "new", "127.0.0.1:1", "1"]);
+    // Who speaks less than the cluster is not let in.
+    let newest = base::versions::NEWEST.to_string();
+    let join = ["DICTUM.NODE", "JOIN", &token, "new", "127.0.0.1:1", "1", "", &newest];
+    let welcome = eventually_on(&mut client, &join);
     let number = welcome.as_array().and_then(|flat| flat[1].as_integer()).expect("a number");
     writeln!(text, "{}\nkey {}\nthe next number {number}", told.join("\n"), short(&value)).expect("as above");
     assert!(process.stop(), "it ends well");
