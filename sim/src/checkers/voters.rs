@@ -179,7 +179,7 @@ mod tests {
         assert!(is_wrong(&group(3, &[&[7, 8]]), &founded), "it meets neither of its neighbours");
         assert!(!is_wrong(&group(9, &[&[2, 3, 4]]), &joint));
         // What may be cut off again counts for nothing.
-        assert_eq!(groups.observe(partition, &after(&group(10, &[&[0, 5]]), &joint, false)), None);
+        assert_eq!(groups.observe(partition, &after(&group(9, &[&[0, 1, 2]]), &joint, false)), None);
     }
 
     #[test]
