@@ -106,6 +106,12 @@ impl Groups {
         lists.into_iter().all(|list| 2 * list.iter().filter(|id| some(**id)).count() < list.len())
     }
 
+    /// Whether a node has a vote in a partition by the last group that was ever decided.
+    pub fn names(&self, partition: PartitionId, node: NodeId) -> bool {
+        let last = self.chains.get(&partition).and_then(BTreeMap::last_key_value);
+        last.is_some_and(|(_, lists)| lists.iter().flatten().any(|id| *id == node))
+    }
+
     /// Whether every group can go on when these have lost their memory.
     pub fn bear(&self, lost: impl Fn(NodeId) -> bool) -> bool {
         let last = self.chains.values().filter_map(|chain| chain.last_key_value());

@@ -61,14 +61,17 @@ impl<N: Door> Cluster<N> {
         self.watch_memories(node, &partitions);
         let machine = &mut self.machines[usize::from(node.0)];
         let Some(running) = &machine.running else { return };
+        // It does without those in which it has no vote. One that has lost its memory of a vote has nothing either, until a leader tells it.
+        let (groups, is_without) = (&self.groups, |id: PartitionId| running.node.is_without(id));
+        let does_without = |id: PartitionId| is_without(id) && !groups.names(id, node);
         let is_whole = |(partition, until): (&PartitionId, &Position)| {
             let progress = running.node.progress(*partition);
-            running.node.is_without(*partition)
+            does_without(*partition)
                 || progress.is_some_and(|it| it.votes && it.persisted >= *until && it.applied >= *until)
         };
         // A bucket that was made since it was harmed has one voter less until it has heard of that.
         let votes_in = |partition: &PartitionId| {
-            running.node.is_without(*partition) || running.node.progress(*partition).is_some_and(|it| it.votes)
+            does_without(*partition) || running.node.progress(*partition).is_some_and(|it| it.votes)
         };
         let begun = self.agreement.highest();
         let mut begun = begun.keys().filter(|it| self.durable.contains(it) && !self.dropped.contains(it));
