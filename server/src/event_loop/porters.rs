@@ -38,7 +38,7 @@ use crate::log;
 
 const ALARM: Token = Token(0);
 const FIRST_CLIENT: usize = 1;
-/// A porter reads nothing while so many bytes of its clients wait for the loop. One turn's reads may come on top.
+/// A porter reads nothing while so many bytes of its clients wait for the loop, and in one turn no more than that, and a buffer.
 const ARRIVED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The loop waits while so many bytes of replies wait for a porter. One turn's replies may come on top.
 const DEEDS_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -345,12 +345,11 @@ impl Own {
         self.held &= self.desk.has_arrivals.load(Ordering::SeqCst);
         let Own { sockets, batch, buffer, held, .. } = self;
         let step: &mut Step<'_> = &mut |input| batch.note(&input);
-        if !*held {
-            sockets.read_unread(buffer, now, step);
-        }
+        let most = if *held { 0 } else { ARRIVED_BYTES_MAX };
+        let mut bytes = sockets.read_unread(buffer, most, now, step);
         for event in events.iter().filter(|event| event.token() != ALARM) {
-            let buffer = if *held { None } else { Some(&mut buffer[..]) };
-            sockets.on_event(event, buffer, now, step);
+            let buffer = (bytes < most).then_some(&mut buffer[..]);
+            bytes += sockets.on_event(event, buffer, now, step);
         }
         sockets.close_leaving(now, step);
         sockets.cut_off_slow(now, step);

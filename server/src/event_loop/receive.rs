@@ -31,7 +31,7 @@ impl EventLoop {
     pub(super) fn take_sockets(&mut self, events: &Events, now: Now) {
         let EventLoop { node, outbox, peers, buffer, poll, sockets, .. } = self;
         let step: &mut Step<'_> = &mut |input| node.step(now, input, outbox);
-        sockets.read_unread(buffer, now.time, step);
+        sockets.read_unread(buffer, usize::MAX, now.time, step);
         peers.read_unread(buffer, now.time, step);
         peers.tick(poll.registry(), now.time, step);
         for event in events {

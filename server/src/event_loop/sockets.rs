@@ -108,42 +108,55 @@ impl Sockets {
         self.clients.iter().map(|client| client.output.waiting_bytes()).sum()
     }
 
-    /// Reads on where something was left.
-    pub(super) fn read_unread(&mut self, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
+    /// Reads on where something was left, until `most` bytes have been read, or a buffer more. How many it were.
+    pub(super) fn read_unread(&mut self, buffer: &mut [u8], most: usize, now: Time, step: &mut Step<'_>) -> usize {
+        let mut bytes = 0;
         for place in std::mem::take(&mut self.unread) {
-            self.read(place, buffer, now, step);
+            if bytes < most {
+                bytes += self.read(place, buffer, now, step);
+            } else {
+                self.unread.push(place);
+            }
         }
+        bytes
     }
 
-    /// The poll has something to say of a socket. Without a buffer nothing is read now.
-    pub(super) fn on_event(&mut self, event: &Event, buffer: Option<&mut [u8]>, now: Time, step: &mut Step<'_>) {
+    /// The poll has something to say of a socket. Without a buffer nothing is read now. How many bytes were read.
+    pub(super) fn on_event(
+        &mut self,
+        event: &Event,
+        buffer: Option<&mut [u8]>,
+        now: Time,
+        step: &mut Step<'_>,
+    ) -> usize {
         let place = event.token().0 - self.first_token;
-        let Some(client) = self.clients.get(place) else { return };
+        let Some(client) = self.clients.get(place) else { return 0 };
         if event.is_writable() && client.output.waiting_bytes() > 0 {
             let flushed = client.output.flush(&mut client.stream);
             if flushed.is_err() || (client.closing && client.output.waiting_bytes() == 0) {
                 self.remove(place, step);
-                return;
+                return 0;
             }
         }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             client.half_closed |= event.is_read_closed() || event.is_error();
             match buffer {
-                Some(buffer) => self.read(place, buffer, now, step),
+                Some(buffer) => return self.read(place, buffer, now, step),
                 None => self.unread.push(place),
             }
         }
+        0
     }
 
-    /// Reads once. What is left is read in the next turn.
-    fn read(&mut self, place: usize, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
-        let Some(client) = self.clients.get(place) else { return };
+    /// Reads once; how many bytes. What is left is read in the next turn.
+    fn read(&mut self, place: usize, buffer: &mut [u8], now: Time, step: &mut Step<'_>) -> usize {
+        let Some(client) = self.clients.get(place) else { return 0 };
         if client.paused {
             client.unread = true;
-            return;
+            return 0;
         }
         if client.closing || client.leave_at.is_some() {
-            return;
+            return 0;
         }
         match client.stream.read(buffer) {
             Ok(0) => self.on_end(place, now, step),
@@ -153,11 +166,13 @@ impl Sockets {
                     self.unread.push(place);
                 }
                 step(Input::Received { connection: ConnectionId(client.connection), bytes: &buffer[..count] });
+                return count;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => client.half_closed = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => self.unread.push(place),
             Err(_) => self.remove(place, step),
         }
+        0
     }
 
     /// The client sends nothing more. It may still want to read: `printf 'GET a\r\n' | nc` does.
