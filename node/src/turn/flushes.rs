@@ -72,18 +72,23 @@ impl Node {
         if self.is_too_far_ahead() && !was_too_far_ahead {
             self.probe("node: all partitions together too far ahead of the store");
         }
+        let (by_changes, by_log) = (self.config.snapshots.flush_bytes, self.config.log_bytes_per_snapshot);
+        if self.unflushed.ahead < by_changes.min(by_log) {
+            // As it is nearly always: neither sum can be more than this.
+            return;
+        }
         // What is on its way to the store, or will be next, is as good as there.
-        let held = |by_log: bool| {
+        let held = |log: bool| {
             let of = move |group: &Group| {
                 let partition = &group.partition;
                 let waits = partition.snapshot_wanted || partition.has_flush() || partition.ahead_bytes() == 0;
-                let bytes = if by_log { partition.bytes_since_snapshot } else { partition.tree.unflushed_bytes().0 };
+                let bytes = if log { partition.bytes_since_snapshot } else { partition.tree.unflushed_bytes().0 };
                 if waits { 0 } else { bytes }
             };
             self.groups.iter().map(of).collect::<Vec<u64>>()
         };
-        let mut places = to_be_flushed(&held(false), self.config.snapshots.flush_bytes);
-        places.extend(to_be_flushed(&held(true), self.config.log_bytes_per_snapshot));
+        let mut places = to_be_flushed(&held(false), by_changes);
+        places.extend(to_be_flushed(&held(true), by_log));
         for g in places {
             // One alone that has so much is due by itself.
             if holders > 1 {
