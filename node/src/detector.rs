@@ -96,6 +96,11 @@ impl Detector {
         !self.cut && self.counted_silence(now).is_some_and(|silence| silence < self.patience)
     }
 
+    /// When it will be suspected if it is not heard, and this node does not stand still.
+    pub(crate) fn suspects_at(&self) -> Option<Time> {
+        self.heard_at.map(|at| at + self.stood_still.saturating_add(self.patience))
+    }
+
     /// Whether both hear each other.
     pub(crate) fn is_up(&self, now: Time) -> bool {
         self.hears_me && self.hears(now)

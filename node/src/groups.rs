@@ -13,6 +13,7 @@ use std::ops::{Index, IndexMut};
 use base::{PartitionId, Time};
 
 use crate::group::Group;
+use crate::turn::flushes::{Unflushed, Weight};
 
 /// See the file's head.
 #[derive(Debug, Default)]
@@ -27,6 +28,8 @@ pub(crate) struct Groups {
     stirred: BTreeSet<PartitionId>,
     /// When who has to be woken. One whose time has changed may be woken early.
     alarms: BTreeSet<(Time, PartitionId)>,
+    /// The sum of what they weigh.
+    unflushed: Unflushed,
 }
 
 #[derive(Debug)]
@@ -35,6 +38,15 @@ struct Bed {
     is_awake: bool,
     /// The earliest of its alarms.
     alarm: Option<Time>,
+    /// As it was when it was last weighed: at the latest when it fell asleep.
+    weight: Weight,
+}
+
+impl Bed {
+    fn weigh(&mut self, sum: &mut Unflushed) {
+        let weight = Weight::of(&self.group);
+        sum.replace(std::mem::replace(&mut self.weight, weight), weight);
+    }
 }
 
 impl Groups {
@@ -77,14 +89,16 @@ impl Groups {
         let id = group.id();
         let Err(place) = self.ids.binary_search(&id) else { return };
         self.ids.insert(place, id);
-        self.list.insert(place, Bed { group: Box::new(group), is_awake: false, alarm: None });
+        self.list
+            .insert(place, Bed { group: Box::new(group), is_awake: false, alarm: None, weight: Weight::default() });
         self.places_have_changed();
     }
 
     /// Takes one out.
     pub(crate) fn remove(&mut self, g: usize) -> Box<Group> {
         self.ids.remove(g);
-        let Bed { group, alarm, .. } = self.list.remove(g);
+        let Bed { group, alarm, weight, .. } = self.list.remove(g);
+        self.unflushed.replace(weight, Weight::default());
         if let Some(at) = alarm {
             self.alarms.remove(&(at, group.id()));
         }
@@ -148,7 +162,7 @@ impl Groups {
 
     /// Lets those sleep that have nothing to do until `soon`, by what `due` says of each.
     pub(crate) fn sleep(&mut self, soon: Time, due: impl Fn(&Group) -> Option<Time>) {
-        let Groups { ids, list, awake, alarms, .. } = self;
+        let Groups { ids, list, awake, alarms, unflushed, .. } = self;
         awake.retain(|g| {
             let bed = &mut list[*g];
             let due = due(&bed.group);
@@ -156,6 +170,7 @@ impl Groups {
                 return true;
             }
             bed.is_awake = false;
+            bed.weigh(unflushed);
             if let Some(at) = due
                 && bed.alarm.is_none_or(|alarm| at < alarm)
             {
@@ -167,6 +182,25 @@ impl Groups {
             }
             false
         });
+    }
+
+    /// Whether all of them sleep.
+    pub(crate) fn are_asleep(&self) -> bool {
+        self.awake.is_empty()
+    }
+
+    /// When the first of those that sleep is to be woken.
+    pub(crate) fn first_alarm(&self) -> Option<Time> {
+        self.alarms.first().map(|(at, _)| *at)
+    }
+
+    /// What all of them hold that the store does not have. Those that are awake are weighed for it.
+    pub(crate) fn weigh(&mut self) -> Unflushed {
+        let Groups { list, awake, unflushed, .. } = self;
+        for g in awake {
+            list[*g].weigh(unflushed);
+        }
+        *unflushed
     }
 
     /// Those that may have changed since the last call: they are or were awake.

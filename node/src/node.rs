@@ -163,6 +163,8 @@ pub struct Node {
     pub(crate) zone_told: Option<Time>,
     /// When this node looks again for replicas that it needs no more.
     pub(crate) next_leaving: Time,
+    /// The place of the one behind the last that it looked at.
+    pub(crate) looked_last: usize,
     /// The owner has been told of the buckets' caches.
     pub(crate) caches_told: bool,
     /// A bucket of the list has no replica here yet.

@@ -7,6 +7,7 @@ mod feeds;
 pub(crate) mod flushes;
 mod guests;
 pub(crate) mod reads;
+mod rest;
 mod snapshots;
 mod stop;
 mod writes;
@@ -91,6 +92,7 @@ impl Node {
         let (now, soon) = (self.now, self.now.time + TICK_EVERY);
         let gives_way = self.disk_full || self.is_drained() || self.slow_part().is_some();
         self.groups.sleep(soon, |group| group.due(now, gives_way, self.disk_full, &self.config, &self.unflushed));
+        out.wake_at = Some(self.plan());
     }
 
     /// For those groups that have something to do, and those that wake meanwhile.
@@ -462,6 +464,5 @@ impl Node {
         }
         out.stopped = self.stopping == Some(Stopping::Stopped);
         out.removed = self.is_removed;
-        out.wake_at = Some(if self.resume.is_empty() { self.next_tick } else { self.now.time });
     }
 }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use base::{BucketId, NodeId, PartitionId};
 use bytes::Bytes;
 use common::Cluster;
@@ -159,4 +161,23 @@ fn pings_may_be_lost_repeated_and_overtaken() {
         let decided = |node: usize| cluster.nodes[node].progress(id).map(|progress| progress.decided);
         assert!(decided(0) == decided(1) && decided(1) == decided(2), "{id}");
     }
+}
+
+#[test]
+fn a_node_at_rest_wakes_for_its_pings_alone() {
+    let mut cluster = at_rest();
+    let in_a_second = |cluster: &mut Cluster| {
+        let mut planned = BTreeSet::new();
+        for _ in 0..200 {
+            cluster.pass();
+            planned.insert(cluster.wake_at[&0]);
+        }
+        planned.len()
+    };
+    let at_rest = in_a_second(&mut cluster);
+    assert!((18..=30).contains(&at_rest), "{at_rest} times a second");
+    // Somebody waits, and may have waited long enough.
+    cluster.say(0, b"BLPOP nothing 0\r\n");
+    let waiting = in_a_second(&mut cluster);
+    assert!(waiting >= 90, "{waiting} times a second");
 }

@@ -17,6 +17,8 @@ use crate::peer::PartitionNews;
 
 /// How often a node looks whether there is a replica that it needs no more.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// At so many of them at a time: a node of thousands gets round to each within seconds.
+const LOOKS_MAX: usize = 128;
 
 impl Node {
     /// Gives up what this node has of partitions in which it shall have no vote, as far as that is safe now.
@@ -25,7 +27,9 @@ impl Node {
             return;
         }
         self.next_leaving = self.now.time + LOOK_EVERY;
-        for g in 0..self.groups.len() {
+        let groups = self.groups.len();
+        for g in (0..groups).cycle().skip(self.looked_last.min(groups)).take(groups.min(LOOKS_MAX)) {
+            self.looked_last = g + 1;
             let leads = self.groups[g].partition.replica.leads();
             if self.groups[g].looked_under != leads {
                 // As a new leader: whoever has something has said so to all, and perhaps long ago.

@@ -9,7 +9,8 @@ impl Node {
         if let Some(name) = probe {
             self.probe(name);
         }
-        let left = self.groups.iter().map(|group| group.transfers.left(group.partition.tree.bytes())).sum();
+        // Whose state is being sent is awake.
+        let left = self.groups.iter_awake().map(|group| group.transfers.left(group.partition.tree.bytes())).sum();
         self.movement.moves.left_bytes = left;
     }
 }

@@ -178,6 +178,7 @@ impl Node {
             entries_in: OLDEST,
             zone_told: None,
             next_leaving: now.time,
+            looked_last: 0,
             buckets_wait: true,
             caches_told: false,
             identity: None,

@@ -26,7 +26,29 @@ pub(crate) struct Unflushed {
     changed: u64,
 }
 
+/// What one partition adds to it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weight {
+    ahead: u64,
+    has_changed: bool,
+}
+
+impl Weight {
+    pub(crate) fn of(group: &Group) -> Weight {
+        let has_changed = group.partition.tree.unflushed_bytes().0 > 0;
+        Weight { ahead: group.partition.ahead_bytes(), has_changed }
+    }
+}
+
 impl Unflushed {
+    /// A partition weighs something else than before.
+    pub(crate) fn replace(&mut self, old: Weight, new: Weight) {
+        let count = |is: bool| u64::from(is);
+        self.ahead = self.ahead - old.ahead + new.ahead;
+        self.holders = self.holders - count(old.ahead > 0) + count(new.ahead > 0);
+        self.changed = self.changed - count(old.has_changed) + count(new.has_changed);
+    }
+
     /// So many bytes of changes are worth a flush in the end, and so long after the last one.
     pub(crate) fn worth_a_flush(&self, settings: &SnapshotSettings) -> (u64, Duration) {
         let changed = self.changed.max(1);
@@ -64,11 +86,8 @@ impl Node {
     /// Looks how much all partitions hold, and has the largest flushed if it is too much.
     pub(super) fn weigh_changes(&mut self) {
         let was_too_far_ahead = self.is_too_far_ahead();
-        let ahead: Vec<u64> = self.groups.iter().map(|group| group.partition.ahead_bytes()).collect();
-        let holders = ahead.iter().filter(|bytes| **bytes > 0).count() as u64;
-        let has_changed = |group: &&Group| group.partition.tree.unflushed_bytes().0 > 0;
-        let changed = self.groups.iter().filter(has_changed).count() as u64;
-        self.unflushed = Unflushed { ahead: ahead.iter().sum(), holders, changed };
+        self.unflushed = self.groups.weigh();
+        let holders = self.unflushed.holders;
         if self.is_too_far_ahead() && !was_too_far_ahead {
             self.probe("node: all partitions together too far ahead of the store");
         }

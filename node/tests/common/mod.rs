@@ -80,6 +80,8 @@ pub struct Cluster {
     snapshots: Vec<(u16, PartitionId, Position, Time)>,
     /// A node for whom that takes so long.
     pub slow_saver: Option<(u16, Duration)>,
+    /// When each node wants its next turn.
+    pub wake_at: BTreeMap<u16, Time>,
     /// Blocks of snapshots that nodes want to be made, or taken.
     makes: Vec<(u16, BlockJob)>,
     takes: Vec<(u16, ReceiveJob)>,
@@ -138,6 +140,7 @@ impl Cluster {
             closed: Vec::new(),
             snapshots: Vec::new(),
             slow_saver: None,
+            wake_at: BTreeMap::new(),
             makes: Vec::new(),
             takes: Vec::new(),
             mail: Vec::new(),
@@ -280,6 +283,7 @@ impl Cluster {
 
     fn carry_out(&mut self, me: u16, out: Outbox) {
         self.fatal = self.fatal.take().or(out.fatal.clone());
+        self.wake_at.extend(out.wake_at.map(|at| (me, at)));
         assert!(self.may_end || out.fatal.is_none(), "node {me}: {:?}", out.fatal);
         for (to, bytes) in out.peers {
             let way = self.distant.filter(|(node, _)| [me, to.0].contains(node)).map(|(_, way)| way);
