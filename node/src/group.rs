@@ -227,6 +227,12 @@ impl Group {
     pub(crate) fn is_settled(&self) -> bool {
         self.wishes.confirmed.is_none()
             && self.wishes.completed.is_empty()
+            && self.router.weak.is_empty()
             && self.partition.applied >= self.decided_and_held()
+    }
+
+    /// Whether the next turn has something to do here, even if nothing comes to it before.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.is_settled() || self.partition.cut_to.is_some() || !self.wishes.evicted.is_empty()
     }
 }

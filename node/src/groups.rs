@@ -1,9 +1,10 @@
 //! All partitions of a node, and which of them have something to do.
 //!
-//! A node may have thousands of partitions, of which most have nothing to do most of the time. A turn is about those that are *awake*:
-//! 1. Whoever may change a group gets it through [`IndexMut`], and that wakes it. So no input has to remember to.
-//! 2. A group that is awake takes part in every turn and every tick. At the end of a turn it goes to sleep if nothing in it waits
-//!    ([`Group::due`]), until somebody touches it, or its time has come.
+//! A node may have thousands of partitions, of which most have nothing to do most of the time, and under load has many that wait for an answer. So a turn is about
+//! those that were touched in it, and in a turn each pass about those that are not done:
+//! 1. Whoever may change a group gets it through [`IndexMut`], and that wakes it, and lets it take part in this turn and this pass. So no input has to remember to.
+//! 2. A group in which something waits ([`Group::due`]) stays awake behind the turn: it takes part in every tick, and so at most a tick later in a turn, whatever
+//!    it is that it waits for. All others sleep until somebody touches them, or their time has come.
 //!
 //! What every group has to hear of (a peer that is suspected, a full disk) is told to all of them, which wakes them.
 
@@ -24,6 +25,9 @@ pub(crate) struct Groups {
     list: Vec<Bed>,
     /// The places of those that are awake, in the order in which they woke.
     awake: Vec<usize>,
+    /// Of these, those that take part in this turn, and in this pass of it; in the order in which they came.
+    in_turn: Vec<usize>,
+    in_pass: Vec<usize>,
     /// Those that were awake since [`Groups::take_stirred`].
     stirred: BTreeSet<PartitionId>,
     /// When who has to be woken. One whose time has changed may be woken early.
@@ -35,11 +39,20 @@ pub(crate) struct Groups {
 #[derive(Debug)]
 struct Bed {
     group: Box<Group>,
-    is_awake: bool,
+    state: State,
     /// The earliest of its alarms.
     alarm: Option<Time>,
     /// As it was when it was last weighed: at the latest when it fell asleep.
     weight: Weight,
+}
+
+/// Each has what those before it have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum State {
+    Asleep,
+    Awake,
+    InTurn,
+    InPass,
 }
 
 impl Bed {
@@ -90,7 +103,7 @@ impl Groups {
         let Err(place) = self.ids.binary_search(&id) else { return };
         self.ids.insert(place, id);
         self.list
-            .insert(place, Bed { group: Box::new(group), is_awake: false, alarm: None, weight: Weight::default() });
+            .insert(place, Bed { group: Box::new(group), state: State::Asleep, alarm: None, weight: Weight::default() });
         self.places_have_changed();
     }
 
@@ -109,7 +122,9 @@ impl Groups {
 
     fn places_have_changed(&mut self) {
         self.awake.clear();
-        self.list.iter_mut().for_each(|bed| bed.is_awake = false);
+        self.in_turn.clear();
+        self.in_pass.clear();
+        self.list.iter_mut().for_each(|bed| bed.state = State::Asleep);
         self.wake_all();
     }
 
@@ -119,9 +134,26 @@ impl Groups {
 
     /// Lets a group take part in this turn.
     pub(crate) fn wake(&mut self, g: usize) {
-        if !std::mem::replace(&mut self.list[g].is_awake, true) {
+        let before = std::mem::replace(&mut self.list[g].state, State::InPass);
+        if before < State::InPass {
+            self.in_pass.push(g);
+        }
+        if before < State::InTurn {
+            self.in_turn.push(g);
+        }
+        if before < State::Awake {
             self.awake.push(g);
             self.stirred.insert(self.ids[g]);
+        }
+    }
+
+    /// Lets all those take part in this turn that are awake and of which this is so.
+    pub(crate) fn touch_awake(&mut self, which: impl Fn(&Group) -> bool) {
+        for number in 0..self.awake.len() {
+            let g = self.awake[number];
+            if which(&self.list[g].group) {
+                self.wake(g);
+            }
         }
     }
 
@@ -141,6 +173,16 @@ impl Groups {
         self.awake.get(number).copied()
     }
 
+    /// The same, of those in this turn.
+    pub(crate) fn in_turn(&self, number: usize) -> Option<usize> {
+        self.in_turn.get(number).copied()
+    }
+
+    /// The same, of those in this pass.
+    pub(crate) fn in_pass(&self, number: usize) -> Option<usize> {
+        self.in_pass.get(number).copied()
+    }
+
     /// The places of those that are awake, ascending.
     pub(crate) fn awake_in_order(&self) -> Vec<usize> {
         let mut places = self.awake.clone();
@@ -153,23 +195,48 @@ impl Groups {
         self.awake.iter().map(|g| &*self.list[*g].group)
     }
 
+    /// Those in this turn.
+    pub(crate) fn iter_in_turn(&self) -> impl Iterator<Item = &Group> {
+        self.in_turn.iter().map(|g| &*self.list[*g].group)
+    }
+
     /// The same.
-    pub(crate) fn for_each_awake(&mut self, mut what: impl FnMut(&mut Group)) {
-        for g in &self.awake {
+    pub(crate) fn for_each_in_turn(&mut self, mut what: impl FnMut(&mut Group)) {
+        for g in &self.in_turn {
             what(&mut self.list[*g].group);
         }
     }
 
-    /// Lets those sleep that have nothing to do until `soon`, by what `due` says of each.
-    pub(crate) fn sleep(&mut self, soon: Time, due: impl Fn(&Group) -> Option<Time>) {
-        let Groups { ids, list, awake, alarms, unflushed, .. } = self;
-        awake.retain(|g| {
+    /// A pass is over: the next one is about those that are not done, and whoever is touched in it. Whether there is any.
+    pub(crate) fn next_pass(&mut self) -> bool {
+        let list = &mut self.list;
+        self.in_pass.retain(|g| {
+            let bed = &mut list[*g];
+            let is_done = bed.group.is_settled();
+            if is_done {
+                bed.state = State::InTurn;
+            }
+            !is_done
+        });
+        !self.in_pass.is_empty()
+    }
+
+    /// Ends a turn: lets those sleep that have nothing to do until `soon`, by what `due` says of each.
+    pub(crate) fn end_turn(&mut self, soon: Time, due: impl Fn(&Group) -> Option<Time>) {
+        let Groups { ids, list, awake, in_turn, in_pass, alarms, unflushed, .. } = self;
+        in_pass.clear();
+        let mut sleeps = false;
+        in_turn.retain(|g| {
             let bed = &mut list[*g];
             let due = due(&bed.group);
             if due.is_some_and(|at| at <= soon) {
-                return true;
+                let goes_on = bed.group.goes_on();
+                bed.state = if goes_on { State::InPass } else { State::Awake };
+                in_pass.extend(goes_on.then_some(*g));
+                return goes_on;
             }
-            bed.is_awake = false;
+            sleeps = true;
+            bed.state = State::Asleep;
             bed.weigh(unflushed);
             if let Some(at) = due
                 && bed.alarm.is_none_or(|alarm| at < alarm)
@@ -182,6 +249,9 @@ impl Groups {
             }
             false
         });
+        if sleeps {
+            awake.retain(|g| list[*g].state > State::Asleep);
+        }
     }
 
     /// Whether all of them sleep.
@@ -221,7 +291,9 @@ impl Index<usize> for Groups {
 impl IndexMut<usize> for Groups {
     /// Wakes it: see the file's head.
     fn index_mut(&mut self, g: usize) -> &mut Group {
-        self.wake(g);
+        if self.list[g].state != State::InPass {
+            self.wake(g);
+        }
         &mut self.list[g].group
     }
 }

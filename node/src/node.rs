@@ -219,10 +219,12 @@ impl Node {
                 let time = self.now.time;
                 self.slow.on_persisted(number, time, self.now.wall);
                 self.quickness.measure.on_persisted(number, time);
-                self.start_is_on_disk |= number >= self.boot;
+                let is_boot = !self.start_is_on_disk && number >= self.boot;
+                self.start_is_on_disk |= is_boot;
                 self.persisted = self.persisted.max(number);
                 // Whoever waits for the journal is awake.
-                self.groups.for_each_awake(|group| {
+                self.groups.touch_awake(|group| is_boot || group.partition.waits_for_payload(number));
+                self.groups.for_each_in_turn(|group| {
                     group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
                 });
             }

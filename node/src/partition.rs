@@ -375,6 +375,11 @@ impl Partition {
         }
     }
 
+    /// Whether something of it is in that payload of the journal, or in one before it, and is not known to be on disk.
+    pub(crate) fn waits_for_payload(&self, number: u64) -> bool {
+        self.in_journal.front().is_some_and(|(payload, _)| *payload <= number)
+    }
+
     /// Everything up to payload `number` is on disk.
     pub(crate) fn on_persisted(&mut self, now: Time, number: u64, batch: &mut Batch, wishes: &mut Wishes) {
         let mut reached = None;

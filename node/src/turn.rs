@@ -43,14 +43,14 @@ impl Node {
         if self.now.time >= self.next_tick {
             self.tick();
         }
-        self.groups.for_each_awake(|group| group.wishes.evicted.clear());
+        self.groups.for_each_in_turn(|group| group.wishes.evicted.clear());
         // Before those whose reads are confirmed in this turn: else these would have all the room, again and again.
         self.go_on();
         for _ in 0..PASSES_MAX {
-            self.for_each_awake(Node::settle_left);
-            self.for_each_awake(Node::apply_decided);
+            self.for_each_in_pass(Node::settle_left);
+            self.for_each_in_pass(Node::apply_decided);
             self.follow_council();
-            self.for_each_awake(|node, g| {
+            self.for_each_in_pass(|node, g| {
                 node.settle_writes(g);
                 node.settle_copies(g);
                 node.settle_reads(g);
@@ -58,7 +58,7 @@ impl Node {
             self.look_at_waits();
             self.serve_waiting();
             self.go_on();
-            self.for_each_awake(|node, g| {
+            self.for_each_in_pass(|node, g| {
                 node.pump(g);
                 node.step_replica(g, Step::Flush);
                 let group = &mut node.groups[g];
@@ -67,11 +67,11 @@ impl Node {
             if self.config.planted == Some(Planted::AnswerBeforeFsync) {
                 self.pretend_persisted(out);
             }
-            if self.resume.is_empty() && self.groups.iter_awake().all(Group::is_settled) {
+            if !self.groups.next_pass() && self.resume.is_empty() {
                 break;
             }
         }
-        self.for_each_awake(|node, g| {
+        self.for_each_in_turn(|node, g| {
             let group = &mut node.groups[g];
             group.partition.announce(&mut node.batch, &mut group.wishes);
             group.partition.replica.end_turn();
@@ -83,7 +83,7 @@ impl Node {
         self.send_bulletins();
         self.ride_along();
         self.consider_snapshots(out);
-        if let Some(trouble) = self.groups.iter_awake().find_map(|group| group.partition.tree.trouble()) {
+        if let Some(trouble) = self.groups.iter_in_turn().find_map(|group| group.partition.tree.trouble()) {
             // What was read or applied since may be wrong: nothing of it leaves this node.
             self.fatal.get_or_insert_with(|| format!("the store cannot be read: {trouble}"));
         }
@@ -91,8 +91,26 @@ impl Node {
         self.hand_out(out);
         let (now, soon) = (self.now, self.now.time + TICK_EVERY);
         let gives_way = self.disk_full || self.is_drained() || self.slow_part().is_some();
-        self.groups.sleep(soon, |group| group.due(now, gives_way, self.disk_full, &self.config, &self.unflushed));
+        self.groups.end_turn(soon, |group| group.due(now, gives_way, self.disk_full, &self.config, &self.unflushed));
         out.wake_at = Some(self.plan());
+    }
+
+    /// For those groups that are not done in this pass, and those that are touched meanwhile.
+    fn for_each_in_pass(&mut self, what: impl Fn(&mut Node, usize)) {
+        let mut number = 0;
+        while let Some(g) = self.groups.in_pass(number) {
+            what(self, g);
+            number += 1;
+        }
+    }
+
+    /// For those groups that were touched in this turn, and those that are touched meanwhile.
+    fn for_each_in_turn(&mut self, what: impl Fn(&mut Node, usize)) {
+        let mut number = 0;
+        while let Some(g) = self.groups.in_turn(number) {
+            what(self, g);
+            number += 1;
+        }
     }
 
     /// For those groups that have something to do, and those that wake meanwhile.
@@ -190,7 +208,7 @@ impl Node {
     fn pretend_persisted(&mut self, out: &mut Outbox) {
         self.seal(out);
         let (time, number) = (self.now.time, self.next_number - 1);
-        self.groups.for_each_awake(|group| {
+        self.groups.for_each_in_turn(|group| {
             group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
         });
     }
@@ -411,11 +429,11 @@ impl Node {
     }
 
     fn seal(&mut self, out: &mut Outbox) {
-        if self.groups.iter_awake().any(|group| group.partition.has_records()) {
+        if self.groups.iter_in_turn().any(|group| group.partition.has_records()) {
             let number = self.next_number;
             self.next_number += 1;
             let batch = &mut self.batch;
-            self.groups.for_each_awake(|group| group.partition.seal(number, batch));
+            self.groups.for_each_in_turn(|group| group.partition.seal(number, batch));
             self.slow.on_sealed(number, self.now.time);
             self.quickness.measure.on_sealed(number, self.now.time);
             out.journal.push(JournalWrite { number, payload: self.batch.take() });
@@ -455,7 +473,7 @@ impl Node {
         out.roll = self.tell_roll().or(out.roll.take());
         out.events.append(&mut self.events);
         out.rubbish.append(&mut self.rubbish);
-        self.groups.for_each_awake(|group| {
+        self.groups.for_each_in_turn(|group| {
             out.rubbish.append(&mut group.wishes.rubbish);
             out.rubbish.extend(group.partition.tree.take_trash().into_iter().map(Rubbish::new));
         });

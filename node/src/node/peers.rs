@@ -251,8 +251,13 @@ impl Node {
         if let Some(news) = self.news.get(&from).and_then(|ping| news_of(ping, id))
             && let Some(ballot) = news.leads
         {
-            // Who waits for it is looked at in every turn.
-            self.groups.get_mut_unwoken(g).copies.hear(ballot, news.copies.clone());
+            let copies = news.copies.clone();
+            let group = self.groups.get_mut_unwoken(g);
+            group.copies.hear(ballot, copies);
+            // Who waits for it is looked at in this turn.
+            if !group.copies.held.is_empty() {
+                self.groups.wake(g);
+            }
         }
     }
 

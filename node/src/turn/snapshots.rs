@@ -26,7 +26,7 @@ impl Node {
     /// What the owner is to do for snapshots, at the end of a turn.
     pub(super) fn consider_snapshots(&mut self, out: &mut Outbox) {
         let mut number = 0;
-        while let Some(g) = self.groups.awake(number) {
+        while let Some(g) = self.groups.in_turn(number) {
             self.run_transfers(g, out);
             self.cut_log(g, out);
             self.hold_back_if_too_far_ahead(g);
