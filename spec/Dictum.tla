@@ -38,7 +38,8 @@ CONSTANTS
     Mistake     \* "none", or a rule that is broken on purpose to see that TLC notices
 
 Mistakes == {"none", "counts before its opening", "forgets a promise", "promises before it is on disk",
-             "accepts before it is on disk", "does not fetch", "reads without confirmation"}
+             "accepts before it is on disk", "does not fetch", "reads without confirmation",
+             "vouches for a lower ballot"}
 ASSUME Mistake \in Mistakes
 
 VARIABLES
@@ -54,7 +55,8 @@ VARIABLES
     acked,      \* acked[b][n]: the furthest position that n ever accepted under b, on its disk
     decided,    \* decided[b]: what the leader of b has counted as decided
     crashes,
-    read        \* the read: its ballot, the position it will see, what had been decided before it, who has confirmed
+    read        \* the read: its ballot, the position it will see, what had been decided before it, who has confirmed, and
+                \* whether the leader knows of it
 
 vars == <<promised, log, role, matched, diskPromised, diskLog, owner, prepared, promises, sent, acked, decided,
           crashes, read>>
@@ -64,7 +66,7 @@ said == <<owner, prepared, promises, sent, acked, decided>>
 
 Ballots == 1..BallotMax
 NoTail == <<0, 0, 0>>
-NoRead == [ballot |-> 0, sees |-> 0, before |-> 0, yes |-> {}, done |-> FALSE]
+NoRead == [ballot |-> 0, sees |-> 0, before |-> 0, yes |-> {}, taken |-> FALSE, done |-> FALSE]
 Majority(set) == 2 * Cardinality(set) > Cardinality(Nodes)
 Max(a, b) == IF a > b THEN a ELSE b
 
@@ -241,19 +243,33 @@ AllDecided == CHOOSE p \in {decided[b] : b \in Ballots} : \A b \in Ballots : dec
 Ask(n) ==
     /\ ReadMax > 0 /\ read = NoRead /\ role[n] = "leader"
     /\ read' = [ballot |-> promised[n], sees |-> Max(decided[promised[n]], Opening(promised[n])),
-                before |-> AllDecided, yes |-> {n}, done |-> FALSE]
+                before |-> AllDecided, yes |-> {n}, taken |-> TRUE, done |-> FALSE]
+    /\ UNCHANGED <<replica, disk, said, crashes>>
+
+\* A read arrives at m, who follows a leader. It asks, and vouches: it has promised nothing higher.
+AskThrough(m) ==
+    /\ ReadMax > 0 /\ read = NoRead /\ role[m] = "follower" /\ promised[m] > 0
+    /\ \E b \in IF Mistake = "vouches for a lower ballot" THEN 1..promised[m] ELSE {promised[m]} :
+        read' = [ballot |-> b, sees |-> 0, before |-> AllDecided, yes |-> {m}, taken |-> FALSE, done |-> FALSE]
+    /\ UNCHANGED <<replica, disk, said, crashes>>
+
+\* The question reaches the leader, however late. It will be answered with what is decided now.
+Take(n) ==
+    /\ read # NoRead /\ ~read.taken
+    /\ role[n] = "leader" /\ promised[n] = read.ballot
+    /\ read' = [read EXCEPT !.sees = Max(decided[read.ballot], Opening(read.ballot)), !.yes = @ \cup {n}, !.taken = TRUE]
     /\ UNCHANGED <<replica, disk, said, crashes>>
 
 \* m has promised nothing higher, and says so.
 OnConfirm(m) ==
-    /\ read # NoRead /\ ~read.done /\ m \notin read.yes
+    /\ read # NoRead /\ read.taken /\ ~read.done /\ m \notin read.yes
     /\ promised[m] <= read.ballot
     /\ read' = [read EXCEPT !.yes = @ \cup {m}]
     /\ UNCHANGED <<replica, disk, said, crashes>>
 
 \* The round has its majority, and what the read will see is decided.
 Answer(n) ==
-    /\ read # NoRead /\ ~read.done
+    /\ read # NoRead /\ read.taken /\ ~read.done
     /\ role[n] = "leader" /\ promised[n] = read.ballot
     /\ Majority(read.yes) \/ Mistake = "reads without confirmation"
     /\ decided[read.ballot] >= read.sees
@@ -267,7 +283,7 @@ Next ==
         \/ \E b \in Ballots : \E previous \in 0..LengthMax : OnAccept(n, b, previous)
         \/ \E p \in 1..LengthMax : Decide(n, p)
         \/ Sync(n) \/ Crash(n)
-        \/ Ask(n) \/ OnConfirm(n) \/ Answer(n)
+        \/ Ask(n) \/ AskThrough(n) \/ Take(n) \/ OnConfirm(n) \/ Answer(n)
 
 Spec == Init /\ [][Next]_vars
 

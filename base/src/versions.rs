@@ -75,6 +75,8 @@ pub enum Feature {
     VersionedEntries,
     /// The order by which a node joins says up to which version that node speaks.
     JoinVersion,
+    /// Whoever asks a leader for a read position says which ballot it has promised.
+    VouchingQuestions,
 }
 
 /// Who has to know a feature before it is used.
@@ -87,12 +89,13 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 5] = [
+pub const FEATURES: [(Feature, u16, By); 6] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
     (Feature::VersionedEntries, 7, By::Cluster),
     (Feature::JoinVersion, 7, By::Cluster),
+    (Feature::VouchingQuestions, 7, By::Link),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

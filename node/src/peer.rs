@@ -4,6 +4,7 @@ pub(crate) mod carried;
 mod ping;
 mod protocol;
 
+use base::versions::Feature;
 use base::{Ballot, NodeId, PartitionId, Position, Revision, WallTime};
 use bytes::Bytes;
 use paxos::{Entry, Message};
@@ -80,10 +81,11 @@ pub(crate) enum PeerMessage {
         until: Position,
         entries: Vec<FedEntry>,
     },
-    /// "At which position may I serve the reads that I have?"
+    /// "At which position may I serve the reads that I have?" With the ballot for which the asking replica vouches ([`paxos::confirm`]).
     ReadIndex {
         partition: PartitionId,
         ticket: u64,
+        vouches: Option<Ballot>,
     },
     /// The leader's answer, after a majority has confirmed it.
     ReadIndexReply {
@@ -187,6 +189,8 @@ const CARRY: u8 = 21;
 const CARRIED: u8 = 22;
 const FOLLOW: u8 = 23;
 const FEED: u8 = 24;
+/// As [`READ_INDEX`], with a ballot.
+const VOUCHING_READ_INDEX: u8 = 25;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
@@ -290,10 +294,12 @@ impl PeerMessage {
                 w.position(*until);
                 FedEntry::encode_all(entries, &mut w);
             }
-            PeerMessage::ReadIndex { partition, ticket } => {
-                w.u8(READ_INDEX);
+            PeerMessage::ReadIndex { partition, ticket, vouches } => {
+                let vouches = vouches.filter(|_| Feature::VouchingQuestions.is_in(version));
+                w.u8(if vouches.is_some() { VOUCHING_READ_INDEX } else { READ_INDEX });
                 w.partition(*partition);
                 w.u64(*ticket);
+                vouches.inspect(|ballot| w.ballot(*ballot));
             }
             PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot } => {
                 w.u8(READ_INDEX_REPLY);
@@ -411,7 +417,11 @@ impl PeerMessage {
                 let (after, until) = (r.position()?, r.position()?);
                 PeerMessage::Feed { partition, feed, after, until, entries: FedEntry::decode_all(&mut r)? }
             }
-            READ_INDEX => PeerMessage::ReadIndex { partition: r.partition()?, ticket: r.u64()? },
+            READ_INDEX => PeerMessage::ReadIndex { partition: r.partition()?, ticket: r.u64()?, vouches: None },
+            VOUCHING_READ_INDEX if Feature::VouchingQuestions.is_in(version) => {
+                let (partition, ticket) = (r.partition()?, r.u64()?);
+                PeerMessage::ReadIndex { partition, ticket, vouches: Some(r.ballot()?) }
+            }
             READ_INDEX_REPLY => PeerMessage::ReadIndexReply {
                 partition: r.partition()?,
                 ticket: r.u64()?,

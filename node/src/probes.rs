@@ -5,6 +5,7 @@ const NODE_PROBES: &[&str] = &[
     "node: damaged past found at start",
     "node: log behind a state that the journal does not know",
     "node: peer suspected",
+    "node: a question was its own confirmation",
     "node: stood still",
     "node: forwarded writes out of order",
     "node: snapshot received",

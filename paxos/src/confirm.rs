@@ -3,6 +3,11 @@
 //! A read that asks at some moment gets the number of the next round to be *sent*. When a majority has
 //! answered that round, nobody else was elected before the read arrived, so the state at
 //! max(decided then, opening entry) contains every write that was acknowledged before it.
+//!
+//! A follower that asks its leader on behalf of a read has, when it asks, promised nothing higher than that leader's ballot, and says so: it *vouches*
+//! ([`Replica::vouches_for`]). If it and the leader are a majority ([`Replica::is_majority_with`]), no round is needed for that read: whoever was elected before
+//! the read arrived has the promise of one of the two, the follower's before it asked or the leader's before it answers. It does not do for reads of others,
+//! which may have arrived after the follower had asked.
 
 use std::time::Duration;
 
@@ -75,6 +80,21 @@ impl Replica {
             self.broadcast(&Message::Confirm { ballot, round }, out);
         }
         self.flush_confirmation(now, out);
+    }
+
+    /// The ballot of the leader that this replica follows, if its word that it has promised nothing higher counts. A word given is good for reads that were
+    /// there before.
+    #[must_use]
+    pub fn vouches_for(&self) -> Option<Ballot> {
+        (!self.joins && matches!(self.role, Role::Follower)).then_some(self.promised)
+    }
+
+    /// Whether this replica leads with that ballot, and it and the one that vouches for it are a majority of those who vote.
+    #[must_use]
+    pub fn is_majority_with(&self, voucher: NodeId, ballot: Ballot) -> bool {
+        let me = self.config.me;
+        let leads = matches!(self.role, Role::Leader(_)) && ballot == self.promised;
+        leads && self.membership.now.is_quorum(|id| id == me || id == voucher)
     }
 
     pub(crate) fn on_confirm(&mut self, from: NodeId, ballot: Ballot, round: u64, out: &mut Vec<Output>) {

@@ -57,6 +57,11 @@ fn read_without_confirmation() {
 }
 
 #[test]
+fn vouched_for_all() {
+    is_found_by(Planted::VouchedForAll, 300, &[Fault::Partition, Fault::Pause], "linearizability");
+}
+
+#[test]
 fn forget_promise() {
     is_found(Planted::ForgetPromise, 60, &[Fault::Kill, Fault::Partition, Fault::PowerCutAll]);
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use base::{NodeId, Position, WallTime};
+use base::{Ballot, NodeId, Position, WallTime};
 use bytes::Bytes;
 use paxos::Input as Step;
 use wire::FrameWriter;
 
 use super::pings::Taken;
 use super::{Node, news_of, place_of};
-use crate::door::{Level, LinkVersions};
+use crate::door::{Level, LinkVersions, Planted};
 use crate::entry::{Life, Origin};
 use crate::group::{Group, Query};
 use crate::peer::{Forwarded, PeerMessage, Ping};
@@ -187,7 +187,7 @@ impl Node {
             PeerMessage::Carried { ticket, revision, answers, .. } => self.on_carried(g, ticket, revision, answers),
             PeerMessage::Follow { feed, .. } => self.on_follow(g, from, feed),
             PeerMessage::Feed { feed, after, until, entries, .. } => self.on_feed(g, feed, (after, until), entries),
-            PeerMessage::ReadIndex { ticket, .. } => self.on_read_index(g, from, ticket),
+            PeerMessage::ReadIndex { ticket, vouches, .. } => self.on_read_index(g, from, ticket, vouches),
             PeerMessage::CopiesQuestion { position, .. } => self.groups[g].copies.ask(from, position),
             PeerMessage::Copies { ballot, copies, .. } => self.groups[g].copies.hear(ballot, copies),
             PeerMessage::ReadIndexReply { ticket, position, clock, .. } => {
@@ -302,14 +302,31 @@ impl Node {
         }
     }
 
-    fn on_read_index(&mut self, g: usize, peer: NodeId, ticket: u64) {
+    fn on_read_index(&mut self, g: usize, peer: NodeId, ticket: u64, vouches: Option<Ballot>) {
         let Group { partition, queries, .. } = &mut self.groups[g];
         let replica = &mut partition.replica;
         let (Some(ballot), Some(opening), decided) = (replica.leads(), replica.opening(), replica.decided()) else {
             return;
         };
+        let position = decided.max(opening);
+        if vouches.is_some_and(|vouched| replica.is_majority_with(peer, vouched))
+            && self.config.planted != Some(Planted::VouchedForAll)
+        {
+            self.probe("node: a question was its own confirmation");
+            return self.answer_read_index(g, Query { ballot, round: 0, peer, ticket, position });
+        }
         let Some(round) = replica.request_confirmation() else { return };
-        queries.push_back(Query { ballot, round, peer, ticket, position: decided.max(opening) });
+        queries.push_back(Query { ballot, round, peer, ticket, position });
+    }
+
+    /// Tells who has asked at which position its reads may be served, which is confirmed.
+    pub(crate) fn answer_read_index(&mut self, g: usize, query: Query) {
+        let Query { ballot, peer, ticket, position, .. } = query;
+        let (partition, clock) = (self.groups[g].id(), self.now.wall);
+        // The asking node may not have heard yet that this much is decided.
+        let decided = paxos::Message::Decided { ballot, decided: self.groups[g].partition.replica.decided() };
+        self.send(peer, &PeerMessage::Paxos { partition, message: decided });
+        self.send(peer, &PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot });
     }
 
     fn on_read_index_reply(&mut self, g: usize, ticket: u64, position: Position, clock: WallTime) {

@@ -136,13 +136,8 @@ impl Node {
         let Some(ballot) = leads else { return self.groups[g].queries.clear() };
         self.groups[g].queries.retain(|query| query.ballot == ballot);
         while let Some(query) = self.groups[g].queries.front().copied().filter(|query| query.round <= confirmed) {
-            let group = &mut self.groups[g];
-            group.queries.pop_front();
-            let (partition, ticket, position) = (group.id(), query.ticket, query.position);
-            // The asking node may not have heard yet that this much is decided.
-            let decided = paxos::Message::Decided { ballot, decided: group.partition.replica.decided() };
-            self.send(query.peer, &PeerMessage::Paxos { partition, message: decided });
-            self.send(query.peer, &PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot });
+            self.groups[g].queries.pop_front();
+            self.answer_read_index(g, query);
         }
     }
 
@@ -425,7 +420,12 @@ impl Node {
         group.router.age_wanted = false;
         let batch = self.take_gathered(g);
         let position = decided.max(opening);
-        self.groups[g].router.asked.push_back((Asked::Round { ballot, round, position }, self.now.time, batch));
+        let (asked_at, clock) = (self.now.time, self.now.wall);
+        let Group { router, queries, .. } = &mut self.groups[g];
+        if self.config.planted == Some(Planted::VouchedForAll) && !queries.is_empty() {
+            return router.ready.push_back(Ready { position, clock, asked_at, batch });
+        }
+        router.asked.push_back((Asked::Round { ballot, round, position }, asked_at, batch));
     }
 
     pub(super) fn ask_leader(&mut self, g: usize, leader: NodeId, ballot: base::Ballot) {
@@ -438,7 +438,8 @@ impl Node {
             router.question_at = time;
             let ticket = *ticket;
             self.probe("node: reads asked again");
-            return self.send(leader, &PeerMessage::ReadIndex { partition: id, ticket });
+            let vouches = self.groups[g].partition.replica.vouches_for();
+            return self.send(leader, &PeerMessage::ReadIndex { partition: id, ticket, vouches });
         }
         if (router.gathering.is_empty() && !router.age_wanted) || !router.asked.is_empty() {
             return;
@@ -449,7 +450,8 @@ impl Node {
         let batch = self.take_gathered(g);
         let group = &mut self.groups[g];
         group.router.asked.push_back((Asked::Ticket { ballot, ticket }, time, batch));
-        self.send(leader, &PeerMessage::ReadIndex { partition: id, ticket });
+        let vouches = group.partition.replica.vouches_for();
+        self.send(leader, &PeerMessage::ReadIndex { partition: id, ticket, vouches });
     }
 }
 

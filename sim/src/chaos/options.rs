@@ -5,10 +5,11 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 43] = [
+pub const PLANTED: [(&str, Planted); 44] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
+    ("vouched-for-all", Planted::VouchedForAll),
     ("forget-promise", Planted::ForgetPromise),
     ("damage-is-the-end", Planted::DamageIsTheEnd),
     ("position-ahead-of-data", Planted::PositionAheadOfData),
