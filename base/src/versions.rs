@@ -75,7 +75,7 @@ pub enum Feature {
     VersionedEntries,
     /// The order by which a node joins says up to which version that node speaks.
     JoinVersion,
-    /// Whoever asks a leader for a read position says which ballot it has promised.
+    /// Whoever asks a leader for a read position says which ballot it has promised; and the answer says that the position is decided.
     VouchingQuestions,
 }
 

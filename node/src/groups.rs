@@ -102,8 +102,10 @@ impl Groups {
         let id = group.id();
         let Err(place) = self.ids.binary_search(&id) else { return };
         self.ids.insert(place, id);
-        self.list
-            .insert(place, Bed { group: Box::new(group), state: State::Asleep, alarm: None, weight: Weight::default() });
+        self.list.insert(
+            place,
+            Bed { group: Box::new(group), state: State::Asleep, alarm: None, weight: Weight::default() },
+        );
         self.places_have_changed();
     }
 

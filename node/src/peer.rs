@@ -94,6 +94,8 @@ pub(crate) enum PeerMessage {
         position: Position,
         clock: WallTime,
         ballot: Ballot,
+        /// Everything up to the position is decided. Where it is not said, [`Message::Decided`] says it.
+        is_decided: bool,
     },
     /// "Tell me which nodes have the log on their disks, until all have it up to `position`."
     CopiesQuestion {
@@ -191,6 +193,8 @@ const FOLLOW: u8 = 23;
 const FEED: u8 = 24;
 /// As [`READ_INDEX`], with a ballot.
 const VOUCHING_READ_INDEX: u8 = 25;
+/// As [`READ_INDEX_REPLY`], of what is decided.
+const DECIDED_READ_INDEX_REPLY: u8 = 26;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
@@ -301,8 +305,8 @@ impl PeerMessage {
                 w.u64(*ticket);
                 vouches.inspect(|ballot| w.ballot(*ballot));
             }
-            PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot } => {
-                w.u8(READ_INDEX_REPLY);
+            PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot, is_decided } => {
+                w.u8(if *is_decided { DECIDED_READ_INDEX_REPLY } else { READ_INDEX_REPLY });
                 w.partition(*partition);
                 w.u64(*ticket);
                 w.position(*position);
@@ -422,12 +426,14 @@ impl PeerMessage {
                 let (partition, ticket) = (r.partition()?, r.u64()?);
                 PeerMessage::ReadIndex { partition, ticket, vouches: Some(r.ballot()?) }
             }
-            READ_INDEX_REPLY => PeerMessage::ReadIndexReply {
+            DECIDED_READ_INDEX_REPLY if !Feature::VouchingQuestions.is_in(version) => return Err(Malformed),
+            kind @ (READ_INDEX_REPLY | DECIDED_READ_INDEX_REPLY) => PeerMessage::ReadIndexReply {
                 partition: r.partition()?,
                 ticket: r.u64()?,
                 position: r.position()?,
                 clock: WallTime(r.u64()?),
                 ballot: r.ballot()?,
+                is_decided: kind == DECIDED_READ_INDEX_REPLY,
             },
             COPIES_QUESTION => PeerMessage::CopiesQuestion { partition: r.partition()?, position: r.position()? },
             COPIES => {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::versions::Feature;
 use base::{Ballot, NodeId, Position, WallTime};
 use bytes::Bytes;
 use paxos::Input as Step;
@@ -190,7 +191,11 @@ impl Node {
             PeerMessage::ReadIndex { ticket, vouches, .. } => self.on_read_index(g, from, ticket, vouches),
             PeerMessage::CopiesQuestion { position, .. } => self.groups[g].copies.ask(from, position),
             PeerMessage::Copies { ballot, copies, .. } => self.groups[g].copies.hear(ballot, copies),
-            PeerMessage::ReadIndexReply { ticket, position, clock, .. } => {
+            PeerMessage::ReadIndexReply { ticket, position, clock, ballot, is_decided, .. } => {
+                if is_decided && self.groups[g].partition.replica.decided() < position {
+                    let message = paxos::Message::Decided { ballot, decided: position };
+                    self.step_replica(g, Step::Message { from, message });
+                }
                 self.on_read_index_reply(g, ticket, position, clock);
             }
             PeerMessage::SnapshotOffer { transfer, position, ballot, .. } => {
@@ -324,9 +329,13 @@ impl Node {
         let Query { ballot, peer, ticket, position, .. } = query;
         let (partition, clock) = (self.groups[g].id(), self.now.wall);
         // The asking node may not have heard yet that this much is decided.
-        let decided = paxos::Message::Decided { ballot, decided: self.groups[g].partition.replica.decided() };
-        self.send(peer, &PeerMessage::Paxos { partition, message: decided });
-        self.send(peer, &PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot });
+        let decided = self.groups[g].partition.replica.decided();
+        let is_decided = position <= decided && Feature::VouchingQuestions.is_in(self.version_with(peer));
+        if !is_decided {
+            let message = paxos::Message::Decided { ballot, decided };
+            self.send(peer, &PeerMessage::Paxos { partition, message });
+        }
+        self.send(peer, &PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot, is_decided });
     }
 
     fn on_read_index_reply(&mut self, g: usize, ticket: u64, position: Position, clock: WallTime) {
