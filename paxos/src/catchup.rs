@@ -161,7 +161,6 @@ impl Replica {
         if position <= self.decided && self.log.hole().is_none_or(|(from, _)| from > position) {
             return;
         }
-        let on_disk = self.persisted();
         self.log_before = self.log.reset(position, ballot).or(self.log_before.take());
         self.decided = self.decided.max(position);
         let last = self.log.last();
@@ -171,9 +170,8 @@ impl Replica {
         } else if self.membership.before.at <= position {
             Arc::make_mut(&mut self.membership).before = members;
         }
-        // What the log keeps is where it was.
-        let sure = if last > position { on_disk.clamp(position, last) } else { position };
-        self.persist(Record::Reset { position, ballot, last }, sure, out);
+        // What the log keeps is where it was, and on the disk as soon as its own records are.
+        self.persist(Record::Reset { position, ballot, last }, last, out);
         self.follow_members(now, out);
     }
 }

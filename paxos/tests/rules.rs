@@ -504,3 +504,26 @@ fn the_log_kept_behind_a_snapshot_is_bounded_by_entries_and_by_bytes() {
     world.turn(0, vec![Input::SnapshotTaken { position, keep: 1 }]);
     assert_eq!(world.replica(0).log().last().0 - world.replica(0).log().base().0, 1);
 }
+
+/// An entry is on the disk as soon as its own record is: a snapshot that was installed meanwhile, and whose record is not there yet, takes nothing from it.
+#[test]
+fn what_is_acknowledged_behind_an_installed_snapshot_is_known_to_be_on_disk() {
+    let mut world = led();
+    world.nodes[1].fast = false;
+    tell(&mut world, 0, 1, accept(ballot(1, 0), "x"));
+    let next = Message::Accept {
+        ballot: ballot(1, 0),
+        previous: Position(2),
+        previous_ballot: ballot(1, 0),
+        entries: vec![entry(ballot(1, 0), "y")],
+        decided: Position(1),
+    };
+    tell(&mut world, 0, 1, next);
+    let install = Input::SnapshotInstalled { position: Position(2), ballot: ballot(1, 0), members: None };
+    world.turn(1, vec![install]);
+    assert_eq!((world.replica(1).log().last(), world.replica(1).persisted()), (Position(3), Position(1)));
+    let batches = world.nodes[1].disk.pending.len();
+    world.sync_some(1, batches - 1);
+    assert_eq!(said(&mut world, 1).last(), Some(&Message::Accepted { ballot: ballot(1, 0), last: Position(3) }));
+    assert_eq!(world.replica(1).persisted(), Position(3));
+}
