@@ -394,8 +394,8 @@ pub enum Planted {
     CountUnsyncedSelf,
     /// Reads are answered without asking a majority.
     ReadWithoutConfirmation,
-    /// A follower that vouches for its leader on behalf of its own reads confirms those of the leader, too.
-    VouchedForAll,
+    /// A follower that vouches for its leader is enough for its reads, though the two are no majority.
+    VouchedByFew,
     /// A restarted replica has forgotten what it promised.
     ForgetPromise,
     /// A damaged record is taken for the end of the log.

@@ -314,9 +314,8 @@ impl Node {
             return;
         };
         let position = decided.max(opening);
-        if vouches.is_some_and(|vouched| replica.is_majority_with(peer, vouched))
-            && self.config.planted != Some(Planted::VouchedForAll)
-        {
+        let is_few = self.config.planted == Some(Planted::VouchedByFew);
+        if vouches.is_some_and(|vouched| replica.is_majority_with(peer, vouched) || (is_few && vouched == ballot)) {
             self.probe("node: a question was its own confirmation");
             return self.answer_read_index(g, Query { ballot, round: 0, peer, ticket, position });
         }

@@ -420,12 +420,8 @@ impl Node {
         group.router.age_wanted = false;
         let batch = self.take_gathered(g);
         let position = decided.max(opening);
-        let (asked_at, clock) = (self.now.time, self.now.wall);
-        let Group { router, queries, .. } = &mut self.groups[g];
-        if self.config.planted == Some(Planted::VouchedForAll) && !queries.is_empty() {
-            return router.ready.push_back(Ready { position, clock, asked_at, batch });
-        }
-        router.asked.push_back((Asked::Round { ballot, round, position }, asked_at, batch));
+        let asked_at = self.now.time;
+        self.groups[g].router.asked.push_back((Asked::Round { ballot, round, position }, asked_at, batch));
     }
 
     pub(super) fn ask_leader(&mut self, g: usize, leader: NodeId, ballot: base::Ballot) {

@@ -9,7 +9,7 @@ pub const PLANTED: [(&str, Planted); 44] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
-    ("vouched-for-all", Planted::VouchedForAll),
+    ("vouched-by-few", Planted::VouchedByFew),
     ("forget-promise", Planted::ForgetPromise),
     ("damage-is-the-end", Planted::DamageIsTheEnd),
     ("position-ahead-of-data", Planted::PositionAheadOfData),
