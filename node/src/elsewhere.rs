@@ -59,6 +59,15 @@ pub(crate) struct Elsewhere {
     pub following: Option<Following>,
 }
 
+impl Elsewhere {
+    /// Up to which entry the leader has told what changes; none before its first word. Whoever led before says nothing more, and that may have been less than what
+    /// it had sent of its log: nobody is to wait for the rest.
+    pub(crate) fn fed_until(&self, leader: NodeId) -> Option<Position> {
+        let following = self.following.as_ref().filter(|following| following.leader == leader)?;
+        following.heard.map(|(_, until)| until)
+    }
+}
+
 /// Reads of a node that has no state, waiting for their confirmation.
 #[derive(Debug)]
 pub(crate) struct GuestBatch {
@@ -85,4 +94,21 @@ pub(crate) struct Follower {
     pub bytes: usize,
     /// There was more than it could be told.
     pub is_torn: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_led_before_says_nothing_more() {
+        let following = |heard| Following { feed: 7, leader: NodeId(4), asked_at: Time(1), heard };
+        let fed = |heard, leader| Elsewhere { following: heard, ..Elsewhere::default() }.fed_until(leader);
+        let heard = Some((Time(2), Position(310)));
+        assert_eq!(fed(Some(following(heard)), NodeId(4)), Some(Position(310)));
+        assert_eq!(fed(Some(following(None)), NodeId(4)), None);
+        assert_eq!(fed(None, NodeId(4)), None);
+        // This node leads itself, with a state that was sent up to 313.
+        assert_eq!(fed(Some(following(heard)), NodeId(0)), None);
+    }
 }

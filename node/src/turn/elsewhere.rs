@@ -271,9 +271,9 @@ impl Node {
         let partition = &self.groups[g].partition;
         let elsewhere = self.groups[g].elsewhere.as_ref();
         let seen = elsewhere.map(|elsewhere| elsewhere.seen);
-        // What its state has been told of and its feed has not yet would be told to nobody.
-        let fed = elsewhere.and_then(|elsewhere| elsewhere.following.as_ref()?.heard).map(|(_, until)| until);
         let Some((leader, ballot)) = partition.replica.leader() else { return false };
+        // What its state has been told of and its feed has not yet would be told to nobody.
+        let fed = elsewhere.and_then(|elsewhere| elsewhere.fed_until(leader));
         let decided = match leader == self.config.me {
             true => Some(partition.replica.decided()),
             false => self.news.get(&leader).and_then(|ping| news_of(ping, partition.id)).and_then(|news| {
