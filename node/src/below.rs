@@ -63,6 +63,24 @@ impl Below {
     }
 }
 
+/// What a partition of a dropped bucket leaves in the store.
+#[derive(Debug)]
+pub(crate) struct Retired {
+    pub partition: PartitionId,
+    /// Removes it.
+    pub job: FlushJob,
+    /// The payload of the journal that says that the drop is decided. As long as it is not on disk, the node would find the replica after a start, with what it has
+    /// promised; and without its state that would vote as if it had never had one.
+    pub after: u64,
+}
+
+impl Retired {
+    /// Found in the store at a start, whose council knows that the bucket is gone. The owner is told which spaces are needed, and gives the others back.
+    pub(crate) fn found(partition: PartitionId) -> Retired {
+        Retired { partition, job: FlushJob::retire(partition, Vec::new()), after: 0 }
+    }
+}
+
 /// Changes of a state, to be applied to the store and synced. A copy costs little.
 #[derive(Clone, Debug)]
 pub struct FlushJob {

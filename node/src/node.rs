@@ -20,7 +20,7 @@ use base::{Ballot, NodeId, Now, PartitionId, Position, Rng, Time};
 use paxos::{Input as Step, RoleName};
 use wire::RequestLimits;
 
-use crate::below::{Below, FlushJob};
+use crate::below::{Below, Retired};
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
 use crate::door::{Config, ConnectionId, Input, Level, LinkVersions, Listener, Outbox, Rubbish};
@@ -179,7 +179,7 @@ pub struct Node {
     /// When the removal of what dropped buckets leave is tried again, if it has failed.
     pub(crate) next_retirement: Time,
     /// What dropped buckets leave in the store, to be removed.
-    pub(crate) retired: Vec<(PartitionId, FlushJob)>,
+    pub(crate) retired: Vec<Retired>,
     /// The store that states are in, if they are in one.
     pub(crate) below: Option<Below>,
 }
@@ -373,7 +373,7 @@ impl Node {
     pub fn spaces(&self) -> Vec<Space> {
         let of_groups = self.groups.iter().flat_map(|group| group.partition.tree.spaces());
         // What is to be removed goes together with its head, or the head would tell of what is not there.
-        let retired = self.retired.iter().flat_map(|(_, job)| job.spaces_retired().iter().copied());
+        let retired = self.retired.iter().flat_map(|retired| retired.job.spaces_retired().iter().copied());
         std::iter::once(crate::below::OWN).chain(of_groups).chain(retired).collect()
     }
 

@@ -208,7 +208,10 @@ impl Replica {
                 self.incarnation = self.incarnation.max(known);
                 self.become_amnesiac(true, now, out);
             }
-            (Role::Follower, Knowledge::Lost { known }) if self.joins || !self.membership.now.names(self.config.me) => {
+            (Role::Follower, Knowledge::Lost { known })
+                if self.promised.node == from && (self.joins || !self.membership.now.names(self.config.me)) =>
+            {
+                // By the word of whom it follows, who would give it the vote: another one's may be from before, and what it tells him might never be heard here.
                 // What it has acknowledged and promised under the former one counts no more; what it has it keeps.
                 self.incarnation = known.saturating_add(1 + self.rng.below(1 << 20));
                 self.incarnations.clear();

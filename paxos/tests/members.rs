@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use base::{Ballot, NodeId, Position, Time};
 use bytes::Bytes;
-use paxos::{Config, Entry, HardState, Input, Log, Members, Membership, Message, Replica, Restored, Roster};
+use paxos::{
+    Config, Entry, HardState, Input, Knowledge, Log, Members, Membership, Message, Replica, Restored, RoleName, Roster,
+};
 
+use harness::talk::tell;
 use harness::{HEARTBEAT, World};
 
 /// Where several are to be spared, the leadership goes to one that is not, though another one is further; and not from one to the next.
@@ -191,4 +194,31 @@ fn a_vote_comes_back_under_a_load_that_never_pauses() {
     assert!(work(&mut world, &[0, 1, 3]), "a learner gets a vote");
     assert!(work(&mut world, &[0, 1, 2]), "whoever had one gets it back");
     assert_eq!(lost, 1);
+}
+
+/// A leader that has been told that a former voter begins anew says that it is outlived: that may get there when another one leads, which knows nothing of it, and
+/// gives the vote to whom it was told of.
+#[test]
+fn whoever_led_before_outlives_nobody() {
+    let mut world = World::with_learners(3, 1, 5);
+    world.elect(0);
+    world.want(&[0, 1, 3]);
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.replica(2).members().nodes(), [0, 1, 3].map(NodeId));
+    world.turn(0, vec![Input::HandOver]);
+    world.run(Duration::from_millis(500));
+    assert_ne!(world.leader(), Some(0), "another one leads");
+    let former = world.replica(2).incarnation();
+    let outlived = || Message::RecoverReply { incarnation: former, knowledge: Knowledge::Lost { known: former } };
+    tell(&mut world, 0, 2, outlived());
+    assert_eq!(world.replica(2).incarnation(), former);
+    world.want(&[0, 1, 2]);
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.replica(2).members().nodes(), [0, 1, 2].map(NodeId));
+    assert_eq!(world.replica(2).role(), RoleName::Follower, "it has lost nothing");
+    world.want(&[0, 1, 3]);
+    world.run(Duration::from_millis(500));
+    let leader = world.leader().expect("somebody leads");
+    tell(&mut world, leader as u16, 2, outlived());
+    assert!(world.replica(2).incarnation() > former, "by the word of whom it follows");
 }

@@ -9,7 +9,7 @@ use data::{Failure, Reply, Slots, Spec};
 use paxos::{HardState, Input as Step, Restored, RoleName};
 
 use super::{Node, place_of};
-use crate::below::FlushJob;
+use crate::below::{FlushJob, Retired};
 use crate::bucket::{Bucket, BucketKind, Named, Policy};
 use crate::council::{Buckets, COUNCIL, Order};
 use crate::door::{CacheWish, Level, Planted, Rubbish};
@@ -256,6 +256,16 @@ impl Node {
         }
     }
 
+    /// Stores that the council's log is decided as far as this node has followed it, and in which payload of the journal.
+    fn store_decision(&mut self) -> u64 {
+        if let Some(council) = place_of(&self.groups, COUNCIL) {
+            let group = &mut self.groups[council];
+            group.partition.store_state();
+            group.partition.settle(&mut self.batch, &mut group.wishes);
+        }
+        self.next_number
+    }
+
     /// A bucket is gone: nobody gets an answer from it any more, and what it had on disk is given back.
     fn remove_group(&mut self, g: usize) {
         self.tracking.forget_everything();
@@ -299,7 +309,8 @@ impl Node {
             group.transfers.drop_overtaken(Position(u64::MAX));
             let mut spaces = group.partition.tree.spaces();
             spaces.extend(group.transfers.take_given_up());
-            self.retired.push((id, FlushJob::retire(id, spaces)));
+            let retired = Retired { partition: id, job: FlushJob::retire(id, spaces), after: self.store_decision() };
+            self.retired.push(retired);
         }
         self.rubbish.push(Rubbish::new(group));
     }

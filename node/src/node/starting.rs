@@ -11,7 +11,7 @@ use paxos::{Members, Replica};
 use super::pings::Pings;
 use super::{Node, PING_EVERY};
 use crate::StartError;
-use crate::below::{FlushJob, Stored};
+use crate::below::{Retired, Stored};
 use crate::bucket::Bucket;
 use crate::council::{Buckets, COUNCIL};
 use crate::detector::Detector;
@@ -186,8 +186,7 @@ impl Node {
             next_order: now.time,
             rubbish: Vec::new(),
             next_retirement: now.time,
-            // Their spaces are given back by the owner, who is told which ones are needed.
-            retired: dropped.into_iter().map(|id| (id, FlushJob::retire(id, Vec::new()))).collect(),
+            retired: dropped.into_iter().map(Retired::found).collect(),
             below: recovered.store,
             config,
         };

@@ -6,6 +6,7 @@ use paxos::Input as Step;
 use std::time::Duration;
 
 use crate::Image;
+use crate::below::Retired;
 use crate::door::{Level, Outbox, Planted, Rubbish, SnapshotContent, SnapshotJob};
 use crate::group::{Group, Saving};
 use crate::image::RestoredState;
@@ -42,7 +43,11 @@ impl Node {
 
     /// Begins the next snapshot that is due. The groups take turns.
     fn save_next(&mut self, out: &mut Outbox) {
-        if let Some((partition, job)) = self.retired.last().filter(|_| self.now.time >= self.next_retirement) {
+        let may_go = |retired: &&Retired| {
+            retired.after <= self.persisted || self.config.planted == Some(Planted::RetiredTooSoon)
+        };
+        let retired = self.retired.iter().rfind(may_go).filter(|_| self.now.time >= self.next_retirement);
+        if let Some(Retired { partition, job, .. }) = retired {
             // It is kept until it is done: were it forgotten, the head would be found without what it tells of.
             let (partition, content) = (*partition, SnapshotContent::Store(Box::new(job.clone())));
             self.stats.snapshot_running = true;
@@ -123,7 +128,7 @@ impl Node {
         self.stats.snapshot_running = false;
         self.stats.last_snapshot = Some(self.now.wall);
         self.snapshot_fails = false;
-        self.retired.retain(|(retired, _)| *retired != id || position != Position(0));
+        self.retired.retain(|retired| retired.partition != id || position != Position(0));
         let Some(g) = place_of(&self.groups, id) else { return };
         let group = &mut self.groups[g];
         let Some(saving) = group.saving.take_if(|saving| saving.position == position) else { return };

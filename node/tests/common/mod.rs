@@ -19,7 +19,7 @@ pub fn founders(count: usize) -> Vec<Member> {
     (1..=count).map(|i| Member { name: format!("n{i}"), peer_address: format!("127.0.0.1:900{i}") }).collect()
 }
 
-fn config(count: usize, me: u16) -> Config {
+pub fn config(count: usize, me: u16) -> Config {
     Config {
         newest: NEWEST,
         members: founders(count),
@@ -48,7 +48,7 @@ fn config(count: usize, me: u16) -> Config {
     }
 }
 
-fn blank(incarnation: u64) -> Recovered {
+pub fn blank(incarnation: u64) -> Recovered {
     let journal = storage::Recovered {
         payloads: Vec::new(),
         damage: Vec::new(),
