@@ -394,8 +394,6 @@ pub enum Planted {
     CountUnsyncedSelf,
     /// Reads are answered without asking a majority.
     ReadWithoutConfirmation,
-    /// What a dropped bucket leaves is removed before the disk knows that the bucket is gone.
-    RetiredTooSoon,
     /// A follower that vouches for its leader is enough for its reads, though the two are no majority.
     VouchedByFew,
     /// A restarted replica has forgotten what it promised.

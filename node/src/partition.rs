@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Revision, Time, WallTime};
 use data::{Blob, Change, KeyEvent, Published, Reply, Tree};
-use paxos::{Entry, Input, Message, Output, Record, Replica, RoleName, Token};
+use paxos::{Entry, Input, Members, Message, Output, Record, Replica, RoleName, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
 use crate::door::{Config, Level, Planted, Rubbish, SnapshotSettings};
@@ -484,6 +484,13 @@ impl Partition {
         (self.cut_to, self.cut_wanted, self.snapshot_wanted) = (None, false, false);
         self.outcomes.clear();
         self.told.clear();
+    }
+
+    /// The state says who votes, unless that is everybody: as long as no entry has said it, these who have founded the bucket (nobody: everybody).
+    pub(crate) fn name_founders(&mut self, founders: &[NodeId]) {
+        if !founders.is_empty() {
+            self.origins.members.get_or_insert_with(|| Members::founders(founders));
+        }
     }
 
     /// The lowest journal payload with an entry that is still needed, given that a snapshot covers the log's base.

@@ -88,6 +88,7 @@ impl Node {
             for partition in bucket.partitions() {
                 if let Some(g) = place_of(&self.groups, partition) {
                     self.groups[g].bucket = bucket.clone();
+                    self.groups[g].partition.name_founders(&bucket.founders);
                     self.follow_policy(g);
                 }
             }

@@ -90,6 +90,7 @@ impl Node {
             group.wishes.rubbish.push(Rubbish::new(state));
         }
         group.partition.begin_anew(time, given_up, &mut group.wishes);
+        group.partition.name_founders(&group.bucket.founders);
     }
 
     /// Whether the leader of a partition says that this node has no vote in it: its own log need not have come so far.

@@ -43,9 +43,7 @@ impl Node {
 
     /// Begins the next snapshot that is due. The groups take turns.
     fn save_next(&mut self, out: &mut Outbox) {
-        let may_go = |retired: &&Retired| {
-            retired.after <= self.persisted || self.config.planted == Some(Planted::RetiredTooSoon)
-        };
+        let may_go = |retired: &&Retired| retired.after <= self.persisted;
         let retired = self.retired.iter().rfind(may_go).filter(|_| self.now.time >= self.next_retirement);
         if let Some(Retired { partition, job, .. }) = retired {
             // It is kept until it is done: were it forgotten, the head would be found without what it tells of.

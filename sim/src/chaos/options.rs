@@ -5,12 +5,11 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 45] = [
+pub const PLANTED: [(&str, Planted); 44] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
     ("vouched-by-few", Planted::VouchedByFew),
-    ("retired-too-soon", Planted::RetiredTooSoon),
     ("forget-promise", Planted::ForgetPromise),
     ("damage-is-the-end", Planted::DamageIsTheEnd),
     ("position-ahead-of-data", Planted::PositionAheadOfData),
