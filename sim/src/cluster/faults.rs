@@ -364,6 +364,7 @@ impl<N: Door> Cluster<N> {
                 }
             }
         }
+        self.hold_more_log();
     }
 
     fn mend_all(&mut self, from: NodeId, to: NodeId) {

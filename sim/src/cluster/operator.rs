@@ -4,7 +4,8 @@
 //! itself. Whoever asks to join asks again until it knows the answer, with the number that it has drawn, as the server does.
 
 use base::{NodeId, Rng};
-use node::Member;
+use bytes::Bytes;
+use node::{Listener, Member};
 
 use super::Cluster;
 use super::zones::zone_of;
@@ -12,12 +13,16 @@ use crate::chaos::{MS, SECOND};
 use crate::client::Order;
 use crate::door::Door;
 use crate::events::Event;
-use crate::process::name_of;
+use crate::process::{Happening, name_of};
 
 /// A question without an answer is asked again after this time: a client that loses its connection forgets what it was told to do.
 const ASK_AGAIN_AFTER: u64 = 8 * SECOND;
 /// How often that is looked at.
 const LOOK_EVERY: u64 = 500 * MS;
+/// So much of a log is more than simulated clients write while a state is on its way.
+const LOG_HELD_IS_ENOUGH: u64 = 1 << 20;
+/// Clients' connections are counted from below.
+const OPERATORS_CONNECTION: u64 = u64::MAX;
 
 /// What a client has heard for the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -165,6 +170,24 @@ impl<N: Door> Cluster<N> {
         };
         let mut rng = self.rng.fork();
         self.order_of_operator(words, &mut rng);
+    }
+
+    /// Faults are over, and clients may still write more than is held of a log while a state is on its way to whoever wants it: the operator does what the warning
+    /// says.
+    pub(super) fn hold_more_log(&mut self) {
+        if self.chaos.log_bytes_held >= LOG_HELD_IS_ENOUGH {
+            return;
+        }
+        self.chaos.log_bytes_held = base::limits::LOG_BYTES_HELD;
+        let bytes = self.chaos.log_bytes_held.to_string();
+        let mut command = Vec::new();
+        wire::encode_command(&mut command, ["CONFIG", "SET", "dictum-log-bytes-held", &bytes]);
+        let command = Bytes::from(command);
+        for node in self.nodes() {
+            self.give(node, Happening::Opened(OPERATORS_CONNECTION, Listener::Forwards));
+            self.give(node, Happening::Received(OPERATORS_CONNECTION, command.clone()));
+            self.give(node, Happening::Closed(OPERATORS_CONNECTION));
+        }
     }
 
     /// What clients have heard for the operator.
