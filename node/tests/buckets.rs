@@ -168,6 +168,33 @@ fn values_are_as_long_as_their_bucket_takes() {
     );
 }
 
+/// Of four nodes, two that remember could neither go on (they are no majority) nor be outvoted by two that have forgotten.
+#[test]
+fn an_ephemeral_bucket_of_four_nodes_serves_again_whoever_was_restarted() {
+    for restarted in [[0, 1], [0, 3], [2, 3], [1, 2]] {
+        let mut cluster = Cluster::new(4);
+        assert_eq!(cluster.ask(0, "SET k 1"), "+OK\r\n", "all are up");
+        assert_eq!(cluster.ask(0, "DICTUM.BUCKET CREATE e KIND ephemeral"), "+OK\r\n");
+        for node in 0..4 {
+            assert_eq!(cluster.ask(node, "SELECT e"), "+OK\r\n");
+        }
+        assert_eq!(cluster.ask(2, "SET k 1"), "+OK\r\n");
+        for node in restarted {
+            let journal = cluster.journal(node);
+            cluster.restart(node, journal);
+        }
+        let asked = (0..4).find(|node| !restarted.contains(node)).expect("two others");
+        let mut answer = String::new();
+        for _ in 0..10 {
+            answer = cluster.ask(asked, "GET k");
+            if !answer.starts_with('-') {
+                break;
+            }
+        }
+        assert!(["$1\r\n1\r\n", "$-1\r\n"].contains(&answer.as_str()), "{restarted:?}: {answer}");
+    }
+}
+
 #[test]
 fn an_ephemeral_bucket_serves_and_is_bounded() {
     let mut cluster = with_bucket("scratch KIND ephemeral QUOTA 4kib");

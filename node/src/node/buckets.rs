@@ -33,6 +33,21 @@ pub(super) fn identity_in_memory(incarnation: u64, boot: u64) -> u64 {
     base::checksum::xxh3(&bytes).max(1)
 }
 
+/// Takes one of an even number out of those who found a bucket in memory. Half of them that remember it would be too few to go on with, and the other half too few to
+/// found it anew: it would wait for ever. And no more of them may be lost than of one less.
+fn make_odd(founders: &mut Vec<NodeId>, identities: &mut [u64], me: NodeId) {
+    if founders.len() % 2 == 0 {
+        let others = || founders.iter().rev().filter(|founder| **founder != me);
+        let is_unknown = |founder: &&NodeId| identities.get(usize::from(founder.0)).is_none_or(|it| *it == 0);
+        if let Some(out) = others().find(is_unknown).or_else(|| others().next()).copied() {
+            founders.retain(|founder| *founder != out);
+            if let Some(identity) = identities.get_mut(usize::from(out.0)) {
+                *identity = 0;
+            }
+        }
+    }
+}
+
 impl Node {
     /// Brings the groups in line with the council's list, if that may have changed.
     pub(crate) fn follow_council(&mut self) {
@@ -328,7 +343,7 @@ impl Node {
             return Err(TOO_FEW);
         }
         let voters = replica.members().last_list();
-        let founders: Vec<NodeId> = voters.iter().map(|voter| voter.node).collect();
+        let mut founders: Vec<NodeId> = voters.iter().map(|voter| voter.node).collect();
         let known = replica.hard_state().incarnations;
         let mut identities = vec![0; founders.last().map_or(0, |last| usize::from(last.0) + 1)];
         for voter in voters {
@@ -353,6 +368,7 @@ impl Node {
                 };
                 *identity = boot.map_or(0, |boot| identity_in_memory(*identity, boot));
             }
+            make_odd(&mut founders, &mut identities, self.config.me);
         }
         let known = identities.iter().filter(|identity| **identity != 0).count();
         if known <= founders.len() / 2 {
