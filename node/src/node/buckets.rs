@@ -36,7 +36,7 @@ pub(super) fn identity_in_memory(incarnation: u64, boot: u64) -> u64 {
 /// Takes one of an even number out of those who found a bucket in memory. Half of them that remember it would be too few to go on with, and the other half too few to
 /// found it anew: it would wait for ever. And no more of them may be lost than of one less.
 fn make_odd(founders: &mut Vec<NodeId>, identities: &mut [u64], me: NodeId) {
-    if founders.len() % 2 == 0 {
+    if founders.len().is_multiple_of(2) {
         let others = || founders.iter().rev().filter(|founder| **founder != me);
         let is_unknown = |founder: &&NodeId| identities.get(usize::from(founder.0)).is_none_or(|it| *it == 0);
         if let Some(out) = others().find(is_unknown).or_else(|| others().next()).copied() {
