@@ -331,7 +331,7 @@ impl Replica {
         is_up && self.follower(node).is_some_and(is_close)
     }
 
-    fn follower(&self, node: NodeId) -> Option<&Follower> {
+    pub(crate) fn follower(&self, node: NodeId) -> Option<&Follower> {
         let Role::Leader(leader) = &self.role else { return None };
         leader.followers.iter().find(|follower| follower.id == node)
     }

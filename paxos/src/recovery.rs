@@ -146,8 +146,10 @@ impl Replica {
             Role::Amnesiac(_) if blank => Knowledge::Amnesiac,
             Role::Blank(_) | Role::Amnesiac(_) => return,
             _ => {
-                // Also the one under which it was given its vote: a candidate will count no promise of a lower one.
-                let known = self.incarnation_of(from);
+                // Also the one under which it was given its vote: a candidate will count no promise of a lower one. And the one under which it has learned here:
+                // a vote that is on its way to it names that.
+                let learned_as = self.follower(from).and_then(|follower| follower.learns_as).unwrap_or_default();
+                let known = self.incarnation_of(from).max(learned_as);
                 if blank && incarnation == known {
                     Knowledge::Original { incarnations: self.incarnations.clone() }
                 } else if blank || incarnation < known {
@@ -156,11 +158,11 @@ impl Replica {
                     if note_incarnation(&mut self.incarnations, Member { node: from, incarnation }) {
                         self.persist_state(out);
                         if let Role::Leader(leader) = &mut self.role {
-                            leader
-                                .followers
-                                .iter_mut()
-                                .filter(|follower| follower.id == from)
-                                .for_each(|it| it.forget());
+                            let mut of_it = leader.followers.iter_mut().filter(|follower| follower.id == from);
+                            if let Some(follower) = of_it.next() {
+                                follower.forget();
+                                follower.learns_as = None;
+                            }
                         }
                     }
                     let incarnations = self.incarnations.clone();

@@ -10,6 +10,7 @@ use paxos::{
     Config, Entry, HardState, Input, Knowledge, Log, Members, Membership, Message, Replica, Restored, RoleName, Roster,
 };
 
+use harness::disk::Disk;
 use harness::talk::tell;
 use harness::{HEARTBEAT, World};
 
@@ -221,4 +222,35 @@ fn whoever_led_before_outlives_nobody() {
     let leader = world.leader().expect("somebody leads");
     tell(&mut world, leader as u16, 2, outlived());
     assert!(world.replica(2).incarnation() > former, "by the word of whom it follows");
+}
+
+/// A former voter has begun anew under a higher number, and then its folder is emptied. The leader knows of that number, and others only of the one that it voted under:
+/// by their word alone it would recover under one in between, and be given its vote as the learner that it was before.
+#[test]
+fn an_emptied_folder_is_not_given_a_vote_as_the_learner_that_it_was() {
+    for seed in 0..20 {
+        let mut world = World::with_learners(3, 1, seed);
+        world.elect(0);
+        world.want(&[0, 1, 3]);
+        world.run(Duration::from_millis(500));
+        world.turn(2, vec![Input::Leave]);
+        world.run(Duration::from_millis(500));
+        let learned_as = world.replica(2).incarnation();
+        world.crash(2);
+        world.nodes[2].disk = Disk::empty(7);
+        world.start(2);
+        let (mut recovered, mut was) = (0, RoleName::Recovering);
+        for _ in 0..200 {
+            if recovered > 0 {
+                world.want(&[0, 1, 2]);
+            }
+            world.run(Duration::from_millis(5));
+            let role = world.replica(2).role();
+            recovered += usize::from(was == RoleName::Recovering && role != was);
+            was = role;
+        }
+        assert_eq!(world.replica(0).members().nodes(), [0, 1, 2].map(NodeId), "{seed}");
+        assert_eq!((recovered, was), (1, RoleName::Follower), "{seed}");
+        assert!(world.replica(2).incarnation() > learned_as, "{seed}");
+    }
 }
