@@ -302,7 +302,7 @@ impl Known {
         let round = hard.promised.round.max(self.log.tail().ballot.round) + ROUNDS_AHEAD;
         let ballot = Ballot { round, node: me };
         let alone =
-            Members { at: previous.next(), voters: vec![Voter { node: me, incarnation }], incoming: Vec::new() };
+            Members { at: previous.next(), voters: vec![Voter { node: me, incarnation }], ..Members::default() };
         // Where the journal's end is in doubt, all that is not known to be decided is so for whoever reads on: it is said again.
         let certain = if self.is_lost { hard.decided.min(previous).max(base) } else { previous };
         let mut entries = self.log.slice(certain.next(), previous, usize::MAX);

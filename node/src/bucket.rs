@@ -6,6 +6,8 @@ use base::{BucketId, NodeId, Position};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
+use crate::memories::Voting;
+
 /// Where a bucket's data is, and what happens when it is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum BucketKind {
@@ -284,6 +286,8 @@ pub(crate) struct Bucket {
     /// Of an ephemeral bucket: which voters have its memory, in their order. Who has not recovers from those who have, and is counted
     /// here before it votes. With too few left to recover from the bucket begins anew under another number.
     pub memories: Vec<bool>,
+    /// Of an ephemeral bucket: who votes, if that has moved.
+    pub voting: Voting,
     /// Its first number: an ephemeral bucket gets another one whenever it begins anew.
     pub born: BucketId,
     /// Where in the council's log it was created.
@@ -301,6 +305,7 @@ impl Bucket {
             identities: Vec::new(),
             founders: Vec::new(),
             memories: Vec::new(),
+            voting: Voting::default(),
             born: BucketId(0),
             made_at: Position(0),
         }
@@ -337,6 +342,7 @@ impl Bucket {
             identities: Vec::new(),
             founders: Vec::new(),
             memories: Vec::new(),
+            voting: Voting::default(),
             born: BucketId(0),
             made_at: Position(0),
         };
@@ -426,6 +432,7 @@ mod tests {
             identities: vec![1, u64::MAX, 0],
             founders: Vec::new(),
             memories: vec![true, false],
+            voting: Voting::default(),
             born: BucketId(5),
             made_at: Position(9),
         };

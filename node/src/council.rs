@@ -5,13 +5,14 @@
 //! it has applied an entry, and makes and removes its replicas accordingly (`node/buckets.rs`).
 
 use base::limits::{BUCKETS_MAX, PARTITIONS_ALL_MAX, PARTITIONS_MAX};
-use base::versions::{NEWEST, OLDEST};
+use base::versions::{Feature, NEWEST, OLDEST};
 use base::{BucketId, NodeId, PartitionId, Position};
 use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
 use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name};
 use crate::door::Planted;
+use crate::memories::{NO_SUCH_REPLICA, Voting};
 use crate::registry::change::Surroundings;
 use crate::registry::{Alone, Change, Map, Registry, read_nodes, write_nodes};
 
@@ -31,6 +32,8 @@ const VERSION: u8 = 1;
 const VERSION_PARTITIONS: u8 = 2;
 /// With the buckets' founders behind these, where some were not founded by those who have founded the cluster.
 const VERSION_FOUNDERS: u8 = 3;
+/// With the voters of buckets in memory behind these, where some have moved.
+const VERSION_VOTING: u8 = 4;
 
 const CREATE: u8 = 1;
 const SET: u8 = 2;
@@ -43,6 +46,8 @@ const NODES: u8 = 7;
 /// As [`CREATE_PARTITIONS`], behind the founders.
 const CREATE_FOUNDERS: u8 = 8;
 const ALONE: u8 = 9;
+const MOVE: u8 = 10;
+const SETTLED: u8 = 11;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +62,10 @@ pub(crate) enum Order {
     Join { id: BucketId, node: NodeId, identity: u64 },
     /// It has recovered from others, and will vote once this is applied.
     Recovered { id: BucketId, node: NodeId, identity: u64 },
+    /// The voters of an ephemeral bucket shall be these, with these memories: see [`crate::memories`].
+    Move { id: BucketId, number: u64, to: Vec<(NodeId, u64)> },
+    /// In these partitions they are.
+    Settled { id: BucketId, number: u64, partitions: Vec<u16> },
     /// Of the node registry.
     Nodes(Change),
     /// A node goes on without the `others`, all that there were: see [`crate::alone`].
@@ -88,6 +97,7 @@ impl Order {
                     identities: identities.clone(),
                     founders: Vec::new(),
                     memories: Vec::new(),
+                    voting: Voting::default(),
                     born: id,
                     made_at: Position(0),
                 };
@@ -112,6 +122,23 @@ impl Order {
                 w.u16(*below);
                 w.u64(*cluster);
             }
+            Order::Move { id, number, to } => {
+                w.u8(MOVE);
+                w.u32(id.0);
+                w.varint(*number);
+                w.count(to.len());
+                for (node, identity) in to {
+                    w.node(*node);
+                    w.u64(*identity);
+                }
+            }
+            Order::Settled { id, number, partitions } => {
+                w.u8(SETTLED);
+                w.u32(id.0);
+                w.varint(*number);
+                w.count(partitions.len());
+                partitions.iter().for_each(|index| w.u16(*index));
+            }
             Order::Drop { name, id } => {
                 w.u8(DROP);
                 w.bytes(name.as_bytes());
@@ -131,6 +158,7 @@ impl Order {
     pub(crate) fn version(&self) -> u16 {
         match self {
             Order::Nodes(change) => change.version(),
+            Order::Move { .. } | Order::Settled { .. } => Feature::MovingMemories.since(),
             _ => OLDEST,
         }
     }
@@ -154,6 +182,16 @@ impl Order {
             }
             JOIN => Order::Join { id: BucketId(r.u32()?), node: r.node()?, identity: r.u64()? },
             RECOVERED => Order::Recovered { id: BucketId(r.u32()?), node: r.node()?, identity: r.u64()? },
+            MOVE => {
+                let (id, number) = (BucketId(r.u32()?), r.varint()?);
+                let to = (0..r.count(10)?).map(|_| Ok((r.node()?, r.u64()?))).collect::<Result<_, Malformed>>()?;
+                Order::Move { id, number, to }
+            }
+            SETTLED => {
+                let (id, number) = (BucketId(r.u32()?), r.varint()?);
+                let partitions = (0..r.count(2)?).map(|_| r.u16()).collect::<Result<_, _>>()?;
+                Order::Settled { id, number, partitions }
+            }
             NODES => Order::Nodes(Change::decode(&mut r)?),
             ALONE => Order::Alone { node: r.node()?, others: read_nodes(&mut r)?, below: r.u16()?, cluster: r.u64()? },
             DROP => Order::Drop { name: r.text()?.to_owned(), id: BucketId(r.u32()?) },
@@ -209,7 +247,7 @@ impl Buckets {
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         let version = r.u8()?;
-        if !(VERSION..=VERSION_FOUNDERS).contains(&version) {
+        if !(VERSION..=VERSION_VOTING).contains(&version) {
             return Err(Malformed);
         }
         let mut buckets = Buckets { next_id: r.u32()?, list: Vec::new() };
@@ -226,6 +264,11 @@ impl Buckets {
                 bucket.founders = read_nodes(&mut r)?;
             }
         }
+        if version >= VERSION_VOTING {
+            for bucket in &mut buckets.list {
+                bucket.voting = Voting::decode(&mut r)?;
+            }
+        }
         r.finish()?;
         Ok(buckets)
     }
@@ -235,10 +278,12 @@ impl Buckets {
         let mut w = Writer::new(&mut bytes);
         let one_each = self.list.iter().all(|bucket| bucket.settings.partitions == 1);
         let founded_alike = self.list.iter().all(|bucket| bucket.founders.is_empty());
-        let version = match (one_each, founded_alike) {
-            (true, true) => VERSION,
-            (false, true) => VERSION_PARTITIONS,
-            (_, false) => VERSION_FOUNDERS,
+        let votes_as_founded = self.list.iter().all(|bucket| bucket.voting == Voting::default());
+        let version = match (one_each, founded_alike, votes_as_founded) {
+            (true, true, true) => VERSION,
+            (false, true, true) => VERSION_PARTITIONS,
+            (_, false, true) => VERSION_FOUNDERS,
+            (_, _, false) => VERSION_VOTING,
         };
         w.u8(version);
         w.u32(self.next_id);
@@ -251,6 +296,9 @@ impl Buckets {
         }
         if version >= VERSION_FOUNDERS {
             self.list.iter().for_each(|bucket| write_nodes(&mut w, &bucket.founders));
+        }
+        if version >= VERSION_VOTING {
+            self.list.iter().for_each(|bucket| bucket.voting.encode(&mut w));
         }
         data::apply(tree, context, &[b"set", LIST, &bytes]);
     }
@@ -281,7 +329,9 @@ impl Buckets {
                     BucketKind::Persistent | BucketKind::Cache => Vec::new(),
                 };
                 let made_at = at;
-                let bucket = Bucket { id, number, name, settings, identities, founders, memories, born: id, made_at };
+                let voting = Voting::default();
+                let bucket =
+                    Bucket { id, number, name, settings, identities, founders, memories, voting, born: id, made_at };
                 self.list.push(bucket);
                 self.list.sort_by_key(|bucket| bucket.number);
             }
@@ -303,26 +353,18 @@ impl Buckets {
                 return Err(Failure::Text("ERR the default bucket cannot be dropped"));
             }
             Order::Join { id, node, identity } => {
-                let next_id = self.next_id;
-                let (bucket, place) = self.voter(id, node)?;
-                if bucket.identities[place] == identity {
-                    // Said again: it may even have recovered since.
-                    return Ok(());
-                }
-                bucket.identities[place] = identity;
-                bucket.memories[place] = false;
-                if bucket.has_forgotten() {
-                    bucket.begin_anew(BucketId(next_id));
+                let next_id = BucketId(self.next_id);
+                let bucket = self.in_memory(id)?;
+                if bucket.note_loss(node, identity)?
+                    && let Some(founders) = bucket.lost()
+                {
+                    bucket.begin_anew(next_id, &founders);
                     self.next_id += 1;
                 }
             }
-            Order::Recovered { id, node, identity } => {
-                let (bucket, place) = self.voter(id, node)?;
-                if bucket.identities[place] != identity {
-                    return Err(Failure::Text("ERR that memory is lost again"));
-                }
-                bucket.memories[place] = true;
-            }
+            Order::Recovered { id, node, identity } => self.in_memory(id)?.note_recovery(node, identity)?,
+            Order::Move { id, number, to } => self.in_memory(id)?.order_move(number, &to)?,
+            Order::Settled { id, number, partitions } => self.in_memory(id)?.settle_move(number, &partitions)?,
             Order::Drop { name, id } => {
                 let before = self.list.len();
                 self.list.retain(|bucket| bucket.name != name || bucket.id != id);
@@ -336,49 +378,8 @@ impl Buckets {
 }
 
 impl Buckets {
-    /// A voter of an ephemeral bucket, by its place.
-    fn voter(&mut self, id: BucketId, node: NodeId) -> Result<(&mut Bucket, usize), Failure> {
-        let place = usize::from(node.0);
-        let bucket = self.list.iter_mut().find(|bucket| bucket.id == id);
-        let votes = |bucket: &Bucket| bucket.founded_by(bucket.memories.len()).contains(&node);
-        let bucket =
-            bucket.filter(|bucket| place < bucket.memories.len() && place < bucket.identities.len() && votes(bucket));
-        bucket.map(|bucket| (bucket, place)).ok_or(Failure::Text("ERR there is no such replica"))
-    }
-}
-
-impl Bucket {
-    /// Too few voters have its memory for the others to recover from: what was acknowledged may be lost. And enough have none to found
-    /// it anew.
-    fn has_forgotten(&self) -> bool {
-        let voters: Vec<usize> =
-            self.founded_by(self.memories.len()).iter().map(|voter| usize::from(voter.0)).collect();
-        let majority = voters.len() / 2 + 1;
-        let lacks = |voter: &&usize| !self.memories.get(**voter).is_some_and(|memory| *memory);
-        let is_known = |voter: &&usize| self.identities.get(**voter).is_some_and(|identity| *identity != 0);
-        let lost = voters.iter().filter(lacks).count();
-        let founders = voters.iter().filter(lacks).filter(is_known).count();
-        lost > voters.len() - majority && founders >= majority
-    }
-
-    /// An ephemeral bucket has no memory left but that of one node, which is stopped: it begins anew as soon as that says that it is there.
-    fn belong_to(&mut self, node: NodeId) {
-        if self.settings.kind == BucketKind::Ephemeral {
-            self.founders = vec![node];
-            self.identities = vec![0; usize::from(node.0) + 1];
-            self.memories = vec![false; usize::from(node.0) + 1];
-        }
-    }
-
-    /// Founded anew by those who have lost it. Whoever has not is told by its number, and comes back empty.
-    fn begin_anew(&mut self, id: BucketId) {
-        self.id = id;
-        for (memory, identity) in self.memories.iter_mut().zip(&mut self.identities) {
-            *memory = !*memory && *identity != 0;
-            if !*memory {
-                *identity = 0;
-            }
-        }
+    fn in_memory(&mut self, id: BucketId) -> Result<&mut Bucket, Failure> {
+        self.list.iter_mut().find(|bucket| bucket.id == id).ok_or(NO_SUCH_REPLICA)
     }
 }
 
@@ -458,11 +459,16 @@ pub(crate) fn apply_planted(
             Err(failure) => Reply::Error(failure),
         });
     }
-    if let Order::Create { identities, founders, .. } = &order {
+    let gets_a_part = |id: &NodeId| match &order {
+        Order::Create { identities, founders, .. } => {
+            usize::from(id.0) < identities.len() && (founders.is_empty() || founders.contains(id))
+        }
+        Order::Move { to, .. } => to.iter().any(|(node, _)| node == id),
+        _ => false,
+    };
+    if matches!(order, Order::Create { .. } | Order::Move { .. }) {
         let registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
-        let founds =
-            |id: &NodeId| usize::from(id.0) < identities.len() && (founders.is_empty() || founders.contains(id));
-        if registry.removed.iter().any(founds) {
+        if registry.removed.iter().any(gets_a_part) {
             return Ok(Reply::Error(FOUNDER_GONE));
         }
     }

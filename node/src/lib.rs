@@ -30,6 +30,7 @@ mod lane;
 mod levels;
 mod lives;
 mod looks;
+mod memories;
 mod monitor;
 mod node;
 mod notifications;

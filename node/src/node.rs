@@ -6,6 +6,7 @@
 pub(crate) mod buckets;
 mod leaving;
 mod membership;
+pub(crate) mod memories;
 mod moving;
 mod peers;
 mod pings;
@@ -172,6 +173,8 @@ pub struct Node {
     /// What names this process's memory: see `node/buckets.rs`.
     pub(crate) identity: Option<u64>,
     pub(crate) next_order: Time,
+    /// When the council may be told again of moves of voters.
+    pub(crate) next_settled: Time,
     /// Up to here the council's log may have made replicas that the journal has lost.
     pub(crate) doubtful_until: Position,
     /// To be freed elsewhere.

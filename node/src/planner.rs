@@ -11,7 +11,7 @@ use base::limits::{COUNCIL_VOTERS_MAX, VOTERS_MAX};
 use base::{Ballot, NodeId, PartitionId, Position, Time};
 use bytes::Bytes;
 
-use crate::bucket::BucketKind;
+use crate::bucket::{Bucket, BucketKind};
 use crate::council::{COUNCIL, Order};
 use crate::door::Planted;
 use crate::entry::Kind;
@@ -76,20 +76,24 @@ impl Node {
             .or_else(|| self.raising())
             .or_else(|| self.absence())
             .or_else(|| self.removal())
-            .or_else(|| self.next_map(applied))
-            .or_else(|| self.cooling());
-        let Some(change) = change else { return };
-        self.probe(match change {
-            Change::Absent { absent: true, .. } => "node: a node counts as absent",
-            Change::Absent { .. } => "node: an absent node is back",
-            Change::Map(_) => "node: a new map",
-            Change::Name(_) => "node: the cluster named",
-            Change::Version { .. } => "node: the cluster's version raised",
+            .or_else(|| self.next_map(applied));
+        let order = change.map(Order::Nodes).or_else(|| self.next_move());
+        let Some(order) = order.or_else(|| self.cooling().map(Order::Nodes)) else { return };
+        self.probe(match &order {
+            Order::Nodes(Change::Absent { absent: true, .. }) => "node: a node counts as absent",
+            Order::Nodes(Change::Absent { .. }) => "node: an absent node is back",
+            Order::Nodes(Change::Map(_)) => "node: a new map",
+            Order::Nodes(Change::Name(_)) => "node: the cluster named",
+            Order::Nodes(Change::Version { .. }) => "node: the cluster's version raised",
+            Order::Move { id, .. } if self.buckets.of(*id).is_some_and(Bucket::is_moving) => {
+                "node: an ephemeral bucket's voters go back"
+            }
+            Order::Move { .. } => "node: an ephemeral bucket's voters move",
             _ => "node: nothing needs a leaving node any more",
         });
         self.council_leads.ordered = Some((applied, time));
         let deadline = time + self.config.request_timeout;
-        let order = Bytes::from(Order::Nodes(change).encode());
+        let order = Bytes::from(order.encode());
         self.groups[g].router.write(Kind::Council, order, Waiter::Nobody, time, deadline);
     }
 
@@ -178,11 +182,19 @@ impl Node {
         node == self.config.me || news().is_some_and(|news| news.applied >= since)
     }
 
-    /// Who founded a partition.
+    /// Who founded a partition; of a bucket in memory, who shall vote in it.
     fn founders_of(&self, id: PartitionId) -> Vec<NodeId> {
         let all = self.config.members.len();
-        let bucket = self.buckets.of(id.bucket);
-        bucket.map_or_else(|| (0..all as u16).map(NodeId).collect(), |bucket| bucket.founded_by(all))
+        match self.buckets.of(id.bucket) {
+            None => (0..all as u16).map(NodeId).collect(),
+            Some(bucket) if bucket.settings.kind == BucketKind::Ephemeral => bucket.wanted_voters(),
+            Some(bucket) => bucket.founded_by(all),
+        }
+    }
+
+    /// Since when a node has not been heard, as whoever leads the council knows.
+    pub(crate) fn is_gone_since(&self, node: NodeId) -> Option<Time> {
+        self.council_leads.gone_since.get(&node).copied()
     }
 
     /// Who shall vote in a partition.
@@ -222,7 +234,7 @@ impl Node {
     }
 
     /// Who is there and is not to go.
-    fn staying(&self) -> impl Iterator<Item = NodeId> + '_ {
+    pub(crate) fn staying(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.roll.ids().filter(|id| !self.registry.leaving.contains(id) && !self.registry.left_behind(*id))
     }
 

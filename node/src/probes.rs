@@ -45,6 +45,8 @@ const NODE_PROBES: &[&str] = &[
     "node: replica made whole under an older memory's name",
     "node: replica of a dropped bucket removed",
     "node: ephemeral bucket begins anew",
+    "node: an ephemeral bucket's voters move",
+    "node: an ephemeral bucket's voters go back",
     "node: reply waited for all replicas",
     "node: write not on all replicas in time",
     "node: read waited for its token",

@@ -14,7 +14,7 @@ use data::{EntryContext, KeyRef, Tree, Value};
 use paxos::Roster;
 use wire::{Malformed, Reader, Writer};
 
-use crate::bucket::{Bucket, BucketKind};
+use crate::bucket::Bucket;
 use crate::door::Member;
 use crate::placement;
 pub(crate) use change::Change;
@@ -270,7 +270,7 @@ impl Registry {
     }
 
     /// Who shall vote in a partition, who shall lead it, and who shall learn; `founders` have founded it, `nodes` are all there are, of whom
-    /// `learns` says who has a copy, given who has a seat.
+    /// `learns` says who has a copy, given who has a seat. Of a bucket in memory the `founders` are those who shall vote, by so many `moves`.
     pub(crate) fn roster(
         &self,
         map: &Map,
@@ -278,23 +278,21 @@ impl Registry {
         founders: &[NodeId],
         nodes: impl Iterator<Item = NodeId>,
         learns: impl Fn(&NodeId, &[NodeId]) -> bool,
-        kind: BucketKind,
+        moves: Option<u64>,
     ) -> Roster {
         let seats = map.seats(partition, founders);
         let (spared, paused) = (self.spared(), self.paused);
         let leads = seats.iter().copied().find(|id| !spared.contains(id));
         let preferred = leads.or(seats.first().copied()).unwrap_or_default();
         let learners = nodes.filter(|id| learns(id, &seats)).collect();
-        // The memories of an ephemeral bucket are counted by the council: its voters stay.
-        let stay = paused || kind == BucketKind::Ephemeral;
-        let voters = if stay {
+        let voters = if paused || moves == Some(0) {
             Vec::new()
         } else {
             let mut voters = seats;
             voters.sort_unstable();
             voters
         };
-        Roster { voters, learners, preferred, spared }
+        Roster { voters, learners, preferred, spared, number: moves.unwrap_or_default() }
     }
 }
 
@@ -303,11 +301,6 @@ impl Bucket {
     pub(crate) fn founded_by(&self, founders: usize) -> Vec<NodeId> {
         let all = || (0..founders as u16).map(NodeId).collect();
         if self.founders.is_empty() { all() } else { self.founders.clone() }
-    }
-
-    /// Whether it is in memory only, and a part of that memory is this node's.
-    pub(crate) fn is_remembered_by(&self, node: NodeId) -> bool {
-        self.settings.kind == BucketKind::Ephemeral && self.founded_by(self.memories.len()).contains(&node)
     }
 }
 

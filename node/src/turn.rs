@@ -226,6 +226,7 @@ impl Node {
         self.follow_elsewhere();
         self.leave_partitions();
         self.lead_council();
+        self.tell_settled();
         self.tell_zone();
         self.groups.wake_due(time);
         self.for_each_awake(Node::tick_group);

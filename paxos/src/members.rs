@@ -9,6 +9,8 @@
 //! A **learner** has the log and the state and no vote. Whoever shall vote learns first: it is made a voter when its log is close behind.
 //! Replicas outside the group are told what shall be by their owner ([`Roster`]), which may change its mind at any time.
 //!
+//! Where others count who votes ([`Roster::number`]), an entry says for which of their orders it was written, and a leader that knows an older one changes nothing.
+//!
 //! An entry names each voter with the incarnation under which it was admitted (see [`crate::recovery`]). A replica that has not voted yet, and finds
 //! itself named with another incarnation than its own, has voted and forgotten it: it goes and recovers before it votes.
 
@@ -28,6 +30,8 @@ use crate::replica::{Replica, Role};
 pub const MARK: u8 = 0xfe;
 /// The version of such entries.
 const VERSION: u8 = 1;
+/// With the number of an order, which is not 0, behind it.
+const VERSION_NUMBERED: u8 = 2;
 
 /// One voter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -47,6 +51,8 @@ pub struct Members {
     pub voters: Vec<Member>,
     /// While the group is joint: who shall vote alone afterwards. Sorted by node; empty otherwise.
     pub incoming: Vec<Member>,
+    /// The number of the order that it follows: see [`Roster::number`].
+    pub number: u64,
 }
 
 /// Bytes that say nothing about members.
@@ -58,7 +64,7 @@ impl Members {
     #[must_use]
     pub fn founders(nodes: &[NodeId]) -> Members {
         let voters = nodes.iter().map(|node| Member { node: *node, incarnation: 0 }).collect();
-        Members { at: Position(0), voters, incoming: Vec::new() }
+        Members { voters, ..Members::default() }
     }
 
     /// Whether this payload says who votes.
@@ -70,7 +76,13 @@ impl Members {
     /// As the payload of an entry; where it stands is not in it.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![MARK, VERSION];
+        let mut out = vec![MARK];
+        if self.number == 0 {
+            out.push(VERSION);
+        } else {
+            out.push(VERSION_NUMBERED);
+            out.extend_from_slice(&self.number.to_le_bytes());
+        }
         for list in [&self.voters, &self.incoming] {
             out.push(list.len() as u8);
             for member in list {
@@ -86,13 +98,20 @@ impl Members {
     /// # Errors
     /// If it is not of this version, or no group: without voters, with too many, or not in order.
     pub fn decode(at: Position, payload: &[u8]) -> Result<Members, Malformed> {
-        let [MARK, VERSION, rest @ ..] = payload else { return Err(Malformed) };
+        let (number, rest) = match payload {
+            [MARK, VERSION, rest @ ..] => (0, rest),
+            [MARK, VERSION_NUMBERED, rest @ ..] => {
+                let (number, rest) = rest.split_first_chunk::<8>().ok_or(Malformed)?;
+                (u64::from_le_bytes(*number), rest)
+            }
+            _ => return Err(Malformed),
+        };
         let (voters, rest) = decode_list(rest)?;
         let (incoming, rest) = decode_list(rest)?;
         if voters.is_empty() || !rest.is_empty() {
             return Err(Malformed);
         }
-        Ok(Members { at, voters, incoming })
+        Ok(Members { at, voters, incoming, number })
     }
 
     /// Whether two sets of voters have to agree.
@@ -217,6 +236,9 @@ pub struct Roster {
     pub preferred: NodeId,
     /// Who shall not lead as long as others can.
     pub spared: Vec<NodeId>,
+    /// Of orders that somebody counts, the number of the one that says who shall vote; 0 where nobody counts. A change of voters carries it into the log, so that
+    /// whoever leads later with an older order changes nothing; and what is decided under it is known never to be changed by an older one again.
+    pub number: u64,
 }
 
 impl Replica {
@@ -281,14 +303,19 @@ impl Replica {
             return;
         }
         if members.is_joint() {
-            let alone = Members { at: Position(0), voters: members.incoming.clone(), incoming: Vec::new() };
-            return self.append_members(now, &alone);
+            let (voters, number) = (members.incoming.clone(), members.number);
+            return self.append_members(now, &Members { voters, number, ..Members::default() });
         }
-        let wanted = &self.roster.voters;
-        if wanted.is_empty() || wanted.len() > VOTERS_MAX || *wanted == members.nodes() {
+        let (wanted, number) = (&self.roster.voters, self.roster.number);
+        let is_old = number < members.number;
+        if wanted.is_empty() || wanted.len() > VOTERS_MAX || is_old || *wanted == members.nodes() {
             if !members.names(self.config.me) {
                 // Its work is done: somebody who has a vote goes on.
                 self.start_hand_over(now, None);
+            } else if number > members.number && !wanted.is_empty() {
+                // They vote already: that it is so by this order must be in the log.
+                let same = Members { number, ..members.clone() };
+                self.append_members(now, &same);
             }
             return;
         }
@@ -306,7 +333,7 @@ impl Replica {
             _ => (voters, incoming),
         };
         self.probe("paxos: change of voters begins");
-        self.append_members(now, &Members { at: Position(0), voters, incoming });
+        self.append_members(now, &Members { voters, incoming, number, ..Members::default() });
     }
 
     fn append_members(&mut self, now: Time, members: &Members) {
@@ -464,7 +491,7 @@ mod tests {
 
     fn members(voters: &[u16], incoming: &[u16]) -> Members {
         let list = |nodes: &[u16]| nodes.iter().map(|node| Member { node: NodeId(*node), incarnation: 7 }).collect();
-        Members { at: Position(5), voters: list(voters), incoming: list(incoming) }
+        Members { at: Position(5), voters: list(voters), incoming: list(incoming), number: 0 }
     }
 
     fn among(nodes: &[u16]) -> impl Fn(NodeId) -> bool {
@@ -501,10 +528,13 @@ mod tests {
     #[test]
     fn bytes_that_are_no_group_are_refused() {
         let group = members(&[0, 1, 2], &[2, 3]);
-        let bytes = group.encode();
-        assert_eq!(Members::decode(Position(5), &bytes), Ok(group));
-        for length in 0..bytes.len() {
-            assert_eq!(Members::decode(Position(5), &bytes[..length]), Err(Malformed));
+        for group in [group.clone(), Members { number: 300, ..group }] {
+            let bytes = group.encode();
+            assert_eq!(bytes[1] == VERSION, group.number == 0, "nodes from before read it where nobody counts");
+            assert_eq!(Members::decode(Position(5), &bytes), Ok(group));
+            for length in 0..bytes.len() {
+                assert_eq!(Members::decode(Position(5), &bytes[..length]), Err(Malformed));
+            }
         }
         assert_eq!(Members::decode(Position(5), &members(&[], &[1]).encode()), Err(Malformed));
         assert_eq!(Members::decode(Position(5), &members(&[1, 0], &[]).encode()), Err(Malformed));

@@ -66,7 +66,8 @@ impl Replica {
     /// Whether other voters are wanted than there are, or a change is under way.
     fn wants_other_members(&self) -> bool {
         let (members, wanted) = (&self.membership.now, &self.roster.voters);
-        members.is_joint() || !members.names(self.config.me) || (!wanted.is_empty() && *wanted != members.nodes())
+        let others = *wanted != members.nodes() || self.roster.number > members.number;
+        members.is_joint() || !members.names(self.config.me) || (!wanted.is_empty() && others)
     }
 
     fn leaves_in_peace(&self, follower: &Follower) -> bool {

@@ -100,6 +100,94 @@ fn an_ephemeral_bucket_begins_anew_when_too_few_remember_it() {
     assert_eq!(state(&tree), (4, vec![0, 52, 53], vec![false, true, true]));
 }
 
+/// A bucket in memory of the nodes 0, 1 and 2, whose memories are called 11, 12 and 13; number 1.
+fn in_memory() -> Tree {
+    let mut tree = Tree::new();
+    let (settings, founders) = (Settings::of_kind(BucketKind::Ephemeral), Vec::new());
+    let settings = Settings { partitions: 2, ..settings };
+    let made = Order::Create { name: "e".to_owned(), settings, identities: vec![11, 12, 13], founders };
+    assert_eq!(order(&mut tree, made), Reply::Ok);
+    tree
+}
+
+fn second(tree: &Tree) -> crate::bucket::Bucket {
+    Buckets::read(tree).unwrap().list[1].clone()
+}
+
+fn move_to(number: u64, to: &[(u16, u64)]) -> Order {
+    let to = to.iter().map(|(node, identity)| (NodeId(*node), *identity)).collect();
+    Order::Move { id: BucketId(1), number, to }
+}
+
+fn settled(number: u64, partitions: &[u16]) -> Order {
+    Order::Settled { id: BucketId(1), number, partitions: partitions.to_vec() }
+}
+
+#[test]
+fn the_voters_of_a_bucket_in_memory_move_when_all_partitions_say_so() {
+    let mut tree = in_memory();
+    let nodes = |list: &[u16]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
+    assert!(matches!(order(&mut tree, settled(0, &[0])), Reply::Error(_)), "nothing moves");
+    assert!(matches!(order(&mut tree, move_to(2, &[(1, 12), (2, 13), (4, 15)])), Reply::Error(_)), "not the next");
+    assert!(matches!(order(&mut tree, move_to(1, &[(0, 11), (1, 12), (2, 13)])), Reply::Error(_)), "not elsewhere");
+    let on = move_to(1, &[(1, 12), (2, 13), (4, 15)]);
+    assert_eq!(Order::decode(&on.encode()), Ok(on.clone()));
+    assert_eq!(order(&mut tree, on), Reply::Ok);
+    let bucket = second(&tree);
+    assert_eq!((bucket.voters(), bucket.wanted_voters()), (nodes(&[0, 1, 2]), nodes(&[1, 2, 4])));
+    assert!((0..5).all(|node| bucket.is_remembered_by(NodeId(node)) == (node != 3)));
+    assert!(matches!(order(&mut tree, move_to(2, &[(0, 11), (1, 12), (4, 15)])), Reply::Error(_)), "only back");
+    let first = settled(1, &[1]);
+    assert_eq!(Order::decode(&first.encode()), Ok(first.clone()));
+    assert_eq!(order(&mut tree, first), Reply::Ok);
+    assert_eq!(second(&tree).voters(), nodes(&[0, 1, 2]));
+    assert_eq!(order(&mut tree, settled(1, &[0, 1])), Reply::Ok);
+    let bucket = second(&tree);
+    assert_eq!((bucket.voters(), bucket.is_moving()), (nodes(&[1, 2, 4]), false));
+    assert_eq!((bucket.identities, bucket.memories), (vec![0, 12, 13, 0, 15], vec![false, true, true, false, true]));
+    assert!(matches!(order(&mut tree, settled(1, &[0])), Reply::Error(_)), "said again");
+    // And back, before all have followed.
+    assert_eq!(order(&mut tree, move_to(2, &[(0, 21), (1, 12), (2, 13)])), Reply::Ok);
+    assert_eq!(order(&mut tree, settled(2, &[0])), Reply::Ok);
+    assert_eq!(order(&mut tree, move_to(3, &[(1, 0), (2, 0), (4, 0)])), Reply::Ok);
+    assert_eq!(second(&tree).wanted_voters(), nodes(&[1, 2, 4]));
+    assert!(matches!(order(&mut tree, settled(2, &[1])), Reply::Error(_)), "of the move before");
+    assert!(matches!(order(&mut tree, move_to(4, &[(0, 21), (1, 12), (2, 13)])), Reply::Error(_)));
+    assert_eq!(order(&mut tree, settled(3, &[0, 1])), Reply::Ok);
+    let bucket = second(&tree);
+    assert_eq!((bucket.voters(), bucket.identities), (nodes(&[1, 2, 4]), vec![0, 12, 13, 0, 15]));
+}
+
+#[test]
+fn a_bucket_in_memory_that_moves_is_lost_with_a_majority_of_either_group() {
+    let join = |node, identity| Order::Join { id: BucketId(1), node: NodeId(node), identity };
+    let nodes = |list: &[u16]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
+    let moving = || {
+        let mut tree = in_memory();
+        assert_eq!(order(&mut tree, move_to(1, &[(1, 12), (2, 13), (3, 14)])), Reply::Ok);
+        tree
+    };
+    // The former voters cannot go on; those who come next may have: they found it.
+    let mut tree = moving();
+    assert_eq!((order(&mut tree, join(0, 21)), second(&tree).id), (Reply::Ok, BucketId(1)));
+    assert_eq!(order(&mut tree, join(1, 22)), Reply::Ok);
+    let bucket = second(&tree);
+    assert_eq!((bucket.id, bucket.founders.clone(), bucket.voters()), (BucketId(2), nodes(&[1, 2, 3]), nodes(&[1, 2, 3])));
+    assert_eq!((bucket.identities, bucket.memories), (vec![0, 22, 13, 14], vec![false, true, true, true]));
+    // The other way round.
+    let mut tree = moving();
+    assert_eq!((order(&mut tree, join(3, 24)), order(&mut tree, join(2, 23))), (Reply::Ok, Reply::Ok));
+    let bucket = second(&tree);
+    assert_eq!((bucket.id, bucket.voters()), (BucketId(2), nodes(&[0, 1, 2])));
+    assert_eq!((&bucket.identities[..3], &bucket.memories[..3]), (&[11, 12, 23][..], &[true; 3][..]));
+    // One of each, as neither has lost its majority.
+    let mut tree = moving();
+    assert_eq!((order(&mut tree, join(0, 21)), order(&mut tree, join(3, 24))), (Reply::Ok, Reply::Ok));
+    assert_eq!(second(&tree).id, BucketId(1));
+    assert_eq!(order(&mut tree, Order::Recovered { id: BucketId(1), node: NodeId(3), identity: 24 }), Reply::Ok);
+    assert_eq!(second(&tree).memories, [false, true, true, true]);
+}
+
 /// Its bytes are in journals that nobody but `dictum unsafe-recover` writes: they must not change.
 #[test]
 fn who_goes_on_alone_has_all_that_is_in_memory_anew() {

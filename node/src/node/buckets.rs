@@ -1,19 +1,16 @@
 //! What follows on this node from the council's list of buckets: replicas are made and removed.
 
-use std::time::Duration;
-
 use base::{BucketId, NodeId, PartitionId, Position};
-use bytes::Bytes;
 use data::spec::Flags;
 use data::{Failure, Reply, Slots, Spec};
 use paxos::{HardState, Input as Step, Restored, RoleName};
 
+use super::memories::{identity_in_memory, make_odd};
 use super::{Node, place_of};
 use crate::below::{FlushJob, Retired};
 use crate::bucket::{Bucket, BucketKind, Named, Policy};
-use crate::council::{Buckets, COUNCIL, Order};
-use crate::door::{CacheWish, Level, Planted, Rubbish};
-use crate::entry::Kind;
+use crate::council::{Buckets, COUNCIL};
+use crate::door::{CacheWish, Level, Rubbish};
 use crate::eviction::ceiling;
 use crate::journal::Rebuilt;
 use crate::registry::{Map, Registry};
@@ -24,30 +21,6 @@ const DROPPED: Failure = Failure::Text("ERR the bucket was dropped; whether the 
 
 const FORGOTTEN: Failure =
     Failure::Text("UNKNOWN the bucket has lost its memory on a majority of the nodes and begins anew, empty");
-/// How often the council is told of a memory.
-const ORDER_AGAIN_AFTER: Duration = Duration::from_millis(500);
-
-/// Stands for a memory that ends with the process.
-pub(super) fn identity_in_memory(incarnation: u64, boot: u64) -> u64 {
-    let bytes = [incarnation.to_le_bytes(), boot.to_le_bytes()].concat();
-    base::checksum::xxh3(&bytes).max(1)
-}
-
-/// Takes one of an even number out of those who found a bucket in memory. Half of them that remember it would be too few to go on with, and the other half too few to
-/// found it anew: it would wait for ever. And no more of them may be lost than of one less.
-fn make_odd(founders: &mut Vec<NodeId>, identities: &mut [u64], me: NodeId) {
-    if founders.len().is_multiple_of(2) {
-        let others = || founders.iter().rev().filter(|founder| **founder != me);
-        let is_unknown = |founder: &&NodeId| identities.get(usize::from(founder.0)).is_none_or(|it| *it == 0);
-        if let Some(out) = others().find(is_unknown).or_else(|| others().next()).copied() {
-            founders.retain(|founder| *founder != out);
-            if let Some(identity) = identities.get_mut(usize::from(out.0)) {
-                *identity = 0;
-            }
-        }
-    }
-}
-
 impl Node {
     /// Brings the groups in line with the council's list, if that may have changed.
     pub(crate) fn follow_council(&mut self) {
@@ -120,13 +93,16 @@ impl Node {
     pub(super) fn tell_roster(&mut self, g: usize) {
         let group = &self.groups[g];
         let id = group.id();
-        let kind = if group.partition.durable { BucketKind::Persistent } else { BucketKind::Ephemeral };
-        let founders = group.founders(&self.config);
+        let in_memory = !group.partition.durable;
+        let founders = if in_memory { group.bucket.wanted_voters() } else { group.founders(&self.config) };
+        let moves = in_memory.then_some(group.bucket.voting.moves);
         let nodes = self.roll.ids().filter(|id| !self.registry.left_behind(*id));
         // Of the council everybody has a copy; of all else whoever has a seat, also if it does not vote while votes stay where they are, and whoever has not
         // given up yet what it had.
-        let learns = |node: &NodeId, seats: &[NodeId]| id == COUNCIL || seats.contains(node) || self.holds(*node, id);
-        let mut roster = self.registry.roster(&self.map, id, &founders, nodes, learns, kind);
+        let learns = |node: &NodeId, seats: &[NodeId]| {
+            id == COUNCIL || seats.contains(node) || group.bucket.is_remembered_by(*node) || self.holds(*node, id)
+        };
+        let mut roster = self.registry.roster(&self.map, id, &founders, nodes, learns, moves);
         self.spare_slow(g, &mut roster);
         if self.groups[g].roster.as_ref() != Some(&roster) {
             self.groups[g].roster = Some(roster.clone());
@@ -140,7 +116,7 @@ impl Node {
     }
 
     /// Whether this node has not a replica of every partition of a bucket.
-    fn lacks_any(&self, bucket: &Bucket) -> bool {
+    pub(super) fn lacks_any(&self, bucket: &Bucket) -> bool {
         bucket.partitions().any(|partition| place_of(&self.groups, partition).is_none())
     }
 
@@ -177,72 +153,8 @@ impl Node {
         self.add_groups(bucket, incarnation, whole, unprovable);
     }
 
-    /// Replicas in memory only: they are told to the council before they begin, and again before they vote. Those of one bucket begin together, and
-    /// vote when all of them have recovered.
-    fn follow_ephemeral(&mut self, bucket: &Bucket) {
-        let me = self.config.me;
-        if !bucket.founded_by(bucket.memories.len()).contains(&me) {
-            match self.identity() {
-                Some(identity) if self.lacks_any(bucket) => self.add_groups(bucket, identity, false, false),
-                Some(_) => {}
-                None => self.buckets_wait = true,
-            }
-            return;
-        }
-        let (Some(listed), Some(remembers)) =
-            (bucket.identities.get(usize::from(me.0)), bucket.memories.get(usize::from(me.0)))
-        else {
-            return;
-        };
-        let Some(identity) = self.identity() else {
-            self.buckets_wait = true;
-            return;
-        };
-        let lacks = self.lacks_any(bucket);
-        if self.config.planted == Some(Planted::VoteWithAmnesia) && lacks && *listed != 0 {
-            return self.add_groups(bucket, *listed, true, false);
-        }
-        if lacks && *listed == identity {
-            self.buckets_wait |= !remembers;
-            return self.add_groups(bucket, identity, *remembers, false);
-        }
-        let order = if lacks {
-            Order::Join { id: bucket.id, node: me, identity }
-        } else {
-            let here: Vec<usize> = bucket.partitions().filter_map(|it| place_of(&self.groups, it)).collect();
-            if *remembers {
-                here.into_iter().for_each(|g| self.groups[g].partition.replica.let_vote());
-                return;
-            }
-            self.buckets_wait = true;
-            if !here.iter().all(|g| self.groups[*g].partition.replica.asks_to_vote()) {
-                return;
-            }
-            Order::Recovered { id: bucket.id, node: me, identity }
-        };
-        self.buckets_wait = true;
-        if self.now.time >= self.next_order
-            && let Some(council) = place_of(&self.groups, COUNCIL)
-        {
-            self.next_order = self.now.time + ORDER_AGAIN_AFTER;
-            let (now, deadline) = (self.now.time, self.now.time + self.config.request_timeout);
-            let router = &mut self.groups[council].router;
-            router.write(Kind::Council, Bytes::from(order.encode()), Waiter::Nobody, now, deadline);
-        }
-    }
-
-    /// What names the memory that this process has, once that is certain to be nobody else's.
-    fn identity(&mut self) -> Option<u64> {
-        if self.identity.is_none() && self.start_is_on_disk {
-            let council = &self.groups[place_of(&self.groups, COUNCIL)?].partition.replica;
-            let settled = council.role() != RoleName::Recovering;
-            self.identity = settled.then(|| identity_in_memory(council.incarnation(), self.boot));
-        }
-        self.identity
-    }
-
     /// New replicas of those partitions of a bucket that have none here. They have nothing; and may vote at once, if they have never had anything.
-    fn add_groups(&mut self, bucket: &Bucket, identity: u64, is_whole: bool, unprovable: bool) {
+    pub(super) fn add_groups(&mut self, bucket: &Bucket, identity: u64, is_whole: bool, unprovable: bool) {
         for partition in bucket.partitions() {
             if place_of(&self.groups, partition).is_none() {
                 self.add_group(bucket, partition, identity, is_whole, unprovable);

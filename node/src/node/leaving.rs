@@ -11,7 +11,6 @@ use paxos::{Input as Step, RoleName};
 
 use super::{Node, news_of, role_number};
 use crate::bucket::BucketKind;
-use crate::council::COUNCIL;
 use crate::door::{Planted, Rubbish};
 use crate::peer::PartitionNews;
 
@@ -49,10 +48,13 @@ impl Node {
     /// Whether this node shall have a copy of a partition.
     fn has_seat(&self, g: usize) -> bool {
         let group = &self.groups[g];
-        let is_listed = self.buckets.of(group.id().bucket).is_some();
-        let lasts = group.bucket.settings.kind != BucketKind::Ephemeral;
-        // The memories of an ephemeral bucket are counted by the council; and of a bucket that is not known (yet, or any more) nothing is.
-        group.id() == COUNCIL || !lasts || !is_listed || self.seats_of(group.id()).contains(&self.config.me)
+        let me = self.config.me;
+        match self.buckets.of(group.id().bucket) {
+            // The council; or nothing is known of it (yet, or any more).
+            None => true,
+            Some(bucket) if bucket.settings.kind == BucketKind::Ephemeral => bucket.is_remembered_by(me),
+            Some(_) => self.seats_of(group.id()).contains(&me),
+        }
     }
 
     /// Takes a step to giving a partition up: its clients' commands are carried away, and the leader is asked.

@@ -275,10 +275,9 @@ impl Node {
         let council: Vec<NodeId> = (0..founders_all as u16).map(NodeId).collect();
         let of_council = Placed { partition: COUNCIL, slots: None, seats: self.map.seats(COUNCIL, &council) };
         let of_bucket = |bucket: &Bucket| {
-            let founders = bucket.founded_by(founders_all);
             let placed = |partition: PartitionId| {
                 let Slots { first, end } = bucket.slots_of(partition);
-                Placed { partition, slots: Some((first, end)), seats: self.map.seats(partition, &founders) }
+                Placed { partition, slots: Some((first, end)), seats: self.seats_of(partition) }
             };
             bucket.partitions().map(placed).collect::<Vec<Placed>>()
         };

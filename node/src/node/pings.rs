@@ -22,7 +22,7 @@ use super::{Node, PING_EVERY, role_number};
 use crate::council::COUNCIL;
 use crate::group::Group;
 use crate::groups::Groups;
-use crate::node::buckets::identity_in_memory;
+use crate::node::memories::identity_in_memory;
 use crate::peer::{PartitionNews, PeerMessage, Ping};
 
 /// In each so many-th round of pings a node tells what it knows of others' folders.

@@ -184,6 +184,7 @@ impl Node {
             identity: None,
             doubtful_until: Position(0),
             next_order: now.time,
+            next_settled: now.time,
             rubbish: Vec::new(),
             next_retirement: now.time,
             retired: dropped.into_iter().map(Retired::found).collect(),

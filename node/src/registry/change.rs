@@ -11,9 +11,10 @@ use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
 use super::{Alone, Joined, Map, Registry, Token, read_digest, read_member, read_nodes, write_member, write_nodes};
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, BucketKind};
 use crate::council::{Buckets, COUNCIL};
 use crate::door::{Member, Planted};
+use crate::memories::odd;
 
 /// See the file's head.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -235,8 +236,11 @@ impl Surroundings<'_> {
     fn seats(&self, node: NodeId, founders: u16) -> bool {
         let council: Vec<NodeId> = (0..founders).map(NodeId).collect();
         let has_seat = |bucket: &Bucket| {
+            if bucket.settings.kind == BucketKind::Ephemeral {
+                return bucket.is_remembered_by(node);
+            }
             let founders = bucket.founded_by(usize::from(founders));
-            bucket.is_remembered_by(node) || bucket.partitions().any(|id| self.map.seats(id, &founders).contains(&node))
+            bucket.partitions().any(|id| self.map.seats(id, &founders).contains(&node))
         };
         self.map.seats(COUNCIL, &council).contains(&node) || self.buckets.list.iter().any(has_seat)
     }
@@ -289,9 +293,9 @@ impl Registry {
             }
             Change::Leave { node, nodes } => {
                 self.spare_one_more(node, nodes)?;
-                if let Some(bucket) = around.buckets.list.iter().find(|bucket| bucket.is_remembered_by(node)) {
+                if let Some(bucket) = around.buckets.list.iter().find(|bucket| self.holds_up(bucket, node, nodes)) {
                     let text = format!(
-                        "ERR the bucket '{}' is in memory only, and the node has a part of its memory that cannot move; drop the bucket first",
+                        "ERR the bucket '{}' is in memory only, and without this node too few are left that could have it; let another node join first, or drop the bucket",
                         bucket.name
                     );
                     return Err(Failure::built(text.as_bytes()));
@@ -326,6 +330,20 @@ impl Registry {
             Change::Map(_) => {}
         }
         Ok(Reply::Ok)
+    }
+
+    /// Whether a bucket in memory would keep a node from leaving a cluster that so many have founded, since nobody could take over its part.
+    fn holds_up(&self, bucket: &Bucket, node: NodeId, founders: u16) -> bool {
+        if !bucket.is_remembered_by(node) {
+            return false;
+        }
+        let voters = bucket.voters();
+        let all = (0..founders).map(NodeId).chain(self.joined.iter().map(|joined| joined.id));
+        let is_there = |id: &NodeId| *id != node && !self.is_out(*id) && !self.leaving.contains(id);
+        let can = |id: &NodeId| self.serves(*id) || (voters.contains(id) && !self.absent.contains(id));
+        let others = all.filter(|id| is_there(id) && can(id)).count();
+        let needed = voters.len().min(odd(self.voters_wanted(usize::from(founders))));
+        others < needed || !Feature::MovingMemories.is_in(self.version)
     }
 
     /// A node has gone on without all others, in a cluster of the name `cluster`.

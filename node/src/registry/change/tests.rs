@@ -97,17 +97,31 @@ fn numbers_are_not_given_twice() {
 }
 
 #[test]
-fn who_holds_a_part_of_an_ephemeral_bucket_does_not_leave() {
-    let mut registry = Registry::default();
+fn who_holds_a_part_of_an_ephemeral_bucket_leaves_only_where_others_can_take_it_over() {
     let settings = Settings::of_kind(BucketKind::Ephemeral);
     let bucket = Bucket { name: "e".to_owned(), settings, memories: vec![true; 3], ..Bucket::default_bucket() };
     let buckets = Buckets { list: vec![bucket], ..Buckets::default() };
-    let mut leave = |node| {
+    let leave = |registry: &Registry, node, nodes| {
         let around = Surroundings { clock: WallTime(0), buckets: &buckets, map: &Map::default(), planted: None };
-        registry.carry_out(Change::Leave { node: NodeId(node), nodes: 5 }, &around)
+        registry.clone().carry_out(Change::Leave { node: NodeId(node), nodes }, &around)
     };
-    assert!(leave(1).is_err());
-    assert_eq!(leave(3), Ok(Reply::Ok));
+    let registry = Registry { version: Feature::MovingMemories.since(), ..Registry::default() };
+    assert_eq!(leave(&registry, 1, 5), Ok(Reply::Ok));
+    assert_eq!(leave(&registry, 3, 5), Ok(Reply::Ok), "it has none");
+    assert!(leave(&registry, 1, 3).is_err(), "two would be left");
+    let with = |change: &dyn Fn(&mut Registry)| {
+        let mut registry = registry.clone();
+        change(&mut registry);
+        leave(&registry, 1, 4)
+    };
+    assert_eq!(with(&|_| ()), Ok(Reply::Ok));
+    assert!(with(&|it| it.removed = vec![NodeId(3)]).is_err());
+    assert!(with(&|it| it.leaving = vec![NodeId(2)]).is_err());
+    assert!(with(&|it| it.absent = vec![NodeId(2)]).is_err());
+    assert!(with(&|it| it.drained = vec![NodeId(3)]).is_err(), "it shall get nothing");
+    assert_eq!(with(&|it| it.drained = vec![NodeId(2)]), Ok(Reply::Ok), "it keeps what it has");
+    assert_eq!(with(&|it| (it.voters, it.removed) = (1, vec![NodeId(3)])), Ok(Reply::Ok), "one is enough");
+    assert!(with(&|it| it.version = OLDEST).is_err(), "nothing moves in a cluster of that version");
 }
 
 /// The same by a node that speaks so much.

@@ -1,0 +1,206 @@
+//! Buckets in memory only, on this node: its replicas of them, what the council is told of its memory, and the moves of voters that it orders as the council's leader. See
+//! [`crate::memories`].
+
+use std::time::Duration;
+
+use base::limits::VOTERS_MAX;
+use base::versions::Feature;
+use base::NodeId;
+use bytes::Bytes;
+use paxos::RoleName;
+
+use super::{Node, news_of, place_of, role_number};
+use crate::bucket::{Bucket, BucketKind};
+use crate::council::{COUNCIL, Order};
+use crate::door::Planted;
+use crate::entry::Kind;
+use crate::memories::better_voters;
+use crate::router::Waiter;
+
+/// How often the council is told of a memory, or of a move.
+const ORDER_AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// A move ends where it began if one of those whom it leads to is gone for so long.
+const BACK_AFTER: Duration = Duration::from_secs(5);
+
+/// Stands for a memory that ends with the process.
+pub(super) fn identity_in_memory(incarnation: u64, boot: u64) -> u64 {
+    let bytes = [incarnation.to_le_bytes(), boot.to_le_bytes()].concat();
+    base::checksum::xxh3(&bytes).max(1)
+}
+
+/// Takes one of an even number out of those who found a bucket in memory. Half of them that remember it would be too few to go on with, and the other half too few to
+/// found it anew: it would wait for ever. And no more of them may be lost than of one less.
+pub(super) fn make_odd(founders: &mut Vec<NodeId>, identities: &mut [u64], me: NodeId) {
+    if founders.len().is_multiple_of(2) {
+        let others = || founders.iter().rev().filter(|founder| **founder != me);
+        let is_unknown = |founder: &&NodeId| identities.get(usize::from(founder.0)).is_none_or(|it| *it == 0);
+        if let Some(out) = others().find(is_unknown).or_else(|| others().next()).copied() {
+            founders.retain(|founder| *founder != out);
+            if let Some(identity) = identities.get_mut(usize::from(out.0)) {
+                *identity = 0;
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Replicas in memory only: they are told to the council before they begin, and again before they vote. Those of one bucket begin together, and
+    /// vote when all of them have recovered.
+    pub(super) fn follow_ephemeral(&mut self, bucket: &Bucket) {
+        let me = self.config.me;
+        let Some(identity) = self.identity() else {
+            self.buckets_wait = true;
+            return;
+        };
+        let lacks = self.lacks_any(bucket);
+        if !bucket.is_remembered_by(me) {
+            if lacks {
+                self.add_groups(bucket, identity, false, false);
+            }
+            // What it may have to recover from an earlier time is counted by nobody.
+            return self.let_all_vote(bucket);
+        }
+        let place = usize::from(me.0);
+        let (Some(listed), Some(remembers)) = (bucket.identities.get(place), bucket.memories.get(place)) else {
+            return;
+        };
+        if self.config.planted == Some(Planted::VoteWithAmnesia) && lacks && *listed != 0 {
+            return self.add_groups(bucket, *listed, true, false);
+        }
+        if lacks && *listed == identity {
+            self.buckets_wait |= !remembers;
+            return self.add_groups(bucket, identity, *remembers, false);
+        }
+        let order = if lacks || *listed != identity {
+            Order::Join { id: bucket.id, node: me, identity }
+        } else if *remembers {
+            return self.let_all_vote(bucket);
+        } else {
+            self.buckets_wait = true;
+            let has_all = |g: usize| {
+                let replica = &self.groups[g].partition.replica;
+                let votes = !replica.joins() && replica.members().names(me);
+                replica.asks_to_vote() || (votes && replica.role() != RoleName::Recovering)
+            };
+            if !bucket.partitions().filter_map(|it| place_of(&self.groups, it)).all(has_all) {
+                return;
+            }
+            Order::Recovered { id: bucket.id, node: me, identity }
+        };
+        self.buckets_wait = true;
+        if self.now.time >= self.next_order {
+            self.next_order = self.now.time + ORDER_AGAIN_AFTER;
+            self.order(&order);
+        }
+    }
+
+    fn let_all_vote(&mut self, bucket: &Bucket) {
+        for partition in bucket.partitions() {
+            if let Some(g) = place_of(&self.groups, partition) {
+                self.groups.get_mut_unwoken(g).partition.replica.let_vote();
+            }
+        }
+    }
+
+    /// Gives the council an order of which nobody waits to hear.
+    fn order(&mut self, order: &Order) {
+        if let Some(council) = place_of(&self.groups, COUNCIL) {
+            let (now, deadline) = (self.now.time, self.now.time + self.config.request_timeout);
+            let router = &mut self.groups[council].router;
+            router.write(Kind::Council, Bytes::from(order.encode()), Waiter::Nobody, now, deadline);
+        }
+    }
+
+    /// What names the memory that this process has, once that is certain to be nobody else's.
+    fn identity(&mut self) -> Option<u64> {
+        if self.identity.is_none() && self.start_is_on_disk {
+            let council = &self.groups[place_of(&self.groups, COUNCIL)?].partition.replica;
+            let settled = council.role() != RoleName::Recovering;
+            self.identity = settled.then(|| identity_in_memory(council.incarnation(), self.boot));
+        }
+        self.identity
+    }
+
+    /// The same of any node that is there, as far as this one knows.
+    fn identity_of(&self, node: NodeId) -> Option<u64> {
+        if node == self.config.me {
+            return self.identity;
+        }
+        let claim = self.news.get(&node).filter(|_| self.is_up(node))?.claim;
+        (claim.incarnation != 0).then(|| identity_in_memory(claim.incarnation, claim.boot))
+    }
+
+    /// Tells the council in which partitions that this node leads the voters are those that the last move wants.
+    pub(crate) fn tell_settled(&mut self) {
+        if self.now.time < self.next_settled {
+            return;
+        }
+        let is_settled = |bucket: &Bucket, index: &u16| {
+            let partition = bucket.partitions().nth(usize::from(*index));
+            let group = partition.and_then(|id| place_of(&self.groups, id)).map(|g| &self.groups[g]);
+            group.is_some_and(|group| {
+                let members = group.partition.replica.members();
+                members.number >= bucket.voting.moves && !group.settled_voters().is_empty()
+            })
+        };
+        let moving = self.buckets.list.iter().filter(|bucket| bucket.is_moving());
+        let settled = |bucket: &Bucket| Order::Settled {
+            id: bucket.id,
+            number: bucket.voting.moves,
+            partitions: bucket.voting.unsettled.iter().filter(|index| is_settled(bucket, index)).copied().collect(),
+        };
+        let has_any = |order: &Order| matches!(order, Order::Settled { partitions, .. } if !partitions.is_empty());
+        let orders: Vec<Order> = moving.map(settled).filter(has_any).collect();
+        for order in orders {
+            self.next_settled = self.now.time + ORDER_AGAIN_AFTER;
+            self.order(&order);
+        }
+    }
+
+    /// The move that is due, if one is: for whoever leads the council.
+    pub(crate) fn next_move(&self) -> Option<Order> {
+        if self.registry.paused || !self.has(Feature::MovingMemories) {
+            return None;
+        }
+        let in_memory = self.buckets.list.iter().filter(|bucket| bucket.settings.kind == BucketKind::Ephemeral);
+        in_memory.into_iter().find_map(|bucket| {
+            let to = if bucket.is_moving() { self.way_back(bucket) } else { self.way_on(bucket) }?;
+            let known = |node: &NodeId| self.identity_of(*node);
+            let to = to.into_iter().map(|node| (node, known(&node).unwrap_or_default())).collect();
+            Some(Order::Move { id: bucket.id, number: bucket.voting.moves + 1, to })
+        })
+    }
+
+    fn way_on(&self, bucket: &Bucket) -> Option<Vec<NodeId>> {
+        let stays = |id: NodeId| self.staying().any(|it| it == id) && !self.registry.absent.contains(&id);
+        let remembers = |id: NodeId| self.buckets.list.iter().filter(|it| it.is_remembered_by(id)).count();
+        let mut others: Vec<NodeId> = self.roll.ids().filter(|id| self.may_remember(*id, bucket)).collect();
+        others.sort_by_key(|id| (remembers(*id), *id));
+        let wanted = self.registry.voters_wanted(self.config.members.len()).clamp(1, VOTERS_MAX);
+        better_voters(&bucket.voters(), wanted, stays, &others, |id| self.registry.zone_of(id))
+    }
+
+    /// Whether a node can be given a part of a bucket: it is there to stay, and is not busy finding out what it has forgotten.
+    fn may_remember(&self, id: NodeId, bucket: &Bucket) -> bool {
+        let recovers = |partition| {
+            if id == self.config.me {
+                let own = place_of(&self.groups, partition).map(|g| &self.groups[g].partition.replica);
+                return own.is_none_or(|replica| replica.role() == RoleName::Recovering);
+            }
+            let news = self.news.get(&id).and_then(|ping| news_of(ping, partition));
+            news.is_none_or(|news| news.role == role_number(RoleName::Recovering))
+        };
+        let is_there = self.is_up(id) && self.registry.serves(id) && !self.registry.left_behind(id);
+        is_there && self.identity_of(id).is_some() && !bucket.partitions().any(recovers)
+    }
+
+    fn way_back(&self, bucket: &Bucket) -> Option<Vec<NodeId>> {
+        let voters = bucket.voters();
+        let is_gone = |id: &NodeId| {
+            let leaves = !self.staying().any(|it| it == *id) || self.registry.absent.contains(id);
+            leaves || self.is_gone_since(*id).is_some_and(|since| self.now.time.since(since) >= BACK_AFTER)
+        };
+        let mut new = bucket.voting.next.iter().filter(|id| !voters.contains(id));
+        (!bucket.voting.back && new.any(is_gone)).then_some(voters)
+    }
+}
