@@ -448,6 +448,8 @@ pub enum Planted {
     RemovedWithVotes,
     /// Whoever asks whether it may give up what it has of a partition is told that it may, though it has a vote still.
     LeavesTooSoon,
+    /// A leader says that a bucket in memory has moved before the votes have.
+    SettledTooSoon,
     /// The number of a node that was removed is given to the next one that joins.
     NumberGivenTwice,
     /// Whoever takes a snapshot does not take from it who votes.

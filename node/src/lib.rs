@@ -174,4 +174,6 @@ pub struct Placed {
     pub slots: Option<(u16, u16)>,
     /// Who shall vote; whoever shall lead first.
     pub seats: Vec<NodeId>,
+    /// Which order says so: the map's epoch, and of a bucket in memory the number of the last move of its voters.
+    pub epoch: u64,
 }

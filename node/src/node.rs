@@ -22,6 +22,7 @@ use paxos::{Input as Step, RoleName};
 use wire::RequestLimits;
 
 use crate::below::{Below, Retired};
+use crate::bucket::BucketKind;
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
 use crate::door::{Config, ConnectionId, Input, Level, LinkVersions, Listener, Outbox, Rubbish};
@@ -441,6 +442,17 @@ impl Node {
     pub fn holding(&self, partition: PartitionId) -> Option<(&str, u64)> {
         let group = self.replica_of(partition)?;
         Some((&group.bucket.name, group.partition.tree.bytes()))
+    }
+
+    /// Of a partition that is in memory only: whose memories the council counts, as far as this node follows its log: of those who vote, and during a move of those who
+    /// shall; for checkers.
+    #[must_use]
+    pub fn remembered_by(&self, partition: PartitionId) -> Vec<Vec<NodeId>> {
+        let bucket = self.buckets.of(partition.bucket).filter(|bucket| bucket.settings.kind == BucketKind::Ephemeral);
+        bucket.map_or_else(Vec::new, |bucket| {
+            let lists = [bucket.voters(), bucket.voting.next.clone()];
+            lists.into_iter().filter(|list| !list.is_empty()).collect()
+        })
     }
 
     /// The checksum of the decided entry at `position`, if this node still holds it and knows it decided: for checkers.

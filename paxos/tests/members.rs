@@ -254,3 +254,29 @@ fn an_emptied_folder_is_not_given_a_vote_as_the_learner_that_it_was() {
         assert!(world.replica(2).incarnation() > learned_as, "{seed}");
     }
 }
+
+/// Orders are counted, and a leader that has heard of an earlier one alone leads behind a later one: it changes nothing. An order that wants those who vote
+/// already stands in the log as well.
+#[test]
+fn an_older_order_changes_nothing_behind_a_newer_one() {
+    let mut world = World::with_learners(3, 1, 5);
+    world.elect(0);
+    world.roster.number = 1;
+    world.want(&[0, 1, 2]);
+    world.run(Duration::from_millis(500));
+    let number_of = |world: &World, index: usize| world.replica(index).members().number;
+    assert_eq!((number_of(&world, 0), world.replica(0).members().at > Position(0)), (1, true));
+    let earlier = world.roster.clone();
+    world.roster.number = 2;
+    world.preferred = 1;
+    world.want(&[0, 1, 3]);
+    world.run(Duration::from_millis(500));
+    assert_eq!((number_of(&world, 1), world.replica(1).members().nodes()), (2, [0, 1, 3].map(NodeId).to_vec()));
+    world.turn(1, vec![Input::Roster(Roster { preferred: NodeId(1), ..earlier })]);
+    world.turn(0, vec![Input::HandOver]);
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.leader(), Some(1), "it knows the earlier order alone");
+    world.propose(1, "x");
+    world.run(Duration::from_millis(500));
+    assert_eq!((number_of(&world, 1), world.replica(1).members().nodes()), (2, [0, 1, 3].map(NodeId).to_vec()));
+}

@@ -21,7 +21,7 @@ mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{NodeId, PartitionId, Position, Rng};
+use base::{BucketId, NodeId, PartitionId, Position, Rng};
 use node::Planted;
 
 use crate::callers::Caller;
@@ -212,6 +212,8 @@ pub struct Cluster<N> {
     durable: BTreeSet<PartitionId>,
     /// Of partitions that are in memory only, by their bucket: who has voted, and in which life (when that began).
     memories: BTreeMap<String, BTreeMap<PartitionId, BTreeMap<NodeId, u64>>>,
+    /// Whose memories of a bucket the council counts, by whoever has followed it furthest: see [`node::Node::remembered_by`].
+    counted: BTreeMap<BucketId, (Position, Vec<Vec<NodeId>>)>,
     /// Buckets in memory only that were lost with the memories of a majority, and have begun anew.
     pub begun_anew: BTreeSet<String>,
     /// Some node has founded the group, or found it founded.
@@ -295,6 +297,7 @@ impl<N: Door> Cluster<N> {
             dropped: BTreeSet::new(),
             durable: BTreeSet::new(),
             memories: BTreeMap::new(),
+            counted: BTreeMap::new(),
             begun_anew: BTreeSet::new(),
             founded: false,
             rng,

@@ -73,6 +73,11 @@ pub trait Door: Sized {
         let _ = partition;
         None
     }
+    /// Whose memories of a partition in memory the council counts.
+    fn remembered_by(&self, partition: PartitionId) -> Vec<Vec<NodeId>> {
+        let _ = partition;
+        Vec::new()
+    }
     /// What there is to know of buckets that evict, and what the last turn has evicted.
     fn caches(&self) -> Vec<CacheNews> {
         Vec::new()
@@ -168,6 +173,10 @@ impl Door for node::Node {
 
     fn holding(&self, partition: PartitionId) -> Option<(&str, u64)> {
         node::Node::holding(self, partition)
+    }
+
+    fn remembered_by(&self, partition: PartitionId) -> Vec<Vec<NodeId>> {
+        node::Node::remembered_by(self, partition)
     }
 
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64> {

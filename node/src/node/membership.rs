@@ -7,7 +7,7 @@ use data::Slots;
 use paxos::{Input as Step, RoleName};
 
 use super::{Node, PING_EVERY, place_of};
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, BucketKind};
 use crate::council::{COUNCIL, Order};
 use crate::detector::Detector;
 use crate::door::{Level, Member, Nodes, Planted};
@@ -271,13 +271,15 @@ impl Node {
     /// What the council says of nodes and votes, as far as this node follows its log: for checkers.
     #[must_use]
     pub fn placement(&self) -> Placement {
-        let founders_all = self.config.members.len();
+        let (founders_all, epoch) = (self.config.members.len(), self.map.epoch);
         let council: Vec<NodeId> = (0..founders_all as u16).map(NodeId).collect();
-        let of_council = Placed { partition: COUNCIL, slots: None, seats: self.map.seats(COUNCIL, &council) };
+        let of_council = Placed { partition: COUNCIL, slots: None, seats: self.map.seats(COUNCIL, &council), epoch };
         let of_bucket = |bucket: &Bucket| {
             let placed = |partition: PartitionId| {
                 let Slots { first, end } = bucket.slots_of(partition);
-                Placed { partition, slots: Some((first, end)), seats: self.seats_of(partition) }
+                let in_memory = bucket.settings.kind == BucketKind::Ephemeral;
+                let epoch = if in_memory { bucket.voting.moves } else { epoch };
+                Placed { partition, slots: Some((first, end)), seats: self.seats_of(partition), epoch }
             };
             bucket.partitions().map(placed).collect::<Vec<Placed>>()
         };

@@ -139,8 +139,9 @@ impl Node {
             let partition = bucket.partitions().nth(usize::from(*index));
             let group = partition.and_then(|id| place_of(&self.groups, id)).map(|g| &self.groups[g]);
             group.is_some_and(|group| {
-                let members = group.partition.replica.members();
-                members.number >= bucket.voting.moves && !group.settled_voters().is_empty()
+                let replica = &group.partition.replica;
+                let too_soon = self.config.planted == Some(Planted::SettledTooSoon) && replica.leads().is_some();
+                too_soon || (replica.members().number >= bucket.voting.moves && !group.settled_voters().is_empty())
             })
         };
         let moving = self.buckets.list.iter().filter(|bucket| bucket.is_moving());

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 44] = [
+pub const PLANTED: [(&str, Planted); 45] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -39,6 +39,7 @@ pub const PLANTED: [(&str, Planted); 44] = [
     ("voters-change-at-once", Planted::VotersChangeAtOnce),
     ("removed-with-votes", Planted::RemovedWithVotes),
     ("leaves-too-soon", Planted::LeavesTooSoon),
+    ("settled-too-soon", Planted::SettledTooSoon),
     ("number-given-twice", Planted::NumberGivenTwice),
     ("snapshot-without-voters", Planted::SnapshotWithoutVoters),
     ("served-where-it-should-redirect", Planted::ServedWhereItShouldRedirect),

@@ -35,7 +35,7 @@ impl Maps {
 
     fn check_seats(&mut self, told: &Placement) -> Option<String> {
         for placed in &told.partitions {
-            let (epoch, partition, seats) = (told.epoch, placed.partition, &placed.seats);
+            let (epoch, partition, seats) = (placed.epoch, placed.partition, &placed.seats);
             let all: BTreeSet<NodeId> = seats.iter().copied().collect();
             if all.is_empty() || all.len() < seats.len() {
                 return Some(format!("epoch {epoch}: {seats:?} shall vote in {partition}"));
@@ -88,10 +88,11 @@ mod tests {
 
     fn placed(index: u16, slots: (u16, u16), seats: &[u16]) -> Placed {
         let partition = PartitionId { bucket: BucketId(1), index };
-        Placed { partition, slots: Some(slots), seats: seats.iter().map(|id| NodeId(*id)).collect() }
+        Placed { partition, slots: Some(slots), seats: seats.iter().map(|id| NodeId(*id)).collect(), epoch: 0 }
     }
 
-    fn told(epoch: u64, partitions: Vec<Placed>) -> Placement {
+    fn told(epoch: u64, mut partitions: Vec<Placed>) -> Placement {
+        partitions.iter_mut().for_each(|placed| placed.epoch = epoch);
         Placement { epoch, partitions, ..Placement::default() }
     }
 

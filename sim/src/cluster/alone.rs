@@ -314,6 +314,7 @@ impl<N: Door> Cluster<N> {
         self.groups.begin_anew(kept.iter().map(|(partition, kept)| (*partition, kept.last)).collect());
         self.maps.begin_anew();
         self.memories.clear();
+        self.counted.clear();
         self.begun_anew.clear();
         self.dropped.clear();
         self.recovery.is_done = true;

@@ -141,7 +141,8 @@ impl<N: Door> Cluster<N> {
         }
     }
 
-    /// A bucket that is in memory only may begin anew when a majority has lost its memory of it, and never before.
+    /// A bucket that is in memory only may begin anew when a majority has lost its memory of it, and never before; while its voters move, a majority of the former ones or of
+    /// the next.
     fn watch_memories(&mut self, node: NodeId, partitions: &[PartitionId]) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
         // By a bucket's name the newest of its numbers.
@@ -152,6 +153,11 @@ impl<N: Door> Cluster<N> {
             };
             let Some((bucket, _)) = running.node.holding(*partition) else { continue };
             newest.insert(bucket, partition.bucket);
+            let followed = running.node.council_followed();
+            let counted = self.counted.entry(partition.bucket).or_default();
+            if counted.0 < followed || counted.1.is_empty() {
+                *counted = (followed, running.node.remembered_by(*partition));
+            }
             // Whoever only learns is not counted.
             let voters = running.node.voters(*partition).map(|voters| voters.now.concat()).unwrap_or_default();
             if progress.votes && voters.contains(&node) {
@@ -167,9 +173,14 @@ impl<N: Door> Cluster<N> {
                     let running = &self.machines[usize::from(node.0)].running;
                     running.as_ref().is_some_and(|running| running.started_at == *life)
                 };
-                let count = voted.iter().filter(|pair| remembers(*pair)).count();
-                if 2 * count > usize::from(self.chaos.founders) {
-                    let text = format!("{older} was given up while {count} nodes had its memory");
+                let remembering: Vec<NodeId> =
+                    voted.iter().filter(|pair| remembers(*pair)).map(|(node, _)| *node).collect();
+                let lists = |id: &BucketId| self.counted.get(id).map(|(_, lists)| &lists[..]).unwrap_or_default();
+                // Of a move that nobody has seen under way, those are the voters now whom it led to, or came from.
+                let is_lost =
+                    |list: &Vec<NodeId>| 2 * list.iter().filter(|id| remembering.contains(id)).count() <= list.len();
+                if !lists(&older.bucket).iter().chain(lists(&newest)).any(is_lost) {
+                    let text = format!("{older} was given up while {remembering:?} had its memory");
                     self.violations.push(("memory is kept", text));
                 }
                 self.begun_anew.insert(bucket.to_owned());
