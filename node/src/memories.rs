@@ -22,7 +22,8 @@ use wire::{Malformed, Reader, Writer};
 use crate::bucket::{Bucket, BucketKind};
 use crate::registry::{read_nodes, write_nodes};
 
-const NO_SUCH_MOVE: Failure = Failure::Text("ERR that move of the bucket's voters is over, or another one is under way");
+const NO_SUCH_MOVE: Failure =
+    Failure::Text("ERR that move of the bucket's voters is over, or another one is under way");
 
 /// The voters of a bucket in memory, as moves have left them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -235,7 +236,7 @@ pub(crate) fn odd(count: usize) -> usize {
 }
 
 /// Who should vote instead of those who do, if that is better: whoever does not stay is replaced, in the order of the `others`, from zones that have fewest; and there are
-/// as many as are wanted, if there are so many, and never fewer than before unless fewer are wanted.
+/// as many as are wanted, an odd number, if there are so many, and never fewer than before unless fewer are wanted.
 pub(crate) fn better_voters<'a>(
     now: &[NodeId],
     wanted: usize,
@@ -243,11 +244,11 @@ pub(crate) fn better_voters<'a>(
     others: &[NodeId],
     zone_of: impl Fn(NodeId) -> &'a str,
 ) -> Option<Vec<NodeId>> {
-    let wanted = odd(wanted);
     let mut to: Vec<NodeId> = now.iter().copied().filter(|id| stays(*id)).collect();
     to.truncate(wanted);
     while to.len() < wanted {
-        let in_zone = |id: &NodeId| to.iter().filter(|it| !zone_of(*id).is_empty() && zone_of(**it) == zone_of(*id)).count();
+        let in_zone =
+            |id: &NodeId| to.iter().filter(|it| !zone_of(*id).is_empty() && zone_of(**it) == zone_of(*id)).count();
         let candidates = others.iter().copied().filter(|id| !to.contains(id));
         let Some(next) = candidates.min_by_key(in_zone) else { break };
         to.push(next);
@@ -255,6 +256,62 @@ pub(crate) fn better_voters<'a>(
     if to.len().is_multiple_of(2) {
         to.pop();
     }
+    // From zones that have more than they need have to others.
+    let crowd = |to: &[NodeId], id: NodeId| {
+        let zone = zone_of(id);
+        to.iter().filter(|it| **it == id || (!zone.is_empty() && zone_of(**it) == zone)).count()
+    };
+    while let Some(place) = (0..to.len()).max_by_key(|place| crowd(&to, to[*place]))
+        && let Some(other) = others.iter().copied().filter(|id| !to.contains(id)).min_by_key(|id| crowd(&to, *id))
+        && crowd(&to, other) + 1 < crowd(&to, to[place])
+    {
+        to[place] = other;
+    }
     to.sort_unstable();
     (to.len() >= now.len().min(wanted) && to != now).then_some(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_does_not_stay_is_replaced_and_no_vote_is_given_up_for_nothing() {
+        let ids = |list: &[u16]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
+        let better = |now: &[u16], wanted, gone: &[u16], others: &[u16]| {
+            let zone_of = |id: NodeId| if id.0 % 2 == 1 { "odd" } else { "" };
+            let to = better_voters(&ids(now), wanted, |id| !gone.contains(&id.0), &ids(others), zone_of);
+            to.map(|to| to.iter().map(|id| id.0).collect::<Vec<_>>())
+        };
+        assert_eq!(better(&[0, 2, 4], 3, &[], &[6, 8]), None, "all is well");
+        assert_eq!(better(&[0, 2, 4], 3, &[2], &[8, 6]), Some(vec![0, 4, 8]), "the first of the others");
+        assert_eq!(better(&[0, 1, 4], 3, &[4], &[3, 6]), Some(vec![0, 1, 6]), "not twice in a zone");
+        assert_eq!(better(&[0, 1, 4], 3, &[4], &[3]), Some(vec![0, 1, 3]), "but where there is no other");
+        assert_eq!(better(&[0, 1, 3], 3, &[], &[5, 8, 6]), Some(vec![0, 1, 8]), "out of a crowd");
+        assert_eq!(better(&[1, 3, 5], 3, &[], &[8, 6]), Some(vec![1, 6, 8]));
+        assert_eq!(better(&[0, 2, 4], 3, &[2], &[]), None, "two are no better than three of which one leaves");
+        assert_eq!(better(&[0, 2, 4, 6, 8], 5, &[2], &[]), None);
+        assert_eq!(better(&[0], 3, &[], &[2]), None, "two are worse than one");
+        assert_eq!(better(&[0], 3, &[], &[2, 4]), Some(vec![0, 2, 4]));
+        assert_eq!(better(&[0], 3, &[0], &[2]), Some(vec![2]));
+        assert_eq!(better(&[0, 2, 4], 5, &[2], &[6, 8]), Some(vec![0, 4, 6]), "there are no five");
+        assert_eq!(better(&[0, 2, 4, 6, 8], 3, &[2], &[]), Some(vec![0, 4, 6]), "fewer are wanted");
+        assert_eq!(better(&[0, 2, 4, 6], 3, &[], &[]), Some(vec![0, 2, 4]), "an even number");
+        assert_eq!((odd(0), odd(1), odd(2), odd(5)), (1, 1, 1, 5));
+    }
+
+    #[test]
+    fn it_is_read_as_it_is_written() {
+        let nodes = |list: &[u16]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
+        let voting =
+            Voting { voters: nodes(&[0, 2]), next: nodes(&[300]), back: true, moves: 900, unsettled: vec![7, 400] };
+        for voting in [voting, Voting::default()] {
+            let mut bytes = Vec::new();
+            voting.encode(&mut Writer::new(&mut bytes));
+            assert_eq!(Voting::decode(&mut Reader::from_slice(&bytes)), Ok(voting.clone()));
+            for length in 0..bytes.len() {
+                assert!(Voting::decode(&mut Reader::from_slice(&bytes[..length])).is_err());
+            }
+        }
+    }
 }

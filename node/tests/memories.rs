@@ -116,6 +116,8 @@ fn a_bucket_of_one_node_grows_with_the_cluster() {
     pass_until(&mut cluster, "it remembers again", |cluster| {
         cluster.nodes[0].progress(partition(1)).is_some_and(|progress| progress.votes)
     });
+    assert_eq!(cluster.ask(0, "SELECT e"), "+OK\r\n");
+    assert!(has_all(&mut cluster, 0), "it has not founded the bucket once more");
     assert_eq!(cluster.ask(1, "DICTUM.NODE VOTERS 1"), "+OK\r\n");
     pass_until(&mut cluster, "one has it", |cluster| voters(cluster, 1).len() == 1);
     assert!(has_all(&mut cluster, 1));

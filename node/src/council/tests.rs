@@ -172,7 +172,10 @@ fn a_bucket_in_memory_that_moves_is_lost_with_a_majority_of_either_group() {
     assert_eq!((order(&mut tree, join(0, 21)), second(&tree).id), (Reply::Ok, BucketId(1)));
     assert_eq!(order(&mut tree, join(1, 22)), Reply::Ok);
     let bucket = second(&tree);
-    assert_eq!((bucket.id, bucket.founders.clone(), bucket.voters()), (BucketId(2), nodes(&[1, 2, 3]), nodes(&[1, 2, 3])));
+    assert_eq!(
+        (bucket.id, bucket.founders.clone(), bucket.voters()),
+        (BucketId(2), nodes(&[1, 2, 3]), nodes(&[1, 2, 3]))
+    );
     assert_eq!((bucket.identities, bucket.memories), (vec![0, 22, 13, 14], vec![false, true, true, true]));
     // The other way round.
     let mut tree = moving();

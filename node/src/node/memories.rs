@@ -1,11 +1,12 @@
 //! Buckets in memory only, on this node: its replicas of them, what the council is told of its memory, and the moves of voters that it orders as the council's leader. See
 //! [`crate::memories`].
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use base::NodeId;
 use base::limits::VOTERS_MAX;
 use base::versions::Feature;
-use base::NodeId;
 use bytes::Bytes;
 use paxos::RoleName;
 
@@ -14,7 +15,7 @@ use crate::bucket::{Bucket, BucketKind};
 use crate::council::{COUNCIL, Order};
 use crate::door::Planted;
 use crate::entry::Kind;
-use crate::memories::better_voters;
+use crate::memories::{better_voters, odd};
 use crate::router::Waiter;
 
 /// How often the council is told of a memory, or of a move.
@@ -53,9 +54,12 @@ impl Node {
             return;
         };
         let lacks = self.lacks_any(bucket);
+        // Whoever founds such a bucket is told so by the order that makes it. A founder that has nothing has lost it: it never founds by itself, as those of a bucket that
+        // one alone has founded would, while others vote by now.
+        let has_founded = bucket.founded_by(bucket.memories.len()).contains(&me);
         if !bucket.is_remembered_by(me) {
             if lacks {
-                self.add_groups(bucket, identity, false, false);
+                self.add_groups(bucket, identity, false, has_founded);
             }
             // What it may have to recover from an earlier time is counted by nobody.
             return self.let_all_vote(bucket);
@@ -69,7 +73,9 @@ impl Node {
         }
         if lacks && *listed == identity {
             self.buckets_wait |= !remembers;
-            return self.add_groups(bucket, identity, *remembers, false);
+            let founds = *remembers && bucket.voting.moves == 0;
+            let has_lost = !founds && (has_founded || !remembers);
+            return self.add_groups(bucket, identity, founds, has_lost);
         }
         let order = if lacks || *listed != identity {
             Order::Join { id: bucket.id, node: me, identity }
@@ -79,8 +85,7 @@ impl Node {
             self.buckets_wait = true;
             let has_all = |g: usize| {
                 let replica = &self.groups[g].partition.replica;
-                let votes = !replica.joins() && replica.members().names(me);
-                replica.asks_to_vote() || (votes && replica.role() != RoleName::Recovering)
+                replica.asks_to_vote() || replica.role() != RoleName::Recovering
             };
             if !bucket.partitions().filter_map(|it| place_of(&self.groups, it)).all(has_all) {
                 return;
@@ -175,10 +180,17 @@ impl Node {
     fn way_on(&self, bucket: &Bucket) -> Option<Vec<NodeId>> {
         let stays = |id: NodeId| self.staying().any(|it| it == id) && !self.registry.absent.contains(&id);
         let remembers = |id: NodeId| self.buckets.list.iter().filter(|it| it.is_remembered_by(id)).count();
-        let mut others: Vec<NodeId> = self.roll.ids().filter(|id| self.may_remember(*id, bucket)).collect();
+        let wanted = odd(self.registry.voters_wanted(self.config.members.len()).clamp(1, VOTERS_MAX));
+        let voters = bucket.voters();
+        let zones: BTreeSet<&str> = voters.iter().map(|id| self.registry.zone_of(*id)).collect();
+        let is_spread = self.registry.zones.is_empty() || zones.len() == voters.len();
+        if voters.len() == wanted && is_spread && voters.iter().all(|id| stays(*id)) {
+            return None;
+        }
+        let may_come = |id: &NodeId| !voters.contains(id) && self.may_remember(*id, bucket);
+        let mut others: Vec<NodeId> = self.roll.ids().filter(may_come).collect();
         others.sort_by_key(|id| (remembers(*id), *id));
-        let wanted = self.registry.voters_wanted(self.config.members.len()).clamp(1, VOTERS_MAX);
-        better_voters(&bucket.voters(), wanted, stays, &others, |id| self.registry.zone_of(id))
+        better_voters(&voters, wanted, stays, &others, |id| self.registry.zone_of(id))
     }
 
     /// Whether a node can be given a part of a bucket: it is there to stay, and is not busy finding out what it has forgotten.
