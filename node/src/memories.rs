@@ -36,6 +36,8 @@ pub(crate) struct Voting {
     pub back: bool,
     /// How many moves were ordered.
     pub moves: u64,
+    /// Who was given a vote by a move, sorted: its memory was listed then, and not when the bucket was founded.
+    pub came: Vec<NodeId>,
     /// The partitions that have not carried out the last one, ascending.
     pub unsettled: Vec<u16>,
 }
@@ -46,15 +48,16 @@ impl Voting {
         write_nodes(w, &self.next);
         w.bool(self.back);
         w.varint(self.moves);
+        write_nodes(w, &self.came);
         w.count(self.unsettled.len());
         self.unsettled.iter().for_each(|index| w.u16(*index));
     }
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Voting, Malformed> {
         let (voters, next) = (read_nodes(r)?, read_nodes(r)?);
-        let (back, moves) = (r.bool()?, r.varint()?);
+        let (back, moves, came) = (r.bool()?, r.varint()?, read_nodes(r)?);
         let unsettled = (0..r.count(2)?).map(|_| r.u16()).collect::<Result<_, _>>()?;
-        Ok(Voting { voters, next, back, moves, unsettled })
+        Ok(Voting { voters, next, back, moves, came, unsettled })
     }
 }
 
@@ -110,6 +113,9 @@ impl Bucket {
                     self.identities.resize(place + 1, 0);
                 }
                 (self.memories[place], self.identities[place]) = (true, *identity);
+                if let Err(at) = self.voting.came.binary_search(node) {
+                    self.voting.came.insert(at, *node);
+                }
             }
             self.voting.next = nodes;
         }
@@ -303,8 +309,14 @@ mod tests {
     #[test]
     fn it_is_read_as_it_is_written() {
         let nodes = |list: &[u16]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
-        let voting =
-            Voting { voters: nodes(&[0, 2]), next: nodes(&[300]), back: true, moves: 900, unsettled: vec![7, 400] };
+        let voting = Voting {
+            voters: nodes(&[0, 2]),
+            next: nodes(&[300]),
+            back: true,
+            moves: 900,
+            came: nodes(&[4]),
+            unsettled: vec![7, 400],
+        };
         for voting in [voting, Voting::default()] {
             let mut bytes = Vec::new();
             voting.encode(&mut Writer::new(&mut bytes));

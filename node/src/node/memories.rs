@@ -73,7 +73,8 @@ impl Node {
         }
         if lacks && *listed == identity {
             self.buckets_wait |= !remembers;
-            let founds = *remembers && bucket.voting.moves == 0;
+            // Named when it was founded, however long ago; or when it was given a vote, and then it may have had one before.
+            let founds = *remembers && has_founded && !bucket.voting.came.contains(&me);
             let has_lost = !founds && (has_founded || !remembers);
             return self.add_groups(bucket, identity, founds, has_lost);
         }
