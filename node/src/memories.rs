@@ -241,32 +241,34 @@ pub(crate) fn odd(count: usize) -> usize {
     if count.is_multiple_of(2) { count.saturating_sub(1).max(1) } else { count }
 }
 
-/// Who should vote instead of those who do, if that is better: whoever does not stay is replaced, in the order of the `others`, from zones that have fewest; and there are
-/// as many as are wanted, an odd number, if there are so many, and never fewer than before unless fewer are wanted.
+/// Who should vote instead of those who do, if that is better: whoever does not serve is replaced, in the order of the `others`, from zones that have fewest; and there are
+/// as many as are wanted, an odd number, if there are so many, and never fewer than before unless fewer are wanted. Where nobody can take their place, those remain who stay
+/// and do not serve.
 pub(crate) fn better_voters<'a>(
     now: &[NodeId],
     wanted: usize,
-    stays: impl Fn(NodeId) -> bool,
+    (serves, stays): (impl Fn(NodeId) -> bool, impl Fn(NodeId) -> bool),
     others: &[NodeId],
     zone_of: impl Fn(NodeId) -> &'a str,
 ) -> Option<Vec<NodeId>> {
-    let mut to: Vec<NodeId> = now.iter().copied().filter(|id| stays(*id)).collect();
-    to.truncate(wanted);
-    while to.len() < wanted {
-        let in_zone =
-            |id: &NodeId| to.iter().filter(|it| !zone_of(*id).is_empty() && zone_of(**it) == zone_of(*id)).count();
-        let candidates = others.iter().copied().filter(|id| !to.contains(id));
-        let Some(next) = candidates.min_by_key(in_zone) else { break };
-        to.push(next);
-    }
-    if to.len().is_multiple_of(2) {
-        to.pop();
-    }
-    // From zones that have more than they need have to others.
+    // Of how many of them a node is, or would be, in the zone.
     let crowd = |to: &[NodeId], id: NodeId| {
         let zone = zone_of(id);
         to.iter().filter(|it| **it == id || (!zone.is_empty() && zone_of(**it) == zone)).count()
     };
+    let mut to: Vec<NodeId> = now.iter().copied().filter(|id| serves(*id)).collect();
+    to.truncate(wanted);
+    while to.len() < wanted {
+        let candidates = others.iter().copied().filter(|id| !to.contains(id));
+        let Some(next) = candidates.min_by_key(|id| crowd(&to, *id)) else { break };
+        to.push(next);
+    }
+    let remain = now.iter().copied().filter(|id| !serves(*id) && stays(*id));
+    to.extend(remain.take(wanted - to.len()));
+    if to.len().is_multiple_of(2) {
+        to.pop();
+    }
+    // From zones that have more than they need have to others.
     while let Some(place) = (0..to.len()).max_by_key(|place| crowd(&to, to[*place]))
         && let Some(other) = others.iter().copied().filter(|id| !to.contains(id)).min_by_key(|id| crowd(&to, *id))
         && crowd(&to, other) + 1 < crowd(&to, to[place])
@@ -284,11 +286,14 @@ mod tests {
     #[test]
     fn whoever_does_not_stay_is_replaced_and_no_vote_is_given_up_for_nothing() {
         let ids = |list: &[u16]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
-        let better = |now: &[u16], wanted, gone: &[u16], others: &[u16]| {
-            let zone_of = |id: NodeId| if id.0 % 2 == 1 { "odd" } else { "" };
-            let to = better_voters(&ids(now), wanted, |id| !gone.contains(&id.0), &ids(others), zone_of);
+        let zone_of = |id: NodeId| if id.0 % 2 == 1 { "odd" } else { "" };
+        let better_without = |now: &[u16], wanted, gone: &[u16], drained: &[u16], others: &[u16]| {
+            let stays = |id: NodeId| !gone.contains(&id.0);
+            let serves = |id: NodeId| stays(id) && !drained.contains(&id.0);
+            let to = better_voters(&ids(now), wanted, (serves, stays), &ids(others), zone_of);
             to.map(|to| to.iter().map(|id| id.0).collect::<Vec<_>>())
         };
+        let better = |now: &[u16], wanted, gone: &[u16], others: &[u16]| better_without(now, wanted, gone, &[], others);
         assert_eq!(better(&[0, 2, 4], 3, &[], &[6, 8]), None, "all is well");
         assert_eq!(better(&[0, 2, 4], 3, &[2], &[8, 6]), Some(vec![0, 4, 8]), "the first of the others");
         assert_eq!(better(&[0, 1, 4], 3, &[4], &[3, 6]), Some(vec![0, 1, 6]), "not twice in a zone");
@@ -303,6 +308,9 @@ mod tests {
         assert_eq!(better(&[0, 2, 4], 5, &[2], &[6, 8]), Some(vec![0, 4, 6]), "there are no five");
         assert_eq!(better(&[0, 2, 4, 6, 8], 3, &[2], &[]), Some(vec![0, 4, 6]), "fewer are wanted");
         assert_eq!(better(&[0, 2, 4, 6], 3, &[], &[]), Some(vec![0, 2, 4]), "an even number");
+        assert_eq!(better_without(&[0, 2, 4], 3, &[], &[2], &[6]), Some(vec![0, 4, 6]), "it shall serve no more");
+        assert_eq!(better_without(&[0, 2, 4], 3, &[], &[2], &[]), None, "nobody else could");
+        assert_eq!(better_without(&[0, 2, 4], 3, &[4], &[2], &[6]), Some(vec![0, 2, 6]), "who leaves goes first");
         assert_eq!((odd(0), odd(1), odd(2), odd(5)), (1, 1, 1, 5));
     }
 

@@ -179,19 +179,24 @@ impl Node {
     }
 
     fn way_on(&self, bucket: &Bucket) -> Option<Vec<NodeId>> {
-        let stays = |id: NodeId| self.staying().any(|it| it == id) && !self.registry.absent.contains(&id);
+        let (serves, stays) = (|id: NodeId| self.registry.serves(id), |id: NodeId| self.is_staying(id));
         let remembers = |id: NodeId| self.buckets.list.iter().filter(|it| it.is_remembered_by(id)).count();
         let wanted = odd(self.registry.voters_wanted(self.config.members.len()).clamp(1, VOTERS_MAX));
         let voters = bucket.voters();
         let zones: BTreeSet<&str> = voters.iter().map(|id| self.registry.zone_of(*id)).collect();
         let is_spread = self.registry.zones.is_empty() || zones.len() == voters.len();
-        if voters.len() == wanted && is_spread && voters.iter().all(|id| stays(*id)) {
+        if voters.len() == wanted && is_spread && voters.iter().all(|id| serves(*id)) {
             return None;
         }
         let may_come = |id: &NodeId| !voters.contains(id) && self.may_remember(*id, bucket);
         let mut others: Vec<NodeId> = self.roll.ids().filter(may_come).collect();
         others.sort_by_key(|id| (remembers(*id), *id));
-        better_voters(&voters, wanted, stays, &others, |id| self.registry.zone_of(id))
+        better_voters(&voters, wanted, (serves, stays), &others, |id| self.registry.zone_of(id))
+    }
+
+    /// Whether a node is there, and shall be, whether or not it serves.
+    fn is_staying(&self, id: NodeId) -> bool {
+        self.staying().any(|it| it == id) && !self.registry.absent.contains(&id)
     }
 
     /// Whether a node can be given a part of a bucket: it is there to stay, and is not busy finding out what it has forgotten.
@@ -211,8 +216,8 @@ impl Node {
     fn way_back(&self, bucket: &Bucket) -> Option<Vec<NodeId>> {
         let voters = bucket.voters();
         let is_gone = |id: &NodeId| {
-            let leaves = !self.staying().any(|it| it == *id) || self.registry.absent.contains(id);
-            leaves || self.is_gone_since(*id).is_some_and(|since| self.now.time.since(since) >= BACK_AFTER)
+            !self.is_staying(*id)
+                || self.is_gone_since(*id).is_some_and(|since| self.now.time.since(since) >= BACK_AFTER)
         };
         let mut new = bucket.voting.next.iter().filter(|id| !voters.contains(id));
         (!bucket.voting.back && new.any(is_gone)).then_some(voters)
