@@ -238,6 +238,12 @@ fn leaves_too_soon() {
 }
 
 #[test]
+fn settled_too_soon() {
+    let with = [Fault::MembersChange, Fault::VotersChange];
+    is_found_by(Planted::SettledTooSoon, 120, &with, "removed nodes have no vote");
+}
+
+#[test]
 fn number_given_twice() {
     is_found(Planted::NumberGivenTwice, 40, &[Fault::MembersChange]);
 }
