@@ -92,6 +92,9 @@ pub enum Input {
     /// Begin anew, without a log, as a replica that has never had a vote: as soon as the leader says that nothing depends on what this one has. Followed by
     /// [`Output::Left`], or by nothing: then it is asked for again.
     Leave,
+    /// Others take it for a replica that may have promised and accepted what this one knows nothing of: it recovers before it votes, and then asks whether it may
+    /// ([`Config::asks_to_vote`]).
+    Lost,
     /// Who shall have a replica and a vote from now on. It is not stored: whoever leads needs to be told.
     Roster(Roster),
     /// A snapshot up to `position` is on this node's disk: the log may be cut, keeping `keep` entries.

@@ -99,6 +99,15 @@ impl Replica {
         self.tick_recovery(now, out);
     }
 
+    /// Others know that it has lost its memory, though it has begun as one that never had any.
+    pub(crate) fn on_lost(&mut self, now: Time, out: &mut Vec<Output>) {
+        if !matches!(self.role, Role::Blank(_) | Role::Amnesiac(_)) {
+            self.joins = false;
+            self.config.asks_to_vote = true;
+            self.become_amnesiac(true, now, out);
+        }
+    }
+
     pub(crate) fn tick_recovery(&mut self, now: Time, out: &mut Vec<Output>) {
         let ask_at = match &self.role {
             Role::Blank(blank) => blank.ask_at,

@@ -228,6 +228,7 @@ impl Replica {
             Input::Peer { peer, up, leads, rests } => self.on_peer(now, peer, up, (leads, rests), out),
             Input::HandOver => self.start_hand_over(now, None),
             Input::Leave => self.leave(out),
+            Input::Lost => self.on_lost(now, out),
             Input::SnapshotTaken { position, keep } => self.on_snapshot_taken(position, keep),
             Input::SnapshotInstalled { position, ballot, members } => {
                 self.on_snapshot_installed(now, (position, ballot), members, out);

@@ -280,3 +280,31 @@ fn an_older_order_changes_nothing_behind_a_newer_one() {
     world.run(Duration::from_millis(500));
     assert_eq!((number_of(&world, 1), world.replica(1).members().nodes()), (2, [0, 1, 3].map(NodeId).to_vec()));
 }
+
+/// A learner that was to get a vote as the one that it was before its process ended, and has begun anew since: it recovers, and votes when its owner lets it.
+#[test]
+fn a_learner_that_others_take_for_an_earlier_one_recovers_before_it_votes() {
+    let mut world = World::with_learners(3, 1, 5);
+    world.elect(0);
+    world.propose(0, "x");
+    world.run(Duration::from_millis(500));
+    let before = world.replica(3).incarnation();
+    world.turn(3, vec![Input::Lost]);
+    assert_eq!(world.replica(3).role(), RoleName::Recovering);
+    world.want(&[0, 1, 3]);
+    world.run(Duration::from_millis(500));
+    assert!(world.replica(3).asks_to_vote() && world.replica(3).incarnation() > before);
+    let replica = world.nodes[3].replica.as_mut().expect("it is up");
+    replica.let_vote();
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.replica(3).role(), RoleName::Follower);
+    assert_eq!(world.replica(0).members().nodes(), [0, 1, 3].map(NodeId));
+    world.crash(1);
+    world.crash(2);
+    for (one, other) in [(0, 1), (0, 2), (3, 1), (3, 2)] {
+        world.trust(one, other, false);
+    }
+    world.propose(0, "y");
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.replica(0).decided(), world.replica(0).log().last(), "its vote counts");
+}

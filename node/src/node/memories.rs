@@ -8,7 +8,7 @@ use base::NodeId;
 use base::limits::VOTERS_MAX;
 use base::versions::Feature;
 use bytes::Bytes;
-use paxos::RoleName;
+use paxos::{Input as Step, RoleName};
 
 use super::{Node, news_of, place_of, role_number};
 use crate::bucket::{Bucket, BucketKind};
@@ -79,6 +79,13 @@ impl Node {
             return self.add_groups(bucket, identity, founds, has_lost);
         }
         let order = if lacks || *listed != identity {
+            // It was given a vote under the name of a memory that ended before: what that one has promised its replicas have to find out, if there are any.
+            for partition in bucket.partitions() {
+                let is_well = |g: &usize| self.groups[*g].partition.replica.role() != RoleName::Recovering;
+                if let Some(g) = place_of(&self.groups, partition).filter(is_well) {
+                    self.step_replica(g, Step::Lost);
+                }
+            }
             Order::Join { id: bucket.id, node: me, identity }
         } else if *remembers {
             return self.let_all_vote(bucket);

@@ -316,7 +316,8 @@ impl<N: Door> Cluster<N> {
         self.memories.clear();
         self.counted.clear();
         self.begun_anew.clear();
-        self.dropped.clear();
+        // What the survivor still has of them might be there again.
+        self.dropped.retain(|partition| !kept.contains_key(partition));
         self.recovery.is_done = true;
         kept
     }
