@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use base::{Ballot, NodeId, Position, Time};
 
-use crate::door::Output;
+use crate::door::{Output, Token};
 use crate::members::known_incarnation;
 use crate::message::{Message, Tail};
 use crate::replica::{Peer, Replica, Role};
@@ -38,6 +38,8 @@ struct Promise {
 #[derive(Debug)]
 pub(crate) struct Candidate {
     promises: Vec<Promise>,
+    /// Its own promise is on the disk with this: before that it counts for nothing, or a crash could have it run under the same ballot again.
+    token: Token,
     pub(crate) give_up_at: Time,
     pub(crate) ask_again_at: Time,
     /// The replica whose tail is the greatest, and that tail, while this log is being made like it.
@@ -100,7 +102,8 @@ impl Replica {
             Role::PreCandidate(candidate) if now >= candidate.give_up_at => self.become_follower(now),
             Role::Candidate(candidate) => {
                 let (give_up_at, ask_again_at) = (candidate.give_up_at, candidate.ask_again_at);
-                if now >= give_up_at {
+                // Who votes alone waits for nobody but its own disk.
+                if now >= give_up_at && !self.is_alone() {
                     self.become_follower(now);
                 } else if now >= ask_again_at {
                     self.ask_again(now, out);
@@ -204,6 +207,7 @@ impl Replica {
         let jitter = Duration::from_nanos(self.rng.below(self.config.candidacy.as_nanos() as u64 / 2 + 1));
         self.role = Role::Candidate(Candidate {
             promises: vec![own],
+            token: self.token,
             give_up_at: now + self.config.candidacy + jitter,
             ask_again_at: now + self.config.heartbeat,
             source: None,
@@ -274,10 +278,11 @@ impl Replica {
     }
 
     /// Leads, or fetches what it lacks, once a majority has promised.
-    fn count_promises(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub(crate) fn count_promises(&mut self, now: Time, out: &mut Vec<Output>) {
         let own_tail = self.tail();
         let Role::Candidate(candidate) = &mut self.role else { return };
-        if candidate.source.is_some() {
+        let is_promised = self.unpersisted.front().is_none_or(|(token, ..)| *token > candidate.token);
+        if candidate.source.is_some() || !is_promised {
             return;
         }
         // A promise by an incarnation that has since lost its memory says nothing about what that replica holds.

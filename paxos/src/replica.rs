@@ -224,7 +224,7 @@ impl Replica {
             Input::Message { from, message } => self.on_message(now, from, message, out),
             Input::Propose { payload } => self.on_propose(payload),
             Input::Roster(roster) => self.on_roster(now, roster),
-            Input::Persisted { token } => self.on_persisted(token),
+            Input::Persisted { token } => self.on_persisted(now, token, out),
             Input::Peer { peer, up, leads, rests } => self.on_peer(now, peer, up, (leads, rests), out),
             Input::HandOver => self.start_hand_over(now, None),
             Input::Leave => self.leave(out),
@@ -288,7 +288,7 @@ impl Replica {
         }
     }
 
-    fn on_persisted(&mut self, token: Token) {
+    fn on_persisted(&mut self, now: Time, token: Token, out: &mut Vec<Output>) {
         let mut reached = None;
         while let Some((first, last, bytes)) = self.unpersisted.front().copied() {
             if first > token {
@@ -300,6 +300,7 @@ impl Replica {
         }
         if reached.is_some() {
             self.count_own_copy();
+            self.count_promises(now, out);
         }
     }
 

@@ -308,3 +308,27 @@ fn a_learner_that_others_take_for_an_earlier_one_recovers_before_it_votes() {
     world.run(Duration::from_millis(500));
     assert_eq!(world.replica(0).decided(), world.replica(0).log().last(), "its vote counts");
 }
+
+/// Whoever votes alone wins at once, and has learners that take its entries: if it forgot the ballot under which it has sent them, it would use that once more for others.
+#[test]
+fn who_votes_alone_leads_when_its_promise_is_on_disk() {
+    let mut world = World::with_learners(1, 1, 5);
+    world.nodes[0].fast = false;
+    for _ in 0..3 {
+        world.run(Duration::from_millis(500));
+        assert_eq!(world.leader(), None);
+        world.propose(0, "lost");
+        world.run(Duration::from_millis(50));
+        assert_eq!(world.replica(1).log().last(), Position(0), "nothing is said under a ballot that may be forgotten");
+        world.crash(0);
+        world.start(0);
+    }
+    world.run(Duration::from_millis(500));
+    world.sync(0);
+    world.run(Duration::from_millis(50));
+    assert_eq!(world.leader(), Some(0));
+    world.nodes[0].fast = true;
+    world.propose(0, "x");
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.decided_payloads(1).last().map(String::as_str), Some("x"));
+}
