@@ -8,7 +8,7 @@ use base::{BucketId, NodeId, PartitionId, Position, Rng, WallTime};
 use bytes::Bytes;
 use common::{Cluster, bulk, founders, pass_until};
 use node::alone::{Plan, Survivor, plan};
-use node::{Input, LinkVersions, Recovered};
+use node::{Input, LinkVersions, Member, Recovered};
 
 /// What it would take for a node of a cluster of three founders, by its journal.
 fn plan_of(journal: &storage::Recovered, me: u16) -> Result<Plan, String> {
@@ -262,4 +262,40 @@ fn a_new_node_is_not_taken_for_one_that_was_left_behind() {
         cluster.nodes[usize::from(me)].placement().joined.iter().any(|(id, _)| *id == NodeId(me))
     });
     assert_eq!(cluster.ask(me, "SET k 2"), "+OK\r\n");
+}
+
+/// Its disk has lost that it went on alone. By what is left it is of the cluster as it was before; it is not one of those who were left behind, and has the rest repaired.
+#[test]
+fn the_survivor_is_known_though_its_disk_has_lost_that_it_went_on() {
+    let mut cluster = three();
+    // The cluster has a name from then on.
+    assert!(cluster.ask(0, "DICTUM.NODE TOKEN").starts_with('$'));
+    isolate_others(&mut cluster);
+    let journal = cluster.journal(0);
+    let (planned, said_in) = (plan_of(&journal, 0).unwrap(), journal.next_number);
+    cluster.restart(0, with(journal, planned.payload));
+    assert_eq!(cluster.ask(0, "SELECT b"), "+OK\r\n");
+    cluster.skip_to(planned.below);
+    let joined = [cluster.join(0), cluster.join(0)];
+    assert_eq!(cluster.ask(0, "DICTUM.NODE VOTERS 3"), "+OK\r\n");
+    let wanted = [NodeId(0), NodeId(joined[0]), NodeId(joined[1])].to_vec();
+    pass_until(&mut cluster, "the new ones vote", |cluster| {
+        let council = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
+        let votes = cluster.nodes[usize::from(joined[0])].voters(council);
+        votes.is_some_and(|told| told.now == [wanted.clone()] && told.is_decided)
+    });
+    let mut journal = cluster.journal(0);
+    journal.payloads.retain(|(number, _)| *number != said_in);
+    journal.damage.push(storage::Damage { after: said_in - 1, before: said_in + 1 });
+    cluster.restart(0, journal);
+    for peer in joined {
+        // They introduce themselves.
+        let member = Member { name: format!("n{}", peer + 1), peer_address: format!("127.0.0.1:{}", 9001 + peer) };
+        cluster.give(0, Input::Met { peer: NodeId(peer), member });
+        cluster.give(0, Input::PeerUp { peer: NodeId(peer), versions: LinkVersions::default() });
+    }
+    pass_until(&mut cluster, "it has what it lacked", |cluster| {
+        assert!(!cluster.stopped.contains(&0), "it was told to go");
+        cluster.nodes[0].placement().joined.len() == 2
+    });
 }

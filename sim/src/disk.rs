@@ -133,6 +133,13 @@ impl SimDisk {
         lock(&self.folder).blown
     }
 
+    /// Whether the process that uses the disk will end by it.
+    #[must_use]
+    pub fn is_about_to_fail(&self) -> bool {
+        let folder = lock(&self.folder);
+        folder.fuse.is_some() || folder.blown || folder.sync_fails || folder.store_fails.is_some()
+    }
+
     /// The disk works again, for the next process.
     pub fn repair(&self) {
         let mut folder = lock(&self.folder);

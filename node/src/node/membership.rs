@@ -4,7 +4,7 @@ use base::limits::NODES_EVER_MAX;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use data::Slots;
-use paxos::{Input as Step, RoleName};
+use paxos::{Input as Step, Replica, RoleName};
 
 use super::{Node, PING_EVERY, place_of};
 use crate::bucket::{Bucket, BucketKind};
@@ -83,15 +83,16 @@ impl Node {
         self.event(Level::Info, format!("{id} was removed from the cluster"));
     }
 
-    /// What this node's cluster is called, as far as that concerns itself; 0: it knows none. While it reads the council's log from the beginning it comes
-    /// by names that the cluster had before somebody went on alone: under one of these it would be taken for a node that was left behind.
+    /// What this node's cluster is called, as far as that concerns itself; 0: it knows none. While it reads the council's log from the beginning, or waits for
+    /// what its disk has lost of that, it comes by names that the cluster had before somebody went on alone: under one of these it would be taken for a node that was left behind.
     pub(super) fn cluster_name(&self) -> u64 {
         let me = self.config.me;
         let founds = usize::from(me.0) < self.config.members.len();
         let is_named =
             founds || self.registry.joined.iter().any(|joined| joined.id == me) || self.registry.removed.contains(&me);
         let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);
-        let is_whole = council.is_none_or(|replica| replica.role() != RoleName::Recovering);
+        let lacks_some = |replica: &Replica| replica.role() == RoleName::Recovering || replica.log().hole().is_some();
+        let is_whole = !council.is_some_and(lacks_some);
         if is_named && is_whole { self.registry.cluster } else { 0 }
     }
 

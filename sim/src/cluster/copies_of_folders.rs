@@ -40,8 +40,10 @@ impl<N: Door> Cluster<N> {
             return false;
         };
         let knows = |other: NodeId| {
-            let running = self.machines[usize::from(other.0)].running.as_ref();
-            running.is_some_and(|running| running.node.has_heard_of(node, memory) > earlier.journal)
+            let machine = &self.machines[usize::from(other.0)];
+            // Who is about to end takes with it what it knows.
+            let stays = machine.running.as_ref().filter(|it| !it.stopping && !machine.disk.is_about_to_fail());
+            stays.is_some_and(|running| running.node.has_heard_of(node, memory) > earlier.journal)
         };
         let all_know = self.members().filter(|member| *member != node).all(knows);
         if !all_know
