@@ -94,9 +94,10 @@ impl Groups {
         gone.map(|gone| format!("by {at} {lists:?} vote, and {gone} was removed before"))
     }
 
-    /// Somebody has gone on alone, with so much of each log: nobody else votes any more.
-    pub fn begin_anew(&mut self, alone: BTreeMap<PartitionId, Position>) {
+    /// Somebody has gone on alone, with so much of each log: nobody else votes any more. He may have been removed, and not have heard of it.
+    pub fn begin_anew(&mut self, survivor: NodeId, alone: BTreeMap<PartitionId, Position>) {
         self.chains.clear();
+        self.removed.remove(&survivor);
         self.alone = alone;
     }
 

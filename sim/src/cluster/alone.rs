@@ -311,7 +311,7 @@ impl<N: Door> Cluster<N> {
                 self.agreement.observe(survivor, *partition, *at, *digest);
             }
         }
-        self.groups.begin_anew(kept.iter().map(|(partition, kept)| (*partition, kept.last)).collect());
+        self.groups.begin_anew(survivor, kept.iter().map(|(partition, kept)| (*partition, kept.last)).collect());
         self.maps.begin_anew();
         self.memories.clear();
         self.counted.clear();
