@@ -371,11 +371,18 @@ impl Replica {
         if (peer.up, peer.leads) != (up, leads) {
             peer.heard = None;
         }
-        if peer.up != up {
+        let changes = peer.up != up;
+        if changes {
             peer.up = up;
             peer.since = now;
         }
         (peer.leads, peer.rests) = (leads, rests);
+        if let Role::Leader(leader) = &mut self.role
+            && let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == id)
+        {
+            let rests = rests.is_some_and(|(ballot, _)| ballot == self.promised);
+            follower.answers = rests || (follower.answers && !changes);
+        }
         if came_up && matches!(self.role, Role::Blank(_) | Role::Amnesiac(_)) {
             self.ask_one_to_recover(id, out);
         }

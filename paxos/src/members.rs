@@ -350,12 +350,12 @@ impl Replica {
         Some(Member { node, incarnation: follower.learns_as? })
     }
 
-    /// Whether a follower is heard and lacks little.
+    /// Whether a follower is heard, and has said that it lacks little.
     fn is_close(&self, node: NodeId) -> bool {
         let is_up = self.peer(node).is_some_and(|peer| peer.up);
         let (last, base) = (self.log.last(), self.log.base());
-        let is_close = |follower: &Follower| follower.matched.0 + CLOSE_ENTRIES >= last.0 && follower.matched >= base;
-        is_up && self.follower(node).is_some_and(is_close)
+        let has_most = |follower: &Follower| follower.matched.0 + CLOSE_ENTRIES >= last.0 && follower.matched >= base;
+        is_up && self.follower(node).is_some_and(|follower| follower.answers && has_most(follower))
     }
 
     pub(crate) fn follower(&self, node: NodeId) -> Option<&Follower> {

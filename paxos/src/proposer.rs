@@ -41,6 +41,8 @@ pub(crate) struct Follower {
     snapshot_at: Option<Time>,
     /// It has no vote, and learns under this incarnation, as it has said.
     pub learns_as: Option<u64>,
+    /// It has answered since its node was last found to be up, or down: what it had before it may have lost.
+    pub answers: bool,
 }
 
 /// The state of a leadership.
@@ -245,6 +247,7 @@ impl Replica {
         let counts = self.is_known(from);
         let Role::Leader(leader) = &mut self.role else { return };
         let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == from) else { return };
+        follower.answers = true;
         if counts && position > follower.matched {
             follower.matched = position;
             follower.progress_at = now;
@@ -415,6 +418,7 @@ impl Follower {
             progress_at: now,
             snapshot_at: None,
             learns_as: None,
+            answers: false,
         }
     }
 

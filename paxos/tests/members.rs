@@ -332,3 +332,27 @@ fn who_votes_alone_leads_when_its_promise_is_on_disk() {
     world.run(Duration::from_millis(500));
     assert_eq!(world.decided_payloads(1).last().map(String::as_str), Some("x"));
 }
+
+/// A voter whose folder was emptied is there again, and has not said a word yet: what it had before is no reason to go on with it and one other alone, who could never
+/// lead without it.
+#[test]
+fn who_has_said_nothing_since_it_came_back_is_not_close() {
+    let mut world = World::founded(3, 5);
+    world.elect(0);
+    world.propose(0, "x");
+    world.run(Duration::from_millis(500));
+    world.crash(2);
+    world.trust(0, 2, false);
+    world.run(Duration::from_millis(100));
+    // Its node is up, and says nothing of a replica.
+    world.nodes[0].told[2] = (false, None, None);
+    world.trust(0, 2, true);
+    world.want(&[0, 2]);
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.replica(0).members().nodes(), [0, 1, 2].map(NodeId));
+    assert!(!world.replica(0).members().is_joint());
+    world.nodes[2].disk = Disk::empty(9);
+    world.start(2);
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.replica(0).members().nodes(), [0, 2].map(NodeId));
+}
