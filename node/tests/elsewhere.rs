@@ -235,3 +235,39 @@ fn it_has_nothing_after_a_start_either() {
     assert_eq!(cluster.ask(away, "SET old 2"), "+OK\r\n");
     assert!(cluster.nodes[usize::from(away)].is_without(DEFAULT));
 }
+
+/// A node gives up what it has and gets a seat again. While it copies, its state is older than what its clients have seen of it: it does not answer from that, not even who
+/// asks for whatever there is.
+#[test]
+fn who_comes_back_does_not_show_its_clients_an_earlier_state() {
+    let (mut cluster, away) = five();
+    let value = "v".repeat(300_000);
+    for number in 10..22 {
+        let command = format!("*3\r\n$3\r\nSET\r\n$2\r\n{number}\r\n${}\r\n{value}\r\n", value.len());
+        cluster.say(away, command.as_bytes());
+        assert_eq!(cluster.hear(away), "+OK\r\n");
+    }
+    assert_eq!(cluster.ask(away, "SET last 5"), "+OK\r\n");
+    let leads = leader(&cluster, away);
+    let there = (0..5).find(|node| *node != leads && !without(&cluster).contains(node)).expect("three have it");
+    cluster.open(there, A);
+    assert_eq!(cluster.ask_as(there, A, "DICTUM.CONSISTENCY local"), "+OK\r\n");
+    pass_until(&mut cluster, "it has the last", |cluster| {
+        let progress = |node: u16| cluster.nodes[usize::from(node)].progress(DEFAULT).map(|it| it.applied);
+        progress(there) == progress(leads)
+    });
+    assert_eq!(cluster.ask_as(there, A, "GET last"), "$1\r\n5\r\n");
+    assert_eq!(cluster.ask(away, &format!("DICTUM.NODE DRAIN n{}", there + 1)), "+OK\r\n");
+    pass_until(&mut cluster, "it has given it up", |cluster| cluster.nodes[usize::from(there)].is_without(DEFAULT));
+    assert_eq!(cluster.ask(away, &format!("DICTUM.NODE PROMOTE n{}", there + 1)), "+OK\r\n");
+    assert_eq!(cluster.ask(away, "DICTUM.NODE VOTERS 5"), "+OK\r\n");
+    // It takes some ways there and back.
+    cluster.delay = std::time::Duration::from_millis(5);
+    pass_until(&mut cluster, "it has the first of it", |cluster| {
+        cluster.nodes[usize::from(there)].progress(DEFAULT).is_some_and(|it| it.applied.0 > 0)
+    });
+    for _ in 0..400 {
+        assert_eq!(cluster.ask_as(there, A, "GET last"), "$1\r\n5\r\n");
+    }
+    assert!(!cluster.nodes[usize::from(there)].is_without(DEFAULT), "it has it again");
+}

@@ -151,6 +151,9 @@ impl Replica {
         let Restored { state, log, unprovable, incarnation, applied, members } = restored;
         let blank = state.is_none() && !unprovable && log.last() == Position(0);
         let state = state.unwrap_or(HardState { incarnation, joins: blank && config.joins, ..HardState::default() });
+        // It has known more to be decided than is there: with the snapshot that had it, what it had accepted is gone, and no hole in the log says so.
+        let has_lost_its_end = !state.joins && state.decided > log.last().max(applied);
+        let unprovable = unprovable || has_lost_its_end;
         let founders = || Membership::of(Members::founders(&config.founders));
         let is_known = state.membership.is_some();
         // Once they are on the disk they stay there, whatever the owner knows at this start.

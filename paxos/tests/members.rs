@@ -356,3 +356,25 @@ fn who_has_said_nothing_since_it_came_back_is_not_close() {
     world.run(Duration::from_secs(2));
     assert_eq!(world.replica(0).members().nodes(), [0, 2].map(NodeId));
 }
+
+/// The snapshot that had all of a log is damaged, and the journal has none of its entries any more, as others have let it go. The state knows that there were some.
+#[test]
+fn a_replica_that_lacks_what_it_knew_to_be_decided_recovers() {
+    let ballot = Ballot { round: 3, node: NodeId(1) };
+    let start = |last: u64, applied: u64, joins: bool| {
+        let state = HardState {
+            promised: ballot,
+            decided: Position(5),
+            incarnation: 1,
+            incarnations: if joins { Vec::new() } else { vec![1; 3] },
+            joins,
+            ..HardState::default()
+        };
+        let (state, log, applied) = (Some(state), Log::new(Position(last), ballot), Position(applied));
+        let restored = Restored { state, log, applied, ..Restored::default() };
+        Replica::new(config(), restored, Time(0), &mut Vec::new()).role()
+    };
+    assert_eq!((start(5, 5, false), start(5, 3, false)), (RoleName::Follower, RoleName::Follower));
+    assert_eq!((start(0, 0, false), start(3, 3, false)), (RoleName::Recovering, RoleName::Recovering));
+    assert_eq!(start(0, 0, true), RoleName::Follower, "it has promised nothing");
+}

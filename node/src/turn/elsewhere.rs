@@ -311,7 +311,9 @@ impl Node {
         if group.elsewhere.is_some() {
             return;
         }
-        group.elsewhere = Some(Box::<Elsewhere>::default());
+        // Its clients have seen what it had.
+        let seen = group.partition.tree.revision();
+        group.elsewhere = Some(Box::new(Elsewhere { seen, ..Elsewhere::default() }));
         self.untold += 1;
         self.look_for_leader(g);
         let group = &mut self.groups[g];
