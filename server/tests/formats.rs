@@ -104,7 +104,15 @@ fn dump(folder: &Path, state: &str) -> String {
 fn keys(client: &mut Client) -> String {
     let mut text = String::new();
     let mut ask = |words: &[&str]| eventually_on(client, words);
-    let Value::Array(mut keys) = ask(&["KEYS", "*"]) else { panic!("a list of keys") };
+    // A hash whose fields' time is up is listed until whoever leads has taken them out, soon after the start.
+    let mut keys = wait_for("no key that is gone", || {
+        let Value::Array(keys) = ask(&["KEYS", "*"]) else { panic!("a list of keys") };
+        let is_gone = |key: &Value| {
+            let key = String::from_utf8_lossy(key.as_bytes().expect("a key")).into_owned();
+            ask(&["TYPE", &key]) == Value::Simple("none".to_owned())
+        };
+        (!keys.iter().any(is_gone)).then_some(keys)
+    });
     keys.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
     for key in keys {
         let key = String::from_utf8(key.as_bytes().expect("a key").to_vec()).expect("keys are text here");
