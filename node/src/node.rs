@@ -171,7 +171,7 @@ pub struct Node {
     pub(crate) caches_told: bool,
     /// A bucket of the list has no replica here yet.
     pub(crate) buckets_wait: bool,
-    /// What names this process's memory: see `node/buckets.rs`.
+    /// What names this process's memory: see `node/memories.rs`.
     pub(crate) identity: Option<u64>,
     pub(crate) next_order: Time,
     /// When the council may be told again of moves of voters.
