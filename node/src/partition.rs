@@ -108,6 +108,9 @@ pub(crate) struct Partition {
     /// Log bytes applied since the last snapshot, and whether one is wanted whatever their number.
     pub bytes_since_snapshot: u64,
     pub snapshot_wanted: bool,
+    /// The payload of the journal with which the replica has begun anew, if it has. As long as that is not on disk, its state stays in the store: after a start the node
+    /// would find the former replica, and nothing behind what the journal has left of its log.
+    pub anew_in: u64,
     /// The flush under way, or one that has failed and has to be repeated as it was; and the log bytes that it covers.
     flushing: Option<FlushJob>,
     bytes_flushing: u64,
@@ -177,6 +180,7 @@ impl Partition {
             outputs,
             bytes_since_snapshot: 0,
             snapshot_wanted: false,
+            anew_in: 0,
             flushing: None,
             bytes_flushing: 0,
             flushed_at: Time(0),
@@ -460,8 +464,9 @@ impl Partition {
         is_empty && self.replica.role() == RoleName::Follower && self.replica.joins()
     }
 
-    /// Gives up the state, and these spaces with it; the replica has begun anew.
-    pub(crate) fn begin_anew(&mut self, now: Time, given_up: Vec<Space>, wishes: &mut Wishes) {
+    /// Gives up the state, and these spaces with it; the replica has begun anew, as the journal's payload `number` says.
+    pub(crate) fn begin_anew(&mut self, now: Time, number: u64, given_up: Vec<Space>, wishes: &mut Wishes) {
+        self.anew_in = number;
         let spaces = self.tree.spaces();
         let mut tree = Tree::new();
         if let Some(below) = &self.below {

@@ -91,7 +91,7 @@ impl Node {
             given_up.extend(state.tree.spaces());
             group.wishes.rubbish.push(Rubbish::new(state));
         }
-        group.partition.begin_anew(time, given_up, &mut group.wishes);
+        group.partition.begin_anew(time, self.next_number, given_up, &mut group.wishes);
         group.partition.name_founders(&group.bucket.founders);
     }
 

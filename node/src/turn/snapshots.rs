@@ -87,7 +87,8 @@ impl Node {
     fn save_own(&mut self, g: usize) -> Option<SnapshotJob> {
         let Group { partition, saving, next_snapshot, .. } = &mut self.groups[g];
         let due = partition.snapshot_is_due(self.now.time, &self.config, &self.unflushed);
-        if !due || self.now.time < *next_snapshot || self.disk_full || !partition.durable {
+        let is_too_soon = self.now.time < *next_snapshot || self.persisted < partition.anew_in;
+        if !due || is_too_soon || self.disk_full || !partition.durable {
             return None;
         }
         let repeats = partition.has_flush();
