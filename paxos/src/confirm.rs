@@ -17,6 +17,17 @@ use crate::door::Output;
 use crate::message::Message;
 use crate::replica::{Replica, Role};
 
+/// What [`Replica::answer`] has for a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It may change something: it has to be given to [`Replica::step`].
+    NeedsStep,
+    /// It changes nothing, and there is nothing to say.
+    Nothing,
+    /// It changes nothing, and this is said.
+    With(Message),
+}
+
 /// Rounds of one leadership.
 #[derive(Debug)]
 pub(crate) struct Confirmation {
@@ -73,8 +84,13 @@ impl Replica {
     /// Asks again when a round's question or answer seems lost.
     pub(crate) fn tick_confirmation(&mut self, now: Time, out: &mut Vec<Output>) {
         let (ballot, heartbeat) = (self.promised, self.config.heartbeat);
+        let is_late = |it: &mut Confirmation| it.confirmed < it.sent && now.since(it.sent_at) >= heartbeat;
+        if self.confirmation().is_some_and(is_late) {
+            // Those who have not answered may have no vote any more, and be gone.
+            self.settle_round(out);
+        }
         let Some(confirmation) = self.confirmation() else { return };
-        if confirmation.confirmed < confirmation.sent && now.since(confirmation.sent_at) >= heartbeat {
+        if is_late(confirmation) {
             confirmation.sent_at = now;
             let round = confirmation.sent;
             self.broadcast(&Message::Confirm { ballot, round }, out);
@@ -98,29 +114,56 @@ impl Replica {
     }
 
     pub(crate) fn on_confirm(&mut self, from: NodeId, ballot: Ballot, round: u64, out: &mut Vec<Output>) {
-        // Without memory of its promises a replica cannot say that there is no higher one; and who has never voted may have lost it.
-        if self.joins || matches!(self.role, Role::Amnesiac(_)) {
-            return;
+        if let Some(message) = self.confirms(ballot, round) {
+            self.send(from, message, out);
         }
-        let message = if ballot < self.promised {
-            Message::Refuse { promised: self.promised }
-        } else {
-            Message::Confirmed { ballot, round }
-        };
-        self.send(from, message, out);
+    }
+
+    /// What it says to a leader that wants to know whether it still leads.
+    fn confirms(&self, ballot: Ballot, round: u64) -> Option<Message> {
+        // Without memory of its promises a replica cannot say that there is no higher one; and who has never voted may have lost it.
+        if self.joins || matches!(self.role, Role::Amnesiac(_) | Role::Blank(_)) {
+            return None;
+        }
+        let is_lower = ballot < self.promised;
+        Some(if is_lower { Message::Refuse { promised: self.promised } } else { Message::Confirmed { ballot, round } })
+    }
+
+    /// The answer to a message that changes nothing here, if this is one: a step would bring the same, and an owner that has many replicas can let this one sleep.
+    #[must_use]
+    pub fn answer(&self, from: NodeId, message: &Message) -> Answer {
+        match message {
+            _ if self.peer(from).is_none() => Answer::NeedsStep,
+            Message::Confirm { ballot, round } => self.confirms(*ballot, *round).map_or(Answer::Nothing, Answer::With),
+            Message::Confirmed { ballot, .. } if !self.waits_for_round(*ballot) => Answer::Nothing,
+            _ => Answer::NeedsStep,
+        }
+    }
+
+    /// Whether it leads by that ballot, and a majority has not answered its last round yet.
+    fn waits_for_round(&self, ballot: Ballot) -> bool {
+        let Role::Leader(leader) = &self.role else { return false };
+        ballot == self.promised && leader.confirmation.confirmed < leader.confirmation.sent
     }
 
     pub(crate) fn on_confirmed(&mut self, from: NodeId, ballot: Ballot, round: u64, out: &mut Vec<Output>) {
         if ballot != self.promised {
             return;
         }
-        let me = self.config.me;
         let Role::Leader(leader) = &mut self.role else { return };
         let confirmation = &mut leader.confirmation;
         match confirmation.answered.iter_mut().find(|(id, _)| *id == from) {
             Some((_, answered)) => *answered = round.max(*answered),
             None => confirmation.answered.push((from, round)),
         }
+        self.settle_round(out);
+    }
+
+    /// The last round is over if a majority has answered it: of those who vote by now, who may be others than when it was sent.
+    fn settle_round(&mut self, out: &mut Vec<Output>) {
+        let me = self.config.me;
+        let Role::Leader(leader) = &mut self.role else { return };
+        let confirmation = &mut leader.confirmation;
         let current = confirmation.sent;
         let has =
             |id: NodeId| id == me || confirmation.answered.iter().any(|(of, round)| *of == id && *round >= current);

@@ -38,6 +38,7 @@ pub mod recovery;
 pub mod replica;
 pub mod rest;
 
+pub use confirm::Answer;
 pub use door::{Config, HardState, Input, Output, Planted, Record, Restored, Token};
 pub use log::Log;
 pub use members::{Member, Members, Membership, Roster};

@@ -148,6 +148,12 @@ impl Members {
         nodes
     }
 
+    /// Whether these (sorted, each once) are all who have a vote now.
+    fn are(&self, nodes: &[NodeId]) -> bool {
+        let has_vote = |node: &NodeId| self.voters.iter().any(|member| member.node == *node);
+        !self.is_joint() && self.voters.len() == nodes.len() && nodes.iter().all(has_vote)
+    }
+
     /// Who votes once the change that is under way is over; without one, who votes.
     #[must_use]
     pub fn last_list(&self) -> &[Member] {
@@ -308,7 +314,7 @@ impl Replica {
         }
         let (wanted, number) = (&self.roster.voters, self.roster.number);
         let is_old = number < members.number;
-        if wanted.is_empty() || wanted.len() > VOTERS_MAX || is_old || *wanted == members.nodes() {
+        if wanted.is_empty() || wanted.len() > VOTERS_MAX || is_old || members.are(wanted) {
             if !members.names(self.config.me) {
                 // Its work is done: somebody who has a vote goes on.
                 self.start_hand_over(now, None);

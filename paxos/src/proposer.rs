@@ -178,7 +178,7 @@ impl Replica {
                 follower.forget_in_flight();
             }
             loop {
-                if follower.probing && !quiet {
+                if !quiet && (follower.probing || follower.next > last) {
                     break;
                 }
                 let previous = follower.next.previous();

@@ -378,3 +378,24 @@ fn a_replica_that_lacks_what_it_knew_to_be_decided_recovers() {
     assert_eq!((start(0, 0, false), start(3, 3, false)), (RoleName::Recovering, RoleName::Recovering));
     assert_eq!(start(0, 0, true), RoleName::Follower, "it has promised nothing");
 }
+
+/// A round of reads was under way to two that are taken their votes, and are gone before they answer.
+#[test]
+fn reads_do_not_wait_for_those_whose_votes_were_taken() {
+    let mut world = World::founded(3, 5);
+    world.elect(0);
+    world.run(Duration::from_millis(500));
+    let round = world.nodes[0].replica.as_mut().and_then(Replica::request_confirmation);
+    world.turn(0, Vec::new());
+    world.network.retain(|envelope| !matches!(envelope.message, Message::Confirm { .. }));
+    world.want(&[0]);
+    world.deliver_all();
+    assert_eq!(world.replica(0).members().nodes(), [NodeId(0)]);
+    for gone in [1, 2] {
+        world.crash(gone);
+        world.trust(0, gone, false);
+    }
+    assert_eq!(world.nodes[0].confirmed, []);
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.nodes[0].confirmed, round.into_iter().collect::<Vec<u64>>());
+}

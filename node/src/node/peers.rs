@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::versions::Feature;
 use base::{Ballot, NodeId, Position, WallTime};
 use bytes::Bytes;
-use paxos::Input as Step;
+use paxos::{Answer, Input as Step};
 use wire::FrameWriter;
 
 use super::pings::Taken;
@@ -176,7 +176,14 @@ impl Node {
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { .. } | PeerMessage::SnapshotOffer { .. } if self.is_deaf(g) => {}
-            PeerMessage::Paxos { message, .. } => self.step_replica(g, Step::Message { from, message }),
+            PeerMessage::Paxos { partition, message } => {
+                match self.groups[g].partition.replica.answer(from, &message) {
+                    // Most of what comes while many partitions are read is of that kind; their groups sleep on.
+                    Answer::Nothing => {}
+                    Answer::With(message) => self.send(from, &PeerMessage::Paxos { partition, message }),
+                    Answer::NeedsStep => self.step_replica(g, Step::Message { from, message }),
+                }
+            }
             PeerMessage::Forward { life, floor, elsewhere, writes, .. } => {
                 let first = writes.first().map_or(u64::MAX, |write| write.sequence);
                 self.note_guest(g, from, life, elsewhere.then_some(first));
@@ -308,8 +315,8 @@ impl Node {
     }
 
     fn on_read_index(&mut self, g: usize, peer: NodeId, ticket: u64, vouches: Option<Ballot>) {
-        let Group { partition, queries, .. } = &mut self.groups[g];
-        let replica = &mut partition.replica;
+        // A question that needs nothing does not wake the group.
+        let replica = &self.groups[g].partition.replica;
         let (Some(ballot), Some(opening), decided) = (replica.leads(), replica.opening(), replica.decided()) else {
             return;
         };
@@ -319,7 +326,8 @@ impl Node {
             self.probe("node: a question was its own confirmation");
             return self.answer_read_index(g, Query { ballot, round: 0, peer, ticket, position });
         }
-        let Some(round) = replica.request_confirmation() else { return };
+        let Group { partition, queries, .. } = &mut self.groups[g];
+        let Some(round) = partition.replica.request_confirmation() else { return };
         queries.push_back(Query { ballot, round, peer, ticket, position });
     }
 

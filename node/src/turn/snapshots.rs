@@ -294,6 +294,9 @@ impl Node {
 
     /// Sends blocks that are due, and gives the owner the making and the taking of others.
     fn run_transfers(&mut self, g: usize, out: &mut Outbox) {
+        if self.groups[g].transfers.is_idle() {
+            return;
+        }
         let time = self.now.time;
         // Whoever votes has to have its state: that repairs something, and does not wait.
         let paused = self.registry.paused;

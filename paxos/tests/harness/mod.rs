@@ -18,7 +18,7 @@ use std::time::Duration;
 use base::limits::UNDECIDED_BYTES_MAX;
 use base::{Ballot, NodeId, Position, Time};
 use bytes::Bytes;
-use paxos::{Config, Entry, Input, Members, Message, Output, Planted, Replica, RoleName, Roster, Token};
+use paxos::{Answer, Config, Entry, Input, Members, Message, Output, Planted, Replica, RoleName, Roster, Token};
 
 use disk::{Batch, Disk};
 use words::{decided_words, message_words, node_name, record_words, role_words};
@@ -265,7 +265,22 @@ impl World {
         let state = |replica: &Replica| (replica.role(), replica.leader(), replica.hard_state(), replica.due(Time(0)));
         let state_before = rests.then(|| state(replica));
         for input in inputs {
+            // Nor does who can answer without a step do anything else in one.
+            let Input::Message { from, message } = &input else {
+                replica.step(self.now, input, &mut out);
+                continue;
+            };
+            let to = *from;
+            let promised = match replica.answer(to, message) {
+                Answer::NeedsStep => None,
+                Answer::Nothing => Some((Vec::new(), state(replica))),
+                Answer::With(message) => Some((vec![Output::Send { to, message }], state(replica))),
+            };
+            let said = out.len();
             replica.step(self.now, input, &mut out);
+            if let Some((outputs, state_before)) = promised {
+                assert_eq!((&out[said..], state(replica)), (&outputs[..], state_before), "{index} needed the step");
+            }
         }
         replica.step(self.now, Input::Flush, &mut out);
         replica.end_turn();
