@@ -16,8 +16,7 @@ from .run import describe, say
 
 EPILOG = """\
 Speed: SET and GET of 256 bytes under 100,000 keys by redis-benchmark, in a bucket of many partitions (--partitions) and in one of
-one, in the same cluster, in turns; the load goes to the node that leads the one. Each many/one ≥ 0.9×. In rows that end in c the many
-are asked by clients of a Redis Cluster, which go to the leader of each key's partition by themselves (the one has one leader: the same).
+one, in the same cluster, in turns; the load goes to the node that leads the one. Each many/one ≥ 0.9×.
 Idle: three nodes with a bucket of 1,024 partitions on which nothing is asked. Processor time of a node ≤ 1 % of one processor, memory of
 a replica ≤ 64 KiB: what the nodes' resident memory grew by when the bucket was made, by replica.
 
@@ -26,7 +25,7 @@ Examples:
   bench/partitions --rows set256,get256 --partitions 8
   bench/partitions --rows idle --seconds 60
 
-Rows: set1 set256 set50x16 get256 get50x16 set256c get256c idle."""
+Rows: set1 set256 set50x16 get256 get50x16 idle."""
 
 KEYS = 100_000
 VALUE_BYTES = 256
@@ -37,13 +36,7 @@ SPEED = [
     ("set50x16", "set", 50, 16, 500_000),
     ("get256", "get", 256, 1, 300_000),
     ("get50x16", "get", 50, 16, 2_000_000),
-    ("set256c", "set", 256, 1, 150_000),
-    ("get256c", "get", 256, 1, 300_000),
 ]
-# Clients of a Redis Cluster have a random hash tag in each key, one for each slot, so a few names are as many keys. (All commands of a pipeline have the same
-# tag, and so one partition: such rows would say nothing of others.)
-SLOTS = 16_384
-CLUSTER_PORT_ABOVE = 500
 IDLE_PARTITIONS = 1024
 RATIO_MIN = 0.9
 PROCESSOR_PERCENT_MAX = 1.0
@@ -83,11 +76,10 @@ def make_bucket(program, cluster, name, partitions):
 
 
 def load(port, number, row, scale):
-    """One run of redis-benchmark: operations per second and p50 in milliseconds. Without a bucket's number its clients are those of a Redis Cluster."""
+    """One run of redis-benchmark: operations per second and p50 in milliseconds."""
     _, test, clients, pipeline, requests = row
-    how = ["--dbnum", number, "-r", KEYS] if number is not None else ["--cluster", "-r", KEYS // SLOTS]
-    text = machine.run(["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", test, "-c", clients, "-P", pipeline, "-n",
-                        max(1000, int(requests * scale)), "-d", VALUE_BYTES, "--csv", *how], seconds=300)
+    text = machine.run(["redis-benchmark", "-h", "127.0.0.1", "-p", port, "--dbnum", number, "-t", test, "-c", clients, "-P",
+                        pipeline, "-n", max(1000, int(requests * scale)), "-r", KEYS, "-d", VALUE_BYTES, "--csv"], seconds=300)
     figures = [line for line in csv.reader(io.StringIO(text)) if len(line) == 8 and line[0] != "test"]
     if not figures:
         raise machine.BenchError(f"redis-benchmark printed no figures:\n{text[-500:]}")
@@ -99,25 +91,19 @@ def speed(program, options, results):
     rows = [row for row in SPEED if row[0] in options.rows]
     if not rows:
         return
-    cluster = Cluster(program, options.base_port, settings={"DICTUM_CLUSTER_BUCKET": "many"})
+    cluster = Cluster(program, options.base_port, settings={})
     cluster.start()
     try:
         buckets = {"one": 0, "many": make_bucket(program, cluster, "many", options.partitions)}
         port = port_of(cluster.leader())
-        by_themselves = int(port) + CLUSTER_PORT_ABOVE
-        full = ("", "set", 50, 16, 400_000)
         for number in buckets.values():
-            load(port, number, full, 1.0)
-        if any(row[0].endswith("c") for row in rows):
-            load(by_themselves, None, full, 1.0)
+            load(port, number, ("", "set", 50, 16, 400_000), 1.0)
         for repeat in range(options.repeat):
             say(f"repeat {repeat + 1} of {options.repeat}")
             for row in rows:
                 for name in list(buckets)[::1 if repeat % 2 == 0 else -1]:
                     machine.quietness(1.0, 20)
-                    routes = name == "many" and row[0].endswith("c")
-                    at = (by_themselves, None) if routes else (port, buckets[name])
-                    rate, p50 = load(*at, row, options.scale)
+                    rate, p50 = load(port, buckets[name], row, options.scale)
                     say(f"  {row[0]:9} {name:5} {rate:11,.0f} op/s  p50 {p50:.3f} ms")
                     results.append({"repeat": repeat, "row": row[0], "bucket": name, "rate": rate, "p50_ms": p50})
     finally:
