@@ -64,7 +64,7 @@ impl Replica {
 
     /// Sends the next round if a read waits for it and none is under way.
     pub(crate) fn flush_confirmation(&mut self, now: Time, out: &mut Vec<Output>) {
-        let (ballot, alone) = (self.promised, self.is_alone());
+        let ballot = self.promised;
         let Some(confirmation) = self.confirmation() else { return };
         if !confirmation.wanted || confirmation.confirmed < confirmation.sent {
             return;
@@ -73,10 +73,9 @@ impl Replica {
         confirmation.sent += 1;
         confirmation.sent_at = now;
         let round = confirmation.sent;
-        if alone {
-            confirmation.confirmed = round;
-            out.push(Output::Confirmed { round });
-        } else {
+        // Whoever votes alone asks nobody.
+        self.settle_round(out);
+        if self.confirmation().is_some_and(|it| it.confirmed < round) {
             self.broadcast(&Message::Confirm { ballot, round }, out);
         }
     }

@@ -18,7 +18,8 @@
 //!
 //! Reads are confirmed in rounds ([`confirm`]): a majority that has promised nothing higher. A replica that cannot
 //! prove what it promised or accepted does not vote until a majority has told it enough ([`recovery`]). Where nothing
-//! happens nothing is said ([`rest`]). Who votes is an entry of the log, too ([`members`]).
+//! happens nothing is said ([`rest`]). Who votes is an entry of the log, too ([`members`]);
+//! those without a vote follow, or give up what they have ([`learners`]).
 //!
 //! # The door
 //! [`Replica::step`] takes an [`Input`] and pushes [`Output`]s. What must be on disk before a message leaves is
@@ -30,6 +31,7 @@ pub mod confirm;
 pub mod door;
 pub mod election;
 pub mod handover;
+pub mod learners;
 pub mod log;
 pub mod members;
 pub mod message;
