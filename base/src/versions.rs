@@ -77,6 +77,8 @@ pub enum Feature {
     JoinVersion,
     /// Whoever asks a leader for a read position says which ballot it has promised; and the answer says that the position is decided.
     VouchingQuestions,
+    /// Reads of a node that has no state go to the leader by way of one who follows it, and vouches for it.
+    CarriedThrough,
     /// The council's orders that move the votes of buckets in memory, and entries about voters that name the order which they follow.
     MovingMemories,
 }
@@ -91,13 +93,14 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 7] = [
+pub const FEATURES: [(Feature, u16, By); 8] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
     (Feature::VersionedEntries, 7, By::Cluster),
     (Feature::JoinVersion, 7, By::Cluster),
     (Feature::VouchingQuestions, 7, By::Link),
+    (Feature::CarriedThrough, 7, By::Link),
     (Feature::MovingMemories, 7, By::Cluster),
 ];
 

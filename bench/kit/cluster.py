@@ -10,6 +10,12 @@ from pathlib import Path
 from .machine import WORK, BenchError, require_free_ports, run, start, stop, wait_until
 
 
+# After so many seconds at the latest a node flushes what has changed (`base::limits::FLUSH_AFTER`).
+FLUSH_AFTER = 10
+# The share of a processor that a node takes at the most while nobody asks for anything.
+QUIET_SHARE = 0.03
+
+
 class ControlGroup:
     """A control group with a limit of memory, of version 2 or 1. Needs root."""
 
@@ -73,6 +79,26 @@ class Cluster:
             return None
 
         self.nodes = wait_until(ready, "dictum dev to be ready")
+
+    def let_flush(self):
+        """Waits until what was written is in the nodes' stores, where they keep it: else what is measured next would pay for it. The first
+        flush of a partition makes its files, which costs more than all that follow."""
+        time.sleep(FLUSH_AFTER + 1)
+
+        def is_quiet():
+            before = self.processor_seconds()
+            time.sleep(2)
+            return sum(self.processor_seconds()) - sum(before) < 2 * QUIET_SHARE * len(self.nodes)
+
+        wait_until(is_quiet, "the nodes to have flushed", 60)
+
+    def processor_seconds(self):
+        """What the nodes have taken since their starts, in user mode and in the kernel."""
+        sums = [0, 0]
+        for node in self.nodes:
+            fields = Path(f"/proc/{node['pid']}/stat").read_text().rsplit(")", 1)[1].split()
+            sums = [total + int(field) / os.sysconf("SC_CLK_TCK") for total, field in zip(sums, fields[11:13])]
+        return sums
 
     def stop(self):
         """Ends `dictum dev` and the nodes that were restarted one by one, and removes the data."""

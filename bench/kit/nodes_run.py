@@ -2,11 +2,9 @@
 
 import argparse
 import json
-import os
 import statistics
 import time
 import urllib.request
-from pathlib import Path
 
 from . import install, machine
 from .cluster import Cluster, port_of
@@ -100,14 +98,6 @@ class Joined(Cluster):
 
         machine.wait_until(has_settled, "votes, copies and leaders to settle", 120)
 
-    def processor_seconds(self):
-        """What the nodes have taken since their starts, in user mode and in the kernel."""
-        sums = [0, 0]
-        for node in self.nodes:
-            fields = Path(f"/proc/{node['pid']}/stat").read_text().rsplit(")", 1)[1].split()
-            sums = [total + int(field) / os.sysconf("SC_CLK_TCK") for total, field in zip(sums, fields[11:13])]
-        return sums
-
     def syncs(self):
         """How often the nodes have synced their journals since their starts."""
         total = 0
@@ -190,6 +180,7 @@ def compare(options):
             say(f"{nodes} nodes have settled: ports from {port_of(cluster.nodes[0])}, processes "
                 f"{','.join(str(node['pid']) for node in cluster.nodes)}")
             load(lab, cluster, "get", options, ["--operations", 1000])
+            cluster.let_flush()
         if options.hold:
             return time.sleep(options.hold)
         for repeat in range(options.repeat):

@@ -98,6 +98,7 @@ def speed(program, options, results):
         port = port_of(cluster.leader())
         for number in buckets.values():
             load(port, number, ("", "set", 50, 16, 400_000), 1.0)
+        cluster.let_flush()
         for repeat in range(options.repeat):
             say(f"repeat {repeat + 1} of {options.repeat}")
             for row in rows:

@@ -4,7 +4,7 @@
 //! | of a client | becomes |
 //! |---|---|
 //! | a write | a forwarded one like any other, numbered here and sent until it is known to be applied; what became of it the leader tells ([`PeerMessage::Outcomes`]), or the next leader, since replies stand in the state until this node has them ([`crate::origins`]) |
-//! | reads | one question, one at a time for each partition; those that arrive meanwhile are the next one. The leader serves them from its state as it serves its own clients', and sends the answers (`turn/guests.rs`) |
+//! | reads | one question, one at a time for each partition; those that arrive meanwhile are the next one. It goes to the leader by way of one who follows it and vouches for it, so that the leader need not ask whether it still leads ([`paxos::confirm`]). The leader serves them from its state as it serves its own clients', and sends the answers (`turn/guests.rs`) |
 //! | waiting for a key, keeping copies, listening to what becomes of keys | what each entry changes is fed to this node for as long as anybody here wants to know (`turn/feeds.rs`) |
 //!
 //! Commands of one connection for one such partition keep their order in the plainest way: where reads follow writes, or writes reads, the later ones wait for the answers
@@ -23,6 +23,10 @@ use crate::peer::carried::{CarriedAnswer, CarriedRead, FedEntry};
 pub(crate) const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 /// A feed of which nothing was heard for so long is broken.
 pub(crate) const FEED_SILENT: Duration = Duration::from_secs(2);
+/// Of so many voters the leader and one other are a majority.
+pub(crate) const VOTERS_TO_VOUCH: usize = 3;
+/// For so long after a question got lost by the way questions go straight to the leader.
+pub(crate) const STRAIGHT_FOR: Duration = Duration::from_secs(5);
 /// Reads in one question.
 pub(crate) const CARRIED_READS_MAX: usize = 1024;
 
@@ -30,7 +34,10 @@ pub(crate) const CARRIED_READS_MAX: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Question {
     pub ticket: u64,
+    /// The leader, as it was known.
     pub host: NodeId,
+    /// By way of whom it went, if not straight to the leader.
+    pub by: Option<NodeId>,
     /// When they were asked for first: the answers are not older.
     pub asked_at: Time,
     pub sent_at: Time,
@@ -54,6 +61,8 @@ pub(crate) struct Elsewhere {
     /// Who leads it, as the nodes say of themselves.
     pub leader: Option<(NodeId, Ballot)>,
     pub question: Option<Question>,
+    /// Until then questions go straight to the leader: whoever was to pass one on did not.
+    pub straight_until: Option<Time>,
     /// What clients have seen of it: no state that is older may answer them.
     pub seen: Revision,
     pub following: Option<Following>,

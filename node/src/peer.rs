@@ -61,6 +61,21 @@ pub(crate) enum PeerMessage {
         ticket: u64,
         reads: Vec<CarriedRead>,
     },
+    /// The same for the leader, by way of the receiver, who is to vouch for it.
+    CarryThrough {
+        partition: PartitionId,
+        ticket: u64,
+        reads: Vec<CarriedRead>,
+    },
+    /// What such a receiver makes of it: reads of `asker`, whom the answers are for, with the ballot for which the sender vouches
+    /// ([`paxos::confirm`]).
+    CarryFor {
+        partition: PartitionId,
+        asker: NodeId,
+        ticket: u64,
+        vouches: Option<Ballot>,
+        reads: Vec<CarriedRead>,
+    },
     /// The answers to the first of them, to one at least, as of this revision or a later one.
     Carried {
         partition: PartitionId,
@@ -195,6 +210,8 @@ const FEED: u8 = 24;
 const VOUCHING_READ_INDEX: u8 = 25;
 /// As [`READ_INDEX_REPLY`], of what is decided.
 const DECIDED_READ_INDEX_REPLY: u8 = 26;
+const CARRY_THROUGH: u8 = 27;
+const CARRY_FOR: u8 = 28;
 
 impl PeerMessage {
     /// Which partition it is about, if it is about one.
@@ -210,6 +227,8 @@ impl PeerMessage {
             | PeerMessage::Outcomes { partition, .. }
             | PeerMessage::Outlived { partition, .. }
             | PeerMessage::Carry { partition, .. }
+            | PeerMessage::CarryThrough { partition, .. }
+            | PeerMessage::CarryFor { partition, .. }
             | PeerMessage::Carried { partition, .. }
             | PeerMessage::Follow { partition, .. }
             | PeerMessage::Feed { partition, .. }
@@ -276,6 +295,20 @@ impl PeerMessage {
                 w.u8(CARRY);
                 w.partition(*partition);
                 w.u64(*ticket);
+                CarriedRead::encode_all(reads, &mut w);
+            }
+            PeerMessage::CarryThrough { partition, ticket, reads } => {
+                w.u8(CARRY_THROUGH);
+                w.partition(*partition);
+                w.u64(*ticket);
+                CarriedRead::encode_all(reads, &mut w);
+            }
+            PeerMessage::CarryFor { partition, asker, ticket, vouches, reads } => {
+                w.u8(CARRY_FOR);
+                w.partition(*partition);
+                w.node(*asker);
+                w.u64(*ticket);
+                w.option(*vouches, |w, ballot| w.ballot(ballot));
                 CarriedRead::encode_all(reads, &mut w);
             }
             PeerMessage::Carried { partition, ticket, revision, answers } => {
@@ -410,6 +443,15 @@ impl PeerMessage {
             CARRY => {
                 let (partition, ticket) = (r.partition()?, r.u64()?);
                 PeerMessage::Carry { partition, ticket, reads: CarriedRead::decode_all(&mut r)? }
+            }
+            CARRY_THROUGH if Feature::CarriedThrough.is_in(version) => {
+                let (partition, ticket) = (r.partition()?, r.u64()?);
+                PeerMessage::CarryThrough { partition, ticket, reads: CarriedRead::decode_all(&mut r)? }
+            }
+            CARRY_FOR if Feature::CarriedThrough.is_in(version) => {
+                let (partition, asker, ticket) = (r.partition()?, r.node()?, r.u64()?);
+                let vouches = r.option(|r| r.ballot())?;
+                PeerMessage::CarryFor { partition, asker, ticket, vouches, reads: CarriedRead::decode_all(&mut r)? }
             }
             CARRIED => {
                 let (partition, ticket, revision) = (r.partition()?, r.u64()?, r.revision()?);

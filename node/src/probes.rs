@@ -6,6 +6,8 @@ const NODE_PROBES: &[&str] = &[
     "node: log behind a state that the journal does not know",
     "node: peer suspected",
     "node: a question was its own confirmation",
+    "node: reads passed on to the leader",
+    "node: carried reads were their own confirmation",
     "node: stood still",
     "node: forwarded writes out of order",
     "node: snapshot received",

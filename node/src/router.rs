@@ -124,7 +124,8 @@ pub(crate) struct Ready {
     pub position: Position,
     /// The leader's clock.
     pub clock: WallTime,
-    pub asked_at: Time,
+    /// It says nothing older than what was true at this time of this node; none if that is not known.
+    pub asked_at: Option<Time>,
     pub batch: ReadBatch,
 }
 
@@ -382,7 +383,7 @@ mod tests {
         let deadline = Time(7);
         router.gather(ConnectionId(1), deadline);
         let batch = router.take_gathered();
-        router.ready.push_back(Ready { position: Position(486), clock: WallTime(0), asked_at: Time(0), batch });
+        router.ready.push_back(Ready { position: Position(486), clock: WallTime(0), asked_at: None, batch });
         router.gather(ConnectionId(2), Time(9));
         router.ask_again_confirmed();
         assert!(router.ready.is_empty());

@@ -324,7 +324,8 @@ impl Replica {
             return;
         }
         // Whoever is new must be there; and so many of all that the group can go on without those who leave.
-        let is_ready = |node: NodeId| node == self.config.me || self.is_close(node);
+        let votes = |node| self.follower(node).is_some_and(|follower| follower.recovers_at.is_none());
+        let is_ready = |node: NodeId| node == self.config.me || (self.is_close(node) && votes(node));
         let enough = Members::founders(wanted).is_quorum(is_ready);
         let Some(incoming) = wanted.iter().map(|node| self.ready(*node)).collect() else { return };
         if !enough {

@@ -43,6 +43,8 @@ pub(crate) struct Follower {
     pub learns_as: Option<u64>,
     /// It has answered since its node was last found to be up, or down: what it had before it may have lost.
     pub answers: bool,
+    /// When it asked last, as one that has lost its memory; none if that is long ago.
+    pub recovers_at: Option<Time>,
 }
 
 /// The state of a leadership.
@@ -356,7 +358,11 @@ impl Replica {
 
     pub(crate) fn tick_leader(&mut self, now: Time, out: &mut Vec<Output>) {
         let (reaches_majority, candidacy) = (self.reaches_majority(), self.config.candidacy);
+        let recovers_for = self.recovers_for();
         let Role::Leader(leader) = &mut self.role else { return };
+        for follower in &mut leader.followers {
+            follower.recovers_at = follower.recovers_at.filter(|at| now.since(*at) < recovers_for);
+        }
         if reaches_majority {
             leader.lonely_since = None;
         } else {
@@ -419,6 +425,7 @@ impl Follower {
             snapshot_at: None,
             learns_as: None,
             answers: false,
+            recovers_at: None,
         }
     }
 

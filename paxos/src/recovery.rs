@@ -17,12 +17,17 @@
 //! 2. then accepts from leaders of at least that ballot, and votes again once its log holds all that one of
 //!    them held after it began to recover: whatever it once accepted and helped to decide is in there.
 
+use std::time::Duration;
+
 use base::{Ballot, NodeId, Position, Time};
 
 use crate::door::Output;
 use crate::members::{Member, Members, note_incarnation};
 use crate::message::{Knowledge, Leading, Message};
 use crate::replica::{Replica, Role};
+
+/// Heartbeats between two times that a replica without memory asks.
+const RECOVERS_EVERY: u32 = 2;
 
 /// Answers that a blank replica has collected.
 #[derive(Debug, Default)]
@@ -123,7 +128,7 @@ impl Replica {
 
     /// Asks everybody, now.
     fn ask_to_recover(&mut self, now: Time, out: &mut Vec<Output>) {
-        let again = now + self.config.heartbeat * 2;
+        let again = now + self.config.heartbeat * RECOVERS_EVERY;
         match &mut self.role {
             Role::Blank(blank) => blank.ask_at = again,
             Role::Amnesiac(amnesiac) => amnesiac.ask_at = again,
@@ -142,7 +147,12 @@ impl Replica {
     }
 
     /// Somebody has no memory and asks.
-    pub(crate) fn on_recover(&mut self, from: NodeId, incarnation: u64, blank: bool, out: &mut Vec<Output>) {
+    pub(crate) fn on_recover(&mut self, now: Time, from: NodeId, incarnation: u64, blank: bool, out: &mut Vec<Output>) {
+        if let Role::Leader(leader) = &mut self.role
+            && let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == from)
+        {
+            follower.recovers_at = Some(now);
+        }
         let leads = self.leads().zip(self.opening()).map(|(ballot, opening)| Leading {
             ballot,
             last: self.log.last(),
@@ -182,6 +192,11 @@ impl Replica {
         };
         let message = Message::RecoverReply { incarnation, knowledge };
         out.push(Output::SendAfter { token: self.token, to: from, message });
+    }
+
+    /// For so long whoever has asked is taken for one that still recovers: it would ask again.
+    pub(crate) fn recovers_for(&self) -> Duration {
+        self.config.heartbeat * (2 * RECOVERS_EVERY + 1)
     }
 
     pub(crate) fn on_recover_reply(

@@ -245,7 +245,7 @@ impl Replica {
             return;
         }
         match message {
-            Message::Recover { incarnation, blank } => return self.on_recover(from, incarnation, blank, out),
+            Message::Recover { incarnation, blank } => return self.on_recover(now, from, incarnation, blank, out),
             Message::RecoverReply { incarnation, knowledge } => {
                 return self.on_recover_reply(now, from, incarnation, knowledge, out);
             }

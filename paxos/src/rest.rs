@@ -60,6 +60,8 @@ impl Replica {
         let speaks = restless.map(|follower| follower.due((now, self.log.last()), heartbeat));
         // Whether voters can change depends on more than what comes to this replica: it looks again.
         let changes = self.wants_other_members().then(|| now + heartbeat);
+        let recover = leader.followers.iter().filter_map(|follower| follower.recovers_at);
+        let changes = recover.map(|at| at + self.recovers_for()).chain(changes);
         speaks.chain(gives_back).chain(leader.confirmation.due(now, heartbeat)).chain(changes).min()
     }
 

@@ -357,6 +357,25 @@ fn who_has_said_nothing_since_it_came_back_is_not_close() {
     assert_eq!(world.replica(0).members().nodes(), [0, 2].map(NodeId));
 }
 
+/// A voter that has lost its memory has the log again, and does not vote yet: whoever leads with it alone could never be elected again.
+#[test]
+fn who_recovers_is_not_close() {
+    let mut world = World::founded(3, 5);
+    world.elect(0);
+    world.propose(0, "x");
+    world.run(Duration::from_millis(500));
+    // It votes when its owner lets it.
+    world.turn(2, vec![Input::Lost]);
+    world.run(Duration::from_millis(500));
+    assert!(world.replica(2).asks_to_vote());
+    world.want(&[0, 2]);
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.replica(0).members().nodes(), [0, 1, 2].map(NodeId));
+    world.nodes[2].replica.as_mut().expect("it is up").let_vote();
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.replica(0).members().nodes(), [0, 2].map(NodeId));
+}
+
 /// The snapshot that had all of a log is damaged, and the journal has none of its entries any more, as others have let it go. The state knows that there were some.
 #[test]
 fn a_replica_that_lacks_what_it_knew_to_be_decided_recovers() {

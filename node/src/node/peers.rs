@@ -44,6 +44,7 @@ impl Node {
             out.clear();
         }
         self.break_feeds(peer);
+        self.give_up_questions_through(peer);
         self.pubsub.on_peer_down(peer);
         self.tell_replicas();
     }
@@ -192,6 +193,10 @@ impl Node {
             PeerMessage::Outcomes { life, outcomes, .. } => self.on_outcomes(g, life, outcomes),
             PeerMessage::Outlived { life, by, .. } => self.on_outlived(g, life, by),
             PeerMessage::Carry { ticket, reads, .. } => self.on_carry(g, from, ticket, reads),
+            PeerMessage::CarryThrough { ticket, reads, .. } => self.pass_on(g, from, ticket, reads),
+            PeerMessage::CarryFor { asker, ticket, vouches, reads, .. } => {
+                self.on_passed_on(g, (from, vouches), (asker, ticket), reads);
+            }
             PeerMessage::Carried { ticket, revision, answers, .. } => self.on_carried(g, ticket, revision, answers),
             PeerMessage::Follow { feed, .. } => self.on_follow(g, from, feed),
             PeerMessage::Feed { feed, after, until, entries, .. } => self.on_feed(g, feed, (after, until), entries),
@@ -321,14 +326,22 @@ impl Node {
             return;
         };
         let position = decided.max(opening);
-        let is_few = self.config.planted == Some(Planted::VouchedByFew);
-        if vouches.is_some_and(|vouched| replica.is_majority_with(peer, vouched) || (is_few && vouched == ballot)) {
+        if self.is_vouched_for(g, peer, vouches) {
             self.probe("node: a question was its own confirmation");
             return self.answer_read_index(g, Query { ballot, round: 0, peer, ticket, position });
         }
         let Group { partition, queries, .. } = &mut self.groups[g];
         let Some(round) = partition.replica.request_confirmation() else { return };
         queries.push_back(Query { ballot, round, peer, ticket, position });
+    }
+
+    /// Whether this replica leads, and is a majority with the one that vouches: then what was asked before that one said so needs no other confirmation.
+    pub(crate) fn is_vouched_for(&self, g: usize, voucher: NodeId, vouches: Option<Ballot>) -> bool {
+        let replica = &self.groups[g].partition.replica;
+        let is_few = self.config.planted == Some(Planted::VouchedByFew);
+        vouches.is_some_and(|vouched| {
+            replica.is_majority_with(voucher, vouched) || (is_few && Some(vouched) == replica.leads())
+        })
     }
 
     /// Tells who has asked at which position its reads may be served, which is confirmed.
@@ -351,6 +364,7 @@ impl Node {
             |(asked, _, _)| matches!(asked, crate::router::Asked::Ticket { ticket: wanted, .. } if *wanted == ticket),
         );
         if let Some((_, asked_at, batch)) = place.and_then(|place| router.asked.remove(place)) {
+            let asked_at = Some(asked_at);
             router.ready.push_back(Ready { position, clock, asked_at, batch });
         }
     }

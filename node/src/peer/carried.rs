@@ -228,7 +228,7 @@ impl FedEntry {
 #[cfg(test)]
 mod tests {
     use base::versions::NEWEST;
-    use base::{BucketId, PartitionId};
+    use base::{Ballot, BucketId, NodeId, PartitionId};
 
     use super::*;
     use crate::entry::Life;
@@ -267,8 +267,13 @@ mod tests {
             events: vec![(Class::Expired, "expired".to_owned(), Blob::new(b"k"))],
             own: 1,
         };
+        let carry_for =
+            |vouches| PeerMessage::CarryFor { partition, asker: NodeId(6), ticket, vouches, reads: vec![read.clone()] };
         let messages = [
-            PeerMessage::Carry { partition, ticket, reads: vec![read.clone(), read] },
+            PeerMessage::Carry { partition, ticket, reads: vec![read.clone(), read.clone()] },
+            PeerMessage::CarryThrough { partition, ticket, reads: vec![read.clone()] },
+            carry_for(Some(Ballot { round: 3, node: NodeId(1) })),
+            carry_for(None),
             PeerMessage::Carried { partition, ticket, revision: Revision(8), answers: vec![answer.clone(), answer] },
             PeerMessage::Outcomes { partition, life, outcomes: vec![outcome] },
             PeerMessage::Outlived { partition, life, by: Life { boot: 5, ..life } },

@@ -1,13 +1,14 @@
 //! Commands for partitions of which this node has no state: carried to the leader, and answered with what it says. See [`crate::elsewhere`].
 
 use base::limits::{ACCEPT_BYTES_TARGET, CLOSE_ENTRIES};
+use base::versions::Feature;
 use base::{Ballot, NodeId, PartitionId, Position, Revision, Time};
 use data::Blob;
 use paxos::RoleName;
 
 use super::reads::note_read;
 use crate::door::ConnectionId;
-use crate::elsewhere::{CARRIED_READS_MAX, Elsewhere, Question};
+use crate::elsewhere::{CARRIED_READS_MAX, Elsewhere, Question, STRAIGHT_FOR, VOTERS_TO_VOUCH};
 use crate::entry::{Kind, Life};
 use crate::lane::Read;
 use crate::node::{Node, news_of, place_of};
@@ -106,12 +107,47 @@ impl Node {
             return;
         }
         let ticket = self.groups[g].router.ticket();
-        let question = Question { ticket, host, asked_at: time, sent_at: time, reads: places };
+        let by = self.voucher(g, host, ticket);
+        let question = Question { ticket, host, by, asked_at: time, sent_at: time, reads: places };
         if let Some(elsewhere) = &mut self.groups[g].elsewhere {
             elsewhere.question = Some(question);
         }
         self.probe("node: reads carried");
-        self.send(host, &PeerMessage::Carry { partition: id, ticket, reads });
+        match by {
+            Some(by) => self.send(by, &PeerMessage::CarryThrough { partition: id, ticket, reads }),
+            None => self.send(host, &PeerMessage::Carry { partition: id, ticket, reads }),
+        }
+    }
+
+    /// By way of whom a question goes to the leader: one who votes, and is a majority with it. The questions take turns.
+    fn voucher(&self, g: usize, leader: NodeId, ticket: u64) -> Option<NodeId> {
+        let group = &self.groups[g];
+        if group.elsewhere.as_ref()?.straight_until.is_some_and(|until| self.now.time < until) {
+            return None;
+        }
+        let voters = &news_of(self.news.get(&leader)?, group.id())?.voters;
+        if !(2..=VOTERS_TO_VOUCH).contains(&voters.len()) {
+            return None;
+        }
+        let can = |node: &&NodeId| {
+            ![leader, self.config.me].contains(node)
+                && self.trusted.get(usize::from(node.0)) == Some(&true)
+                && !self.is_slow(**node)
+                && Feature::CarriedThrough.is_in(self.version_with(**node))
+        };
+        let count = voters.iter().filter(can).count() as u64;
+        let place = usize::try_from(ticket.checked_rem(count)?).ok()?;
+        voters.iter().filter(can).nth(place).copied()
+    }
+
+    /// What was to be passed on by that node is asked for anew.
+    pub(crate) fn give_up_questions_through(&mut self, peer: NodeId) {
+        for g in 0..self.groups.len() {
+            let question = self.groups[g].elsewhere.as_ref().and_then(|elsewhere| elsewhere.question.as_ref());
+            if question.is_some_and(|question| question.by == Some(peer)) {
+                self.give_question_up(g);
+            }
+        }
     }
 
     /// The question under way once more, as it was: an answer to either will do.
@@ -123,6 +159,11 @@ impl Node {
         question.sent_at = time;
         let (ticket, host) = (question.ticket, question.host);
         let places = question.reads.clone();
+        if question.by.take().is_some()
+            && let Some(elsewhere) = &mut self.groups[g].elsewhere
+        {
+            elsewhere.straight_until = Some(time + STRAIGHT_FOR);
+        }
         let mut reads = Vec::with_capacity(places.len());
         for (connection, slot) in places {
             let Some(Some(session)) = self.sessions.get(&connection) else { break };

@@ -2,7 +2,8 @@
 //! [`crate::elsewhere`].
 
 use base::limits::{PEER_MESSAGE_BYTES_MAX, TURN_READ_BYTES_MAX};
-use base::{NodeId, WallTime};
+use base::versions::Feature;
+use base::{Ballot, NodeId, WallTime};
 use data::{Failure, Reply, View};
 
 use super::reads::look_up;
@@ -13,7 +14,7 @@ use crate::node::Node;
 use crate::partition::Partition;
 use crate::peer::PeerMessage;
 use crate::peer::carried::{CarriedAnswer, CarriedRead, Outcome};
-use crate::router::ReadKind;
+use crate::router::{ReadBatch, ReadKind, Ready};
 use crate::usage::Uses;
 use crate::waiting::settled;
 
@@ -30,6 +31,43 @@ impl Node {
         let deadline = self.now.time + self.config.request_timeout;
         let guests = GuestBatch { peer, ticket, reads, answers: Vec::new(), deadline };
         self.groups[g].router.gather_guests(guests);
+    }
+
+    /// Reads for the leader, of a node that has no state: passed on with this one's word that it has promised nothing higher. They were asked before.
+    pub(crate) fn pass_on(&mut self, g: usize, asker: NodeId, ticket: u64, reads: Vec<CarriedRead>) {
+        let knows = |leader: &NodeId| Feature::CarriedThrough.is_in(self.version_with(*leader));
+        let leader = self.leader_of(g).map(|(leader, _)| leader).filter(|leader| *leader != self.config.me);
+        let Some(leader) = leader.filter(knows) else { return self.on_carry(g, asker, ticket, reads) };
+        // A question that needs nothing does not wake the group.
+        let group = &self.groups[g];
+        let (partition, vouches) = (group.id(), group.partition.replica.vouches_for());
+        self.probe("node: reads passed on to the leader");
+        self.send(leader, &PeerMessage::CarryFor { partition, asker, ticket, vouches, reads });
+    }
+
+    /// Reads of a node that has no state, by way of one who vouches for this one, the leader. Where the two are a majority, nobody else is asked.
+    pub(crate) fn on_passed_on(
+        &mut self,
+        g: usize,
+        (voucher, vouches): (NodeId, Option<Ballot>),
+        (asker, ticket): (NodeId, u64),
+        reads: Vec<CarriedRead>,
+    ) {
+        let group = &self.groups[g];
+        let replica = &group.partition.replica;
+        if asker == self.config.me || group.elsewhere.is_some() || reads.is_empty() {
+            return;
+        }
+        let Some(opening) = replica.opening().filter(|_| self.is_vouched_for(g, voucher, vouches)) else {
+            return self.on_carry(g, asker, ticket, reads);
+        };
+        let (position, clock) = (replica.decided().max(opening), self.now.wall);
+        self.probe("node: carried reads were their own confirmation");
+        let deadline = self.now.time + self.config.request_timeout;
+        let guests = vec![GuestBatch { peer: asker, ticket, reads, answers: Vec::new(), deadline }];
+        let batch = ReadBatch { guests, deadline: Some(deadline), ..ReadBatch::default() };
+        // When the voucher gave its word is not known here: what has happened since is not confirmed.
+        self.groups[g].router.ready.push_back(Ready { position, clock, asked_at: None, batch });
     }
 
     /// Answers reads of a node that has no state, from this one's: confirmed, when it was `clock`.

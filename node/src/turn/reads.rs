@@ -48,14 +48,14 @@ impl Node {
                 && Some(*ballot) == leads
             {
                 let Some((_, asked_at, batch)) = router.asked.pop_front() else { break };
-                router.ready.push_back(Ready { position: applied, clock, asked_at, batch });
+                router.ready.push_back(Ready { position: applied, clock, asked_at: Some(asked_at), batch });
             }
         }
         let (id, applied) = (self.groups[g].id(), self.groups[g].partition.applied);
         while self.groups[g].router.ready.front().is_some_and(|ready| ready.position <= applied) {
             let router = &mut self.groups[g].router;
             let Some(Ready { clock, asked_at, mut batch, .. }) = router.ready.pop_front() else { break };
-            router.fresh_at = router.fresh_at.max(Some(asked_at));
+            router.fresh_at = router.fresh_at.max(asked_at);
             for (connection, upto) in &batch.items {
                 if let Some(Some(session)) = self.sessions.get_mut(connection)
                     && let Some(lane) = session.lane_mut(id)
@@ -127,7 +127,7 @@ impl Node {
             match router.asked[place].0 {
                 Asked::Round { ballot, round, position } if round <= confirmed && Some(ballot) == leads => {
                     if let Some((_, asked_at, batch)) = router.asked.remove(place) {
-                        router.ready.push_back(Ready { position, clock, asked_at, batch });
+                        router.ready.push_back(Ready { position, clock, asked_at: Some(asked_at), batch });
                     }
                 }
                 _ => place += 1,

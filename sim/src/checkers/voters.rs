@@ -42,11 +42,16 @@ pub fn too_soon(voters: &Voters, of: impl Fn(NodeId) -> Position) -> Option<Stri
     Some(format!("{id} has got a vote by {}, and its disk has never had more of the log than {}", voters.at, of(*id)))
 }
 
+/// Who votes: one list, or two of which a majority of each is needed.
+type Lists = Vec<Vec<NodeId>>;
+
 /// Every group that some node has known to be decided.
 #[derive(Debug, Default)]
 pub struct Groups {
     /// By partition and by the position of the entry that says so.
-    chains: BTreeMap<PartitionId, BTreeMap<Position, Vec<Vec<NodeId>>>>,
+    chains: BTreeMap<PartitionId, BTreeMap<Position, Lists>>,
+    /// Those behind the last of them that stand in somebody's log, and may come to be decided.
+    under_way: BTreeMap<PartitionId, BTreeMap<Position, Vec<Lists>>>,
     /// Who was removed from the cluster.
     removed: BTreeSet<NodeId>,
     /// By partition what somebody who went on alone had of its log: behind that only he votes, whoever did before.
@@ -68,10 +73,26 @@ impl Groups {
         }
         // A change begins when the one before it is decided.
         let before = self.decided(partition, voters.before_at, &voters.before);
-        if before.is_some() || !voters.is_decided {
+        if before.is_some() {
             return before;
         }
+        if !voters.is_decided {
+            self.begins(partition, voters);
+            return None;
+        }
         self.decided(partition, voters.at, &voters.now)
+    }
+
+    /// Takes a change that is not decided, and may be so in the next moment.
+    fn begins(&mut self, partition: PartitionId, voters: &Voters) {
+        let last = self.chains.get(&partition).and_then(BTreeMap::last_key_value);
+        if last.is_some_and(|(last, _)| voters.at <= *last) {
+            return;
+        }
+        let others = self.under_way.entry(partition).or_default().entry(voters.at).or_default();
+        if !others.contains(&voters.now) {
+            others.push(voters.now.clone());
+        }
     }
 
     fn decided(&mut self, partition: PartitionId, at: Position, lists: &[Vec<NodeId>]) -> Option<String> {
@@ -89,6 +110,9 @@ impl Groups {
             }
         }
         chain.insert(at, lists.to_vec());
+        if let Some(under_way) = self.under_way.get_mut(&partition) {
+            under_way.retain(|other, _| *other > at);
+        }
         let gone = lists.iter().flatten().find(|id| self.removed.contains(id));
         let gone = gone.filter(|_| last.is_none_or(|last| last < at));
         gone.map(|gone| format!("by {at} {lists:?} vote, and {gone} was removed before"))
@@ -97,6 +121,7 @@ impl Groups {
     /// Somebody has gone on alone, with so much of each log: nobody else votes any more. He may have been removed, and not have heard of it.
     pub fn begin_anew(&mut self, survivor: NodeId, alone: BTreeMap<PartitionId, Position>) {
         self.chains.clear();
+        self.under_way.clear();
         self.removed.remove(&survivor);
         self.alone = alone;
     }
@@ -113,10 +138,11 @@ impl Groups {
         last.is_some_and(|(_, lists)| lists.iter().flatten().any(|id| *id == node))
     }
 
-    /// Whether every group can go on when these have lost their memory.
+    /// Whether every group can go on when these have lost their memory, and so can whatever it may be about to become.
     pub fn bear(&self, lost: impl Fn(NodeId) -> bool) -> bool {
         let last = self.chains.values().filter_map(|chain| chain.last_key_value());
-        last.flat_map(|(_, lists)| lists).all(|list| {
+        let under_way = self.under_way.values().flat_map(BTreeMap::values).flatten().flatten();
+        last.flat_map(|(_, lists)| lists).chain(under_way).all(|list| {
             let count = list.iter().filter(|id| lost(**id)).count();
             count == 0 || 2 * count < list.len()
         })
@@ -128,9 +154,7 @@ impl Groups {
             return None;
         }
         let last = |partition: &PartitionId| Some((*partition, self.chains.get(partition)?.last_key_value()?));
-        let names = |(_, (_, lists)): &(PartitionId, (&Position, &Vec<Vec<NodeId>>))| {
-            lists.iter().flatten().any(|id| *id == node)
-        };
+        let names = |(_, (_, lists)): &(PartitionId, (&Position, &Lists))| lists.iter().flatten().any(|id| *id == node);
         let (partition, (at, lists)) = partitions.iter().filter_map(last).find(names)?;
         Some(format!("{node} was removed while it had a vote in {partition}: by {at} {lists:?} vote"))
     }
@@ -147,7 +171,7 @@ mod tests {
         Voters { now: lists(now), before: lists(before), wanted: list(wanted), at, before_at, is_decided: true }
     }
 
-    type Group = (Position, Vec<Vec<NodeId>>);
+    type Group = (Position, Lists);
 
     fn group(at: u64, lists: &[&[u16]]) -> Group {
         (Position(at), voters(lists, &[], &[]).now)
@@ -187,6 +211,24 @@ mod tests {
         assert!(!is_wrong(&group(9, &[&[2, 3, 4]]), &joint));
         // What may be cut off again counts for nothing.
         assert_eq!(groups.observe(partition, &after(&group(9, &[&[0, 1, 2]]), &joint, false)), None);
+    }
+
+    /// Of three one may lose its memory; not any more when they are about to become two.
+    #[test]
+    fn what_a_group_is_about_to_become_has_to_bear_it_too() {
+        let partition = PartitionId::default();
+        let (three, joint, two) = (group(0, &[&[0, 1, 2]]), group(5, &[&[0, 1, 2], &[0, 1]]), group(6, &[&[0, 1]]));
+        let mut groups = Groups::default();
+        assert_eq!(groups.observe(partition, &after(&three, &three, true)), None);
+        let bears = |groups: &Groups| [0, 1, 2].map(|lost| groups.bear(|id| id == NodeId(lost)));
+        assert_eq!(bears(&groups), [true; 3]);
+        assert_eq!(groups.observe(partition, &after(&joint, &three, false)), None);
+        assert_eq!(bears(&groups), [false, false, true]);
+        // It comes to nothing: something else is decided behind it.
+        assert_eq!(groups.observe(partition, &after(&group(7, &[&[0, 1, 2]]), &three, true)), None);
+        assert_eq!(bears(&groups), [true; 3]);
+        assert_eq!(groups.observe(partition, &after(&two, &joint, false)), None, "somebody is behind");
+        assert_eq!(bears(&groups), [true; 3]);
     }
 
     #[test]

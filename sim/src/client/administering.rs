@@ -151,7 +151,6 @@ fn is_for_operator(words: &[String], value: &Value) -> bool {
     match value {
         Value::Bulk(_) => words[0] == "TOKEN",
         Value::Array(_) | Value::Map(_) => words[0] == "JOIN",
-        Value::Simple(text) => words[0] == "REMOVE" && text == "OK",
         Value::Error(text) => TOLD.iter().any(|told| text.starts_with(told)),
         _ => false,
     }
@@ -164,7 +163,6 @@ fn heard(words: &[String], value: Value) -> Heard {
         Value::Bulk(token) => Heard::Token(text_of(&token)),
         Value::Map(pairs) => Heard::Joined(nonce(), pairs.first().map_or(u16::MAX, |(_, value)| id(value))),
         Value::Array(flat) => Heard::Joined(nonce(), flat.get(1).map_or(u16::MAX, id)),
-        Value::Simple(_) => Heard::Leaves(words[1].clone()),
         other => Heard::NotJoined(format!("{other:?}")),
     }
 }

@@ -3,6 +3,8 @@
 //! A machine that is to join is switched on when the cluster has let it in, and one that was removed is switched off when its process has ended by
 //! itself. Whoever asks to join asks again until it knows the answer, with the number that it has drawn, as the server does.
 
+use std::collections::BTreeSet;
+
 use base::{NodeId, Rng};
 use bytes::Bytes;
 use node::{Listener, Member};
@@ -33,8 +35,6 @@ pub enum Heard {
     Joined(u64, u16),
     /// It may not, or it is not known whether it may.
     NotJoined(String),
-    /// A node is to leave.
-    Leaves(String),
 }
 
 /// A machine that is about to join.
@@ -50,14 +50,14 @@ struct Joining {
 pub(super) struct Operator {
     joining: Option<Joining>,
     looks: bool,
-    /// Nodes that were asked to leave.
-    pub(super) leaving: u64,
+    /// Nodes that were asked to leave: whether they do is not always heard.
+    leaving: BTreeSet<NodeId>,
 }
 
 impl Operator {
     /// Whatever was on its way is no more.
     pub(super) fn begin_anew(&mut self) {
-        (self.joining, self.leaving) = (None, 0);
+        (self.joining, self.leaving) = (None, BTreeSet::new());
     }
 }
 
@@ -98,11 +98,13 @@ impl<N: Door> Cluster<N> {
             0..=5 => {
                 let members: Vec<NodeId> = self.members().collect();
                 // Not so many that whoever is left cannot lose one, and nobody while one has lost what it knew.
-                let may = members.len() as u64 > 3 + self.operator.leaving;
-                if !may || !self.machines.iter().all(super::Machine::is_whole) {
+                let stay = members.iter().filter(|node| !self.operator.leaving.contains(node)).count();
+                if stay <= 3 || !self.machines.iter().all(super::Machine::is_whole) {
                     return false;
                 }
-                let mut words = vec!["REMOVE".to_owned(), name_of(*rng.pick(&members))];
+                let node = *rng.pick(&members);
+                self.operator.leaving.insert(node);
+                let mut words = vec!["REMOVE".to_owned(), name_of(node)];
                 if rng.chance(1, 3) {
                     words.push("FORCE".to_owned());
                 }
@@ -217,10 +219,6 @@ impl<N: Door> Cluster<N> {
                         joining.asked_at = 0;
                     }
                 }
-                Heard::Leaves(name) => {
-                    let is_there = self.members().any(|node| name_of(node) == name);
-                    self.operator.leaving += u64::from(is_there);
-                }
             }
         }
     }
@@ -253,6 +251,6 @@ impl<N: Door> Cluster<N> {
     pub(super) fn on_removed(&mut self, node: NodeId) {
         self.machine(node).is_gone = true;
         self.note_told(node);
-        self.operator.leaving = self.operator.leaving.saturating_sub(1);
+        self.operator.leaving.remove(&node);
     }
 }
