@@ -119,7 +119,7 @@ impl Replica {
         self.held_back
     }
 
-    /// Whether [`Input::Propose`] would be taken now.
+    /// Whether [`crate::Input::Propose`] would be taken now.
     #[must_use]
     pub fn can_propose(&self) -> bool {
         match &self.role {
