@@ -10,21 +10,19 @@ mod report;
 
 use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use base::limits::VOTERS_MAX;
-use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wire::Value;
 
+use crate::children::{self, NodeProcess};
 use crate::cli::connection::{Connection, Endpoint};
 use crate::options::check_zone;
-use crate::parent;
 use folder::DevFolder;
 
 /// The ports for clients that route by themselves lie so far above the RESP ports.
@@ -37,10 +35,8 @@ const PEER_OFFSET: u16 = 2000;
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long one attempt may take.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Between two attempts, and between two looks at children that are stopping.
+/// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long children may take to stop before they are killed.
-const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 /// Written once to see that writes are accepted, then deleted.
 const READY_KEY: &str = "dictum:dev:ready";
 /// Settings that `dev` gives by flags; inherited, they would reach all children alike.
@@ -55,6 +51,7 @@ const OWN_SETTINGS: &[&str] = &[
     "DICTUM_DIR",
     "DICTUM_CLUSTER_ADDRESS",
     "DICTUM_CLUSTER_ANNOUNCE",
+    "DICTUM_WORKERS",
 ];
 
 /// Example lines for `--help`.
@@ -107,9 +104,7 @@ struct Plan {
 
 struct Running {
     plan: Plan,
-    child: Child,
-    /// How it ended, once it has been reported.
-    ended: Option<ExitStatus>,
+    process: NodeProcess,
     /// Where in the log file this run begins.
     log_start: u64,
 }
@@ -273,19 +268,12 @@ fn spawn(plan: Plan) -> Result<Running, String> {
     let log_start = log.metadata().map_err(log_failed)?.len();
     let second = log.try_clone().map_err(log_failed)?;
     let mut command = Command::new(&plan.start[0]);
-    command
-        .args(&plan.start[1..])
-        .stdin(Stdio::piped())
-        .stdout(log)
-        .stderr(second)
-        // A Ctrl-C in the terminal is for this process; it tells the children in its own way.
-        .process_group(0);
+    command.args(&plan.start[1..]).stdout(log).stderr(second);
     for setting in OWN_SETTINGS {
         command.env_remove(setting);
     }
-    parent::announce_to(&mut command);
-    let child = command.spawn().map_err(|error| format!("{} cannot be started: {error}", plan.name))?;
-    Ok(Running { plan, child, ended: None, log_start })
+    let process = NodeProcess::start(&plan.name, command)?;
+    Ok(Running { plan, process, log_start })
 }
 
 /// True once every node answers and a write was accepted; false if a signal asks to stop.
@@ -297,8 +285,7 @@ fn wait_until_ready(nodes: &mut [Running], signals: &mut Signals) -> Result<bool
             return Ok(false);
         }
         for node in nodes.iter_mut() {
-            if let Ok(Some(status)) = node.child.try_wait() {
-                node.ended = Some(status);
+            if let Some(status) = node.process.has_just_ended() {
                 return Err(format!(
                     "{} has ended before the cluster was ready ({status}); the end of {}:\n{}",
                     node.plan.name,
@@ -345,39 +332,17 @@ fn call(plan: &Plan, commands: &[&[&str]]) -> Result<(), String> {
 
 /// Reports children that have ended. True if none is left.
 fn reap(nodes: &mut [Running]) -> bool {
-    for node in nodes.iter_mut().filter(|node| node.ended.is_none()) {
-        if let Ok(Some(status)) = node.child.try_wait() {
-            node.ended = Some(status);
+    for node in nodes.iter_mut() {
+        if let Some(status) = node.process.has_just_ended() {
             report::print_death(node, status);
         }
     }
-    nodes.iter().all(|node| node.ended.is_some())
+    nodes.iter().all(|node| node.process.has_ended())
 }
 
-/// Stops all children; kills those that take too long, or all of them on a second signal.
 fn stop(nodes: &mut [Running], signals: &mut Signals) {
-    for node in nodes.iter_mut().filter(|node| node.ended.is_none()) {
-        // Not reaped yet, so the number cannot be another process's.
-        if let Some(pid) = i32::try_from(node.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
-    }
-    let end = Instant::now() + STOP_TIMEOUT;
-    loop {
-        for node in nodes.iter_mut().filter(|node| node.ended.is_none()) {
-            node.ended = node.child.try_wait().ok().flatten();
-        }
-        if nodes.iter().all(|node| node.ended.is_some()) {
-            return;
-        }
-        if Instant::now() >= end || signals.pending().any(|signal| signal != SIGCHLD) {
-            break;
-        }
-        thread::sleep(PAUSE);
-    }
-    for node in nodes.iter_mut().filter(|node| node.ended.is_none()) {
-        eprintln!("dictum dev: {} does not stop by itself and is killed; nothing acknowledged is lost", node.plan.name);
-        let _ = node.child.kill();
-        node.ended = node.child.wait().ok();
-    }
+    let processes = nodes.iter_mut().map(|node| &mut node.process).collect();
+    children::stop(processes, signals, |name| {
+        eprintln!("dictum dev: {name} does not stop by itself and is killed; nothing acknowledged is lost");
+    });
 }

@@ -1,6 +1,7 @@
 //! Log lines on standard error: time, level, text. Small on purpose.
 
 use std::io::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,11 +10,20 @@ pub use node::Level;
 /// The lowest level that is written, as a number; set once at the start.
 static LOWEST: AtomicU8 = AtomicU8::new(1);
 
+/// Stands before the text of every line, where several nodes write to one place.
+static NAME: OnceLock<String> = OnceLock::new();
+
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
 /// From which level on lines are written; [`Level::Info`] at first.
 pub fn set_lowest(level: Level) {
     LOWEST.store(rank(level), Ordering::Relaxed);
+}
+
+/// From now on the lines of this process say which node they are of.
+pub(crate) fn set_name(name: &str) {
+    // There is one node in a process.
+    let _ = NAME.set(format!("{name}: "));
 }
 
 /// Writes one line, if the level is loud enough. Nothing is reported if standard error is gone.
@@ -23,7 +33,8 @@ pub fn line(level: Level, text: &str) {
     }
     let name = ["debug", "info ", "WARN ", "ERROR"][usize::from(rank(level))];
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let text = format!("{} {name} {text}\n", timestamp(since_epoch.as_secs(), since_epoch.subsec_millis()));
+    let of = NAME.get().map_or("", String::as_str);
+    let text = format!("{} {name} {of}{text}\n", timestamp(since_epoch.as_secs(), since_epoch.subsec_millis()));
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 

@@ -100,6 +100,7 @@ impl NodeInfo {
     after_help = "Examples:\n  \
     dictum node list\n  \
     dictum node drain n2            before it is stopped: no client waits for a new leader\n  \
+    dictum node drain --zone n2     the same for all workers of a machine\n  \
     dictum node promote n2          it leads and votes again\n  \
     dictum node voters 3            of five nodes three vote in each partition, the others learn\n  \
     dictum node token               lets one node join: dictum start --node n4 --join HOST:PORT --token …\n  \
@@ -120,16 +121,16 @@ enum Action {
     List,
     /// Takes all leaderships from a node, and its votes as far as other nodes can have them; returns when that is done.
     Drain {
-        /// Its name.
-        name: String,
+        #[command(flatten)]
+        which: Which,
         /// Give up waiting after so many seconds. It goes on nevertheless.
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         wait: u64,
     },
     /// Lets a drained node lead and vote again. Its leaderships come back by themselves.
     Promote {
-        /// Its name.
-        name: String,
+        #[command(flatten)]
+        which: Which,
     },
     /// Sets how many nodes vote in each partition, 0 for as many as founded the cluster. Those without a vote have a copy, too, and serve reads and commands.
     Voters {
@@ -151,8 +152,8 @@ enum Action {
     },
     /// Moves what a node has to others, then removes it from the cluster; returns when that is done.
     Remove {
-        /// Its name.
-        name: String,
+        #[command(flatten)]
+        which: Which,
         /// Although it is down: what it alone may still know, acknowledged to nobody, is given up.
         #[arg(long)]
         force: bool,
@@ -182,6 +183,17 @@ enum Action {
     Resume,
 }
 
+/// One node, or several that are somewhere together.
+#[derive(Args, Debug)]
+struct Which {
+    /// Its name.
+    #[arg(required_unless_present = "zone", conflicts_with = "zone")]
+    name: Option<String>,
+    /// Instead of one node all of this zone: a machine that runs several workers is one.
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+}
+
 /// Carries out `dictum node …`.
 #[must_use]
 pub fn run(arguments: NodeArguments) -> ExitCode {
@@ -196,12 +208,28 @@ fn carry_out(arguments: NodeArguments) -> Result<String, String> {
     let mut cluster = Cluster { endpoint, connection };
     match action {
         Action::List => {}
-        Action::Promote { name } => cluster.ask(&["DICTUM.NODE", "PROMOTE", &name]).map(|_| ())?,
+        Action::Promote { which } => {
+            for name in cluster.named(which)? {
+                cluster.ask(&["DICTUM.NODE", "PROMOTE", &name])?;
+            }
+        }
         Action::Voters { count } => cluster.ask(&["DICTUM.NODE", "VOTERS", &count.to_string()]).map(|_| ())?,
-        Action::Drain { name, wait } => cluster.drain(&name, Duration::from_secs(wait))?,
+        Action::Drain { which, wait } => {
+            let names = cluster.named(which)?;
+            cluster.drain(&names, Duration::from_secs(wait))?;
+        }
         Action::Token { lifetime } => return cluster.token(&lifetime.to_string()).map(|token| token + "\n"),
         Action::Add { name, peer_address } => return cluster.add(&name, &peer_address),
-        Action::Remove { name, force, wait } => cluster.remove(&name, force, Duration::from_secs(wait))?,
+        Action::Remove { which, force, wait } => {
+            let names = cluster.named(which)?;
+            if names.len() > 1 {
+                // Else what one of them has would go to another one that is to leave, too.
+                cluster.begin_to_drain(&names)?;
+            }
+            for name in names {
+                cluster.remove(&name, force, Duration::from_secs(wait))?;
+            }
+        }
         Action::Replace { name, by, wait } => cluster.replace(&name, &by, Duration::from_secs(wait))?,
         Action::AutoReplace { seconds } => {
             cluster.ask(&["DICTUM.NODE", "AUTO-REPLACE", &seconds.to_string()]).map(|_| ())?;
@@ -240,6 +268,17 @@ impl Cluster {
         let reply = self.ask(&["DICTUM.NODE", "LIST"])?;
         let strange = format!("the server at {} answered something that this version cannot read", self.endpoint);
         NodeInfo::read_list(&reply).ok_or(strange)
+    }
+
+    /// The names of the nodes that are meant.
+    fn named(&mut self, which: Which) -> Result<Vec<String>, String> {
+        let Some(zone) = which.zone else { return Ok(which.name.into_iter().collect()) };
+        let nodes = self.nodes()?.into_iter().filter(|node| node.zone == zone);
+        let names: Vec<String> = nodes.map(|node| node.name).collect();
+        if names.is_empty() {
+            return Err(format!("no node is in the zone {zone}; `dictum node list` shows which there are"));
+        }
+        Ok(names)
     }
 
     fn token(&mut self, seconds: &str) -> Result<String, String> {
@@ -313,10 +352,18 @@ impl Cluster {
         }
     }
 
-    /// Drains a node and waits until it leads nothing any more, and has as few votes as it can have.
-    fn drain(&mut self, name: &str, wait: Duration) -> Result<(), String> {
-        self.ask(&["DICTUM.NODE", "DRAIN", name])?;
+    fn begin_to_drain(&mut self, names: &[String]) -> Result<(), String> {
+        names.iter().try_for_each(|name| self.ask(&["DICTUM.NODE", "DRAIN", name]).map(|_| ()))
+    }
+
+    /// Drains nodes and waits until they lead nothing any more, and have as few votes as they can have.
+    fn drain(&mut self, names: &[String], wait: Duration) -> Result<(), String> {
+        self.begin_to_drain(names)?;
         let began = Instant::now();
+        names.iter().try_for_each(|name| self.wait_until_drained(name, began, wait))
+    }
+
+    fn wait_until_drained(&mut self, name: &str, began: Instant, wait: Duration) -> Result<(), String> {
         let shows = io::stderr().is_terminal();
         let mut first: Option<u64> = None;
         let mut still = 0;

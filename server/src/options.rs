@@ -2,6 +2,7 @@
 
 mod values;
 mod words;
+mod workers;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -35,6 +36,8 @@ const HTTP_DEFAULT: &str = "127.0.0.1:8001";
 const CLUSTER_EXAMPLE: &str = "127.0.0.1:7101";
 /// Memory for values of the store unless told otherwise.
 const MEMORY_QUOTA_DEFAULT: u64 = 1 << 30;
+/// The variable that brings a worker what lets it join: not a flag, which everybody could see.
+pub(crate) const WORKER_TOKEN: &str = "DICTUM_WORKER_TOKEN";
 /// Most threads for clients' sockets, unless configured otherwise: beyond, the loop is what holds them up.
 const IO_THREADS_DEFAULT_MAX: usize = 4;
 /// Most threads for clients' sockets.
@@ -122,6 +125,16 @@ pub struct StartArguments {
     /// Threads for clients' sockets, the loop among them: with 1 the loop serves them itself [default: half of the processors, at most 4]
     #[arg(long, env = "DICTUM_IO_THREADS", value_name = "COUNT")]
     pub io_threads: Option<usize>,
+    /// Run so many worker loops, for a machine with several processors. Each is a node of its own (n1, n1.2, …) and a process; they share --resp, and
+    /// have the next higher ports for everything else. All of them are in the zone of this node's name, unless --zone says another [default: 1]
+    #[arg(long, env = "DICTUM_WORKERS", value_name = "COUNT")]
+    pub workers: Option<u16>,
+    /// Which of them this process is
+    #[arg(long, value_name = "NUMBER", hide = true)]
+    pub worker: Option<u16>,
+    /// What lets it join, from the process that has started it
+    #[arg(long, env = WORKER_TOKEN, value_name = "TOKEN", hide = true, hide_env_values = true)]
+    pub worker_token: Option<String>,
     /// A snapshot is taken after so many bytes of log [default: 256MiB]
     #[arg(long, env = "DICTUM_LOG_BYTES_PER_SNAPSHOT", value_name = "SIZE")]
     pub log_bytes_per_snapshot: Option<Size>,
@@ -190,6 +203,7 @@ struct File {
     request_timeout: Option<Text>,
     maxclients: Option<usize>,
     io_threads: Option<usize>,
+    workers: Option<u16>,
     log_bytes_per_snapshot: Option<Text>,
     log_bytes_held: Option<Text>,
     log_entries_kept: Option<u64>,
@@ -240,6 +254,10 @@ pub struct Options {
     pub clients_max: usize,
     /// Threads for clients' sockets, the loop among them.
     pub io_threads: usize,
+    /// How many worker loops this machine runs.
+    pub workers: u16,
+    /// Which of them this process is; none if it is to start them, or there is only one.
+    pub worker: Option<u16>,
     /// Bytes of log after which a snapshot is taken.
     pub log_bytes_per_snapshot: u64,
     /// Entries of log kept behind a snapshot.
@@ -378,6 +396,8 @@ impl Options {
         if clients_max == 0 {
             return Err("--maxclients 0 would let nobody in; choose at least 1".to_owned());
         }
+        let workers = arguments.workers.or(file.workers).unwrap_or(1);
+        let io_threads_default = || if workers > 1 { 1 } else { io_threads_default() };
         let io_threads = arguments.io_threads.or(file.io_threads).unwrap_or_else(io_threads_default);
         if !(1..=IO_THREADS_MAX).contains(&io_threads) {
             return Err(format!("--io-threads {io_threads}: choose 1 to {IO_THREADS_MAX}"));
@@ -390,7 +410,7 @@ impl Options {
         if let Some(text) = peer_announce.as_ref().filter(|text| !is_host_and_port(text)) {
             return Err(format!("--peer-announce {text}: write it as HOST:PORT, for example 10.0.0.4:9001"));
         }
-        Ok(Options {
+        let options = Options {
             name,
             founding,
             join,
@@ -410,6 +430,8 @@ impl Options {
             request_timeout,
             clients_max,
             io_threads,
+            workers,
+            worker: None,
             log_bytes_per_snapshot,
             log_bytes_held: size(arguments.log_bytes_held, file.log_bytes_held, "log-bytes-held", LOG_BYTES_HELD)?,
             log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
@@ -420,7 +442,12 @@ impl Options {
             state: arguments.state.unwrap_or(StateIn::Store),
             direct_writes: arguments.direct_writes.unwrap_or(true),
             fault_sync_delay,
-        })
+        };
+        options.check_workers()?;
+        match arguments.worker {
+            Some(number) => options.of_worker(number, arguments.worker_token),
+            None => Ok(options),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! A node that `dictum dev` has started must not outlive it, however that ends. Both sides of the agreement.
+//! A node that another process has started (`dictum dev`, `dictum start --workers`) must not outlive it, however that ends. Both sides of the agreement.
 //!
-//! `dev` gives the child its own process id by an environment variable, and a pipe as standard input whose other
+//! The parent gives the child its own process id by an environment variable, and a pipe as standard input whose other
 //! end it never writes to. The child, before anything else:
 //! 1. asks the kernel to be killed when its parent dies (Linux);
 //! 2. then looks whether its parent still is the one named: it may have died before 1;
@@ -11,7 +11,7 @@ use std::io::Read;
 use std::process::Command;
 use std::thread;
 
-/// Holds the process id of the `dictum dev` that has started this process.
+/// Holds the process id of the process that has started this one and takes part in the agreement.
 const PARENT_VARIABLE: &str = "DICTUM_DEV_PARENT";
 
 /// Prepares a child for the agreement. Its standard input must be a pipe that the caller keeps open.
@@ -19,7 +19,7 @@ pub(crate) fn announce_to(child: &mut Command) {
     child.env(PARENT_VARIABLE, std::process::id().to_string());
 }
 
-/// The child's side. Does nothing in a process that `dev` has not started.
+/// The child's side. Does nothing in a process that has no such parent.
 ///
 /// # Errors
 /// When the parent is gone already, or the agreement cannot be kept: the process must end.
@@ -29,10 +29,10 @@ pub(crate) fn bind_to_parent() -> Result<(), String> {
     {
         use rustix::process::{Signal, getppid, set_parent_process_death_signal};
         set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| format!("the end of dictum dev cannot be watched: {error}"))?;
+            .map_err(|error| format!("the end of the process that started this node cannot be watched: {error}"))?;
         let found = getppid().map(|pid| pid.as_raw_nonzero().to_string());
         if found.as_deref() != Some(parent.as_str()) {
-            return Err("the dictum dev that started this node is gone".to_owned());
+            return Err("the process that started this node is gone".to_owned());
         }
     }
     #[cfg(not(target_os = "linux"))]

@@ -8,12 +8,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base::NodeId;
 use base::versions::OLDEST;
 use node::Member;
-use storage::{Files, Identity, LoadedIdentity};
+use storage::{Files, FolderError, Identity, LoadedIdentity, ReadOnlyFolder};
 use wire::{FrameReader, FrameWriter, JoinMember, JoinReply, JoinRequest, Malformed, Reader, Writer};
 
 use crate::log;
@@ -213,6 +214,26 @@ fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identi
     identity.store(disk).map_err(in_folder)?;
     log::info(&format!("was let in, as number {}", standing.me.0));
     Ok((standing, identity))
+}
+
+/// Whether whoever is to own this folder has yet to be let into a cluster.
+///
+/// # Errors
+/// Another process uses the folder, or it cannot be read.
+pub(crate) fn is_stranger(folder: &Path) -> Result<bool, String> {
+    let disk = match ReadOnlyFolder::open(folder) {
+        Ok(disk) => disk,
+        Err(FolderError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error.to_string()),
+    };
+    let identity = Identity::load(&disk);
+    let identity = identity.map_err(|error| format!("the identity in {} cannot be read: {error}", folder.display()))?;
+    Ok(match identity {
+        LoadedIdentity::Missing => true,
+        LoadedIdentity::Found(identity) => matches!(Stage::decode(&identity.opaque), Ok(Stage::Asking)),
+        // Whoever starts in it says what is wrong.
+        LoadedIdentity::Damaged(_) => false,
+    })
 }
 
 fn standing_of(me: NodeId, founders: Vec<JoinMember>, joined: Vec<JoinMember>) -> Result<Standing, String> {

@@ -12,6 +12,8 @@ use base::limits::KNOWN_BYTES_MAX;
 use base::ordered::OrderedWrite;
 use base::versions::Versions;
 use node::{Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
+use rustix::io::FdFlags;
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -25,7 +27,7 @@ use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
 use crate::standing::{Known, Standing};
-use crate::{background, fault, journal, log, low_disk, memory, snapshots};
+use crate::{background, fault, journal, log, low_disk, memory, snapshots, workers};
 
 /// Exit code when the settings are wrong: that of the argument parser.
 const EXIT_USAGE: u8 = 2;
@@ -35,6 +37,8 @@ const EXIT_FATAL: u8 = 70;
 const EXIT_INTERRUPTED: i32 = 130;
 /// Between two looks whether the store is at rest.
 const TIDY_PAUSE: Duration = Duration::from_secs(1);
+/// Connections that may wait to be accepted, unless the system says less.
+const BACKLOG: i32 = 1024;
 /// File descriptors that are not for clients.
 const RESERVED_FILES: u64 = 128;
 
@@ -54,6 +58,11 @@ pub fn run(arguments: StartArguments) -> ExitCode {
         }
     };
     log::set_lowest(options.log_level);
+    match options.worker {
+        None if options.workers > 1 => return workers::run(&options),
+        None => {}
+        Some(_) => log::set_name(&options.name),
+    }
     match serve(&options) {
         Ok(Ending::Stopped) => {
             log::info("stopped");
@@ -80,7 +89,8 @@ fn serve(options: &Options) -> Result<Ending, String> {
     // A turn touches a little of much memory. With huge pages the kernel clears two megabytes where a few kilobytes are
     // wanted: a fifth of the CPU time of pipelined writes (measured), for nothing that reads gain. Refused: as before.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
-    let resp = listen("--resp", options.resp)?;
+    let resp =
+        if options.worker.is_some() { listen_beside("--resp", options.resp) } else { listen("--resp", options.resp) }?;
     let http = listen("--http", options.http)?;
     let cluster = options.cluster_address.map(|address| listen("--cluster-address", address)).transpose()?;
     let (resp_address, http_address) = (address_of(&resp, options.resp), address_of(&http, options.http));
@@ -308,8 +318,27 @@ fn flush_settings(chance: u64) -> SnapshotSettings {
     }
 }
 
-fn listen(flag: &str, address: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(address).map_err(|error| match error.kind() {
+pub(crate) fn listen(flag: &str, address: SocketAddr) -> Result<TcpListener, String> {
+    TcpListener::bind(address).map_err(|error| cannot_listen(flag, address, &error))
+}
+
+/// As [`listen`], at an address where other processes do the same: the kernel gives each connection to one of them.
+fn listen_beside(flag: &str, address: SocketAddr) -> Result<TcpListener, String> {
+    let bound = || {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+        rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        sockopt::set_socket_reuseport(&socket, true)?;
+        rustix::net::bind(&socket, &address)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok::<_, rustix::io::Errno>(TcpListener::from(socket))
+    };
+    bound().map_err(|error| cannot_listen(flag, address, &error.into()))
+}
+
+fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!("{address} is in use by another process; stop that process or choose another address by {flag}")
         }
@@ -320,7 +349,7 @@ fn listen(flag: &str, address: SocketAddr) -> Result<TcpListener, String> {
             format!("{address} may not be used by this user; choose a port above 1023 by {flag}")
         }
         _ => format!("cannot listen at {address} ({flag}): {error}"),
-    })
+    }
 }
 
 /// What a listener really has: with port 0 the system chooses one.

@@ -35,7 +35,7 @@ struct Node<'a> {
 pub(super) fn print_json(nodes: &[Running]) {
     let nodes = nodes.iter().map(|node| Node {
         name: &node.plan.name,
-        pid: node.child.id(),
+        pid: node.process.id(),
         resp: &node.plan.resp,
         cluster: &node.plan.cluster,
         http: &node.plan.http,
@@ -56,7 +56,7 @@ pub(super) fn print_table(nodes: &[Running]) {
         let log = plan.log.display().to_string();
         let addresses = [&plan.resp, &plan.cluster, &plan.http, &plan.peer].map(String::clone);
         let [resp, cluster, http, peer] = addresses;
-        [plan.name.clone(), node.child.id().to_string(), resp, cluster, http, peer, log]
+        [plan.name.clone(), node.process.id().to_string(), resp, cluster, http, peer, log]
     }));
     let mut text = String::new();
     let widths: [usize; 7] =
@@ -81,7 +81,7 @@ pub(super) fn print_death(node: &Running, status: ExitStatus) {
     eprintln!(
         "{} (process {}) has ended: {status}; log: {}\nto start it again:  {}",
         node.plan.name,
-        node.child.id(),
+        node.process.id(),
         node.plan.log.display(),
         shell(&node.plan.start)
     );

@@ -151,3 +151,65 @@ fn a_zone_has_a_label_that_can_be_shown() {
         assert!(reason.expect_err("it is none").contains("--zone"));
     }
 }
+
+#[test]
+fn workers_have_settings_of_their_own() {
+    let flags = || StartArguments {
+        workers: Some(3),
+        http: Some("0.0.0.0:8001".to_owned()),
+        cluster_address: Some("0.0.0.0:7101".to_owned()),
+        memory_quota: Some(Size(900)),
+        cluster: Some("n1=a.example:9001,n2=b.example:9001".to_owned()),
+        ..arguments()
+    };
+    let worker = |number| {
+        let flags = StartArguments { worker: number, worker_token: Some("5ca1".to_owned()), ..flags() };
+        Options::check(flags, File::default()).expect("it is complete")
+    };
+    let machine = worker(None);
+    assert_eq!((machine.workers, machine.worker, machine.io_threads, &machine.zone[..]), (3, None, 1, ""));
+    let first = worker(Some(1));
+    assert_eq!((&first.name[..], &first.zone[..], first.http.port()), ("n2", "n2", 8001));
+    assert!(first.founding.is_some() && first.join.is_none() && first.token.is_none());
+    let third = worker(Some(3));
+    assert_eq!((&third.name[..], &third.zone[..], third.resp), ("n2.3", "n2", first.resp));
+    assert_eq!((third.http.port(), third.cluster_address.map(|it| it.port())), (8003, Some(7103)));
+    assert_eq!((third.join.as_deref(), third.token.as_deref()), (Some("b.example:9001"), Some("5ca1")));
+    assert_eq!((third.peer_announce.as_deref(), third.peer.as_deref()), (Some("b.example:9003"), None));
+    assert_eq!((third.dir, third.cache.quota_bytes), (PathBuf::from("data/worker-3"), 300));
+    // One that has joined, and listens elsewhere than it is known.
+    let flags = StartArguments {
+        cluster: None,
+        join: Some("a.example:9001".to_owned()),
+        token: Some("feed".to_owned()),
+        peer: Some("0.0.0.0:9101".to_owned()),
+        peer_announce: Some("c.example:9201".to_owned()),
+        zone: Some("rack-7".to_owned()),
+        worker: Some(2),
+        ..flags()
+    };
+    let second = Options::check(flags, File::default()).expect("it is complete");
+    assert_eq!(
+        (second.peer.as_deref(), second.peer_announce.as_deref()),
+        (Some("0.0.0.0:9102"), Some("c.example:9202"))
+    );
+    assert_eq!((second.join.as_deref(), second.token, &second.zone[..]), (Some("c.example:9201"), None, "rack-7"));
+}
+
+#[test]
+fn what_does_not_go_with_workers_is_said() {
+    let complaint = |change: &dyn Fn(&mut StartArguments)| {
+        let mut arguments = StartArguments { workers: Some(2), ..arguments() };
+        change(&mut arguments);
+        Options::check(arguments, File::default()).expect_err("it is wrong")
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert!(complaint(&|a| a.workers = Some(0)).contains("choose 1 to 16"));
+    assert!(complaint(&|a| a.workers = Some(17)).contains("choose 1 to 16"));
+    assert!(complaint(&|a| a.worker = Some(3)).contains("there are 2"));
+    assert!(complaint(&|a| a.resp = text("127.0.0.1:0")).contains("give --resp a port"));
+    assert!(complaint(&|a| a.http = text("127.0.0.1:65535")).contains("above port 65535 is no room"));
+    assert!(complaint(&|a| a.cluster = text("n2=h:9001,n3=h:9002")).contains("which --cluster gives to n3"));
+    let joins = |a: &mut StartArguments| (a.cluster, a.join, a.token) = (None, text("h:9001"), text("5ca1"));
+    assert!(complaint(&joins).contains("give --peer"));
+}
