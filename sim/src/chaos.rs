@@ -265,7 +265,10 @@ impl Chaos {
         // Some are left for the end.
         let count = versions.between(1, 2 * u64::from(nodes));
         plan.extend(draw_plan(&mut versions, count, &VERSIONS_KINDS, nodes, ends_at, &options.with, &has));
-        let zoned = members.chance(1, 2);
+        let mut zones = Rng::new(options.seed ^ ZONES_DRAWN);
+        let count = zones.between(1, 6);
+        plan.extend(draw_plan(&mut zones, count, &ZONE_KINDS, nodes, ends_at, &options.with, &has));
+        let zoned = members.chance(1, 2) || options.with.contains(&Fault::ZoneLost);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
         let quota_bytes = *cache.pick(&[1_500, 4_000, 20_000, 1 << 20]);
@@ -370,6 +373,12 @@ const COPIES_KINDS: [(Fault, u64); 1] = [(Fault::SetBack, 1)];
 
 /// And another one.
 const VERSIONS_KINDS: [(Fault, u64); 1] = [(Fault::Versions, 1)];
+
+/// And another one.
+const ZONE_KINDS: [(Fault, u64); 1] = [(Fault::ZoneLost, 1)];
+
+/// Tells its drawing from that of all else.
+const ZONES_DRAWN: u64 = 0x2026_2026;
 
 /// Tells its drawing from that of all else.
 const VERSIONS_DRAWN: u64 = 0x7e25_1045;

@@ -245,7 +245,7 @@ fn settled_too_soon() {
 
 #[test]
 fn number_given_twice() {
-    is_found(Planted::NumberGivenTwice, 40, &[Fault::MembersChange]);
+    is_found(Planted::NumberGivenTwice, 80, &[Fault::MembersChange]);
 }
 
 #[test]

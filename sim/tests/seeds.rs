@@ -18,8 +18,12 @@ const SET_BACK_SEEDS: u64 = 40;
 
 /// Seeds in which most nodes are lost for certain.
 const UNSAFE_RECOVER_SEEDS: u64 = 40;
+
 /// Seeds in which nodes of two versions are upgraded for certain.
 const VERSIONS_SEEDS: u64 = 40;
+
+/// Seeds in which nodes are in zones for certain, and zones are lost.
+const ZONES_SEEDS: u64 = 40;
 
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {
@@ -62,6 +66,17 @@ fn runs_in_which_nodes_join_and_leave_pass() {
     for seed in 8000..8000 + MEMBERS_SEEDS {
         must_pass(&Options { seed, with: vec![Fault::MembersChange], ..Options::default() });
     }
+}
+
+#[test]
+fn runs_in_which_zones_are_lost_pass() {
+    let mut lost = 0;
+    for seed in 8400..8400 + ZONES_SEEDS {
+        let outcome =
+            must_pass(&Options { seed, with: vec![Fault::MembersChange, Fault::ZoneLost], ..Options::default() });
+        lost += outcome.injected.get(&Fault::ZoneLost).copied().unwrap_or(0);
+    }
+    assert!(lost >= ZONES_SEEDS, "only {lost} zones were lost");
 }
 
 #[test]

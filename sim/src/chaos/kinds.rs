@@ -107,10 +107,12 @@ pub enum Fault {
     UnsafeRecover,
     /// Some nodes are older than others, and become newer one by one, each at a restart.
     Versions,
+    /// All nodes of a zone die at one stroke, where it has several: they may be the workers of one machine.
+    ZoneLost,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 52] = [
+pub const FAULTS: [Fault; 53] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -163,6 +165,7 @@ pub const FAULTS: [Fault; 52] = [
     Fault::SetBack,
     Fault::UnsafeRecover,
     Fault::Versions,
+    Fault::ZoneLost,
 ];
 
 impl Fault {
@@ -206,6 +209,7 @@ impl Fault {
             Fault::SetBack => "set-back",
             Fault::UnsafeRecover => "unsafe-recover",
             Fault::Versions => "versions",
+            Fault::ZoneLost => "zone-lost",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -66,6 +66,7 @@ impl<N: Door> Cluster<N> {
             Fault::Kill
                 | Fault::PowerCut
                 | Fault::PowerCutAll
+                | Fault::ZoneLost
                 | Fault::CrashAtStart
                 | Fault::Stop
                 | Fault::Versions

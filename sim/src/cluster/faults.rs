@@ -96,6 +96,7 @@ impl<N: Door> Cluster<N> {
                 }
                 true
             }
+            Fault::ZoneLost => self.lose_zone(node, duration, rng),
             Fault::Pause => {
                 let machine = self.machine(node);
                 machine.paused_until = machine.paused_until.max(now + duration);

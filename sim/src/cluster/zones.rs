@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{NodeId, Rng};
 
-use super::Cluster;
+use super::{Cluster, Machine};
 use crate::checkers::zones::{Labelled, crowded};
 use crate::door::Door;
 
@@ -28,6 +28,23 @@ impl<N: Door> Cluster<N> {
         let machine = self.machine(node);
         machine.zone = zone_of(seed, node, machine.life);
         machine.zone.clone()
+    }
+
+    /// Kills all that run in the zone of `node` at one stroke, or takes their power away. Not where that is one alone: there are other kinds for that.
+    pub(super) fn lose_zone(&mut self, node: NodeId, duration: u64, rng: &mut Rng) -> bool {
+        let label = self.machine(node).zone.clone();
+        let is_in = |machine: &Machine<N>| machine.running.is_some() && machine.zone == label;
+        let lost: Vec<NodeId> = self.nodes().filter(|id| is_in(&self.machines[usize::from(id.0)])).collect();
+        if label.is_empty() || lost.len() < 2 {
+            return false;
+        }
+        let power = rng.chance(1, 2);
+        for node in lost {
+            self.die(node, power, "lost with its zone");
+            let delay = rng.between(duration / 2, duration);
+            self.start_in(delay, node);
+        }
+        true
     }
 
     /// What each node knows of labels that are not those that their nodes were started with, and of voters that are not spread.
