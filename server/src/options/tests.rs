@@ -210,6 +210,11 @@ fn what_does_not_go_with_workers_is_said() {
     assert!(complaint(&|a| a.resp = text("127.0.0.1:0")).contains("give --resp a port"));
     assert!(complaint(&|a| a.http = text("127.0.0.1:65535")).contains("above port 65535 is no room"));
     assert!(complaint(&|a| a.cluster = text("n2=h:9001,n3=h:9002")).contains("which --cluster gives to n3"));
+    assert!(
+        complaint(&|a| a.http = text("127.0.0.1:7000")).contains("needs 127.0.0.1:7001 for --http, and --resp has it")
+    );
+    let near = |a: &mut StartArguments| a.cluster_address = text("127.0.0.1:8002");
+    assert!(complaint(&near).contains("worker 2 needs 127.0.0.1:8002 for --http, and --cluster-address has it"));
     let joins = |a: &mut StartArguments| (a.cluster, a.join, a.token) = (None, text("h:9001"), text("5ca1"));
     assert!(complaint(&joins).contains("give --peer"));
 }

@@ -1,6 +1,7 @@
 //! What `--workers` makes of the settings of a machine: those of each worker loop, which is a node of its own. [Why
 //! so](../../../docs/decisions/2026-11-26-workers.md).
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use base::limits::{NODE_NAME_BYTES_MAX, NODES_MAX};
@@ -27,8 +28,21 @@ impl Options {
         if names > NODE_NAME_BYTES_MAX {
             return Err(format!("--node {}: too long with --workers, which puts a number behind it", self.name));
         }
-        // All of them can be reckoned.
-        (2..=self.workers).try_for_each(|number| self.clone().of_worker(number, None).map(|_| ()))
+        let mut taken = BTreeMap::from([(self.resp, "--resp")]);
+        for number in 1..=self.workers {
+            let Options { http, cluster_address, .. } = self.clone().of_worker(number, None)?;
+            let cluster_address = cluster_address.map(|address| (address, "--cluster-address"));
+            for (address, flag) in [(http, "--http")].into_iter().chain(cluster_address).filter(|(it, _)| it.port() > 0)
+            {
+                if let Some(other) = taken.insert(address, flag) {
+                    return Err(format!(
+                        "--workers {}: worker {number} needs {address} for {flag}, and {other} has it; leave room between them",
+                        self.workers
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The settings of one of the workers; `token` lets one join that has not yet.

@@ -7,10 +7,23 @@ const queue = new Queue('marks', { connection: connection(0) });
 queue.on('error', (error) => console.error(error.message));
 const names = Array.from({ length: count }, (_, i) => `job-${String(i).padStart(5, '0')}`);
 
+// False where the disks or the processors were too busy with something else for an answer in time.
+async function isAdded(batch) {
+  try {
+    await queue.addBulk(batch);
+    return true;
+  } catch (error) {
+    if (!/^(UNKNOWN|CLUSTERDOWN) /.test(error.message)) throw error;
+    console.error(error.message);
+    return false;
+  }
+}
+
 if (doing === 'enqueue') {
   // A job whose identifier is there already is not added again, so a batch may be sent once more.
   for (let start = 0; start < count; start += 100) {
-    await queue.addBulk(names.slice(start, start + 100).map((name) => ({ name: 'mark', data: { name }, opts: { jobId: name } })));
+    const batch = names.slice(start, start + 100).map((name) => ({ name: 'mark', data: { name }, opts: { jobId: name } }));
+    while (!(await isAdded(batch))) {}
   }
 } else {
   const unknown = [];
