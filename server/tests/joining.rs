@@ -6,12 +6,13 @@ mod common;
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use serde_json::Value as Json;
 use tempfile::tempdir;
 use wire::Value;
 
+use common::counting::{Stops, count};
 use common::process::Process;
 use common::{Client, Dev, dictum, eventually, failure, free_ports, http, output, wait_for};
 
@@ -28,27 +29,6 @@ fn nodes(resp: &str) -> Vec<Json> {
 
 fn of<'a>(nodes: &'a [Json], name: &str) -> Option<&'a Json> {
     nodes.iter().find(|node| node["name"] == name)
-}
-
-/// Counts until it is told to stop. How far it came; every answer was the next number.
-fn count(resp: &str, key: &str, stop: &AtomicBool) -> i64 {
-    let mut client = Client::connect(resp).expect("the node is there");
-    client.call(&["SELECT", "b"]).expect("the bucket is there");
-    let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
-        number += 1;
-        let reply = client.call(&["INCR", key]).expect("a reply");
-        assert_eq!(reply, Value::Integer(number), "{key}");
-    }
-    number
-}
-
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The words that start a node which joins, and again when it has joined.
@@ -82,8 +62,11 @@ fn three_become_five_and_three_again() {
     let (counted, at_fourth) = std::thread::scope(|scope| {
         let stop = &stop;
         let stops = Stops(stop);
-        let counters: Vec<_> =
-            dev.nodes.iter().map(|node| scope.spawn(move || count(&node.resp, &node.name, stop))).collect();
+        let counters: Vec<_> = dev
+            .nodes
+            .iter()
+            .map(|node| scope.spawn(move || count(&node.resp, Some("b"), &node.name, 0, stop)))
+            .collect();
         let token = node_command(asked, &["token"]);
         let (n4, at_fourth, ports) = join(&fourth, "n4", peer, token.trim());
         let answer = http::ask(&dev.nodes[2].http, "POST /v1/nodes/token", &[], b"").expect("an answer").json();

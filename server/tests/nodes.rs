@@ -4,14 +4,15 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use rustix::process::Signal;
 use serde_json::Value as Json;
 use tempfile::tempdir;
 use wire::Value;
 
-use common::{Client, Dev, dictum, eventually, http, output, signal, wait_for, wait_for_end};
+use common::counting::{Stops, count};
+use common::{Dev, dictum, eventually, http, output, signal, wait_for, wait_for_end};
 
 /// What `dictum node …` prints as JSON.
 fn node_command(resp: &str, words: &[&str]) -> Vec<Json> {
@@ -22,27 +23,6 @@ fn node_command(resp: &str, words: &[&str]) -> Vec<Json> {
 
 fn of<'a>(nodes: &'a [Json], name: &str) -> &'a Json {
     nodes.iter().find(|node| node["name"] == name).expect("every node is listed")
-}
-
-/// Counts until it is told to stop. How far it came; every answer was the next number.
-fn count(resp: &str, key: &str, stop: &AtomicBool) -> i64 {
-    let mut client = Client::connect(resp).expect("the node is there");
-    let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
-        number += 1;
-        let reply = client.call(&["INCR", key]).expect("a reply");
-        assert_eq!(reply, Value::Integer(number), "{key}");
-    }
-    number
-}
-
-/// Tells the counters to stop when it goes, also if something fails.
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 #[test]
@@ -56,7 +36,7 @@ fn a_drained_node_costs_no_error_and_its_votes_go_where_they_can() {
         let stop = &stop;
         let stops = Stops(stop);
         let counters: Vec<_> =
-            dev.nodes.iter().map(|node| scope.spawn(move || count(&node.resp, &node.name, stop))).collect();
+            dev.nodes.iter().map(|node| scope.spawn(move || count(&node.resp, None, &node.name, 0, stop))).collect();
         node_command(asked, &["voters", "3"]);
         // Four of the bucket and the default one have three each, the council has five.
         let votes = |nodes: &[Json]| nodes.iter().filter_map(|node| node["votes"].as_u64()).sum::<u64>();

@@ -9,7 +9,7 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -18,28 +18,8 @@ use serde_json::Value as Json;
 use tempfile::tempdir;
 use wire::Value;
 
+use common::counting::{Stops, count};
 use common::{Client, DICTUM, PATIENCE, wait_for};
-
-/// Counts until it is told to stop. How far it came; every answer was the next number.
-fn count(resp: &str, key: &str, stop: &AtomicBool) -> i64 {
-    let mut client = Client::connect(resp).expect("the node is there");
-    let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
-        number += 1;
-        let reply = client.call(&["INCR", key]).expect("a reply");
-        assert_eq!(reply, Value::Integer(number), "{key}");
-    }
-    number
-}
-
-/// Tells the counters to stop when it goes, also if something fails.
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// By what a node is slow, as that node says.
 fn slow(resp: &str, name: &str) -> String {
@@ -70,7 +50,7 @@ fn a_leader_with_a_slow_disk_gives_way_without_an_error_and_leads_again_when_it_
         let stops = Stops(stop);
         let counting = addresses.iter().zip(&names);
         let counters: Vec<_> =
-            counting.map(|(address, name)| scope.spawn(move || count(address, name, stop))).collect();
+            counting.map(|(address, name)| scope.spawn(move || count(address, None, name, 0, stop))).collect();
         // More than ten, so that it is several times what a sync takes on a machine where everything is slow.
         cluster.slow_disk(0, Duration::from_millis(40)).expect("its disk can be made slow");
         wait_for("another leads", || cluster.leader().ok().filter(|leader| *leader != 0));

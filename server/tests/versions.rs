@@ -8,17 +8,16 @@ mod common;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use base::versions::{NEWEST, OLDEST};
 use serde_json::Value as Json;
 use tempfile::tempdir;
 use wire::Value;
 
+use common::counting::{Stops, count};
 use common::process::Process;
-use common::{
-    Client, DICTUM, dictum, eventually, failure, free_ports, http, output, wait_for, wait_until_nothing_is_flushed,
-};
+use common::{DICTUM, dictum, eventually, failure, free_ports, http, output, wait_for, wait_until_nothing_is_flushed};
 
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
 
@@ -60,27 +59,6 @@ impl Cluster<'_> {
     }
 }
 
-/// Counts until it is told to stop. How far it came from there; every answer was the next number.
-fn count(resp: &str, key: &str, from: i64, stop: &AtomicBool) -> i64 {
-    let mut client = Client::connect(resp).expect("the node is there");
-    let mut number = from;
-    while !stop.load(Ordering::Relaxed) {
-        number += 1;
-        let reply = client.call(&["INCR", key]).expect("a reply");
-        assert_eq!(reply, Value::Integer(number), "{key} at {resp}");
-    }
-    number
-}
-
-/// Tells the counters to stop when it goes, also if something fails.
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Nodes of `older`, with these words, are upgraded one by one. How the cluster came to the newest version; nobody's commands failed.
 fn upgrade(older: &str, more: &[&str]) {
     let folder = tempdir().expect("a temporary folder");
@@ -112,7 +90,7 @@ fn upgrade(older: &str, more: &[&str]) {
                 .iter()
                 .map(|node| {
                     let (resp, from) = (cluster.resp(*node), counted[*node]);
-                    scope.spawn(move || count(&resp, NAMES[*node], from, stop))
+                    scope.spawn(move || count(&resp, None, NAMES[*node], from, stop))
                 })
                 .collect();
             assert!(nodes[upgraded].take().expect("it runs").stop(), "it ends well");

@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use rustix::process::Signal;
 use serde_json::Value as Json;
 use tempfile::tempdir;
 use wire::Value;
 
+use common::counting::{Stops, count};
 use common::process::Process;
 use common::{Client, dictum, eventually, failure, free_ports, output, signal, wait_for, wait_for_end};
 
@@ -82,27 +83,6 @@ fn process_of(machine: &Process, worker: &str) -> u32 {
     number.expect("it was started")
 }
 
-/// Counts until it is told to stop. How far it came; every answer was the next number.
-fn count(resp: &str, key: &str, stop: &AtomicBool) -> i64 {
-    let mut client = Client::connect(resp).expect("the machine is there");
-    client.call(&["SELECT", "b"]).expect("the bucket is there");
-    let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
-        number += 1;
-        let reply = client.call(&["INCR", key]).expect("a reply");
-        assert_eq!(reply, Value::Integer(number), "{key}");
-    }
-    number
-}
-
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn three_machines_of_two_workers_bear_the_loss_of_any_one() {
     let folder = tempdir().expect("a temporary folder");
@@ -135,7 +115,8 @@ fn three_machines_of_two_workers_bear_the_loss_of_any_one() {
     let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let (counted, second) = std::thread::scope(|scope| {
         let stops = Stops(&stop);
-        let counters: Vec<_> = keys.iter().map(|key| scope.spawn(|| count(&resp[0], key, &stop))).collect();
+        let counters: Vec<_> =
+            keys.iter().map(|key| scope.spawn(|| count(&resp[0], Some("b"), key, 0, &stop))).collect();
         // A machine is lost, with both of its workers, and comes back as it was.
         let workers = ["n2", "n2.2"].map(|name| process_of(&second, name));
         second.kill();

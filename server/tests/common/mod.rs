@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of real processes take real time")]
 
 pub mod bell;
+pub mod counting;
 pub mod http;
 pub mod process;
 
