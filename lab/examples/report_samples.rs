@@ -3,7 +3,7 @@
 // It writes files, and no clock or order matters here.
 #![allow(clippy::disallowed_methods)]
 
-#[path = "../tests/report/samples.rs"]
+#[path = "../tests/it/report/samples.rs"]
 #[allow(missing_docs)]
 mod samples;
 

@@ -3,7 +3,7 @@
 //! `cargo run --release -p node --example bulletins`
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an example that measures has a clock")]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //!
 //! Each takes any bytes, feeds them to a parser whole and in pieces, and panics if a promise is broken: the cut of
 //! the input must not matter, memory must stay within the limits, and what is read must be written and read
-//! alike. The fuzz targets of `fuzz/` call these, and `tests/corpus.rs` does so with the committed corpus and
+//! alike. The fuzz targets of `fuzz/` call these, and `tests/it/corpus.rs` does so with the committed corpus and
 //! seeded mutations of it, on machines that have no fuzzer.
 
 use base::Rng;

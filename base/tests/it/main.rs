@@ -1,0 +1,3 @@
+//! The tests of `base` from outside, as one program: a file each, so that each crate is linked to them once.
+
+mod tidy;

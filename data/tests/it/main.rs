@@ -1,0 +1,12 @@
+//! The tests of `data` from outside, as one program: a file each, so that each crate is linked to them once.
+
+mod commands;
+mod doors;
+mod draw;
+mod properties;
+mod redis;
+mod redis_events;
+mod references;
+mod scan;
+mod server;
+mod transcript;

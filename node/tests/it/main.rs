@@ -1,0 +1,36 @@
+//! The tests of `node` from outside, as one program: a file each, so that each crate is linked to them once.
+
+mod alone;
+mod buckets;
+mod catching_up;
+mod cluster_protocol;
+mod command_table;
+mod commands;
+mod common;
+mod corpus;
+mod dropping;
+mod elsewhere;
+mod heat;
+mod hostile;
+mod idle;
+mod joining;
+mod levels;
+mod looks;
+mod members;
+mod memories;
+mod observed;
+mod pages;
+mod partitions;
+mod passed_on;
+mod pause;
+mod pubsub;
+mod restored_folders;
+mod server_commands;
+mod slow;
+mod slow_nodes;
+mod small;
+mod suspicion;
+mod versions;
+mod vouching;
+mod waiting;
+mod zones;

@@ -1,0 +1,29 @@
+//! The tests of `server` from outside, as one program: a file each, so that each crate is linked to them once.
+
+mod buckets;
+mod caches;
+mod check;
+mod cli;
+mod common;
+mod dev;
+mod faults;
+mod formats;
+mod http;
+mod joining;
+mod lab_cluster;
+mod lab_compare;
+mod lab_experiment;
+mod lab_hooks;
+mod lab_quick;
+mod levels;
+mod netns;
+mod nodes;
+mod partitions;
+mod pubsub;
+mod restored_folders;
+mod slow_nodes;
+mod start;
+mod unsafe_recover;
+mod versions;
+mod workers;
+mod zones;

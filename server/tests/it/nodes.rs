@@ -1,0 +1,67 @@
+//! Real nodes are drained and serve again while a client counts on each of them, and none of its commands fails.
+
+#![allow(clippy::disallowed_methods, reason = "tests of real processes use real files")]
+
+use std::sync::atomic::AtomicBool;
+
+use rustix::process::Signal;
+use serde_json::Value as Json;
+use tempfile::tempdir;
+use wire::Value;
+
+use crate::common::counting::{Stops, count};
+use crate::common::{Dev, dictum, eventually, http, output, signal, wait_for, wait_for_end};
+
+/// What `dictum node …` prints as JSON.
+fn node_command(resp: &str, words: &[&str]) -> Vec<Json> {
+    let words = [&["node"], words, &["--at", resp, "--json"]].concat();
+    let said = output(dictum(&words));
+    serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&said.stderr)))
+}
+
+fn of<'a>(nodes: &'a [Json], name: &str) -> &'a Json {
+    nodes.iter().find(|node| node["name"] == name).expect("every node is listed")
+}
+
+#[test]
+fn a_drained_node_costs_no_error_and_its_votes_go_where_they_can() {
+    let folder = tempdir().expect("a temporary folder");
+    let dev = Dev::start(folder.path(), &["--nodes", "5"]);
+    let asked = &dev.nodes[4].resp;
+    eventually(asked, &["DICTUM.BUCKET", "CREATE", "b", "PARTITIONS", "4"]);
+    let stop = AtomicBool::new(false);
+    let counted: Vec<i64> = std::thread::scope(|scope| {
+        let stop = &stop;
+        let stops = Stops(stop);
+        let counters: Vec<_> =
+            dev.nodes.iter().map(|node| scope.spawn(move || count(&node.resp, None, &node.name, 0, stop))).collect();
+        node_command(asked, &["voters", "3"]);
+        // Four of the bucket and the default one have three each, the council has five.
+        let votes = |nodes: &[Json]| nodes.iter().filter_map(|node| node["votes"].as_u64()).sum::<u64>();
+        wait_for("three votes in each of five", || (votes(&node_command(asked, &["list"])) == 20).then_some(()));
+        let drained = node_command(asked, &["drain", "n1"]);
+        let (state, leads) = (&of(&drained, "n1")["state"], &of(&drained, "n1")["leads"]);
+        assert_eq!((state, leads), (&"drained".into(), &0.into()));
+        wait_for("no vote at n1", || (of(&node_command(asked, &["list"]), "n1")["votes"] == 0).then_some(()));
+        let answer = http::ask(&dev.nodes[1].http, "POST /v1/nodes/n1/promote", &[], b"").expect("an answer");
+        assert_eq!(answer.status, 204);
+        wait_for("n1 leads again", || {
+            let nodes = http::ask(&dev.nodes[0].http, "GET /v1/nodes", &[], b"").expect("an answer").json();
+            (of(nodes.as_array()?, "n1")["leads"].as_u64()? > 0).then_some(())
+        });
+        drop(stops);
+        counters.into_iter().map(|counter| counter.join().expect("nothing failed")).collect()
+    });
+
+    // Who has no vote may be gone: what was counted is there, at whoever is asked.
+    let nodes = node_command(asked, &["drain", "n2"]);
+    assert_eq!(of(&nodes, "n2")["leads"], 0);
+    wait_for("no vote at n2", || (of(&node_command(asked, &["list"]), "n2")["votes"] == 0).then_some(()));
+    signal(dev.nodes[1].pid, Signal::KILL);
+    assert!(wait_for_end(dev.nodes[1].pid));
+    for (node, number) in dev.nodes.iter().zip(counted) {
+        assert_eq!(eventually(asked, &["GET", &node.name]), Value::bulk(&*number.to_string()));
+    }
+    let text = String::from_utf8_lossy(&output(dictum(&["node", "drain", "n9", "--at", asked])).stderr).into_owned();
+    assert!(text.contains("there is no node 'n9'; there are n1, n2, n3, n4, n5"), "{text}");
+}

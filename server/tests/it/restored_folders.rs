@@ -1,0 +1,128 @@
+//! A node's folder is copied, and the copy started: after the node has gone on, and beside it. Neither takes part, both say why, and nothing is lost.
+
+#![allow(clippy::disallowed_methods, reason = "tests of real processes use real files")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use tempfile::{TempDir, tempdir};
+use wire::Value;
+
+use crate::common::bell::Bell;
+use crate::common::process::Process;
+use crate::common::{Client, Dev, NodeInfo, eventually, free_ports, start_alone, wait_for};
+
+const KEYS: usize = 50;
+const EARLIER: &str = "it is an earlier copy";
+
+/// Three nodes that have run and are stopped, in a folder.
+fn three() -> (TempDir, Vec<NodeInfo>) {
+    let folder = tempdir().expect("a temporary folder");
+    let dev = Dev::start(&folder.path().join("dev"), &[]);
+    eventually(&dev.nodes[0].resp, &["SET", "first", "1"]);
+    let nodes = dev.nodes.clone();
+    (folder, nodes)
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(copied.expect("cp runs").success());
+}
+
+fn succeeds(client: &mut Client, words: &[&str]) -> Value {
+    wait_for(&format!("an answer to {words:?}"), || client.call(words).ok().filter(|reply| reply.as_error().is_none()))
+}
+
+fn write(resp: &str, name: &str) {
+    let mut client = Client::connect(resp).expect("the node is there");
+    for number in 0..KEYS {
+        succeeds(&mut client, &["SET", &format!("{name}:{number}"), "1"]);
+    }
+}
+
+fn has_all(resp: &str, name: &str) {
+    let keys: Vec<String> = (0..KEYS).map(|number| format!("{name}:{number}")).collect();
+    let words: Vec<&str> = ["EXISTS"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    wait_for("an answer", || {
+        let reply = Client::connect(resp).ok()?.call(&words).ok().filter(|reply| reply.as_error().is_none())?;
+        assert_eq!(reply, Value::Integer(KEYS as i64), "{name}");
+        Some(())
+    });
+}
+
+/// Runs a node until it ends by itself: what it has said.
+fn ends(command: Command) -> Vec<String> {
+    let bell: Arc<Bell> = Arc::default();
+    let process = Process::spawn(command, &bell);
+    bell.wait_for("the end of a node", || process.has_ended().then_some(()));
+    process.lines()
+}
+
+fn start(node: &NodeInfo) -> Command {
+    let mut command = Command::new(&node.start[0]);
+    command.args(&node.start[1..]);
+    command
+}
+
+/// The same node at other addresses, with another folder.
+fn start_copy(node: &NodeInfo, dir: &Path) -> Command {
+    let [resp, http, cluster, peer] = free_ports().map(|port: u16| format!("127.0.0.1:{port}"));
+    let mut words = node.start.clone();
+    for (flag, value) in
+        [("--dir", &dir.display().to_string()), ("--resp", &resp), ("--http", &http), ("--cluster-address", &cluster)]
+    {
+        if let Some(place) = words.iter().position(|word| word == flag) {
+            words[place + 1].clone_from(value);
+        }
+    }
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).args(["--peer", &peer]);
+    command
+}
+
+#[test]
+fn a_folder_that_was_put_back_from_a_backup_is_refused_until_it_is_emptied() {
+    let (folder, infos) = three();
+    let [n1, n2, n3] = [0, 1, 2].map(|place: usize| &infos[place]);
+    let backup = folder.path().join("backup");
+    copy(&n3.dir, &backup);
+    let others = [start_alone(n1), start_alone(n2)];
+    let third = start_alone(n3);
+    write(&n3.resp, "a");
+    third.kill();
+    // The first two go on; what all three have acknowledged is not in the copy.
+    fs::remove_dir_all(&n3.dir).expect("it is there");
+    copy(&backup, &n3.dir);
+    let said = ends(start(n3));
+    assert!(said.iter().any(|line| line.contains(EARLIER)), "{said:#?}");
+    assert!(said.iter().any(|line| line.contains("start it with an empty folder")), "{said:#?}");
+    assert!(others.iter().any(|node| node.has_said("n3 runs with an earlier copy of its folder")));
+    write(&n1.resp, "b");
+    // As it said.
+    fs::remove_dir_all(&n3.dir).expect("it is there");
+    let third = start_alone(n3);
+    for name in ["a", "b"] {
+        has_all(&n3.resp, name);
+    }
+    drop((third, others));
+}
+
+#[test]
+fn a_second_process_with_a_copy_of_the_folder_is_refused() {
+    let (folder, infos) = three();
+    let [n1, n2, n3] = [0, 1, 2].map(|place: usize| &infos[place]);
+    let clone = folder.path().join("clone");
+    copy(&n1.dir, &clone);
+    let nodes = [n1, n2, n3].map(start_alone);
+    write(&n1.resp, "a");
+    let said = ends(start_copy(n1, &clone));
+    assert!(said.iter().any(|line| line.contains(EARLIER)), "{said:#?}");
+    assert!(said.iter().any(|line| line.contains("another process runs with a copy of it")), "{said:#?}");
+    assert!(!nodes[0].has_ended(), "the one that has all of it goes on");
+    write(&n1.resp, "b");
+    for node in [n1, n2, n3] {
+        has_all(&node.resp, "b");
+    }
+}
