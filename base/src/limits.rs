@@ -84,6 +84,16 @@ pub const TRACKED_KEYS_DEFAULT: u64 = 1_000_000;
 /// Most keys one connection may WATCH.
 pub const WATCHED_KEYS_MAX: usize = 64 * 1024;
 
+/// Units of work that one entry of the log, or one read, may cost unless its bucket says otherwise (`data/src/meter.rs` says what a unit is): some seconds.
+/// A union of two million members fits, and so does a `KEYS` over twenty million keys.
+pub const WORK_DEFAULT: u64 = 500_000_000;
+/// Fewest units that a bucket may allow: what single commands on single elements need, with room to spare.
+pub const WORK_MIN: u64 = 1_000;
+/// Most bytes of answers that the commands of one entry may have built before the next one is carried out: every replica builds them.
+pub const ANSWERS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The same of a transaction that only reads, which one node answers.
+pub const READ_ANSWERS_BYTES_MAX: u64 = REPLY_BYTES_MAX;
+
 /// Largest entry of the log, in bytes, with room for the largest value and what goes around it.
 pub const ENTRY_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
 /// Largest message between nodes, in bytes.

@@ -16,7 +16,7 @@ use std::fmt;
 /// The oldest version that this build speaks. Those before it could not tell how far they go.
 pub const OLDEST: u16 = 6;
 /// The newest.
-pub const NEWEST: u16 = 7;
+pub const NEWEST: u16 = 8;
 
 /// Which versions somebody speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +81,8 @@ pub enum Feature {
     CarriedThrough,
     /// The council's orders that move the votes of buckets in memory, and entries about voters that name the order which they follow.
     MovingMemories,
+    /// Entries have a budget of work and of answers; past it they have done nothing.
+    Budgets,
 }
 
 /// Who has to know a feature before it is used.
@@ -93,7 +95,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 8] = [
+pub const FEATURES: [(Feature, u16, By); 9] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -102,6 +104,7 @@ pub const FEATURES: [(Feature, u16, By); 8] = [
     (Feature::VouchingQuestions, 7, By::Link),
     (Feature::CarriedThrough, 7, By::Link),
     (Feature::MovingMemories, 7, By::Cluster),
+    (Feature::Budgets, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

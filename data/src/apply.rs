@@ -14,7 +14,7 @@ use crate::store::KeyRef;
 use crate::transaction::{Change, Transaction};
 use crate::tree::Tree;
 use crate::view::View;
-use base::limits::VALUE_BYTES_MAX;
+use base::limits::{VALUE_BYTES_MAX, WORK_DEFAULT};
 use base::versions::OLDEST;
 use base::{Revision, WallTime};
 
@@ -41,6 +41,8 @@ pub struct EntryContext {
     pub slots: Slots,
     /// By which version it is applied: commands that came later are unknown. See [`base::versions`].
     pub version: u16,
+    /// Most units of work that it may cost ([`crate::meter`]); past them it has done nothing.
+    pub work_max: u64,
 }
 
 /// What a full bucket says to what may grow it. Redis's text, to the letter: clients know it.
@@ -57,6 +59,7 @@ impl Default for EntryContext {
             slots: Slots::ALL,
             names_events: false,
             version: OLDEST,
+            work_max: WORK_DEFAULT,
         }
     }
 }
@@ -88,8 +91,52 @@ pub struct Published {
 /// Applies one command. A read is answered too, at the entry's time.
 pub fn apply(tree: &mut Tree, context: &EntryContext, args: &[&[u8]]) -> Applied {
     let mut transaction = Transaction::new(tree, context);
-    let reply = run(&mut transaction, args);
+    let reply = within_budget(&mut transaction, needs_budget(args), |transaction| run(transaction, args));
     transaction.finish(reply)
+}
+
+/// Whether the work of a command depends on the state, so that a limit has to end it.
+fn needs_budget(args: &[&[u8]]) -> Budget {
+    let Some(entry) = args.first().and_then(|name| commands::lookup(name)) else { return Budget::None };
+    match entry.run {
+        Run::Write(_) if entry.spec.flags.has(Flags::RUNS) => Budget::OfScript,
+        Run::Write(_) if entry.spec.is_bounded(args) => Budget::None,
+        Run::Write(_) => Budget::Undo,
+        // Nothing to take back.
+        Run::Read(_) => Budget::OfScript,
+    }
+}
+
+/// How the budget of an entry is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Budget {
+    /// Its length bounds its work.
+    None,
+    /// Past the limit, everything is put back.
+    Undo,
+    /// The same, but that is done already: by the script itself, which notes what it changes; or there is nothing to put back.
+    OfScript,
+}
+
+/// Carries out what an entry asks for. If it costs more than it may, nothing has happened, and the answer says so.
+fn within_budget(
+    transaction: &mut Transaction<'_>,
+    budget: Budget,
+    act: impl FnOnce(&mut Transaction<'_>) -> Reply,
+) -> Reply {
+    if budget == Budget::None {
+        return act(transaction);
+    }
+    transaction.limit_work();
+    let before = (budget == Budget::Undo).then(|| transaction.begin_undo());
+    let reply = act(transaction);
+    let is_over = transaction.meter().is_over();
+    match before {
+        Some(before) if is_over => transaction.undo(before),
+        Some(before) => transaction.keep(before),
+        None => {}
+    }
+    if is_over { Reply::Error(transaction.meter().refusal()) } else { reply }
 }
 
 /// Applies `MULTI … EXEC`: all commands in order, or none if a watched key has another revision than it had.
@@ -109,8 +156,22 @@ pub fn apply_transaction(
             return transaction.finish(Reply::NilArray);
         }
     }
-    let replies = commands.iter().map(|args| run(&mut transaction, args)).collect();
-    transaction.finish(Reply::Array(replies))
+    let is_bounded = commands.iter().all(|args| needs_budget(args) == Budget::None);
+    let budget = if is_bounded { Budget::None } else { Budget::Undo };
+    let reply = within_budget(&mut transaction, budget, |transaction| {
+        let mut replies = Vec::with_capacity(commands.len());
+        for args in commands {
+            // What comes after the limit would be taken back anyway.
+            if transaction.meter().is_over() {
+                break;
+            }
+            let reply = run(transaction, args);
+            transaction.meter().answer(reply.bytes());
+            replies.push(reply);
+        }
+        Reply::Array(replies)
+    });
+    transaction.finish(reply)
 }
 
 /// Applies one command unless `id` is remembered; then answers what it answered, and changes nothing. That `id` was used for
@@ -122,7 +183,8 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
         let reply = if outcome.is_of(command) { outcome.reply.clone() } else { Reply::Error(REUSED) };
         return Applied { reply, changes: Vec::new(), events: Vec::new(), published: Vec::new() };
     }
-    let reply = as_recorded(run(&mut transaction, args));
+    let reply = within_budget(&mut transaction, needs_budget(args), |transaction| run(transaction, args));
+    let reply = as_recorded(reply);
     let outcome = Outcome { id: Blob::new(id), command: Some(command), reply: reply.clone() };
     transaction.tree_mut().once.insert(outcome);
     transaction.finish(reply)
@@ -132,7 +194,7 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
 pub fn look(tree: &mut Tree, context: &EntryContext, args: &[&[u8]]) -> Option<Reply> {
     let moment = tree.begin_undo();
     let mut transaction = Transaction::new(tree, context);
-    let reply = run(&mut transaction, args);
+    let reply = within_budget(&mut transaction, needs_budget(args), |transaction| run(transaction, args));
     let is_nothing = transaction.has_done_nothing();
     drop(transaction);
     let is_untouched = !tree.has_notes();
@@ -168,8 +230,15 @@ pub fn evict(tree: &mut Tree, context: &EntryContext, victims: &[(&[u8], Revisio
     transaction.finish(Reply::count(count))
 }
 
-/// Answers a read. See [`View::met_expired`] for when the reply must be thrown away.
+/// Answers a read. See [`View::met_expired`] for when the reply must be thrown away. One that costs more than it may answers that.
 pub fn read(view: &View<'_>, args: &[&[u8]]) -> Reply {
+    view.begin_work();
+    let reply = read_on(view, args);
+    if view.meter().is_over() { Reply::Error(view.meter().refusal()) } else { reply }
+}
+
+/// Answers a read whose work is part of more.
+pub(crate) fn read_on(view: &View<'_>, args: &[&[u8]]) -> Reply {
     let run = || {
         let entry = commands::find(args)?;
         match entry.run {
@@ -201,7 +270,17 @@ pub fn read_transaction(view: &View<'_>, watches: &[(&[u8], Revision)], commands
             return Reply::NilArray;
         }
     }
-    Reply::Array(commands.iter().map(|args| read(view, args)).collect())
+    view.begin_work();
+    let mut replies = Vec::with_capacity(commands.len());
+    for args in commands {
+        let reply = read_on(view, args);
+        view.meter().answer(reply.bytes());
+        if view.meter().is_over() {
+            return Reply::Error(view.meter().refusal());
+        }
+        replies.push(reply);
+    }
+    Reply::Array(replies)
 }
 
 /// What `WATCH` remembers of a key: see [`Tree::watch_revision`]. Notes if the key's time is up by the view's clock only.

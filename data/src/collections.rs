@@ -22,6 +22,7 @@ use crate::blob::Blob;
 use crate::image::Malformed;
 use crate::kept::{ElementKey, ElementRef, Elements};
 use crate::layers::{Layer, Layers};
+use crate::meter::{LOOKUP, Meter};
 use crate::tree::Tree;
 use crate::value::{Collection, Kind, Value};
 use base::checksum::xxh3;
@@ -66,6 +67,8 @@ pub(crate) struct Collections {
     pub boundaries: boundaries::Boundaries,
     pub soonest: fading::Soonest,
     pub few: few::Few,
+    /// What the entry, or the read, that is under way has cost. Not part of the state.
+    pub meter: Meter,
 }
 
 /// The part of the state that is numbers.
@@ -117,6 +120,7 @@ impl Collections {
 
     /// Puts an element in place and returns the value of the one that stood there.
     pub(crate) fn insert(&mut self, key: ElementKey, value: Blob) -> Option<Blob> {
+        self.meter.write(value.len());
         let old = self.elements.insert(key, value);
         self.counts.owed += u64::from(old.is_none());
         old
@@ -124,6 +128,7 @@ impl Collections {
 
     /// Puts an element in place where none stood.
     pub(crate) fn insert_new(&mut self, key: ElementKey, value: Blob) {
+        self.meter.write(value.len());
         self.elements.insert_new(key, value);
         self.counts.owed += 1;
     }
@@ -154,11 +159,18 @@ impl Collections {
 
     /// An element of a collection.
     pub(crate) fn element(&self, of: Collection, order: u64, name: &[u8]) -> Option<Blob> {
+        self.meter.spend(LOOKUP);
         self.elements.get(ElementRef { collection: of.number(), order, name })
     }
 
-    /// The elements of a collection from `order` on, in their order: order, name, value.
+    /// The elements of a collection from `order` on, in their order: order, name, value. Ends when the meter does.
     pub(crate) fn elements_of(&self, of: Collection, order: u64) -> impl Iterator<Item = (u64, Blob, Blob)> {
+        let elements = self.elements_unmetered(of, order);
+        elements.take_while(|(_, name, value)| self.meter.visit(name.len() + value.len()))
+    }
+
+    /// The same for what is no command's work.
+    fn elements_unmetered(&self, of: Collection, order: u64) -> impl Iterator<Item = (u64, Blob, Blob)> {
         let elements = self.range(of.number(), Bound::Included((order, b"")));
         elements.map(|(key, value)| (key.order, key.name, value))
     }

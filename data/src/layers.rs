@@ -347,9 +347,11 @@ impl<K: Kept> Layers<K> {
     }
 
     /// From here on it is noted what changes, until [`Layers::keep`] or [`Layers::undo`]. Nothing is frozen or thawed meanwhile: that is done between entries.
+    /// Notes nest: a script inside a transaction can be taken back alone, or together with the transaction.
     pub(crate) fn begin_undo(&mut self) {
-        debug_assert!(self.before.is_none(), "one script at a time");
+        let outer = self.before.take();
         self.before = Some(Box::new(LayersBefore {
+            outer,
             slots: BTreeMap::new(),
             len: self.len,
             active_bytes: self.active_bytes,
@@ -362,9 +364,18 @@ impl<K: Kept> Layers<K> {
         self.before.as_ref().is_some_and(|before| before.cleared.is_some() || !before.slots.is_empty())
     }
 
-    /// What was changed stays.
+    /// What was changed stays. The notes go to the outer ones, if there are any.
     pub(crate) fn keep(&mut self) {
-        self.before = None;
+        let Some(inner) = self.before.take() else { return };
+        let LayersBefore { slots, cleared, outer, .. } = *inner;
+        let Some(mut outer) = outer else { return };
+        if outer.cleared.is_none() {
+            for (key, slot) in slots {
+                outer.slots.entry(key).or_insert(slot);
+            }
+            outer.cleared = cleared;
+        }
+        self.before = Some(outer);
     }
 
     /// Puts everything back.
@@ -385,6 +396,7 @@ impl<K: Kept> Layers<K> {
             };
         }
         (self.len, self.active_bytes) = (before.len, before.active_bytes);
+        self.before = before.outer;
     }
 
     /// Before the active layer's slot of a key is changed.

@@ -33,6 +33,7 @@ mod json;
 mod kept;
 mod layers;
 mod merge;
+pub mod meter;
 pub mod once;
 mod removals;
 pub mod reply;

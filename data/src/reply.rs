@@ -76,6 +76,22 @@ impl Reply {
         Reply::Integer(count as i64)
     }
 
+    /// Approximate bytes that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        /// For each answer, whatever it holds.
+        const EACH: u64 = 16;
+        let of_pairs = |pairs: &[(Reply, Reply)]| pairs.iter().map(|(a, b)| a.bytes() + b.bytes()).sum::<u64>();
+        EACH + match self {
+            Reply::Bulk(bytes) | Reply::Status(bytes) => bytes.len() as u64,
+            Reply::Array(replies) | Reply::Set(replies) => replies.iter().map(Reply::bytes).sum(),
+            Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Named(pairs) => of_pairs(pairs),
+            Reply::ByDialect(both) => both[0].bytes().max(both[1].bytes()),
+            Reply::Error(Failure::Built(text) | Failure::UnknownCommand(text)) => text.len() as u64,
+            _ => 0,
+        }
+    }
+
     /// The value, or nil.
     #[must_use]
     pub fn bulk_or_nil(bytes: Option<Blob>) -> Reply {

@@ -62,6 +62,9 @@ impl Flags {
     pub const OFTEN_NOTHING: Flags = Flags(1024);
     /// Asks about keys without using them: how long they are idle does not change.
     pub const NO_TOUCH: Flags = Flags(2048);
+    /// A write whose work its own length bounds, whatever the state holds: its entry needs no budget. Options may take that away: see
+    /// [`Spec::is_bounded`].
+    pub const BOUNDED: Flags = Flags(4096);
 
     /// All of `self` and of `other`.
     #[must_use]
@@ -277,6 +280,23 @@ impl Group {
 }
 
 impl Spec {
+    /// Whether the length of a write bounds its work, whatever the state holds. Of commands that take a count only those without one are; of `XADD` those
+    /// that trim nothing.
+    #[must_use]
+    pub fn is_bounded(&self, words: &[&[u8]]) -> bool {
+        self.flags.has(Flags::BOUNDED)
+            && match self.name {
+                "lpop" | "rpop" | "spop" | "zpopmin" | "zpopmax" => words.len() == 2,
+                "xadd" => {
+                    let options = words.get(2..words.len().min(6)).unwrap_or_default();
+                    let trims =
+                        |word: &&[u8]| word.eq_ignore_ascii_case(b"MAXLEN") || word.eq_ignore_ascii_case(b"MINID");
+                    !options.iter().any(trims)
+                }
+                _ => true,
+            }
+    }
+
     /// The name of what `words` ask for, whose command this is: that of the subcommand, if there is one.
     #[must_use]
     pub fn name_of(&self, words: &[&[u8]]) -> &'static str {

@@ -5,18 +5,20 @@ use crate::blob::Blob;
 use crate::commands;
 use crate::events::{KeyEvent, name_changes};
 use crate::failure::Failure;
+use crate::meter::{LOOKUP, Meter};
 use crate::reply::Reply;
 use crate::slots::Slots;
 use crate::store::{KeyRef, StoreKey};
 use crate::tree::Tree;
 use crate::value::{Record, Value};
 use crate::view::View;
-use base::limits::VALUE_BYTES_MAX;
-use base::versions::command_since;
+use base::limits::{ANSWERS_BYTES_MAX, VALUE_BYTES_MAX};
+use base::versions::{Feature, command_since};
 use base::{Revision, Rng, WallTime};
 
 mod groups;
 mod lists;
+mod moment;
 mod named;
 mod scripts;
 mod sorted;
@@ -24,6 +26,7 @@ mod streams;
 
 pub(crate) use groups::GroupEdit;
 pub use lists::{End, ListEdit};
+pub(crate) use moment::Before;
 pub use named::{NamedEdit, name_order};
 pub(crate) use scripts::{Scripted, is_own, own_command};
 pub(crate) use streams::{BLOCK_BYTES, BLOCK_ENTRIES_MAX};
@@ -80,12 +83,15 @@ pub struct Transaction<'a> {
     full_at_bytes: u64,
     slots: Slots,
     version: u16,
+    work_max: u64,
 }
 
 impl<'a> Transaction<'a> {
-    /// Begins to apply an entry: the state's time moves to the entry's, unless it is later already.
+    /// Begins to apply an entry: the state's time moves to the entry's, unless it is later already. Its work is counted from here on, without a limit until
+    /// [`Transaction::limit_work`].
     pub fn new(tree: &'a mut Tree, context: &EntryContext) -> Transaction<'a> {
         tree.time = tree.time.max(context.time);
+        tree.meter().begin(u64::MAX, u64::MAX);
         Transaction {
             tree,
             changes: Vec::new(),
@@ -98,6 +104,20 @@ impl<'a> Transaction<'a> {
             full_at_bytes: context.full_at_bytes,
             slots: context.slots,
             version: context.version,
+            work_max: context.work_max,
+        }
+    }
+
+    /// What the entry has cost so far.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        self.tree.meter()
+    }
+
+    /// From here on the work of the entry is limited, if entries of its version have a budget. Its caller has to be able to take everything back.
+    pub(crate) fn limit_work(&self) {
+        if Feature::Budgets.is_in(self.version) {
+            self.meter().begin(self.work_max, ANSWERS_BYTES_MAX);
         }
     }
 
@@ -195,6 +215,7 @@ impl<'a> Transaction<'a> {
 
     /// The record of a key, if the key exists; one that has reached its deadline is removed on the way, and so are fields of a hash: up to [`FIELDS_AT_ONCE_MAX`].
     pub fn get(&mut self, key: KeyRef<'_>) -> Option<Record> {
+        self.meter().spend(LOOKUP);
         let record = self.tree.store.get(key)?;
         if !record.is_alive(self.tree.time) {
             self.expire(key);
@@ -224,12 +245,17 @@ impl<'a> Transaction<'a> {
 
     /// The bytes of a string, `None` if the key does not exist; an error if it holds something else.
     pub fn string(&mut self, key: KeyRef<'_>) -> Result<Option<Blob>, Failure> {
-        self.get(key).map(|record| record.value.into_string()).transpose()
+        let found = self.get(key).map(|record| record.value.into_string()).transpose()?;
+        self.meter().bytes(found.as_ref().map_or(0, |bytes| bytes.len()));
+        Ok(found)
     }
 
     /// Gives a key a value and a deadline, whatever it was before. A deadline that has passed removes the key instead.
     pub fn put(&mut self, key: KeyRef<'_>, value: Value, deadline: Option<WallTime>) {
         self.settle(key);
+        if let Value::String(bytes) = &value {
+            self.meter().make(bytes.len());
+        }
         if deadline.is_some_and(|deadline| deadline <= self.tree.time) {
             self.remove(key);
             if let Some(elements) = value.elements() {
@@ -286,12 +312,16 @@ impl<'a> Transaction<'a> {
     pub fn edit_string<R>(&mut self, key: KeyRef<'_>, edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Failure> {
         self.settle(key);
         let revision = self.tree.revision.next();
-        let mut edit = Some(edit);
+        let (mut edit, mut grown) = (Some(edit), 0);
         let updated = self.tree.update(key, |record| {
             let Value::String(bytes) = &mut record.value else { return None };
             record.revision = revision;
-            Some((edit.take().expect("edited once"))(bytes.edit()))
+            let before = bytes.len();
+            let result = (edit.take().expect("edited once"))(bytes.edit());
+            grown = bytes.len().saturating_sub(before);
+            Some(result)
         });
+        self.meter().make(grown);
         Ok(match updated {
             Some(Some(result)) => {
                 self.record_change(Blob::new(key.key), ChangeKind::Set);
@@ -404,6 +434,7 @@ impl<'a> Transaction<'a> {
 
     /// Counts and writes down a change; its revision.
     fn record_change(&mut self, key: Blob, kind: ChangeKind) -> Revision {
+        self.meter().write(key.len());
         let revision = self.tree.revision.next();
         self.tree.revision = revision;
         match kind {

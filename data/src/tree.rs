@@ -6,6 +6,7 @@ use crate::deadlines::{Deadlines, Due, DueLayer};
 use crate::flush::Below;
 use crate::kept::{Elements, Records};
 use crate::layers::{Layer, Layers};
+use crate::meter::Meter;
 use crate::once::OnceTable;
 use crate::removals::Removals;
 use crate::store::{KeyRef, StoreKey};
@@ -73,6 +74,12 @@ impl Tree {
     #[must_use]
     pub fn new() -> Tree {
         Tree::default()
+    }
+
+    /// Counts what the entry, or the read, that is under way has cost.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.collections.meter
     }
 
     /// The logical time: the largest time of an entry applied so far.

@@ -1,4 +1,4 @@
-//! How everything that an entry has done is taken back: for scripts, which may break a limit in the middle.
+//! How everything that an entry has done is taken back: for entries, and for scripts in them, which may pass a limit in the middle.
 //!
 //! ```text
 //!   Tree::begin_undo ─► writes: the first one to each key notes what `active` said of it ─► Tree::keep, or Tree::undo
@@ -25,6 +25,8 @@ pub(crate) struct LayersBefore<K: Kept> {
     pub active_bytes: u64,
     /// Everything, as it was when it was taken out for the first time. What was written afterwards goes with it, so nothing is noted any more.
     pub cleared: Option<Cleared<K>>,
+    /// The notes of what this is a part of: of the transaction around a script.
+    pub outer: Option<Box<LayersBefore<K>>>,
 }
 
 /// What [`crate::layers::Layers::clear`] has taken out.

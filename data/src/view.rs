@@ -3,11 +3,13 @@
 use crate::blob::Blob;
 use crate::collections::Collections;
 use crate::failure::Failure;
+use crate::meter::{LOOKUP, Meter};
 use crate::slots::Slots;
 use crate::store::{KeyRef, StoreKey};
 use crate::transaction::name_order;
 use crate::tree::Tree;
 use crate::value::{Collection, Kind, List, Record, Stream, Value};
+use base::limits::{READ_ANSWERS_BYTES_MAX, WORK_DEFAULT};
 use base::{Rng, WallTime};
 use std::cell::Cell;
 use std::ops::Bound;
@@ -39,6 +41,7 @@ pub struct View<'a> {
     /// The keys that are found count as used.
     touches: Cell<bool>,
     slots: Slots,
+    work_max: u64,
 }
 
 impl<'a> View<'a> {
@@ -55,7 +58,24 @@ impl<'a> View<'a> {
             usage: None,
             touches: Cell::new(false),
             slots: Slots::ALL,
+            work_max: WORK_DEFAULT,
         }
+    }
+
+    /// The same for reads that may cost so many units of work.
+    #[must_use]
+    pub fn with_work_max(self, work_max: u64) -> View<'a> {
+        View { work_max, ..self }
+    }
+
+    /// A read begins: its work is counted from here on.
+    pub(crate) fn begin_work(&self) {
+        self.meter().begin(self.work_max, READ_ANSWERS_BYTES_MAX);
+    }
+
+    /// What the read has cost so far.
+    pub(crate) fn meter(&self) -> &'a Meter {
+        self.tree.meter()
     }
 
     /// The same of a state that has the keys of these slots alone: scripts stay within them.
@@ -132,6 +152,7 @@ impl<'a> View<'a> {
 
     /// As [`View::get`], for what is no command's business: it does not count.
     pub(crate) fn find(&self, key: KeyRef<'_>) -> Option<Record> {
+        self.meter().spend(LOOKUP);
         let found = self.tree.store.get(key).filter(|record| self.sees(record))?;
         match found.value {
             Value::Hash(of) if of.has_deadlines() => {
@@ -150,7 +171,9 @@ impl<'a> View<'a> {
 
     /// The bytes of a string, `None` if the key does not exist; an error if it holds something else.
     pub fn string(&self, key: KeyRef<'_>) -> Result<Option<Blob>, Failure> {
-        self.get(key).map(|record| record.value.into_string()).transpose()
+        let found = self.get(key).map(|record| record.value.into_string()).transpose()?;
+        self.meter().bytes(found.as_ref().map_or(0, |bytes| bytes.len()));
+        Ok(found)
     }
 
     /// The collection of a hash, `None` if the key does not exist; an error if it holds something else.
@@ -256,7 +279,8 @@ impl<'a> View<'a> {
 
     /// The keys that exist and their records, in store order from `start` on.
     pub fn records(&self, start: Bound<KeyRef<'_>>) -> impl Iterator<Item = (StoreKey, Record)> {
-        self.tree.store.range(start).filter(|(_, record)| self.sees(record))
+        let records = self.tree.store.range(start).take_while(|(key, _)| self.meter().visit(key.key.len()));
+        records.filter(|(_, record)| self.sees(record))
     }
 
     fn sees(&self, record: &Record) -> bool {

@@ -1,7 +1,7 @@
 //! What a bucket is: a named key space with a kind, a quota and defaults. The council keeps the list ([`crate::council`]); every node
 //! has a copy.
 
-use base::limits::{BUCKET_NAME_BYTES_MAX, PARTITIONS_MAX, VALUE_BYTES_MAX};
+use base::limits::{BUCKET_NAME_BYTES_MAX, PARTITIONS_MAX, VALUE_BYTES_MAX, WORK_DEFAULT, WORK_MIN};
 use base::{BucketId, NodeId, Position};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
@@ -116,9 +116,21 @@ pub(crate) struct Settings {
     pub ttl_ms: u64,
     /// Longest value, in bytes; 0: as the node's `--value-bytes-max` says.
     pub value_bytes_max: u64,
+    /// Most units of work that one entry or one read may cost; 0: [`WORK_DEFAULT`].
+    pub work_max: u64,
 }
 
 impl Settings {
+    /// Whether words that change settings name one that nodes of the oldest version do not know.
+    pub(crate) fn names_work_max(words: &[Vec<u8>]) -> bool {
+        words.iter().step_by(2).any(|name| name.eq_ignore_ascii_case(b"work-max"))
+    }
+
+    /// Most units of work that one entry or one read may cost.
+    pub(crate) fn work_max(&self) -> u64 {
+        if self.work_max == 0 { WORK_DEFAULT } else { self.work_max }
+    }
+
     pub(crate) fn of_kind(kind: BucketKind) -> Settings {
         let durability = match kind {
             BucketKind::Ephemeral => Durability::Majority,
@@ -133,6 +145,7 @@ impl Settings {
             consistency: Consistency::default(),
             ttl_ms: 0,
             value_bytes_max: 0,
+            work_max: 0,
         }
     }
 
@@ -186,8 +199,13 @@ impl Settings {
                         return Err(Failure::Text("ERR no value may be longer than 512 MiB"));
                     }
                 }
+                b"work-max" => {
+                    let units = data::args::parse_integer(value).and_then(|it| u64::try_from(it).ok());
+                    self.work_max = units.filter(|units| *units == 0 || *units >= WORK_MIN).ok_or(NO_WORK)?;
+                }
                 _ => {
-                    let names = "kind, partitions, quota, policy, durability, consistency, ttl and value-bytes-max";
+                    let names =
+                        "kind, partitions, quota, policy, durability, consistency, ttl, value-bytes-max and work-max";
                     let text = [b"ERR a bucket has no setting '", *name, b"'; there are ", names.as_bytes()].concat();
                     return Err(Failure::built(&text));
                 }
@@ -207,7 +225,7 @@ impl Settings {
         self.quota_bytes.div_ceil(u64::from(self.partitions))
     }
 
-    /// Without the number of partitions, which stands elsewhere: see [`crate::council`].
+    /// Without the number of partitions and the budget, which stand elsewhere: see [`crate::council`].
     fn encode(&self, w: &mut Writer<'_>) {
         self.kind.write(w);
         w.u64(self.quota_bytes);
@@ -228,6 +246,7 @@ impl Settings {
             consistency: Consistency::read(r)?,
             ttl_ms: r.u64()?,
             value_bytes_max: r.u64()?,
+            work_max: 0,
         })
     }
 }
@@ -237,6 +256,8 @@ const OF_NODE: &str = "node";
 /// A thousand years: far from where times overflow.
 const NO_PARTITIONS: Failure = Failure::Text("ERR a bucket has 1 to 1024 partitions");
 const _: () = assert!(PARTITIONS_MAX == 1024, "the text says so");
+const NO_WORK: Failure = Failure::Text("ERR work-max is a number of units from 1000 on, or 0 for the default");
+const _: () = assert!(WORK_MIN == 1_000, "the text says so");
 const TTL_MS_MAX: u64 = 1000 * 366 * 24 * 3600 * 1000;
 pub(crate) const NO_DURABILITY: Failure = Failure::Text("ERR a durability is majority, persist-majority or all");
 pub(crate) const NO_CONSISTENCY: Failure = Failure::Text("ERR a consistency is linearizable, session or local");
@@ -374,6 +395,7 @@ impl Bucket {
             text("consistency", it.consistency.name()),
             number("ttl", it.ttl_ms / 1000),
             number("value-bytes-max", it.value_bytes_max),
+            number("work-max", it.work_max),
         ])
     }
 }

@@ -34,6 +34,8 @@ const VERSION_PARTITIONS: u8 = 2;
 const VERSION_FOUNDERS: u8 = 3;
 /// With the voters of buckets in memory behind these, where some have moved.
 const VERSION_VOTING: u8 = 4;
+/// With the buckets' budgets of work behind these, where some have one of their own.
+const VERSION_WORK: u8 = 5;
 
 const CREATE: u8 = 1;
 const SET: u8 = 2;
@@ -48,6 +50,8 @@ const CREATE_FOUNDERS: u8 = 8;
 const ALONE: u8 = 9;
 const MOVE: u8 = 10;
 const SETTLED: u8 = 11;
+/// As [`CREATE_FOUNDERS`], behind the budget of work.
+const CREATE_WORK: u8 = 12;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,7 +82,12 @@ impl Order {
         let mut w = Writer::new(&mut out);
         match self {
             Order::Create { name, settings, identities, founders } => {
-                if !founders.is_empty() {
+                if settings.work_max > 0 {
+                    w.u8(CREATE_WORK);
+                    w.u64(settings.work_max);
+                    write_nodes(&mut w, founders);
+                    w.u16(settings.partitions);
+                } else if !founders.is_empty() {
                     w.u8(CREATE_FOUNDERS);
                     write_nodes(&mut w, founders);
                     w.u16(settings.partitions);
@@ -159,6 +168,8 @@ impl Order {
         match self {
             Order::Nodes(change) => change.version(),
             Order::Move { .. } | Order::Settled { .. } => Feature::MovingMemories.since(),
+            Order::Create { settings, .. } if settings.work_max > 0 => Feature::Budgets.since(),
+            Order::Set { words, .. } if Settings::names_work_max(words) => Feature::Budgets.since(),
             _ => OLDEST,
         }
     }
@@ -166,11 +177,13 @@ impl Order {
     pub(crate) fn decode(body: &[u8]) -> Result<Order, Malformed> {
         let mut r = Reader::from_slice(body);
         let order = match r.u8()? {
-            what @ (CREATE | CREATE_PARTITIONS | CREATE_FOUNDERS) => {
-                let founders = if what == CREATE_FOUNDERS { read_nodes(&mut r)? } else { Vec::new() };
+            what @ (CREATE | CREATE_PARTITIONS | CREATE_FOUNDERS | CREATE_WORK) => {
+                let work_max = if what == CREATE_WORK { r.u64()? } else { 0 };
+                let has_founders = matches!(what, CREATE_FOUNDERS | CREATE_WORK);
+                let founders = if has_founders { read_nodes(&mut r)? } else { Vec::new() };
                 let partitions = if what == CREATE { 1 } else { partitions(&mut r)? };
                 let Bucket { name, settings, identities, .. } = Bucket::decode(&mut r)?;
-                Order::Create { name, settings: Settings { partitions, ..settings }, identities, founders }
+                Order::Create { name, settings: Settings { partitions, work_max, ..settings }, identities, founders }
             }
             SET => {
                 let name = r.text()?.to_owned();
@@ -247,7 +260,7 @@ impl Buckets {
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         let version = r.u8()?;
-        if !(VERSION..=VERSION_VOTING).contains(&version) {
+        if !(VERSION..=VERSION_WORK).contains(&version) {
             return Err(Malformed);
         }
         let mut buckets = Buckets { next_id: r.u32()?, list: Vec::new() };
@@ -269,6 +282,11 @@ impl Buckets {
                 bucket.voting = Voting::decode(&mut r)?;
             }
         }
+        if version >= VERSION_WORK {
+            for bucket in &mut buckets.list {
+                bucket.settings.work_max = r.u64()?;
+            }
+        }
         r.finish()?;
         Ok(buckets)
     }
@@ -279,11 +297,13 @@ impl Buckets {
         let one_each = self.list.iter().all(|bucket| bucket.settings.partitions == 1);
         let founded_alike = self.list.iter().all(|bucket| bucket.founders.is_empty());
         let votes_as_founded = self.list.iter().all(|bucket| bucket.voting == Voting::default());
-        let version = match (one_each, founded_alike, votes_as_founded) {
-            (true, true, true) => VERSION,
-            (false, true, true) => VERSION_PARTITIONS,
-            (_, false, true) => VERSION_FOUNDERS,
-            (_, _, false) => VERSION_VOTING,
+        let budgets_by_default = self.list.iter().all(|bucket| bucket.settings.work_max == 0);
+        let version = match (one_each, founded_alike, votes_as_founded, budgets_by_default) {
+            (true, true, true, true) => VERSION,
+            (false, true, true, true) => VERSION_PARTITIONS,
+            (_, false, true, true) => VERSION_FOUNDERS,
+            (_, _, false, true) => VERSION_VOTING,
+            (_, _, _, false) => VERSION_WORK,
         };
         w.u8(version);
         w.u32(self.next_id);
@@ -299,6 +319,9 @@ impl Buckets {
         }
         if version >= VERSION_VOTING {
             self.list.iter().for_each(|bucket| bucket.voting.encode(&mut w));
+        }
+        if version >= VERSION_WORK {
+            self.list.iter().for_each(|bucket| w.u64(bucket.settings.work_max));
         }
         data::apply(tree, context, &[b"set", LIST, &bytes]);
     }

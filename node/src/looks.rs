@@ -85,6 +85,7 @@ impl Node {
                     full_at_bytes: terms.full_at_bytes,
                     names_events: false,
                     slots: terms.slots,
+                    work_max: terms.work_max,
                     version: self.entries_in,
                 };
                 data::look(&mut partition.tree, &context, words.as_slice())

@@ -119,6 +119,19 @@ impl Node {
         );
         Err(Failure::built(text.as_bytes()))
     }
+
+    /// Refuses an order of the council that not all nodes can carry out yet.
+    pub(crate) fn check_order(&self, order: &Order) -> Result<(), Failure> {
+        let since = order.version();
+        if since <= self.entries_in {
+            return Ok(());
+        }
+        let text = format!(
+            "ERR a setting came with version {since}, and the cluster has version {}: it can be used when every node speaks that (dictum node list)",
+            self.entries_in
+        );
+        Err(Failure::built(text.as_bytes()))
+    }
 }
 
 /// The newest version that whoever takes this message from a link of the version `spoken` has to speak, entries in it included; none if it is no message of

@@ -3,7 +3,7 @@
 use crate::entry::Kind;
 use crate::router::ReadKind;
 use base::Revision;
-use base::limits::VALUE_BYTES_MAX;
+use base::limits::{VALUE_BYTES_MAX, WORK_DEFAULT, WORK_MIN};
 use data::Slots;
 use data::spec::Flags;
 use wire::{ArgumentsRef, Malformed, Reader, Writer};
@@ -99,6 +99,8 @@ const LIMIT_MARK: [u8; 4] = [0xff; 4];
 const TERMS_MARK: [u8; 4] = [0xfe, 0xff, 0xff, 0xff];
 /// The same, and the slots behind them.
 const SLOTS_MARK: [u8; 4] = [0xfd, 0xff, 0xff, 0xff];
+/// The same, and a budget behind them.
+const WORK_MARK: [u8; 4] = [0xfc, 0xff, 0xff, 0xff];
 
 /// What goes with a write into its entry, because every replica must decide alike, and settings may differ from node to node while
 /// they change.
@@ -112,10 +114,23 @@ pub(crate) struct Terms {
     pub full_at_bytes: u64,
     /// The slots of its partition.
     pub slots: Slots,
+    /// Most units of work that it may cost. Only where not all nodes know budgets is there none but the default.
+    pub work_max: u64,
 }
 
 impl Terms {
-    const NONE: Terms = Terms { value_bytes_max: VALUE_BYTES_MAX, ttl_ms: 0, full_at_bytes: 0, slots: Slots::ALL };
+    pub(crate) const NONE: Terms = Terms {
+        value_bytes_max: VALUE_BYTES_MAX,
+        ttl_ms: 0,
+        full_at_bytes: 0,
+        slots: Slots::ALL,
+        work_max: WORK_DEFAULT,
+    };
+
+    /// Whether its bucket has a budget of its own.
+    fn work_applies(&self) -> bool {
+        self.work_max != WORK_DEFAULT
+    }
 
     /// Whether a write with these flags has to know the slots.
     fn slots_apply(&self, flags: Flags) -> bool {
@@ -129,7 +144,9 @@ impl Terms {
 
     /// How many bytes [`Terms::encode`] writes.
     pub(crate) fn encoded_bytes(&self, flags: Flags) -> usize {
-        if self.slots_apply(flags) {
+        if self.work_applies() {
+            WORK_MARK.len() + 4 * 8 + 2 * 2
+        } else if self.slots_apply(flags) {
             SLOTS_MARK.len() + 3 * 8 + 2 * 2
         } else if self.all_apply(flags) {
             TERMS_MARK.len() + 3 * 8
@@ -142,15 +159,23 @@ impl Terms {
 
     /// Writes what of the terms applies to a write with these flags.
     pub(crate) fn encode(&self, flags: Flags, out: &mut Vec<u8>) {
-        if self.slots_apply(flags) || self.all_apply(flags) {
-            out.extend_from_slice(if self.slots_apply(flags) { &SLOTS_MARK } else { &TERMS_MARK });
+        if self.work_applies() || self.slots_apply(flags) || self.all_apply(flags) {
+            let mark = match (self.work_applies(), self.slots_apply(flags)) {
+                (true, _) => &WORK_MARK,
+                (false, true) => &SLOTS_MARK,
+                (false, false) => &TERMS_MARK,
+            };
+            out.extend_from_slice(mark);
             let mut w = Writer::new(out);
             w.u64(self.value_bytes_max as u64);
             w.u64(self.ttl_ms);
             w.u64(self.full_at_bytes);
-            if self.slots_apply(flags) {
+            if mark != &TERMS_MARK {
                 w.u16(self.slots.first);
                 w.u16(self.slots.end);
+            }
+            if mark == &WORK_MARK {
+                w.u64(self.work_max);
             }
         } else if flags.has(Flags::GROWS) {
             out.extend_from_slice(&LIMIT_MARK);
@@ -168,12 +193,14 @@ impl Terms {
         let limit = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(VALUE_BYTES_MAX);
         let terms = if mark == LIMIT_MARK {
             Terms { value_bytes_max: limit(r.u64()?), ..Terms::NONE }
-        } else if mark == TERMS_MARK || mark == SLOTS_MARK {
-            let slots = Slots::ALL;
+        } else if mark == TERMS_MARK || mark == SLOTS_MARK || mark == WORK_MARK {
             let mut terms =
-                Terms { value_bytes_max: limit(r.u64()?), ttl_ms: r.u64()?, full_at_bytes: r.u64()?, slots };
-            if mark == SLOTS_MARK {
+                Terms { value_bytes_max: limit(r.u64()?), ttl_ms: r.u64()?, full_at_bytes: r.u64()?, ..Terms::NONE };
+            if mark != TERMS_MARK {
                 terms.slots = Slots { first: r.u16()?, end: r.u16()? };
+            }
+            if mark == WORK_MARK {
+                terms.work_max = r.u64()?.max(WORK_MIN);
             }
             terms
         } else {
@@ -265,6 +292,9 @@ mod tests {
             (with(Slots::ALL), Flags::RUNS, with(Slots::ALL)),
             (Terms { slots, ..limit }, Flags::RUNS.and(Flags::GROWS), Terms { slots, ..limit }),
             (limit, Flags::RUNS.and(Flags::GROWS), limit),
+            // A budget of its own goes with everything.
+            (Terms { work_max: 5000, ..all }, Flags::NONE, Terms { work_max: 5000, ..all }),
+            (Terms { work_max: 5000, ..all }, Flags::RUNS, Terms { work_max: 5000, ..all }),
         ] {
             let mut body = Vec::new();
             terms.encode(flags, &mut body);

@@ -48,6 +48,8 @@ pub struct BucketInfo {
     pub ttl: u64,
     /// Longest value in bytes; 0: as the node's `--value-bytes-max` says.
     pub value_bytes_max: u64,
+    /// Most units of work that one command, transaction or script may cost; 0: the default.
+    pub work_max: u64,
 }
 
 impl BucketInfo {
@@ -76,6 +78,7 @@ impl BucketInfo {
                 b"consistency" => bucket.consistency = text(),
                 b"ttl" => bucket.ttl = number(),
                 b"value-bytes-max" => bucket.value_bytes_max = number(),
+                b"work-max" => bucket.work_max = number(),
                 _ => {}
             }
         }
@@ -174,6 +177,10 @@ struct Settings {
     /// Longest value, as 1MiB; 0: as the node's --value-bytes-max says.
     #[arg(long, value_name = "BYTES")]
     value_bytes_max: Option<String>,
+    /// Most units of work that one command, transaction or script may cost; past them nothing of it is done. 0: the default, 500000000, which is some
+    /// seconds.
+    #[arg(long, value_name = "UNITS")]
+    work_max: Option<u64>,
 }
 
 impl Settings {
@@ -186,6 +193,7 @@ impl Settings {
             ("CONSISTENCY", self.consistency),
             ("TTL", self.ttl.map(|seconds| seconds.to_string())),
             ("VALUE-BYTES-MAX", self.value_bytes_max),
+            ("WORK-MAX", self.work_max.map(|units| units.to_string())),
         ];
         named.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
     }
@@ -222,8 +230,8 @@ fn carry_out(arguments: BucketArguments) -> Result<String, String> {
         Action::Set { name, settings } => {
             let settings = settings.words();
             if settings.is_empty() {
-                return Err("say what to change: --quota, --policy, --durability, --consistency, --ttl or \
-                            --value-bytes-max (`dictum bucket set --help`)"
+                return Err("say what to change: --quota, --policy, --durability, --consistency, --ttl, \
+                            --value-bytes-max or --work-max (`dictum bucket set --help`)"
                     .to_owned());
             }
             let words = ["DICTUM.BUCKET".to_owned(), "SET".to_owned(), name.clone()];
@@ -370,6 +378,7 @@ pub fn details(it: &BucketInfo) -> String {
         ("consistency", it.consistency.clone()),
         ("ttl", seconds(it.ttl)),
         ("value-bytes-max", bytes(it.value_bytes_max)),
+        ("work-max", if it.work_max == 0 { "-".to_owned() } else { it.work_max.to_string() }),
     ];
     aligned(&rows.map(|(name, value)| vec![name.to_owned(), value]), &[])
 }

@@ -9,6 +9,8 @@
 //! pattern, a range may run backwards, bytes compare as signed within a range, a trailing backslash stands for
 //! itself, and a pattern with more than a thousand stars matches nothing beyond the thousandth.
 
+use crate::meter::Meter;
+
 /// Most stars that may have text after them: that of Redis (`nesting > 1000`).
 const STARS_MAX: usize = 1000;
 
@@ -77,6 +79,12 @@ impl Glob {
     /// Whether the pattern takes the whole of `text`.
     #[must_use]
     pub fn matches(&self, text: &[u8]) -> bool {
+        self.matches_within(text, &Meter::default())
+    }
+
+    /// The same, where bytes that are looked at again have to be paid for. A match that costs too much is none.
+    #[must_use]
+    pub fn matches_within(&self, text: &[u8], meter: &Meter) -> bool {
         if self.everything {
             return true;
         }
@@ -102,6 +110,9 @@ impl Glob {
                 }
                 _ => {
                     let Some((element, tried)) = retry else { return false };
+                    if !meter.parse(at_text - tried + 1) {
+                        return false;
+                    }
                     at_text = tried + 1;
                     at_element = element;
                     retry = Some((element, at_text));

@@ -76,7 +76,8 @@ impl Collections {
         if !self.elements.remembers_removals() || !self.few.is_worth_reading(set) {
             return;
         }
-        let members: OrdSet<(u64, Blob)> = self.elements_of(set, 0).map(|(order, name, _)| (order, name)).collect();
+        let members: OrdSet<(u64, Blob)> =
+            self.elements_unmetered(set, 0).map(|(order, name, _)| (order, name)).collect();
         // What the store below could not read is not known.
         if self.elements.trouble().is_some() {
             return;
@@ -93,10 +94,10 @@ impl Collections {
     /// As [`Collections::elements_of`], for whoever draws.
     pub(crate) fn drawn_from(&self, of: Collection, order: u64) -> impl Iterator<Item = (u64, Blob, Blob)> {
         let known = self.few.sets.get(&of.number());
-        let read = known.is_none().then(|| self.elements_of(of, order));
+        let read = known.is_none().then(|| self.elements_unmetered(of, order));
         let known = known.map(|members| members.range((order, Blob::EMPTY)..));
         let known = known.into_iter().flatten().map(|(order, name)| (*order, name.clone(), Blob::EMPTY));
-        known.chain(read.into_iter().flatten())
+        known.chain(read.into_iter().flatten()).take_while(|(_, name, _)| self.meter.visit(name.len()))
     }
 }
 

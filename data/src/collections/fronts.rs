@@ -118,7 +118,12 @@ impl Collections {
         let end = ElementKey { collection, order: end, name: Blob::EMPTY };
         if place.0 < end.order {
             let start = Bound::Included(ElementRef { collection, order: place.0, name: place.1 });
-            self.elements.visit_before(start, &end, passed, |key, _| visit(&key.name, score_of(key.order)));
+            self.elements.visit_before(start, &end, passed, |key, _| {
+                if !self.meter.visit(key.name.len()) {
+                    return ControlFlow::Break(());
+                }
+                visit(&key.name, score_of(key.order))
+            });
         }
     }
 }

@@ -15,6 +15,7 @@
 use super::Collections;
 use crate::blob::Blob;
 use crate::kept::{ElementKey, ElementRef};
+use crate::meter::LOOKUP;
 use crate::value::List;
 use std::ops::Bound;
 
@@ -154,7 +155,8 @@ impl Collections {
                 (Blob::EMPTY, (block_of(start), &b""[..]))
             };
             let pairs = self.range_before(number, Bound::Included(from), &behind);
-            Walk { pairs, by_place, front: list.front, start, end, block, at: 0, place: first }
+            let walk = Walk { pairs, by_place, front: list.front, start, end, block, at: 0, place: first };
+            walk.take_while(|element| self.meter.visit(element.len()))
         })
     }
 
@@ -169,7 +171,7 @@ impl Collections {
         });
         let name = if list.is_by_place() { b"" } else { BY_ITSELF };
         let own = move |place| self.elements.get(ElementRef { collection: number, order: place, name });
-        parts.flat_map(move |places| {
+        let backwards = parts.flat_map(move |places| {
             let slots: Vec<(u64, Option<Blob>)> = if list.is_by_place() {
                 places.map(|place| (place, None)).collect()
             } else {
@@ -184,7 +186,8 @@ impl Collections {
             };
             // What stands by itself is read when its turn comes: a block of them may have any size.
             slots.into_iter().rev().map_while(move |(place, packed)| packed.or_else(|| own(place)))
-        })
+        });
+        backwards.take_while(|element| self.meter.visit(element.len()))
     }
 
     /// The element of an index.
@@ -192,6 +195,7 @@ impl Collections {
         if index >= list.len() {
             return None;
         }
+        self.meter.spend(LOOKUP);
         let (number, place) = (list.collection.number(), list.place(index));
         if list.is_by_place() {
             return self.elements.get(ElementRef { collection: number, order: place, name: b"" });

@@ -237,6 +237,7 @@ impl Collections {
         let number = of.number() | PART_SCORES;
         let end = ElementKey { collection: number, order: order_of(before), name: Blob::EMPTY };
         let found = self.range_before(number, Bound::Included((order_of(least), b"")), &end);
+        let found = found.take_while(|(key, _)| self.meter.visit(key.name.len()));
         found.map(|(key, _)| (key.name, score_of(key.order)))
     }
 
@@ -244,7 +245,8 @@ impl Collections {
     pub(crate) fn ranked_from<'c>(&'c self, of: Collection, rank: u64) -> impl Iterator<Item = (Blob, f64)> + use<'c> {
         let descent = self.descend(of.number(), &|_, up_to| up_to <= rank);
         let further = usize::try_from(rank.saturating_sub(descent.rank())).unwrap_or(usize::MAX);
-        self.behind(of.number(), &descent).skip(further).map(|(key, _)| (key.name, score_of(key.order)))
+        let found = self.behind(of.number(), &descent).skip(further);
+        found.take_while(|(key, _)| self.meter.visit(key.name.len())).map(|(key, _)| (key.name, score_of(key.order)))
     }
 
     /// Shows the members from a rank on, in order, with their scores, until `visit` breaks off.
@@ -252,6 +254,9 @@ impl Collections {
         let descent = self.descend(of.number(), &|_, up_to| up_to <= rank);
         let further = usize::try_from(rank.saturating_sub(descent.rank())).unwrap_or(usize::MAX);
         self.visit_scores_from(of.number(), descent.last.as_ref(), further, |key| {
+            if !self.meter.visit(key.name.len()) {
+                return ControlFlow::Break(());
+            }
             visit(&key.name, score_of(key.order))
         });
     }

@@ -20,6 +20,7 @@ use crate::blob::Blob;
 use crate::codec::{Reader, put_id, put_number};
 use crate::image::Malformed;
 use crate::kept::ElementKey;
+use crate::meter::LOOKUP;
 use crate::value::{Collection, Stream, StreamId};
 use std::ops::Bound;
 
@@ -180,6 +181,7 @@ impl Collections {
         if id < stream.first || id > stream.last {
             return None;
         }
+        self.meter.spend(LOOKUP);
         self.elements.get(entry_key(stream.number(), id).as_ref())
     }
 
@@ -189,17 +191,19 @@ impl Collections {
         let from = self.range(stream.number(), Bound::Included((start.ms, &start.seq.to_be_bytes())));
         // A walk over a stream without entries would pass over all that were there.
         let some = if stream.is_empty() { 0 } else { usize::MAX };
-        from.take(some).map_while(|(key, value)| Some((id_of(&key)?, value)))
+        let entries = from.take(some).map_while(|(key, value)| Some((id_of(&key)?, value)));
+        entries.take_while(|(_, value)| self.meter.visit(value.len()))
     }
 
     /// The blocks of a stream that begin at or before `id`, backwards: with which entry, and how many it has. That of the open block is in the head.
     pub(crate) fn blocks(&self, number: u64, id: StreamId) -> impl Iterator<Item = (StreamId, u32)> + use<'_> {
         let start = id.inverted();
         let blocks = self.range(number | PART_BLOCKS, Bound::Included((start.ms, &start.seq.to_be_bytes())));
-        blocks.map_while(|(key, value)| {
+        let blocks = blocks.map_while(|(key, value)| {
             let live = u32::from_be_bytes(value.as_slice().try_into().ok()?);
             Some((id_of(&key)?.inverted(), live))
-        })
+        });
+        blocks.take_while(|_| self.meter.visit(0))
     }
 
     /// The entries of a stream up to `end`, backwards.
@@ -228,6 +232,7 @@ impl Collections {
     /// The groups of a stream, by name.
     pub(crate) fn groups(&self, number: u64) -> impl Iterator<Item = (Blob, Group)> + use<'_> {
         let groups = self.range(number | PART_GROUPS, Bound::Unbounded);
+        let groups = groups.take_while(|(key, value)| self.meter.visit(key.name.len() + value.len()));
         groups.filter_map(|(key, value)| Some((key.name, Group::read(&value).ok()?)))
     }
 
@@ -237,7 +242,8 @@ impl Collections {
         let end = ElementKey { collection: number, order: order.saturating_add(1), name: Blob::EMPTY };
         let some = if group.held.is_empty() { 0 } else { usize::MAX };
         let part = self.range_before(number, Bound::Included((order, start)), &end);
-        part.take(some).map(|(key, value)| (key.name, value))
+        let part = part.take(some).take_while(|(key, value)| self.meter.visit(key.name.len() + value.len()));
+        part.map(|(key, value)| (key.name, value))
     }
 
     /// The consumers of a group, by name.
@@ -256,6 +262,7 @@ impl Collections {
 
     pub(crate) fn pending(&self, group: &Group, id: StreamId) -> Option<Pending> {
         let [key, ..] = group.pending_keys(id, 0);
+        self.meter.spend(LOOKUP);
         Pending::read(self.elements.get(key.as_ref())?.as_slice())
     }
 

@@ -47,6 +47,8 @@ pub(crate) trait Host {
     fn slots(&self) -> Slots;
     /// Puts everything back that calls have changed.
     fn restore(&mut self);
+    /// Whether what calls have cost is more than the entry, or the read, may cost: nothing that they answered counts.
+    fn is_over_budget(&self) -> bool;
 }
 
 /// What to run.
@@ -110,6 +112,10 @@ fn internal(text: &str) -> Failure {
 pub(crate) fn run(call: &Call<'_>, host: &mut dyn Host) -> Reply {
     let host = RefCell::new(host);
     let outcome = with_machine(|machine| machine.run(call, &mut **host.borrow_mut()), || host.borrow_mut().restore());
+    // The door that limits the work answers the refusal (`apply.rs`).
+    if host.borrow().is_over_budget() {
+        host.borrow_mut().restore();
+    }
     outcome.unwrap_or_else(Reply::Error)
 }
 

@@ -6,6 +6,7 @@ use crate::collections::listed::{BLOCK_PLACES, Slot, block_ref, find_slot, is_pa
 use crate::failure::Failure;
 use crate::kept::{ElementRef, Elements, element_bytes};
 use crate::layers::Layers;
+use crate::meter::VISIT;
 use crate::store::KeyRef;
 use crate::value::{COLLECTION_LEN_MAX, Kind, List, Value};
 use std::ops::Range;
@@ -67,6 +68,7 @@ impl ListEdit<'_, '_> {
     pub fn push(&mut self, end: End, value: impl Into<Blob>) {
         self.changed = true;
         let value = value.into();
+        self.tx.meter().write(value.len());
         if self.list.collection.number() == 0 {
             self.list.collection = self.tx.tree.collections.new_collection();
         }
@@ -103,6 +105,7 @@ impl ListEdit<'_, '_> {
     /// Takes the element at an end out.
     pub fn pop(&mut self, end: End) -> Option<Blob> {
         let last = self.len().checked_sub(1)?;
+        self.tx.meter().spend(VISIT);
         let place = self.list.place(if end == End::Left { 0 } else { last });
         let block = block_ref(self.list.collection.number(), place);
         let places = self.places_of(block.order);

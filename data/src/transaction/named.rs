@@ -5,6 +5,7 @@ use crate::blob::Blob;
 use crate::collections::Collections;
 use crate::failure::Failure;
 use crate::kept::{ElementKey, ElementRef, element_bytes};
+use crate::meter::{VISIT, WRITE};
 use crate::store::KeyRef;
 use crate::value::{COLLECTION_LEN_MAX, Collection, Kind, Value};
 use base::WallTime;
@@ -288,6 +289,7 @@ impl<'a> Transaction<'a> {
         let collections = &mut self.tree.collections;
         // What is read stays as it was: a frozen copy of the map can be read meanwhile.
         let source = collections.clone();
+        let paid = source.meter.spent();
         let mut set = Collection::new(0, 0, 0);
         fill(&source, &mut |order, member| {
             if set.number() == 0 {
@@ -299,7 +301,14 @@ impl<'a> Transaction<'a> {
                 set.grow(bytes);
             }
         });
+        collections.meter.join(&source.meter, paid);
         Value::Set(set)
+    }
+
+    /// Pays for a copy of a collection. False if the entry may not cost that: then it will be taken back.
+    pub(super) fn pay_copy(&self, of: Collection) -> bool {
+        let bytes = usize::try_from(of.bytes()).unwrap_or(usize::MAX);
+        self.meter().spend((VISIT + WRITE).saturating_mul(of.len())) && self.meter().make(bytes)
     }
 
     /// A copy of a value, which shares nothing with it.
@@ -308,6 +317,10 @@ impl<'a> Transaction<'a> {
             return self.copy_stream(stream);
         }
         let Some((kind, of)) = value.elements() else { return value.clone() };
+        // Each element was visited, and is written: paid for before, as nothing of it is needed if that is too much.
+        if !self.pay_copy(of) {
+            return value.clone();
+        }
         let collections = &mut self.tree.collections;
         let copy = Collection::new(collections.new_number(), of.len() as u32, of.bytes());
         let copy = copy.with_deadlines(of.has_deadlines());

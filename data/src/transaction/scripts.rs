@@ -1,6 +1,6 @@
 //! Scripts inside an entry: they call commands, and if they break a limit nothing has happened.
 
-use super::Transaction;
+use super::{Before, Transaction};
 use crate::apply::{Published, run};
 use crate::args::parse_integer;
 use crate::blob::Blob;
@@ -10,7 +10,6 @@ use crate::reply::Reply;
 use crate::script::Host;
 use crate::slots::Slots;
 use crate::spec::Flags;
-use crate::undo::Moment;
 use base::{Rng, WallTime};
 
 /// What a script runs on. What it has done stays, unless [`Host::restore`] is called.
@@ -19,15 +18,6 @@ pub(crate) struct Scripted<'s, 't> {
     /// What there was before its first command that writes.
     before: Option<Before>,
     rng: Rng,
-}
-
-/// A moment of a transaction. Changes, their names and messages only come in addition.
-struct Before {
-    tree: Moment,
-    changes: usize,
-    events: usize,
-    named: usize,
-    published: usize,
 }
 
 impl<'s, 't> Scripted<'s, 't> {
@@ -39,21 +29,16 @@ impl<'s, 't> Scripted<'s, 't> {
     /// Remembers how everything is, to be put back.
     fn remember(&mut self) {
         if self.before.is_none() {
-            let of = &mut *self.transaction;
-            self.before = Some(Before {
-                tree: of.tree.begin_undo(),
-                changes: of.changes.len(),
-                events: of.events.as_ref().map_or(0, Vec::len),
-                named: of.named,
-                published: of.published.len(),
-            });
+            self.before = Some(self.transaction.begin_undo());
         }
     }
 }
 
 impl Drop for Scripted<'_, '_> {
     fn drop(&mut self) {
-        self.transaction.tree.keep();
+        if let Some(before) = self.before.take() {
+            self.transaction.keep(before);
+        }
     }
 }
 
@@ -120,16 +105,13 @@ impl Host for Scripted<'_, '_> {
     }
 
     fn restore(&mut self) {
-        self.transaction.rng = self.rng.clone();
         if let Some(before) = self.before.take() {
-            let of = &mut *self.transaction;
-            of.tree.undo(before.tree);
-            of.changes.truncate(before.changes);
-            if let Some(events) = &mut of.events {
-                events.truncate(before.events);
-            }
-            of.named = before.named;
-            of.published.truncate(before.published);
+            self.transaction.undo(before);
         }
+        self.transaction.rng = self.rng.clone();
+    }
+
+    fn is_over_budget(&self) -> bool {
+        self.transaction.meter().is_over()
     }
 }

@@ -314,6 +314,10 @@ impl<'a> Transaction<'a> {
 
     /// A copy of a stream, with its groups.
     pub(super) fn copy_stream(&mut self, stream: &Stream) -> Value {
+        let held = usize::try_from(stream.held_bytes).unwrap_or(usize::MAX);
+        if !self.pay_copy(stream.entries) || !self.meter().make(held) {
+            return Value::Stream(Box::new(*stream));
+        }
         let collections = &mut self.tree.collections;
         let number = collections.new_number();
         // What is copied stays as it was: a frozen copy of the map can be read meanwhile.

@@ -14,6 +14,7 @@ const CONTEXT: EntryContext = EntryContext {
     names_events: false,
     slots: data::Slots::ALL,
     version: base::versions::OLDEST,
+    work_max: base::limits::WORK_DEFAULT,
 };
 
 fn set(tree: &mut Tree, key: &str) {

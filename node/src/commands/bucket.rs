@@ -73,7 +73,7 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
         Wanted::Set => set(node, words),
         Wanted::Drop => drop(node, words),
     };
-    match order {
+    match order.and_then(|order| node.check_order(&order).map(|()| order)) {
         Ok(order) => {
             node.submit_write(session, COUNCIL, Kind::Council, Bytes::from(order.encode()));
         }

@@ -293,3 +293,24 @@ fn what_a_later_version_has_written_is_refused_and_nothing_is_done() {
     }
     assert_eq!(tree.digest(), before);
 }
+
+#[test]
+fn a_budget_is_kept_and_needs_a_version_that_knows_it() {
+    let settings = Settings { work_max: 5000, ..Settings::of_kind(BucketKind::Persistent) };
+    let (name, founders) = ("b".to_owned(), vec![NodeId(0), NodeId(2)]);
+    let create = Order::Create { name, settings, identities: vec![1, 2], founders };
+    assert_eq!(Order::decode(&create.encode()), Ok(create.clone()));
+    let set = Order::Set { name: "b".to_owned(), words: vec![b"Work-Max".to_vec(), b"6000".to_vec()] };
+    for order in [&create, &set] {
+        assert_eq!(order.version(), Feature::Budgets.since());
+    }
+    let mut buckets = Buckets::default();
+    buckets.carry_out(create, Position(1)).expect("it can be made");
+    buckets.carry_out(set, Position(2)).expect("it can be changed");
+    let mut tree = Tree::new();
+    buckets.write(&mut tree, &EntryContext::default());
+    let read = Buckets::read(&tree).expect("it was written");
+    assert_eq!(read.named("b").map(|bucket| bucket.settings.work_max), Some(6000));
+    let too_few = Order::Set { name: "b".to_owned(), words: vec![b"work-max".to_vec(), b"999".to_vec()] };
+    assert!(buckets.carry_out(too_few, Position(3)).is_err());
+}

@@ -11,6 +11,7 @@ const CONTEXT: EntryContext = EntryContext {
     names_events: false,
     slots: data::Slots::ALL,
     version: base::versions::OLDEST,
+    work_max: base::limits::WORK_DEFAULT,
 };
 
 fn written(tree: &mut Tree, evicting: &mut Evicting, key: &str) {

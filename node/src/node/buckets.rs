@@ -2,7 +2,7 @@
 
 use base::{BucketId, NodeId, PartitionId, Position};
 use data::spec::Flags;
-use data::{Failure, Reply, Slots, Spec};
+use data::{Failure, Reply, Spec};
 use paxos::{HardState, Input as Step, Restored, RoleName};
 
 use super::memories::{identity_in_memory, make_odd};
@@ -295,7 +295,7 @@ impl Node {
     pub(crate) fn terms(&self, partition: PartitionId) -> Terms {
         let node_max = self.config.value_bytes_max;
         let Some(bucket) = self.buckets.of(partition.bucket) else {
-            return Terms { value_bytes_max: node_max, ttl_ms: 0, full_at_bytes: 0, slots: Slots::ALL };
+            return Terms { value_bytes_max: node_max, ..Terms::NONE };
         };
         let it = &bucket.settings;
         let quota = it.quota_of_partition();
@@ -308,7 +308,8 @@ impl Node {
             BucketKind::Cache => ceiling(quota),
         };
         let slots = bucket.slots_of(partition);
-        Terms { value_bytes_max: own_max.min(node_max), ttl_ms: it.ttl_ms, full_at_bytes, slots }
+        let work_max = it.work_max();
+        Terms { value_bytes_max: own_max.min(node_max), ttl_ms: it.ttl_ms, full_at_bytes, slots, work_max }
     }
 
     /// What buckets may keep in memory of what is in the store, if the owner does not know it.

@@ -124,6 +124,7 @@ impl Partition {
             ttl_ms: terms.ttl_ms,
             names_events: self.names_events,
             slots: terms.slots,
+            work_max: terms.work_max,
             version: header.version,
             full_at_bytes: if self.planted == Some(Planted::FullBucketGrows) { 0 } else { terms.full_at_bytes },
         };

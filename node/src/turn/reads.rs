@@ -289,7 +289,10 @@ impl Node {
         let forgets = self.config.planted == Some(Planted::IdleForgetsReads);
         let uses = Uses { last: &partition.last_uses, evicting: partition.evicting.as_deref(), forgets };
         let slots = self.groups[g].bucket.slots_of(id);
-        let mut view = View::new(tree, clock, self.rng.next_u64()).with_usage(&uses, touches).within(slots);
+        let work_max = self.groups[g].bucket.settings.work_max();
+        let seen_at =
+            |clock, seed| View::new(tree, clock, seed).with_usage(&uses, touches).within(slots).with_work_max(work_max);
+        let mut view = seen_at(clock, self.rng.next_u64());
         let lane = session.lane(id)?;
         let bytes = lane.words_of(read);
         let mut revisions: Vec<(Vec<u8>, Revision)> = Vec::new();
@@ -299,7 +302,7 @@ impl Node {
                 let mut of_each = Vec::new();
                 let mut answer = look_up(read.kind, bytes, &view, &mut of_each);
                 if asked_nobody && view.met_expired() {
-                    view = View::new(tree, WallTime(0), self.rng.next_u64()).with_usage(&uses, touches).within(slots);
+                    view = seen_at(WallTime(0), self.rng.next_u64());
                     of_each.clear();
                     answer = look_up(read.kind, bytes, &view, &mut of_each);
                 }

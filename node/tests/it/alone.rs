@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Cluster, bulk, founders, pass_until};
+use base::versions::NEWEST;
 use base::{BucketId, NodeId, PartitionId, Position, Rng, WallTime};
 use bytes::Bytes;
 use node::alone::{Plan, Survivor, plan};
@@ -103,7 +104,7 @@ fn it_serves_what_it_has_and_leaves_the_others_behind() {
         }
     }
     let token = cluster.ask(0, "DICTUM.NODE TOKEN");
-    let welcome = cluster.ask(0, &format!("DICTUM.NODE JOIN {} n2 127.0.0.1:9009 5 \"\" 7", bulk(&token)));
+    let welcome = cluster.ask(0, &format!("DICTUM.NODE JOIN {} n2 127.0.0.1:9009 5 \"\" {NEWEST}", bulk(&token)));
     assert!(welcome.starts_with("*6\r\n$2\r\nid\r\n:11\r\n"), "numbers of before are not given again: {welcome}");
 }
 

@@ -220,6 +220,8 @@ struct Settings {
     ttl: Option<Whole>,
     #[serde(deserialize_with = "present")]
     value_bytes_max: Option<Whole>,
+    #[serde(deserialize_with = "present")]
+    work_max: Option<Whole>,
 }
 
 /// A whole number, also when written `3600.0`: to JSON Schema that is an integer.
@@ -281,6 +283,7 @@ impl Settings {
             ("CONSISTENCY", self.consistency),
             ("TTL", self.ttl.map(|Whole(number)| number.to_string())),
             ("VALUE-BYTES-MAX", self.value_bytes_max.map(|Whole(number)| number.to_string())),
+            ("WORK-MAX", self.work_max.map(|Whole(number)| number.to_string())),
         ];
         named.into_iter().filter_map(|(name, value)| Some([name.into(), value?.into_bytes()])).flatten().collect()
     }

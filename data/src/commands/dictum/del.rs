@@ -14,7 +14,7 @@ impl<'a> WriteCommand<'a> for DictumDel<'a> {
     const SPEC: Spec = Spec {
         name: "dictum.del",
         arity: -2,
-        flags: Flags::WRITE,
+        flags: Flags::WRITE.and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Generic,
         since: "7.4.0",

@@ -17,7 +17,7 @@ impl<'a> WriteCommand<'a> for DictumSet<'a> {
     const SPEC: Spec = Spec {
         name: "dictum.set",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "7.4.0",

@@ -133,6 +133,9 @@ impl Urn<'_> {
         for _ in 0..wanted {
             let drawn = if all.is_empty() { self.one(rng) } else { Some(rng.pick(&all).clone()) };
             let Some((name, value)) = drawn else { break };
+            if !self.collections.meter.visit(name.len() + value.len()) {
+                break;
+            }
             bytes += (name.len() + value.len()) as u64;
             if bytes > REPLY_BYTES_MAX {
                 return Err(TOO_LARGE);

@@ -63,7 +63,7 @@ impl<'a> Page<'a> {
                 break;
             }
             last = Some(order);
-            if self.glob.as_ref().is_none_or(|glob| glob.matches(&name)) {
+            if self.glob.as_ref().is_none_or(|glob| glob.matches_within(&name, view.meter())) {
                 bytes += name.len();
                 found.push(Reply::Bulk(name));
                 if self.with_values {

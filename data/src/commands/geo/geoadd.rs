@@ -12,7 +12,7 @@ impl<'a> WriteCommand<'a> for GeoAdd<'a> {
     const SPEC: Spec = Spec {
         name: "geoadd",
         arity: -5,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Geo,
         since: "3.2.0",

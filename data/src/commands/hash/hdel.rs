@@ -12,7 +12,7 @@ impl<'a> WriteCommand<'a> for HDel<'a> {
     const SPEC: Spec = Spec {
         name: "hdel",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "2.0.0",

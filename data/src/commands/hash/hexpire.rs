@@ -81,7 +81,7 @@ pub(super) const NO_FIELD: i64 = -2;
 const FAMILY: Spec = Spec {
     name: "",
     arity: -6,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
     keys: Keys::ONE,
     group: Group::Hash,
     since: "7.4.0",

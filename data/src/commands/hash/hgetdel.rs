@@ -13,7 +13,7 @@ impl<'a> WriteCommand<'a> for HGetDel<'a> {
     const SPEC: Spec = Spec {
         name: "hgetdel",
         arity: -5,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "8.0.0",

@@ -22,7 +22,7 @@ impl<'a> WriteCommand<'a> for HGetEx<'a> {
     const SPEC: Spec = Spec {
         name: "hgetex",
         arity: -5,
-        flags: Flags::WRITE.and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "8.0.0",

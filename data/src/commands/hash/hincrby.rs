@@ -14,7 +14,7 @@ impl<'a> WriteCommand<'a> for HIncrBy<'a> {
     const SPEC: Spec = Spec {
         name: "hincrby",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "2.0.0",

@@ -15,7 +15,7 @@ impl<'a> WriteCommand<'a> for HPersist<'a> {
     const SPEC: Spec = Spec {
         name: "hpersist",
         arity: -5,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "7.4.0",

@@ -39,7 +39,7 @@ impl<'a> WriteCommand<'a> for HSet<'a> {
     const SPEC: Spec = Spec {
         name: "hset",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "2.0.0",
@@ -63,7 +63,7 @@ impl<'a> WriteCommand<'a> for HMSet<'a> {
     const SPEC: Spec = Spec {
         name: "hmset",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "2.0.0",
@@ -94,7 +94,7 @@ impl<'a> WriteCommand<'a> for HSetNx<'a> {
     const SPEC: Spec = Spec {
         name: "hsetnx",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "2.0.0",

@@ -20,7 +20,7 @@ impl<'a> WriteCommand<'a> for HSetEx<'a> {
     const SPEC: Spec = Spec {
         name: "hsetex",
         arity: -6,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Hash,
         since: "8.0.0",

@@ -14,7 +14,7 @@ impl<'a> WriteCommand<'a> for PfAdd<'a> {
     const SPEC: Spec = Spec {
         name: "pfadd",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::GROWS),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::GROWS).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::HyperLogLog,
         since: "2.8.9",

@@ -14,7 +14,7 @@ impl<'a> WriteCommand<'a> for Del<'a> {
     const SPEC: Spec = Spec {
         name: "del",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::BOUNDED),
         keys: Keys::ALL,
         group: Group::Generic,
         since: "1.0.0",
@@ -38,7 +38,7 @@ impl<'a> WriteCommand<'a> for Unlink<'a> {
     const SPEC: Spec = Spec {
         name: "unlink",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ALL,
         group: Group::Generic,
         since: "4.0.0",

@@ -78,7 +78,7 @@ impl<'a> SetDeadline<'a> {
 const FAMILY: Spec = Spec {
     name: "",
     arity: -3,
-    flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+    flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
     keys: Keys::ONE,
     group: Group::Generic,
     since: "",

@@ -11,7 +11,7 @@ impl<'a> WriteCommand<'a> for Persist<'a> {
     const SPEC: Spec = Spec {
         name: "persist",
         arity: 2,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Generic,
         since: "2.2.0",

@@ -38,7 +38,7 @@ impl<'a> WriteCommand<'a> for Rename<'a> {
     const SPEC: Spec = Spec {
         name: "rename",
         arity: 3,
-        flags: Flags::WRITE,
+        flags: Flags::WRITE.and(Flags::BOUNDED),
         keys: Keys::TWO,
         group: Group::Generic,
         since: "1.0.0",
@@ -63,7 +63,7 @@ impl<'a> WriteCommand<'a> for RenameNx<'a> {
     const SPEC: Spec = Spec {
         name: "renamenx",
         arity: 3,
-        flags: Flags::WRITE.and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::TWO,
         group: Group::Generic,
         since: "1.0.0",

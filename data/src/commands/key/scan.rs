@@ -109,7 +109,7 @@ pub(crate) fn records_matching<'v>(
     let end = slot.map_or(u64::MAX, |slot| first_order(slot + 1));
     view.records(Bound::Included(KeyRef { order: from, key: b"" })).take_while(move |(key, _)| key.order < end).map(
         |(key, record)| {
-            let matches = glob.matches(&key.key);
+            let matches = glob.matches_within(&key.key, view.meter());
             (key, record, matches)
         },
     )

@@ -96,6 +96,7 @@ impl<'a> Pattern<'a> {
             Pattern::Key(before, behind, field) => (before, behind, field),
         };
         let key = [before, element, behind].concat();
+        source.elements().meter.make(key.len());
         let value = source.record(KeyRef::new(&key)).filter(|_| key.len() <= KEY_BYTES_MAX)?.value;
         match field {
             None => value.into_string().ok(),
@@ -231,7 +232,11 @@ impl<'a> Sorting<'a> {
         // A set that is stored as it is: by the elements, as texts.
         let (by, alpha) = if self.as_they_are { (None, true) } else { (self.by, self.alpha) };
         let mut bytes = 0;
+        // Sorting compares each element with about as many others as its number has digits.
+        let digits = u64::from(elements.len().checked_ilog2().unwrap_or_default()) + 1;
+        source.elements().meter.spend(digits * 4 * elements.len() as u64);
         let mut value_of = |element: &Blob| -> Result<Option<Blob>, Failure> {
+            source.elements().meter.check()?;
             let value = by.map_or_else(|| Some(element.clone()), |pattern| pattern.read(element, source));
             value.iter().try_for_each(|value| weigh(&mut bytes, value))?;
             Ok(value)
@@ -263,6 +268,7 @@ impl<'a> Sorting<'a> {
         }
         let (mut values, mut bytes) = (Vec::new(), 0);
         for element in &elements {
+            source.elements().meter.check()?;
             for pattern in &self.get {
                 let value = pattern.read(element, source);
                 weigh(&mut bytes, value.as_ref().unwrap_or(&Blob::EMPTY))?;

@@ -11,7 +11,7 @@ impl<'a> WriteCommand<'a> for BLMove<'a> {
     const SPEC: Spec = Spec {
         name: "blmove",
         arity: 6,
-        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::TWO,
         group: Group::List,
         since: "6.2.0",
@@ -40,7 +40,7 @@ impl<'a> WriteCommand<'a> for BRPopLPush<'a> {
     const SPEC: Spec = Spec {
         name: "brpoplpush",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::TWO,
         group: Group::List,
         since: "2.2.0",

@@ -32,7 +32,7 @@ impl<'a> WriteCommand<'a> for BLPop<'a> {
     const SPEC: Spec = Spec {
         name: "blpop",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT),
+        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::BOUNDED),
         keys: Keys::ALL_BUT_LAST,
         group: Group::List,
         since: "2.0.0",
@@ -59,7 +59,7 @@ impl<'a> WriteCommand<'a> for BRPop<'a> {
     const SPEC: Spec = Spec {
         name: "brpop",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT),
+        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::BOUNDED),
         keys: Keys::ALL_BUT_LAST,
         group: Group::List,
         since: "2.0.0",

@@ -59,7 +59,7 @@ impl<'a> WriteCommand<'a> for LMove<'a> {
     const SPEC: Spec = Spec {
         name: "lmove",
         arity: 5,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::TWO,
         group: Group::List,
         since: "6.2.0",
@@ -83,7 +83,7 @@ impl<'a> WriteCommand<'a> for RPopLPush<'a> {
     const SPEC: Spec = Spec {
         name: "rpoplpush",
         arity: 3,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::TWO,
         group: Group::List,
         since: "1.2.0",

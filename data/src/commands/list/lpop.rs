@@ -69,7 +69,7 @@ impl<'a> WriteCommand<'a> for LPop<'a> {
     const SPEC: Spec = Spec {
         name: "lpop",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::List,
         since: "1.0.0",
@@ -96,7 +96,7 @@ impl<'a> WriteCommand<'a> for RPop<'a> {
     const SPEC: Spec = Spec {
         name: "rpop",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::List,
         since: "1.0.0",

@@ -35,7 +35,7 @@ impl<'a> WriteCommand<'a> for LPush<'a> {
     const SPEC: Spec = Spec {
         name: "lpush",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::List,
         since: "1.0.0",
@@ -62,7 +62,7 @@ impl<'a> WriteCommand<'a> for RPush<'a> {
     const SPEC: Spec = Spec {
         name: "rpush",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::List,
         since: "1.0.0",
@@ -89,7 +89,7 @@ impl<'a> WriteCommand<'a> for LPushX<'a> {
     const SPEC: Spec = Spec {
         name: "lpushx",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::List,
         since: "2.2.0",
@@ -116,7 +116,7 @@ impl<'a> WriteCommand<'a> for RPushX<'a> {
     const SPEC: Spec = Spec {
         name: "rpushx",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::List,
         since: "2.2.0",

@@ -14,7 +14,7 @@ impl<'a> WriteCommand<'a> for LSet<'a> {
     const SPEC: Spec = Spec {
         name: "lset",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::List,
         since: "1.0.0",

@@ -211,7 +211,7 @@ fn list(tx: &Transaction<'_>, pattern: Option<&[u8]>, with_code: bool) -> Reply 
     let pattern = pattern.map(Glob::new);
     let mut libraries = Vec::new();
     for library in collections.libraries() {
-        if pattern.as_ref().is_some_and(|pattern| !pattern.matches(&library.name)) {
+        if pattern.as_ref().is_some_and(|pattern| !pattern.matches_within(&library.name, tx.meter())) {
             continue;
         }
         let functions = collections.functions().filter(|found| found.library == library.name).map(|found| {

@@ -57,7 +57,7 @@ struct Reading<'s, 'v>(&'s View<'v>);
 impl Host for Reading<'_, '_> {
     fn call(&mut self, words: &[&[u8]]) -> Reply {
         match crate::commands::lookup(words[0]) {
-            Some(_) => crate::apply::read(self.0, words),
+            Some(_) => crate::apply::read_on(self.0, words),
             None if ["PUBLISH", "SPUBLISH"].iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes())) => {
                 Reply::Error(Failure::Text("ERR Write commands are not allowed from read-only scripts."))
             }
@@ -71,4 +71,8 @@ impl Host for Reading<'_, '_> {
     }
 
     fn restore(&mut self) {}
+
+    fn is_over_budget(&self) -> bool {
+        self.0.meter().is_over()
+    }
 }

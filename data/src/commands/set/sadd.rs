@@ -12,7 +12,7 @@ impl<'a> WriteCommand<'a> for SAdd<'a> {
     const SPEC: Spec = Spec {
         name: "sadd",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Set,
         since: "1.0.0",

@@ -13,7 +13,7 @@ impl<'a> WriteCommand<'a> for SMove<'a> {
     const SPEC: Spec = Spec {
         name: "smove",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::TWO,
         group: Group::Set,
         since: "1.0.0",

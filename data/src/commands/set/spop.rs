@@ -18,7 +18,7 @@ impl<'a> WriteCommand<'a> for SPop<'a> {
     const SPEC: Spec = Spec {
         name: "spop",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Set,
         since: "1.0.0",

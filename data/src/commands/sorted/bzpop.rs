@@ -32,7 +32,7 @@ impl<'a> WriteCommand<'a> for BZPopMin<'a> {
     const SPEC: Spec = Spec {
         name: "bzpopmin",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ALL_BUT_LAST,
         group: Group::SortedSet,
         since: "5.0.0",
@@ -59,7 +59,7 @@ impl<'a> WriteCommand<'a> for BZPopMax<'a> {
     const SPEC: Spec = Spec {
         name: "bzpopmax",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::NOSCRIPT).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ALL_BUT_LAST,
         group: Group::SortedSet,
         since: "5.0.0",

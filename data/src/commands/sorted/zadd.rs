@@ -76,7 +76,7 @@ impl<'a> WriteCommand<'a> for ZAdd<'a> {
     const SPEC: Spec = Spec {
         name: "zadd",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::SortedSet,
         since: "1.2.0",
@@ -161,7 +161,7 @@ impl<'a> WriteCommand<'a> for ZIncrBy<'a> {
     const SPEC: Spec = Spec {
         name: "zincrby",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::SortedSet,
         since: "1.2.0",

@@ -69,7 +69,7 @@ impl<'a> WriteCommand<'a> for ZPopMin<'a> {
     const SPEC: Spec = Spec {
         name: "zpopmin",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::SortedSet,
         since: "5.0.0",
@@ -93,7 +93,7 @@ impl<'a> WriteCommand<'a> for ZPopMax<'a> {
     const SPEC: Spec = Spec {
         name: "zpopmax",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::SortedSet,
         since: "5.0.0",

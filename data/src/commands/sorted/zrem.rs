@@ -12,7 +12,7 @@ impl<'a> WriteCommand<'a> for ZRem<'a> {
     const SPEC: Spec = Spec {
         name: "zrem",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::SortedSet,
         since: "1.2.0",

@@ -15,7 +15,7 @@ impl<'a> WriteCommand<'a> for XAck<'a> {
     const SPEC: Spec = Spec {
         name: "xack",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Stream,
         since: "5.0.0",

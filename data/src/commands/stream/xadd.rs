@@ -19,7 +19,7 @@ impl<'a> WriteCommand<'a> for XAdd<'a> {
     const SPEC: Spec = Spec {
         name: "xadd",
         arity: -5,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Stream,
         since: "5.0.0",

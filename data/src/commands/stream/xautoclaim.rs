@@ -77,6 +77,7 @@ impl<'a> WriteCommand<'a> for XAutoClaim<'a> {
                 let (mut claimed, mut gone, mut next) = (Vec::new(), Vec::new(), StreamId::MIN);
                 let mut room = Room::default();
                 let before = group.collections().clone();
+                let paid = before.meter.spent();
                 let old_group = group.group.clone();
                 for (place, (id, pending)) in before.all_pending(&old_group, self.start).enumerate() {
                     let answered = claimed.len() + gone.len();
@@ -101,6 +102,7 @@ impl<'a> WriteCommand<'a> for XAutoClaim<'a> {
                     group.was_active(consumer, now);
                     claimed.push(if self.only_ids { ids::reply(id) } else { ids::entry_reply(id, &value) });
                 }
+                group.collections().meter.join(&before.meter, paid);
                 vec![ids::reply(next), Reply::Array(claimed), Reply::Array(gone)]
             });
             Ok(Reply::Array(claimed.unwrap_or_default()))

@@ -14,7 +14,7 @@ impl<'a> WriteCommand<'a> for XDel<'a> {
     const SPEC: Spec = Spec {
         name: "xdel",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Stream,
         since: "5.0.0",

@@ -12,7 +12,7 @@ impl<'a> WriteCommand<'a> for Append<'a> {
     const SPEC: Spec = Spec {
         name: "append",
         arity: 3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "2.0.0",

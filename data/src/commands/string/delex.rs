@@ -13,7 +13,7 @@ impl<'a> WriteCommand<'a> for DelEx<'a> {
     const SPEC: Spec = Spec {
         name: "delex",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "8.4.0",

@@ -11,7 +11,7 @@ impl<'a> WriteCommand<'a> for GetDel<'a> {
     const SPEC: Spec = Spec {
         name: "getdel",
         arity: 2,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "6.2.0",

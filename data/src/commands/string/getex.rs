@@ -19,7 +19,7 @@ impl<'a> WriteCommand<'a> for GetEx<'a> {
     const SPEC: Spec = Spec {
         name: "getex",
         arity: -2,
-        flags: Flags::WRITE.and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "6.2.0",

@@ -12,7 +12,7 @@ impl<'a> WriteCommand<'a> for GetSet<'a> {
     const SPEC: Spec = Spec {
         name: "getset",
         arity: 3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "1.0.0",

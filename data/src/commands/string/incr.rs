@@ -41,7 +41,7 @@ impl Step<'_> {
 const FAMILY: Spec = Spec {
     name: "",
     arity: 2,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
     keys: Keys::ONE,
     group: Group::String,
     since: "1.0.0",

@@ -13,7 +13,7 @@ impl<'a> WriteCommand<'a> for IncrByFloat<'a> {
     const SPEC: Spec = Spec {
         name: "incrbyfloat",
         arity: 3,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "2.6.0",

@@ -67,6 +67,11 @@ impl<'a> ReadCommand<'a> for Lcs<'a> {
         if !lcs::is_affordable(first.len(), second.len()) {
             return Err(Failure::Text("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"));
         }
+        // Four pairs of bytes cost about a unit.
+        let pairs = (first.len() as u64).saturating_mul(second.len() as u64);
+        if !view.meter().spend(pairs / 4) {
+            return Err(view.meter().refusal());
+        }
         Ok(match self.answer {
             Answer::Length => Reply::count(lcs::length(&first, &second)),
             Answer::Text => Reply::bulk(lcs::common(&first, &second).text),

@@ -28,7 +28,7 @@ impl<'a> WriteCommand<'a> for MSet<'a> {
     const SPEC: Spec = Spec {
         name: "mset",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::PAIRS,
         group: Group::String,
         since: "1.0.1",
@@ -53,7 +53,7 @@ impl<'a> WriteCommand<'a> for MSetNx<'a> {
     const SPEC: Spec = Spec {
         name: "msetnx",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::PAIRS,
         group: Group::String,
         since: "1.0.1",

@@ -15,7 +15,7 @@ impl<'a> WriteCommand<'a> for MSetEx<'a> {
     const SPEC: Spec = Spec {
         name: "msetex",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS).and(Flags::BOUNDED),
         keys: Keys::Counted { count: 1, first: 2, step: 2 },
         group: Group::String,
         since: "8.4.0",

@@ -17,7 +17,7 @@ impl<'a> WriteCommand<'a> for Set<'a> {
     const SPEC: Spec = Spec {
         name: "set",
         arity: -3,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "1.0.0",

@@ -32,7 +32,7 @@ impl<'a> WriteCommand<'a> for SetEx<'a> {
     const SPEC: Spec = Spec {
         name: "setex",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "2.0.0",
@@ -56,7 +56,7 @@ impl<'a> WriteCommand<'a> for PSetEx<'a> {
     const SPEC: Spec = Spec {
         name: "psetex",
         arity: 4,
-        flags: Flags::WRITE.and(Flags::DENYOOM),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "2.6.0",

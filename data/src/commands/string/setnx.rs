@@ -12,7 +12,7 @@ impl<'a> WriteCommand<'a> for SetNx<'a> {
     const SPEC: Spec = Spec {
         name: "setnx",
         arity: 3,
-        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST),
+        flags: Flags::WRITE.and(Flags::OFTEN_NOTHING).and(Flags::DENYOOM).and(Flags::FAST).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::String,
         since: "1.0.0",
