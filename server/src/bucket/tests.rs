@@ -15,6 +15,7 @@ fn example() -> BucketInfo {
         consistency: "linearizable".to_owned(),
         ttl: 300,
         value_bytes_max: 1_000_000,
+        work_max: 0,
     }
 }
 
