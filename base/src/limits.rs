@@ -87,12 +87,25 @@ pub const WATCHED_KEYS_MAX: usize = 64 * 1024;
 /// Units of work that one entry of the log, or one read, may cost unless its bucket says otherwise (`data/src/meter.rs` says what a unit is): some seconds.
 /// A union of two million members fits, and so does a `KEYS` over twenty million keys.
 pub const WORK_DEFAULT: u64 = 500_000_000;
+/// Units of work after which a turn of a node applies no further entry, so that signs of life, elections and other partitions go on between large entries: some
+/// ten milliseconds.
+pub const TURN_WORK_MAX: u64 = 5_000_000;
 /// Fewest units that a bucket may allow: what single commands on single elements need, with room to spare.
-pub const WORK_MIN: u64 = 1_000;
+pub const WORK_MIN: u64 = 100;
 /// Most bytes of answers that the commands of one entry may have built before the next one is carried out: every replica builds them.
 pub const ANSWERS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The same of a transaction that only reads, which one node answers.
 pub const READ_ANSWERS_BYTES_MAX: u64 = REPLY_BYTES_MAX;
+
+/// A step of a node that takes so long is long: from then on its owner sends signs of life, one in each such time.
+pub const BUSY_AFTER: Duration = Duration::from_millis(50);
+/// For so long, as then the loop counts as hanging. Longer than an entry of the default budget takes on a slow machine.
+pub const BUSY_MAX: Duration = Duration::from_secs(20);
+
+/// Longest answer that replicas keep for a node that may have missed it, in bytes: each of them keeps it, and writes it into every flush.
+pub const KEPT_REPLY_BYTES_MAX: u64 = 256 * 1024;
+/// Most bytes of such answers for one node.
+pub const KEPT_REPLIES_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Largest entry of the log, in bytes, with room for the largest value and what goes around it.
 pub const ENTRY_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;

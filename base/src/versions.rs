@@ -83,6 +83,8 @@ pub enum Feature {
     MovingMemories,
     /// Entries have a budget of work and of answers; past it they have done nothing.
     Budgets,
+    /// A node that is at one long piece of work says so, while it cannot say anything else.
+    Busy,
 }
 
 /// Who has to know a feature before it is used.
@@ -95,7 +97,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 9] = [
+pub const FEATURES: [(Feature, u16, By); 10] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -105,6 +107,7 @@ pub const FEATURES: [(Feature, u16, By); 9] = [
     (Feature::CarriedThrough, 7, By::Link),
     (Feature::MovingMemories, 7, By::Cluster),
     (Feature::Budgets, 8, By::Cluster),
+    (Feature::Busy, 8, By::Link),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

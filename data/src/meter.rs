@@ -109,7 +109,8 @@ impl Meter {
     }
 
     /// Whether the work or the answers have passed their limits.
-    pub(crate) fn is_over(&self) -> bool {
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         self.spent.get() > self.limit.get() || self.answered.get() > self.answers_max.get()
     }
 

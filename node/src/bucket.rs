@@ -256,8 +256,8 @@ const OF_NODE: &str = "node";
 /// A thousand years: far from where times overflow.
 const NO_PARTITIONS: Failure = Failure::Text("ERR a bucket has 1 to 1024 partitions");
 const _: () = assert!(PARTITIONS_MAX == 1024, "the text says so");
-const NO_WORK: Failure = Failure::Text("ERR work-max is a number of units from 1000 on, or 0 for the default");
-const _: () = assert!(WORK_MIN == 1_000, "the text says so");
+const NO_WORK: Failure = Failure::Text("ERR work-max is a number of units from 100 on, or 0 for the default");
+const _: () = assert!(WORK_MIN == 100, "the text says so");
 const TTL_MS_MAX: u64 = 1000 * 366 * 24 * 3600 * 1000;
 pub(crate) const NO_DURABILITY: Failure = Failure::Text("ERR a durability is majority, persist-majority or all");
 pub(crate) const NO_CONSISTENCY: Failure = Failure::Text("ERR a consistency is linearizable, session or local");

@@ -81,6 +81,14 @@ impl Detector {
         self.hears_me = hears_me;
     }
 
+    /// The peer lives, and is at one long piece of work. Nothing follows about its rhythm, and nothing about a peer whose link is gone.
+    pub(crate) fn on_busy(&mut self, now: Time) {
+        if self.hears(now) {
+            self.heard_at = Some(now);
+            self.stood_still = Duration::ZERO;
+        }
+    }
+
     /// The link is gone. A live peer will be heard on a new one at once.
     pub(crate) fn on_cut(&mut self) {
         self.cut = true;

@@ -362,6 +362,8 @@ pub struct Config {
     pub log_bytes_per_snapshot: u64,
     /// How states get to the store and to peers.
     pub snapshots: SnapshotSettings,
+    /// Units of work after which a turn applies no further entry, but leaves the rest to the next one: [`base::limits::TURN_WORK_MAX`].
+    pub turn_work_max: u64,
     /// Entries of log kept behind a snapshot.
     pub log_entries_kept: u64,
     /// Most bytes of log that are kept for peers that take a snapshot, or have taken one and not yet caught up.
@@ -478,6 +480,10 @@ pub enum Planted {
     LeftBehindHeard,
     /// What older nodes do not know is written before all nodes speak the version that has it.
     FeatureTooSoon,
+    /// That a peer is busy is not heard: it is suspected though it lives.
+    BusyUnheard,
+    /// Entries may cost a few units of work more on one replica than on the next.
+    BudgetByNode,
 }
 
 /// What the disk remembered, given to a node at its start.

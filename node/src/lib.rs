@@ -74,6 +74,7 @@ pub use door::{
 };
 pub use image::{Image, Restorer};
 pub use node::Node;
+pub use peer::busy_sign;
 pub use probes::PROBES;
 pub use registry::is_zone;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};

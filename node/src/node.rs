@@ -101,6 +101,9 @@ pub struct Node {
     pub(crate) dirty: Vec<ConnectionId>,
     /// Connections that may go on with their backlog.
     pub(crate) resume: Vec<ConnectionId>,
+    /// Units of work that entries have cost in this turn, and the partitions in which more of them wait for the next one.
+    pub(crate) turn_work: u64,
+    pub(crate) apply_later: Vec<PartitionId>,
     /// Bytes of answers to reads in this turn.
     pub(crate) read_bytes: usize,
     /// Connections that are blocked by WAIT.

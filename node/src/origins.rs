@@ -5,12 +5,15 @@
 //! table is part of the replicated state.
 //!
 //! An origin learns its replies by applying its own entries. Only one that got its state as a snapshot has not seen
-//! them; for it the replies that may still be waited for are kept here.
+//! them; for it the replies that may still be waited for are kept here, as far as they are small: every replica keeps
+//! them, and they stand in the head of every flush. In place of others it is kept that the command was done.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use base::NodeId;
-use data::Reply;
+use base::limits::{KEPT_REPLIES_BYTES_MAX, KEPT_REPLY_BYTES_MAX};
+use base::versions::Feature;
+use data::{Failure, Reply};
 use paxos::Members;
 use wire::{Malformed, Reader, Writer};
 
@@ -25,6 +28,39 @@ struct Known {
     last: u64,
     /// Replies of the numbers `last - replies.len() + 1 ..= last` (skipped numbers have none).
     replies: VecDeque<(u64, Reply)>,
+    /// The bytes of those.
+    bytes: u64,
+    /// So many of the first ones are known to be [`NOT_KEPT`].
+    not_kept: usize,
+}
+
+/// The answer of a command that was done, where the answer itself is too large to be kept.
+const NOT_KEPT: Reply = Reply::Error(Failure::Text(
+    "UNKNOWN the command was done, but its answer was too large to be kept until this node could give it; read what you need",
+));
+
+impl Known {
+    /// Keeps a reply, or that there was one.
+    fn keep(&mut self, sequence: u64, reply: Reply, is_bounded: bool) {
+        let reply = if is_bounded && reply.bytes() > KEPT_REPLY_BYTES_MAX { NOT_KEPT } else { reply };
+        self.bytes += reply.bytes();
+        self.replies.push_back((sequence, reply));
+        while is_bounded && self.bytes > KEPT_REPLIES_BYTES_MAX {
+            let Some((_, oldest)) = self.replies.get_mut(self.not_kept) else { return };
+            self.not_kept += 1;
+            let oldest = std::mem::replace(oldest, NOT_KEPT);
+            self.bytes = self.bytes + NOT_KEPT.bytes() - oldest.bytes().min(self.bytes);
+        }
+    }
+
+    /// Forgets replies that nobody waits for.
+    fn forget_before(&mut self, floor: u64) {
+        while self.replies.front().is_some_and(|(sequence, _)| *sequence < floor) {
+            let Some((_, reply)) = self.replies.pop_front() else { return };
+            self.bytes = self.bytes.saturating_sub(reply.bytes());
+            self.not_kept = self.not_kept.saturating_sub(1);
+        }
+    }
 }
 
 /// All origins, by node.
@@ -62,13 +98,12 @@ impl Origins {
         if origin.sequence > known.last.max(origin.floor.saturating_sub(1)) + 1 { Verdict::Gap } else { Verdict::Apply }
     }
 
-    pub(crate) fn note(&mut self, origin: &Origin, reply: Reply) {
+    /// An entry of this version was applied, and answered that.
+    pub(crate) fn note(&mut self, origin: &Origin, reply: Reply, version: u16) {
         let known = self.known.entry(origin.node).or_default();
         known.last = origin.sequence;
-        while known.replies.front().is_some_and(|(sequence, _)| *sequence < origin.floor) {
-            known.replies.pop_front();
-        }
-        known.replies.push_back((origin.sequence, reply));
+        known.forget_before(origin.floor);
+        known.keep(origin.sequence, reply, Feature::Budgets.is_in(version));
     }
 
     /// The newest life of a node of which anything was applied.
@@ -127,10 +162,12 @@ impl Origins {
         for _ in 0..r.count(10)? {
             let node = r.node()?;
             let life = Life { incarnation: r.u64()?, boot: r.u64()? };
-            let mut known = Known { life, last: r.u64()?, replies: VecDeque::new() };
+            let mut known = Known { life, last: r.u64()?, ..Known::default() };
             for _ in 0..r.count(9)? {
                 let sequence = r.u64()?;
-                known.replies.push_back((sequence, Reply::decode(r.slice()?).map_err(|_| Malformed)?));
+                let reply = Reply::decode(r.slice()?).map_err(|_| Malformed)?;
+                known.bytes += reply.bytes();
+                known.replies.push_back((sequence, reply));
             }
             origins.known.insert(node, known);
         }
@@ -144,6 +181,7 @@ impl Origins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::versions::{NEWEST, OLDEST};
 
     fn origin(boot: u64, sequence: u64, floor: u64) -> Origin {
         Origin { node: NodeId(1), life: Life { incarnation: 1, boot }, sequence, floor }
@@ -153,7 +191,7 @@ mod tests {
     fn only_the_next_write_of_a_life_counts() {
         let mut origins = Origins::default();
         assert_eq!(origins.judge(&origin(1, 1, 1)), Verdict::Apply);
-        origins.note(&origin(1, 1, 1), Reply::Ok);
+        origins.note(&origin(1, 1, 1), Reply::Ok, NEWEST);
         assert_eq!(origins.judge(&origin(1, 1, 1)), Verdict::Repeat);
         assert_eq!(origins.judge(&origin(1, 3, 2)), Verdict::Gap);
         assert_eq!(origins.judge(&origin(1, 3, 3)), Verdict::Apply, "2 was given up");
@@ -166,7 +204,7 @@ mod tests {
         let mut origins = Origins::default();
         for sequence in 1..=4 {
             assert_eq!(origins.judge(&origin(1, sequence, 3.min(sequence))), Verdict::Apply);
-            origins.note(&origin(1, sequence, 3.min(sequence)), Reply::Integer(sequence as i64));
+            origins.note(&origin(1, sequence, 3.min(sequence)), Reply::Integer(sequence as i64), NEWEST);
         }
         let mut bytes = Vec::new();
         origins.encode(&mut bytes);
@@ -174,5 +212,49 @@ mod tests {
         let life = Life { incarnation: 1, boot: 1 };
         assert_eq!(again.replies(NodeId(1), life).map(|(sequence, _)| *sequence).collect::<Vec<_>>(), [3, 4]);
         assert_eq!(again.last(NodeId(1), life), 4);
+    }
+
+    fn kept(origins: &Origins) -> Vec<bool> {
+        let life = Life { incarnation: 1, boot: 1 };
+        origins.replies(NodeId(1), life).map(|(_, reply)| *reply != NOT_KEPT).collect()
+    }
+
+    #[test]
+    fn replies_that_are_kept_have_a_bound() {
+        let mut origins = Origins::default();
+        let note = |origins: &mut Origins, origin: &Origin, reply: Reply, version: u16| {
+            origins.judge(origin);
+            origins.note(origin, reply, version);
+        };
+        let of = |bytes: u64| Reply::bulk(vec![b'x'; bytes as usize]);
+        note(&mut origins, &origin(1, 1, 1), of(KEPT_REPLY_BYTES_MAX + 1), NEWEST);
+        note(&mut origins, &origin(1, 2, 1), of(100), NEWEST);
+        assert_eq!(kept(&origins), [false, true], "a large one is not kept");
+        let many = KEPT_REPLIES_BYTES_MAX / KEPT_REPLY_BYTES_MAX + 10;
+        for sequence in 3..3 + many {
+            note(&mut origins, &origin(1, sequence, 1), of(KEPT_REPLY_BYTES_MAX - 100), NEWEST);
+            assert!(origins.known[&NodeId(1)].bytes <= KEPT_REPLIES_BYTES_MAX);
+        }
+        let kept_now = kept(&origins);
+        assert_eq!(kept_now.len() as u64, 2 + many, "that there was an answer is always known");
+        assert!(!kept_now[2] && kept_now.last() == Some(&true), "the oldest go first");
+        // What is decoded goes on as what was encoded.
+        let mut bytes = Vec::new();
+        origins.encode(&mut bytes);
+        let mut again = Origins::decode(&mut Reader::from_slice(&bytes), 1).unwrap();
+        for origins in [&mut origins, &mut again] {
+            note(origins, &origin(1, 3 + many, 5), of(KEPT_REPLY_BYTES_MAX - 100), NEWEST);
+        }
+        let encoded = [&origins, &again].map(|origins| {
+            let mut bytes = Vec::new();
+            origins.encode(&mut bytes);
+            bytes
+        });
+        assert_eq!(encoded[0], encoded[1]);
+        assert_eq!(origins.known[&NodeId(1)].bytes, again.known[&NodeId(1)].bytes);
+        // Entries of earlier versions mean what they meant.
+        let mut earlier = Origins::default();
+        note(&mut earlier, &origin(1, 1, 1), of(KEPT_REPLY_BYTES_MAX + 1), OLDEST);
+        assert_eq!(kept(&earlier), [true]);
     }
 }

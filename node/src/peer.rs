@@ -5,6 +5,7 @@ mod coding;
 mod ping;
 mod protocol;
 
+use base::versions::Feature;
 use base::{Ballot, NodeId, PartitionId, Position, Revision, WallTime};
 use bytes::Bytes;
 use paxos::{Entry, Message};
@@ -166,6 +167,18 @@ pub(crate) enum PeerMessage {
     LeftBehind {
         cluster: u64,
     },
+    /// "I am alive, and at one long piece of work": sent by the node's owner while the node itself cannot. See [`busy_sign`].
+    Busy,
+}
+
+/// The sign of life of a node whose loop is at one long piece of work, for its owner to send meanwhile on each link that is up: the payload of a frame. None on
+/// a link of a version that does not know it. The owner vouches for the loop: it sends the sign while a step of [`crate::Node`] takes long, and stops after
+/// [`base::limits::BUSY_MAX`], because a loop that hangs must be suspected.
+#[must_use]
+pub fn busy_sign(version: u16) -> Option<Vec<u8>> {
+    let mut payload = Vec::new();
+    PeerMessage::Busy.encode(version, &mut payload);
+    Feature::Busy.is_in(version).then_some(payload)
 }
 
 /// What the receiver of a snapshot says.
@@ -187,7 +200,8 @@ impl PeerMessage {
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. }
             | PeerMessage::Farewell { .. }
-            | PeerMessage::LeftBehind { .. } => None,
+            | PeerMessage::LeftBehind { .. }
+            | PeerMessage::Busy => None,
             PeerMessage::Paxos { partition, .. }
             | PeerMessage::Forward { partition, .. }
             | PeerMessage::Outcomes { partition, .. }

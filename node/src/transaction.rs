@@ -143,7 +143,9 @@ impl Node {
             return session.reply(|writer| write_merged(writer, &merge, &Reply::Array(Vec::new())));
         }
         let mut body = Vec::new();
-        self.terms(partition).encode(flags, &mut body);
+        if flags.has(Flags::WRITE) {
+            self.terms(partition).encode(flags, &mut body);
+        }
         words::encode_transaction(watches.iter().map(|(key, revision)| (key, *revision)), &stored, &mut body);
         let slot = if flags.has(Flags::WRITE) {
             self.submit_write(session, partition, crate::entry::Kind::Transaction, Bytes::from(body))

@@ -43,6 +43,10 @@ impl Node {
         if self.now.time >= self.next_tick {
             self.tick();
         }
+        self.turn_work = 0;
+        for id in std::mem::take(&mut self.apply_later) {
+            self.groups.place_of(id).into_iter().for_each(|g| self.groups.wake(g));
+        }
         self.groups.for_each_in_turn(|group| group.wishes.evicted.clear());
         // Before those whose reads are confirmed in this turn: else these would have all the room, again and again.
         self.go_on();
@@ -122,7 +126,7 @@ impl Node {
         }
     }
 
-    /// Applies what is decided. Reads that stand before one of the writes on its connection are served just before it.
+    /// Applies what is decided, up to what a turn may cost. Reads that stand before one of the writes on its connection are served just before it.
     fn apply_decided(&mut self, g: usize) {
         let partition = &self.groups[g].partition;
         if partition.applied >= partition.replica.decided() {
@@ -140,6 +144,14 @@ impl Node {
         let is_told = (is_home && (self.tracking.is_wanted() || !self.waiting.is_empty())) || is_followed;
         self.groups[g].partition.tells_changes = is_told && self.groups[g].id() != COUNCIL;
         while let Some(next) = self.groups[g].partition.next_entry() {
+            if self.turn_work >= self.config.turn_work_max {
+                self.probe("node: entries left to the next turn");
+                let id = self.groups[g].id();
+                if !self.apply_later.contains(&id) {
+                    self.apply_later.push(id);
+                }
+                return;
+            }
             let group = &mut self.groups[g];
             let own = group.partition.own_write(&next);
             if let Some(sequence) = own
@@ -152,6 +164,11 @@ impl Node {
             let origin = next.origin();
             let group = &mut self.groups[g];
             group.partition.apply(next, &mut group.wishes);
+            let meter = group.partition.tree.meter();
+            self.turn_work = self.turn_work.saturating_add(meter.spent());
+            if meter.is_over() {
+                self.probe("node: entry over its budget");
+            }
             if is_followed {
                 self.feed_applied(g, origin);
             }

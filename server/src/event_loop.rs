@@ -11,6 +11,7 @@
 //! drained the socket (`epoll(7)`, "Questions and answers", 9), so one read and one write is all that an operation
 //! of an unpipelined client costs. A socket that had more than a buffer is read on in the next turn.
 
+mod busy;
 mod carry_out;
 mod clients;
 mod news;
@@ -42,6 +43,7 @@ use crate::clock::Clock;
 use crate::journal::{JournalEvents, JournalHandle};
 use crate::low_disk::{Passed, Refusals};
 use crate::transfers::{self, Transfers};
+use busy::Busy;
 use clients::NumberHasher;
 use peers::{Ourselves, Peers};
 use porters::Porters;
@@ -204,6 +206,7 @@ struct EventLoop {
     commit_here: bool,
     /// Why the node was told that its disk is full, if it was.
     refusals: Refusals,
+    busy: Busy,
 
     buffer: Vec<u8>,
     /// Those of clients, unless porters have them.
@@ -254,6 +257,8 @@ impl EventLoop {
         let persisted = parts.journal.persisted();
         let mut peers = Peers::new(ourselves, FIRST_LINK, parts.seed, messenger.clone());
         peers.admit_by(parts.admission);
+        let busy = Busy::start(parts.clock)?;
+        peers.tell_when_busy(busy.links());
         Ok(EventLoop {
             peers,
             poll,
@@ -275,6 +280,7 @@ impl EventLoop {
             clients_max: parts.clients_max,
             commit_here: parts.commit_here,
             refusals: Refusals::default(),
+            busy,
             buffer: vec![0; READ_BYTES],
             sockets: Sockets::new(FIRST_CLIENT),
             porters: Porters::start(parts.porters, parts.clock, &alarm)?,
@@ -356,7 +362,9 @@ impl EventLoop {
     /// Step 4 of a turn.
     fn end_turn(&mut self, now: Now) {
         self.outbox.wake_at = None;
+        self.busy.begin(now.time);
         self.node.step(now, Input::EndTurn, &mut self.outbox);
+        self.busy.end();
         self.wake_at = self.outbox.wake_at.take();
     }
 

@@ -98,6 +98,8 @@ pub struct Chaos {
     pub segment_bytes: u64,
     /// How long a request may wait for its outcome, in milliseconds.
     pub request_timeout_ms: u64,
+    /// Units of work after which a turn leaves entries to the next one: often a few entries' worth.
+    pub turn_work_max: u64,
     /// What nodes keep in memory of a bucket's values in the store, where the bucket's settings say nothing; none if they keep nothing.
     pub cache: Option<CacheSettings>,
     /// From this the buckets are drawn whose entries have terms; none if there are none.
@@ -268,6 +270,9 @@ impl Chaos {
         let mut zones = Rng::new(options.seed ^ ZONES_DRAWN);
         let count = zones.between(1, 6);
         plan.extend(draw_plan(&mut zones, count, &ZONE_KINDS, nodes, ends_at, &options.with, &has));
+        let mut work = Rng::new(options.seed ^ WORK_DRAWN);
+        let count = work.between(1, 6);
+        plan.extend(draw_plan(&mut work, count, &WORK_KINDS, nodes, ends_at, &options.with, &has));
         let zoned = members.chance(1, 2) || options.with.contains(&Fault::ZoneLost);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
@@ -304,6 +309,7 @@ impl Chaos {
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),
             segment_bytes: *disk.pick(&[32 << 10, 128 << 10, 1 << 20]),
+            turn_work_max: *work.pick(&[1_000, 10_000, base::limits::TURN_WORK_MAX, base::limits::TURN_WORK_MAX]),
             request_timeout_ms: *shape.pick(&[1_000, 2_000, 5_000]),
             cache: has(Fault::ValueCache).then_some(drawn_cache),
             terms_seed: has(Fault::BucketTerms).then_some(terms_seed),
@@ -376,6 +382,12 @@ const VERSIONS_KINDS: [(Fault, u64); 1] = [(Fault::Versions, 1)];
 
 /// And another one.
 const ZONE_KINDS: [(Fault, u64); 1] = [(Fault::ZoneLost, 1)];
+
+/// And another one.
+const WORK_KINDS: [(Fault, u64); 1] = [(Fault::LongWork, 1)];
+
+/// Tells its drawing from that of all else.
+const WORK_DRAWN: u64 = 0x3027_2611;
 
 /// Tells its drawing from that of all else.
 const ZONES_DRAWN: u64 = 0x2026_2026;

@@ -11,6 +11,7 @@ mod connections;
 mod copies_of_folders;
 mod faults;
 mod links;
+mod long_work;
 pub(crate) mod operator;
 mod processes;
 mod restless;
@@ -66,6 +67,8 @@ struct Machine<N> {
     installed: u64,
     /// It stands still until then.
     paused_until: u64,
+    /// Until then it stands still because its loop works, which its owner tells the others.
+    busy_until: u64,
     /// Its disk does not answer until then.
     stalled_until: u64,
     /// Each sync of its disk takes so much longer until then.
@@ -120,6 +123,7 @@ impl<N> Machine<N> {
             life: 0,
             installed: 0,
             paused_until: 0,
+            busy_until: 0,
             stalled_until: 0,
             slow_until: 0,
             slow_by: 0,
@@ -405,6 +409,7 @@ impl<N: Door> Cluster<N> {
             Event::Start(node) => self.on_start(node),
             Event::Operator => self.on_operator(),
             Event::Resume(node) => self.poke(node),
+            Event::SignOfLife(node) => self.on_sign_of_life(node),
             Event::TryLink(one, other) => self.on_try_link(one, other),
             Event::LinkDown(node, peer) => self.on_link_down(node, peer),
             Event::Message(from, to, generation, payload) => self.on_message(from, to, generation, payload),

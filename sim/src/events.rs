@@ -28,6 +28,8 @@ pub enum Event {
     Start(NodeId),
     /// A process that stood still goes on.
     Resume(NodeId),
+    /// The owner of a node whose loop is at one long piece of work tells the others that the node lives.
+    SignOfLife(NodeId),
     /// Somebody tries to put a link up.
     TryLink(NodeId, NodeId),
     /// A node (the first) notices that its link to another is gone.

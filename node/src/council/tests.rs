@@ -311,6 +311,6 @@ fn a_budget_is_kept_and_needs_a_version_that_knows_it() {
     buckets.write(&mut tree, &EntryContext::default());
     let read = Buckets::read(&tree).expect("it was written");
     assert_eq!(read.named("b").map(|bucket| bucket.settings.work_max), Some(6000));
-    let too_few = Order::Set { name: "b".to_owned(), words: vec![b"work-max".to_vec(), b"999".to_vec()] };
+    let too_few = Order::Set { name: "b".to_owned(), words: vec![b"work-max".to_vec(), b"99".to_vec()] };
     assert!(buckets.carry_out(too_few, Position(3)).is_err());
 }

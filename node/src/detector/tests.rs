@@ -204,3 +204,25 @@ fn patience_is_where_a_longer_gap_has_a_chance_of_one_in_a_hundred_million() {
     let phi = -(e / (1.0 + e)).log10();
     assert!((phi - 8.0).abs() < 1e-4, "φ is {phi}");
 }
+
+#[test]
+fn a_peer_that_says_it_is_busy_is_waited_for_and_its_rhythm_stays_what_it_was() {
+    let mut story = Story::of_a_well_peer();
+    let patience = story.patience();
+    for _ in 0..200 {
+        story.now += 50;
+        story.detector.on_busy(at(story.now));
+    }
+    assert!(story.detector.is_up(at(story.now)), "ten seconds of work");
+    assert_eq!(story.patience(), patience, "what it is given afterwards is no more than before");
+    story.hear_after(50);
+    assert_eq!(story.patience(), patience);
+    // Who is gone is not brought back by it: only a ping tells what has become of the peer.
+    story.now += 5_000;
+    story.detector.on_busy(at(story.now));
+    assert!(!story.detector.is_up(at(story.now)));
+    story.hear_after(50);
+    story.detector.on_cut();
+    story.detector.on_busy(at(story.now));
+    assert!(!story.detector.is_up(at(story.now)), "the link is gone");
+}

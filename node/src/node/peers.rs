@@ -164,6 +164,7 @@ impl Node {
                 return;
             }
             _ if self.introduced.get(&from) != Some(&true) => return,
+            PeerMessage::Busy => return self.on_busy(from),
             PeerMessage::Bulletin { number, anew, items } => return self.on_bulletin(from, number, anew, &items),
             PeerMessage::BulletinsHeard { number, whole } => return self.on_bulletins_heard(from, number, whole),
             other => other,
@@ -174,6 +175,7 @@ impl Node {
             PeerMessage::Ping(_)
             | PeerMessage::Farewell { .. }
             | PeerMessage::LeftBehind { .. }
+            | PeerMessage::Busy
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { .. } | PeerMessage::SnapshotOffer { .. } if self.is_deaf(g) => {}
@@ -228,6 +230,17 @@ impl Node {
                 self.groups[g].transfers.on_want(self.now.time, from, transfer, index, wish);
             }
             PeerMessage::Touched { orders, .. } => self.on_touched(g, &orders),
+        }
+    }
+
+    /// A peer works on without being able to send pings. A replica that was told that the peer is gone hears of its return with the next ping.
+    fn on_busy(&mut self, from: NodeId) {
+        self.probe("node: peer busy");
+        let time = self.now.time;
+        if self.config.planted != Some(Planted::BusyUnheard)
+            && let Some(detector) = self.detectors.iter_mut().find(|detector| detector.peer == from)
+        {
+            detector.on_busy(time);
         }
     }
 

@@ -133,6 +133,8 @@ impl Node {
             sessions: BTreeMap::new(),
             dirty: Vec::new(),
             resume: Vec::new(),
+            turn_work: 0,
+            apply_later: Vec::new(),
             read_bytes: 0,
             waits: Vec::new(),
             batch: Batch::default(),

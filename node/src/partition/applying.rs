@@ -124,7 +124,10 @@ impl Partition {
             ttl_ms: terms.ttl_ms,
             names_events: self.names_events,
             slots: terms.slots,
-            work_max: terms.work_max,
+            work_max: match self.planted {
+                Some(Planted::BudgetByNode) => terms.work_max + 20 * u64::from(self.me.0),
+                _ => terms.work_max,
+            },
             version: header.version,
             full_at_bytes: if self.planted == Some(Planted::FullBucketGrows) { 0 } else { terms.full_at_bytes },
         };
@@ -171,7 +174,7 @@ impl Partition {
         wishes.key_events.extend(applied.events);
         let reply = applied.reply;
         self.commands_applied += 1;
-        self.origins.note(&origin, reply.clone());
+        self.origins.note(&origin, reply.clone(), header.version);
         if origin.node == self.me {
             if origin.life == self.life {
                 // The node that the client is connected to passes on what its script says: once, as the entry is applied once.

@@ -42,6 +42,7 @@ const VOUCHING_READ_INDEX: u8 = 25;
 const DECIDED_READ_INDEX_REPLY: u8 = 26;
 const CARRY_THROUGH: u8 = 27;
 const CARRY_FOR: u8 = 28;
+const BUSY: u8 = 29;
 
 impl PeerMessage {
     /// Its bytes on a link of that version.
@@ -176,6 +177,7 @@ impl PeerMessage {
                     Wish::Done => 3,
                 });
             }
+            PeerMessage::Busy => w.u8(BUSY),
             PeerMessage::Touched { partition, orders } => {
                 w.u8(TOUCHED);
                 w.partition(*partition);
@@ -303,6 +305,7 @@ impl PeerMessage {
             BULLETIN => PeerMessage::Bulletin { number: r.varint()?, anew: r.bool()?, items: r.bytes()? },
             FAREWELL => PeerMessage::Farewell { cluster: r.u64()? },
             LEFT_BEHIND => PeerMessage::LeftBehind { cluster: r.u64()? },
+            BUSY if Feature::Busy.is_in(version) => PeerMessage::Busy,
             BULLETINS_HEARD => PeerMessage::BulletinsHeard { number: r.varint()?, whole: r.bool()? },
             _ => return Err(Malformed),
         };

@@ -10,7 +10,7 @@ use crate::node::{Node, TICK_EVERY};
 impl Node {
     /// Plans the next look at the timers. When the owner is to step the node.
     pub(super) fn plan(&mut self) -> Time {
-        if !self.resume.is_empty() {
+        if !self.resume.is_empty() || !self.apply_later.is_empty() {
             return self.now.time;
         }
         let soon = self.now.time + TICK_EVERY;

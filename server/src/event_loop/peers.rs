@@ -14,6 +14,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::limits::{PEER_MESSAGE_BYTES_MAX, PEER_OUTPUT_BYTES_MAX};
@@ -25,6 +27,7 @@ use mio::{Interest, Registry, Token};
 use node::{Input, LinkVersions, Member, Nodes};
 use wire::{FrameReader, Hello, JoinRequest};
 
+use super::busy::BusyLinks;
 use super::output::Output;
 use super::{Messenger, Step};
 use crate::admission::Admission;
@@ -85,6 +88,8 @@ pub(super) struct Peers {
     admission: Option<Admission>,
     /// What was logged lately, and when.
     complaints: BTreeMap<String, Time>,
+    /// Links on which it is said that the loop is busy.
+    busy: BusyLinks,
 }
 
 struct Peer {
@@ -121,7 +126,15 @@ struct Link {
     since: Time,
     reader: FrameReader,
     output: Output,
+    /// Nothing waits in `output`: others may send a frame of their own.
+    is_clear: Arc<AtomicBool>,
     half_closed: bool,
+}
+
+impl Link {
+    fn note_clear(&self) {
+        self.is_clear.store(self.output.waiting_bytes() == 0, Ordering::Relaxed);
+    }
 }
 
 impl Peer {
@@ -143,7 +156,13 @@ impl Peers {
             messenger,
             admission: None,
             complaints: BTreeMap::new(),
+            busy: BusyLinks::default(),
         }
+    }
+
+    /// Has links told while the loop is at one long step.
+    pub(super) fn tell_when_busy(&mut self, busy: BusyLinks) {
+        self.busy = busy;
     }
 
     /// Nodes that want to join are answered by it.
@@ -259,6 +278,7 @@ impl Peers {
             since: now,
             reader: FrameReader::with_limit(GREETING_BYTES_MAX),
             output: Output::default(),
+            is_clear: Arc::new(AtomicBool::new(true)),
             half_closed: false,
         });
         place
@@ -305,11 +325,13 @@ impl Peers {
                 self.drop_link(place, &error.to_string(), now, step);
                 return;
             }
-        } else if event.is_writable()
-            && let Err(error) = link.output.flush(&mut link.stream)
-        {
-            self.drop_link(place, &error.to_string(), now, step);
-            return;
+        } else if event.is_writable() {
+            let flushed = link.output.flush(&mut link.stream);
+            link.note_clear();
+            if let Err(error) = flushed {
+                self.drop_link(place, &error.to_string(), now, step);
+                return;
+            }
         }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             if let Some(link) = &mut self.links[place] {
@@ -402,6 +424,8 @@ impl Peers {
         link.stage = Stage::Up(peer);
         link.since = now;
         link.reader.set_limit(PEER_MESSAGE_BYTES_MAX);
+        link.note_clear();
+        self.busy.add(place, &link.stream, spoken, Arc::clone(&link.is_clear));
         let fell_back =
             link.greeted_in.filter(|_| link.dialled.is_some()).is_some_and(|it| it < self.ourselves.speaks.newest);
         if let Some(state) = self.peers.get_mut(&peer) {
@@ -420,7 +444,9 @@ impl Peers {
     pub(super) fn send(&mut self, peer: NodeId, bytes: Vec<u8>, now: Time, step: &mut Step<'_>) -> Option<Vec<u8>> {
         let place = self.peers.get(&peer).and_then(|peer| peer.up)?;
         let link = self.links[place].as_mut()?;
-        match link.output.send(&mut link.stream, bytes) {
+        let sent = link.output.send(&mut link.stream, bytes);
+        link.note_clear();
+        match sent {
             Err(error) => self.drop_link(place, &error.to_string(), now, step),
             Ok(emptied) if link.output.waiting_bytes() <= PEER_OUTPUT_BYTES_MAX => return emptied,
             Ok(_) => self.drop_link(place, "it does not take what is sent to it", now, step),
@@ -431,6 +457,7 @@ impl Peers {
     fn drop_link(&mut self, place: usize, reason: &str, now: Time, step: &mut Step<'_>) {
         let Some(link) = self.links[place].take() else { return };
         if let Stage::Up(peer) = link.stage {
+            self.busy.remove(place);
             log::info(&format!("lost the link to {}: {reason}", self.describe(peer)));
             if let Some(state) = self.peers.get_mut(&peer) {
                 state.up = None;

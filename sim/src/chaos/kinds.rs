@@ -109,10 +109,12 @@ pub enum Fault {
     Versions,
     /// All nodes of a zone die at one stroke, where it has several: they may be the workers of one machine.
     ZoneLost,
+    /// A node's loop is at one long piece of work, as a large entry is; its owner says so meanwhile.
+    LongWork,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 53] = [
+pub const FAULTS: [Fault; 54] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -166,6 +168,7 @@ pub const FAULTS: [Fault; 53] = [
     Fault::UnsafeRecover,
     Fault::Versions,
     Fault::ZoneLost,
+    Fault::LongWork,
 ];
 
 impl Fault {
@@ -210,6 +213,7 @@ impl Fault {
             Fault::UnsafeRecover => "unsafe-recover",
             Fault::Versions => "versions",
             Fault::ZoneLost => "zone-lost",
+            Fault::LongWork => "long-work",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 45] = [
+pub const PLANTED: [(&str, Planted); 47] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -47,6 +47,8 @@ pub const PLANTED: [(&str, Planted); 45] = [
     ("moved-to-itself", Planted::MovedToItself),
     ("slots-with-a-hole", Planted::SlotsWithAHole),
     ("slow-leads-on", Planted::SlowLeadsOn),
+    ("busy-unheard", Planted::BusyUnheard),
+    ("budget-by-node", Planted::BudgetByNode),
     ("earlier-copy-heard", Planted::EarlierCopyHeard),
     ("alone-with-the-decided", Planted::AloneWithTheDecided),
     ("left-behind-heard", Planted::LeftBehindHeard),

@@ -41,12 +41,14 @@ pub(crate) fn meaning_of(error: &str) -> Meaning {
     if scripts::is_undone(error) || error.starts_with("CROSSSLOT ") {
         return Meaning::Absent;
     }
-    if streams::is_absent(error) {
+    if streams::is_absent(error) || error.starts_with("BUDGET ") {
         return Meaning::Absent;
     }
     match error.split_whitespace().next().unwrap_or("") {
         // A bucket that was never created, because the node could not.
         "ERR" if error.starts_with("ERR there is no bucket") => Meaning::NotDone,
+        // The cluster's version has not risen yet.
+        "ERR" if error.starts_with("ERR a setting came with version") => Meaning::NotDone,
         "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "EXECABORT" => Meaning::NotDone,
         // The node stops, and whoever waits there has to wait elsewhere.
         "UNBLOCKED" => Meaning::NotDone,

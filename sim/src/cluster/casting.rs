@@ -10,6 +10,9 @@ use crate::door::Door;
 use crate::fading::Fading;
 use crate::workload::{BOUNDED, Mix, TIMED};
 
+/// Tells its drawing from that of the other terms.
+const BUDGETS_DRAWN: u64 = 0xb0d6;
+
 /// What clients ask, all kinds of a run together.
 pub(super) fn draw_mix<N: Door>(chaos: &Chaos, rng: &mut Rng) -> Mix {
     let mut mix = Mix::draw(rng);
@@ -58,6 +61,10 @@ pub(super) fn draw_mix<N: Door>(chaos: &Chaos, rng: &mut Rng) -> Mix {
     }
     if let Some(seed) = chaos.partitions_seed.filter(|_| N::HAS_BUCKETS) {
         mix.add_partitions(&mut Rng::new(seed));
+    }
+    // Only a cluster in which every node knows budgets can be given one.
+    if let Some(seed) = chaos.terms_seed.filter(|_| N::HAS_BUCKETS && chaos.versions_seed.is_none()) {
+        mix.add_budgets(&mut Rng::new(seed ^ BUDGETS_DRAWN));
     }
     mix
 }

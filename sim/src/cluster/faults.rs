@@ -106,6 +106,7 @@ impl<N: Door> Cluster<N> {
                 self.queue.push(until, Event::Resume(node));
                 true
             }
+            Fault::LongWork => self.work_long(node, duration),
             Fault::Stop => {
                 if let Some(running) = &mut self.machine(node).running
                     && !running.stopping

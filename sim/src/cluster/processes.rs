@@ -52,6 +52,7 @@ impl<N: Door> Cluster<N> {
                 block_bytes: self.chaos.snapshot_block_bytes,
                 held_for: std::time::Duration::from_nanos(self.chaos.snapshot_held_for),
             },
+            turn_work_max: self.chaos.turn_work_max,
             log_entries_kept: self.chaos.log_entries_kept,
             log_bytes_held: self.chaos.log_bytes_held,
             // Simulated clients are few: what matters here is that leaderships change hands at all.
@@ -86,7 +87,7 @@ impl<N: Door> Cluster<N> {
         let machine = self.machine(node);
         machine.life += 1;
         machine.dark = false;
-        machine.paused_until = now;
+        (machine.paused_until, machine.busy_until) = (now, now);
         machine.disk.repair();
         if let Some(fuse) = machine.fuse_at_start.take() {
             machine.disk.light_fuse(fuse);

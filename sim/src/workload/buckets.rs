@@ -50,6 +50,21 @@ impl Mix {
         self.clients = self.clients.max(self.buckets.len() as u64 + 1);
     }
 
+    /// Gives buckets that are on disk budgets so small that what goes through several elements passes them.
+    pub fn add_budgets(&mut self, rng: &mut Rng) {
+        for (name, settings) in &mut self.buckets {
+            if *name == PLAIN && rng.chance(2, 3) {
+                *settings = match (*settings, rng.chance(1, 2)) {
+                    ("", true) => "WORK-MAX 350",
+                    ("", false) => "WORK-MAX 500",
+                    ("PARTITIONS 2", _) => "PARTITIONS 2 WORK-MAX 400",
+                    ("PARTITIONS 3", _) => "PARTITIONS 3 WORK-MAX 450",
+                    (other, _) => other,
+                };
+            }
+        }
+    }
+
     /// Cuts buckets into partitions.
     pub fn add_partitions(&mut self, rng: &mut Rng) {
         self.parted = true;
