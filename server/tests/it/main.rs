@@ -23,6 +23,7 @@ mod pubsub;
 mod restored_folders;
 mod slow_nodes;
 mod start;
+mod synced;
 mod unsafe_recover;
 mod versions;
 mod workers;

@@ -20,7 +20,7 @@ struct Alone {
     resp: String,
 }
 
-fn start_command(dir: &Path, ports: [u16; 3], more: &[&str]) -> Command {
+pub fn start_command(dir: &Path, ports: [u16; 3], more: &[&str]) -> Command {
     let [resp, http, peer] = ports;
     let mut command = dictum(&["start", "--node", "n1", "--cluster"]);
     command.arg(format!("n1=127.0.0.1:{peer}"));
