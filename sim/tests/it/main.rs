@@ -6,3 +6,8 @@ mod long_work;
 mod planted;
 mod seeds;
 mod toy;
+
+/// Whether all is to be looked at that is worth a look, by `./check long`, rather than what fits into `./check`.
+fn is_long() -> bool {
+    std::env::var_os("DICTUM_LONG").is_some()
+}

@@ -7,23 +7,18 @@ use sim::chaos::{Fault, Options};
 use sim::report::Report;
 use sim::run::{Outcome, run};
 
-/// Seeds of the fixed list. More are run by `dictum sim --minutes`.
-const SEEDS: u64 = 600;
+use crate::is_long;
 
-/// Seeds in which nodes join and leave for certain.
-const MEMBERS_SEEDS: u64 = 40;
+/// Of so many seeds those that are run: all by `./check long`, half of them by `./check`. More are run by `dictum sim --minutes`.
+fn count(all: u64) -> u64 {
+    if is_long() { all } else { all / 2 }
+}
 
-/// Seeds in which folders are set back for certain.
-const SET_BACK_SEEDS: u64 = 40;
+/// Seeds of the fixed list, in each of its halves.
+const HALF: u64 = 300;
 
-/// Seeds in which most nodes are lost for certain.
-const UNSAFE_RECOVER_SEEDS: u64 = 40;
-
-/// Seeds in which nodes of two versions are upgraded for certain.
-const VERSIONS_SEEDS: u64 = 40;
-
-/// Seeds in which nodes are in zones for certain, and zones are lost.
-const ZONES_SEEDS: u64 = 40;
+/// Seeds in which something happens for certain: nodes join and leave, zones are lost, folders are set back, most nodes are lost, nodes of two versions are upgraded.
+const CERTAIN: u64 = 40;
 
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {
@@ -53,46 +48,46 @@ fn probes() -> Vec<&'static str> {
 
 #[test]
 fn the_first_half_of_the_fixed_seeds_passes() {
-    println!("{}", seeds(10_000, 10_000 + SEEDS / 2).text(&probes(), 1));
+    println!("{}", seeds(10_000, 10_000 + count(HALF)).text(&probes(), 1));
 }
 
 #[test]
 fn the_second_half_of_the_fixed_seeds_passes() {
-    println!("{}", seeds(10_000 + SEEDS / 2, 10_000 + SEEDS).text(&probes(), 1));
+    println!("{}", seeds(10_000 + HALF, 10_000 + HALF + count(HALF)).text(&probes(), 1));
 }
 
 #[test]
 fn runs_in_which_nodes_join_and_leave_pass() {
-    for seed in 8000..8000 + MEMBERS_SEEDS {
+    for seed in 8000..8000 + count(CERTAIN) {
         must_pass(&Options { seed, with: vec![Fault::MembersChange], ..Options::default() });
     }
 }
 
 #[test]
 fn runs_in_which_zones_are_lost_pass() {
-    let mut lost = 0;
-    for seed in 8400..8400 + ZONES_SEEDS {
+    let (mut lost, seeds) = (0, count(CERTAIN));
+    for seed in 8400..8400 + seeds {
         let outcome =
             must_pass(&Options { seed, with: vec![Fault::MembersChange, Fault::ZoneLost], ..Options::default() });
         lost += outcome.injected.get(&Fault::ZoneLost).copied().unwrap_or(0);
     }
-    assert!(lost >= ZONES_SEEDS, "only {lost} zones were lost");
+    assert!(lost >= seeds, "only {lost} zones were lost");
 }
 
 #[test]
 fn runs_in_which_folders_are_set_back_pass() {
-    let mut set_back = 0;
-    for seed in 8100..8100 + SET_BACK_SEEDS {
+    let (mut set_back, seeds) = (0, count(CERTAIN));
+    for seed in 8100..8100 + seeds {
         let outcome = must_pass(&Options { seed, with: vec![Fault::SetBack], ..Options::default() });
         set_back += outcome.injected.get(&Fault::SetBack).copied().unwrap_or(0);
     }
-    assert!(set_back >= SET_BACK_SEEDS / 4, "only {set_back} folders were set back");
+    assert!(set_back >= seeds / 4, "only {set_back} folders were set back");
 }
 
 #[test]
 fn runs_in_which_one_goes_on_alone_pass() {
     let mut report = Report::default();
-    for seed in 8200..8200 + UNSAFE_RECOVER_SEEDS {
+    for seed in 8200..8200 + count(CERTAIN) {
         report.add(&must_pass(&Options { seed, with: vec![Fault::UnsafeRecover], ..Options::default() }));
     }
     println!("{}", report.text(&probes(), 1));
@@ -101,16 +96,17 @@ fn runs_in_which_one_goes_on_alone_pass() {
 #[test]
 fn runs_in_which_nodes_are_upgraded_pass() {
     let (mut upgraded, mut held_back, mut risen) = (0, 0, 0);
-    for seed in 8300..8300 + VERSIONS_SEEDS {
+    let seeds = count(CERTAIN);
+    for seed in 8300..8300 + seeds {
         let outcome = must_pass(&Options { seed, with: vec![Fault::Versions], ..Options::default() });
         upgraded += outcome.injected.get(&Fault::Versions).copied().unwrap_or(0);
-        let count = |name| outcome.probes.get(name).copied().unwrap_or(0);
-        held_back += u64::from(count("node: an older node holds the cluster's version back") > 0);
-        risen += u64::from(count("node: the cluster's version raised") > 0);
+        let reached = |name| outcome.probes.get(name).copied().unwrap_or(0);
+        held_back += u64::from(reached("node: an older node holds the cluster's version back") > 0);
+        risen += u64::from(reached("node: the cluster's version raised") > 0);
     }
-    assert!(upgraded >= VERSIONS_SEEDS, "only {upgraded} nodes were upgraded");
-    assert!(held_back >= VERSIONS_SEEDS / 2, "only in {held_back} runs an older node held the version back");
-    assert!(risen >= VERSIONS_SEEDS / 2, "only in {risen} runs the version has risen");
+    assert!(upgraded >= seeds, "only {upgraded} nodes were upgraded");
+    assert!(held_back >= seeds / 2, "only in {held_back} runs an older node held the version back");
+    assert!(risen >= seeds / 2, "only in {risen} runs the version has risen");
 }
 
 #[test]
@@ -131,15 +127,15 @@ fn runs_that_once_failed_pass() {
         .map(|entry| entry.expect("readable").path())
         .collect();
     files.sort();
-    let mut count = 0;
+    let mut runs = 0;
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "txt")) {
         let text = std::fs::read_to_string(file).expect("it is text");
         for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
             must_pass(&Options::parse(line).unwrap_or_else(|error| panic!("{}: {line}: {error}", file.display())));
-            count += 1;
+            runs += 1;
         }
     }
-    assert!(count > 0);
+    assert!(runs > 0);
 }
 
 /// Whether a value was in memory above the store makes no difference to anything that happens, however many stay there and by which
@@ -147,7 +143,7 @@ fn runs_that_once_failed_pass() {
 #[test]
 fn values_in_memory_change_nothing_in_a_run() {
     let cached = [Fault::ValueCache];
-    for seed in 30_000..30_020 {
+    for seed in 30_000..30_000 + count(20) {
         let with = Options { seed, with: cached.to_vec(), ..Options::default() };
         let without = Options { seed, without: cached.to_vec(), ..Options::default() };
         let (first, second) = (run(&with, false), run(&without, false));
@@ -157,7 +153,7 @@ fn values_in_memory_change_nothing_in_a_run() {
 
 #[test]
 fn a_seed_is_all_there_is_to_know_of_a_run() {
-    for seed in 20_000..20_010 {
+    for seed in 20_000..20_000 + count(10) {
         let options = Options { seed, ..Options::default() };
         let (first, second) = (run(&options, false), run(&options, true));
         assert_eq!((first.digest, first.events), (second.digest, second.events), "dictum sim {}", options.to_words());
