@@ -1,6 +1,6 @@
 //! What scripts call: `redis.call` and `redis.pcall`, from Lua's values to a command and back.
 
-use super::natives::Shared;
+use super::natives::{ERROR_WORK, Shared};
 use super::values::{Word, from_reply};
 use super::{CALL_INSTRUCTIONS, Host};
 use crate::commands;
@@ -18,10 +18,17 @@ pub(super) fn carry_out(
     host: &mut dyn Host,
 ) -> Result<Result<Value, Vec<u8>>, Error> {
     let reply = match answer(shared, values, read_only, host)? {
-        Ok(Reply::Error(failure)) => return Ok(Err(failure.to_string().into_bytes())),
+        Ok(Reply::Error(failure)) => {
+            shared.work(ERROR_WORK)?;
+            return Ok(Err(failure.to_string().into_bytes()));
+        }
         Ok(reply) => reply,
-        Err(text) => return Ok(Err(text.into_owned().into_bytes())),
+        Err(text) => {
+            shared.work(ERROR_WORK)?;
+            return Ok(Err(text.into_owned().into_bytes()));
+        }
     };
+    shared.work(units_of(&reply))?;
     let resp3 = shared.resp3.get();
     if !is_small(&reply) {
         return from_reply(lua, &reply, resp3).map(Ok);
@@ -31,6 +38,22 @@ pub(super) fn carry_out(
     let value = from_reply(lua, &reply, resp3);
     lua.set_memory_limit(shared.memory_limit.get())?;
     value.map(Ok)
+}
+
+/// What it counts for to hand a reply to a script.
+fn units_of(reply: &Reply) -> usize {
+    const VALUE: usize = 5;
+    let all = |items: &[Reply]| items.iter().map(units_of).sum::<usize>();
+    let pairs =
+        |pairs: &[(Reply, Reply)]| pairs.iter().map(|(key, value)| units_of(key) + units_of(value)).sum::<usize>();
+    VALUE
+        + match reply {
+            Reply::Bulk(bytes) | Reply::Status(bytes) => bytes.len() / 16,
+            Reply::Array(items) | Reply::Set(items) => all(items),
+            Reply::Map(of) | Reply::Named(of) | Reply::Pairs(of) => VALUE * of.len() + pairs(of),
+            Reply::ByDialect(replies) => all(&replies[..]),
+            _ => 0,
+        }
 }
 
 /// Whether a reply is so small that it does not matter if a script gets it beyond its limit of bytes: what it does with it next is refused.
@@ -72,7 +95,9 @@ fn answer(
     };
     let words: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
     shared.spend(CALL_INSTRUCTIONS)?;
-    shared.spend_bytes(words.iter().map(|word| word.len()).sum())?;
+    let bytes = words.iter().map(|word| word.len()).sum();
+    shared.spend_bytes(bytes)?;
+    shared.work(3 * words.len() + bytes / 16)?;
     if let Some(entry) = commands::lookup(words[0]) {
         if !entry.spec.arity_fits(words.len()) {
             return refused("ERR Wrong number of args calling Redis command from script");
@@ -109,6 +134,7 @@ fn answer(
     } else if is_elsewhere(words[0]) {
         return refused("ERR This Redis command is not allowed from script");
     }
+    // Here, and nowhere else, a script's command is carried out: the place to count what it has done.
     Ok(Ok(host.call(&words)))
 }
 

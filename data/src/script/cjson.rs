@@ -84,13 +84,14 @@ impl Writer<'_> {
         if self.out.len() as u64 > super::BYTES_MAX {
             return Err(Refusal::Lua(self.shared.break_limit(Limit::Bytes)));
         }
+        self.shared.work(3)?;
         match value {
             Value::Nil => self.out.extend_from_slice(b"null"),
             Value::LightUserData(pointer) if pointer.0.is_null() => self.out.extend_from_slice(b"null"),
             Value::Boolean(yes) => self.out.extend_from_slice(if *yes { b"true" } else { b"false" }),
             Value::Integer(number) => self.number(*number as f64)?,
             Value::Number(number) => self.number(*number)?,
-            Value::String(text) => self.string(&text.as_bytes()),
+            Value::String(text) => self.string(&text.as_bytes())?,
             Value::Table(table) => self.table(table, depth + 1)?,
             other => return Err(format!("Cannot serialise {}: type not supported", type_name(other)).into()),
         }
@@ -108,11 +109,13 @@ impl Writer<'_> {
                 Invalid::Written => {}
             }
         }
+        self.shared.work(12)?;
         self.out.extend_from_slice(general(number, self.settings.precision as usize).as_bytes());
         Ok(())
     }
 
-    fn string(&mut self, text: &[u8]) {
+    fn string(&mut self, text: &[u8]) -> Result<(), Refusal> {
+        self.shared.work(text.len() / 8)?;
         self.out.push(b'"');
         for &byte in text {
             match byte {
@@ -129,6 +132,7 @@ impl Writer<'_> {
             }
         }
         self.out.push(b'"');
+        Ok(())
     }
 
     fn table(&mut self, table: &Table, depth: u32) -> Result<(), Refusal> {
@@ -165,6 +169,7 @@ impl Writer<'_> {
             }
         }
         self.shared.spend(count)?;
+        self.shared.work(count as usize * 3)?;
         let settings = self.settings;
         let is_sparse = settings.sparse_ratio > 0
             && greatest > count.saturating_mul(u64::from(settings.sparse_ratio))
@@ -185,7 +190,7 @@ impl Writer<'_> {
             }
             is_first = false;
             match &key {
-                Value::String(text) => self.string(&text.as_bytes()),
+                Value::String(text) => self.string(&text.as_bytes())?,
                 Value::Integer(number) => self.number_key(*number as f64)?,
                 Value::Number(number) => self.number_key(*number)?,
                 other => {
@@ -380,6 +385,7 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, token: Token, index: usize, depth: u32) -> Result<Value, Refusal> {
+        self.arguments.shared.work(4)?;
         match token {
             Token::Text(text) => self.arguments.string(&text),
             Token::Number(number) => Ok(Value::Number(number)),

@@ -30,12 +30,14 @@ fn put(shared: &Shared, out: &mut Vec<u8>, value: &Value, depth: u32) -> Result<
         return Err(Refusal::Lua(shared.break_limit(Limit::Bytes)));
     }
     shared.spend(1)?;
+    shared.work(3)?;
     match value {
         Value::Boolean(yes) => out.push(if *yes { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => put_integer(out, *number),
         Value::Number(number) => put_double(out, *number),
         Value::String(text) => {
             let bytes = text.as_bytes();
+            shared.work(bytes.len() / 16)?;
             put_len(out, bytes.len(), (0xa0, 31), Some(0xd9), 0xda, 0xdb);
             out.extend_from_slice(&bytes);
         }
@@ -121,6 +123,7 @@ fn put_table(shared: &Shared, out: &mut Vec<u8>, table: &Table, depth: u32) -> R
         count += 1;
     }
     shared.spend(count as u64)?;
+    shared.work(count * 3)?;
     if is_array && greatest == count as i64 {
         put_len(out, count, (0x90, 15), None, 0xdc, 0xdd);
         for place in 1..=greatest {
@@ -200,6 +203,7 @@ impl<'a> Cursor<'a> {
 
     fn value(&mut self, depth: u32) -> Result<Value, Refusal> {
         self.shared.spend(1)?;
+        self.shared.work(3)?;
         let number = |number: f64| Ok(Value::Number(number));
         let [tag] = self.fixed::<1>()?;
         match tag {

@@ -2,7 +2,7 @@
 //!
 //! A script is one entry of the log and runs anew on every replica. So that it means the same everywhere
 //! - time and chance come from the entry;
-//! - what it may use up is counted in instructions and bytes, never in seconds, and garbage is collected between scripts only;
+//! - what it may use up is counted in units of work and bytes, never in seconds, and garbage is collected between scripts only;
 //! - nothing that it sees depends on addresses, on the machine's C library, or on the scripts that ran before (`prelude.lua`);
 //! - one that breaks a limit has done nothing: whoever runs it puts back what was there ([`Host::restore`]).
 //!
@@ -26,11 +26,13 @@ mod vm;
 use crate::failure::Failure;
 use crate::reply::Reply;
 use crate::slots::Slots;
+use base::versions::Feature;
 use cjson::JsonSettings;
 use std::cell::RefCell;
 use vm::{Broken, Machine};
 
-/// Instructions that a script may carry out. A call of a command counts as [`CALL_INSTRUCTIONS`].
+/// Units of work that a script may take: instructions, and what else takes as long ([`Rules`]). A call of a command counts as [`CALL_INSTRUCTIONS`], and
+/// what it touches.
 pub const INSTRUCTIONS_MAX: u64 = 50_000_000;
 /// Bytes that a script may allocate, whether or not it lets go of them again; and those, besides, that it hands to commands or has built outside of Lua.
 pub const BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -39,7 +41,23 @@ pub const CALL_INSTRUCTIONS: u64 = 100;
 /// Longest script or library, in bytes.
 pub const CODE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Whoever carries out what a script calls.
+/// What counts as work of a script. Entries of earlier versions go by what counted then, so that they mean what they meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rules {
+    /// Instructions alone, and some library functions; strings have the hashes of Lua 5.1.
+    Instructions,
+    /// All that takes time.
+    Work,
+}
+
+impl Rules {
+    /// Those of an entry of this version.
+    pub(crate) fn of(version: u16) -> Rules {
+        if Feature::Budgets.is_in(version) { Rules::Work } else { Rules::Instructions }
+    }
+}
+
+/// Carries out what a script calls.
 pub(crate) trait Host {
     /// Carries a command out.
     fn call(&mut self, words: &[&[u8]]) -> Reply;
@@ -70,38 +88,49 @@ pub(crate) struct Call<'a> {
     pub read_only: bool,
     /// The entry's chance.
     pub seed: u64,
+    pub rules: Rules,
 }
 
 thread_local! {
-    /// A machine that has run scripts before. It is no part of any state: see the head of this file.
-    static USED: RefCell<Option<Machine>> = const { RefCell::new(None) };
+    /// Machines that have run scripts before, one for each kind of rules. They are no part of any state: see the head of this file.
+    static USED: RefCell<[Option<Machine>; 2]> = const { RefCell::new([None, None]) };
 }
 
 /// Runs something in the used machine if there is one, and in a new one if there is none or if what came of it means nothing yet. What has broken a limit is put back.
-fn with_machine<R>(run: impl Fn(&mut Machine) -> Result<R, Broken>, mut restore: impl FnMut()) -> Result<R, Failure> {
+fn with_machine<R>(
+    rules: Rules,
+    run: impl Fn(&mut Machine) -> Result<R, Broken>,
+    mut restore: impl FnMut(),
+) -> Result<R, Failure> {
+    let place = usize::from(rules == Rules::Work);
     let mut attempt = |mut machine: Machine| {
         let outcome = run(&mut machine);
         if machine.tidy() {
-            USED.with_borrow_mut(|used| *used = Some(machine));
+            USED.with_borrow_mut(|used| used[place] = Some(machine));
         }
         if outcome.is_err() {
             restore();
         }
         outcome
     };
-    let mut outcome = USED.with_borrow_mut(Option::take).map(&mut attempt);
+    let mut outcome = USED.with_borrow_mut(|used| used[place].take()).map(&mut attempt);
     if !matches!(outcome, Some(Ok(_) | Err(Broken::Limit(_)))) {
-        let machine = Machine::new().map_err(|error| internal(&error.to_string()))?;
+        let machine = Machine::new(rules).map_err(|error| internal(&error.to_string()))?;
         outcome = Some(attempt(machine));
     }
     outcome.unwrap_or_else(|| Err(Broken::Bytes)).map_err(|broken| match broken {
         Broken::Limit(failure) => failure,
-        Broken::Bytes => OUT_OF_BYTES,
+        Broken::Bytes if rules == Rules::Work => OUT_OF_BYTES,
+        Broken::Bytes => OUT_OF_BYTES_ONCE,
         Broken::Machine(text) => internal(&text),
     })
 }
 
-const OUT_OF_BYTES: Failure =
+const OUT_OF_BYTES: Failure = Failure::Text(
+    "ERR the script used more than 67108864 bytes; nothing that it did has happened: let several scripts do a part each",
+);
+/// In entries of earlier versions.
+const OUT_OF_BYTES_ONCE: Failure =
     Failure::Text("ERR the script used more than 67108864 bytes; nothing that it did has happened");
 
 fn internal(text: &str) -> Failure {
@@ -111,7 +140,8 @@ fn internal(text: &str) -> Failure {
 /// Runs a script.
 pub(crate) fn run(call: &Call<'_>, host: &mut dyn Host) -> Reply {
     let host = RefCell::new(host);
-    let outcome = with_machine(|machine| machine.run(call, &mut **host.borrow_mut()), || host.borrow_mut().restore());
+    let outcome =
+        with_machine(call.rules, |machine| machine.run(call, &mut **host.borrow_mut()), || host.borrow_mut().restore());
     // The door that limits the work answers the refusal (`apply.rs`).
     if host.borrow().is_over_budget() {
         host.borrow_mut().restore();
@@ -120,14 +150,14 @@ pub(crate) fn run(call: &Call<'_>, host: &mut dyn Host) -> Reply {
 }
 
 /// Whether a script can be read, and if not, what is wrong with it.
-pub(crate) fn check(body: &[u8]) -> Result<(), Failure> {
+pub(crate) fn check(body: &[u8], rules: Rules) -> Result<(), Failure> {
     library::script_head(body)?;
-    with_machine(|machine| machine.check(body), || {})?
+    with_machine(rules, |machine| machine.check(body), || {})?
 }
 
 /// The functions that a library registers.
-pub(crate) fn functions_of(code: &[u8]) -> Result<Vec<library::Registered>, Failure> {
-    with_machine(|machine| machine.functions_of(code), || {})?
+pub(crate) fn functions_of(code: &[u8], rules: Rules) -> Result<Vec<library::Registered>, Failure> {
+    with_machine(rules, |machine| machine.functions_of(code), || {})?
 }
 
 /// SHA1 in hexadecimal: the name of a script.

@@ -1,6 +1,6 @@
 //! What functions of ours that Lua calls have in common: how they answer, what they read their arguments with, and what they spend.
 
-use super::JsonSettings;
+use super::{JsonSettings, Rules};
 use base::Rng;
 use mlua::{Error, Function, Lua, LuaString, MultiValue, Table, Value, Variadic};
 use std::cell::{Cell, RefCell};
@@ -20,7 +20,9 @@ pub(super) enum Limit {
 /// What a machine and its functions share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Instructions that are left.
+    /// What counts.
+    rules: Rules,
+    /// Units of work that are left: instructions, and what counts as much.
     instructions: Cell<u64>,
     /// Bytes that may still be handed to commands or be built outside of Lua.
     bytes: Cell<u64>,
@@ -65,8 +67,9 @@ pub(super) type Answer = Result<Vec<Value>, Refusal>;
 pub(super) type Call = fn(&Shared, &Arguments<'_>) -> Answer;
 
 impl Shared {
-    pub(super) fn new() -> Shared {
+    pub(super) fn new(rules: Rules) -> Shared {
         Shared {
+            rules,
             instructions: Cell::new(0),
             bytes: Cell::new(0),
             memory_limit: Cell::new(0),
@@ -95,6 +98,18 @@ impl Shared {
         Error::runtime("a limit is broken")
     }
 
+    /// Whether work counts, and not only what counted before there were budgets.
+    pub(super) fn is_metered(&self) -> bool {
+        self.rules == Rules::Work
+    }
+
+    /// Counts what a function of ours does and what did not count before there were budgets. A unit stands for some twenty nanoseconds: an
+    /// instruction, 16 bytes copied, 8 looked at one by one, a third of a value that goes from Lua to Rust or back. What counts and how much is told to users in
+    /// docs/scripts.md.
+    pub(super) fn work(&self, units: usize) -> Result<(), Error> {
+        if self.is_metered() { self.spend(units as u64) } else { Ok(()) }
+    }
+
     /// So many instructions were carried out.
     pub(super) fn spend(&self, instructions: u64) -> Result<(), Error> {
         let left = self.instructions.get().checked_sub(instructions);
@@ -103,6 +118,11 @@ impl Shared {
             return Err(self.break_limit(Limit::Instructions));
         }
         Ok(())
+    }
+
+    /// All units of work are there again.
+    pub(super) fn refill(&self, instructions: u64) {
+        self.instructions.set(instructions);
     }
 
     pub(super) fn instructions_left(&self) -> u64 {
@@ -143,6 +163,7 @@ pub(super) fn is_memory(error: &Error) -> bool {
 /// Arguments of a function that Lua calls by `name`.
 pub(super) struct Arguments<'a> {
     pub lua: &'a Lua,
+    pub shared: &'a Shared,
     pub name: &'static str,
     pub values: &'a [Value],
 }
@@ -194,6 +215,7 @@ impl Arguments<'_> {
     }
 
     pub(super) fn string(&self, bytes: &[u8]) -> Result<Value, Refusal> {
+        self.shared.work(1 + bytes.len() / 16)?;
         Ok(Value::String(self.lua.create_string(bytes)?))
     }
 }
@@ -278,12 +300,20 @@ pub(super) fn position(lua: &Lua, passes_c: bool) -> Option<(String, usize)> {
     None
 }
 
+/// What a call of a function of ours counts for, whatever it does.
+const CALL_WORK: usize = 10;
+/// What an error of such a function counts for: the stack is described for it.
+pub(super) const ERROR_WORK: usize = 500;
+
 /// Makes a function of ours one of Lua's.
 fn native(lua: &Lua, shared: &Rc<Shared>, name: &'static str, call: Call) -> Result<Function, Error> {
     let shared = Rc::clone(shared);
     lua.create_function(move |lua, values: Variadic<Value>| {
-        let arguments = Arguments { lua, name, values: &values };
-        match call(&shared, &arguments) {
+        let arguments = Arguments { lua, shared: &shared, name, values: &values };
+        shared.work(CALL_WORK + 3 * values.len())?;
+        let answer = call(&shared, &arguments);
+        shared.work(answer.as_ref().map_or(ERROR_WORK, |values| 3 * values.len()))?;
+        match answer {
             Ok(values) => Ok(MultiValue::from_vec(values)),
             Err(Refusal::Text(text)) => Err(raised(lua, &text)),
             Err(Refusal::Lua(error)) => Err(error),

@@ -126,6 +126,7 @@ impl<'a> Format<'a> {
 fn pack(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let text = arguments.text(0)?;
     let text = text.as_bytes();
+    shared.work(text.len() / 4)?;
     let mut format = Format::new(&text);
     let mut out = Vec::new();
     let mut index = 1;
@@ -166,6 +167,7 @@ fn pack(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
             }
         }
         shared.spend(1)?;
+        shared.work(3)?;
         if out.len() as u64 > super::BYTES_MAX {
             return Err(Refusal::Lua(shared.break_limit(super::natives::Limit::Bytes)));
         }
@@ -177,6 +179,7 @@ fn pack(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
 fn unpack(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let (text, data) = (arguments.text(0)?, arguments.text(1)?);
     let (text, data) = (text.as_bytes(), data.as_bytes());
+    shared.work(text.len() / 4)?;
     let mut format = Format::new(&text);
     let start = arguments.integer_or(2, 1)?;
     let mut at = usize::try_from(start - 1).map_err(|_| arguments.bad_because(2, "offset must be 1 or greater"))?;
@@ -184,6 +187,7 @@ fn unpack(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let short = || arguments.bad_because(1, "data string too short");
     while let Some(item) = format.next(arguments)? {
         shared.spend(1)?;
+        shared.work(3)?;
         at = at.saturating_add(format.padding(item, at));
         let mut size = item.size();
         if item == Item::Bytes(0) {
@@ -211,7 +215,9 @@ fn unpack(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
             Item::Bytes(_) => values.push(arguments.string(bytes)?),
             Item::Terminated => {
                 let rest = &data[at..];
-                let len = memchr::memchr(0, rest).ok_or("unfinished string in data")?;
+                let len = memchr::memchr(0, rest);
+                shared.work(len.unwrap_or(rest.len()) / 16)?;
+                let len = len.ok_or("unfinished string in data")?;
                 values.push(arguments.string(&rest[..len])?);
                 at += len + 1;
             }
@@ -224,9 +230,10 @@ fn unpack(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     Ok(values)
 }
 
-fn size(_: &Shared, arguments: &Arguments<'_>) -> Answer {
+fn size(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let text = arguments.text(0)?;
     let text = text.as_bytes();
+    shared.work(text.len() / 2)?;
     let mut format = Format::new(&text);
     let mut at = 0usize;
     while let Some(item) = format.next(arguments)? {

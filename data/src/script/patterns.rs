@@ -41,6 +41,8 @@ pub(crate) struct Matcher<'a> {
     captures: Vec<Capture>,
     /// Steps that may still be taken.
     pub steps: u64,
+    /// Looking through a set counts by its length. By the rules before budgets it was one step.
+    counts_sets: bool,
     depth: usize,
 }
 
@@ -48,8 +50,8 @@ type Found = Result<Option<usize>, PatternError>;
 
 impl<'a> Matcher<'a> {
     /// Nothing is matched yet.
-    pub(crate) fn new(text: &'a [u8], pattern: &'a [u8], steps: u64) -> Matcher<'a> {
-        Matcher { text, pattern, captures: Vec::new(), steps, depth: 0 }
+    pub(crate) fn new(text: &'a [u8], pattern: &'a [u8], steps: u64, counts_sets: bool) -> Matcher<'a> {
+        Matcher { text, pattern, captures: Vec::new(), steps, counts_sets, depth: 0 }
     }
 
     /// The first place from `from` on where the pattern matches, or only there if it is `anchored`.
@@ -89,6 +91,14 @@ impl<'a> Matcher<'a> {
         Ok(())
     }
 
+    /// So many bytes of a set are looked at.
+    fn look(&mut self, bytes: usize) -> Result<(), PatternError> {
+        if self.counts_sets {
+            self.steps = self.steps.checked_sub(bytes as u64 / 8).ok_or(PatternError::TooLong)?;
+        }
+        Ok(())
+    }
+
     /// Where the match ends of what stands in the pattern from `item` on.
     fn matches(&mut self, at: usize, item: usize) -> Found {
         if self.depth >= DEPTH_MAX {
@@ -119,6 +129,7 @@ impl<'a> Matcher<'a> {
                         return Err(PatternError::Malformed("missing '[' after '%f' in pattern"));
                     }
                     let end = self.class_end(set)?;
+                    self.look((end - set) * 3)?;
                     let before = if at == 0 { 0 } else { self.text[at - 1] };
                     let here = self.text.get(at).copied().unwrap_or(0);
                     if self.in_set(before, set, end - 1) || !self.in_set(here, set, end - 1) {
@@ -137,6 +148,7 @@ impl<'a> Matcher<'a> {
                 }
                 _ => {
                     let end = self.class_end(item)?;
+                    self.look((end - item) * 2)?;
                     match self.pattern.get(end) {
                         Some(b'?') => {
                             if self.fits(at, item, end)
@@ -165,6 +177,7 @@ impl<'a> Matcher<'a> {
         let mut count = 0;
         while self.fits(at + count, item, end) {
             self.step()?;
+            self.look(end - item)?;
             count += 1;
         }
         while count >= least {
@@ -187,6 +200,7 @@ impl<'a> Matcher<'a> {
             if !self.fits(at, item, end) {
                 return Ok(None);
             }
+            self.look(end - item)?;
             at += 1;
         }
     }
@@ -340,7 +354,7 @@ mod tests {
     use super::*;
 
     fn search(text: &str, pattern: &str) -> Result<Option<(usize, usize, Vec<String>)>, PatternError> {
-        let mut matcher = Matcher::new(text.as_bytes(), pattern.as_bytes(), 100_000);
+        let mut matcher = Matcher::new(text.as_bytes(), pattern.as_bytes(), 100_000, true);
         let Some(found) = matcher.search(0, false)? else { return Ok(None) };
         let mut captures = Vec::new();
         for index in 0..matcher.captures_len() {
@@ -398,6 +412,8 @@ mod tests {
     fn steps_are_counted() {
         let text = "a".repeat(200);
         assert_eq!(search(&text, ".-.-.-.-b"), Err(PatternError::TooLong));
+        let set = format!("[{}]-y", "bcd".repeat(4000));
+        assert_eq!(search(&text, &set), Err(PatternError::TooLong), "a long set is looked through for each byte");
     }
 
     proptest::proptest! {

@@ -8,6 +8,8 @@ local error, getmetatable, next, pcall, pairs, rawset, setmetatable = error, get
 local tostring, type, xpcall, loadstring, coroutine_resume = tostring, type, xpcall, loadstring, coroutine.resume
 local concat, sort, select, ipairs = table.concat, table.sort, select, ipairs
 local globals = _G
+-- Has Lua count a script's work from here on. What stands before it depends on what ran in this machine before.
+local count_anew = dictum_begin
 
 -- What scripts find by name.
 local visible = {}
@@ -349,6 +351,7 @@ local api = { redis = redis, fronts = fronts }
 function api.script(run, keys, args)
   checked = nil
   visible.KEYS, visible.ARGV = keys, args
+  count_anew()
   return xpcall(run, located)
 end
 
@@ -359,6 +362,7 @@ function api.loading(library)
   rawset(visible, 'KEYS', nil)
   rawset(visible, 'ARGV', nil)
   visible.redis = while_loading
+  count_anew()
   local ok, value = xpcall(library, located)
   visible.redis = in_use
   if ok then value = pending end

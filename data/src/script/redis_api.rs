@@ -27,7 +27,10 @@ fn raise(text: &str) -> Refusal {
 /// The only argument, a string; or the table of an error, which these two return.
 fn only_text(arguments: &Arguments<'_>) -> Result<Result<Vec<u8>, Value>, Refusal> {
     match arguments.values {
-        [Value::String(text)] => Ok(Ok(text.as_bytes().to_vec())),
+        [Value::String(text)] => {
+            arguments.shared.work(text.as_bytes().len() / 4)?;
+            Ok(Ok(text.as_bytes().to_vec()))
+        }
         _ => Ok(Err(error(arguments.lua, b"ERR wrong number or type of arguments")?)),
     }
 }
@@ -54,6 +57,7 @@ fn sha1hex(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let [value] = arguments.values else { return Err(raise("ERR wrong number of arguments")) };
     let text = arguments.lua.coerce_string(value.clone())?.map_or(Vec::new(), |text| text.as_bytes().to_vec());
     shared.spend(text.len() as u64 / 4)?;
+    shared.work(text.len() / 4)?;
     Ok(vec![arguments.string(super::sha1(&text).as_bytes())?])
 }
 
@@ -87,12 +91,13 @@ fn set_repl(_: &Shared, arguments: &Arguments<'_>) -> Answer {
     }
 }
 
-fn acl_check_cmd(_: &Shared, arguments: &Arguments<'_>) -> Answer {
+fn acl_check_cmd(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     if arguments.values.is_empty() {
         return Err(raise("ERR Please specify at least one argument for this redis lib call"));
     }
     let name = arguments.text(0)?;
     let name = name.as_bytes();
+    shared.work(64 + name.len() / 8)?;
     if commands::lookup(&name).is_none() && !is_elsewhere(&name) && !is_own(&name) {
         return Err(raise("ERR Invalid command passed to redis.acl_check_cmd()"));
     }

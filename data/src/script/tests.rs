@@ -1,11 +1,14 @@
 //! What no page shows: limits, and that nothing of a script is left for the next.
 
+mod work;
+
 use super::*;
 use crate::{EntryContext, Tree, apply};
 use base::WallTime;
+use base::versions::{NEWEST, OLDEST};
 
 fn context() -> EntryContext {
-    EntryContext { time: WallTime(1_700_000_000_123), seed: 7, ..EntryContext::default() }
+    EntryContext { time: WallTime(1_700_000_000_123), seed: 7, version: NEWEST, ..EntryContext::default() }
 }
 
 fn eval_in(tree: &mut Tree, script: &str) -> Reply {
@@ -32,7 +35,7 @@ fn text(script: &str) -> String {
 
 /// As if nothing had been run in this thread before.
 fn forget_machine() {
-    USED.with_borrow_mut(|used| *used = None);
+    USED.with_borrow_mut(|used| *used = [None, None]);
 }
 
 #[test]

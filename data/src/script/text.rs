@@ -77,9 +77,11 @@ fn find_or_match(shared: &Shared, arguments: &Arguments<'_>, places: bool) -> An
     let (text, pattern) = (arguments.text(0)?, arguments.text(1)?);
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
     let init = start(arguments.integer_or(2, 1)?, text.len());
+    shared.work(pattern.len() / 4)?;
     let is_plain = places && (arguments.is_true(3) || !pattern.iter().any(|byte| b"^$*+?.([%-".contains(byte)));
     if is_plain {
         shared.spend((text.len() - init) as u64 / 16)?;
+        shared.work((text.len() - init) / 16)?;
         let found = memchr::memmem::find(&text[init..], &pattern);
         let place = |place: usize| Value::Number((init + place) as f64);
         return Ok(match found {
@@ -88,7 +90,7 @@ fn find_or_match(shared: &Shared, arguments: &Arguments<'_>, places: bool) -> An
         });
     }
     let (pattern, anchored) = split_anchor(&pattern);
-    let mut matcher = Matcher::new(&text, pattern, shared.instructions_left());
+    let mut matcher = Matcher::new(&text, pattern, shared.instructions_left(), shared.is_metered());
     let Some(found) = search(shared, &mut matcher, init, anchored)? else { return Ok(vec![Value::Nil]) };
     let mut values = Vec::new();
     if places {
@@ -111,7 +113,7 @@ fn step(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let (text, pattern) = (arguments.text(0)?, arguments.text(1)?);
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
     let from = usize::try_from(arguments.integer_or(2, 0)?).unwrap_or(0);
-    let mut matcher = Matcher::new(&text, &pattern, shared.instructions_left());
+    let mut matcher = Matcher::new(&text, &pattern, shared.instructions_left(), shared.is_metered());
     let Some(found) = search(shared, &mut matcher, from, false)? else { return Ok(vec![Value::Nil]) };
     let next = found.end + usize::from(found.is_empty());
     let mut values = vec![Value::Number(next as f64)];
@@ -124,7 +126,7 @@ fn at(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let (text, pattern) = (arguments.text(0)?, arguments.text(1)?);
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
     let from = start(arguments.integer_or(2, 1)?, text.len());
-    let mut matcher = Matcher::new(&text, &pattern, shared.instructions_left());
+    let mut matcher = Matcher::new(&text, &pattern, shared.instructions_left(), shared.is_metered());
     let Some(found) = search(shared, &mut matcher, from, arguments.is_true(3))? else { return Ok(vec![Value::Nil]) };
     let mut values: Vec<Value> = [found.start + 1, found.end].map(|place| Value::Number(place as f64)).into();
     values.extend(captures(shared, arguments, &matcher, &text, &found, true)?);
@@ -141,12 +143,14 @@ fn gsub(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let (text, pattern, by) = (text.as_bytes(), pattern.as_bytes(), by.as_bytes());
     let most = arguments.integer_or(3, i64::MAX)?;
     let (pattern, anchored) = split_anchor(&pattern);
-    let mut matcher = Matcher::new(&text, pattern, shared.instructions_left());
+    let mut matcher = Matcher::new(&text, pattern, shared.instructions_left(), shared.is_metered());
     let mut out = Vec::with_capacity(text.len());
     let (mut at, mut count) = (0, 0);
     while count < most {
         let Some(found) = search(shared, &mut matcher, at, anchored)? else { break };
         count += 1;
+        // A replacement of captures that caught nothing makes nothing.
+        shared.work(2 + by.len() / 4)?;
         out.extend_from_slice(&text[at..found.start]);
         let before = out.len();
         replace(shared, &mut out, &by, &matcher, &text, &found)?;

@@ -112,6 +112,7 @@ impl Answering<'_> {
         if self.count > VALUES_MAX {
             return Err(self.shared.break_limit(Limit::Bytes));
         }
+        self.shared.work(4)?;
         Ok(match value {
             Value::String(text) => self.bulk(&text.as_bytes())?,
             Value::Integer(number) => Reply::Integer(*number),
@@ -126,6 +127,7 @@ impl Answering<'_> {
 
     fn bulk(&self, bytes: &[u8]) -> Result<Reply, Error> {
         self.shared.spend_bytes(bytes.len())?;
+        self.shared.work(bytes.len() / 16)?;
         Ok(Reply::Bulk(Blob::new(bytes)))
     }
 

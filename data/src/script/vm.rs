@@ -5,8 +5,8 @@ use super::library::{Registered, is_name, script_head, without_head};
 use super::natives::{Limit, Shared, is_memory, natives_table, position, raised_as_table, told};
 use super::values::{Answering, error};
 use super::{
-    BYTES_MAX, CODE_BYTES_MAX, Call, Code, Host, INSTRUCTIONS_MAX, cjson, cmsgpack, maths, packing, redis_api, sha1,
-    text,
+    BYTES_MAX, CODE_BYTES_MAX, Call, Code, Host, INSTRUCTIONS_MAX, Rules, cjson, cmsgpack, maths, packing, redis_api,
+    sha1, text,
 };
 use crate::failure::Failure;
 use crate::reply::Reply;
@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Instructions between two looks at what is left.
+/// Instructions between two looks at what is left; and units of work, of which Lua tells in slices of the same size (lua/c/dictum.c).
 const INSTRUCTIONS_AT_ONCE: u32 = 1000;
 /// A used machine that holds more is not used again.
 const USED_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -35,6 +35,18 @@ pub(super) enum Broken {
     Machine(String),
 }
 
+#[cfg(test)]
+impl Broken {
+    /// What a client would be told.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Broken::Limit(failure) => failure.to_string(),
+            Broken::Bytes => super::OUT_OF_BYTES.to_string(),
+            Broken::Machine(text) => text.clone(),
+        }
+    }
+}
+
 /// See the file's head.
 pub(super) struct Machine {
     lua: Lua,
@@ -43,6 +55,8 @@ pub(super) struct Machine {
     /// Scripts and libraries by the SHA1 of their code.
     scripts: BTreeMap<String, Function>,
     libraries: BTreeMap<String, Function>,
+    /// Has Lua count anew.
+    count_anew: Function,
     is_new: bool,
     /// Bytes in use after the last collection.
     settled_bytes: usize,
@@ -80,11 +94,18 @@ const VERSION: &str = "7.4.0";
 const VERSION_NUMBER: u32 = 0x0007_0400;
 
 impl Machine {
-    pub(super) fn new() -> Result<Machine, Error> {
+    pub(super) fn new(rules: Rules) -> Result<Machine, Error> {
         // Leaves `pcall` and `xpcall` as they are in Lua.
         let options = LuaOptions::new().catch_rust_panics(true);
-        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, options)?;
-        let shared = Rc::new(Shared::new());
+        let lua = Lua::new_with(StdLib::NONE, options)?;
+        // Another Lua than ours does not have these two, and no script is run with it.
+        let begin: Function = lua.globals().raw_get("dictum_begin")?;
+        let old_rules: Function = lua.globals().raw_get("dictum_old_rules")?;
+        if rules == Rules::Instructions {
+            old_rules.call::<()>(())?;
+        }
+        lua.load_std_libs(StdLib::TABLE | StdLib::STRING | StdLib::MATH)?;
+        let shared = Rc::new(Shared::new(rules));
         let natives = natives(&lua, &shared)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=dictum").set_mode(ChunkMode::Text);
         let api: Table = prelude.call(natives)?;
@@ -100,7 +121,14 @@ impl Machine {
         lua.gc_stop();
         let settled_bytes = lua.used_memory();
         let (scripts, libraries) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Machine { lua, shared, doors, scripts, libraries, is_new: true, settled_bytes })
+        Ok(Machine { lua, shared, doors, scripts, libraries, count_anew: begin, is_new: true, settled_bytes })
+    }
+
+    /// Units of work that the last script has taken.
+    #[cfg(test)]
+    pub(super) fn work_done(&self) -> u64 {
+        let untold: f64 = self.count_anew.call(()).unwrap();
+        INSTRUCTIONS_MAX - self.shared.instructions_left() + untold as u64
     }
 
     /// Between scripts: collects garbage; whether the machine may be used again.
@@ -132,7 +160,17 @@ impl Machine {
             shared.spend(u64::from(INSTRUCTIONS_AT_ONCE))?;
             Ok(VmState::Continue)
         };
-        self.lua.set_global_hook(triggers, count).map_err(machine)
+        self.lua.set_global_hook(triggers, count).map_err(machine)?;
+        self.count_anew.call::<()>(()).map_err(machine)
+    }
+
+    /// After compiling, which has an allowance of its own, as a used machine may be spared it: a script begins with all that it may use up.
+    fn begin_anew(&self) -> Result<(), Broken> {
+        self.limit_bytes();
+        if self.shared.is_metered() {
+            self.shared.refill(INSTRUCTIONS_MAX);
+        }
+        self.count_anew.call::<()>(()).map_err(machine)
     }
 
     /// From here on so many bytes may be allocated. What fits into a used machine's allowance fits into a new one's, too: that lacks no more than what the used
@@ -155,7 +193,7 @@ impl Machine {
     fn broken(&self, error: &Error) -> Option<Broken> {
         match self.shared.broken.get() {
             Some(Limit::Bytes) => Some(Broken::Bytes),
-            Some(limit) => Some(Broken::Limit(limit_failure(limit))),
+            Some(limit) => Some(Broken::Limit(limit_failure(limit, self.shared.is_metered()))),
             None if is_memory(error) => Some(Broken::Bytes),
             None => None,
         }
@@ -173,15 +211,18 @@ impl Machine {
             let code = self.lua.load(without_head(code)).set_name(chunk.name()).set_mode(ChunkMode::Text);
             code.into_function()
         };
-        match self.limited(load).map_err(machine)? {
+        let loaded = self.limited(load).map_err(machine)?;
+        if self.shared.broken.get().is_some() {
+            return Err(self.broken(&Error::runtime("")).unwrap_or(Broken::Bytes));
+        }
+        match loaded {
             Ok(function) => {
                 let compiled = match chunk {
                     Chunk::Script => &mut self.scripts,
                     Chunk::Library => &mut self.libraries,
                 };
                 compiled.insert(sha.to_owned(), function.clone());
-                // Compiling has an allowance of its own, as a used machine may be spared it.
-                self.limit_bytes();
+                self.begin_anew()?;
                 Ok(Ok(function))
             }
             Err(Error::SyntaxError { message, .. }) if !message.contains("not enough memory") => Ok(Err(message)),
@@ -312,9 +353,15 @@ fn not_compiled(message: &str) -> Failure {
     Failure::built(format!("ERR Error compiling script (new function): {message}").as_bytes())
 }
 
-fn limit_failure(limit: Limit) -> Failure {
+fn limit_failure(limit: Limit, is_metered: bool) -> Failure {
     Failure::Text(match limit {
+        Limit::Instructions if is_metered => {
+            "ERR the script took more than 50000000 units of work (instructions, and what library functions and commands go through); nothing that it did has happened: let several scripts do a part each"
+        }
         Limit::Instructions => "ERR the script took more than 50000000 instructions; nothing that it did has happened",
+        Limit::Bytes if is_metered => {
+            "ERR the script used more than 67108864 bytes; nothing that it did has happened: let several scripts do a part each"
+        }
         Limit::Bytes => "ERR the script used more than 67108864 bytes; nothing that it did has happened",
         Limit::Order => {
             "ERR the script goes through keys that are tables or functions, whose order differs from replica to replica; nothing that it did has happened"
@@ -359,7 +406,12 @@ fn natives(lua: &Lua, shared: &Rc<Shared>) -> Result<Table, Error> {
     natives.raw_set("version_number", VERSION_NUMBER)?;
     let of = |shared: &Rc<Shared>| Rc::clone(shared);
     let owned = of(shared);
-    natives.raw_set("broken", lua.create_function(move |_, caught: Value| Ok(owned.is_broken(&caught)))?)?;
+    let is_broken = move |_: &Lua, caught: Value| {
+        // If this is too much, a limit is broken by now.
+        let _ = owned.work(20);
+        Ok(owned.is_broken(&caught))
+    };
+    natives.raw_set("broken", lua.create_function(is_broken)?)?;
     let owned = of(shared);
     let refuse_order = move |_: &Lua, (): ()| -> Result<(), Error> { Err(owned.break_limit(Limit::Order)) };
     natives.raw_set("refuse_order", lua.create_function(refuse_order)?)?;

@@ -2,7 +2,7 @@
 
 use super::{FLAGS, KEYS, READ_FLAGS, Words, run_in, run_on};
 use crate::commands::prelude::*;
-use crate::script::{Code, check, sha1};
+use crate::script::{Code, Rules, check, sha1};
 
 /// No script has this name.
 const UNKNOWN: Failure = Failure::Text("NOSCRIPT No matching script. Please use EVAL.");
@@ -46,7 +46,7 @@ impl<'a> WriteCommand<'a> for Eval<'a> {
         let sha = sha1(self.body);
         let collections = &tx.tree().collections;
         if collections.script(&sha).is_none() {
-            check(self.body)?;
+            check(self.body, Rules::of(tx.version()))?;
             if tx.tree().collections.has_room_for(self.body, false) {
                 tx.tree_mut().collections.keep_script(&sha, self.body);
             }

@@ -6,8 +6,8 @@ use crate::algorithms::glob::Glob;
 use crate::apply::OUT_OF_MEMORY;
 use crate::commands::prelude::*;
 use crate::commands::subcommand;
-use crate::script::functions_of;
 use crate::script::library::{Registered, library_name};
+use crate::script::{Rules, functions_of};
 
 /// Keeps libraries of functions, and forgets them.
 pub enum Function<'a> {
@@ -181,7 +181,7 @@ impl<'a> WriteCommand<'a> for Function<'a> {
             Function::List { pattern, with_code } => list(tx, pattern, with_code),
             Function::Load { .. } | Function::Restore { .. } if tx.is_full() => return Err(OUT_OF_MEMORY),
             Function::Load { code, replaces } => {
-                let (name, functions) = read(code)?;
+                let (name, functions) = read(code, tx.version())?;
                 tx.tree_mut().collections.keep_library(name, code, functions, replaces)?;
                 Reply::bulk(name)
             }
@@ -200,9 +200,9 @@ impl<'a> WriteCommand<'a> for Function<'a> {
 }
 
 /// A library's name, and what it registers.
-fn read(code: &[u8]) -> Result<(&[u8], Vec<Registered>), Failure> {
+fn read(code: &[u8], version: u16) -> Result<(&[u8], Vec<Registered>), Failure> {
     let name = library_name(code)?;
-    let functions = functions_of(code)?;
+    let functions = functions_of(code, Rules::of(version))?;
     if functions.is_empty() { Err(Failure::Text("ERR No functions registered")) } else { Ok((name, functions)) }
 }
 
@@ -248,7 +248,7 @@ fn restore(tx: &mut Transaction<'_>, payload: &[u8], policy: Policy) -> Result<R
     let mut libraries = Vec::new();
     for code in &codes {
         check_length(code)?;
-        let (name, functions) = read(code)?;
+        let (name, functions) = read(code, tx.version())?;
         libraries.push((name, code, functions));
     }
     let before = tx.tree().collections.clone();

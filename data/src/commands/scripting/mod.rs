@@ -6,7 +6,7 @@ pub mod function;
 pub mod script;
 
 use crate::commands::prelude::*;
-use crate::script::{Call, Code, Host, run};
+use crate::script::{Call, Code, Host, Rules, run};
 use crate::slots::Slots;
 use crate::transaction::{Scripted, own_command};
 
@@ -41,14 +41,16 @@ impl<'a> Words<'a> {
 /// Runs code in an entry.
 pub(crate) fn run_in(tx: &mut Transaction<'_>, code: Code<'_>, words: &Words<'_>, read_only: bool) -> Reply {
     let seed = tx.rng().next_u64();
-    let call = Call { code, keys: words.keys, args: words.args, read_only, seed };
+    let rules = Rules::of(tx.version());
+    let call = Call { code, keys: words.keys, args: words.args, read_only, seed, rules };
     run(&call, &mut Scripted::new(tx))
 }
 
 /// Runs code on a view, where nothing can be changed.
 pub(crate) fn run_on(view: &View<'_>, code: Code<'_>, words: &Words<'_>) -> Reply {
     let seed = view.rng().next_u64();
-    let call = Call { code, keys: words.keys, args: words.args, read_only: true, seed };
+    // A read is no part of the log: it goes by the newest rules.
+    let call = Call { code, keys: words.keys, args: words.args, read_only: true, seed, rules: Rules::Work };
     run(&call, &mut Reading(view))
 }
 

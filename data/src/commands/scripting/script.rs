@@ -2,7 +2,7 @@
 
 use crate::commands::prelude::*;
 use crate::commands::subcommand;
-use crate::script::{CODE_BYTES_MAX, check, sha1};
+use crate::script::{CODE_BYTES_MAX, Rules, check, sha1};
 
 /// Keeps scripts, and forgets them.
 pub enum Script<'a> {
@@ -113,7 +113,7 @@ impl<'a> WriteCommand<'a> for Script<'a> {
             Script::Load(body) => {
                 let sha = sha1(body);
                 if tx.tree().collections.script(&sha).is_none() {
-                    check(body)?;
+                    check(body, Rules::of(tx.version()))?;
                     if !tx.tree().collections.has_room_for(body, true) {
                         return Err(Failure::Text("ERR too many scripts are kept; SCRIPT FLUSH forgets them"));
                     }
