@@ -27,7 +27,7 @@
 /* Objects that a script makes are counted from here; those of the machine itself, below. */
 #define FIRST_ID 0x1000000u
 
-DICTUM_THREAD dictum_Meter dictum_meter = { 0, (size_t)-1, NULL, 0 };
+DICTUM_THREAD dictum_Meter dictum_meter = { 0, (size_t)-1, NULL, 0, 0 };
 
 /* Tells the hook of all work that is due. It raises an error if that was too much. */
 void dictum_pay (lua_State *L) {

@@ -25,7 +25,8 @@ typedef struct dictum_Meter {
   size_t due;            /* units of work that the hook has not been told of yet */
   size_t slice;          /* the hook is called once for so many units */
   const void *registry;  /* a table whose searches do not count: its layout depends on addresses */
-  unsigned int next_id;  /* of the next object that can be a key */
+  unsigned int next_id;  /* of the next object that a script can have as a key */
+  unsigned int next_userdata;  /* of the next userdata: mlua keeps some of these for later, so their number depends on what ran before */
 } dictum_Meter;
 
 extern DICTUM_THREAD dictum_Meter dictum_meter;
@@ -39,6 +40,7 @@ extern DICTUM_THREAD dictum_Meter dictum_meter;
 /* Where a loop has no other end than a limit. The hook may raise an error. */
 #define dictum_check(L)    ((void)(dictum_isdue() && (dictum_pay(L), 0)))
 #define dictum_newid()     (dictum_meter.next_id++)
+#define dictum_newuserdata() (dictum_meter.next_userdata++)
 
 void dictum_pay (struct lua_State *L);
 void dictum_newstate (uint64_t keys[2]);

@@ -138,7 +138,7 @@ pub(crate) const EDITS: &[Edit] = &[
         "  L->nCcalls = L->baseCcalls = 0;\n  L->status = 0;",
         "  L->nCcalls = L->baseCcalls = 0;\n  L->id = dictum_newid();\n  L->status = 0;",
     ),
-    edit("lstring.c", ID, "u->uv.tt = LUA_TUSERDATA;", "u->uv.tt = LUA_TUSERDATA;\n  u->uv.id = dictum_newid();"),
+    edit("lstring.c", ID, "u->uv.tt = LUA_TUSERDATA;", "u->uv.tt = LUA_TUSERDATA;\n  u->uv.id = dictum_newuserdata();"),
     edit("lfunc.c", ID, "c->c.isC = 1;", "c->c.isC = 1;\n  c->c.id = dictum_newid();"),
     edit("lfunc.c", ID, "c->l.isC = 0;", "c->l.isC = 0;\n  c->l.id = dictum_newid();"),
     edit(
