@@ -98,6 +98,11 @@ impl Meter {
         self.spend(bytes as u64 / PARSED_BYTES_PER_UNIT)
     }
 
+    /// Forgets what was spent since there was so much: it is done again.
+    pub(crate) fn rewind(&self, spent: u64) {
+        self.spent.set(spent);
+    }
+
     /// Pays what a copy of the state has been made to do, which began with `paid`.
     pub(crate) fn join(&self, copy: &Meter, paid: u64) {
         self.spend(copy.spent().saturating_sub(paid));

@@ -1,6 +1,6 @@
 //! What scripts call: `redis.call` and `redis.pcall`, from Lua's values to a command and back.
 
-use super::natives::{ERROR_WORK, Shared};
+use super::natives::{ERROR_WORK, Limit, Shared};
 use super::values::{Word, from_reply};
 use super::{CALL_INSTRUCTIONS, Host};
 use crate::commands;
@@ -134,8 +134,13 @@ fn answer(
     } else if is_elsewhere(words[0]) {
         return refused("ERR This Redis command is not allowed from script");
     }
-    // Here, and nowhere else, a script's command is carried out: the place to count what it has done.
-    Ok(Ok(host.call(&words)))
+    // Here, and nowhere else, a script's command is carried out. It pays the entry's meter; past the budget a script has nothing left to do, as the door
+    // that limits the work takes all of it back.
+    let reply = host.call(&words);
+    if host.is_over_budget() {
+        return Err(shared.break_limit(Limit::Instructions));
+    }
+    Ok(Ok(reply))
 }
 
 /// Whether XREAD or XREADGROUP says that it would wait.

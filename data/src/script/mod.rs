@@ -24,11 +24,12 @@ mod values;
 mod vm;
 
 use crate::failure::Failure;
+use crate::meter::Meter;
 use crate::reply::Reply;
 use crate::slots::Slots;
 use base::versions::Feature;
 use cjson::JsonSettings;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use vm::{Broken, Machine};
 
 /// Units of work that a script may take: instructions, and what else takes as long ([`Rules`]). A call of a command counts as [`CALL_INSTRUCTIONS`], and
@@ -67,6 +68,10 @@ pub(crate) trait Host {
     fn restore(&mut self);
     /// Whether what calls have cost is more than the entry, or the read, may cost: nothing that they answered counts.
     fn is_over_budget(&self) -> bool;
+    /// Pays for the script's own work.
+    fn pay(&mut self, units: u64);
+    /// Before an attempt to run the script: what calls of an earlier one have cost is forgotten, as other replicas may have made none.
+    fn begin(&mut self);
 }
 
 /// What to run.
@@ -140,8 +145,18 @@ fn internal(text: &str) -> Failure {
 /// Runs a script.
 pub(crate) fn run(call: &Call<'_>, host: &mut dyn Host) -> Reply {
     let host = RefCell::new(host);
-    let outcome =
-        with_machine(call.rules, |machine| machine.run(call, &mut **host.borrow_mut()), || host.borrow_mut().restore());
+    let units = Cell::new(0);
+    let attempt = |machine: &mut Machine| {
+        let mut host = host.borrow_mut();
+        host.begin();
+        let outcome = machine.run(call, &mut **host);
+        units.set(machine.spent());
+        outcome
+    };
+    let outcome = with_machine(call.rules, attempt, || host.borrow_mut().restore());
+    if call.rules == Rules::Work {
+        host.borrow_mut().pay(units.get());
+    }
     // The door that limits the work answers the refusal (`apply.rs`).
     if host.borrow().is_over_budget() {
         host.borrow_mut().restore();
@@ -150,14 +165,33 @@ pub(crate) fn run(call: &Call<'_>, host: &mut dyn Host) -> Reply {
 }
 
 /// Whether a script can be read, and if not, what is wrong with it.
-pub(crate) fn check(body: &[u8], rules: Rules) -> Result<(), Failure> {
+pub(crate) fn check(body: &[u8], rules: Rules, meter: &Meter) -> Result<(), Failure> {
     library::script_head(body)?;
-    with_machine(rules, |machine| machine.check(body), || {})?
+    with_payment(rules, meter, |machine| machine.check(body))
 }
 
 /// The functions that a library registers.
-pub(crate) fn functions_of(code: &[u8], rules: Rules) -> Result<Vec<library::Registered>, Failure> {
-    with_machine(rules, |machine| machine.functions_of(code), || {})?
+pub(crate) fn functions_of(code: &[u8], rules: Rules, meter: &Meter) -> Result<Vec<library::Registered>, Failure> {
+    with_payment(rules, meter, |machine| machine.functions_of(code))
+}
+
+/// Runs something without commands, and pays for it.
+fn with_payment<R>(
+    rules: Rules,
+    meter: &Meter,
+    run: impl Fn(&mut Machine) -> Result<Result<R, Failure>, Broken>,
+) -> Result<R, Failure> {
+    let units = Cell::new(0);
+    let attempt = |machine: &mut Machine| {
+        let outcome = run(machine);
+        units.set(machine.spent());
+        outcome
+    };
+    let outcome = with_machine(rules, attempt, || {});
+    if rules == Rules::Work {
+        meter.spend(units.get());
+    }
+    outcome?
 }
 
 /// SHA1 in hexadecimal: the name of a script.

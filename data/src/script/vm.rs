@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::reply::Reply;
 use mlua::chunk::ChunkMode;
 use mlua::{Error, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -53,13 +53,23 @@ pub(super) struct Machine {
     shared: Rc<Shared>,
     doors: Doors,
     /// Scripts and libraries by the SHA1 of their code.
-    scripts: BTreeMap<String, Function>,
-    libraries: BTreeMap<String, Function>,
+    scripts: BTreeMap<String, Compiled>,
+    libraries: BTreeMap<String, Compiled>,
     /// Has Lua count anew.
     count_anew: Function,
+    /// Units of work that compiling what runs now took.
+    compiling: Cell<u64>,
     is_new: bool,
     /// Bytes in use after the last collection.
     settled_bytes: usize,
+}
+
+/// A function that Lua has made of code, and the units of work that this took. They are paid wherever it is called, as another machine may still have to
+/// compile it.
+#[derive(Clone)]
+struct Compiled {
+    function: Function,
+    units: u64,
 }
 
 /// What the prelude gives back, looked up once.
@@ -120,8 +130,18 @@ impl Machine {
         lua.gc_collect()?;
         lua.gc_stop();
         let settled_bytes = lua.used_memory();
-        let (scripts, libraries) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Machine { lua, shared, doors, scripts, libraries, count_anew: begin, is_new: true, settled_bytes })
+        let (scripts, libraries, compiling) = (BTreeMap::new(), BTreeMap::new(), Cell::new(0));
+        Ok(Machine {
+            lua,
+            shared,
+            doors,
+            scripts,
+            libraries,
+            count_anew: begin,
+            compiling,
+            is_new: true,
+            settled_bytes,
+        })
     }
 
     /// Units of work that the last script has taken.
@@ -149,8 +169,14 @@ impl Machine {
         self.settled_bytes <= USED_BYTES_MAX
     }
 
+    /// Units of work that what ran last has taken.
+    pub(super) fn spent(&self) -> u64 {
+        self.compiling.get() + INSTRUCTIONS_MAX - self.shared.instructions_left()
+    }
+
     /// Before a script: sets the limits.
     fn begin(&self, seed: u64) -> Result<(), Broken> {
+        self.compiling.set(0);
         self.shared.reset(INSTRUCTIONS_MAX, BYTES_MAX, seed);
         self.limit_bytes();
         let shared = Rc::clone(&self.shared);
@@ -164,13 +190,17 @@ impl Machine {
         self.count_anew.call::<()>(()).map_err(machine)
     }
 
-    /// After compiling, which has an allowance of its own, as a used machine may be spared it: a script begins with all that it may use up.
-    fn begin_anew(&self) -> Result<(), Broken> {
+    /// After compiling, which has an allowance of its own, as a used machine may be spared it: a script begins with all that it may use up. Answers what compiling
+    /// took.
+    fn begin_anew(&self) -> Result<u64, Broken> {
         self.limit_bytes();
-        if self.shared.is_metered() {
-            self.shared.refill(INSTRUCTIONS_MAX);
+        let told = INSTRUCTIONS_MAX - self.shared.instructions_left();
+        let untold: f64 = self.count_anew.call(()).map_err(machine)?;
+        if !self.shared.is_metered() {
+            return Ok(0);
         }
-        self.count_anew.call::<()>(()).map_err(machine)
+        self.shared.refill(INSTRUCTIONS_MAX);
+        Ok(told + untold as u64)
     }
 
     /// From here on so many bytes may be allocated. What fits into a used machine's allowance fits into a new one's, too: that lacks no more than what the used
@@ -205,7 +235,8 @@ impl Machine {
             Chunk::Library => &self.libraries,
         };
         if let Some(found) = compiled.get(sha) {
-            return Ok(Ok(found.clone()));
+            self.compiling.set(found.units);
+            return Ok(Ok(found.function.clone()));
         }
         let load = || {
             let code = self.lua.load(without_head(code)).set_name(chunk.name()).set_mode(ChunkMode::Text);
@@ -217,12 +248,13 @@ impl Machine {
         }
         match loaded {
             Ok(function) => {
+                let units = self.begin_anew()?;
+                self.compiling.set(units);
                 let compiled = match chunk {
                     Chunk::Script => &mut self.scripts,
                     Chunk::Library => &mut self.libraries,
                 };
-                compiled.insert(sha.to_owned(), function.clone());
-                self.begin_anew()?;
+                compiled.insert(sha.to_owned(), Compiled { function: function.clone(), units });
                 Ok(Ok(function))
             }
             Err(Error::SyntaxError { message, .. }) if !message.contains("not enough memory") => Ok(Err(message)),

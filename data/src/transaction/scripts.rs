@@ -18,12 +18,15 @@ pub(crate) struct Scripted<'s, 't> {
     /// What there was before its first command that writes.
     before: Option<Before>,
     rng: Rng,
+    /// Units of work that the entry had spent before the script.
+    spent: u64,
 }
 
 impl<'s, 't> Scripted<'s, 't> {
     pub(crate) fn new(transaction: &'s mut Transaction<'t>) -> Scripted<'s, 't> {
         let rng = transaction.rng.clone();
-        Scripted { transaction, before: None, rng }
+        let spent = transaction.meter().spent();
+        Scripted { transaction, before: None, rng, spent }
     }
 
     /// Remembers how everything is, to be put back.
@@ -113,5 +116,13 @@ impl Host for Scripted<'_, '_> {
 
     fn is_over_budget(&self) -> bool {
         self.transaction.meter().is_over()
+    }
+
+    fn pay(&mut self, units: u64) {
+        self.transaction.meter().spend(units);
+    }
+
+    fn begin(&mut self) {
+        self.transaction.meter().rewind(self.spent);
     }
 }

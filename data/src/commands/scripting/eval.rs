@@ -46,7 +46,7 @@ impl<'a> WriteCommand<'a> for Eval<'a> {
         let sha = sha1(self.body);
         let collections = &tx.tree().collections;
         if collections.script(&sha).is_none() {
-            check(self.body, Rules::of(tx.version()))?;
+            check(self.body, Rules::of(tx.version()), tx.meter())?;
             if tx.tree().collections.has_room_for(self.body, false) {
                 tx.tree_mut().collections.keep_script(&sha, self.body);
             }

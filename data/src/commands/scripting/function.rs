@@ -181,7 +181,7 @@ impl<'a> WriteCommand<'a> for Function<'a> {
             Function::List { pattern, with_code } => list(tx, pattern, with_code),
             Function::Load { .. } | Function::Restore { .. } if tx.is_full() => return Err(OUT_OF_MEMORY),
             Function::Load { code, replaces } => {
-                let (name, functions) = read(code, tx.version())?;
+                let (name, functions) = read(code, tx)?;
                 tx.tree_mut().collections.keep_library(name, code, functions, replaces)?;
                 Reply::bulk(name)
             }
@@ -200,9 +200,9 @@ impl<'a> WriteCommand<'a> for Function<'a> {
 }
 
 /// A library's name, and what it registers.
-fn read(code: &[u8], version: u16) -> Result<(&[u8], Vec<Registered>), Failure> {
+fn read<'c>(code: &'c [u8], tx: &Transaction<'_>) -> Result<(&'c [u8], Vec<Registered>), Failure> {
     let name = library_name(code)?;
-    let functions = functions_of(code, Rules::of(version))?;
+    let functions = functions_of(code, Rules::of(tx.version()), tx.meter())?;
     if functions.is_empty() { Err(Failure::Text("ERR No functions registered")) } else { Ok((name, functions)) }
 }
 
@@ -248,7 +248,7 @@ fn restore(tx: &mut Transaction<'_>, payload: &[u8], policy: Policy) -> Result<R
     let mut libraries = Vec::new();
     for code in &codes {
         check_length(code)?;
-        let (name, functions) = read(code, tx.version())?;
+        let (name, functions) = read(code, tx)?;
         libraries.push((name, code, functions));
     }
     let before = tx.tree().collections.clone();

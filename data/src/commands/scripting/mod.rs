@@ -51,10 +51,11 @@ pub(crate) fn run_on(view: &View<'_>, code: Code<'_>, words: &Words<'_>) -> Repl
     let seed = view.rng().next_u64();
     // A read is no part of the log: it goes by the newest rules.
     let call = Call { code, keys: words.keys, args: words.args, read_only: true, seed, rules: Rules::Work };
-    run(&call, &mut Reading(view))
+    run(&call, &mut Reading(view, view.meter().spent()))
 }
 
-struct Reading<'s, 'v>(&'s View<'v>);
+/// A view, and the units of work that the read had spent before the script.
+struct Reading<'s, 'v>(&'s View<'v>, u64);
 
 impl Host for Reading<'_, '_> {
     fn call(&mut self, words: &[&[u8]]) -> Reply {
@@ -76,5 +77,13 @@ impl Host for Reading<'_, '_> {
 
     fn is_over_budget(&self) -> bool {
         self.0.meter().is_over()
+    }
+
+    fn pay(&mut self, units: u64) {
+        self.0.meter().spend(units);
+    }
+
+    fn begin(&mut self) {
+        self.0.meter().rewind(self.1);
     }
 }

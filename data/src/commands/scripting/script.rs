@@ -113,7 +113,7 @@ impl<'a> WriteCommand<'a> for Script<'a> {
             Script::Load(body) => {
                 let sha = sha1(body);
                 if tx.tree().collections.script(&sha).is_none() {
-                    check(body, Rules::of(tx.version()))?;
+                    check(body, Rules::of(tx.version()), tx.meter())?;
                     if !tx.tree().collections.has_room_for(body, true) {
                         return Err(Failure::Text("ERR too many scripts are kept; SCRIPT FLUSH forgets them"));
                     }

@@ -18,6 +18,14 @@ impl Host for NoCommands {
     }
 
     fn restore(&mut self) {}
+
+    fn is_over_budget(&self) -> bool {
+        false
+    }
+
+    fn pay(&mut self, _: u64) {}
+
+    fn begin(&mut self) {}
 }
 
 /// What a script uses up in this machine, and how it ends.
@@ -350,4 +358,45 @@ fn every_function_of_scripts_is_reviewed() {
         "review these: cost, overflow, determinism; then docs/scripts.md"
     );
     assert_eq!(told.difference(&found).collect::<Vec<_>>(), Vec::<&String>::new(), "these are not there any more");
+}
+
+#[test]
+fn an_entry_pays_for_its_scripts() {
+    let context = EntryContext { work_max: 200_000_000, ..context() };
+    // Each is within the limits of a script.
+    let busy: &[&[u8]] = &[b"EVAL", b"for i = 1, 40000000 do end", b"0"];
+    let conditions = |number: usize| format!("local x = a {} -- {number}", "and a ".repeat(9000));
+    let costly: Vec<String> = (0..20).map(conditions).collect();
+    let loads: Vec<Vec<&[u8]>> = costly.iter().map(|code| vec![&b"SCRIPT"[..], b"LOAD", code.as_bytes()]).collect();
+    let loads: Vec<&[&[u8]]> = loads.iter().map(|words| &words[..]).collect();
+    let set: &[&[u8]] = &[b"SET", b"k", b"v"];
+    for commands in [vec![set, busy, busy, busy, busy, busy, busy], [&[set][..], &loads].concat()] {
+        let mut tree = Tree::new();
+        let applied = crate::apply_transaction(&mut tree, &context, &[], &commands);
+        assert!(
+            matches!(&applied.reply, Reply::Error(failure) if failure.to_string().starts_with("BUDGET")),
+            "{:?}",
+            applied.reply
+        );
+        assert!(applied.changes.is_empty());
+    }
+}
+
+#[test]
+fn what_an_entry_pays_does_not_depend_on_the_machine() {
+    // The last one passes the bytes of a used machine and not those of a new one, so it runs twice there.
+    let big = "for i = 1, 100 do redis.call('SET', 'k' .. i, 'v') end local t = {} for i = 1, 56 do t[i] = ('x'):rep(1048576 - 64) .. i end return #t";
+    for script in
+        ["return redis.call('INCR', 'n')", "return x", "while true do redis.call('INCR', 'n') end", "x = = 1", big]
+    {
+        let pays = || {
+            let mut tree = Tree::new();
+            let reply = eval_in(&mut tree, script);
+            (tree.meter().spent(), format!("{reply:?}"))
+        };
+        forget_machine();
+        let fresh = pays();
+        assert_eq!(pays(), fresh, "{script}");
+        assert!(fresh.0 > 0 || script == "x = = 1", "{script}");
+    }
 }
