@@ -28,6 +28,7 @@ mod deadlines;
 mod events;
 pub mod failure;
 pub mod flush;
+pub mod fuzzing;
 pub mod image;
 mod json;
 mod kept;

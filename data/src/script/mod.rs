@@ -12,6 +12,7 @@
 mod calls;
 mod cjson;
 mod cmsgpack;
+pub(crate) mod fuzzing;
 pub(crate) mod library;
 mod maths;
 mod natives;

@@ -35,7 +35,6 @@ pub(super) enum Broken {
     Machine(String),
 }
 
-#[cfg(test)]
 impl Broken {
     /// What a client would be told.
     pub(super) fn text(&self) -> String {
@@ -60,6 +59,9 @@ pub(super) struct Machine {
     /// Units of work that compiling what runs now took.
     compiling: Cell<u64>,
     is_new: bool,
+    /// What a script may use up.
+    units_max: u64,
+    bytes_max: u64,
     /// Bytes in use after the last collection.
     settled_bytes: usize,
 }
@@ -140,6 +142,8 @@ impl Machine {
             count_anew: begin,
             compiling,
             is_new: true,
+            units_max: INSTRUCTIONS_MAX,
+            bytes_max: BYTES_MAX,
             settled_bytes,
         })
     }
@@ -148,7 +152,13 @@ impl Machine {
     #[cfg(test)]
     pub(super) fn work_done(&self) -> u64 {
         let untold: f64 = self.count_anew.call(()).unwrap();
-        INSTRUCTIONS_MAX - self.shared.instructions_left() + untold as u64
+        self.units_max - self.shared.instructions_left() + untold as u64
+    }
+
+    /// The same machine with smaller limits: the fuzzer has many scripts to run.
+    pub(super) fn with_limits(mut self, units: u64, bytes: u64) -> Machine {
+        (self.units_max, self.bytes_max) = (units, bytes);
+        self
     }
 
     /// Between scripts: collects garbage; whether the machine may be used again.
@@ -171,13 +181,13 @@ impl Machine {
 
     /// Units of work that what ran last has taken.
     pub(super) fn spent(&self) -> u64 {
-        self.compiling.get() + INSTRUCTIONS_MAX - self.shared.instructions_left()
+        self.compiling.get() + self.units_max - self.shared.instructions_left()
     }
 
     /// Before a script: sets the limits.
     fn begin(&self, seed: u64) -> Result<(), Broken> {
         self.compiling.set(0);
-        self.shared.reset(INSTRUCTIONS_MAX, BYTES_MAX, seed);
+        self.shared.reset(self.units_max, self.bytes_max, seed);
         self.limit_bytes();
         let shared = Rc::clone(&self.shared);
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
@@ -194,19 +204,19 @@ impl Machine {
     /// took.
     fn begin_anew(&self) -> Result<u64, Broken> {
         self.limit_bytes();
-        let told = INSTRUCTIONS_MAX - self.shared.instructions_left();
+        let told = self.units_max - self.shared.instructions_left();
         let untold: f64 = self.count_anew.call(()).map_err(machine)?;
         if !self.shared.is_metered() {
             return Ok(0);
         }
-        self.shared.refill(INSTRUCTIONS_MAX);
+        self.shared.refill(self.units_max);
         Ok(told + untold as u64)
     }
 
     /// From here on so many bytes may be allocated. What fits into a used machine's allowance fits into a new one's, too: that lacks no more than what the used
     /// one held before.
     fn limit_bytes(&self) {
-        let room = if self.is_new { BYTES_MAX } else { BYTES_MAX - (USED_BYTES_MAX + GARBAGE_BYTES) as u64 };
+        let room = if self.is_new { self.bytes_max } else { self.bytes_max - (USED_BYTES_MAX + GARBAGE_BYTES) as u64 };
         self.shared.memory_limit.set(self.lua.used_memory() + room as usize);
     }
 

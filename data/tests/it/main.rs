@@ -2,6 +2,7 @@
 
 mod budget;
 mod commands;
+mod corpus;
 mod doors;
 mod draw;
 mod properties;

@@ -1,0 +1,6 @@
+//! Whole commands on a state.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    data::fuzzing::fuzz_commands(data);
+});

@@ -1,0 +1,6 @@
+//! Scripts.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    data::fuzzing::fuzz_script(data);
+});
