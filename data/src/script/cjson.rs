@@ -109,7 +109,7 @@ impl Writer<'_> {
                 Invalid::Written => {}
             }
         }
-        self.shared.work(12)?;
+        self.shared.work(24)?;
         self.out.extend_from_slice(general(number, self.settings.precision as usize).as_bytes());
         Ok(())
     }

@@ -19,7 +19,9 @@ pub struct Session {
 impl Session {
     pub fn run(&mut self, args: &[Vec<u8>]) -> Reply {
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        let context = EntryContext { time: self.clock, seed: 1, ..EntryContext::default() };
+        // What entries mean today.
+        let version = base::versions::NEWEST;
+        let context = EntryContext { time: self.clock, seed: 1, version, ..EntryContext::default() };
         let entry = match check(&args) {
             Ok(entry) => entry,
             Err(failure) => return Reply::Error(failure),
