@@ -91,7 +91,7 @@ impl Node {
             session.closing = true;
             self.to_close.push(id);
         }
-        if (!session.out.is_empty() || session.closing) && !session.dirty {
+        if (!session.out.is_empty() || session.closing || session.is_through()) && !session.dirty {
             session.dirty = true;
             self.dirty.push(id);
         }

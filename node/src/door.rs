@@ -73,6 +73,14 @@ pub enum Input<'a> {
         /// What; copied only where a command is incomplete or has to be kept.
         bytes: &'a [u8],
     },
+    /// The client has ended its side of the connection, and may still read. The node answers what was sent completely and then has the owner close the
+    /// connection; a client that waits for keys or replicas is taken for one that is gone, as Redis does.
+    Ended {
+        /// Which.
+        connection: ConnectionId,
+        /// Everything that the client has sent was given to the node. False while the owner does not read on, as the node has paused the connection.
+        all_read: bool,
+    },
     /// The client is gone, or the owner has closed the connection. Nothing more will be sent to it.
     Closed {
         /// Which.
@@ -436,6 +444,8 @@ pub enum Planted {
     InvalidationTooEarly,
     /// One of four clients that wait for a key is not told of what comes to it.
     WaitingForgotten,
+    /// A client that is gone goes on waiting for keys, and takes what comes to them.
+    ElementTakenByDeadWaiter,
     /// One of four clients that wait for the end of a pause goes on waiting.
     PauseForgotten,
     /// Reads leave no trace: what is only read seems idle.

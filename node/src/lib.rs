@@ -12,6 +12,7 @@ mod bucket;
 mod commands;
 mod copies;
 mod council;
+mod departures;
 mod detector;
 mod dispatch;
 pub mod door;

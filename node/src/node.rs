@@ -39,7 +39,7 @@ use crate::probes::PROBES;
 use crate::pubsub::PubSub;
 use crate::registry::{Map, Registry};
 use crate::roll::Roll;
-use crate::session::{Block, Session};
+use crate::session::Session;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
@@ -205,19 +205,8 @@ impl Node {
                 self.on_opened(connection, address, local_address, listener);
             }
             Input::Received { connection, bytes } => self.on_received(connection, bytes),
-            Input::Closed { connection } => {
-                self.tokens_made.retain(|(of, _, _)| *of != connection);
-                if let Some(Some(mut session)) = self.sessions.remove(&connection) {
-                    self.unsubscribe_all(&mut session);
-                    self.track_no_more(&mut session);
-                    self.monitors.remove(&connection);
-                    match session.block {
-                        Some(Block::Waiting { number, .. }) => self.waiting.leave(number),
-                        Some(Block::Paused { number }) => self.pausing.leave(number),
-                        _ => {}
-                    }
-                }
-            }
+            Input::Ended { connection, all_read } => self.on_ended(connection, all_read),
+            Input::Closed { connection } => self.on_closed(connection),
             Input::Met { peer, member } => self.on_met(peer, member),
             Input::PeerUp { peer, versions } => self.on_peer_up(peer, versions),
             Input::PeerDown { peer } => self.on_peer_down(peer),

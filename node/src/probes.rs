@@ -66,6 +66,7 @@ const NODE_PROBES: &[&str] = &[
     "node: everything invalidated",
     "node: invalidation waited for a reply",
     "node: client waits for a key",
+    "node: waiting client has gone",
     "node: waiting client found something",
     "node: client waits for the end of a pause",
     "node: write looked and found nothing to do",

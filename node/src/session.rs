@@ -154,6 +154,9 @@ pub(crate) struct Session {
     pub paused: bool,
     /// No further commands; closed once all replies are out.
     pub closing: bool,
+    /// Its client sends nothing more, and everything that it has sent is here.
+    pub has_ended: bool,
+    pub is_all_read: bool,
     /// Its last write that might have changed nothing did not.
     pub expects_nothing: bool,
     /// It waits for the next turn to read on: this one has read enough.
@@ -215,6 +218,8 @@ impl Session {
             deferred: None,
             paused: false,
             closing: false,
+            has_ended: false,
+            is_all_read: false,
             expects_nothing: false,
             reads_later: false,
             levels: Levels::default(),
@@ -311,6 +316,15 @@ impl Session {
         slot <= self.first_slot * PARTS
     }
 
+    /// Whether its client has ended its side and everything that it has sent completely is answered.
+    pub(crate) fn is_through(&self) -> bool {
+        self.is_all_read
+            && self.slots.is_empty()
+            && self.backlog.is_empty()
+            && self.deferred.is_none()
+            && self.block.is_none()
+    }
+
     /// Whether its client has asked to wait, for keys or for replicas.
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(self.block, Some(Block::Waiting { .. } | Block::Copies { .. }))
@@ -345,6 +359,15 @@ impl Session {
             }
             Some(Block::Drain) if self.slots.is_empty() => self.block = None,
             _ => {}
+        }
+    }
+
+    /// The last command is never answered: its client is gone.
+    pub(crate) fn abandon(&mut self, slot: u64) {
+        if slot / PARTS + 1 == self.first_slot + self.slots.len() as u64
+            && let Some(slot) = self.slots.pop_back()
+        {
+            self.pending_bytes -= slot.bytes;
         }
     }
 

@@ -473,6 +473,7 @@ impl Node {
                 if session.has_said_enough() {
                     self.resume.push(connection);
                 }
+                session.closing |= session.is_through();
                 if !session.out.is_empty() {
                     session.bytes_out += session.out.len() as u64;
                     self.stats.bytes_out += session.out.len() as u64;

@@ -57,6 +57,8 @@ struct Waiting {
     /// What it reads is noted, as its client keeps it.
     tracks: bool,
     on_all: bool,
+    /// It has found nothing at least once.
+    has_rested: bool,
     /// Something has come to one of its keys while its command was on its way: of a partition whose state is elsewhere.
     again: bool,
     unblock: Option<Unblock>,
@@ -91,6 +93,16 @@ impl WaitingRoom {
     pub(crate) fn is_for(&self, partition: PartitionId) -> bool {
         let from = (partition, Vec::new());
         self.by_key.range(from..).next().is_some_and(|((of, _), _)| *of == partition)
+    }
+
+    /// The partition whose keys somebody waits for.
+    pub(crate) fn partition_of(&self, number: u64) -> Option<PartitionId> {
+        self.all.get(&number).map(|waiting| waiting.partition)
+    }
+
+    /// Whether its command has found nothing before.
+    pub(crate) fn has_rested(&self, number: u64) -> bool {
+        self.all.get(&number).is_some_and(|waiting| waiting.has_rested)
     }
 
     fn enter(&mut self, waiting: Waiting) -> u64 {
@@ -192,6 +204,7 @@ impl Node {
             body: None,
             tracks: session.tracked.as_deref().is_some_and(Tracked::notes_reads),
             on_all: false,
+            has_rested: false,
             again: false,
             unblock: None,
             bytes,
@@ -216,6 +229,8 @@ impl Node {
         let Some(waiting) = self.waiting.all.get_mut(&number) else { return false };
         waiting.body = Some(body);
         waiting.on_all = on_all;
+        waiting.has_rested = true;
+        let connection = waiting.connection;
         // Something may have come since the entry was applied, and he has not taken what was there for somebody. (Of what is elsewhere only its leader knows.)
         if std::mem::take(&mut waiting.again) || !is_away {
             let places: Vec<_> = waiting.wait.keys.iter().map(|key| (waiting.partition, key.clone())).collect();
@@ -225,7 +240,11 @@ impl Node {
         let is_over = self.waiting.all.get(&number).is_some_and(|waiting| {
             waiting.unblock.is_some() || waiting.until.is_some_and(|until| until <= self.now.time)
         });
-        if is_over || self.stopping.is_some() {
+        let session = self.sessions.get(&connection).and_then(Option::as_ref);
+        if session.is_some_and(|session| session.has_ended) {
+            // Its command has looked once, as any other that was sent before the end; it does not wait.
+            self.let_go(connection);
+        } else if is_over || self.stopping.is_some() {
             self.stop_waiting(number);
         }
         true

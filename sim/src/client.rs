@@ -54,6 +54,8 @@ pub struct Record {
     pub settings: Settings,
     /// What clients that route by themselves were told of the cluster.
     pub redirections: Redirections,
+    /// Operations whose client has gone while they were under way, with when: nothing may be taken for them some time later.
+    pub gone: BTreeMap<usize, u64>,
     /// Who has sent a command in a script, and when: to a node that is a write, whatever it does.
     pub scripted: BTreeSet<(u64, u64)>,
     /// Commands that their buckets' terms did not allow.
@@ -422,6 +424,7 @@ impl Client {
             Running::Plain { operations, answered } => {
                 for &index in &operations[answered..] {
                     record.operations[index].finish = None;
+                    record.gone.insert(index, now);
                 }
             }
             Running::Watching { .. } | Running::Together { .. } | Running::Executing { .. } | Running::Level(_) => {}

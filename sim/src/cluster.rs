@@ -35,7 +35,7 @@ use crate::checkers::notes;
 use crate::checkers::quota::Quota;
 use crate::checkers::replicas::Replicas;
 use crate::checkers::seats::Maps;
-use crate::checkers::{voters, waiting};
+use crate::checkers::{gone, voters, waiting};
 use crate::client::{Client, Record};
 use crate::disk::SimDisk;
 use crate::door::Door;
@@ -367,7 +367,10 @@ impl<N: Door> Cluster<N> {
         let is_calm = |from, until| self.network.troubles.all_is_calm(nodes, from, until);
         // What clients wait for is sent for after the end of a pause.
         let pauses = if self.chaos.pauses_seed.is_some() { SECOND / 4 } else { 0 };
-        waiting::check(history, is_calm, 8 * way + SECOND / 4 + pauses)
+        let within = 8 * way + SECOND / 4 + pauses;
+        let mut found = waiting::check(history, is_calm, within);
+        found.extend(gone::check(history, &self.record.gone, is_calm, within));
+        found
     }
 
     /// Judges what clients keep.

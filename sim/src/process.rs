@@ -41,6 +41,8 @@ pub enum Happening {
     Opened(u64, Listener),
     /// See [`Input::Received`].
     Received(u64, Bytes),
+    /// See [`Input::Ended`]; everything was read.
+    Ended(u64),
     /// See [`Input::Closed`].
     Closed(u64),
     /// See [`Input::Met`].
@@ -228,6 +230,9 @@ impl<N: Door> Running<N> {
                 ),
                 Happening::Received(connection, bytes) => {
                     node.step(now, Input::Received { connection: ConnectionId(connection), bytes: &bytes }, out);
+                }
+                Happening::Ended(connection) => {
+                    node.step(now, Input::Ended { connection: ConnectionId(connection), all_read: true }, out);
                 }
                 Happening::Closed(connection) => {
                     node.step(now, Input::Closed { connection: ConnectionId(connection) }, out);

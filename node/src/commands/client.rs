@@ -430,9 +430,8 @@ fn kill(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         if id == own {
             // It is told first.
             context.session.closing = true;
-        } else if let Some(Some(session)) = context.node.sessions.get_mut(&id) {
-            session.closing = true;
-            context.node.to_close.push(id);
+        } else {
+            context.node.throw_out(id);
         }
     }
     match (old_form, killed) {

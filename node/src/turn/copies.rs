@@ -109,11 +109,13 @@ impl Node {
                 until = Some(if timeout == 0 { forever } else { time + Duration::from_millis(timeout) });
                 session.block = Some(Block::Copies { slot, wanted, timeout, until });
             }
-            let over = until.is_some_and(|until| until <= time);
+            let (over, has_ended) = (until.is_some_and(|until| until <= time), session.has_ended);
             let written: Vec<(PartitionId, Position)> = session.last_positions().collect();
             let copies = self.replicas_with(&written);
             if until.is_some() && (wanted.is_met(copies) || over) {
                 self.deliver(connection, slot, &wanted.reply(copies));
+            } else if until.is_some() && has_ended {
+                self.let_go(connection);
             } else {
                 for (partition, position) in written {
                     if let Some(g) = place_of(&self.groups, partition) {

@@ -7,6 +7,7 @@ mod cluster_protocol;
 mod command_table;
 mod commands;
 mod common;
+mod departures;
 mod corpus;
 mod dropping;
 mod elsewhere;

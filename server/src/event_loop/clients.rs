@@ -22,15 +22,15 @@ pub(super) struct Client {
     pub(super) unread: bool,
     /// The other side sends nothing more; the end shows once everything is read.
     pub(super) half_closed: bool,
+    /// Everything was read that the other side has sent, and the node has been told. It closes the connection when all is answered.
+    pub(super) ended: bool,
     /// To be closed once `output` is empty.
     pub(super) closing: bool,
-    /// Something was received since the last reply.
-    pub(super) unanswered: bool,
     /// What it may leave unread, if that is less than others may.
     pub(super) limit: Option<OutputLimit>,
     /// Since when it has left more unread than it may for long.
     pub(super) slow_since: Option<Time>,
-    /// It has ended its side and waits for replies, at most until then.
+    /// It has ended its side, or is to be closed, and has this long to take what waits for it.
     pub(super) leave_at: Option<Time>,
 }
 

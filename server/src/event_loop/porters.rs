@@ -91,6 +91,10 @@ struct Arrivals {
 enum Arrival {
     /// So many of the bytes.
     Received(usize),
+    /// As [`Input::Ended`].
+    Ended {
+        all_read: bool,
+    },
     Closed,
 }
 
@@ -214,6 +218,7 @@ impl Porters {
                         rest = others;
                         step(Input::Received { connection, bytes: received });
                     }
+                    Arrival::Ended { all_read } => step(Input::Ended { connection, all_read }),
                     Arrival::Closed => {
                         if self.by_connection.remove(&connection.0).is_some() {
                             porter.connections -= 1;
@@ -397,6 +402,9 @@ impl Arrivals {
             Input::Received { connection, bytes } => {
                 self.bytes.extend_from_slice(bytes);
                 self.list.push((*connection, Arrival::Received(bytes.len())));
+            }
+            Input::Ended { connection, all_read } => {
+                self.list.push((*connection, Arrival::Ended { all_read: *all_read }));
             }
             Input::Closed { connection } => self.list.push((*connection, Arrival::Closed)),
             // Sockets tell nothing else.

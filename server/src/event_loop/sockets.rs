@@ -17,11 +17,7 @@ use super::clients::{Client, Clients};
 use super::output::Output;
 use crate::log;
 
-/// A client that has ended its side gets the replies that come within this time …
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// … and no later than this after the last one.
-const LEAVE_AFTER_REPLY: Duration = Duration::from_millis(100);
-/// A client that the node has closed has so long to take its last replies.
+/// A client that the node has closed has so long to take its last replies. One that has ended its side has so long to take any of what waits for it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the node wants done with a connection, in this order within a turn.
@@ -73,8 +69,8 @@ impl Sockets {
             paused: false,
             unread: false,
             half_closed: false,
+            ended: false,
             closing: false,
-            unanswered: false,
             limit: None,
             slow_since: None,
             leave_at: None,
@@ -132,14 +128,30 @@ impl Sockets {
         let place = event.token().0 - self.first_token;
         let Some(client) = self.clients.get(place) else { return 0 };
         if event.is_writable() && client.output.waiting_bytes() > 0 {
+            let before = client.output.waiting_bytes();
             let flushed = client.output.flush(&mut client.stream);
-            if flushed.is_err() || (client.closing && client.output.waiting_bytes() == 0) {
+            let after = client.output.waiting_bytes();
+            if flushed.is_err() || (client.closing && after == 0) {
                 self.remove(place, step);
                 return 0;
             }
+            if client.ended && !client.closing && after < before {
+                client.leave_at = (after > 0).then_some(now + CLOSE_TIMEOUT);
+            }
+        }
+        let is_broken = event.is_error() || event.is_write_closed();
+        if is_broken && (client.ended || client.paused) {
+            // Nothing is read of it for now, so no read tells that the connection is gone.
+            self.remove(place, step);
+            return 0;
         }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
-            client.half_closed |= event.is_read_closed() || event.is_error();
+            let has_ended = event.is_read_closed() || event.is_error();
+            if has_ended && !client.half_closed && client.paused {
+                // The end stands behind what is not read yet; but whether its client waits in vain is to be known now.
+                step(Input::Ended { connection: ConnectionId(client.connection), all_read: false });
+            }
+            client.half_closed |= has_ended;
             match buffer {
                 Some(buffer) => return self.read(place, buffer, now, step),
                 None => self.unread.push(place),
@@ -155,13 +167,12 @@ impl Sockets {
             client.unread = true;
             return 0;
         }
-        if client.closing || client.leave_at.is_some() {
+        if client.closing || client.ended {
             return 0;
         }
         match client.stream.read(buffer) {
             Ok(0) => self.on_end(place, now, step),
             Ok(count) => {
-                client.unanswered = true;
                 if count == buffer.len() || client.half_closed {
                     self.unread.push(place);
                 }
@@ -175,15 +186,16 @@ impl Sockets {
         0
     }
 
-    /// The client sends nothing more. It may still want to read: `printf 'GET a\r\n' | nc` does.
+    /// The client sends nothing more. It may still want to read, as `printf 'GET a\r\n' | nc` does: the node says when everything is answered.
     fn on_end(&mut self, place: usize, now: Time, step: &mut Step<'_>) {
         let Some(client) = self.clients.get(place) else { return };
-        if client.unanswered || client.output.waiting_bytes() > 0 {
-            client.leave_at = Some(now + LEAVE_TIMEOUT);
-            self.leaving.push(client.connection);
-        } else {
-            self.remove(place, step);
+        client.ended = true;
+        let connection = client.connection;
+        if client.output.waiting_bytes() > 0 {
+            client.leave_at = Some(now + CLOSE_TIMEOUT);
+            self.leaving.push(connection);
         }
+        step(Input::Ended { connection: ConnectionId(connection), all_read: true });
     }
 
     /// Closes those whose time is up.
@@ -191,7 +203,8 @@ impl Sockets {
         let mut leaving = std::mem::take(&mut self.leaving);
         leaving.retain(|&connection| {
             let Some(place) = self.clients.place_of(connection) else { return false };
-            let due = self.clients.get(place).and_then(|client| client.leave_at).is_some_and(|at| at <= now);
+            let Some(at) = self.clients.get(place).and_then(|client| client.leave_at) else { return false };
+            let due = at <= now;
             if due {
                 self.remove(place, step);
             }
@@ -221,8 +234,9 @@ impl Sockets {
                 if client.output.waiting_bytes() == 0 {
                     self.remove(place, step);
                 } else {
-                    client.leave_at = Some(now + CLOSE_TIMEOUT);
-                    self.leaving.push(connection);
+                    if client.leave_at.replace(now + CLOSE_TIMEOUT).is_none() {
+                        self.leaving.push(connection);
+                    }
                 }
             }
         }
@@ -230,11 +244,11 @@ impl Sockets {
 
     fn reply(&mut self, place: usize, bytes: Vec<u8>, now: Time, step: &mut Step<'_>) {
         let Some(client) = self.clients.get(place) else { return };
-        client.unanswered = false;
-        if client.leave_at.is_some() {
-            client.leave_at = Some(now + LEAVE_AFTER_REPLY);
-        }
         let sent = client.output.send(&mut client.stream, bytes);
+        if client.ended && client.leave_at.is_none() && client.output.waiting_bytes() > 0 {
+            client.leave_at = Some(now + CLOSE_TIMEOUT);
+            self.leaving.push(client.connection);
+        }
         let was_slow = client.slow_since.is_some();
         let too_slow = client.is_too_slow(now);
         if !was_slow && client.slow_since.is_some() {

@@ -5,6 +5,7 @@ mod caches;
 mod check;
 mod cli;
 mod common;
+mod departures;
 mod dev;
 mod faults;
 mod formats;

@@ -7,6 +7,7 @@ pub mod durability;
 pub mod eviction;
 pub mod expiry;
 mod first_seen;
+pub mod gone;
 pub mod levels;
 pub mod linearizability;
 pub mod liveness;

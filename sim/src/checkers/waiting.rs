@@ -66,7 +66,10 @@ fn gave_up(operation: &Operation) -> Option<u64> {
 }
 
 /// What an acknowledged operation has added to a list or a stream, how long that was then if it says so, and when it was known.
-fn elements<'a>(operation: &'a Operation, key: &'a str) -> impl Iterator<Item = (&'a Operation, &'a str, i64, u64)> {
+pub(super) fn elements<'a>(
+    operation: &'a Operation,
+    key: &'a str,
+) -> impl Iterator<Item = (&'a Operation, &'a str, i64, u64)> {
     let added = operation.commands.iter().zip(&operation.replies).filter(move |(command, _)| command.key == key);
     added.filter_map(move |(command, reply)| {
         let length = match (command.op, reply) {
@@ -79,7 +82,7 @@ fn elements<'a>(operation: &'a Operation, key: &'a str) -> impl Iterator<Item = 
 }
 
 /// Whether an operation may have taken an element out between two times.
-fn may_remove(operation: &Operation, key: &str, element: &str, from: u64, until: u64) -> bool {
+pub(super) fn may_remove(operation: &Operation, key: &str, element: &str, from: u64, until: u64) -> bool {
     let meets = operation.invoke <= until && operation.finish.is_none_or(|finish| finish >= from);
     meets
         && operation.outcome != Outcome::Failed

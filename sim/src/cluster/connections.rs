@@ -259,6 +259,16 @@ impl<N: Door> Cluster<N> {
     pub(super) fn on_client_gone(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let (node, life) = (connection.node, connection.life);
+        // The system tells that a process has ended either by an end of its bytes, behind which the node closes the connection, or by a reset.
+        let ends = number.is_multiple_of(2) && connection.node_open;
+        if ends
+            && self.machines[usize::from(node.0)].life == life
+            && let Some(running) = &self.machines[usize::from(node.0)].running
+            && !running.held.contains_key(&number)
+        {
+            self.give(node, Happening::Ended(number));
+            return;
+        }
         let was_open = std::mem::replace(&mut connection.node_open, false);
         if was_open && self.machine(node).life == life {
             if let Some(running) = &mut self.machine(node).running {

@@ -243,6 +243,12 @@ fn waiting_for_a_group_forgotten() {
 }
 
 #[test]
+fn element_taken_by_dead_waiter() {
+    let with = [Fault::Lists, Fault::ClientReset];
+    is_found_saying(Planted::ElementTakenByDeadWaiter, 120, (&with, &SLOW), ("waiting", "nobody has taken it"));
+}
+
+#[test]
 fn idle_forgets_reads() {
     is_found_saying(Planted::IdleForgetsReads, 20, (&[Fault::Observers], &[]), ("", "is idle for"));
 }

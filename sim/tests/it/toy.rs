@@ -172,6 +172,7 @@ impl Door for Toy {
                 let parser = Some(RequestParser::new(RequestLimits::default()));
                 self.sessions.insert(connection, Session { parser, ..Session::default() });
             }
+            Input::Ended { connection, .. } => out.close.push(connection),
             Input::Closed { connection } => {
                 self.sessions.remove(&connection);
             }
