@@ -60,6 +60,19 @@ pub const CONNECTION_PENDING_MAX: usize = 16 * 1024;
 pub const CONNECTION_PENDING_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most bytes of replies that a connection may leave unread before it is cut off.
 pub const CONNECTION_OUTPUT_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// A client that has left more than so many bytes of answers unread has no further command carried out until it has read half of them. Clients send a whole pipeline
+/// before they read, so it is not little: ten million short answers do not stop one.
+pub const OUTPUT_PAUSE_BYTES: usize = 32 * 1024 * 1024;
+/// A write waits until the reads before it on its connection are answered, if these are so many: when it is applied, all that are left are answered at once.
+pub const READS_BEFORE_WRITE_MAX: usize = 256;
+/// A read that would be answered then is refused, if so many bytes of answers wait for its client already.
+pub const OUTPUT_HELD_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// How long a client may take to show who it is, where a password is asked for.
+pub const STRANGER_PATIENCE: Duration = Duration::from_secs(60);
+/// Most bytes of commands that a client may have waiting before it has shown who it is; reading from it pauses beyond.
+pub const STRANGER_PENDING_BYTES_MAX: usize = 64 * 1024;
+/// As [`OUTPUT_PAUSE_BYTES`], before the client has shown who it is.
+pub const STRANGER_OUTPUT_BYTES_MAX: usize = 16 * 1024;
 /// Most bytes of a collection that one command answers as a whole; a larger one is gone through in pages.
 pub const REPLY_BYTES_MAX: u64 = VALUE_BYTES_MAX as u64;
 /// Bytes of replies that a connection gets in one turn before the rest is left to the next one.
@@ -109,6 +122,11 @@ pub const KEPT_REPLIES_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Largest entry of the log, in bytes, with room for the largest value and what goes around it.
 pub const ENTRY_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024 * 1024;
+/// Most bytes of one command as it stands in an entry: its words, and four more for each. The largest value fits with its key and options.
+pub const COMMAND_BYTES_MAX: usize = VALUE_BYTES_MAX + 16 * 1024 * 1024;
+/// Most bytes of what a client has proposed: a command with what goes with it, or a whole transaction. Checked before it is proposed, so that nothing behind it is
+/// ever too large: an entry has its header around it, a message other entries beside it.
+pub const BODY_BYTES_MAX: usize = COMMAND_BYTES_MAX + 1024 * 1024;
 /// Largest message between nodes, in bytes.
 pub const PEER_MESSAGE_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
 /// Most bytes of entries in one message, unless a single entry is larger.
@@ -133,6 +151,8 @@ pub const OUTSTANDING_REQUESTS_MAX: usize = 256 * 1024;
 
 /// Size of a journal segment, in bytes, unless one frame needs more.
 pub const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes of records from which on a node begins another journal payload, within a turn: what is written together may be as large as many large entries.
+pub const PAYLOAD_BYTES_TARGET: usize = 16 * 1024 * 1024;
 /// Most bytes of payload in one journal frame, unless one payload is larger.
 pub const FRAME_BYTES_TARGET: usize = 16 * 1024 * 1024;
 /// Size of a snapshot block, in bytes, unless one record is larger.
@@ -194,9 +214,21 @@ const _: () = assert!(
     "a key with its deadline and its place fits the store, and so does a field"
 );
 const _: () = assert!(REPLY_BYTES_MAX < CONNECTION_OUTPUT_BYTES_MAX as u64);
+const _: () = assert!(
+    OUTPUT_PAUSE_BYTES + TURN_OUTPUT_BYTES_MAX < CONNECTION_OUTPUT_BYTES_MAX,
+    "who does not read is paused, not cut off"
+);
 const _: () = assert!(VALUE_BYTES_DEFAULT <= VALUE_BYTES_MAX);
 const _: () = assert!(ENTRY_BYTES_MAX > VALUE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX > ENTRY_BYTES_MAX);
+const _: () =
+    assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 64 * 1024 < COMMAND_BYTES_MAX, "the largest value can be written");
+const _: () = assert!(BODY_BYTES_MAX + 1024 < ENTRY_BYTES_MAX, "an entry has a header before its body");
+const _: () = assert!(
+    PAYLOAD_BYTES_TARGET + ACCEPT_BYTES_TARGET + BODY_BYTES_MAX + 1024 * 1024 < ENTRY_BYTES_MAX,
+    "a payload of the journal takes an entry, and what has come before it"
+);
+const _: () = assert!(ACCEPT_BYTES_TARGET + BODY_BYTES_MAX + 64 * 1024 < PEER_MESSAGE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX <= u32::MAX as usize, "lengths on the wire have 32 bits");
 const _: () = assert!(PEER_OUTPUT_BYTES_MAX > PEER_MESSAGE_BYTES_MAX);
 const _: () = assert!(PUBLISHED_WINDOW_BYTES_MAX < PEER_OUTPUT_BYTES_MAX, "what is published does not break a link");

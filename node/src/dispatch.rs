@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::PartitionId;
-use base::limits::{CONNECTION_OUTPUT_BYTES_MAX, KEY_BYTES_MAX, WATCHED_KEYS_MAX};
+use base::limits::{CONNECTION_OUTPUT_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, KEY_BYTES_MAX, WATCHED_KEYS_MAX};
 use bytes::Bytes;
 use data::Failure;
 use data::spec::{Flags, Spec};
@@ -32,26 +32,30 @@ impl Node {
         session.last_active = self.now.time;
         // A block may have ended in this turn: what it held back comes first, in `go_on`.
         if session.is_ready() && session.deferred.is_none() && session.backlog.is_empty() {
-            self.parse(&mut session, bytes);
+            let taken = self.parse(&mut session, bytes);
+            if !session.closing {
+                session.backlog.push(&bytes[taken..]);
+            }
         } else if !session.closing {
-            session.backlog.extend_from_slice(bytes);
+            session.backlog.push(bytes);
         }
         self.put_back(session);
     }
 
-    /// Takes commands out of `bytes`; what cannot be taken now goes to the backlog.
-    fn parse(&mut self, session: &mut Session, bytes: &[u8]) {
-        let Some(mut parser) = session.parser.take() else { return };
+    /// Takes commands out of `bytes`, as many as can be taken now; of how many bytes these are.
+    fn parse(&mut self, session: &mut Session, bytes: &[u8]) -> usize {
+        let Some(mut parser) = session.parser.take() else { return bytes.len() };
         let mut rest = bytes;
         self.take_commands(session, &mut parser, &mut rest);
-        if !rest.is_empty() && !session.closing {
-            session.backlog.extend_from_slice(rest);
-        }
         session.parser = Some(parser);
+        bytes.len() - rest.len()
     }
 
     fn take_commands(&mut self, session: &mut Session, parser: &mut RequestParser, rest: &mut &[u8]) {
         while session.is_ready() && !rest.is_empty() {
+            if parser.limits().is_for_strangers == session.authenticated {
+                parser.set_limits(self.request_limits(session.authenticated));
+            }
             match parser.next(rest) {
                 Ok(Some(Request::Command(arguments))) => self.command(session, arguments),
                 Ok(Some(Request::TooLarge { bytes, bytes_max, .. })) => {
@@ -59,10 +63,15 @@ impl Node {
                     if let Some(queue) = &mut session.queue {
                         queue.broken = true;
                     }
+                    let is_one_word = bytes_max <= self.config.value_bytes_max;
                     session.reply(|writer| {
-                        writer.error(&format!(
-                            "ERR a value of {bytes} bytes is over the limit of {bytes_max} (--value-bytes-max)"
-                        ));
+                        writer.error(&if is_one_word {
+                            format!("ERR a value of {bytes} bytes is over the limit of {bytes_max} (--value-bytes-max)")
+                        } else {
+                            format!(
+                                "ERR the command is too large: more than {bytes_max} bytes with the lengths of its words; nothing was done"
+                            )
+                        });
                     });
                 }
                 Ok(None) => return,
@@ -81,7 +90,7 @@ impl Node {
     fn put_back(&mut self, mut session: Box<Session>) {
         let id = session.id;
         session.push_afterwards();
-        let full = session.is_full() || session.backlog.len() > base::limits::CONNECTION_PENDING_BYTES_MAX;
+        let full = session.is_full() || session.has_sent_enough();
         if full != session.paused {
             session.paused = full;
             self.pauses.push((id, full));
@@ -104,11 +113,20 @@ impl Node {
         session.reply(|writer| reply::error(writer, failure));
     }
 
+    /// The connection may go on, in the next pass.
+    pub(crate) fn resume(&mut self, id: ConnectionId) {
+        if let Some(Some(session)) = self.sessions.get_mut(&id)
+            && !std::mem::replace(&mut session.resumes, true)
+        {
+            self.resume.push(id);
+        }
+    }
+
     /// Lets connections go on whose block is gone.
     pub(crate) fn go_on(&mut self) {
         for id in std::mem::take(&mut self.resume) {
             if let Some(Some(session)) = self.sessions.get_mut(&id) {
-                session.reads_later = false;
+                session.resumes = false;
             }
             self.run_all_reads(id);
             let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { continue };
@@ -118,8 +136,13 @@ impl Node {
                 self.command(&mut session, arguments.as_ref());
             }
             if session.is_ready() && !session.backlog.is_empty() {
-                let backlog = std::mem::take(&mut session.backlog);
-                self.parse(&mut session, &backlog);
+                // Nothing is added to it meanwhile.
+                let mut backlog = std::mem::take(&mut session.backlog);
+                let taken = self.parse(&mut session, backlog.rest());
+                if !session.closing {
+                    backlog.take(taken);
+                    session.backlog = backlog;
+                }
             }
             self.put_back(session);
         }
@@ -183,7 +206,9 @@ impl Node {
             match self.route(session, entry.spec, words) {
                 Ok(Route::One(partition)) => self.carry_out_at(session, partition, entry.spec, arguments, words),
                 Ok(Route::Several { parts, .. })
-                    if session.lanes.iter().any(|lane| lane.looks > 0)
+                    if session.lanes.iter().any(|lane| {
+                        lane.looks > 0 || (entry.spec.flags.has(Flags::WRITE) && lane.has_many_reads())
+                    })
                         || parts
                             .iter()
                             .any(|(it, _)| self.turns_around(session, *it, entry.spec.flags.has(Flags::WRITE))) =>
@@ -234,7 +259,7 @@ impl Node {
                             _ => false,
                         };
                         if session.aim_at(aim, arguments) {
-                            let has_looks = session.lanes.iter().any(|lane| lane.looks > 0);
+                            let has_looks = session.lanes.iter().any(|lane| lane.looks > 0 || lane.has_many_reads());
                             if has_looks || (is_last && session.pending() > 0) || self.turns_around_anywhere(session) {
                                 session.drain(arguments);
                             } else {
@@ -261,9 +286,11 @@ impl Node {
         words: &[&[u8]],
     ) {
         let looks = self.looks_first(session, partition, spec);
-        let looks_before = session.lane(partition).is_some_and(|lane| lane.looks > 0);
+        let (looks_before, many_before) =
+            session.lane(partition).map_or((false, false), |lane| (lane.looks > 0, lane.has_many_reads()));
         let writes = spec.flags.has(Flags::WRITE);
-        if (looks_before && !looks && writes) || self.turns_around(session, partition, writes) {
+        if (looks_before && !looks && writes)
+            || (many_before && writes) || self.turns_around(session, partition, writes) {
             return session.drain(arguments);
         }
         self.notice(partition, spec, words);
@@ -363,6 +390,10 @@ impl Node {
         }
         if keys.iter().any(|key| key.len() > KEY_BYTES_MAX) {
             return self.refuse(session, &Failure::KeyTooLong);
+        }
+        // They go with the transaction, and may have been watched by many commands.
+        if session.watches.bytes() + keys.iter().map(|key| key.len()).sum::<usize>() > CONNECTION_PENDING_BYTES_MAX {
+            return self.refuse(session, &Failure::Text("ERR too many bytes of watched keys"));
         }
         if let Some(failure) = self.redirection_of(session, keys.iter().copied(), false) {
             return self.refuse(session, &failure);

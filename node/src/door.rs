@@ -81,6 +81,15 @@ pub enum Input<'a> {
         /// Everything that the client has sent was given to the node. False while the owner does not read on, as the node has paused the connection.
         all_read: bool,
     },
+    /// So many bytes of what a connection was given wait for its client to read them. Told when that has changed by 64 KiB or more, and when nothing waits any more.
+    Unread {
+        /// Which.
+        connection: ConnectionId,
+        /// How many bytes wait.
+        bytes: usize,
+        /// In how many pieces.
+        blocks: usize,
+    },
     /// The client is gone, or the owner has closed the connection. Nothing more will be sent to it.
     Closed {
         /// Which.
@@ -360,6 +369,10 @@ pub struct Config {
     pub value_bytes_max: usize,
     /// Most client connections that the owner lets in, for `INFO` and `CONFIG GET maxclients`.
     pub clients_max: usize,
+    /// What all clients together may hold of this node's memory, in bytes, unless `maxmemory-clients` says otherwise; 0: as much as they like.
+    pub clients_bytes_max: u64,
+    /// The memory that there is for this process, in bytes; 0 if that is not known.
+    pub memory_bytes: u64,
     /// Threads of the owner for clients' sockets, for `INFO` and `CONFIG GET io-threads`.
     pub io_threads: usize,
     /// How long a request may wait for its outcome.

@@ -1,6 +1,6 @@
 //! What a node writes to its journal, and how a partition's replica is rebuilt from it.
 //!
-//! One payload holds all records of one turn. For each partition it ends with the hard state as it is after them,
+//! One payload holds all records of one turn, or several do where these are large. For each partition it ends with the hard state as it is after them,
 //! so that the last payload that can be read tells what was promised.
 
 use std::cmp::Ordering;
@@ -91,6 +91,11 @@ impl Batch {
         } else if let Some(position) = state.forgotten_until {
             w.position(position);
         }
+    }
+
+    /// Bytes of records that were gathered.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The payload of this turn. Its memory comes back when nobody holds it any more: fresh memory of that size

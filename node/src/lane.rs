@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use base::limits::READS_BEFORE_WRITE_MAX;
 use base::{PartitionId, Position, Revision, Time, WallTime};
 
 use crate::router::ReadKind;
@@ -129,6 +130,11 @@ impl Lane {
             confirmed: 0,
             clock: WallTime(0),
         }
+    }
+
+    /// Whether so many reads wait that a write has to wait for them.
+    pub(crate) fn has_many_reads(&self) -> bool {
+        self.reads.len() >= READS_BEFORE_WRITE_MAX
     }
 
     /// The words of a read of this lane.

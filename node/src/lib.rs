@@ -7,8 +7,10 @@
 //! The owner (the server's loop, or the simulator) speaks to [`Node`] through [`door`] alone.
 
 pub mod alone;
+mod backlog;
 mod below;
 mod bucket;
+mod burden;
 mod commands;
 mod copies;
 mod council;
@@ -64,6 +66,7 @@ mod turn;
 mod usage;
 mod versions;
 mod waiting;
+mod watches;
 mod words;
 
 use base::{NodeId, Position};

@@ -14,18 +14,17 @@ mod starting;
 
 pub(crate) use starting::states;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, Now, PartitionId, Position, Rng, Time};
 use paxos::{Input as Step, RoleName};
-use wire::RequestLimits;
 
 use crate::below::{Below, Retired};
 use crate::bucket::BucketKind;
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
-use crate::door::{Config, ConnectionId, Input, Level, LinkVersions, Listener, Outbox, Rubbish};
+use crate::door::{Config, ConnectionId, Input, JournalWrite, Level, LinkVersions, Listener, Outbox, Rubbish};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
@@ -110,6 +109,8 @@ pub struct Node {
     pub(crate) waits: Vec<ConnectionId>,
     pub(crate) batch: Batch,
     pub(crate) next_number: u64,
+    /// Payloads of this turn that are whole.
+    pub(crate) sealed: Vec<JournalWrite>,
     pub(crate) peers_out: Vec<Vec<u8>>,
     pub(crate) events: Vec<(Level, String)>,
     pub(crate) fatal: Option<String>,
@@ -141,6 +142,10 @@ pub struct Node {
     pub(crate) untold: u64,
     pub(crate) pauses: Vec<(ConnectionId, bool)>,
     pub(crate) to_close: Vec<ConnectionId>,
+    /// Clients that have not shown who they are when they came, and when their time is up, in order.
+    pub(crate) strangers: VecDeque<(Time, ConnectionId)>,
+    /// When it is looked again how much clients hold.
+    pub(crate) next_relief: Time,
     pub(crate) probes: BTreeMap<&'static str, u64>,
     /// The council's list as this node has applied it, and up to where.
     pub(crate) buckets: Buckets,
@@ -206,11 +211,15 @@ impl Node {
             }
             Input::Received { connection, bytes } => self.on_received(connection, bytes),
             Input::Ended { connection, all_read } => self.on_ended(connection, all_read),
+            Input::Unread { connection, bytes, blocks } => self.on_unread(connection, bytes, blocks),
             Input::Closed { connection } => self.on_closed(connection),
             Input::Met { peer, member } => self.on_met(peer, member),
             Input::PeerUp { peer, versions } => self.on_peer_up(peer, versions),
             Input::PeerDown { peer } => self.on_peer_down(peer),
-            Input::PeerMessage { peer, bytes } => self.on_peer_message(peer, &bytes),
+            Input::PeerMessage { peer, bytes } => {
+                self.seal_before(bytes.len());
+                self.on_peer_message(peer, &bytes);
+            }
             Input::Persisted { number } => {
                 let time = self.now.time;
                 self.slow.on_persisted(number, time, self.now.wall);
@@ -249,13 +258,23 @@ impl Node {
         *self.probes.entry(name).or_default() += 1;
     }
 
+    /// What was proposed goes into the journal and to the followers.
+    pub(crate) fn flush_proposed(&mut self, g: usize) {
+        let bytes = std::mem::take(&mut self.groups[g].partition.proposed_bytes);
+        self.seal_before(bytes);
+        self.step_replica(g, Step::Flush);
+    }
+
     pub(crate) fn step_replica(&mut self, g: usize, step: Step) {
         self.groups[g].step(self.now.time, step, &mut self.batch);
     }
 
     fn on_opened(&mut self, id: ConnectionId, address: String, local_address: String, listener: Listener) {
-        let limits = RequestLimits { argument_bytes_max: self.config.value_bytes_max, ..RequestLimits::default() };
         let authenticated = self.config.password.is_none();
+        let limits = self.request_limits(authenticated);
+        if !authenticated {
+            self.expect(id);
+        }
         let mut session = Session::new(id, (address, local_address), limits, authenticated, self.now.time);
         session.is_inside = listener == Listener::Inside;
         if listener == Listener::Redirects {

@@ -138,6 +138,8 @@ pub(crate) struct Partition {
     pub commands_applied: u64,
     /// The highest time given to an entry: entries' times never go back.
     proposed_time: WallTime,
+    /// Bytes of what was proposed and is not with the journal yet.
+    pub proposed_bytes: usize,
 }
 
 impl Partition {
@@ -195,6 +197,7 @@ impl Partition {
             names_events: false,
             commands_applied: 0,
             proposed_time: WallTime(0),
+            proposed_bytes: 0,
         }
     }
 

@@ -67,6 +67,15 @@ fn writes(session: &Session, words: &[&[u8]]) -> bool {
         || is("EXEC") && queued().any(|command| acts(crate::words::Words::new(command.as_ref()).as_slice()))
 }
 
+/// Whether a command waits for no pause: what an operator, a probe or a collector of metrics asks of the node itself.
+fn is_about_the_node(session: &Session, words: &[&[u8]]) -> bool {
+    let Some(name) = words.first() else { return false };
+    let is = |other: &&str| name.eq_ignore_ascii_case(other.as_bytes());
+    // HTTP greets the node and selects a bucket by such commands, too, and then waits with what it wants of the bucket.
+    let of_http = session.is_inside && data::lookup(name).is_none() && !writes(session, words);
+    of_http || ["DICTUM.STATUS", "DICTUM.NODE", "DICTUM.BUCKET"].iter().any(is)
+}
+
 impl Node {
     /// Begins a pause, or makes the one that there is longer or wider.
     pub(crate) fn pause(&mut self, length: Duration, all: bool) {
@@ -86,7 +95,7 @@ impl Node {
                 && session.block == Some(Block::Paused { number })
             {
                 session.block = None;
-                self.resume.push(connection);
+                self.resume(connection);
             }
         }
     }
@@ -105,7 +114,8 @@ impl Node {
         arguments: ArgumentsRef<'_>,
         words: &[&[u8]],
     ) -> bool {
-        let waits = self.pausing.pause.is_some_and(|pause| pause.all || writes(session, words));
+        let waits = self.pausing.pause.is_some_and(|pause| pause.all || writes(session, words))
+            && !is_about_the_node(session, words);
         if waits {
             session.deferred = Some(arguments.to_owned());
             session.block = Some(Block::Paused { number: self.pausing.enter(session.id) });

@@ -14,6 +14,7 @@ use base::{BucketId, PartitionId, Position, Revision, Time};
 use data::{Failure, Reply};
 use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, RequestParser};
 
+use crate::backlog::Backlog;
 use crate::copies::Wanted;
 use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
@@ -23,6 +24,7 @@ use crate::pubsub::Subscriptions;
 use crate::redirect::Redirected;
 use crate::routing::Combine;
 use crate::tracking::{Told, Tracked};
+use crate::watches::Watches;
 
 /// How far the numbers of slots lie apart: room for their parts.
 const PARTS: u64 = 1 << 16;
@@ -132,10 +134,10 @@ pub(crate) struct Session {
     pub no_evict: bool,
     pub no_touch: bool,
     pub queue: Option<Queue>,
-    pub watches: Vec<(Vec<u8>, Revision)>,
+    pub watches: Watches,
     pub parser: Option<Box<RequestParser>>,
     /// Bytes that are not looked at while the connection is blocked or has too much pending.
-    pub backlog: Vec<u8>,
+    pub backlog: Backlog,
     pub block: Option<Block>,
     /// The bucket that it has selected.
     pub bucket: BucketId,
@@ -159,8 +161,8 @@ pub(crate) struct Session {
     pub is_all_read: bool,
     /// Its last write that might have changed nothing did not.
     pub expects_nothing: bool,
-    /// It waits for the next turn to read on: this one has read enough.
-    pub reads_later: bool,
+    /// It is in the node's list of those that may go on.
+    pub resumes: bool,
     /// What it asks of its writes and reads.
     pub levels: Levels,
     /// What it keeps and wants to be told of when it changes; none if it does not track.
@@ -174,6 +176,16 @@ pub(crate) struct Session {
     slots: VecDeque<Slot>,
     first_slot: u64,
     pending_bytes: usize,
+    /// Bytes of the replies that came before their turn.
+    ready_bytes: usize,
+    /// Bytes of its replies that its client has not read, as the owner says, and in how many pieces; whether these are so many that it gets no more.
+    pub unread: usize,
+    pub unread_blocks: usize,
+    pub clogged: bool,
+    /// It was cut off; the owner closes it.
+    pub is_cut: bool,
+    /// The most bytes of replies that it had in one turn.
+    pub out_peak: usize,
     pub out: Vec<u8>,
     /// It has something to be sent in this turn.
     pub dirty: bool,
@@ -206,9 +218,9 @@ impl Session {
             no_evict: false,
             no_touch: false,
             queue: None,
-            watches: Vec::new(),
+            watches: Watches::default(),
             parser: Some(Box::new(RequestParser::new(limits))),
-            backlog: Vec::new(),
+            backlog: Backlog::default(),
             block: None,
             bucket: DEFAULT_PARTITION.bucket,
             redirected: None,
@@ -221,7 +233,7 @@ impl Session {
             has_ended: false,
             is_all_read: false,
             expects_nothing: false,
-            reads_later: false,
+            resumes: false,
             levels: Levels::default(),
             tracked: None,
             invalidations: VecDeque::new(),
@@ -230,6 +242,12 @@ impl Session {
             slots: VecDeque::new(),
             first_slot: 0,
             pending_bytes: 0,
+            ready_bytes: 0,
+            unread: 0,
+            unread_blocks: 0,
+            clogged: false,
+            is_cut: false,
+            out_peak: 0,
             out: Vec::new(),
             dirty: false,
             bytes_in: 0,
@@ -340,13 +358,16 @@ impl Session {
             if !silent {
                 write(&mut ReplyWriter::new(&mut bytes, protocol));
             }
+            let count = bytes.len();
             place.ready = Some(bytes);
+            self.ready_bytes += count;
         } else {
             if !silent {
                 write(&mut ReplyWriter::new(&mut self.out, protocol));
             }
             self.pop_slot();
             while let Some(bytes) = self.slots.front_mut().and_then(|slot| slot.ready.take()) {
+                self.ready_bytes -= bytes.len();
                 self.out.extend_from_slice(&bytes);
                 self.pop_slot();
             }
@@ -400,6 +421,11 @@ impl Session {
     /// Commands that wait for their replies.
     pub(crate) fn pending(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Bytes of replies that wait for those before them.
+    pub(crate) fn ready_bytes(&self) -> usize {
+        self.ready_bytes
     }
 
     /// Bytes of commands that wait for their replies.
@@ -507,7 +533,7 @@ impl Session {
 
     /// Whether the connection may take another command now.
     pub(crate) fn is_ready(&self) -> bool {
-        self.block.is_none() && !self.closing && !self.is_full() && !self.has_said_enough()
+        self.block.is_none() && !self.closing && !self.is_full() && !self.has_said_enough() && !self.clogged
     }
 
     /// Whether the replies of this turn are so many bytes that the rest is left to the next.

@@ -22,6 +22,8 @@ pub(crate) struct Stats {
     pub keyspace_misses: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// Clients that were cut off because all together held too much.
+    pub evicted_clients: u64,
     pub peer_messages_in: u64,
     /// Bytes of those messages, without their frames.
     pub peer_bytes_in: u64,

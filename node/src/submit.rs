@@ -1,7 +1,7 @@
 //! Commands into the router: a slot for the reply, a lane for the partition, and why something cannot be taken.
 
 use base::PartitionId;
-use base::limits::{CONNECTION_PENDING_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX};
+use base::limits::{BODY_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX};
 use bytes::Bytes;
 use data::Failure;
 use data::spec::{Flags, Spec};
@@ -21,6 +21,8 @@ const DISK_FULL: &str =
     "MISCONF the leader's disk is full; the command was not done. Free some space: writes go on by themselves";
 const OWN_DISK_FULL: &str =
     "MISCONF this node's disk is full; the command was not done. Use another node, or free some space";
+const BODY_TOO_LARGE: &str = "ERR the command, or the transaction, is too large: more than 529 MiB with the lengths of its words; nothing was done";
+const _: () = assert!(BODY_BYTES_MAX == 529 << 20, "the text says so");
 const NO_BUCKET: &str = "ERR the selected bucket is not there any more; SELECT another one";
 const NO_REPLICA_YET: &str =
     "CLUSTERDOWN this node has no replica of the bucket yet; the command was not done, try again";
@@ -52,6 +54,16 @@ impl Node {
         full.then_some(DISK_FULL)
     }
 
+    /// Why a write, or a read that may have to be carried to another node, is too large for the log and for messages, if so. This is the one place that looks, so that
+    /// nothing later need.
+    fn refusal_of_size(&mut self, bytes: usize) -> Option<&'static str> {
+        if bytes <= BODY_BYTES_MAX {
+            return None;
+        }
+        self.probe("node: command too large to be proposed");
+        Some(BODY_TOO_LARGE)
+    }
+
     /// Gives a write to the router; answers at once if it cannot be taken. Returns the slot of its reply.
     pub(crate) fn submit_write(
         &mut self,
@@ -64,7 +76,8 @@ impl Node {
             self.refuse_without_group(session);
             return None;
         };
-        if let Some(text) = self.refusal(g) {
+        let refusal = self.refusal_of_size(body.len()).or_else(|| self.refusal(g));
+        if let Some(text) = refusal {
             self.refuse(session, &Failure::Text(text));
             return None;
         }

@@ -36,6 +36,11 @@ pub(crate) fn write_merged(writer: &mut ReplyWriter<'_>, merge: &Merge, answer: 
     }
 }
 
+/// What a queued command counts: empty words take room as well.
+fn bytes_queued(arguments: ArgumentsRef<'_>) -> usize {
+    arguments.encoded_bytes() + 4 * arguments.len()
+}
+
 /// Whether all keys have the slot, which the first one gives if it is not known yet.
 fn is_of_one_slot(slot: &mut Option<u16>, keys: &[&[u8]]) -> bool {
     keys.iter().all(|key| {
@@ -64,7 +69,7 @@ impl Node {
             Ok(()) if queue.commands.len() >= TRANSACTION_COMMANDS_MAX => {
                 Some(Failure::Text("ERR too many commands in one transaction"))
             }
-            Ok(()) if queue.bytes + arguments.payload_bytes() > CONNECTION_PENDING_BYTES_MAX => {
+            Ok(()) if queue.bytes + bytes_queued(arguments) > CONNECTION_PENDING_BYTES_MAX => {
                 Some(Failure::Text("ERR too many bytes in one transaction"))
             }
             Ok(()) => None,
@@ -75,7 +80,7 @@ impl Node {
                 self.refuse(session, &failure);
             }
             None => {
-                queue.bytes += arguments.payload_bytes();
+                queue.bytes += bytes_queued(arguments);
                 queue.acts |= commands::pubsub::acts(words);
                 queue.commands.push(arguments.to_owned());
                 session.reply(|writer| writer.simple("QUEUED"));
@@ -88,7 +93,7 @@ impl Node {
             self.show(session, words);
             return self.refuse(session, &Failure::Text("ERR EXEC without MULTI"));
         };
-        let watches = std::mem::take(&mut session.watches);
+        let watches = session.watches.take();
         if broken {
             self.show(session, words);
             let text = "EXECABORT Transaction discarded because of previous errors.";

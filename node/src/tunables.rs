@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base::limits::TRACKED_KEYS_DEFAULT;
 
+use crate::burden::ClientsLimit;
 use crate::door::OutputLimit;
 use crate::node::Node;
 use crate::notifications::Notify;
@@ -16,6 +17,8 @@ pub(crate) struct Tunables {
     pub pubsub_output: OutputLimit,
     /// Which changes of keys listeners are told of.
     pub notify: Notify,
+    /// What all clients together may hold of this node's memory.
+    pub clients_limit: ClientsLimit,
     /// Most keys that are noted for clients that track what they have read; 0: as many as there is room for.
     pub tracking_keys_max: u64,
 }
@@ -24,7 +27,8 @@ impl Default for Tunables {
     fn default() -> Tunables {
         let pubsub_output =
             OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_for: Duration::from_secs(60) };
-        Tunables { pubsub_output, notify: Notify::default(), tracking_keys_max: TRACKED_KEYS_DEFAULT }
+        let clients_limit = ClientsLimit::Bytes(0);
+        Tunables { pubsub_output, notify: Notify::default(), clients_limit, tracking_keys_max: TRACKED_KEYS_DEFAULT }
     }
 }
 

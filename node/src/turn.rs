@@ -13,6 +13,7 @@ mod stop;
 mod writes;
 
 use base::NodeId;
+use base::limits::PAYLOAD_BYTES_TARGET;
 use data::{Failure, Reply};
 use paxos::Input as Step;
 use std::time::Duration;
@@ -64,7 +65,7 @@ impl Node {
             self.go_on();
             self.for_each_in_pass(|node, g| {
                 node.pump(g);
-                node.step_replica(g, Step::Flush);
+                node.flush_proposed(g);
                 let group = &mut node.groups[g];
                 group.partition.settle_memory(node.now.time, &mut node.batch, &mut group.wishes);
             });
@@ -223,7 +224,8 @@ impl Node {
     }
 
     fn pretend_persisted(&mut self, out: &mut Outbox) {
-        self.seal(out);
+        self.seal();
+        out.journal.append(&mut self.sealed);
         let (time, number) = (self.now.time, self.next_number - 1);
         self.groups.for_each_in_turn(|group| {
             group.partition.on_persisted(time, number, &mut self.batch, &mut group.wishes);
@@ -249,6 +251,7 @@ impl Node {
         self.for_each_awake(Node::tick_group);
         self.look_at_pause();
         self.end_waits();
+        self.relieve();
         self.watch_contact();
         self.stats.sample(self.now);
     }
@@ -359,8 +362,8 @@ impl Node {
             self.waiting.leave(number);
         }
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
-        if (blocked || !session.backlog.is_empty() || session.closing) && !self.resume.contains(&connection) {
-            self.resume.push(connection);
+        if blocked || !session.backlog.is_empty() || session.closing {
+            self.resume(connection);
         }
     }
 
@@ -446,7 +449,15 @@ impl Node {
         }
     }
 
-    fn seal(&mut self, out: &mut Outbox) {
+    /// Begins another payload of the journal, if what was gathered and so many bytes more are too much for one.
+    pub(crate) fn seal_before(&mut self, bytes: usize) {
+        if self.batch.len() > 0 && self.batch.len() + bytes > PAYLOAD_BYTES_TARGET {
+            self.probe("node: several payloads in a turn");
+            self.seal();
+        }
+    }
+
+    fn seal(&mut self) {
         if self.groups.iter_in_turn().any(|group| group.partition.has_records()) {
             let number = self.next_number;
             self.next_number += 1;
@@ -454,13 +465,14 @@ impl Node {
             self.groups.for_each_in_turn(|group| group.partition.seal(number, batch));
             self.slow.on_sealed(number, self.now.time);
             self.quickness.measure.on_sealed(number, self.now.time);
-            out.journal.push(JournalWrite { number, payload: self.batch.take() });
+            self.sealed.push(JournalWrite { number, payload: self.batch.take() });
         }
     }
 
     /// Moves everything that was gathered to the owner.
     fn hand_out(&mut self, out: &mut Outbox) {
-        self.seal(out);
+        self.seal();
+        out.journal.append(&mut self.sealed);
         for (place, bytes) in self.peers_out.iter_mut().enumerate() {
             if !bytes.is_empty() {
                 let spare = out.spare.pop().unwrap_or_default();
@@ -470,11 +482,12 @@ impl Node {
         for connection in self.dirty.drain(..) {
             if let Some(Some(session)) = self.sessions.get_mut(&connection) {
                 session.dirty = false;
-                if session.has_said_enough() {
+                if session.has_said_enough() && !std::mem::replace(&mut session.resumes, true) {
                     self.resume.push(connection);
                 }
                 session.closing |= session.is_through();
                 if !session.out.is_empty() {
+                    session.out_peak = session.out_peak.max(session.out.len());
                     session.bytes_out += session.out.len() as u64;
                     self.stats.bytes_out += session.out.len() as u64;
                     out.clients.push((connection, std::mem::take(&mut session.out)));

@@ -14,6 +14,7 @@ use std::time::Duration;
 use base::limits::WAITING_BYTES_MAX;
 use base::{PartitionId, Time};
 use bytes::Bytes;
+use data::value::Kind as ValueKind;
 use data::waiting::{Wait, offered};
 use data::{Change, ChangeKind, Failure, Reply};
 
@@ -65,12 +66,43 @@ struct Waiting {
     bytes: usize,
 }
 
+/// Who waits for a key, in the order in which they came: each kind of value has its own, so that an element of a list is not looked for among those who wait for
+/// entries of a stream.
+#[derive(Debug, Default)]
+struct Waiters {
+    lists: BTreeSet<u64>,
+    sorted_sets: BTreeSet<u64>,
+    streams: BTreeSet<u64>,
+}
+
+impl Waiters {
+    fn of(&self, kind: ValueKind) -> &BTreeSet<u64> {
+        match kind {
+            ValueKind::SortedSet => &self.sorted_sets,
+            ValueKind::Stream => &self.streams,
+            _ => &self.lists,
+        }
+    }
+
+    fn of_mut(&mut self, kind: ValueKind) -> &mut BTreeSet<u64> {
+        match kind {
+            ValueKind::SortedSet => &mut self.sorted_sets,
+            ValueKind::Stream => &mut self.streams,
+            _ => &mut self.lists,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lists.is_empty() && self.sorted_sets.is_empty() && self.streams.is_empty()
+    }
+}
+
 /// Everybody who waits on this node.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingRoom {
     /// In the order in which they came.
     all: BTreeMap<u64, Waiting>,
-    by_key: BTreeMap<(PartitionId, Vec<u8>), BTreeSet<u64>>,
+    by_key: BTreeMap<(PartitionId, Vec<u8>), Waiters>,
     by_time: BTreeSet<(Time, u64)>,
     /// Keys to look at: something has come to them, or somebody who could have taken it has not.
     touched: BTreeSet<(PartitionId, Vec<u8>)>,
@@ -110,7 +142,8 @@ impl WaitingRoom {
         self.next += 1;
         self.bytes += waiting.bytes;
         for key in &waiting.wait.keys {
-            self.by_key.entry((waiting.partition, key.clone())).or_default().insert(number);
+            let waiters = self.by_key.entry((waiting.partition, key.clone())).or_default();
+            waiters.of_mut(waiting.wait.kind).insert(number);
         }
         self.by_time.extend(waiting.until.map(|until| (until, number)));
         self.all.insert(number, waiting);
@@ -124,10 +157,11 @@ impl WaitingRoom {
         if let Some(until) = waiting.until {
             self.by_time.remove(&(until, number));
         }
+        let kind = waiting.wait.kind;
         for key in waiting.wait.keys {
             let place = (waiting.partition, key);
             if let Some(others) = self.by_key.get_mut(&place) {
-                others.remove(&number);
+                others.of_mut(kind).remove(&number);
                 if others.is_empty() {
                     self.by_key.remove(&place);
                 } else {
@@ -294,53 +328,57 @@ impl Node {
             return;
         }
         for (partition, key) in std::mem::take(&mut self.waiting.touched) {
-            let Some(numbers) = self.waiting.by_key.get(&(partition, key.clone())) else { continue };
-            let Some(g) = place_of(&self.groups, partition) else { continue };
-            self.groups.wake(g);
-            let numbers: Vec<u64> = numbers.iter().copied().collect();
-            if self.groups[g].elsewhere.is_some() {
-                self.serve_elsewhere(g, &key, &numbers);
+            let place = (partition, key);
+            if !self.waiting.by_key.contains_key(&place) {
                 continue;
             }
-            self.serve_streams(g, &key, &numbers);
+            let Some(g) = place_of(&self.groups, partition) else { continue };
+            self.groups.wake(g);
+            if self.groups[g].elsewhere.is_some() {
+                self.serve_elsewhere(g, &place);
+                continue;
+            }
+            let streams = self.first_waiting(&place, ValueKind::Stream, usize::MAX);
+            self.serve_streams(g, &place.1, &streams);
             // The keys of all of them may be the same, but not what they want to find there.
-            for kind in [data::value::Kind::List, data::value::Kind::SortedSet] {
-                let of_kind = |number: &u64| self.waiting.all.get(number).is_some_and(|it| it.wait.kind == kind);
-                let waiting: Vec<u64> = numbers.iter().copied().filter(of_kind).collect();
-                if waiting.is_empty() {
+            for kind in [ValueKind::List, ValueKind::SortedSet] {
+                if self.waiting.by_key.get(&place).is_none_or(|waiters| waiters.of(kind).is_empty()) {
                     continue;
                 }
-                let there = offered(&self.groups[g].partition.tree, &key, kind);
+                let there = offered(&self.groups[g].partition.tree, &place.1, kind);
                 let there = usize::try_from(there).unwrap_or(usize::MAX);
                 // Those on their way already may be the ones who get it; if not, the key is looked at again.
-                for number in waiting.into_iter().take(there) {
+                for number in self.first_waiting(&place, kind, there) {
                     if !self.is_forgotten(number) && !self.send_waiting(g, number) {
                         // Writes are refused just now: later.
-                        self.waiting.touched.insert((partition, key.clone()));
+                        self.waiting.touched.insert(place.clone());
                     }
                 }
             }
         }
     }
 
+    /// Who waits for a value of this kind under a key, in order, so many at most.
+    fn first_waiting(&self, place: &(PartitionId, Vec<u8>), kind: ValueKind, most: usize) -> Vec<u64> {
+        let waiters = self.waiting.by_key.get(place);
+        waiters.map_or_else(Vec::new, |waiters| waiters.of(kind).iter().copied().take(most).collect())
+    }
+
     /// Sends those on their way who wait for a key whose state is elsewhere: how much there is for them nobody knows here. Of a list or a sorted set the first
     /// one goes, and the next when it has got something; of a stream all of them.
-    fn serve_elsewhere(&mut self, g: usize, key: &[u8], numbers: &[u64]) {
-        let mut gone = Vec::new();
-        for number in numbers.iter().copied() {
+    fn serve_elsewhere(&mut self, g: usize, place: &(PartitionId, Vec<u8>)) {
+        let of_kind = |(kind, most)| self.first_waiting(place, kind, most);
+        let numbers: Vec<Vec<u64>> =
+            [(ValueKind::List, 1), (ValueKind::SortedSet, 1), (ValueKind::Stream, usize::MAX)].map(of_kind).into();
+        for number in numbers.into_iter().flatten() {
             let Some(waiting) = self.waiting.all.get_mut(&number) else { continue };
             let kind = waiting.wait.kind;
-            if kind != data::value::Kind::Stream && gone.contains(&kind) {
-                continue;
-            }
-            gone.push(kind);
             if waiting.body.is_none() {
                 waiting.again = true;
-            } else if kind == data::value::Kind::Stream && waiting.wait.group.is_none() {
+            } else if kind == ValueKind::Stream && waiting.wait.group.is_none() {
                 self.read_elsewhere(g, number);
             } else if !self.is_forgotten(number) && !self.send_waiting(g, number) {
-                let place = (self.groups[g].id(), key.to_vec());
-                self.waiting.touched.insert(place);
+                self.waiting.touched.insert(place.clone());
             }
         }
     }

@@ -231,6 +231,7 @@ impl<D: Disk> State<D> {
 
 enum Committed {
     Persisted(u64),
+    /// There is no room, or no file can be opened: it is tried again.
     Full,
 }
 
@@ -248,6 +249,13 @@ fn commit<D: Disk>(journal: &mut Journal<D>, batch: &[JournalWrite]) -> Committe
     match journal.commit(&payloads) {
         Ok(_) => Committed::Persisted(last.number),
         Err(CommitError::Full) => Committed::Full,
+        Err(CommitError::NoFiles) => {
+            log::error(
+                "too many files are open, so the journal cannot have another one: writes wait, and it is tried again. Raise the limit (ulimit -n), or lower \
+                 --maxclients",
+            );
+            Committed::Full
+        }
         Err(error @ (CommitError::TooLarge | CommitError::Broken(_))) => give_up(&error.to_string()),
     }
 }
@@ -366,7 +374,7 @@ fn take_batch(waiting: &mut VecDeque<JournalWrite>, batch: &mut Vec<JournalWrite
 /// A full disk shows at the next commit; nothing else may go wrong.
 fn check_chore(result: Result<(), CommitError>) {
     match result {
-        Ok(()) | Err(CommitError::Full) => {}
+        Ok(()) | Err(CommitError::Full | CommitError::NoFiles) => {}
         Err(error) => give_up(&error.to_string()),
     }
 }

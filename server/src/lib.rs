@@ -35,6 +35,7 @@ mod alarm;
 mod background;
 mod children;
 mod clock;
+mod descriptors;
 mod event_loop;
 mod fault;
 mod journal;

@@ -14,7 +14,6 @@ use base::versions::Versions;
 use node::{Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use storage::{CachedStore, Files, Journal, JournalOptions, LsmOptions, LsmStore};
@@ -27,7 +26,7 @@ use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
 use crate::standing::{Known, Standing};
-use crate::{background, fault, journal, log, low_disk, memory, snapshots, workers};
+use crate::{background, descriptors, fault, journal, log, low_disk, memory, snapshots, workers};
 
 /// Exit code when the settings are wrong: that of the argument parser.
 const EXIT_USAGE: u8 = 2;
@@ -37,10 +36,11 @@ const EXIT_FATAL: u8 = 70;
 const EXIT_INTERRUPTED: i32 = 130;
 /// Between two looks whether the store is at rest.
 const TIDY_PAUSE: Duration = Duration::from_secs(1);
+/// What all clients together may hold of the memory, unless `maxmemory-clients` says otherwise: a quarter leaves the most to the state, and is more than clients
+/// that read their answers ever hold.
+const CLIENTS_PERCENT: u64 = 25;
 /// Connections that may wait to be accepted, unless the system says less.
 const BACKLOG: i32 = 1024;
-/// File descriptors that are not for clients.
-const RESERVED_FILES: u64 = 128;
 
 /// Runs a node until it is stopped.
 #[must_use]
@@ -85,7 +85,7 @@ pub fn run(arguments: StartArguments) -> ExitCode {
 
 fn serve(options: &Options) -> Result<Ending, String> {
     let clock = Clock::new();
-    raise_file_limit(options.clients_max);
+    let shares = descriptors::share_out(options.clients_max, http::CONNECTIONS_MAX)?;
     // A turn touches a little of much memory. With huge pages the kernel clears two megabytes where a few kilobytes are
     // wanted: a fifth of the CPU time of pipelined writes (measured), for nothing that reads gain. Refused: as before.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
@@ -104,7 +104,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
     log::info(&format!("reads the journal and opens the store in {}", options.dir.display()));
     let (opened_journal, opened_store) = thread::scope(|scope| {
         // Each takes a second or two of reading and of reckoning, and neither needs the other.
-        let open = || (options.state == StateIn::Store).then(|| open_store(options)).transpose();
+        let open = || (options.state == StateIn::Store).then(|| open_store(options, shares.store)).transpose();
         let store = thread::Builder::new().name("opens-store".to_owned()).spawn_scoped(scope, open);
         let journal = Journal::open(disk.clone(), JournalOptions::default());
         (journal, store.map(|store| store.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
@@ -156,6 +156,8 @@ fn serve(options: &Options) -> Result<Ending, String> {
     });
     let recovered = Recovered { incarnation, journal: recovered_journal, snapshots, snapshot_damaged, store: below };
     let seed = chance();
+    // Several nodes of one machine share it.
+    let memory_bytes = memory::total() / options.workers.max(1) as u64;
     let config = Config {
         members: standing.founders.clone(),
         joined: standing.joined.clone(),
@@ -169,7 +171,9 @@ fn serve(options: &Options) -> Result<Ending, String> {
         cluster_bucket: options.cluster_bucket.clone(),
         process_id: std::process::id(),
         value_bytes_max: options.value_bytes_max,
-        clients_max: options.clients_max,
+        clients_max: shares.clients,
+        clients_bytes_max: memory_bytes / 100 * CLIENTS_PERCENT,
+        memory_bytes,
         io_threads: options.io_threads,
         request_timeout: options.request_timeout,
         password: options.password.clone(),
@@ -213,6 +217,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         request_timeout: options.request_timeout,
         password: options.password.clone(),
         journal_syncs: journal.syncs(),
+        connections_max: shares.http,
     };
     let serve_http = move || {
         if let Err(error) = http::serve(http, bridge, http_options) {
@@ -255,7 +260,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         disk,
         store,
         cache: options.cache,
-        clients_max: options.clients_max,
+        clients_max: shares.clients,
         porters: options.io_threads.saturating_sub(1),
         commit_here: options.commit_here,
         name: options.name.clone(),
@@ -271,9 +276,9 @@ fn serve(options: &Options) -> Result<Ending, String> {
 }
 
 /// The store that the state is in.
-fn open_store(options: &Options) -> Result<CachedStore<LsmStore>, String> {
+fn open_store(options: &Options, open_files_max: usize) -> Result<CachedStore<LsmStore>, String> {
     let path = options.dir.join("store");
-    let opened = LsmStore::open(&path, LsmOptions::default()).map_err(|error| {
+    let opened = LsmStore::open(&path, LsmOptions { open_files_max, ..LsmOptions::default() }).map_err(|error| {
         format!(
             "the store in {} cannot be opened: {error}. If it is damaged and the other nodes are well, move it away and start \
              again: the state comes from them",
@@ -376,23 +381,6 @@ fn resolve(address: &str) -> Result<SocketAddr, String> {
         Ok(Some(address)) => Ok(address),
         Ok(None) => Err(format!("{address} has no address; correct it, or give --peer IP:PORT")),
         Err(error) => Err(format!("{address}: {error}; correct --cluster, or give --peer IP:PORT")),
-    }
-}
-
-/// Files are connections: allow as many as the system lets us.
-fn raise_file_limit(clients_max: usize) {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        log::debug(&format!("the limit of open files stays as it is: {error}"));
-    }
-    if let Some(files) = getrlimit(Resource::Nofile).current
-        && files < clients_max as u64 + RESERVED_FILES
-    {
-        log::warning(&format!(
-            "at most {files} files may be open, which is too few for {clients_max} clients; raise the limit \
-             (ulimit -n) or lower --maxclients"
-        ));
     }
 }
 

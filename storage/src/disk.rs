@@ -95,6 +95,14 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// Whether an error means that no further file can be opened now, which is no fault of the disk.
+#[must_use]
+pub fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
 /// Replaces the file `name` by `bytes`, so that a crash leaves the old or the new one whole. Durable on return.
 ///
 /// # Errors

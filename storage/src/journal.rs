@@ -28,7 +28,7 @@ use std::ops::Range;
 use base::limits::{ENTRY_BYTES_MAX, SEGMENT_BYTES};
 use bytes::Bytes;
 
-use crate::disk::{Disk, DiskFile, is_full};
+use crate::disk::{Disk, DiskFile, is_full, is_out_of_files};
 pub use block::BLOCK_BYTES;
 use block::{FrameBuffer, FramePlace, LENGTH_BYTES};
 pub use recovery::{Damage, Findings, Scan, Tail, decode};
@@ -103,6 +103,8 @@ impl Recovered {
 pub enum CommitError {
     /// There is no room for another segment. Nothing was written; the journal can be used, now or later.
     Full,
+    /// No file can be opened for another segment: too many are open. Nothing was written; the journal can be used, now or later.
+    NoFiles,
     /// The payloads are larger than a frame may be. Nothing was written; the journal can be used.
     TooLarge,
     /// The disk failed, now or earlier. Whether the payloads will be found again is unknown, and no further commit
@@ -114,6 +116,7 @@ impl fmt::Display for CommitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CommitError::Full => write!(f, "no room on the disk for another journal segment"),
+            CommitError::NoFiles => write!(f, "too many files are open for another journal segment"),
             CommitError::TooLarge => write!(f, "more bytes than one journal frame may hold"),
             CommitError::Broken(error) => write!(f, "the journal's disk failed: {error}"),
         }
@@ -284,7 +287,7 @@ impl<D: Disk> Journal<D> {
         while !self.next_is_ready() {
             match self.make_segment(1 + RESERVED_BLOCKS, blocks_of(self.options.segment_bytes)) {
                 Ok(segment) => self.ready.push_back(segment),
-                Err(CommitError::Full) if !self.ready.is_empty() => break,
+                Err(CommitError::Full | CommitError::NoFiles) if !self.ready.is_empty() => break,
                 Err(error) => return Err(error),
             }
         }
@@ -372,9 +375,15 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Full stays full; anything else breaks the journal for good.
+    /// Full stays full, and where no file can be opened another one may be closed; anything else breaks the journal for good.
     fn fail(&mut self, error: io::Error) -> CommitError {
-        if is_full(&error) { CommitError::Full } else { self.break_off(error) }
+        if is_full(&error) {
+            CommitError::Full
+        } else if is_out_of_files(&error) {
+            CommitError::NoFiles
+        } else {
+            self.break_off(error)
+        }
     }
 
     fn break_off(&mut self, error: io::Error) -> CommitError {

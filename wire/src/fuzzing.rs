@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// Limits so low that inputs of a fuzzer's size go over them.
-const LIMITS: RequestLimits = RequestLimits { argument_bytes_max: 1000, command_bytes_max: 3000 };
+const LIMITS: RequestLimits =
+    RequestLimits { argument_bytes_max: 1000, command_bytes_max: 3000, is_for_strangers: false };
 
 /// Most memory that a parser with [`LIMITS`] may hold: two lines, a command, and places of words that each cost the
 /// sender six bytes.

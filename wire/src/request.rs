@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use base::limits::{ARGUMENTS_MAX, ENTRY_BYTES_MAX, INLINE_BYTES_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX};
+use base::limits::{ARGUMENTS_MAX, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX};
 
 use crate::arguments::{ArgumentsRef, Span};
 use crate::inline;
@@ -24,6 +24,12 @@ use base::number::parse_integer;
 
 /// Memory that a parser keeps between commands; what a larger one needed is given back.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
+/// Most words of a command of a client that has not shown who it is: that of Redis.
+const STRANGER_WORDS_MAX: usize = 10;
+/// Longest word of such a command, in bytes: that of Redis.
+const STRANGER_WORD_BYTES_MAX: usize = 16 * 1024;
+/// What a word counts beside its bytes: its length, in an entry of the log.
+const WORD_OVERHEAD_BYTES: usize = 4;
 /// How far a claimed length is believed before its bytes arrive.
 const TRUSTED_BYTES_MAX: usize = 64 * 1024;
 
@@ -33,14 +39,20 @@ pub struct RequestLimits {
     /// Longest word, in bytes; at most [`VALUE_BYTES_MAX`], beyond which a length is a protocol error. Inline
     /// commands have their own limit, [`INLINE_BYTES_MAX`], whatever stands here.
     pub argument_bytes_max: usize,
-    /// Most bytes of all words together; at most [`ENTRY_BYTES_MAX`].
+    /// Most bytes of all words together, with four more for each; at most [`COMMAND_BYTES_MAX`].
     pub command_bytes_max: usize,
+    /// The client has not shown who it is: a command has 10 words at most, of 16 KiB each. Longer ones are protocol errors, as in Redis.
+    pub is_for_strangers: bool,
 }
 
 impl Default for RequestLimits {
-    /// Words up to [`VALUE_BYTES_DEFAULT`], commands up to [`ENTRY_BYTES_MAX`].
+    /// Words up to [`VALUE_BYTES_DEFAULT`], commands up to [`COMMAND_BYTES_MAX`].
     fn default() -> RequestLimits {
-        RequestLimits { argument_bytes_max: VALUE_BYTES_DEFAULT, command_bytes_max: ENTRY_BYTES_MAX }
+        RequestLimits {
+            argument_bytes_max: VALUE_BYTES_DEFAULT,
+            command_bytes_max: COMMAND_BYTES_MAX,
+            is_for_strangers: false,
+        }
     }
 }
 
@@ -73,6 +85,10 @@ pub enum ProtocolError {
     TooBigMultibulkCount,
     /// No end of line within [`INLINE_BYTES_MAX`] bytes where a `$` line should be.
     TooBigBulkCount,
+    /// A stranger's command has more than 10 words.
+    UnauthenticatedMultibulkLength,
+    /// A stranger's word has more than 16 KiB.
+    UnauthenticatedBulkLength,
     /// An inline command over [`INLINE_BYTES_MAX`] bytes.
     TooBigInline,
     /// An inline command whose quotes do not match.
@@ -108,6 +124,8 @@ impl fmt::Display for ProtocolError {
             }
             ProtocolError::TooBigMultibulkCount => f.write_str("too big mbulk count string"),
             ProtocolError::TooBigBulkCount => f.write_str("too big bulk count string"),
+            ProtocolError::UnauthenticatedMultibulkLength => f.write_str("unauthenticated multibulk length"),
+            ProtocolError::UnauthenticatedBulkLength => f.write_str("unauthenticated bulk length"),
             ProtocolError::TooBigInline => f.write_str("too big inline request"),
             ProtocolError::UnbalancedQuotes => f.write_str("unbalanced quotes in request"),
         }
@@ -192,8 +210,15 @@ impl RequestParser {
     pub fn set_limits(&mut self, limits: RequestLimits) {
         self.limits = RequestLimits {
             argument_bytes_max: limits.argument_bytes_max.min(VALUE_BYTES_MAX),
-            command_bytes_max: limits.command_bytes_max.min(ENTRY_BYTES_MAX),
+            command_bytes_max: limits.command_bytes_max.min(COMMAND_BYTES_MAX),
+            ..limits
         };
+    }
+
+    /// The limits that hold.
+    #[must_use]
+    pub fn limits(&self) -> RequestLimits {
+        self.limits
     }
 
     /// Whether no command is half read.
@@ -258,14 +283,15 @@ impl RequestParser {
             return None;
         }
         let (count, mut at) = quick_line(input, 0, b'*')?;
-        if count == 0 || count > ARGUMENTS_MAX {
+        if count == 0 || count > ARGUMENTS_MAX || (self.limits.is_for_strangers && count > STRANGER_WORDS_MAX) {
             return None;
         }
+        let word_bytes_max = self.word_bytes_max();
         let mut total = 0;
         for _ in 0..count {
             let (length, start) = quick_line(input, at, b'$')?;
-            total += length;
-            if length > self.limits.argument_bytes_max || total > self.limits.command_bytes_max {
+            total += length + WORD_OVERHEAD_BYTES;
+            if length > word_bytes_max || total > self.limits.command_bytes_max {
                 return None;
             }
             at = start + length + 2;
@@ -275,6 +301,12 @@ impl RequestParser {
             self.spans.push(Span { start: start as u32, length: length as u32 });
         }
         Some(at)
+    }
+
+    /// Longest word that is taken.
+    fn word_bytes_max(&self) -> usize {
+        let RequestLimits { argument_bytes_max, is_for_strangers, .. } = self.limits;
+        if is_for_strangers { argument_bytes_max.min(STRANGER_WORD_BYTES_MAX) } else { argument_bytes_max }
     }
 
     /// The patient parser.
@@ -304,6 +336,9 @@ impl RequestParser {
                         .filter(|&count| count <= ARGUMENTS_MAX as i64)
                         .ok_or(ProtocolError::InvalidMultibulkLength)?;
                     self.line.clear();
+                    if self.limits.is_for_strangers && count > STRANGER_WORDS_MAX as i64 {
+                        return Err(ProtocolError::UnauthenticatedMultibulkLength);
+                    }
                     self.words_left = usize::try_from(count).unwrap_or(0);
                     self.state = if self.words_left == 0 { State::Start } else { State::Length };
                 }
@@ -313,6 +348,9 @@ impl RequestParser {
                     }
                     let length = read_length(&self.line)?;
                     self.line.clear();
+                    if self.limits.is_for_strangers && length > STRANGER_WORD_BYTES_MAX {
+                        return Err(ProtocolError::UnauthenticatedBulkLength);
+                    }
                     self.begin_word(length);
                 }
                 State::Word(left) => {
@@ -344,11 +382,11 @@ impl RequestParser {
 
     /// Decides whether a word of this length is kept or passed over.
     fn begin_word(&mut self, length: usize) {
-        let RequestLimits { argument_bytes_max, command_bytes_max } = self.limits;
+        let RequestLimits { argument_bytes_max, command_bytes_max, .. } = self.limits;
         if self.too_large.is_none() {
             if length > argument_bytes_max {
                 self.too_large = Some((length, argument_bytes_max));
-            } else if self.buffer.len() + length > command_bytes_max {
+            } else if self.buffer.len() + length + WORD_OVERHEAD_BYTES * (self.spans.len() + 1) > command_bytes_max {
                 self.too_large = Some((length, command_bytes_max));
             }
         }

@@ -251,18 +251,8 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
         flags.push('N');
     }
     let seconds_since = |time| node.now.time.since(time).as_secs();
-    // What the parser holds belongs to a half-read command, or is room for the next.
-    let (half_read, spare) = match &session.parser {
-        Some(parser) if parser.is_idle() => (0, parser.held_bytes()),
-        Some(parser) => (parser.held_bytes(), 0),
-        None => (0, 0),
-    };
-    let read = session.backlog.len() + half_read;
-    let room = session.backlog.capacity() - session.backlog.len() + spare;
-    let waiting = session.pending_bytes() + session.read_bytes();
-    let queued = session.queue.as_ref().map_or(0, |queue| queue.bytes);
+    let burden = session.burden();
     let (output, output_room) = (session.out.len(), session.out.capacity());
-    let in_all = size_of::<Session>() + read + room + waiting + queued + output_room;
     let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut line = String::new();
     // Writing to a string cannot fail.
@@ -272,10 +262,16 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     let [sub, psub, ssub] = Kind::ALL.map(|kind| session.subscribed(kind));
     let _ = write!(line, " sub={sub} psub={psub} ssub={ssub}");
     let multi = session.queue.as_ref().map_or(-1, |queue| queue.commands.len() as i64);
-    let _ = write!(line, " multi={multi} watch={} qbuf={read} qbuf-free={room}", session.watches.len());
-    let _ = write!(line, " argv-mem={waiting} multi-mem={queued} rbs={output_room} rbp={output_room} obl={output}");
-    let events = if session.paused { "" } else { "r" };
-    let _ = write!(line, " oll=0 omem=0 tot-mem={in_all} events={events} cmd={}", session.last_command);
+    let _ = write!(line, " multi={multi} watch={}", session.watches.len());
+    let _ = write!(line, " qbuf={} qbuf-free={}", burden.query, burden.query_free);
+    let _ = write!(line, " argv-mem={} multi-mem={}", burden.arguments, burden.multi);
+    // In whole KiB: who asks moves it by what is asked.
+    let peak = session.out_peak.next_multiple_of(1024);
+    let _ = write!(line, " rbs={output_room} rbp={peak} obl={output}");
+    let _ = write!(line, " oll={} omem={}", session.unread_blocks, burden.unread);
+    let events = [(!session.paused, 'r'), (session.unread > 0, 'w')].into_iter();
+    let events: String = events.filter(|(set, _)| *set).map(|(_, event)| event).collect();
+    let _ = write!(line, " tot-mem={} events={events} cmd={}", burden.total(), session.last_command);
     let _ = write!(line, " user=default redir={} resp={}", tracking::redirection(tracked), session.protocol.number());
     let _ = writeln!(line, " lib-name={} lib-ver={}", name(&session.library_name), name(&session.library_version));
     out.extend_from_slice(line.as_bytes());
@@ -419,9 +415,10 @@ fn kill(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         Filter::parse(&words[2..])?
     };
     let own = context.session.id;
-    let everybody: Vec<ConnectionId> = context.node.sessions.keys().copied().collect();
+    let everybody = || context.node.sessions.keys().copied().collect();
+    let meant: Vec<ConnectionId> = filter.id.map_or_else(everybody, |id| vec![id]);
     let mut killed = 0;
-    for id in everybody {
+    for id in meant {
         let fits = context.session_of(id).is_some_and(|session| filter.fits(context.node, session));
         if !fits || (filter.skip_own && id == own) {
             continue;

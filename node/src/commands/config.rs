@@ -12,6 +12,7 @@ use data::spec::Group;
 use data::{Failure, Reply};
 
 use super::{ADMIN, ALWAYS, Context, Entry, answers, container, helps, spec};
+use crate::burden::ClientsLimit;
 use crate::door::{Config, OutputLimit};
 use crate::node::Node;
 use crate::notifications::Notify;
@@ -228,7 +229,20 @@ static SETTINGS: &[Setting] = &[
     fixed("lazyfree-lazy-user-flush", "no"),
     given("maxclients", |config| config.clients_max.to_string()),
     fixed("maxmemory", "0"),
-    fixed("maxmemory-clients", "0"),
+    tunable(
+        "maxmemory-clients",
+        |tunables| match tunables.clients_limit {
+            ClientsLimit::Bytes(bytes) => bytes.to_string(),
+            ClientsLimit::Percent(percent) => format!("{percent}%"),
+        },
+        |tunables, value| {
+            tunables.clients_limit = match value.strip_suffix(b"%") {
+                Some(percent) => ClientsLimit::Percent(number(percent, 0, 100)?),
+                None => ClientsLimit::Bytes(memory(value, 0, u64::MAX)?),
+            };
+            Ok(())
+        },
+    ),
     fixed("maxmemory-policy", "noeviction"),
     fixed("maxmemory-samples", "5"),
     fixed("min-replicas-max-lag", "0"),

@@ -137,7 +137,7 @@ fn clients(context: &Context<'_>, fields: &mut Fields) {
     fields.put("cluster_connections", 0);
     fields.put("maxclients", context.node.config.clients_max);
     fields.put("client_recent_max_input_buffer", largest(|session| session.backlog.capacity()));
-    fields.put("client_recent_max_output_buffer", largest(|session| session.out.capacity()));
+    fields.put("client_recent_max_output_buffer", largest(|session| session.unread.max(session.out_peak)));
     fields.put("blocked_clients", sessions(context).filter(|session| session.is_waiting()).count());
     fields.put("total_blocking_keys", context.node.waiting.keys());
     fields.put("tracking_clients", context.node.tracking.clients.len());
@@ -165,10 +165,7 @@ fn human(bytes: u64) -> String {
 
 fn memory(context: &Context<'_>, fields: &mut Fields) {
     let node = &*context.node;
-    let buffers = |session: &Session| {
-        size_of::<Session>() + session.out.capacity() + session.backlog.capacity() + session.read_bytes()
-    };
-    let of_clients: usize = sessions(context).map(buffers).sum();
+    let of_clients: usize = sessions(context).map(|session| session.burden().total()).sum();
     let partitions = || node.groups.iter().map(|group| &group.partition);
     let dataset: u64 = partitions().map(|partition| partition.tree.bytes()).sum();
     let log: u64 = partitions().map(|partition| partition.replica.log().bytes()).sum();
@@ -216,7 +213,7 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("total_net_output_bytes", stats.bytes_out);
     fields.put("expired_keys", node.groups.iter().map(|group| group.partition.tree.expired_count()).sum::<u64>());
     fields.put("evicted_keys", node.groups.iter().map(|group| evicted_keys(&group.partition)).sum::<u64>());
-    fields.put("evicted_clients", 0);
+    fields.put("evicted_clients", node.stats.evicted_clients);
     fields.put("keyspace_hits", stats.keyspace_hits);
     fields.put("keyspace_misses", stats.keyspace_misses);
     let audience = &node.pubsub.audience;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::limits::PAYLOAD_BYTES_TARGET;
 use base::versions::Feature;
 use base::{Ballot, NodeId, Position, WallTime};
 use bytes::Bytes;
@@ -114,8 +115,10 @@ impl Node {
         // At once: memory that grows is copied, and what is fresh is cleared page by page.
         out.reserve(message.bytes_expected());
         if let Err(error) = FrameWriter::append(out, |payload| message.encode(version, payload)) {
-            // Limits are such that nothing this node makes is too large for a frame.
-            self.fatal = Some(format!("a message to a peer cannot be sent: {error}"));
+            // Limits are such that nothing this node makes is too large for a frame. Should they not be, the message is lost, as others are on the way; a size
+            // ends no process.
+            self.probe("node: message too large for a frame");
+            self.event(Level::Error, format!("a message to {} was dropped: {error}; this is a bug", self.name_of(to)));
         }
     }
 
@@ -317,12 +320,19 @@ impl Node {
         let (time, clock) = (self.now.time, self.now.wall);
         let version = self.entries_in;
         for write in writes {
+            let taken = &self.groups[g].taken[place];
             if write.sequence <= taken.2 {
                 continue;
             }
             if write.sequence > taken.2.max(floor.saturating_sub(1)).saturating_add(1) {
                 return self.probe("node: forwarded writes out of order");
             }
+            let Group { partition, .. } = &mut self.groups[g];
+            if partition.proposed_bytes > 0 && partition.proposed_bytes + write.body.len() > PAYLOAD_BYTES_TARGET {
+                self.flush_proposed(g);
+            }
+            let Group { partition, taken, .. } = &mut self.groups[g];
+            let taken = &mut taken[place];
             let origin = Origin { node: from, life, sequence: write.sequence, floor };
             let seed = self.rng.next_u64();
             if !partition.propose(time, clock, seed, write.kind, (version, origin), &write.body) {

@@ -1,7 +1,7 @@
 //! From what the disk remembered to a running node.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use base::versions::OLDEST;
@@ -13,6 +13,7 @@ use super::{Node, PING_EVERY};
 use crate::StartError;
 use crate::below::{Retired, Stored};
 use crate::bucket::Bucket;
+use crate::burden::ClientsLimit;
 use crate::council::{Buckets, COUNCIL};
 use crate::detector::Detector;
 use crate::door::{Config, Level, Outbox, Planted, Recovered};
@@ -115,6 +116,8 @@ impl Node {
         )
         .map_err(StartError)?;
         let others = roll.ids().filter(|id| *id != config.me);
+        let clients_limit = ClientsLimit::Bytes(config.clients_bytes_max);
+        let tunables = Tunables { clients_limit, ..Tunables::default() };
         let boot = recovered.journal.next_number;
         let mut node = Node {
             now,
@@ -138,6 +141,7 @@ impl Node {
             read_bytes: 0,
             waits: Vec::new(),
             batch: Batch::default(),
+            sealed: Vec::new(),
             next_number: boot,
             peers_out: vec![Vec::new(); roll.bound()],
             events: Vec::new(),
@@ -149,7 +153,7 @@ impl Node {
             stats: Stats::default(),
             slow: Slow::default(),
             quickness: Quickness::default(),
-            tunables: Tunables::default(),
+            tunables,
             pubsub: PubSub::new(roll.bound()),
             tracking: Tracking::default(),
             waiting: WaitingRoom::default(),
@@ -160,6 +164,8 @@ impl Node {
             next_ping: now.time,
             pauses: Vec::new(),
             to_close: Vec::new(),
+            strangers: VecDeque::new(),
+            next_relief: now.time,
             probes: BTreeMap::new(),
             unflushed: Unflushed::default(),
             snapshot_fails: false,

@@ -28,6 +28,7 @@ impl Partition {
         self.proposed_time = self.proposed_time.max(self.tree.time()).max(clock).max(asked);
         let header = Header { version, kind, time: self.proposed_time, seed, origin };
         let payload = crate::entry::encode(&header, body);
+        self.proposed_bytes += payload.len();
         self.replica.step(now, Input::Propose { payload }, &mut self.outputs);
         true
     }

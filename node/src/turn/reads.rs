@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use base::limits::TURN_READ_BYTES_MAX;
+use base::limits::{OUTPUT_HELD_BYTES_MAX, TURN_READ_BYTES_MAX};
 use base::{NodeId, Now, PartitionId, Position, Revision, WallTime};
 use data::{Failure, Reply, View};
 use paxos::RoleName;
@@ -28,6 +28,9 @@ use crate::words::{self, Words};
 /// How old a state may be said to be before it is asked for anew.
 const AGE_EVERY: Duration = Duration::from_millis(100);
 
+const TOO_MUCH_HELD: &str =
+    "ERR more than 256 MiB of answers wait for this client to read them; the command was not done";
+const _: () = assert!(OUTPUT_HELD_BYTES_MAX == 256 << 20, "the text says so");
 const FALSE_TOKEN: &str = "ERR the token stands for a state that has never been";
 const RECOVERING: &str =
     "CLUSTERDOWN this node's replica has lost its memory and is recovering; the command was not done, ask another node";
@@ -161,7 +164,7 @@ impl Node {
         let id = self.groups[g].id();
         loop {
             let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
-            let says_enough = session.has_said_enough();
+            let says_enough = session.has_said_enough() || session.is_clogged();
             let Some(lane) = session.lane_mut(id) else { return };
             let Some(read) = lane.reads.front().copied() else { return };
             let floor = self.groups[g].router.floor();
@@ -171,10 +174,7 @@ impl Node {
             }
             let clock = lane.clock;
             if self.read_bytes >= TURN_READ_BYTES_MAX {
-                if !std::mem::replace(&mut session.reads_later, true) {
-                    self.resume.push(connection);
-                }
-                return;
+                return self.resume(connection);
             }
             if let Some(floor) = read.floor
                 && (self.groups[g].partition.tree.revision() < floor || self.groups[g].partition.applied == Position(0))
@@ -203,9 +203,17 @@ impl Node {
         }
         let id = self.groups[g].id();
         loop {
-            let session = self.sessions.get_mut(&connection).and_then(Option::as_mut);
-            let Some(lane) = session.and_then(|session| session.lane_mut(id)) else { return };
+            let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+            let held = session.out.len() + session.ready_bytes() + session.unread;
+            let Some(lane) = session.lane_mut(id) else { return };
             let Some(read) = lane.reads.front().copied() else { return };
+            if read.slot < slot && held > OUTPUT_HELD_BYTES_MAX {
+                // It cannot be answered later, as the state will be another one.
+                lane.pop_read_if(|_| true);
+                self.probe("node: read refused as too many answers wait");
+                self.deliver_error(connection, read.slot, TOO_MUCH_HELD);
+                continue;
+            }
             if let Some(floor) = read.floor.filter(|_| read.slot < slot)
                 && self.groups[g].partition.tree.revision() < floor
             {
@@ -372,7 +380,7 @@ impl Node {
         session.levels.read_from(self.groups[g].router.fresh_at);
         session.bucket = selected.unwrap_or(session.bucket);
         let took = self.now.time.since(read.arrived);
-        session.watches.append(&mut revisions);
+        session.watches.extend(revisions);
         if let Some(lane) = session.lane_mut(id) {
             lane.pop_read_if(|_| true);
         }

@@ -27,7 +27,7 @@ impl Node {
         if !self.groups.are_asleep() || !nobody_waits || self.stopping.is_some() {
             return None;
         }
-        let mut until = self.next_ping;
+        let mut until = self.strangers_until().map_or(self.next_ping, |until| until.min(self.next_ping));
         for detector in &self.detectors {
             let is_trusted = self.trusted.get(usize::from(detector.peer.0)).is_some_and(|trusted| *trusted);
             // What it thinks by now is not known to the groups yet.

@@ -3,6 +3,7 @@
 use paxos::Input as Step;
 use std::time::Duration;
 
+use crate::backlog::Backlog;
 use crate::door::ConnectionId;
 use crate::node::{Node, Stopping};
 
@@ -34,7 +35,7 @@ impl Node {
         for (id, session) in &mut self.sessions {
             let Some(session) = session.as_deref_mut().filter(|session| !session.is_inside) else { continue };
             session.closing = true;
-            session.backlog = Vec::new();
+            session.backlog = Backlog::default();
             if !session.dirty {
                 session.dirty = true;
                 self.dirty.push(*id);

@@ -1,7 +1,7 @@
 //! Writes: proposed here or sent to the leader, and answered once they have been applied; and those that nobody asked for,
 //! the removals of keys whose time is up.
 
-use base::limits::{ACCEPT_BYTES_TARGET, EXPIRE_BATCH_MAX};
+use base::limits::{ACCEPT_BYTES_TARGET, EXPIRE_BATCH_MAX, PAYLOAD_BYTES_TARGET};
 use base::{NodeId, WallTime};
 use bytes::Bytes;
 use data::Reply;
@@ -110,16 +110,28 @@ impl Node {
     }
 
     pub(super) fn propose_own(&mut self, g: usize) {
+        while self.propose_some(g) {
+            self.flush_proposed(g);
+        }
+    }
+
+    /// Proposes this node's writes, until these are as many bytes as should be in one payload of the journal. Whether there are more.
+    fn propose_some(&mut self, g: usize) -> bool {
         let Group { partition, router, life_is_settled, .. } = &mut self.groups[g];
         if !router.has_unsent() || self.disk_full || !*life_is_settled {
-            return;
+            return false;
         }
         let (me, life, floor) = (self.config.me, router.life, router.floor());
         let (time, clock) = (self.now.time, self.now.wall);
         let version = self.entries_in;
-        let mut next = None;
+        let (mut next, mut more) = (None, false);
         for write in router.unsent() {
             if !write.done {
+                let bytes = partition.proposed_bytes;
+                if bytes > 0 && bytes + write.body.len() > PAYLOAD_BYTES_TARGET {
+                    more = true;
+                    break;
+                }
                 let origin = Origin { node: me, life, sequence: write.sequence, floor };
                 let seed = self.rng.next_u64();
                 if !partition.propose(time, clock, seed, write.kind, (version, origin), &write.body) {
@@ -130,6 +142,7 @@ impl Node {
             next = Some(write.sequence + 1);
         }
         router.send_from = next.unwrap_or(router.send_from);
+        more
     }
 
     pub(super) fn forward(&mut self, g: usize, leader: NodeId) {

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use base::{PartitionId, WallTime};
 use bytes::Bytes;
 use data::View;
-use data::value::Kind;
 use data::waiting::{Wait, is_stream, unread};
 use wire::ArgumentsRef;
 
@@ -57,15 +56,13 @@ impl Node {
 
     /// Serves those of `numbers` for whom there is something in the stream under `key`.
     pub(super) fn serve_streams(&mut self, g: usize, key: &[u8], numbers: &[u64]) {
-        let of_streams = |number: &&u64| self.waiting.all.get(number).is_some_and(|it| it.wait.kind == Kind::Stream);
-        let numbers: Vec<u64> = numbers.iter().filter(of_streams).copied().collect();
         if numbers.is_empty() {
             return;
         }
         let is_there = is_stream(&self.groups[g].partition.tree, key);
         // By group, what is left for those behind; none: all of them are to be told that it is gone.
         let mut left: BTreeMap<Vec<u8>, Option<u64>> = BTreeMap::new();
-        for number in &numbers {
+        for number in numbers {
             let Some(waiting) = self.waiting.all.get(number).filter(|_| !self.is_forgotten(*number)) else { continue };
             let Some((group, takes)) = waiting.wait.group.clone() else {
                 if is_there {

@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use base::Time;
 use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
 use mio::net::TcpStream;
-use node::OutputLimit;
+use node::{ConnectionId, Input, OutputLimit};
 
 use super::output::Output;
 
@@ -16,6 +16,8 @@ pub(super) struct Client {
     /// What the node knows it by.
     pub(super) connection: u64,
     pub(super) output: Output,
+    /// So many bytes of it the node knows to wait.
+    pub(super) told_unread: usize,
     /// The node has enough of its commands for now.
     pub(super) paused: bool,
     /// Something may lie in the socket that was not read.
@@ -34,7 +36,21 @@ pub(super) struct Client {
     pub(super) leave_at: Option<Time>,
 }
 
+/// A change by so many bytes of what waits is told to the node.
+const TOLD_BYTES_MIN: usize = 64 * 1024;
+
 impl Client {
+    /// What the node is to be told of what waits, if that has changed enough.
+    pub(super) fn unread_news(&mut self) -> Option<Input<'static>> {
+        let bytes = self.output.waiting_bytes();
+        let is_news = bytes.abs_diff(self.told_unread) >= TOLD_BYTES_MIN || (bytes == 0 && self.told_unread > 0);
+        let connection = ConnectionId(self.connection);
+        is_news.then(|| {
+            self.told_unread = bytes;
+            Input::Unread { connection, bytes, blocks: self.output.blocks() }
+        })
+    }
+
     /// Whether it has left so much unread, or for so long, that it is to be cut off.
     pub(super) fn is_too_slow(&mut self, now: Time) -> bool {
         let unread = self.output.waiting_bytes();

@@ -85,6 +85,11 @@ impl Output {
         Ok(())
     }
 
+    /// Buffers that hold these.
+    pub(super) fn blocks(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Bytes that the socket has not taken yet.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.bytes - self.written

@@ -95,6 +95,11 @@ enum Arrival {
     Ended {
         all_read: bool,
     },
+    /// As [`Input::Unread`].
+    Unread {
+        bytes: usize,
+        blocks: usize,
+    },
     Closed,
 }
 
@@ -218,6 +223,7 @@ impl Porters {
                         rest = others;
                         step(Input::Received { connection, bytes: received });
                     }
+                    Arrival::Unread { bytes, blocks } => step(Input::Unread { connection, bytes, blocks }),
                     Arrival::Ended { all_read } => step(Input::Ended { connection, all_read }),
                     Arrival::Closed => {
                         if self.by_connection.remove(&connection.0).is_some() {
@@ -405,6 +411,9 @@ impl Arrivals {
             }
             Input::Ended { connection, all_read } => {
                 self.list.push((*connection, Arrival::Ended { all_read: *all_read }));
+            }
+            Input::Unread { connection, bytes, blocks } => {
+                self.list.push((*connection, Arrival::Unread { bytes: *bytes, blocks: *blocks }));
             }
             Input::Closed { connection } => self.list.push((*connection, Arrival::Closed)),
             // Sockets tell nothing else.

@@ -66,6 +66,7 @@ impl Sockets {
             stream,
             connection,
             output: Output::default(),
+            told_unread: 0,
             paused: false,
             unread: false,
             half_closed: false,
@@ -137,6 +138,9 @@ impl Sockets {
             }
             if client.ended && !client.closing && after < before {
                 client.leave_at = (after > 0).then_some(now + CLOSE_TIMEOUT);
+            }
+            if let Some(news) = client.unread_news() {
+                step(news);
             }
         }
         let is_broken = event.is_error() || event.is_write_closed();
@@ -233,6 +237,8 @@ impl Sockets {
                 client.closing = true;
                 if client.output.waiting_bytes() == 0 {
                     self.remove(place, step);
+                } else if client.is_too_slow(now) {
+                    self.cut_off(place, step);
                 } else {
                     if client.leave_at.replace(now + CLOSE_TIMEOUT).is_none() {
                         self.leaving.push(connection);
@@ -254,10 +260,13 @@ impl Sockets {
         if !was_slow && client.slow_since.is_some() {
             self.slow.push(client.connection);
         }
+        let news = client.unread_news();
         if sent.is_err() {
             self.remove(place, step);
         } else if too_slow {
             self.cut_off(place, step);
+        } else if let Some(news) = news {
+            step(news);
         }
     }
 

@@ -22,6 +22,10 @@ use crate::bucket::{CONSISTENCIES, DURABILITIES};
 /// Most virtual connections of one node's HTTP: so many commands are under way at most, and others wait.
 const CONNECTIONS_MAX: usize = 256;
 
+/// As many more are for what is asked of the node itself: probes, metrics, administration. Commands that wait, because clients are paused or no leader is there, do
+/// not take these.
+const OWN_CONNECTIONS_MAX: usize = 16;
+
 /// How much longer than the node HTTP waits: the node gives up first and says more about it.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -76,6 +80,7 @@ pub(super) struct Pool {
     patience: Duration,
     idle: Mutex<Vec<Line>>,
     free: Arc<Semaphore>,
+    free_for_the_node: Arc<Semaphore>,
 }
 
 /// One connection and what has arrived on it.
@@ -124,6 +129,7 @@ impl Pool {
             patience: request_timeout.saturating_add(GRACE),
             idle: Mutex::default(),
             free: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            free_for_the_node: Arc::new(Semaphore::new(OWN_CONNECTIONS_MAX)),
         }
     }
 
@@ -169,7 +175,8 @@ impl Pool {
         bucket: Option<&BucketName>,
         suits: impl Fn(&Line) -> bool,
     ) -> Result<Lease<'_>, Failure> {
-        let permit = timeout_at(deadline, Arc::clone(&self.free).acquire_owned())
+        let free = if bucket.is_some() { &self.free } else { &self.free_for_the_node };
+        let permit = timeout_at(deadline, Arc::clone(free).acquire_owned())
             .await
             .map_err(|_| Failure::Busy)?
             .map_err(|_| Failure::Busy)?;

@@ -9,6 +9,7 @@ mod body;
 mod buckets;
 mod client;
 mod conditions;
+mod connections;
 mod dictionary;
 mod health;
 mod keys;
@@ -32,15 +33,16 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::Value;
 
 use crate::bridge::Bridge;
 use client::{Failure, Pool};
+use connections::Connections;
 use levels::Levels;
 use metrics::HttpCounts;
 use place::{BucketName, Credentials, OwnBucket};
@@ -48,7 +50,7 @@ use problem::{Access, Problem};
 use request::Budget;
 
 /// Most HTTP connections of a node; more wait to be accepted.
-const CONNECTIONS_MAX: usize = base::limits::CONNECTIONS_DEFAULT;
+pub(crate) const CONNECTIONS_MAX: usize = base::limits::CONNECTIONS_DEFAULT;
 
 /// How long a client may take to send a request's head, and how long a connection may idle between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
@@ -71,6 +73,8 @@ pub struct HttpOptions {
     pub request_timeout: Duration,
     /// Password that a request must show, if any.
     pub password: Option<String>,
+    /// Most connections; more wait to be accepted.
+    pub connections_max: usize,
     /// How often the node's journal was synced since the start; whoever syncs it goes on counting.
     pub journal_syncs: Arc<AtomicU64>,
 }
@@ -99,7 +103,8 @@ pub fn serve(listener: TcpListener, bridge: Bridge, options: HttpOptions) -> io:
     runtime.block_on(async {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        accept(listener, router(bridge, options)).await;
+        let connections_max = options.connections_max.min(CONNECTIONS_MAX);
+        accept(listener, connections_max, router(bridge, options)).await;
         Ok(())
     })
 }
@@ -110,9 +115,9 @@ pub fn fuzz_body(data: &[u8]) -> bool {
 }
 
 /// Accepts connections for ever.
-async fn accept(listener: tokio::net::TcpListener, router: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+async fn accept(listener: tokio::net::TcpListener, connections_max: usize, router: Router) {
+    let connections = Connections::new(connections_max);
+    loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(_) => {
@@ -127,13 +132,27 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
         // that reads, however slowly, is left alone.
         #[cfg(target_os = "linux")]
         let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_TIMEOUT_MS);
-        let service = TowerToHyperService::new(router.clone());
+        let Some(place) = connections.enter().await else { return };
+        let inner = TowerToHyperService::new(router.clone());
+        let of_requests = Arc::clone(&place);
+        let service = service_fn(move |request| {
+            let place = Arc::clone(&of_requests);
+            place.work();
+            let answer = inner.call(request);
+            async move {
+                let answer = answer.await;
+                place.rest();
+                answer
+            }
+        });
         tokio::spawn(async move {
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
             // An error here is the client's: it went away, or did not speak HTTP.
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
-            drop(place);
+            tokio::select! {
+                _ = http.serve_connection(TokioIo::new(stream), service) => {}
+                () = place.made_to_go() => {}
+            }
         });
     }
 }

@@ -195,7 +195,7 @@ impl<D: Disk> Journal<D> {
             // What is missing at the very end cannot be written over.
             match self.append::<&[u8]>(&[], RESERVED_BLOCKS) {
                 Ok(()) => {}
-                Err(CommitError::Full | CommitError::TooLarge) => return Ok(false),
+                Err(CommitError::Full | CommitError::NoFiles | CommitError::TooLarge) => return Ok(false),
                 Err(CommitError::Broken(error)) => return Err(error),
             }
         }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn limits() -> RequestLimits {
-    RequestLimits { argument_bytes_max: 10, command_bytes_max: 25 }
+    RequestLimits { argument_bytes_max: 10, command_bytes_max: 37, is_for_strangers: false }
 }
 
 /// Feeds `input` in pieces of `bytes_each` and tells what came out, one line for each request.
@@ -126,7 +126,7 @@ fn commands_over_a_limit_are_passed_over() {
         // Each word is short enough, all together are not.
         (
             "*3\r\n$10\r\n0123456789\r\n$10\r\n0123456789\r\n$6\r\n012345\r\n*1\r\n$1\r\nx\r\n",
-            &[r#"too large: ["0123456789", "0123456789"] then 6 over 25"#, r#"["x"]"#],
+            &[r#"too large: ["0123456789", "0123456789"] then 6 over 37"#, r#"["x"]"#],
         ),
         (
             "*3\r\n$10\r\n0123456789\r\n$10\r\n0123456789\r\n$5\r\n01234\r\n*1\r\n$1\r\nx\r\n",
@@ -142,9 +142,45 @@ fn commands_over_a_limit_are_passed_over() {
 }
 
 #[test]
+fn a_stranger_may_say_little() {
+    let limits = RequestLimits { is_for_strangers: true, ..RequestLimits::default() };
+    let said = |input: &str| {
+        let whole = transcript(&mut RequestParser::new(limits), input.as_bytes(), input.len());
+        assert_eq!(whole, transcript(&mut RequestParser::new(limits), input.as_bytes(), 1));
+        whole
+    };
+    assert_eq!(said(&format!("*10\r\n{}", "$1\r\nx\r\n".repeat(10))).len(), 1);
+    let too_many = format!("*11\r\n{}", "$1\r\nx\r\n".repeat(11));
+    assert_eq!(said(&too_many), ["-ERR Protocol error: unauthenticated multibulk length"]);
+    let word = |length: usize| format!("*1\r\n${length}\r\n{}\r\n", "x".repeat(length));
+    assert!(said(&word(16 * 1024))[0].starts_with('['));
+    assert_eq!(said(&word(16 * 1024 + 1)), ["-ERR Protocol error: unauthenticated bulk length"]);
+    // A word that a command of this kind could not have costs nothing.
+    let mut parser = RequestParser::new(limits);
+    assert!(parser.next(&mut &b"*2\r\n$536870912\r\n"[..]).is_err());
+    assert!(parser.held_bytes() < 1024);
+}
+
+#[test]
+fn the_lengths_of_words_count() {
+    // A command as it stands in an entry: four bytes for each word beside its own.
+    let mut parser = RequestParser::new(RequestLimits { command_bytes_max: 40, ..limits() });
+    assert_eq!(transcript(&mut parser, format!("*8\r\n{}", "$1\r\nx\r\n".repeat(8)).as_bytes(), 9999).len(), 1);
+    let over = format!("*9\r\n{}", "$1\r\nx\r\n".repeat(9));
+    for bytes_each in [1, 9999] {
+        let mut parser = RequestParser::new(RequestLimits { command_bytes_max: 40, ..limits() });
+        let told = transcript(&mut parser, over.as_bytes(), bytes_each);
+        assert!(told[0].starts_with("too large") && told[0].ends_with("then 1 over 40"), "{told:?}");
+    }
+}
+
+#[test]
 fn the_hardest_limit_closes_and_the_lower_one_does_not() {
-    let mut parser =
-        RequestParser::new(RequestLimits { argument_bytes_max: usize::MAX, command_bytes_max: usize::MAX });
+    let mut parser = RequestParser::new(RequestLimits {
+        argument_bytes_max: usize::MAX,
+        command_bytes_max: usize::MAX,
+        is_for_strangers: false,
+    });
     assert_eq!(parser.limits.argument_bytes_max, VALUE_BYTES_MAX);
     let mut input = &b"*1\r\n$536870912\r\n"[..];
     assert_eq!(parser.next(&mut input), Ok(None));

@@ -34,6 +34,8 @@ pub fn config(count: usize, me: u16) -> Config {
         process_id: 1,
         value_bytes_max: 1024 * 1024,
         clients_max: 10_000,
+        clients_bytes_max: 0,
+        memory_bytes: 0,
         io_threads: 1,
         request_timeout: Duration::from_secs(5),
         password: None,
@@ -75,8 +77,10 @@ pub struct Cluster {
     heard: Vec<BTreeMap<ConnectionId, Vec<u8>>>,
     /// How many of the nodes have joined.
     joined_count: usize,
-    /// Connections that a node has closed.
+    /// Connections that a node has closed; those that it has cut off; those that are not to be read from.
     pub closed: Vec<(u16, ConnectionId)>,
+    pub thrown: Vec<(u16, ConnectionId)>,
+    pub paused: Vec<(u16, ConnectionId)>,
     /// Snapshots that a node wants on disk.
     snapshots: Vec<(u16, PartitionId, Position, Time)>,
     /// A node for whom that takes so long.
@@ -139,6 +143,8 @@ impl Cluster {
             heard: vec![BTreeMap::new(); count],
             joined_count: 0,
             closed: Vec::new(),
+            thrown: Vec::new(),
+            paused: Vec::new(),
             snapshots: Vec::new(),
             slow_saver: None,
             wake_at: BTreeMap::new(),
@@ -301,6 +307,12 @@ impl Cluster {
             self.largest = self.largest.max(bytes.len());
             self.heard[usize::from(me)].entry(connection).or_default().extend_from_slice(&bytes);
         }
+        for (connection, paused) in out.pause {
+            self.paused.retain(|it| *it != (me, connection));
+            self.paused.extend(paused.then_some((me, connection)));
+        }
+        let cut = out.limits.iter().filter(|(_, limit)| limit.is_some_and(|limit| limit.hard_bytes == 1));
+        self.thrown.extend(cut.map(|(connection, _)| (me, *connection)));
         for connection in out.close {
             self.closed.push((me, connection));
             self.give(me, Input::Closed { connection });
