@@ -104,16 +104,16 @@ proptest! {
         commands in vec(command(), 0..12),
         places in vec(any::<prop::sample::Index>(), 0..12),
         argument_bytes_max in 0usize..12,
-        command_bytes_max in 0usize..40,
+        command_bytes_max in 0usize..80,
     ) {
-        let limits = RequestLimits { argument_bytes_max, command_bytes_max };
+        let limits = RequestLimits { argument_bytes_max, command_bytes_max, is_for_strangers: false };
         let mut input = Vec::new();
         commands.iter().for_each(|words| encode_command(&mut input, words));
         let found = parse(&cut(&input, &places), limits);
         prop_assert_eq!(&parse(&[&input], limits), &found);
         prop_assert_eq!(found.len(), commands.len());
         for (words, found) in commands.iter().zip(found) {
-            let total: usize = words.iter().map(Vec::len).sum();
+            let total: usize = words.iter().map(|word| word.len() + 4).sum();
             let fits = total <= command_bytes_max && words.iter().all(|word| word.len() <= argument_bytes_max);
             prop_assert_eq!(found.is_ok(), fits);
             prop_assert!(!fits || found == Ok(Arguments::from_words(words)));
