@@ -208,10 +208,9 @@ impl Node {
                 Ok(Route::Several { parts, .. })
                     if session.lanes.iter().any(|lane| {
                         lane.looks > 0 || (entry.spec.flags.has(Flags::WRITE) && lane.has_many_reads())
-                    })
-                        || parts
-                            .iter()
-                            .any(|(it, _)| self.turns_around(session, *it, entry.spec.flags.has(Flags::WRITE))) =>
+                    }) || parts
+                        .iter()
+                        .any(|(it, _)| self.turns_around(session, *it, entry.spec.flags.has(Flags::WRITE))) =>
                 {
                     session.drain(arguments)
                 }
@@ -290,7 +289,9 @@ impl Node {
             session.lane(partition).map_or((false, false), |lane| (lane.looks > 0, lane.has_many_reads()));
         let writes = spec.flags.has(Flags::WRITE);
         if (looks_before && !looks && writes)
-            || (many_before && writes) || self.turns_around(session, partition, writes) {
+            || (many_before && writes)
+            || self.turns_around(session, partition, writes)
+        {
             return session.drain(arguments);
         }
         self.notice(partition, spec, words);

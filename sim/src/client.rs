@@ -25,7 +25,7 @@ pub(crate) use asking::{in_bucket, words_of_transaction, words_together};
 pub(crate) use replies::{Meaning, is_dropped, meaning_of, note_refusal, replies_of_parts, replies_together, reply_of};
 
 /// Names of what clients count.
-pub(crate) const PROBES: [&[&str]; 2] = [&administering::PROBES, &replies::PROBES];
+pub(crate) const PROBES: [&[&str]; 3] = [&administering::PROBES, &replies::PROBES, &["client: gone while it waited"]];
 
 /// What all clients together have written down.
 #[derive(Debug, Default)]
@@ -185,6 +185,9 @@ pub struct Client {
     /// How many connections it has had.
     connections: u64,
     levels_rng: Rng,
+    /// For how it leaves while it waits, and when it does that next.
+    leaving_rng: Rng,
+    leaves_at: Option<u64>,
     scripts: Scripts,
     /// Its bucket, and the settings by which that is created; none for the default bucket.
     bucket: Option<(&'static str, &'static str)>,
@@ -204,7 +207,8 @@ impl Client {
     #[must_use]
     pub fn new(id: u64, mut rng: Rng, mix: Mix, nodes: u16, timeout: u64) -> Client {
         let node = rng.below(u64::from(nodes)) as u16;
-        let levels_rng = Rng::new(mix.levels_seed ^ id);
+        let levels_seed = mix.levels_seed;
+        let levels_rng = Rng::new(levels_seed ^ id);
         let scripts = Scripts::new(mix.scripts.0 ^ id, mix.scripts.1);
         let turn = id as usize % (mix.buckets.len() + 1);
         let bucket = turn.checked_sub(1).and_then(|place| mix.buckets.get(place).copied());
@@ -226,6 +230,8 @@ impl Client {
             timer: 0,
             values: 0,
             connections: 0,
+            leaving_rng: Rng::new(levels_seed ^ id ^ 0x1eaf),
+            leaves_at: None,
             levels_rng,
             seen: BTreeMap::new(),
             final_keys: Vec::new(),
@@ -306,6 +312,15 @@ impl Client {
             return;
         }
         if self.is_waiting() {
+            if self.leaves_at.take().is_some_and(|at| at <= now) {
+                // As a process that is killed. Nothing has failed.
+                count(record, "client: gone while it waited");
+                wishes.close = true;
+                let failure = (record.last_failure, std::mem::take(&mut record.last_failure_reason));
+                self.lose_connection("it leaves", now, record, wishes);
+                (record.last_failure, record.last_failure_reason) = failure;
+                return;
+            }
             let waited = now.saturating_sub(self.sent_at);
             if waited < self.timeout {
                 self.wake_in(self.timeout - waited, now, wishes);

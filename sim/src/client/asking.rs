@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use wire::encode_command;
 
 use super::{Client, Mode, Record, Running, Scanned, Wishes};
+use crate::chaos::MS;
 use crate::hashes::{self, LASTING, elements_bytes, key_of};
 use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
 use crate::workload::Task;
@@ -46,6 +47,7 @@ impl Client {
     pub(super) fn begin(&mut self, now: u64, record: &mut Record, wishes: &mut Wishes) {
         let mut send = std::mem::take(&mut wishes.send);
         self.sent_at = now;
+        self.leaves_at = None;
         if let Running::Once { operation, id, sent } = &mut self.running {
             *sent = true;
             let mut words = vec![b"DICTUM.ONCE".to_vec(), id.clone().into_bytes()];
@@ -82,11 +84,20 @@ impl Client {
                     return;
                 }
             };
+            let waits = match &task {
+                Task::Plain(commands) => {
+                    commands.len() == 1 && commands[0].op == Op::Pop && commands[0].argument.is_some()
+                }
+                _ => false,
+            };
+            if waits && self.mode == Mode::Working && self.leaving_rng.chance(1, 4) {
+                self.leaves_at = Some(now + self.leaving_rng.between(MS, 500 * MS));
+            }
             self.send_task(task, now, record, &mut send);
         }
         wishes.send = send;
-        let timeout = self.timeout;
-        self.wake_in(timeout, now, wishes);
+        let wakes_in = self.leaves_at.map_or(self.timeout, |at| self.timeout.min(at - now));
+        self.wake_in(wakes_in, now, wishes);
     }
 
     fn send_task(&mut self, task: Task, now: u64, record: &mut Record, send: &mut Vec<u8>) {

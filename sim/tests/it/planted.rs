@@ -244,8 +244,17 @@ fn waiting_for_a_group_forgotten() {
 
 #[test]
 fn element_taken_by_dead_waiter() {
-    let with = [Fault::Lists, Fault::ClientReset];
-    is_found_saying(Planted::ElementTakenByDeadWaiter, 120, (&with, &SLOW), ("waiting", "nobody has taken it"));
+    // While something happens to nodes or links a pop may be on its way for long.
+    let troubles =
+        [Fault::Partition, Fault::OneWayCut, Fault::LinkReset, Fault::Kill, Fault::PowerCut, Fault::PowerCutAll];
+    let others = [Fault::Pause, Fault::Stop, Fault::VotersChange, Fault::MembersChange, Fault::Restless];
+    let without = [&SLOW[..], &troubles, &others].concat();
+    is_found_saying(
+        Planted::ElementTakenByDeadWaiter,
+        60,
+        (&[Fault::Lists], &without),
+        ("waiting", "nobody has taken it"),
+    );
 }
 
 #[test]
