@@ -85,6 +85,12 @@ pub enum Feature {
     Budgets,
     /// A node that is at one long piece of work says so, while it cannot say anything else.
     Busy,
+    /// Cursors of `SCAN` and its kin are below 2^53.
+    SmallCursors,
+    /// The council's order that makes a database, and buckets' names that are numbers. Named buckets get numbers behind those of databases.
+    Databases,
+    /// The council's order that changes settings of the cluster.
+    Settings,
 }
 
 /// Who has to know a feature before it is used.
@@ -97,7 +103,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 10] = [
+pub const FEATURES: [(Feature, u16, By); 13] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -108,6 +114,9 @@ pub const FEATURES: [(Feature, u16, By); 10] = [
     (Feature::MovingMemories, 7, By::Cluster),
     (Feature::Budgets, 8, By::Cluster),
     (Feature::Busy, 8, By::Link),
+    (Feature::SmallCursors, 8, By::Cluster),
+    (Feature::Databases, 8, By::Cluster),
+    (Feature::Settings, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

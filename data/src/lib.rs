@@ -24,6 +24,7 @@ pub mod blob;
 mod codec;
 mod collections;
 pub mod commands;
+pub mod cursor;
 mod deadlines;
 mod events;
 pub mod failure;

@@ -200,7 +200,7 @@ impl<'a> Transaction<'a> {
     #[must_use]
     pub fn view(&mut self) -> View<'_> {
         let seed = self.rng.next_u64();
-        View::new(self.tree, self.tree.time, seed)
+        View::new(self.tree, self.tree.time, seed).in_version(self.version)
     }
 
     /// The whole state, for totals.

@@ -10,6 +10,7 @@ use crate::transaction::name_order;
 use crate::tree::Tree;
 use crate::value::{Collection, Kind, List, Record, Stream, Value};
 use base::limits::{READ_ANSWERS_BYTES_MAX, WORK_DEFAULT};
+use base::versions::OLDEST;
 use base::{Rng, WallTime};
 use std::cell::Cell;
 use std::ops::Bound;
@@ -42,6 +43,7 @@ pub struct View<'a> {
     touches: Cell<bool>,
     slots: Slots,
     work_max: u64,
+    version: u16,
 }
 
 impl<'a> View<'a> {
@@ -59,7 +61,18 @@ impl<'a> View<'a> {
             touches: Cell::new(false),
             slots: Slots::ALL,
             work_max: WORK_DEFAULT,
+            version: OLDEST,
         }
+    }
+
+    /// The same in a cluster of this version: what came later is not answered yet. See [`base::versions`].
+    #[must_use]
+    pub fn in_version(self, version: u16) -> View<'a> {
+        View { version, ..self }
+    }
+
+    pub(crate) fn version(&self) -> u16 {
+        self.version
     }
 
     /// The same for reads that may cost so many units of work.

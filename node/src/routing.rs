@@ -13,6 +13,7 @@
 use base::PartitionId;
 use base::limits::HASH_SLOTS;
 use base::slots::hash_slot;
+use data::cursor::{self, Among};
 use data::spec::{Flags, Spec};
 use data::store::first_order;
 use data::{Failure, Reply, Slots};
@@ -39,6 +40,8 @@ pub(crate) enum Combine {
     First,
     /// The first that is not nil.
     Found,
+    /// The identifier of the bucket that the connection selects.
+    Selected,
     /// A page of a SCAN, which goes on with this cursor if its own partition has no more.
     Page(u64),
 }
@@ -64,7 +67,7 @@ impl Combine {
                 }
                 Reply::Array(all)
             }
-            Combine::First => answers.next().unwrap_or(Reply::Nil),
+            Combine::First | Combine::Selected => answers.next().unwrap_or(Reply::Nil),
             Combine::Found => answers.find(|answer| *answer != Reply::Nil).unwrap_or(Reply::Nil),
             Combine::Page(next) => {
                 let mut page = answers.next().map(elements).unwrap_or_default();
@@ -186,13 +189,14 @@ impl Node {
             "script|load" | "script|flush" => to(&mut bucket.partitions(), Combine::First),
             "function|load" | "function|delete" | "function|flush" | "function|restore" => to_these(Combine::First),
             "scan" => {
-                let cursor =
-                    words.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok()).unwrap_or(0);
-                let slot = ((cursor >> 48) as u16).min(HASH_SLOTS - 1);
+                let version = self.entries_in;
+                let cursor = words.get(1).and_then(|word| cursor::parse(word)).unwrap_or(0);
+                let slot = ((Among::Keys.place_of(cursor, version) >> 48) as u16).min(HASH_SLOTS - 1);
                 let partition = if cursor == 0 { first } else { bucket.partition_of(slot) };
                 let skipped = usize::from(self.config.planted == Some(Planted::ScanSkipsAPartition));
                 let next = these.iter().filter(|other| **other > partition).nth(skipped);
-                let next = next.map_or(0, |next| first_order(bucket.first_slot(next.index)));
+                let start = |next: &PartitionId| first_order(bucket.first_slot(next.index));
+                let next = next.map_or(0, |next| Among::Keys.cursor_of(start(next), version));
                 Route::Several { parts: vec![(partition, as_it_is())], how: Combine::Page(next) }
             }
             // As even as its partitions are: one with keys, if there is any.

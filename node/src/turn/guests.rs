@@ -111,7 +111,7 @@ impl Node {
         let uses = Uses { last: &partition.last_uses, evicting: partition.evicting.as_deref(), forgets };
         let slots = group.bucket.slots_of(partition.id);
         let view = View::new(&partition.tree, clock, self.rng.next_u64()).with_usage(&uses, read.touches).within(slots);
-        let view = view.with_work_max(group.bucket.settings.work_max());
+        let view = view.with_work_max(group.bucket.settings.work_max()).in_version(self.entries_in);
         let mut revisions = Vec::new();
         let reply = look_up(read.kind, &read.body, &view, &mut revisions);
         if view.met_expired() && !own_clock {

@@ -297,9 +297,11 @@ impl Node {
         let forgets = self.config.planted == Some(Planted::IdleForgetsReads);
         let uses = Uses { last: &partition.last_uses, evicting: partition.evicting.as_deref(), forgets };
         let slots = self.groups[g].bucket.slots_of(id);
-        let work_max = self.groups[g].bucket.settings.work_max();
-        let seen_at =
-            |clock, seed| View::new(tree, clock, seed).with_usage(&uses, touches).within(slots).with_work_max(work_max);
+        let (version, work_max) = (self.entries_in, self.groups[g].bucket.settings.work_max());
+        let seen_at = |clock, seed| {
+            let view = View::new(tree, clock, seed).with_usage(&uses, touches).within(slots);
+            view.with_work_max(work_max).in_version(version)
+        };
         let mut view = seen_at(clock, self.rng.next_u64());
         let lane = session.lane(id)?;
         let bytes = lane.words_of(read);

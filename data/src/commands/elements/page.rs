@@ -1,12 +1,13 @@
 //! Pages of a collection whose elements are found by their names: `HSCAN`, `SSCAN`, `ZSCAN`.
 //!
-//! A cursor is the hash of a name: the page begins with the first element at or behind it. Elements never move, so one that is there all the
-//! time is met exactly once, on whichever node each page is answered. Elements of one hash are always in one page.
+//! A cursor stands for the hash of a name (see [`crate::cursor`]): the page begins with the first element at or behind it. Elements never move, so one
+//! that is there all the time is met exactly once, on whichever node each page is answered.
 
 use crate::algorithms::glob::Glob;
 use crate::collections::ranked::Standing;
-use crate::commands::key::scan::{COUNT_DEFAULT, parse_cursor, parse_pattern};
+use crate::commands::key::scan::{COUNT_DEFAULT, parse_pattern};
 use crate::commands::prelude::*;
+use crate::cursor::{self, Among};
 
 /// A page ends behind the element with which its answer has so many bytes, whatever `COUNT` says.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -24,7 +25,7 @@ pub(crate) struct Page<'a> {
 impl<'a> Page<'a> {
     /// `key cursor [MATCH pattern] [COUNT count]`, and of a hash `[NOVALUES]`.
     pub(crate) fn parse(args: Args<'a>, kind: Kind) -> Result<Self, Failure> {
-        let cursor = parse_cursor(args.get(2)?).ok_or(Failure::Text("ERR invalid cursor"))?;
+        let cursor = cursor::parse(args.get(2)?).ok_or(Failure::Text("ERR invalid cursor"))?;
         let has_values = kind != Kind::Set;
         let key = args.key(1)?;
         let mut page = Page { key, kind, cursor, glob: None, count: COUNT_DEFAULT, with_values: has_values };
@@ -56,10 +57,13 @@ impl<'a> Page<'a> {
         let mut next = 0;
         let mut last = None;
         let mut bytes = 0;
-        let elements = view.collection(self.key, self.kind)?.map(|of| view.elements(of, self.cursor));
+        let version = view.version();
+        let start = Among::Elements.place_of(self.cursor, version);
+        let elements = view.collection(self.key, self.kind)?.map(|of| view.elements(of, start));
         for (looked_at, (order, name, value)) in elements.into_iter().flatten().enumerate() {
-            if (looked_at >= self.count || bytes >= PAGE_BYTES) && last != Some(order) {
-                next = order;
+            let may_end = last.is_none_or(|last| Among::Elements.parts(last, order, version));
+            if (looked_at >= self.count || bytes >= PAGE_BYTES) && may_end {
+                next = Among::Elements.cursor_of(order, version);
                 break;
             }
             last = Some(order);

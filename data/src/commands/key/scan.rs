@@ -1,11 +1,11 @@
 //! `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 //!
-//! A cursor is a store order (see [`StoreKey`]): the page begins with the first key at or behind it. Keys never move
+//! A cursor stands for a store order (see [`StoreKey`] and [`crate::cursor`]): the page begins with the first key at or behind it. Keys never move
 //! in the store, so one that is there all the time is met exactly once, on whichever node each page is answered.
-//! Keys that share an order are always in one page, because a cursor cannot point between them.
 
 use crate::algorithms::glob::Glob;
 use crate::commands::prelude::*;
+use crate::cursor::{self, Among};
 use crate::store::{StoreKey, first_order};
 use std::ops::Bound;
 
@@ -39,7 +39,7 @@ impl<'a> ReadCommand<'a> for Scan<'a> {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
-        let cursor = parse_cursor(args.get(1)?).ok_or(Failure::Text("ERR invalid cursor"))?;
+        let cursor = cursor::parse(args.get(1)?).ok_or(Failure::Text("ERR invalid cursor"))?;
         let mut scan = Scan { cursor, glob: None, count: COUNT_DEFAULT, type_name: None };
         let mut index = 2;
         while index < args.len() {
@@ -66,9 +66,12 @@ impl<'a> ReadCommand<'a> for Scan<'a> {
         let mut found = Vec::new();
         let mut next = 0;
         let mut last = None;
-        for (looked_at, (key, record, matches)) in records_matching(view, &glob, self.cursor).enumerate() {
-            if looked_at >= self.count && last != Some(key.order) {
-                next = key.order;
+        let version = view.version();
+        let start = Among::Keys.place_of(self.cursor, version);
+        for (looked_at, (key, record, matches)) in records_matching(view, &glob, start).enumerate() {
+            let may_end = last.is_none_or(|last| Among::Keys.parts(last, key.order, version));
+            if looked_at >= self.count && may_end {
+                next = Among::Keys.cursor_of(key.order, version);
                 break;
             }
             last = Some(key.order);
@@ -88,12 +91,6 @@ pub(crate) fn parse_pattern(pattern: &[u8]) -> Result<Glob, Failure> {
         return Err(Failure::Text("ERR the pattern is longer than 1048576 bytes"));
     }
     Ok(Glob::new(pattern))
-}
-
-/// A cursor: an unsigned number of 64 bits, leading zeros allowed.
-pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
-    let digits = text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
 /// The records from store order `from` on among which matches can be, and whether each one matches.

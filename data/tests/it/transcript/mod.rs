@@ -3,6 +3,7 @@
 #![allow(dead_code, missing_docs)]
 
 use base::WallTime;
+use base::versions::NEWEST;
 use data::{EntryContext, Reply, Tree, View, apply, check, expire_due, read};
 use std::fmt::Write;
 use std::fs;
@@ -19,9 +20,7 @@ pub struct Session {
 impl Session {
     pub fn run(&mut self, args: &[Vec<u8>]) -> Reply {
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        // What entries mean today.
-        let version = base::versions::NEWEST;
-        let context = EntryContext { time: self.clock, seed: 1, version, ..EntryContext::default() };
+        let context = EntryContext { time: self.clock, seed: 1, version: NEWEST, ..EntryContext::default() };
         let entry = match check(&args) {
             Ok(entry) => entry,
             Err(failure) => return Reply::Error(failure),
@@ -29,13 +28,13 @@ impl Session {
         if entry.is_write() {
             return apply(&mut self.tree, &context, &args).reply;
         }
-        let view = View::new(&self.tree, self.clock, 1);
+        let view = View::new(&self.tree, self.clock, 1).in_version(NEWEST);
         let reply = read(&view, &args);
         if !view.met_expired() {
             return reply;
         }
         expire_due(&mut self.tree, &context, 1000);
-        let view = View::new(&self.tree, self.clock, 1);
+        let view = View::new(&self.tree, self.clock, 1).in_version(NEWEST);
         let reply = read(&view, &args);
         assert!(!view.met_expired(), "the clock has been decided");
         reply
