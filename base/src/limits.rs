@@ -34,6 +34,10 @@ pub const REPLACE_AFTER: Duration = Duration::from_secs(600);
 
 /// Most buckets of a cluster, the default one among them.
 pub const BUCKETS_MAX: usize = 64;
+/// Numbers of buckets below this one are those of databases, and no named bucket gets one of them.
+pub const DATABASES_MAX: u16 = 1024;
+/// Databases that a client can `SELECT`, unless the node's start says otherwise: as many as in a Redis.
+pub const DATABASES_DEFAULT: u16 = 16;
 /// Most partitions of a bucket.
 pub const PARTITIONS_MAX: u16 = 1024;
 /// Most partitions of all buckets together.

@@ -1,7 +1,7 @@
 //! What a bucket is: a named key space with a kind, a quota and defaults. The council keeps the list ([`crate::council`]); every node
 //! has a copy.
 
-use base::limits::{BUCKET_NAME_BYTES_MAX, PARTITIONS_MAX, VALUE_BYTES_MAX, WORK_DEFAULT, WORK_MIN};
+use base::limits::{BUCKET_NAME_BYTES_MAX, DATABASES_MAX, PARTITIONS_MAX, VALUE_BYTES_MAX, WORK_DEFAULT, WORK_MIN};
 use base::{BucketId, NodeId, Position};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
@@ -378,6 +378,11 @@ impl Bucket {
         Ok(bucket)
     }
 
+    /// Whether it is one of the numbered databases, the default bucket among them: `FLUSHALL` is about all of these.
+    pub(crate) fn is_database(&self) -> bool {
+        self.number == 0 || database_number(self.name.as_bytes()).is_some()
+    }
+
     /// What `DICTUM.BUCKET SHOW` answers.
     pub(crate) fn describe(&self) -> Reply {
         let text = |name: &str, value: &str| (Reply::bulk(name.as_bytes()), Reply::bulk(value.as_bytes()));
@@ -403,6 +408,20 @@ impl Bucket {
 /// The name of the bucket that is always there.
 pub(crate) const DEFAULT_NAME: &str = "default";
 
+/// The number of the database that a bucket's name says, if it does: its number as it is, but for 0, which is the default bucket.
+pub(crate) fn database_number(name: &[u8]) -> Option<u16> {
+    let well = !name.is_empty() && name.iter().all(u8::is_ascii_digit) && name[0] != b'0';
+    std::str::from_utf8(name).ok().filter(|_| well)?.parse().ok().filter(|number| *number < DATABASES_MAX)
+}
+
+/// A bucket's name, which may be the number of a database.
+pub(crate) fn check_any_name(name: &[u8]) -> Result<&str, Failure> {
+    match std::str::from_utf8(name) {
+        Ok(number) if database_number(name).is_some() => Ok(number),
+        _ => check_name(name),
+    }
+}
+
 /// Whether a bucket may be called so: a letter, then letters, digits, `-`, `_` and `.`, so that no name is a number, and every name can
 /// stand in a URL as it is.
 pub(crate) fn check_name(name: &[u8]) -> Result<&str, Failure> {
@@ -427,6 +446,18 @@ mod tests {
         for bad in ["", "0", "9a", "a b", "a/b", "é", &"x".repeat(65)] {
             assert!(check_name(bad.as_bytes()).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn numbers_are_names_of_databases() {
+        for (name, number) in [("1", 1), ("15", 15), ("1023", 1023)] {
+            assert_eq!((database_number(name.as_bytes()), check_any_name(name.as_bytes())), (Some(number), Ok(name)));
+        }
+        for bad in ["", "0", "01", "1024", "70000", "-1", "1a", "+1"] {
+            assert_eq!(database_number(bad.as_bytes()), None, "{bad:?}");
+            assert!(check_any_name(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+        assert_eq!((database_number(b"users"), check_any_name(b"users")), (None, Ok("users")));
     }
 
     #[test]

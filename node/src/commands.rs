@@ -7,8 +7,9 @@ mod access;
 pub(crate) mod bucket;
 mod client;
 pub(crate) mod cluster;
-mod config;
+pub(crate) mod config;
 mod connection;
+mod databases;
 mod dictum;
 mod docs;
 mod info;
@@ -78,6 +79,7 @@ pub(crate) enum Local {
     Outcome,
     Select,
     Bucket(bucket::Wanted),
+    ConfigSet,
     Node(nodes::Wanted),
     Durability,
     Consistency,
@@ -164,6 +166,7 @@ pub(crate) static TABLES: &[&[Entry]] = &[
     levels::ENTRIES,
     monitoring::ENTRIES,
     access::ENTRIES,
+    databases::ENTRIES,
     pubsub::ENTRIES,
 ];
 

@@ -4,17 +4,18 @@
 //! value of one key, so snapshots, transfers, digests and the store need not know that it is special. A node copies the list whenever
 //! it has applied an entry, and makes and removes its replicas accordingly (`node/buckets.rs`).
 
-use base::limits::{BUCKETS_MAX, PARTITIONS_ALL_MAX, PARTITIONS_MAX};
+use base::limits::{BUCKETS_MAX, DATABASES_MAX, PARTITIONS_ALL_MAX, PARTITIONS_MAX};
 use base::versions::{Feature, NEWEST, OLDEST};
 use base::{BucketId, NodeId, PartitionId, Position};
 use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
-use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name};
+use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name, database_number};
 use crate::door::Planted;
 use crate::memories::{NO_SUCH_REPLICA, Voting};
 use crate::registry::change::Surroundings;
 use crate::registry::{Alone, Change, Map, Registry, read_nodes, write_nodes};
+use crate::settings::{ClusterSettings, Pairs, read_pairs, write_pairs};
 
 /// The council's own partition. No bucket ever has this number.
 pub(crate) const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
@@ -52,12 +53,16 @@ const MOVE: u8 = 10;
 const SETTLED: u8 = 11;
 /// As [`CREATE_FOUNDERS`], behind the budget of work.
 const CREATE_WORK: u8 = 12;
+const DATABASE: u8 = 13;
+const SETTINGS: u8 = 14;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     /// A new bucket; its numbers are given when it is applied. `founders`: as in [`Bucket`].
     Create { name: String, settings: Settings, identities: Vec<u64>, founders: Vec<NodeId> },
+    /// The bucket of a database: made with the usual settings, if it is not there. Its identifier is the answer. `identities`, `founders`: as above.
+    Database { number: u16, identities: Vec<u64>, founders: Vec<NodeId> },
     /// Settings in the words of the client: applied to what the bucket has then.
     Set { name: String, words: Vec<Vec<u8>> },
     /// Only this very bucket: another of the same name may have taken its place.
@@ -70,6 +75,8 @@ pub(crate) enum Order {
     Move { id: BucketId, number: u64, to: Vec<(NodeId, u64)> },
     /// In these partitions they are.
     Settled { id: BucketId, number: u64, partitions: Vec<u16> },
+    /// Settings of the cluster, by name.
+    Settings(Pairs),
     /// Of the node registry.
     Nodes(Change),
     /// A node goes on without the `others`, all that there were: see [`crate::alone`].
@@ -111,6 +118,17 @@ impl Order {
                     made_at: Position(0),
                 };
                 bucket.encode(&mut w);
+            }
+            Order::Database { number, identities, founders } => {
+                w.u8(DATABASE);
+                w.u16(*number);
+                w.count(identities.len());
+                identities.iter().for_each(|identity| w.u64(*identity));
+                write_nodes(&mut w, founders);
+            }
+            Order::Settings(pairs) => {
+                w.u8(SETTINGS);
+                write_pairs(&mut w, pairs.iter().map(|(name, value)| (name, value)));
             }
             Order::Set { name, words } => {
                 w.u8(SET);
@@ -170,6 +188,8 @@ impl Order {
             Order::Move { .. } | Order::Settled { .. } => Feature::MovingMemories.since(),
             Order::Create { settings, .. } if settings.work_max > 0 => Feature::Budgets.since(),
             Order::Set { words, .. } if Settings::names_work_max(words) => Feature::Budgets.since(),
+            Order::Database { .. } => Feature::Databases.since(),
+            Order::Settings(_) => Feature::Settings.since(),
             _ => OLDEST,
         }
     }
@@ -184,6 +204,11 @@ impl Order {
                 let partitions = if what == CREATE { 1 } else { partitions(&mut r)? };
                 let Bucket { name, settings, identities, .. } = Bucket::decode(&mut r)?;
                 Order::Create { name, settings: Settings { partitions, work_max, ..settings }, identities, founders }
+            }
+            DATABASE => {
+                let number = r.u16()?;
+                let identities = (0..r.count(8)?).map(|_| r.u64()).collect::<Result<_, _>>()?;
+                Order::Database { number, identities, founders: read_nodes(&mut r)? }
             }
             SET => {
                 let name = r.text()?.to_owned();
@@ -205,6 +230,7 @@ impl Order {
                 let partitions = (0..r.count(2)?).map(|_| r.u16()).collect::<Result<_, _>>()?;
                 Order::Settled { id, number, partitions }
             }
+            SETTINGS => Order::Settings(read_pairs(&mut r)?),
             NODES => Order::Nodes(Change::decode(&mut r)?),
             ALONE => Order::Alone { node: r.node()?, others: read_nodes(&mut r)?, below: r.u16()?, cluster: r.u64()? },
             DROP => Order::Drop { name: r.text()?.to_owned(), id: BucketId(r.u32()?) },
@@ -326,7 +352,39 @@ impl Buckets {
         data::apply(tree, context, &[b"set", LIST, &bytes]);
     }
 
-    fn carry_out(&mut self, order: Order, at: Position) -> Result<(), Failure> {
+    /// The bucket of a database: as it is, or a new one. Its identifier.
+    fn database(&mut self, order: Order, at: Position, version: u16) -> Result<Reply, Failure> {
+        let Order::Database { number, identities, founders } = order else { return Ok(Reply::Nil) };
+        let of = |buckets: &Buckets| buckets.list.iter().find(|bucket| bucket.number == number).map(|bucket| bucket.id);
+        if of(self).is_none() {
+            let (name, settings) = (number.to_string(), Settings::of_kind(BucketKind::Persistent));
+            self.carry_out(Order::Create { name, settings, identities, founders }, at, version)?;
+        }
+        Ok(of(self).map_or(Reply::Nil, |id| Reply::Integer(i64::from(id.0))))
+    }
+
+    /// The number of a bucket that is being made. Databases have those that they are called, the others come behind.
+    fn new_number(&self, name: &str, version: u16) -> Result<u16, Failure> {
+        let holder = |number: u16| self.list.iter().find(|bucket| bucket.number == number);
+        if !Feature::Databases.is_in(version) {
+            return Ok((1..=u16::MAX).find(|number| holder(*number).is_none()).unwrap_or(u16::MAX));
+        }
+        match database_number(name.as_bytes()) {
+            Some(number) => match holder(number) {
+                Some(bucket) => {
+                    let text = format!(
+                        "ERR database {number} is the bucket '{}', made before there were databases",
+                        bucket.name
+                    );
+                    Err(Failure::built(text.as_bytes()))
+                }
+                None => Ok(number),
+            },
+            None => Ok((DATABASES_MAX..=u16::MAX).find(|number| holder(*number).is_none()).unwrap_or(u16::MAX)),
+        }
+    }
+
+    fn carry_out(&mut self, order: Order, at: Position, version: u16) -> Result<Reply, Failure> {
         match order {
             Order::Create { name, settings, identities, founders } => {
                 if self.named(&name).is_some() {
@@ -343,10 +401,9 @@ impl Buckets {
                     );
                     return Err(Failure::built(text.as_bytes()));
                 }
+                let number = self.new_number(&name, version)?;
                 let id = BucketId(self.next_id);
                 self.next_id += 1;
-                let taken = |number: u16| self.list.iter().any(|bucket| bucket.number == number);
-                let number = (1..=u16::MAX).find(|number| !taken(*number)).unwrap_or(u16::MAX);
                 let memories = match settings.kind {
                     BucketKind::Ephemeral => identities.iter().map(|identity| *identity != 0).collect(),
                     BucketKind::Persistent | BucketKind::Cache => Vec::new(),
@@ -358,6 +415,7 @@ impl Buckets {
                 self.list.push(bucket);
                 self.list.sort_by_key(|bucket| bucket.number);
             }
+            Order::Database { .. } => return self.database(order, at, version),
             Order::Set { name, words } => {
                 let Some(bucket) = self.list.iter_mut().find(|bucket| bucket.name == name) else {
                     return Err(no_such_bucket(&name));
@@ -368,7 +426,7 @@ impl Buckets {
                 bucket.settings = settings;
             }
             // Not about buckets: see `apply`.
-            Order::Nodes(_) => {}
+            Order::Nodes(_) | Order::Settings(_) => {}
             Order::Alone { node, .. } => {
                 self.list.iter_mut().for_each(|bucket| bucket.belong_to(node));
             }
@@ -396,7 +454,7 @@ impl Buckets {
                 }
             }
         }
-        Ok(())
+        Ok(Reply::Ok)
     }
 }
 
@@ -457,6 +515,12 @@ pub(crate) fn apply_planted(
         );
     }
     let mut buckets = Buckets::read(tree).map_err(|_| "the council's list of buckets is malformed")?;
+    if let Order::Settings(pairs) = order {
+        let mut stored = ClusterSettings::read(tree).map_err(|_| "the council's settings are malformed")?;
+        stored.set(pairs);
+        stored.write(tree, context);
+        return Ok(Reply::Ok);
+    }
     if let Order::Nodes(Change::Map(map)) = order {
         let before = Map::read(tree).map_err(|_| "the council's map is malformed")?;
         // Whoever led the council may have made another one since.
@@ -483,22 +547,22 @@ pub(crate) fn apply_planted(
         });
     }
     let gets_a_part = |id: &NodeId| match &order {
-        Order::Create { identities, founders, .. } => {
+        Order::Create { identities, founders, .. } | Order::Database { identities, founders, .. } => {
             usize::from(id.0) < identities.len() && (founders.is_empty() || founders.contains(id))
         }
         Order::Move { to, .. } => to.iter().any(|(node, _)| node == id),
         _ => false,
     };
-    if matches!(order, Order::Create { .. } | Order::Move { .. }) {
+    if matches!(order, Order::Create { .. } | Order::Database { .. } | Order::Move { .. }) {
         let registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
         if registry.removed.iter().any(gets_a_part) {
             return Ok(Reply::Error(FOUNDER_GONE));
         }
     }
-    Ok(match buckets.carry_out(order, at) {
-        Ok(()) => {
+    Ok(match buckets.carry_out(order, at, context.version) {
+        Ok(reply) => {
             buckets.write(tree, context);
-            Reply::Ok
+            reply
         }
         Err(failure) => Reply::Error(failure),
     })

@@ -190,6 +190,12 @@ impl Node {
             return self.queue(session, arguments, words);
         }
         if let Some(entry) = data::lookup(name) {
+            let is_copy = entry.spec.name == "copy" && session.redirected.is_none();
+            match if is_copy { self.copy_within(session, words) } else { Ok(None) } {
+                Ok(None) => {}
+                Ok(Some(within)) => return self.carry_out_command(session, within.as_ref()),
+                Err(failure) => return self.refuse(session, &failure),
+            }
             session.last_command = entry.spec.name_of(words);
             if let Err(failure) = data::check(words).and_then(|entry| self.check_version(entry.spec)) {
                 return self.refuse(session, &failure);
@@ -202,6 +208,17 @@ impl Node {
             }
             if let Some(failure) = self.redirection(session, entry.spec, words) {
                 return self.refuse(session, &failure);
+            }
+            if let Some(partitions) = self.all_databases(session, entry.spec) {
+                if session.pending() > 0 {
+                    return session.drain(arguments);
+                }
+                self.show(session, words);
+                let parts = partitions.into_iter().map(|it| (it, arguments.to_owned())).collect();
+                // What it has on its way is for several buckets until then.
+                let slot = self.submit_several(session, entry.spec, parts, Combine::First);
+                session.block = slot.map(Block::Slot).or(session.block);
+                return;
             }
             match self.route(session, entry.spec, words) {
                 Ok(Route::One(partition)) => self.carry_out_at(session, partition, entry.spec, arguments, words),
@@ -243,7 +260,7 @@ impl Node {
                             Local::Exec | Local::Watch | Local::Once | Local::Outcome | Local::Token | Local::Age => {
                                 session.bucket
                             }
-                            Local::Bucket(_) | Local::Node(_) => COUNCIL.bucket,
+                            Local::Bucket(_) | Local::Node(_) | Local::ConfigSet => COUNCIL.bucket,
                             // What is not known here may have been created a moment ago.
                             Local::Select if session.redirected.is_some() => session.aim,
                             Local::Select if self.find_bucket(words[1]).is_err() => COUNCIL.bucket,
@@ -350,6 +367,7 @@ impl Node {
             Local::Shutdown => commands::shutdown(self, session, words),
             Local::Once => self.once(session, words),
             Local::Select => self.select(session, words[1]),
+            Local::ConfigSet => commands::config::set(self, session, words),
             Local::Bucket(wanted) => commands::bucket::run(self, session, wanted, words),
             Local::Node(wanted) => commands::nodes::run(self, session, wanted, words),
             Local::Durability => commands::levels::durability(self, session, words),
@@ -375,6 +393,7 @@ impl Node {
                 Ok(()) => session.reply(|writer| writer.ok()),
                 Err(failure) => self.refuse(session, &failure),
             },
+            Err(_) if let Some(number) = self.database_to_make(word) => self.select_new(session, number),
             Err(_) => {
                 let submitted = self.submit_read(session, COUNCIL, ReadKind::Select, |out| out.extend_from_slice(word));
                 session.block = submitted.map(Block::Slot).or(session.block);

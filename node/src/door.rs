@@ -363,6 +363,8 @@ pub struct Config {
     pub cluster_address: String,
     /// The bucket that these clients see, unless they name another one as their user.
     pub cluster_bucket: String,
+    /// How many databases a client can select by their numbers, the default bucket among them.
+    pub databases: u16,
     /// Process id, for `INFO`.
     pub process_id: u32,
     /// Longest value that a client may store, in bytes; at most [`base::limits::VALUE_BYTES_MAX`].

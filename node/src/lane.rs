@@ -31,7 +31,7 @@ pub(crate) struct Read {
     pub deadline: Time,
 }
 
-/// The lanes of one connection, all to partitions of the bucket that it is aimed at.
+/// The lanes of one connection, all to partitions of the bucket that it is aimed at; but for `FLUSHALL`, which is the only command on its way then.
 ///
 /// Each command asks several times for its lane, and with many connections and partitions none of them is in the processor's cache: a lane is found by its
 /// partition's number, as each step of a search would be another wait for memory.
@@ -41,6 +41,8 @@ pub(crate) struct Lanes {
     list: Vec<Lane>,
     /// By the partition's number: the place in `list`, plus one (0: there is none).
     places: Vec<u16>,
+    /// Some are to partitions of other buckets.
+    strange: bool,
 }
 
 impl Lanes {
@@ -55,10 +57,15 @@ impl Lanes {
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.places.clear();
+        self.strange = false;
     }
 
     fn place_of(&self, partition: PartitionId) -> Option<usize> {
-        usize::from(*self.places.get(usize::from(partition.index))?).checked_sub(1)
+        let place = self.places.get(usize::from(partition.index)).and_then(|place| usize::from(*place).checked_sub(1));
+        if !self.strange || place.is_some_and(|place| self.list[place].partition == partition) {
+            return place;
+        }
+        self.list.iter().position(|lane| lane.partition == partition)
     }
 
     pub(crate) fn get(&self, partition: PartitionId) -> Option<&Lane> {
@@ -68,6 +75,16 @@ impl Lanes {
     pub(crate) fn get_mut(&mut self, partition: PartitionId) -> Option<&mut Lane> {
         let place = self.place_of(partition)?;
         self.list.get_mut(place).filter(|lane| lane.partition == partition)
+    }
+
+    /// The lane to a partition of another bucket than the others are to.
+    pub(crate) fn open_strange(&mut self, partition: PartitionId) -> &mut Lane {
+        self.strange = true;
+        let place = self.place_of(partition).unwrap_or_else(|| {
+            self.list.push(Lane::new(partition));
+            self.list.len() - 1
+        });
+        &mut self.list[place]
     }
 
     /// The lane to a partition of the bucket that all others are to.
@@ -203,6 +220,13 @@ mod tests {
         lanes.open(of(1, 7)).last_write += 1;
         assert_eq!(lanes.len(), 3);
         assert_eq!([63, 0, 7].map(|index| lanes.get(of(1, index)).unwrap().last_write), [63, 0, 8]);
+        lanes.open_strange(of(3, 7)).last_write = 5;
+        lanes.open_strange(of(4, 2)).last_write = 6;
+        lanes.open_strange(of(3, 7)).last_write += 1;
+        assert_eq!(lanes.len(), 5);
+        assert_eq!([of(3, 7), of(4, 2), of(1, 7)].map(|id| lanes.get(id).unwrap().last_write), [6, 6, 8]);
+        lanes.open(of(1, 2)).last_write = 9;
+        assert_eq!([of(1, 2), of(4, 2)].map(|id| lanes.get(id).unwrap().last_write), [9, 6]);
         for absent in [of(1, 1), of(1, 64), of(2, 7)] {
             assert!(lanes.get(absent).is_none() && lanes.get_mut(absent).is_none());
         }

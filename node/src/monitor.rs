@@ -16,7 +16,7 @@ pub(crate) type Monitors = BTreeSet<ConnectionId>;
 /// The line of a command, as Redis writes it: when, in which bucket, by whom, and all words. Passwords are left out.
 fn line(node: &Node, session: &Session, words: &[&[u8]]) -> String {
     let (seconds, milliseconds) = (node.now.wall.0 / 1000, node.now.wall.0 % 1000);
-    let number = node.buckets.of(session.bucket).map_or(0, |bucket| bucket.number);
+    let number = node.number_of(session.bucket);
     let mut line = format!("+{seconds}.{milliseconds:03}000 [{number} {}]", session.address);
     let is = |place: usize, word: &str| words.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
     let mut secret = if is(0, "AUTH") { 1..words.len() } else { 0..0 };

@@ -39,6 +39,7 @@ use crate::pubsub::PubSub;
 use crate::registry::{Map, Registry};
 use crate::roll::Roll;
 use crate::session::Session;
+use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
@@ -125,6 +126,10 @@ pub struct Node {
     pub(crate) slow: Slow,
     pub(crate) quickness: Quickness,
     pub(crate) tunables: Tunables,
+    /// When idle connections were looked for.
+    pub(crate) idle_looked_at: Time,
+    /// The cluster's settings, as far as this node follows the council's log.
+    pub(crate) settings: ClusterSettings,
     pub(crate) pubsub: PubSub,
     pub(crate) tracking: Tracking,
     pub(crate) waiting: WaitingRoom,

@@ -298,7 +298,15 @@ impl Session {
             return Gathered::Waits;
         }
         let Parts { answers, how, .. } = *place.parts.take().expect("it was just there");
-        Gathered::All(whole, how.combine(answers.into_iter().flatten().collect()))
+        let is_selection = how == Combine::Selected;
+        let reply = how.combine(answers.into_iter().flatten().collect());
+        match (is_selection, &reply) {
+            (true, Reply::Integer(id)) => {
+                self.bucket = u32::try_from(*id).map_or(self.bucket, BucketId);
+                Gathered::All(whole, Reply::Ok)
+            }
+            _ => Gathered::All(whole, reply),
+        }
     }
 
     pub(crate) fn set_merge(&mut self, slot: u64, merge: Merge) {
@@ -480,7 +488,7 @@ impl Session {
 
     /// The lane for a command to a partition of what it is aimed at.
     pub(crate) fn open_lane(&mut self, partition: PartitionId) -> &mut Lane {
-        self.lanes.open(partition)
+        if partition.bucket == self.aim { self.lanes.open(partition) } else { self.lanes.open_strange(partition) }
     }
 
     /// It has an answer from a partition's state of this revision, or a token that says so.

@@ -173,31 +173,39 @@ impl Node {
         }
     }
 
-    /// Carries a command out that several partitions answer.
+    /// Carries a command out that several partitions answer. Returns the slot of its reply.
     pub(crate) fn submit_several(
         &mut self,
         session: &mut Session,
         spec: &Spec,
         parts: Vec<(PartitionId, Arguments)>,
         how: Combine,
-    ) {
+    ) -> Option<u64> {
         let writes = spec.flags.has(Flags::WRITE);
         let mut groups = Vec::with_capacity(parts.len());
         let mut on_all = false;
         for (partition, _) in &parts {
             // All or none, as far as that is known now.
-            let Some(g) = place_of(&self.groups, *partition) else { return self.refuse_without_group(session) };
+            let Some(g) = place_of(&self.groups, *partition) else {
+                self.refuse_without_group(session);
+                return None;
+            };
             if let Some(text) = self.refusal(g).filter(|_| writes) {
-                return self.refuse(session, &Failure::Text(text));
+                self.refuse(session, &Failure::Text(text));
+                return None;
             }
             on_all = match self.is_for_all(session, g) {
-                Err(failure) if writes => return self.refuse(session, &failure),
+                Err(failure) if writes => {
+                    self.refuse(session, &failure);
+                    return None;
+                }
                 answer => answer.unwrap_or(false),
             };
             groups.push(g);
         }
         if session.read_bytes() >= CONNECTION_PENDING_BYTES_MAX {
-            return self.refuse(session, &Failure::Text(OVERLOADED));
+            self.refuse(session, &Failure::Text(OVERLOADED));
+            return None;
         }
         self.probe("node: command of several partitions");
         let bytes: usize = parts.iter().map(|(_, words)| words.as_ref().encoded_bytes()).sum();
@@ -213,5 +221,6 @@ impl Node {
                 self.read_in_slot(session, g, ReadKind::Command, part, |out| words.as_ref().encode_into(out));
             }
         }
+        Some(slot)
     }
 }

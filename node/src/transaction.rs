@@ -49,11 +49,36 @@ fn is_of_one_slot(slot: &mut Option<u16>, keys: &[&[u8]]) -> bool {
     })
 }
 
+const OTHER_BUCKET: Failure =
+    Failure::Text("ERR a transaction is about one bucket or database: SELECT another one before MULTI");
+const FLUSHES_SEVERAL: Failure =
+    Failure::Text("ERR FLUSHALL is about several databases, and a transaction about one: use FLUSHDB in it");
+
 impl Node {
+    /// `SELECT` in a MULTI: what comes behind it would be done in the wrong bucket, so it is refused before anything is.
+    fn check_queued_select(&self, session: &Session, word: &[u8]) -> Result<(), Failure> {
+        match self.find_bucket(word) {
+            _ if session.redirected.is_some() => Ok(()),
+            Ok(bucket) if bucket.id == session.bucket => Ok(()),
+            Err(failure) if self.database_to_make(word).is_none() => Err(failure),
+            _ => Err(OTHER_BUCKET),
+        }
+    }
+
     /// Queues a command of an open MULTI, or says why not.
     pub(crate) fn queue(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>, words: &[&[u8]]) {
         let name = words[0];
+        let within = match name.eq_ignore_ascii_case(b"copy") && session.redirected.is_none() {
+            true => self.copy_within(session, words),
+            false => Ok(None),
+        };
+        let arguments = match &within {
+            Ok(Some(within)) => within.as_ref(),
+            _ => arguments,
+        };
         let known = match data::lookup(name) {
+            Some(_) if within.is_err() => within.clone().map(drop),
+            Some(entry) if self.all_databases(session, entry.spec).is_some() => Err(FLUSHES_SEVERAL),
             Some(entry) if entry.spec.arity_fits(words.len()) => self
                 .check_version(entry.spec)
                 .and_then(|()| data::check_keys(entry.spec, words))
@@ -61,6 +86,9 @@ impl Node {
                 .and_then(|()| self.redirection(session, entry.spec, words).map_or(Ok(()), Err))
                 .and_then(|()| self.route_to_one(session, entry.spec, words).map(drop)),
             Some(entry) => Err(entry.spec.wrong_arity()),
+            None if name.eq_ignore_ascii_case(b"select") && words.len() == 2 => {
+                self.check_queued_select(session, words[1])
+            }
             None => commands::check_queued(words),
         };
         let Some(queue) = &mut session.queue else { return };

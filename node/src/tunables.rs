@@ -1,8 +1,8 @@
-//! Settings of this node that `CONFIG SET` changes while it runs and that its start says nothing of.
+//! Settings that `CONFIG SET` changes and that a node's start says nothing of.
 
 use std::time::Duration;
 
-use base::limits::TRACKED_KEYS_DEFAULT;
+use base::limits::{CONNECTION_OUTPUT_BYTES_MAX, TRACKED_KEYS_DEFAULT};
 
 use crate::burden::ClientsLimit;
 use crate::door::OutputLimit;
@@ -15,6 +15,11 @@ use crate::session::Session;
 pub(crate) struct Tunables {
     /// What connections that listen to channels may leave unread.
     pub pubsub_output: OutputLimit,
+    /// What was said of other connections: it is shown, and changes nothing.
+    pub normal_output: OutputLimit,
+    pub replica_output: OutputLimit,
+    /// Seconds after which a connection is closed that says nothing and waits for nothing; 0: never.
+    pub idle_seconds: u64,
     /// Which changes of keys listeners are told of.
     pub notify: Notify,
     /// What all clients together may hold of this node's memory.
@@ -27,18 +32,26 @@ impl Default for Tunables {
     fn default() -> Tunables {
         let pubsub_output =
             OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_for: Duration::from_secs(60) };
-        let clients_limit = ClientsLimit::Bytes(0);
-        Tunables { pubsub_output, notify: Notify::default(), clients_limit, tracking_keys_max: TRACKED_KEYS_DEFAULT }
+        let none = OutputLimit { hard_bytes: 0, soft_bytes: 0, soft_for: Duration::ZERO };
+        Tunables {
+            pubsub_output,
+            normal_output: OutputLimit { hard_bytes: CONNECTION_OUTPUT_BYTES_MAX as u64, ..none },
+            replica_output: none,
+            idle_seconds: 0,
+            notify: Notify::default(),
+            clients_limit: ClientsLimit::Bytes(0),
+            tracking_keys_max: TRACKED_KEYS_DEFAULT,
+        }
     }
 }
 
 impl Node {
-    /// Goes by these from now on. `own`: the connection that wants it, which is not among the node's at this moment.
-    pub(crate) fn tune(&mut self, own: &Session, tunables: Tunables) {
+    /// Goes by these from now on. `own`: the connection that wants it, if it is not among the node's at this moment.
+    pub(crate) fn tune(&mut self, own: Option<&Session>, tunables: Tunables) {
         let before = std::mem::replace(&mut self.tunables, tunables);
         if before.pubsub_output != tunables.pubsub_output {
             let others = self.sessions.values().filter_map(Option::as_deref);
-            let listening = others.chain(std::iter::once(own)).filter(|session| session.listens());
+            let listening = others.chain(own).filter(|session| session.listens());
             let limits: Vec<_> = listening.map(|session| (session.id, Some(tunables.pubsub_output))).collect();
             self.pubsub.limits.extend(limits);
         }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use base::NodeId;
 use base::limits::{
-    CONNECTIONS_DEFAULT, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT, REQUEST_TIMEOUT,
-    VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
+    CONNECTIONS_DEFAULT, DATABASES_DEFAULT, DATABASES_MAX, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT,
+    REQUEST_TIMEOUT, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
 };
 use base::versions::{NEWEST, OLDEST};
 use clap::Args;
@@ -101,6 +101,9 @@ pub struct StartArguments {
     /// The bucket that these clients see [default: default]
     #[arg(long, env = "DICTUM_CLUSTER_BUCKET", value_name = "NAME")]
     pub cluster_bucket: Option<String>,
+    /// Databases that clients can SELECT by number, made when they are selected first; 0 is the bucket default [default: 16]
+    #[arg(long, env = "DICTUM_DATABASES", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=i64::from(DATABASES_MAX)))]
+    pub databases: Option<u16>,
     /// Address to listen at for the other nodes, if it is not the one in --cluster; with --join it is needed
     #[arg(long, env = "DICTUM_PEER", value_name = "IP:PORT")]
     pub peer: Option<String>,
@@ -191,6 +194,7 @@ struct File {
     cluster_address: Option<String>,
     cluster_announce: Option<String>,
     cluster_bucket: Option<String>,
+    databases: Option<u16>,
     peer: Option<String>,
     peer_announce: Option<String>,
     join: Option<String>,
@@ -238,6 +242,8 @@ pub struct Options {
     pub cluster_announce: Option<String>,
     /// The bucket that they see.
     pub cluster_bucket: String,
+    /// Databases that clients can select by number.
+    pub databases: u16,
     /// Address to listen at for the other nodes, if it is not the one by which they know this node; may hold a host name.
     pub peer: Option<String>,
     /// Where they reach this node, if somebody has said so.
@@ -314,6 +320,10 @@ impl Options {
         let speak_at_most = arguments.speak_at_most.or(file.speak_at_most).unwrap_or(NEWEST);
         if !(OLDEST..=NEWEST).contains(&speak_at_most) {
             return Err(format!("--speak-at-most {speak_at_most}: this Dictum speaks versions {OLDEST} to {NEWEST}"));
+        }
+        let databases = arguments.databases.or(file.databases).unwrap_or(DATABASES_DEFAULT);
+        if !(1..=DATABASES_MAX).contains(&databases) {
+            return Err(format!("--databases {databases}: a number from 1 to {DATABASES_MAX}"));
         }
         let founding = match cluster {
             None => None,
@@ -422,6 +432,7 @@ impl Options {
             cluster_address,
             cluster_announce,
             cluster_bucket: arguments.cluster_bucket.or(file.cluster_bucket).unwrap_or("default".to_owned()),
+            databases,
             peer: arguments.peer.or(file.peer),
             peer_announce,
             dir,

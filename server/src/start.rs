@@ -169,6 +169,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         http_address: http_address.clone(),
         cluster_address: cluster_address.clone(),
         cluster_bucket: options.cluster_bucket.clone(),
+        databases: options.databases,
         process_id: std::process::id(),
         value_bytes_max: options.value_bytes_max,
         clients_max: shares.clients,

@@ -1,12 +1,13 @@
 //! `DICTUM.BUCKET …`: buckets are created, listed, changed and dropped. Orders go through the council's log, and what is listed is read
 //! there as linearizably as any key.
 
+use base::versions::Feature;
 use bytes::Bytes;
 use data::Failure;
 use data::spec::Group;
 
 use super::{ADMIN, Entry, Local, container, helps, spec, special};
-use crate::bucket::{BucketKind, DEFAULT_NAME, Settings, check_name};
+use crate::bucket::{BucketKind, DEFAULT_NAME, Settings, check_any_name, check_name, database_number};
 use crate::council::{COUNCIL, Order, no_such_bucket};
 use crate::entry::Kind;
 use crate::node::Node;
@@ -82,7 +83,10 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
 }
 
 fn create(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
-    let name = check_name(words[2])?.to_owned();
+    let name = match database_number(words[2]) {
+        Some(_) if node.has(Feature::Databases) => check_any_name(words[2])?.to_owned(),
+        _ => check_name(words[2])?.to_owned(),
+    };
     let mut settings = Settings::of_kind(BucketKind::Persistent);
     settings.change(&words[3..], true)?;
     let (identities, founders) = node.founding(settings.kind)?;
@@ -90,7 +94,7 @@ fn create(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
 }
 
 fn set(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
-    let name = check_name(words[2])?.to_owned();
+    let name = check_any_name(words[2])?.to_owned();
     // What cannot be is refused at once; what it is changed from is known for certain only where it is applied.
     if let Some(bucket) = node.buckets.named(&name) {
         bucket.settings.clone().change(&words[3..], false)?;
@@ -99,7 +103,7 @@ fn set(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
 }
 
 fn drop(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
-    let name = check_name(words[2])?.to_owned();
+    let name = check_any_name(words[2])?.to_owned();
     if name == DEFAULT_NAME {
         return Err(Failure::Text("ERR the default bucket cannot be dropped"));
     }

@@ -250,6 +250,7 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     if flags.is_empty() {
         flags.push('N');
     }
+    let db = node.number_of(session.bucket);
     let seconds_since = |time| node.now.time.since(time).as_secs();
     let burden = session.burden();
     let (output, output_room) = (session.out.len(), session.out.capacity());
@@ -258,7 +259,7 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     // Writing to a string cannot fail.
     let _ = write!(line, "id={} addr={} laddr={} fd=-1", session.id.0, session.address, session.local_address);
     let _ = write!(line, " name={} age={}", name(&session.name), seconds_since(session.opened_time));
-    let _ = write!(line, " idle={} flags={flags} db=0", seconds_since(session.last_active));
+    let _ = write!(line, " idle={} flags={flags} db={db}", seconds_since(session.last_active));
     let [sub, psub, ssub] = Kind::ALL.map(|kind| session.subscribed(kind));
     let _ = write!(line, " sub={sub} psub={psub} ssub={ssub}");
     let multi = session.queue.as_ref().map_or(-1, |queue| queue.commands.len() as i64);

@@ -1,23 +1,36 @@
-//! `CONFIG …`: what clients and tools read of a Redis's settings, and the few that can be changed here.
+//! `CONFIG …`: every directive of Redis 7.4, and Dictum's own.
 //!
-//! A setting that has one meaning here answers that; setting it to what it is succeeds, to anything else fails as a
-//! setting does that Redis cannot change while it runs. What is changed is this node's alone and lasts until it stops.
+//! What is set holds at all nodes and survives restarts: it is an order of the council ([`crate::settings`]). Dictum's own (`dictum-…`) are a node's and last until it
+//! stops. A directive that means nothing here is kept and shown ([`kept`]). Some say how a node was started, and cannot be changed by a client.
+//! `docs/config.md` has all of them.
 
+mod kept;
+#[cfg(test)]
+mod table;
+
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
+use base::versions::Feature;
+use bytes::Bytes;
 use data::algorithms::glob::Glob;
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ADMIN, ALWAYS, Context, Entry, answers, container, helps, spec};
+use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, container, helps, spec, special};
 use crate::burden::ClientsLimit;
+use crate::council::{COUNCIL, Order};
 use crate::door::{Config, OutputLimit};
+use crate::durations::PERCENTILES;
+use crate::entry::Kind;
 use crate::node::Node;
 use crate::notifications::Notify;
+use crate::session::{Block, Session};
+use crate::settings::{ClusterSettings, Pairs};
 use crate::slow::{SLOW_COMMANDS_MAX, Thresholds};
 use crate::tunables::Tunables;
+use kept::{KEPT, Kept};
 
 const GROUP: Group = Group::Server;
 /// Longest pattern that is looked for among names.
@@ -56,21 +69,21 @@ static SUBCOMMANDS: &[Entry] = &[
         },
     ),
     answers(
-        spec("config|rewrite", 2, GROUP, "2.8.0", "Would write the settings to the configuration file.", ""),
+        spec("config|rewrite", 2, GROUP, "2.8.0", "Does nothing: what was set is stored already.", ""),
         ADMIN,
-        |_, _| Err(Failure::Text("ERR The server is running without a config file")),
+        |_, _| Ok(Reply::Ok),
     ),
-    answers(
+    special(
         spec(
             "config|set",
             -4,
             GROUP,
             "2.0.0",
-            "Changes settings of this node until it stops.",
+            "Changes settings of the cluster.",
             "parameter value [parameter value ...]",
         ),
         ADMIN,
-        set,
+        Local::ConfigSet,
     ),
     helps("config|help", GROUP, ALWAYS),
 ];
@@ -100,11 +113,41 @@ struct Settings {
     config: Config,
     thresholds: Thresholds,
     tunables: Tunables,
+    stored: ClusterSettings,
 }
 
 impl Settings {
     fn of(node: &Node) -> Settings {
-        Settings { config: node.config.clone(), thresholds: node.slow.thresholds(), tunables: node.tunables }
+        Settings {
+            config: node.config.clone(),
+            thresholds: node.slow.thresholds(),
+            tunables: node.tunables,
+            stored: node.settings.clone(),
+        }
+    }
+
+    fn kept(&self, kept: &Kept) -> String {
+        self.stored.get(kept.name).unwrap_or(kept.default).to_owned()
+    }
+
+    /// Goes by a value.
+    fn set(&mut self, setting: &Setting, value: &[u8]) -> Result<(), String> {
+        match setting.value {
+            Value::Settable(_, set) => set(&mut self.config, value),
+            Value::Threshold(_, set) => set(&mut self.thresholds, value),
+            Value::Tunable(_, set) => set(&mut self.tunables, value),
+            _ if setting.text(self).as_bytes().eq_ignore_ascii_case(value) => Ok(()),
+            _ => Err("can't set immutable config".to_owned()),
+        }
+    }
+
+    /// Has the node go by them. `own`: as in [`Node::tune`].
+    fn install(self, node: &mut Node, own: Option<&Session>) {
+        let Settings { config, thresholds, tunables, stored } = self;
+        node.config = config;
+        node.slow.set_thresholds(thresholds);
+        node.tune(own, tunables);
+        node.settings = stored;
     }
 }
 
@@ -153,16 +196,11 @@ const fn tunable(
 
 /// By name.
 static SETTINGS: &[Setting] = &[
-    fixed("acllog-max-len", "0"),
-    fixed("activedefrag", "no"),
-    fixed("appendfsync", "always"),
-    fixed("appendonly", "yes"),
     given("bind", |config| address(config).0.to_owned()),
     tunable("client-output-buffer-limit", output_limits, set_output_limits),
     given("client-query-buffer-limit", |_| base::limits::CONNECTION_PENDING_BYTES_MAX.to_string()),
     fixed("cluster-enabled", "no"),
-    fixed("daemonize", "no"),
-    fixed("databases", "1"),
+    given("databases", |config| config.databases.to_string()),
     settable(
         "dictum-log-bytes-held",
         |config| config.log_bytes_held.to_string(),
@@ -196,9 +234,6 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    fixed("enable-debug-command", "no"),
-    fixed("enable-module-command", "no"),
-    fixed("enable-protected-configs", "no"),
     given("io-threads", |config| config.io_threads.to_string()),
     threshold(
         "latency-monitor-threshold",
@@ -222,13 +257,7 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    fixed("latency-tracking-info-percentiles", "50 99 99.9"),
-    fixed("lazyfree-lazy-eviction", "no"),
-    fixed("lazyfree-lazy-expire", "no"),
-    fixed("lazyfree-lazy-user-del", "no"),
-    fixed("lazyfree-lazy-user-flush", "no"),
     given("maxclients", |config| config.clients_max.to_string()),
-    fixed("maxmemory", "0"),
     tunable(
         "maxmemory-clients",
         |tunables| match tunables.clients_limit {
@@ -243,10 +272,6 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    fixed("maxmemory-policy", "noeviction"),
-    fixed("maxmemory-samples", "5"),
-    fixed("min-replicas-max-lag", "0"),
-    fixed("min-replicas-to-write", "0"),
     tunable(
         "notify-keyspace-events",
         |tunables| tunables.notify.to_text(),
@@ -267,15 +292,7 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    fixed("protected-mode", "no"),
-    fixed("rdbcompression", "no"),
-    fixed("rdbchecksum", "yes"),
-    fixed("replica-read-only", "no"),
-    fixed("replicaof", ""),
     given("requirepass", |config| config.password.clone().unwrap_or_default()),
-    fixed("save", ""),
-    fixed("slave-read-only", "no"),
-    fixed("slaveof", ""),
     threshold(
         "slowlog-log-slower-than",
         |thresholds| thresholds.slow_us_min.to_string(),
@@ -293,8 +310,14 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    fixed("tcp-keepalive", "0"),
-    fixed("timeout", "0"),
+    tunable(
+        "timeout",
+        |tunables| tunables.idle_seconds.to_string(),
+        |tunables, value| {
+            tunables.idle_seconds = number(value, 0, i32::MAX as u64)?;
+            Ok(())
+        },
+    ),
     fixed("tls-port", "0"),
     tunable(
         "tracking-table-max-keys",
@@ -304,7 +327,6 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    fixed("unixsocket", ""),
 ];
 
 /// Host and port where clients reach this node.
@@ -355,11 +377,14 @@ fn memory(value: &[u8], least: u64, most: u64) -> Result<u64, String> {
     bytes.ok_or_else(|| out_of_range(least, most))
 }
 
-/// Classes of connections: what each may leave unread. Only that of `pubsub` can be changed; that of all others is the owner's.
+/// Classes of connections: what each may leave unread. Only that of `pubsub` changes anything; that of all others is the owner's.
 fn output_limits(tunables: &Tunables) -> String {
-    let OutputLimit { hard_bytes, soft_bytes, soft_for } = tunables.pubsub_output;
-    let others = format!("normal {CONNECTION_OUTPUT_BYTES_MAX} 0 0 slave 0 0 0");
-    format!("{others} pubsub {hard_bytes} {soft_bytes} {}", soft_for.as_secs())
+    let classes =
+        [("normal", tunables.normal_output), ("slave", tunables.replica_output), ("pubsub", tunables.pubsub_output)];
+    let text = classes.map(|(name, OutputLimit { hard_bytes, soft_bytes, soft_for })| {
+        format!("{name} {hard_bytes} {soft_bytes} {}", soft_for.as_secs())
+    });
+    text.join(" ")
 }
 
 fn set_output_limits(tunables: &mut Tunables, value: &[u8]) -> Result<(), String> {
@@ -371,16 +396,15 @@ fn set_output_limits(tunables: &mut Tunables, value: &[u8]) -> Result<(), String
     for [class, hard, soft, seconds] in groups {
         let bytes = |word: &[u8]| memory(word, 0, u64::MAX).map_err(|_| WRONG.to_owned());
         let seconds = number(seconds, 0, i32::MAX as u64).map_err(|_| WRONG.to_owned())?;
-        let limit = (bytes(hard)?, bytes(soft)?, seconds);
+        let limit =
+            OutputLimit { hard_bytes: bytes(hard)?, soft_bytes: bytes(soft)?, soft_for: Duration::from_secs(seconds) };
         let is = |name: &[u8]| class.eq_ignore_ascii_case(name);
         if is(b"pubsub") {
-            let (hard_bytes, soft_bytes, seconds) = limit;
-            tunables.pubsub_output = OutputLimit { hard_bytes, soft_bytes, soft_for: Duration::from_secs(seconds) };
-        } else if is(b"normal") || is(b"slave") || is(b"replica") {
-            let own = if is(b"normal") { CONNECTION_OUTPUT_BYTES_MAX as u64 } else { 0 };
-            if limit != (own, 0, 0) {
-                return Err("only the limit of the class pubsub can be changed".to_owned());
-            }
+            tunables.pubsub_output = limit;
+        } else if is(b"normal") {
+            tunables.normal_output = limit;
+        } else if is(b"slave") || is(b"replica") {
+            tunables.replica_output = limit;
         } else {
             return Err("Invalid client class specified in buffer limit configuration.".to_owned());
         }
@@ -394,7 +418,7 @@ fn get(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     }
     let patterns = words[2..].iter().filter(|word| word.len() <= PATTERN_BYTES_MAX);
     let patterns: Vec<Glob> = patterns.map(|word| Glob::new(&word.to_ascii_lowercase())).collect();
-    let chosen = SETTINGS.iter().filter(|it| patterns.iter().any(|pattern| pattern.matches(it.name.as_bytes())));
+    let is_wanted = |name: &str| !name.is_empty() && patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
     let settings = Settings::of(context.node);
     let redirected = context.session.redirected.is_some();
     let text = |it: &Setting| match it.name {
@@ -402,41 +426,95 @@ fn get(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         "cluster-enabled" if redirected => "yes".to_owned(),
         _ => it.text(&settings),
     };
-    Ok(Reply::Map(chosen.map(|it| (Reply::bulk(it.name), Reply::bulk(text(it)))).collect()))
+    let own = SETTINGS.iter().filter(|it| is_wanted(it.name)).map(|it| (it.name, text(it)));
+    let names = KEPT.iter().flat_map(|it| [it.name, it.alias].map(|name| (name, it)));
+    let kept = names.filter(|(name, _)| is_wanted(name)).map(|(name, it)| (name, settings.kept(it)));
+    let all: BTreeMap<&str, String> = own.chain(kept).collect();
+    Ok(Reply::Map(all.into_iter().map(|(name, text)| (Reply::bulk(name), Reply::bulk(text))).collect()))
 }
 
-fn set(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
-    let pairs = words[2..].chunks(2);
+/// Whether a setting is of one node and not of the cluster.
+fn is_of_node(name: &str) -> bool {
+    name.starts_with("dictum-")
+}
+
+/// What the words of `CONFIG SET` ask for: the settings as they would be, and what of it is the cluster's. All or nothing.
+fn wanted(node: &Node, words: &[&[u8]]) -> Result<(Settings, Pairs), Failure> {
     let unknown = |name: &[u8]| {
         Failure::built(&[b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat())
     };
-    // All or nothing.
-    let mut settings = Settings::of(context.node);
+    let mut settings = Settings::of(node);
     let mut seen: Vec<&str> = Vec::new();
-    for pair in pairs {
+    for pair in words[2..].chunks(2) {
         let [name, value] = pair else { return Err(Failure::WrongArity("config|set")) };
-        let setting = setting(name).ok_or_else(|| unknown(name))?;
+        let own = setting(name);
+        let kept = kept::find(name).filter(|_| own.is_none());
+        let name = own.map(|it| it.name).or(kept.map(|it| it.name)).ok_or_else(|| unknown(name))?;
         let refused = |reason: &str| {
-            let name = setting.name;
             Failure::built(
                 format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}").as_bytes(),
             )
         };
-        if seen.contains(&setting.name) {
+        if seen.contains(&name) {
             return Err(refused("duplicate parameter"));
         }
-        seen.push(setting.name);
-        match setting.value {
-            Value::Settable(_, set) => set(&mut settings.config, value).map_err(|reason| refused(&reason))?,
-            Value::Threshold(_, set) => set(&mut settings.thresholds, value).map_err(|reason| refused(&reason))?,
-            Value::Tunable(_, set) => set(&mut settings.tunables, value).map_err(|reason| refused(&reason))?,
-            _ if setting.text(&settings).as_bytes().eq_ignore_ascii_case(value) => {}
-            _ => return Err(refused("can't set immutable config")),
+        seen.push(name);
+        if let Some(own) = own {
+            settings.set(own, value).map_err(|reason| refused(&reason))?;
+        } else if let Some(kept) = kept {
+            let value = kept.form.read(value).map_err(|reason| refused(&reason))?;
+            settings.stored.set(vec![(name.to_owned(), value)]);
         }
     }
-    let Settings { config, thresholds, tunables } = settings;
-    context.node.config = config;
-    context.node.slow.set_thresholds(thresholds);
-    context.node.tune(context.session, tunables);
-    Ok(Reply::Ok)
+    let of_cluster = seen.into_iter().filter(|name| !is_of_node(name)).map(|name| {
+        let own = setting(name.as_bytes()).map(|it| it.text(&settings));
+        (name.to_owned(), own.or(settings.stored.get(name).map(str::to_owned)).unwrap_or_default())
+    });
+    let of_cluster = of_cluster.collect();
+    Ok((settings, of_cluster))
+}
+
+/// Carries `CONFIG SET` out; the connection is aimed at the council.
+pub(crate) fn set(node: &mut Node, session: &mut Session, words: &[&[u8]]) {
+    let (settings, of_cluster) = match wanted(node, words) {
+        Ok(wanted) => wanted,
+        Err(failure) => return node.refuse(session, &failure),
+    };
+    // While older nodes are there what is set holds here alone, as it did with them.
+    if of_cluster.is_empty() || !node.has(Feature::Settings) {
+        settings.install(node, Some(session));
+        return session.reply(|writer| writer.ok());
+    }
+    if words[2..].chunks(2).any(|pair| setting(pair[0]).is_some_and(|it| is_of_node(it.name))) {
+        let text = "ERR settings of this node (dictum-…) and of the cluster cannot be changed by one CONFIG SET: nothing was changed";
+        return node.refuse(session, &Failure::Text(text));
+    }
+    let order = Order::Settings(of_cluster);
+    let slot = node.submit_write(session, COUNCIL, Kind::Council, Bytes::from(order.encode()));
+    session.block = slot.map(Block::Slot).or(session.block);
+}
+
+/// Which percentiles of commands' durations `INFO latencystats` tells.
+pub(crate) fn percentiles(settings: &ClusterSettings) -> Vec<f64> {
+    let words = settings.get("latency-tracking-info-percentiles").map(|text| text.split(' '));
+    words.map_or(PERCENTILES.to_vec(), |words| words.filter_map(|word| word.parse().ok()).collect())
+}
+
+/// Goes by the settings of the cluster.
+pub(crate) fn follow(node: &mut Node, stored: ClusterSettings) {
+    if node.settings == stored {
+        return;
+    }
+    let mut settings = Settings::of(node);
+    for (name, value) in stored.iter().filter(|(name, value)| node.settings.get(name) != Some(value)) {
+        // One that this build does not know, or takes no such value for, is for others.
+        if let Some(setting) = setting(name.as_bytes()) {
+            let mut changed = settings.clone();
+            if changed.set(setting, value.as_bytes()).is_ok() {
+                settings = changed;
+            }
+        }
+    }
+    settings.stored = stored;
+    settings.install(node, None);
 }

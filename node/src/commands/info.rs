@@ -11,7 +11,6 @@ use data::{Failure, Reply};
 use super::server::{COMPATIBLE_VERSION, last_save_seconds, replicas};
 use super::{ALWAYS, Context, Entry, answers, cluster, config, spec};
 use crate::bucket::{Bucket, BucketKind, Named};
-use crate::durations::PERCENTILES;
 use crate::node::{Node, place_of, role_number, role_text};
 use crate::partition::Partition;
 use crate::pubsub::audience::Kind;
@@ -265,8 +264,10 @@ fn replication(context: &Context<'_>, fields: &mut Fields) {
 /// Within how many microseconds half, 99 and 99.9 of a hundred commands were done.
 fn latency_stats(context: &Context<'_>, fields: &mut Fields) {
     let durations = &context.node.slow.durations;
+    let percentiles = super::config::percentiles(&context.node.settings);
     for (name, histogram) in durations.of(|_| durations.kept) {
-        let told = PERCENTILES.map(|percent| format!("p{percent}={:.3}", histogram.percentile(percent)));
+        let told: Vec<String> =
+            percentiles.iter().map(|percent| format!("p{percent}={:.3}", histogram.percentile(*percent))).collect();
         fields.put(format_args!("latency_percentiles_usec_{name}"), told.join(","));
     }
 }

@@ -9,12 +9,14 @@ use super::memories::{identity_in_memory, make_odd};
 use super::{Node, place_of};
 use crate::below::{FlushJob, Retired};
 use crate::bucket::{Bucket, BucketKind, Named, Policy};
+use crate::commands::config;
 use crate::council::{Buckets, COUNCIL};
 use crate::door::{CacheWish, Level, Rubbish};
 use crate::eviction::ceiling;
 use crate::journal::Rebuilt;
 use crate::registry::{Map, Registry};
 use crate::router::Waiter;
+use crate::settings::ClusterSettings;
 use crate::words::Terms;
 
 const DROPPED: Failure = Failure::Text("ERR the bucket was dropped; whether the command was done makes no difference");
@@ -31,10 +33,19 @@ impl Node {
         }
         self.council_followed = group.partition.applied;
         let tree = &group.partition.tree;
+        let settings = ClusterSettings::read(tree);
         match (Registry::read(tree), Map::read(tree)) {
             (Ok(registry), Ok(map)) => (self.registry, self.map) = (registry, map),
             _ => {
                 let text = "the council's registry of nodes is not one of this version";
+                self.fatal.get_or_insert_with(|| text.to_owned());
+                return;
+            }
+        }
+        match settings {
+            Ok(settings) => config::follow(self, settings),
+            Err(_) => {
+                let text = "the council's settings are not those of this version";
                 self.fatal.get_or_insert_with(|| text.to_owned());
                 return;
             }

@@ -241,6 +241,7 @@ impl Node {
         if time < self.next_ping {
             return false;
         }
+        self.close_idle();
         self.next_ping = time + PING_EVERY;
         self.pings.is_open = false;
         let due = std::mem::take(&mut self.pings.due);

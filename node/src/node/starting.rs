@@ -31,6 +31,7 @@ use crate::planner::Leads;
 use crate::pubsub::PubSub;
 use crate::registry::{Map, Registry, seats_of_founders};
 use crate::roll::Roll;
+use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
@@ -154,6 +155,8 @@ impl Node {
             slow: Slow::default(),
             quickness: Quickness::default(),
             tunables,
+            idle_looked_at: base::Time(0),
+            settings: ClusterSettings::default(),
             pubsub: PubSub::new(roll.bound()),
             tracking: Tracking::default(),
             waiting: WaitingRoom::default(),

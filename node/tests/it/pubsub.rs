@@ -106,7 +106,6 @@ fn listeners_are_described_and_killed() {
         ("pubsub 1mb 0", "Wrong number of arguments in buffer limit configuration."),
         ("nobody 1mb 0 0", "Invalid client class specified in buffer limit configuration."),
         ("pubsub x 0 0", "Error in hard, soft or soft_seconds setting in buffer limit configuration."),
-        ("normal 0 0 0", "only the limit of the class pubsub can be changed"),
     ] {
         let answer = cluster.ask(0, &format!("{limit} \"{value}\""));
         assert!(answer.trim_end().ends_with(reason), "{value}: {answer}");
