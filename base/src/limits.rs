@@ -54,8 +54,12 @@ pub const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Longest value unless configured otherwise, in bytes.
 pub const VALUE_BYTES_DEFAULT: usize = 16 * 1024 * 1024;
 
-/// Most arguments of one command: that of Redis.
-pub const ARGUMENTS_MAX: usize = 1024 * 1024;
+/// Most arguments of one command: that of Redis 7. What bounds a command is its bytes.
+pub const ARGUMENTS_MAX: usize = i32::MAX as usize;
+/// The same while nodes of a version before 8 are there; beyond, each word counts [`WORD_BYTES`] towards the command's bytes.
+pub const ARGUMENTS_PLAIN_MAX: usize = 1024 * 1024;
+/// What a word takes beside its own bytes, about, where a command is held.
+pub const WORD_BYTES: usize = 64;
 /// Longest inline command, in bytes: that of Redis.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// Most commands that one connection may have waiting for an answer; reading from it pauses beyond.
@@ -88,8 +92,10 @@ pub const TURN_READ_BYTES_MAX: usize = 1024 * 1024;
 pub const SLOT_KEYS_MAX: usize = 100_000;
 /// Most client connections of a node unless configured otherwise: that of Redis.
 pub const CONNECTIONS_DEFAULT: usize = 10_000;
-/// Most commands queued by one MULTI.
-pub const TRANSACTION_COMMANDS_MAX: usize = 64 * 1024;
+/// Most bytes of the commands that one MULTI queues, [`WORD_BYTES`] for each of them and [`QUEUED_WORD_BYTES`] for each of their words included.
+pub const TRANSACTION_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// What a word of a queued command takes beside its own bytes.
+pub const QUEUED_WORD_BYTES: usize = 4;
 /// Most bytes of names (and somewhat more for each) that the connections of a node listen to, by SUBSCRIBE and its relatives.
 pub const SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes of published messages on their way to one other node, unless a single turn's are more; what is published beyond is not sent to it.

@@ -85,6 +85,10 @@ pub enum Feature {
     Budgets,
     /// A node that is at one long piece of work says so, while it cannot say anything else.
     Busy,
+    /// What scripts, functions and sums of infinities answer is what a Redis 7.4 answers, where it was something else.
+    AsRedis,
+    /// Commands of more than 1,048,576 words.
+    ManyWords,
     /// Cursors of `SCAN` and its kin are below 2^53.
     SmallCursors,
     /// The council's order that makes a database, and buckets' names that are numbers. Named buckets get numbers behind those of databases.
@@ -103,7 +107,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 13] = [
+pub const FEATURES: [(Feature, u16, By); 15] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -114,6 +118,8 @@ pub const FEATURES: [(Feature, u16, By); 13] = [
     (Feature::MovingMemories, 7, By::Cluster),
     (Feature::Budgets, 8, By::Cluster),
     (Feature::Busy, 8, By::Link),
+    (Feature::AsRedis, 8, By::Cluster),
+    (Feature::ManyWords, 8, By::Cluster),
     (Feature::SmallCursors, 8, By::Cluster),
     (Feature::Databases, 8, By::Cluster),
     (Feature::Settings, 8, By::Cluster),
@@ -121,7 +127,7 @@ pub const FEATURES: [(Feature, u16, By); 13] = [
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and
 /// its copy would be another from then on. So they are refused until the cluster has the version, and unknown in entries of earlier ones.
-pub const COMMANDS: &[(&str, u16)] = &[];
+pub const COMMANDS: &[(&str, u16)] = &[("pfdebug", 8)];
 
 impl Feature {
     /// The first version that has it.

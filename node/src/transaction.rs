@@ -3,7 +3,7 @@
 //! A transaction is one entry of the log, or one read if it changes nothing. Commands that concern only the connection
 //! (`PING`, `CLIENT …`) may stand in it too: they are answered here, and the replies are merged.
 
-use base::limits::{CONNECTION_PENDING_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
+use base::limits::{QUEUED_WORD_BYTES, TRANSACTION_BYTES_MAX, WORD_BYTES};
 use base::slots::hash_slot;
 use bytes::Bytes;
 use data::{Failure, Reply, spec::Flags};
@@ -36,11 +36,6 @@ pub(crate) fn write_merged(writer: &mut ReplyWriter<'_>, merge: &Merge, answer: 
     }
 }
 
-/// What a queued command counts: empty words take room as well.
-fn bytes_queued(arguments: ArgumentsRef<'_>) -> usize {
-    arguments.encoded_bytes() + 4 * arguments.len()
-}
-
 /// Whether all keys have the slot, which the first one gives if it is not known yet.
 fn is_of_one_slot(slot: &mut Option<u16>, keys: &[&[u8]]) -> bool {
     keys.iter().all(|key| {
@@ -48,6 +43,8 @@ fn is_of_one_slot(slot: &mut Option<u16>, keys: &[&[u8]]) -> bool {
         *slot.get_or_insert(its) == its
     })
 }
+
+const _: () = assert!(TRANSACTION_BYTES_MAX == 268_435_456, "the text says so");
 
 const OTHER_BUCKET: Failure =
     Failure::Text("ERR a transaction is about one bucket or database: SELECT another one before MULTI");
@@ -91,15 +88,13 @@ impl Node {
             }
             None => commands::check_queued(words),
         };
+        let bytes = arguments.payload_bytes() + arguments.len() * QUEUED_WORD_BYTES + WORD_BYTES;
         let Some(queue) = &mut session.queue else { return };
         let failure = match known {
             Err(failure) => Some(failure),
-            Ok(()) if queue.commands.len() >= TRANSACTION_COMMANDS_MAX => {
-                Some(Failure::Text("ERR too many commands in one transaction"))
-            }
-            Ok(()) if queue.bytes + bytes_queued(arguments) > CONNECTION_PENDING_BYTES_MAX => {
-                Some(Failure::Text("ERR too many bytes in one transaction"))
-            }
+            Ok(()) if queue.bytes + bytes > TRANSACTION_BYTES_MAX => Some(Failure::Text(
+                "ERR a transaction's commands have 268435456 bytes at the most: send them as several",
+            )),
             Ok(()) => None,
         };
         match failure {
@@ -108,7 +103,7 @@ impl Node {
                 self.refuse(session, &failure);
             }
             None => {
-                queue.bytes += bytes_queued(arguments);
+                queue.bytes += bytes;
                 queue.acts |= commands::pubsub::acts(words);
                 queue.commands.push(arguments.to_owned());
                 session.reply(|writer| writer.simple("QUEUED"));

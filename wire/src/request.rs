@@ -11,11 +11,15 @@
 //! Whatever the quick one does not like it leaves untouched for the patient one, which alone says what is wrong.
 //! Errors have the words of Redis 7 (`networking.c`) and come in the same cases; like Redis, the bytes after a
 //! length or a word are taken for `\r\n` without a look. What counts as too long does not depend on how the input
-//! was cut. One difference: Redis 7 takes up to 2^31 words, and this parser [`ARGUMENTS_MAX`].
+//! was cut. A command may have as many words as in Redis 7; beyond [`ARGUMENTS_PLAIN_MAX`] each counts [`WORD_BYTES`] towards the command's bytes, as
+//! that is what it takes to hold it.
 
 use std::fmt;
 
-use base::limits::{ARGUMENTS_MAX, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX};
+use base::limits::{
+    ARGUMENTS_MAX, ARGUMENTS_PLAIN_MAX, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
+    WORD_BYTES,
+};
 
 use crate::arguments::{ArgumentsRef, Span};
 use crate::inline;
@@ -288,9 +292,9 @@ impl RequestParser {
         }
         let word_bytes_max = self.word_bytes_max();
         let mut total = 0;
-        for _ in 0..count {
+        for word in 0..count {
             let (length, start) = quick_line(input, at, b'$')?;
-            total += length + WORD_OVERHEAD_BYTES;
+            total += length + if word < ARGUMENTS_PLAIN_MAX { WORD_OVERHEAD_BYTES } else { WORD_BYTES };
             if length > word_bytes_max || total > self.limits.command_bytes_max {
                 return None;
             }
@@ -380,13 +384,20 @@ impl RequestParser {
         }
     }
 
+    /// What words take beside their bytes: more each, if they are very many.
+    fn extra_bytes(&self) -> usize {
+        let words = self.spans.len() + 1;
+        let many = words.saturating_sub(ARGUMENTS_PLAIN_MAX);
+        (words - many) * WORD_OVERHEAD_BYTES + many * WORD_BYTES
+    }
+
     /// Decides whether a word of this length is kept or passed over.
     fn begin_word(&mut self, length: usize) {
         let RequestLimits { argument_bytes_max, command_bytes_max, .. } = self.limits;
         if self.too_large.is_none() {
             if length > argument_bytes_max {
                 self.too_large = Some((length, argument_bytes_max));
-            } else if self.buffer.len() + length + WORD_OVERHEAD_BYTES * (self.spans.len() + 1) > command_bytes_max {
+            } else if self.buffer.len() + length + self.extra_bytes() > command_bytes_max {
                 self.too_large = Some((length, command_bytes_max));
             }
         }

@@ -1,6 +1,7 @@
 //! The tests of `node` from outside, as one program: a file each, so that each crate is linked to them once.
 
 mod alone;
+mod as_redis;
 mod buckets;
 mod catching_up;
 mod cluster_protocol;
@@ -18,6 +19,7 @@ mod idle;
 mod joining;
 mod levels;
 mod looks;
+mod many;
 mod members;
 mod memories;
 mod observed;

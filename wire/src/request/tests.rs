@@ -68,7 +68,7 @@ fn protocol_errors_are_those_of_redis() {
         ("*01\r\n", "invalid multibulk length"),
         ("*+1\r\n", "invalid multibulk length"),
         ("* 1\r\n", "invalid multibulk length"),
-        ("*1048577\r\n", "invalid multibulk length"),
+        ("*2147483648\r\n", "invalid multibulk length"),
         ("*99999999999999999999\r\n", "invalid multibulk length"),
         ("*1\r\n$a\r\n", "invalid bulk length"),
         ("*1\r\n$\r\n", "invalid bulk length"),
@@ -268,5 +268,34 @@ fn error_replies_are_those_of_redis() {
         let mut rest = input;
         RequestParser::default().next(&mut rest).expect_err("it is wrong").encode(&mut out);
         assert_eq!(out, expected);
+    }
+}
+
+#[test]
+fn a_command_has_as_many_words_as_its_bytes_let_it_have() {
+    const WORDS: usize = 1_100_000;
+    let mut input = format!("*{WORDS}\r\n").into_bytes();
+    (0..WORDS).for_each(|_| input.extend_from_slice(b"$1\r\nx\r\n"));
+    let words_in_pieces = |limits: RequestLimits, pieces: usize| {
+        let mut parser = RequestParser::new(limits);
+        let mut found = None;
+        for mut piece in input.chunks(pieces) {
+            match parser.next(&mut piece) {
+                Ok(Some(Request::Command(arguments))) => found = Some(Ok(arguments.len())),
+                Ok(Some(Request::TooLarge { bytes_max, .. })) => found = Some(Err(bytes_max)),
+                Ok(None) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        found
+    };
+    for pieces in [input.len(), 65_536] {
+        assert_eq!(words_in_pieces(RequestLimits::default(), pieces), Some(Ok(WORDS)));
+        // Beyond the first 1,048,576 each takes 64 bytes of what a command may have.
+        let command_bytes_max = WORDS + 4 * ARGUMENTS_PLAIN_MAX + (WORDS - ARGUMENTS_PLAIN_MAX) * WORD_BYTES;
+        let limits = RequestLimits { command_bytes_max, ..RequestLimits::default() };
+        assert_eq!(words_in_pieces(limits, pieces), Some(Ok(WORDS)));
+        let limits = RequestLimits { command_bytes_max: command_bytes_max - 1, ..limits };
+        assert_eq!(words_in_pieces(limits, pieces), Some(Err(command_bytes_max - 1)));
     }
 }
