@@ -155,7 +155,7 @@ pub(crate) fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
             out.push(REPLY_INTEGER);
             out.extend_from_slice(&number.to_le_bytes());
         }
-        Reply::Bulk(bytes) => {
+        Reply::Bulk(bytes) | Reply::Verbatim(bytes) => {
             out.push(REPLY_BULK);
             put_bytes(out, bytes);
         }

@@ -33,6 +33,7 @@ pub mod fuzzing;
 pub mod image;
 mod json;
 mod kept;
+pub mod key_flags;
 mod layers;
 mod merge;
 pub mod meter;

@@ -117,7 +117,7 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
     fn of(reply: &Reply) -> usize {
         size_of::<Reply>()
             + match reply {
-                Reply::Bulk(bytes) | Reply::Status(bytes) => bytes.len(),
+                Reply::Bulk(bytes) | Reply::Verbatim(bytes) | Reply::Status(bytes) => bytes.len(),
                 Reply::Array(items) | Reply::Set(items) => items.iter().map(of).sum(),
                 Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Named(pairs) => {
                     pairs.iter().map(|(key, value)| of(key) + of(value)).sum()

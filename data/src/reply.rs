@@ -16,6 +16,8 @@ pub enum Reply {
     Integer(i64),
     /// Any bytes.
     Bulk(Blob),
+    /// A text for people (RESP2: a bulk string). Commands on keys answer none.
+    Verbatim(Blob),
     /// A short status without line breaks.
     Simple(&'static str),
     /// The same, put together by a script.
@@ -83,7 +85,7 @@ impl Reply {
         const EACH: u64 = 16;
         let of_pairs = |pairs: &[(Reply, Reply)]| pairs.iter().map(|(a, b)| a.bytes() + b.bytes()).sum::<u64>();
         EACH + match self {
-            Reply::Bulk(bytes) | Reply::Status(bytes) => bytes.len() as u64,
+            Reply::Bulk(bytes) | Reply::Verbatim(bytes) | Reply::Status(bytes) => bytes.len() as u64,
             Reply::Array(replies) | Reply::Set(replies) => replies.iter().map(Reply::bytes).sum(),
             Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Named(pairs) => of_pairs(pairs),
             Reply::ByDialect(both) => both[0].bytes().max(both[1].bytes()),

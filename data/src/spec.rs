@@ -326,12 +326,6 @@ impl Spec {
         crate::syntax::arguments(self.arguments)
     }
 
-    /// What is done with the keys, as `COMMAND INFO` says it in a key specification's flags.
-    #[must_use]
-    pub fn key_flags(&self) -> [&'static str; 2] {
-        if self.flags.has(Flags::READONLY) { ["RO", "ACCESS"] } else { ["RW", "UPDATE"] }
-    }
-
     /// The access-control categories, as `COMMAND INFO` and `ACL CAT` name them.
     #[must_use]
     pub fn categories(&self) -> Vec<&'static str> {

@@ -84,6 +84,8 @@ pub struct Transaction<'a> {
     slots: Slots,
     version: u16,
     work_max: u64,
+    /// A script calls its commands.
+    in_script: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -105,6 +107,7 @@ impl<'a> Transaction<'a> {
             slots: context.slots,
             version: context.version,
             work_max: context.work_max,
+            in_script: false,
         }
     }
 
@@ -125,6 +128,11 @@ impl<'a> Transaction<'a> {
     #[must_use]
     pub fn version(&self) -> u16 {
         self.version
+    }
+
+    /// Whether a script calls the command that is being carried out.
+    pub(crate) fn is_in_script(&self) -> bool {
+        self.in_script
     }
 
     /// Whether there is such a command in the version by which the entry is applied.
@@ -200,7 +208,9 @@ impl<'a> Transaction<'a> {
     #[must_use]
     pub fn view(&mut self) -> View<'_> {
         let seed = self.rng.next_u64();
-        View::new(self.tree, self.tree.time, seed).in_version(self.version)
+        let view = View::new(self.tree, self.tree.time, seed).in_version(self.version);
+        view.set_in_script(self.in_script);
+        view
     }
 
     /// The whole state, for totals.

@@ -44,6 +44,8 @@ pub struct View<'a> {
     slots: Slots,
     work_max: u64,
     version: u16,
+    /// A script asks.
+    in_script: Cell<bool>,
 }
 
 impl<'a> View<'a> {
@@ -62,6 +64,7 @@ impl<'a> View<'a> {
             slots: Slots::ALL,
             work_max: WORK_DEFAULT,
             version: OLDEST,
+            in_script: Cell::new(false),
         }
     }
 
@@ -73,6 +76,15 @@ impl<'a> View<'a> {
 
     pub(crate) fn version(&self) -> u16 {
         self.version
+    }
+
+    /// Whether what is read from here on a script asks for.
+    pub(crate) fn set_in_script(&self, in_script: bool) {
+        self.in_script.set(in_script);
+    }
+
+    pub(crate) fn is_in_script(&self) -> bool {
+        self.in_script.get()
     }
 
     /// The same for reads that may cost so many units of work.

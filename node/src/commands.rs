@@ -207,7 +207,9 @@ pub(crate) fn run_local(node: &mut Node, session: &mut Session, words: &[&[u8]])
     match entry.run {
         Run::Reply(function) => {
             let answer = function(&mut Context { node: &mut *node, session }, words);
-            node.stats.errors += u64::from(answer.is_err());
+            if let Err(failure) = &answer {
+                node.stats.note_error(failure);
+            }
             answer.into()
         }
         // COMMAND alone.

@@ -186,6 +186,7 @@ impl Order {
         match self {
             Order::Nodes(change) => change.version(),
             Order::Move { .. } | Order::Settled { .. } => Feature::MovingMemories.since(),
+            Order::Create { name, .. } if database_number(name.as_bytes()).is_some() => Feature::Databases.since(),
             Order::Create { settings, .. } if settings.work_max > 0 => Feature::Budgets.since(),
             Order::Set { words, .. } if Settings::names_work_max(words) => Feature::Budgets.since(),
             Order::Database { .. } => Feature::Databases.since(),

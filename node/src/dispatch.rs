@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use base::PartitionId;
-use base::limits::{CONNECTION_OUTPUT_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, KEY_BYTES_MAX, WATCHED_KEYS_MAX};
+use base::limits::{
+    ARGUMENTS_PLAIN_MAX, CONNECTION_OUTPUT_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, KEY_BYTES_MAX, WATCHED_KEYS_MAX,
+};
+use base::versions::Feature;
 use bytes::Bytes;
-use data::Failure;
 use data::spec::{Flags, Spec};
+use data::{Failure, Reply};
 use wire::{ArgumentsRef, Request, RequestParser};
 
 use crate::commands::{self, Local};
@@ -59,7 +62,7 @@ impl Node {
             match parser.next(rest) {
                 Ok(Some(Request::Command(arguments))) => self.command(session, arguments),
                 Ok(Some(Request::TooLarge { bytes, bytes_max, .. })) => {
-                    self.stats.errors += 1;
+                    self.stats.note_error(&Failure::Text("ERR"));
                     if let Some(queue) = &mut session.queue {
                         queue.broken = true;
                     }
@@ -76,7 +79,7 @@ impl Node {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    self.stats.errors += 1;
+                    self.stats.note_error(&Failure::Text("ERR"));
                     let mut text = Vec::new();
                     error.encode(&mut text);
                     session.reply(|writer| writer.buffer().extend_from_slice(&text));
@@ -109,7 +112,8 @@ impl Node {
 
     /// Answers a command with an error, at once.
     pub(crate) fn refuse(&mut self, session: &mut Session, failure: &Failure) {
-        self.stats.errors += 1;
+        self.stats.note_error(failure);
+        self.slow.durations.note_refusal(self.carrying);
         session.reply(|writer| reply::error(writer, failure));
     }
 
@@ -151,7 +155,9 @@ impl Node {
     fn command(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>) {
         let is_client = || arguments.iter().next().is_some_and(|name| name.eq_ignore_ascii_case(b"client"));
         let said_before = session.tracked.as_deref().is_some_and(|tracked| tracked.caching) && !is_client();
+        self.carrying = "";
         self.carry_out_command(session, arguments);
+        self.carrying = "";
         // CLIENT CACHING is for one command, or one transaction.
         if said_before
             && session.queue.is_none()
@@ -185,6 +191,10 @@ impl Node {
         if self.waits_for_pause(session, arguments, words) {
             return;
         }
+        if words.len() > ARGUMENTS_PLAIN_MAX && !self.has(Feature::ManyWords) {
+            let text = "ERR a command has 1048576 words at the most while nodes of earlier versions are in the cluster";
+            return self.refuse(session, &Failure::Text(text));
+        }
         self.find_bucket_again(session);
         if session.queue.is_some() && !commands::runs_inside_multi(name) {
             return self.queue(session, arguments, words);
@@ -197,6 +207,7 @@ impl Node {
                 Err(failure) => return self.refuse(session, &failure),
             }
             session.last_command = entry.spec.name_of(words);
+            self.carrying = session.last_command;
             if let Err(failure) = data::check(words).and_then(|entry| self.check_version(entry.spec)) {
                 return self.refuse(session, &failure);
             }
@@ -245,6 +256,7 @@ impl Node {
             }
             Ok(entry) => {
                 session.last_command = entry.spec.name;
+                self.carrying = entry.spec.name;
                 match entry.run {
                     commands::Run::Reply(_) | commands::Run::Container(_) => {
                         self.show(session, words);
@@ -253,6 +265,9 @@ impl Node {
                             self.slow.note(self.now.wall, Duration::ZERO, words, &session.address, &session.name);
                         }
                         self.slow.durations.note(entry.spec.name, Duration::ZERO);
+                        if matches!(answer, Reply::Error(_)) {
+                            self.slow.durations.note_failure(entry.spec.name);
+                        }
                         session.reply(|writer| reply::write(writer, &answer));
                     }
                     commands::Run::Special(special) => {

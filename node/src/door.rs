@@ -340,6 +340,21 @@ pub struct Member {
     pub peer_address: String,
 }
 
+/// What the process of a node takes, as the machine tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProcessFigures {
+    /// Bytes of memory that are there.
+    pub resident_bytes: u64,
+    /// The most that were there since the start.
+    pub resident_peak_bytes: u64,
+    /// Memory of the machine.
+    pub system_memory_bytes: u64,
+    /// Time of processors in the process's own code, in microseconds.
+    pub user_micros: u64,
+    /// The same in the system's.
+    pub system_micros: u64,
+}
+
 /// What a node has to know before its first step.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -365,6 +380,8 @@ pub struct Config {
     pub cluster_bucket: String,
     /// How many databases a client can select by their numbers, the default bucket among them.
     pub databases: u16,
+    /// What the process takes, for `INFO`: asked when a client asks.
+    pub process: fn() -> ProcessFigures,
     /// Process id, for `INFO`.
     pub process_id: u32,
     /// Longest value that a client may store, in bytes; at most [`base::limits::VALUE_BYTES_MAX`].

@@ -20,12 +20,18 @@ const _: () = assert!(NANOS_MAX < 1 << POWERS);
 #[derive(Debug)]
 pub(crate) struct Histogram {
     pub calls: u64,
+    /// What all of them took together.
+    pub nanos: u64,
+    /// Refused before they were carried out.
+    pub rejected: u64,
+    /// Answered with an error.
+    pub failed: u64,
     counts: Box<[u64]>,
 }
 
 impl Histogram {
     fn new() -> Histogram {
-        Histogram { calls: 0, counts: vec![0; POWERS * PARTS].into() }
+        Histogram { calls: 0, nanos: 0, rejected: 0, failed: 0, counts: vec![0; POWERS * PARTS].into() }
     }
 
     fn note(&mut self, took: Duration) {
@@ -36,6 +42,7 @@ impl Histogram {
             *count += 1;
         }
         self.calls += 1;
+        self.nanos = self.nanos.saturating_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Upper bounds in microseconds, and how many durations are below: those at which that is more than at the one before.
@@ -93,13 +100,31 @@ impl Durations {
         if !self.kept || name.is_empty() {
             return;
         }
+        self.histogram(name).note(took);
+    }
+
+    /// A command was answered with an error.
+    pub(crate) fn note_failure(&mut self, name: &'static str) {
+        if self.kept && !name.is_empty() {
+            self.histogram(name).failed += 1;
+        }
+    }
+
+    /// A command was refused before it was carried out.
+    pub(crate) fn note_refusal(&mut self, name: &'static str) {
+        if self.kept && !name.is_empty() {
+            self.histogram(name).rejected += 1;
+        }
+    }
+
+    fn histogram(&mut self, name: &'static str) -> &mut Histogram {
         // Nearly always the same few: the place of one in memory tells it from others faster than its letters.
         let place = self.known.iter().position(|(known, _)| std::ptr::eq(*known, name) || *known == name);
         let place = place.unwrap_or_else(|| {
             self.known.push((name, Histogram::new()));
             self.known.len() - 1
         });
-        self.known[place].1.note(took);
+        &mut self.known[place].1
     }
 
     /// Those whose names pass, by name.

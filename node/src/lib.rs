@@ -77,7 +77,8 @@ use base::{NodeId, Position};
 pub use below::{Below, FlushJob};
 pub use door::{
     CacheWish, Config, ConnectionId, Input, JournalWrite, Level, LinkVersions, Listener, Member, Nodes, Outbox,
-    OutputLimit, Planted, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
+    OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob,
+    SnapshotSettings,
 };
 pub use image::{Image, Restorer};
 pub use node::Node;

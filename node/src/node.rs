@@ -126,6 +126,8 @@ pub struct Node {
     pub(crate) slow: Slow,
     pub(crate) quickness: Quickness,
     pub(crate) tunables: Tunables,
+    /// The command that is being carried out, as in the table; empty: it is not known yet.
+    pub(crate) carrying: &'static str,
     /// When idle connections were looked for.
     pub(crate) idle_looked_at: Time,
     /// The cluster's settings, as far as this node follows the council's log.

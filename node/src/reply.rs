@@ -11,6 +11,7 @@ pub(crate) fn write(writer: &mut ReplyWriter<'_>, reply: &Reply) {
         Reply::NilArray => writer.null_array(),
         Reply::Integer(number) => writer.integer(*number),
         Reply::Bulk(bytes) => writer.bulk(bytes),
+        Reply::Verbatim(text) => writer.verbatim(*b"txt", text),
         Reply::Simple(text) => writer.simple(text),
         // Whoever made it saw to it that it is one line; what is no text it shows as such.
         Reply::Status(text) => writer.simple(&String::from_utf8_lossy(text)),

@@ -1,14 +1,18 @@
 //! Figures that INFO and the metrics show.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use base::{Now, Time, WallTime};
+use data::Failure;
 
 /// How often a sample for the rate of commands is taken.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// Samples in the rate: as Redis, the mean of the last 16.
 const SAMPLES: usize = 16;
+
+/// Names of errors that are counted: scripts can make up any number of them.
+const ERROR_NAMES_MAX: usize = 128;
 
 /// Counters since the start, or since `CONFIG RESETSTAT`.
 #[derive(Debug, Default)]
@@ -17,6 +21,8 @@ pub(crate) struct Stats {
     pub commands: u64,
     pub reads: u64,
     pub errors: u64,
+    /// The same by the first word of each, as `ERR` and `WRONGTYPE`; [`ERROR_NAMES_MAX`] of them at the most.
+    pub errors_by_name: BTreeMap<String, u64>,
     /// Keys that reads looked for, found and not found.
     pub keyspace_hits: u64,
     pub keyspace_misses: u64,
@@ -40,6 +46,19 @@ impl Stats {
             if self.samples.len() > SAMPLES {
                 self.samples.pop_front();
             }
+        }
+    }
+
+    /// A client gets an error.
+    pub(crate) fn note_error(&mut self, failure: &Failure) {
+        self.errors += 1;
+        let text = failure.to_string();
+        let name = text.split(' ').next().unwrap_or_default();
+        let is_name = name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
+        if let Some(count) = self.errors_by_name.get_mut(name) {
+            *count += 1;
+        } else if is_name && self.errors_by_name.len() < ERROR_NAMES_MAX {
+            self.errors_by_name.insert(name.to_owned(), 1);
         }
     }
 

@@ -337,7 +337,9 @@ impl Node {
             Gathered::All(slot, reply) => (slot, Some(reply)),
         };
         let answer = gathered.as_ref().unwrap_or(answer);
-        self.stats.errors += u64::from(matches!(answer, Reply::Error(_)));
+        if let Reply::Error(failure) = answer {
+            self.stats.note_error(failure);
+        }
         let waited = match session.block {
             Some(Block::Waiting { slot: waiting, number }) if waiting == slot => Some(number),
             _ => None,

@@ -42,6 +42,7 @@ mod journal;
 mod low_disk;
 mod memory;
 mod parent;
+mod process;
 mod snapshots;
 mod standing;
 mod transfers;

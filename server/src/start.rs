@@ -170,6 +170,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         cluster_address: cluster_address.clone(),
         cluster_bucket: options.cluster_bucket.clone(),
         databases: options.databases,
+        process: crate::process::figures,
         process_id: std::process::id(),
         value_bytes_max: options.value_bytes_max,
         clients_max: shares.clients,

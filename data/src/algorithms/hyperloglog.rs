@@ -164,6 +164,54 @@ fn for_each_run(bytes: &[u8], mut each: impl FnMut(usize, Run)) -> Result<(), Co
     if register == REGISTERS { Ok(()) } else { Err(Corrupt) }
 }
 
+/// Tests itself: registers hold what they are told, sparse and dense ones alike, and counts are as near as they have to be.
+///
+/// # Errors
+/// What is wrong.
+pub fn self_test() -> Result<(), String> {
+    let corrupt = |Corrupt| "the runs are corrupt".to_owned();
+    let (mut sparse, mut dense) = (empty(), empty());
+    make_dense(&mut dense).map_err(corrupt)?;
+    for number in 0..2000u32 {
+        let place = place_of(&number.to_le_bytes());
+        tell(&mut sparse, place).map_err(corrupt)?;
+        tell(&mut dense, place).map_err(corrupt)?;
+    }
+    let (mut of_sparse, mut of_dense) = ([0; REGISTERS], [0; REGISTERS]);
+    raise(&mut of_sparse, &sparse).map_err(corrupt)?;
+    raise(&mut of_dense, &dense).map_err(corrupt)?;
+    if of_sparse != of_dense {
+        return Err("sparse and dense registers differ".to_owned());
+    }
+    let mut numbers = dense.clone();
+    for register in (0..REGISTERS).rev() {
+        dense_set(&mut numbers, register, (register % 64) as u8);
+    }
+    if let Some(register) = (0..REGISTERS).find(|register| dense_get(&numbers, *register) != (register % 64) as u8) {
+        return Err(format!("register {register} holds {}", dense_get(&numbers, register)));
+    }
+    match count(&dense).map_err(corrupt)? {
+        told if (1900..=2100).contains(&told) => Ok(()),
+        told => Err(format!("{told} of 2000 elements were counted")),
+    }
+}
+
+/// The runs of a sparse one, as `PFDEBUG DECODE` tells them.
+///
+/// # Errors
+/// If they are not all the registers.
+pub fn runs_as_text(bytes: &[u8]) -> Result<String, Corrupt> {
+    let mut told = Vec::new();
+    for_each_run(bytes, |_, run| {
+        told.push(match run.number {
+            0 if run.size == 1 => format!("z:{}", run.len),
+            0 => format!("Z:{}", run.len),
+            number => format!("v:{number},{}", run.len),
+        });
+    })?;
+    Ok(told.join(" "))
+}
+
 /// Where the bits of a register are among those of a dense one: the byte, and the lowest bit in it.
 fn dense_place(register: usize) -> (usize, usize) {
     let bit = register * REGISTER_BITS;

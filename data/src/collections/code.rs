@@ -16,6 +16,8 @@ use crate::failure::Failure;
 use crate::image::Malformed;
 use crate::kept::{ElementKey, ElementRef};
 use crate::script::library::{Registered, is_name};
+use base::versions::Feature;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// Where they stand. The queue is no sorted set and has no such part.
@@ -161,6 +163,17 @@ impl Collections {
         Found::read(name, &self.code(FUNCTIONS, name)?).ok()
     }
 
+    /// The same, whatever the case of its letters: functions of a Redis have names without one.
+    pub(crate) fn function_in_any_case(&self, name: &[u8], version: u16) -> Option<Found> {
+        if let found @ Some(_) = self.function(name) {
+            return found;
+        }
+        if !Feature::AsRedis.is_in(version) {
+            return None;
+        }
+        self.functions().find(|found| found.function.name.eq_ignore_ascii_case(name))
+    }
+
     /// All libraries, by their names.
     pub(crate) fn libraries(&self) -> impl Iterator<Item = Library> {
         self.all_code(LIBRARIES).map(|(name, code)| Library { name, code })
@@ -178,13 +191,19 @@ impl Collections {
         code: &[u8],
         functions: Vec<Registered>,
         replaces: bool,
+        version: u16,
     ) -> Result<(), Failure> {
         let is_there = self.library(name).is_some();
         if is_there && !replaces {
             return Err(Failure::built(&[b"ERR Library '", name, b"' already exists"].concat()));
         }
+        let in_any_case = Feature::AsRedis.is_in(version);
+        let others = self.functions().filter(|found| in_any_case && found.library.as_slice() != name);
+        let others: BTreeSet<Vec<u8>> = others.map(|found| found.function.name.to_ascii_lowercase()).collect();
         for function in &functions {
-            if self.function(&function.name).is_some_and(|found| found.library.as_slice() != name) {
+            let is_taken = others.contains(&function.name.to_ascii_lowercase())
+                || self.function(&function.name).is_some_and(|found| found.library.as_slice() != name);
+            if is_taken {
                 return Err(Failure::built(&[b"ERR Function ", &function.name[..], b" already exists"].concat()));
             }
         }

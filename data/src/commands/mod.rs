@@ -290,6 +290,7 @@ pub static COMMANDS: &[Entry] = &[
     // HyperLogLogs.
     write!(hyperloglog::pfadd::PfAdd),
     read!(hyperloglog::pfcount::PfCount),
+    write!(hyperloglog::pfdebug::PfDebug),
     write!(hyperloglog::pfmerge::PfMerge),
     // Keys.
     write!(key::copy::Copy),

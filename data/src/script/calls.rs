@@ -131,6 +131,8 @@ fn answer(
         if let Err(failure) = host.slots().check(entry.spec, &words) {
             return Ok(Err(Cow::Owned(failure.to_string())));
         }
+    } else if read_only && publishes(words[0]) && host.may_publish_nothing() {
+        return refused("ERR Write commands are not allowed from read-only scripts.");
     } else if is_elsewhere(words[0]) {
         return refused("ERR This Redis command is not allowed from script");
     }
@@ -141,6 +143,10 @@ fn answer(
         return Err(shared.break_limit(Limit::Instructions));
     }
     Ok(Ok(reply))
+}
+
+fn publishes(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"publish") || name.eq_ignore_ascii_case(b"spublish")
 }
 
 /// Whether XREAD or XREADGROUP says that it would wait.

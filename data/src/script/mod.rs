@@ -65,6 +65,8 @@ pub(crate) trait Host {
     fn call(&mut self, words: &[&[u8]]) -> Reply;
     /// The slots whose keys it has.
     fn slots(&self) -> Slots;
+    /// Whether one that may change nothing may not publish either.
+    fn may_publish_nothing(&self) -> bool;
     /// Puts everything back that calls have changed.
     fn restore(&mut self);
     /// Whether what calls have cost is more than the entry, or the read, may cost: nothing that they answered counts.

@@ -25,7 +25,7 @@ pub(super) fn from_reply(lua: &Lua, reply: &Reply, resp3: bool) -> Result<Value,
         Reply::Nil | Reply::NilArray if resp3 => Value::Nil,
         Reply::Nil | Reply::NilArray => Value::Boolean(false),
         Reply::Integer(number) => Value::Number(*number as f64),
-        Reply::Bulk(bytes) => Value::String(lua.create_string(bytes.as_slice())?),
+        Reply::Bulk(bytes) | Reply::Verbatim(bytes) => Value::String(lua.create_string(bytes.as_slice())?),
         Reply::Error(failure) => error(lua, failure.to_string().as_bytes())?,
         Reply::Array(items) => list(lua, items.iter(), items.len(), resp3)?,
         Reply::Set(items) if resp3 => {

@@ -10,6 +10,7 @@ use crate::reply::Reply;
 use crate::script::Host;
 use crate::slots::Slots;
 use crate::spec::Flags;
+use base::versions::Feature;
 use base::{Rng, WallTime};
 
 /// What a script runs on. What it has done stays, unless [`Host::restore`] is called.
@@ -26,6 +27,7 @@ impl<'s, 't> Scripted<'s, 't> {
     pub(crate) fn new(transaction: &'s mut Transaction<'t>) -> Scripted<'s, 't> {
         let rng = transaction.rng.clone();
         let spent = transaction.meter().spent();
+        transaction.in_script = true;
         Scripted { transaction, before: None, rng, spent }
     }
 
@@ -39,6 +41,7 @@ impl<'s, 't> Scripted<'s, 't> {
 
 impl Drop for Scripted<'_, '_> {
     fn drop(&mut self) {
+        self.transaction.in_script = false;
         if let Some(before) = self.before.take() {
             self.transaction.keep(before);
         }
@@ -105,6 +108,10 @@ impl Host for Scripted<'_, '_> {
 
     fn slots(&self) -> Slots {
         self.transaction.slots
+    }
+
+    fn may_publish_nothing(&self) -> bool {
+        Feature::AsRedis.is_in(self.transaction.version)
     }
 
     fn restore(&mut self) {

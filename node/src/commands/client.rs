@@ -281,7 +281,7 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
 fn info(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let mut text = Vec::new();
     describe(context.node, context.session, &mut text);
-    Ok(Reply::Bulk(text.into()))
+    Ok(Reply::Verbatim(text.into()))
 }
 
 impl Context<'_> {
@@ -346,7 +346,7 @@ fn list(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     for session in chosen.into_iter().filter_map(|id| context.session_of(id)) {
         describe(context.node, session, &mut text);
     }
-    Ok(Reply::Bulk(text.into()))
+    Ok(Reply::Verbatim(text.into()))
 }
 
 /// Which connections a `CLIENT KILL` means; what is not said lets everybody pass.

@@ -1,6 +1,7 @@
 //! `COMMAND …`: what commands there are, as clients and redis-cli read it.
 
 use data::algorithms::glob::Glob;
+use data::key_flags::KeyFlags;
 use data::spec::{Follows, Group, Keys};
 use data::syntax::{Argument, ArgumentKind};
 use data::{Failure, Reply, Spec};
@@ -174,26 +175,28 @@ fn get_keys(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
 
 fn get_keys_and_flags(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     let (command, keys) = keys_in(&words[2..])?;
-    let one = |key: &[u8]| Reply::Array(vec![Reply::bulk(key), key_flags(command)]);
-    Ok(Reply::Array(keys.into_iter().map(one).collect()))
+    let flags = |place| match command {
+        Known::OnKeys(spec) => spec.key_flags_in(place, &words[2..]),
+        Known::Own(_) => OWN_KEYS,
+    };
+    let one =
+        |(place, key): (usize, &[u8])| Reply::Array(vec![Reply::bulk(key), statuses(flags(place).iter().copied())]);
+    Ok(Reply::Array(keys.into_iter().enumerate().map(one).collect()))
 }
+
+/// What commands that are not on keys do with those that they name.
+const OWN_KEYS: KeyFlags = &["RO"];
 
 fn statuses(texts: impl IntoIterator<Item = &'static str>) -> Reply {
     Reply::Set(texts.into_iter().map(Reply::Simple).collect())
 }
 
-/// What is done with a command's keys: the kind of access in capitals, the effect in small letters, as Redis has it.
-fn key_flags(command: Known) -> Reply {
-    let known = match command {
-        Known::OnKeys(spec) => spec.key_flags(),
-        Known::Own(_) => ["RO", ""],
-    };
-    let in_small = |flag| match flag {
-        "ACCESS" => "access",
-        "UPDATE" => "update",
-        other => other,
-    };
-    statuses(known.into_iter().filter(|flag| !flag.is_empty()).map(in_small))
+/// What is done with a command's key at a place among its keys, as Redis has it.
+fn key_flags(command: Known, place: usize) -> Reply {
+    statuses(match command {
+        Known::OnKeys(spec) => spec.key_flags(place).iter().copied(),
+        Known::Own(_) => OWN_KEYS.iter().copied(),
+    })
 }
 
 fn pair(key: &'static str, value: Reply) -> (Reply, Reply) {
@@ -229,14 +232,22 @@ fn key_specifications(command: Known) -> Vec<Reply> {
     match command.key_places() {
         Keys::Stored { count, first } => {
             let places = [Keys::ONE, Keys::Counted { count, first, step: 1 }];
-            places.into_iter().filter_map(|places| key_specification(command, places)).collect()
+            places.into_iter().enumerate().filter_map(|(at, places)| key_specification(command, places, at)).collect()
         }
         Keys::Named { from, words } => {
             let keys = words.iter().filter(|(_, follows)| *follows == Follows::Key);
             let named = keys.map(|(word, _)| named_key_specification(command, word, from));
-            key_specification(command, Keys::ONE).into_iter().chain(named).collect()
+            key_specification(command, Keys::ONE, 0).into_iter().chain(named).collect()
         }
-        places => key_specification(command, places).into_iter().collect(),
+        // Where the first key is treated otherwise than those that follow it stands by itself.
+        Keys::Range { first, last, step: 1 } if differs(command) => {
+            let places = [
+                Keys::Range { first, last: first as isize as _, step: 1 },
+                Keys::Range { first: first + 1, last, step: 1 },
+            ];
+            places.into_iter().enumerate().filter_map(|(at, places)| key_specification(command, places, at)).collect()
+        }
+        places => key_specification(command, places, 0).into_iter().collect(),
     }
 }
 
@@ -256,7 +267,12 @@ fn range(last: i64, step: usize) -> Reply {
     typed("range", vec![number("lastkey", last), number("keystep", step as i64), number("limit", 0)])
 }
 
-fn key_specification(command: Known, places: Keys) -> Option<Reply> {
+/// Whether something else is done with the first key than with the second.
+fn differs(command: Known) -> bool {
+    matches!(command, Known::OnKeys(spec) if spec.key_flags(0) != spec.key_flags(1))
+}
+
+fn key_specification(command: Known, places: Keys, at: usize) -> Option<Reply> {
     let (begin, find) = match places {
         Keys::None | Keys::Stored { .. } | Keys::Named { .. } => return None,
         Keys::Range { first, last, step } => {
@@ -278,17 +294,17 @@ fn key_specification(command: Known, places: Keys) -> Option<Reply> {
             (typed("keyword", keyword), typed("range", range))
         }
     };
-    Some(whole_specification(command, begin, find))
+    Some(whole_specification(command, at, begin, find))
 }
 
 /// A key that follows a word, somewhere behind `from`.
 fn named_key_specification(command: Known, word: &'static str, from: usize) -> Reply {
     let begin = vec![pair("keyword", Reply::bulk(word)), number("startfrom", from as i64)];
-    whole_specification(command, typed("keyword", begin), range(0, 1))
+    whole_specification(command, 1, typed("keyword", begin), range(0, 1))
 }
 
-fn whole_specification(command: Known, begin: Reply, find: Reply) -> Reply {
-    Reply::Map(vec![pair("flags", key_flags(command)), pair("begin_search", begin), pair("find_keys", find)])
+fn whole_specification(command: Known, at: usize, begin: Reply, find: Reply) -> Reply {
+    Reply::Map(vec![pair("flags", key_flags(command, at)), pair("begin_search", begin), pair("find_keys", find)])
 }
 
 /// One value of `COMMAND DOCS`.

@@ -1,7 +1,7 @@
 //! `INFO …`: figures in Redis's fields, and Dictum's own.
 //!
 //! A field whose figure is not known here is left out rather than made up. What only the process knows (its resident
-//! memory, its use of the processor) is not here either: a node does no I/O.
+//! memory, its use of the processor) the owner tells ([`crate::Config::process`]).
 
 use std::fmt::Write;
 
@@ -45,7 +45,10 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("Persistence", true, persistence),
     ("Stats", true, stats),
     ("Replication", true, replication),
+    ("CPU", true, cpu),
     ("Modules", true, |_, _| ()),
+    ("Commandstats", false, command_stats),
+    ("Errorstats", true, error_stats),
     ("Latencystats", false, latency_stats),
     ("Cluster", true, |context, fields| fields.put("cluster_enabled", u8::from(context.session.redirected.is_some()))),
     ("Keyspace", true, keyspace),
@@ -81,7 +84,7 @@ fn info(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
             section(context, &mut fields);
         }
     }
-    Ok(Reply::bulk(fields.text))
+    Ok(Reply::Verbatim(fields.text.into()))
 }
 
 /// An identifier of forty hexadecimal digits that follows from `parts`.
@@ -172,6 +175,15 @@ fn memory(context: &Context<'_>, fields: &mut Fields) {
     let used = dataset + log + of_clients as u64 + waiting as u64;
     fields.put("used_memory", used);
     fields.put("used_memory_human", human(used));
+    let process = (node.config.process)();
+    fields.put("used_memory_rss", process.resident_bytes);
+    fields.put("used_memory_rss_human", human(process.resident_bytes));
+    fields.put("used_memory_peak", process.resident_peak_bytes);
+    fields.put("used_memory_peak_human", human(process.resident_peak_bytes));
+    let percent = process.resident_bytes as f64 * 100.0 / process.resident_peak_bytes.max(1) as f64;
+    fields.put("used_memory_peak_perc", format_args!("{percent:.2}%"));
+    fields.put("total_system_memory", process.system_memory_bytes);
+    fields.put("total_system_memory_human", human(process.system_memory_bytes));
     fields.put("used_memory_overhead", used - dataset);
     fields.put("used_memory_dataset", dataset);
     fields.put("used_memory_dataset_perc", format_args!("{:.2}%", dataset as f64 * 100.0 / used.max(1) as f64));
@@ -259,6 +271,36 @@ fn replication(context: &Context<'_>, fields: &mut Fields) {
     fields.put("repl_backlog_size", log.bytes());
     fields.put("repl_backlog_first_byte_offset", log.first().0);
     fields.put("repl_backlog_histlen", (log.last().0 + 1).saturating_sub(log.first().0));
+}
+
+fn cpu(context: &Context<'_>, fields: &mut Fields) {
+    let process = (context.node.config.process)();
+    let seconds = |micros: u64| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    fields.put("used_cpu_sys", seconds(process.system_micros));
+    fields.put("used_cpu_user", seconds(process.user_micros));
+    fields.put("used_cpu_sys_children", seconds(0));
+    fields.put("used_cpu_user_children", seconds(0));
+}
+
+/// Calls and their durations, from when the node took them to when it answered.
+fn command_stats(context: &Context<'_>, fields: &mut Fields) {
+    for (name, histogram) in context.node.slow.durations.of(|_| true) {
+        let (calls, micros) = (histogram.calls, histogram.nanos / 1000);
+        let each = micros as f64 / calls.max(1) as f64;
+        let (rejected, failed) = (histogram.rejected, histogram.failed);
+        let line = format_args!(
+            "calls={calls},usec={micros},usec_per_call={each:.2},rejected_calls={rejected},failed_calls={failed}"
+        )
+        .to_string();
+        fields.put(format_args!("cmdstat_{name}"), line);
+    }
+}
+
+/// Errors by their first words.
+fn error_stats(context: &Context<'_>, fields: &mut Fields) {
+    for (name, count) in &context.node.stats.errors_by_name {
+        fields.put(format_args!("errorstat_{name}"), format_args!("count={count}"));
+    }
 }
 
 /// Within how many microseconds half, 99 and 99.9 of a hundred commands were done.

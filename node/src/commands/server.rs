@@ -72,6 +72,24 @@ pub(super) static ENTRIES: &[Entry] = &[
         last_save,
     ),
     answers(
+        spec("save", 1, GROUP, "1.0.0", "Asks for a flush: everything acknowledged is on disk already.", ""),
+        &["admin", "noscript", "no_async_loading", "no_multi"],
+        save,
+    ),
+    answers(
+        spec("lolwut", -1, GROUP, "5.0.0", "Displays the version.", "[VERSION version]"),
+        &["readonly", "fast"],
+        lolwut,
+    ),
+    answers(
+        spec("pfselftest", 1, Group::HyperLogLog, "2.8.9", "Tests the registers of HyperLogLogs.", ""),
+        &["admin"],
+        |_, _| match data::algorithms::hyperloglog::self_test() {
+            Ok(()) => Ok(Reply::Ok),
+            Err(text) => Err(Failure::built(format!("ERR TESTFAILED {text}").as_bytes())),
+        },
+    ),
+    answers(
         spec("bgsave", -1, GROUP, "1.0.0", "Saves a snapshot in the background.", "[SCHEDULE]"),
         &["admin", "noscript", "no_async_loading"],
         background_save,
@@ -165,6 +183,26 @@ pub(super) fn last_save_seconds(node: &Node) -> u64 {
 
 fn last_save(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     Ok(Reply::Integer(last_save_seconds(context.node) as i64))
+}
+
+/// Everything that was answered is on the disks of a majority; what is left to do is what `BGSAVE` does.
+fn save(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    if context.node.stats.snapshot_running {
+        return Err(Failure::Text("ERR Background save already in progress"));
+    }
+    for group in &mut context.node.groups {
+        group.partition.snapshot_wanted = true;
+    }
+    Ok(Reply::Ok)
+}
+
+fn lolwut(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let nodes = context.node.roll.len();
+    let text = format!(
+        "What was decided stays decided,\n{nodes} witnesses to every word;\nask any one of them.\n\nRedis ver. {COMPATIBLE_VERSION}, Dictum ver. {version}\n"
+    );
+    Ok(Reply::Verbatim(text.into()))
 }
 
 fn background_save(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {

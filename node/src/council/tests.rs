@@ -305,12 +305,39 @@ fn a_budget_is_kept_and_needs_a_version_that_knows_it() {
         assert_eq!(order.version(), Feature::Budgets.since());
     }
     let mut buckets = Buckets::default();
-    buckets.carry_out(create, Position(1)).expect("it can be made");
-    buckets.carry_out(set, Position(2)).expect("it can be changed");
+    buckets.carry_out(create, Position(1), base::versions::NEWEST).expect("it can be made");
+    buckets.carry_out(set, Position(2), base::versions::NEWEST).expect("it can be changed");
     let mut tree = Tree::new();
     buckets.write(&mut tree, &EntryContext::default());
     let read = Buckets::read(&tree).expect("it was written");
     assert_eq!(read.named("b").map(|bucket| bucket.settings.work_max), Some(6000));
     let too_few = Order::Set { name: "b".to_owned(), words: vec![b"work-max".to_vec(), b"99".to_vec()] };
-    assert!(buckets.carry_out(too_few, Position(3)).is_err());
+    assert!(buckets.carry_out(too_few, Position(3), base::versions::NEWEST).is_err());
+}
+
+#[test]
+fn a_database_is_made_once_and_named_buckets_stand_behind_them() {
+    use base::versions::{NEWEST, OLDEST};
+    let database = |number| Order::Database { number, identities: Vec::new(), founders: Vec::new() };
+    let named = |name: &str| Order::Create {
+        name: name.to_owned(),
+        settings: Settings::of_kind(BucketKind::Persistent),
+        identities: Vec::new(),
+        founders: Vec::new(),
+    };
+    let order = database(5);
+    assert_eq!(Order::decode(&order.encode()), Ok(order));
+    let order = Order::Settings(vec![("hz".to_owned(), "10".to_owned())]);
+    assert_eq!(Order::decode(&order.encode()), Ok(order));
+    let mut buckets = Buckets::default();
+    assert_eq!(buckets.carry_out(named("old"), Position(1), OLDEST), Ok(Reply::Ok));
+    let first = buckets.carry_out(database(5), Position(2), NEWEST);
+    assert_eq!(first, Ok(Reply::Integer(2)));
+    assert_eq!(buckets.carry_out(database(5), Position(3), NEWEST), first, "it is there");
+    assert_eq!(buckets.carry_out(named("new"), Position(4), NEWEST), Ok(Reply::Ok));
+    // A bucket that had the number before there were databases is that database.
+    assert_eq!(buckets.carry_out(database(1), Position(5), NEWEST), Ok(Reply::Integer(1)));
+    assert!(buckets.carry_out(named("1"), Position(6), NEWEST).is_err());
+    let numbers: Vec<(&str, u16)> = buckets.list.iter().map(|it| (it.name.as_str(), it.number)).collect();
+    assert_eq!(numbers, [("default", 0), ("old", 1), ("5", 5), ("new", 1024)]);
 }

@@ -155,6 +155,7 @@ impl Node {
             slow: Slow::default(),
             quickness: Quickness::default(),
             tunables,
+            carrying: "",
             idle_looked_at: base::Time(0),
             settings: ClusterSettings::default(),
             pubsub: PubSub::new(roll.bound()),

@@ -259,6 +259,9 @@ impl Node {
             Some((number, words)) => self.read_found_nothing(number, words),
             None => {
                 self.slow.durations.note(read.command, self.now.time.since(read.arrived));
+                if matches!(reply, data::Reply::Error(_)) {
+                    self.slow.durations.note_failure(read.command);
+                }
                 self.deliver(connection, read.slot, &reply);
                 if read.tracks {
                     self.remember_keys(id, keys.iter().map(Vec::as_slice), connection);

@@ -400,6 +400,9 @@ impl Node {
         }
         if is_answered {
             self.slow.durations.note(read.command, took);
+            if matches!(answer, Reply::Error(_)) {
+                self.slow.durations.note_failure(read.command);
+            }
             self.movement.feel(Felt::Reads, took);
         }
         if read.tracks && is_answered {

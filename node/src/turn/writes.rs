@@ -49,6 +49,9 @@ impl Node {
                 }
                 let took = self.now.time.since(finished.arrived);
                 self.slow.durations.note(finished.command, took);
+                if matches!(done.reply, Reply::Error(_)) {
+                    self.slow.durations.note_failure(finished.command);
+                }
                 self.movement.feel(Felt::Writes, took);
                 if finished.on_all && !matches!(done.reply, Reply::Error(_)) {
                     let Finished { waiter, deadline, body, .. } = finished;

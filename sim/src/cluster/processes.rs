@@ -35,6 +35,7 @@ impl<N: Door> Cluster<N> {
             } else {
                 String::new()
             },
+            process: node::ProcessFigures::default,
             databases: base::limits::DATABASES_DEFAULT,
             cluster_bucket: if self.cast.bucket.is_empty() { DEFAULT } else { self.cast.bucket }.to_owned(),
             process_id: 1000 + u32::from(node.0),

@@ -8,6 +8,7 @@ use crate::collections::ranked::Standing;
 use crate::commands::key::scan::{COUNT_DEFAULT, parse_pattern};
 use crate::commands::prelude::*;
 use crate::cursor::{self, Among};
+use base::versions::Feature;
 
 /// A page ends behind the element with which its answer has so many bytes, whatever `COUNT` says.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -73,7 +74,7 @@ impl<'a> Page<'a> {
                 if self.with_values {
                     bytes += value.len();
                     found.push(match self.kind {
-                        Kind::SortedSet => Standing::read(&value).map_or(Reply::Nil, |at| Reply::Double(at.score)),
+                        Kind::SortedSet => Standing::read(&value).map_or(Reply::Nil, |at| score(at.score, version)),
                         _ => Reply::Bulk(value),
                     });
                 }
@@ -81,4 +82,14 @@ impl<'a> Page<'a> {
         }
         Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(found)]))
     }
+}
+
+/// A score is a string here in RESP3, too.
+fn score(score: f64, version: u16) -> Reply {
+    if !Feature::AsRedis.is_in(version) {
+        return Reply::Double(score);
+    }
+    let mut text = Vec::new();
+    base::number::format_double(&mut text, score);
+    Reply::bulk(text)
 }

@@ -1,9 +1,10 @@
 //! Commands that count different elements, about: strings that are HyperLogLogs ([`crate::algorithms::hyperloglog`]).
 //!
-//! `PFDEBUG` and `PFSELFTEST`, with which a Redis tests itself, are not there.
+//! How one is written down `PFDEBUG` tells.
 
 pub mod pfadd;
 pub mod pfcount;
+pub mod pfdebug;
 pub mod pfmerge;
 
 use crate::algorithms::hyperloglog::{self, Corrupt};

@@ -9,6 +9,7 @@ use crate::commands::sorted::bounds::parse_score;
 use crate::spec::Follows;
 use base::WallTime;
 use base::limits::{KEY_BYTES_MAX, REPLY_BYTES_MAX};
+use base::versions::Feature;
 use std::cmp::Ordering;
 
 /// The elements of a collection in an order, or what stands elsewhere by their names.
@@ -42,6 +43,8 @@ enum Pattern<'a> {
 trait Source {
     fn record(&mut self, key: KeyRef<'_>) -> Option<Record>;
     fn elements(&self) -> &Collections;
+    /// Whether a script asks, which has to be answered alike everywhere.
+    fn is_in_script(&self) -> bool;
     /// Fields that have expired by then are none.
     fn time(&self) -> WallTime;
 }
@@ -53,6 +56,10 @@ impl Source for Transaction<'_> {
 
     fn elements(&self) -> &Collections {
         &self.tree().collections
+    }
+
+    fn is_in_script(&self) -> bool {
+        Transaction::is_in_script(self) && Feature::AsRedis.is_in(self.version())
     }
 
     fn time(&self) -> WallTime {
@@ -67,6 +74,10 @@ impl Source for &View<'_> {
 
     fn elements(&self) -> &Collections {
         self.collections()
+    }
+
+    fn is_in_script(&self) -> bool {
+        View::is_in_script(self) && Feature::AsRedis.is_in(self.version())
     }
 
     fn time(&self) -> WallTime {
@@ -195,8 +206,9 @@ impl<'a> Sorting<'a> {
         let Some(Record { value, .. }) = source.record(self.key) else { return Ok(Vec::new()) };
         let (kind, of) = value.elements().ok_or(Failure::WrongType)?;
         let (from, end) = self.wanted(of.len());
-        // What is stored of a set has to be the same everywhere, so it is sorted all the same.
-        let sorts = !self.as_they_are || kind == Kind::Set && self.store.is_some();
+        // What is stored of a set, or answered to a script, is sorted all the same: a Redis has no order of its own for it.
+        let is_seen = self.store.is_some() || source.is_in_script();
+        let sorts = !self.as_they_are || kind == Kind::Set && is_seen;
         let reversed = !sorts && self.descending && kind != Kind::Set;
         let (skipped, taken) = match (sorts, reversed) {
             (true, _) => (0, of.len()),
@@ -229,7 +241,7 @@ impl<'a> Sorting<'a> {
     }
 
     fn sort(&self, elements: Vec<Blob>, source: &mut dyn Source) -> Result<Vec<Blob>, Failure> {
-        // A set that is stored as it is: by the elements, as texts.
+        // A set that is stored, or answered to a script, as it is: by the elements, as texts.
         let (by, alpha) = if self.as_they_are { (None, true) } else { (self.by, self.alpha) };
         let mut bytes = 0;
         // Sorting compares each element with about as many others as its number has digits.

@@ -49,10 +49,10 @@ impl<'a> WriteCommand<'a> for FCall<'a> {
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         let Named { name, words } = self.0;
         let collections = &tx.tree().collections;
-        let found = collections.function(name).ok_or(UNKNOWN)?;
+        let found = collections.function_in_any_case(name, tx.version()).ok_or(UNKNOWN)?;
         let words = words?;
         let library = collections.library(&found.library).ok_or(UNKNOWN)?;
-        let code = Code::Function { library: &library, sha: &found.sha, name };
+        let code = Code::Function { library: &library, sha: &found.sha, name: &found.function.name };
         Ok(run_in(tx, code, &words, found.function.no_writes()))
     }
 }
@@ -75,12 +75,12 @@ impl<'a> ReadCommand<'a> for FCallReadOnly<'a> {
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Named { name, words } = self.0;
-        let found = view.collections().function(name).ok_or(UNKNOWN)?;
+        let found = view.collections().function_in_any_case(name, view.version()).ok_or(UNKNOWN)?;
         let words = words?;
         if !found.function.no_writes() {
             return Err(Failure::Text("ERR Can not execute a script with write flag using *_ro command."));
         }
         let library = view.collections().library(&found.library).ok_or(UNKNOWN)?;
-        Ok(run_on(view, Code::Function { library: &library, sha: &found.sha, name }, &words))
+        Ok(run_on(view, Code::Function { library: &library, sha: &found.sha, name: &found.function.name }, &words))
     }
 }

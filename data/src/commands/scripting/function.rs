@@ -182,7 +182,8 @@ impl<'a> WriteCommand<'a> for Function<'a> {
             Function::Load { .. } | Function::Restore { .. } if tx.is_full() => return Err(OUT_OF_MEMORY),
             Function::Load { code, replaces } => {
                 let (name, functions) = read(code, tx)?;
-                tx.tree_mut().collections.keep_library(name, code, functions, replaces)?;
+                let version = tx.version();
+                tx.tree_mut().collections.keep_library(name, code, functions, replaces, version)?;
                 Reply::bulk(name)
             }
             Function::Restore { payload, policy } => restore(tx, payload, policy)?,
@@ -251,13 +252,14 @@ fn restore(tx: &mut Transaction<'_>, payload: &[u8], policy: Policy) -> Result<R
         let (name, functions) = read(code, tx)?;
         libraries.push((name, code, functions));
     }
+    let version = tx.version();
     let before = tx.tree().collections.clone();
     let collections = &mut tx.tree_mut().collections;
     if policy == Policy::Flush {
         collections.forget_libraries();
     }
     for (name, code, functions) in libraries {
-        if let Err(failure) = collections.keep_library(name, code, functions, policy == Policy::Replace) {
+        if let Err(failure) = collections.keep_library(name, code, functions, policy == Policy::Replace, version) {
             *collections = before;
             return Err(failure);
         }

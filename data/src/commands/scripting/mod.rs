@@ -51,7 +51,10 @@ pub(crate) fn run_on(view: &View<'_>, code: Code<'_>, words: &Words<'_>) -> Repl
     let seed = view.rng().next_u64();
     // A read is no part of the log: it goes by the newest rules.
     let call = Call { code, keys: words.keys, args: words.args, read_only: true, seed, rules: Rules::Work };
-    run(&call, &mut Reading(view, view.meter().spent()))
+    view.set_in_script(true);
+    let reply = run(&call, &mut Reading(view, view.meter().spent()));
+    view.set_in_script(false);
+    reply
 }
 
 /// A view, and the units of work that the read had spent before the script.
@@ -71,6 +74,10 @@ impl Host for Reading<'_, '_> {
 
     fn slots(&self) -> Slots {
         self.0.slots()
+    }
+
+    fn may_publish_nothing(&self) -> bool {
+        true
     }
 
     fn restore(&mut self) {}

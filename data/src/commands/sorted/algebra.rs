@@ -7,6 +7,7 @@ use crate::collections::ranked::{Standing, order_of};
 use crate::commands::prelude::*;
 use crate::commands::set::algebra::Operation;
 use base::limits::REPLY_BYTES_MAX;
+use base::versions::Feature;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -23,6 +24,7 @@ impl Aggregate {
         match self {
             // Infinities of both signs are nothing.
             Aggregate::Sum => Some(one + other).filter(|sum| !sum.is_nan()).unwrap_or(0.0),
+            // One that is no number changes nothing.
             Aggregate::Min => one.min(other),
             Aggregate::Max => one.max(other),
         }
@@ -47,13 +49,18 @@ struct Source {
 }
 
 impl Source {
-    /// The score of the element that has this value.
+    /// The score of the element that has this value: what is no number, infinity times nothing, counts as 0.
     fn score(self, value: &[u8]) -> f64 {
+        Some(self.product(value)).filter(|score| !score.is_nan()).unwrap_or(0.0)
+    }
+
+    /// The same, if it is a number.
+    fn product(self, value: &[u8]) -> f64 {
         let score = match self.kind {
             Kind::SortedSet => Standing::read(value).map_or(0.0, |standing| standing.score),
             _ => 1.0,
         };
-        Some(score * self.weight).filter(|score| !score.is_nan()).unwrap_or(0.0)
+        score * self.weight
     }
 }
 
@@ -124,12 +131,19 @@ impl<'a> Combined<'a> {
         &self,
         collections: &Collections,
         parts: &[Option<(Kind, Collection)>],
+        version: u16,
     ) -> Result<Vec<(Blob, f64)>, Failure> {
-        let sources: Vec<Source> = parts
+        let mut sources: Vec<Source> = parts
             .iter()
             .zip(&self.weights)
             .filter_map(|(part, weight)| part.map(|(kind, of)| Source { kind, of, weight: *weight }))
             .collect();
+        // As in a Redis: from the smallest on, and of an intersection the others' scores are added as they are.
+        let as_redis = Feature::AsRedis.is_in(version);
+        if as_redis && self.operation != Operation::Difference {
+            sources.sort_by_key(|source| source.of.len());
+        }
+        let raw = as_redis && self.operation == Operation::Intersection;
         let sets: Vec<Option<Collection>> = parts.iter().map(|part| part.map(|(_, of)| of)).collect();
         let mut found: BTreeMap<(u64, Blob), f64> = BTreeMap::new();
         let mut bytes = 0;
@@ -137,10 +151,13 @@ impl<'a> Combined<'a> {
             if let std::collections::btree_map::Entry::Vacant(place) = found.entry((order, member)) {
                 let (order, member) = place.key();
                 bytes += member.len() as u64 + 64;
-                let score = |source: &Source| Some(source.score(&collections.element(source.of, *order, member)?));
+                let score = |(place, source): (usize, &Source)| {
+                    let value = collections.element(source.of, *order, member)?;
+                    Some(if raw && place > 0 { source.product(&value) } else { source.score(&value) })
+                };
                 // Of a difference the first alone.
                 let taking = if self.operation == Operation::Difference { 1 } else { sources.len() };
-                let scores = sources.iter().take(taking).filter_map(score);
+                let scores = sources.iter().enumerate().take(taking).filter_map(score);
                 let score = scores.reduce(|one, other| self.aggregate.of(one, other)).unwrap_or(0.0);
                 place.insert(score);
             }
@@ -156,7 +173,7 @@ impl<'a> Combined<'a> {
 
     pub(crate) fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let parts = self.keys.iter().map(|key| part_of(view.get(KeyRef::new(key)))).collect::<Result<Vec<_>, _>>()?;
-        Ok(answer(self.result(view.collections(), &parts)?, self.with_scores))
+        Ok(answer(self.result(view.collections(), &parts, view.version())?, self.with_scores))
     }
 
     pub(crate) fn store(self, tx: &mut Transaction<'_>, destination: KeyRef<'_>) -> Result<Reply, Failure> {
@@ -164,7 +181,7 @@ impl<'a> Combined<'a> {
         for key in self.keys {
             parts.push(part_of(tx.get(KeyRef::new(key)))?);
         }
-        let members = self.result(&tx.tree().collections, &parts)?;
+        let members = self.result(&tx.tree().collections, &parts, tx.version())?;
         Ok(tx.store_sorted(destination, members))
     }
 }

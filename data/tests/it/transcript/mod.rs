@@ -120,7 +120,7 @@ pub fn lines(reply: &Reply) -> Vec<String> {
         Reply::Ok => vec!["OK".to_owned()],
         Reply::Nil | Reply::NilArray => vec!["(nil)".to_owned()],
         Reply::Integer(number) => vec![format!("(integer) {number}")],
-        Reply::Bulk(bytes) => vec![quoted(bytes)],
+        Reply::Bulk(bytes) | Reply::Verbatim(bytes) => vec![quoted(bytes)],
         Reply::Simple(text) => vec![(*text).to_owned()],
         Reply::Status(text) => vec![String::from_utf8_lossy(text).into_owned()],
         Reply::Error(failure) => vec![format!("(error) {failure}")],

@@ -32,6 +32,7 @@ pub fn config(count: usize, me: u16) -> Config {
         cluster_address: format!("127.0.0.1:710{}", me + 1),
         cluster_bucket: "default".to_owned(),
         databases: base::limits::DATABASES_DEFAULT,
+        process: node::ProcessFigures::default,
         process_id: 1,
         value_bytes_max: 1024 * 1024,
         clients_max: 10_000,
