@@ -43,6 +43,7 @@ fn what_is_created_at_one_node_is_a_bucket_at_all() {
         "name": "users", "number": 1, "id": created["id"], "kind": "persistent", "partitions": 1,
         "quota": 67_108_864,
         "policy": "lru", "durability": "persist-majority", "consistency": "linearizable", "ttl": 300, "value_bytes_max": 0,
+        "work_max": 0,
     });
     assert_eq!(created, expected);
     for node in 0..3 {
