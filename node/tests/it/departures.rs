@@ -1,6 +1,5 @@
 //! Clients that end their side or are gone: what they have sent is carried out, and nothing is taken for them.
 
-
 use crate::common::{Cluster, alone};
 use node::{ConnectionId, Input};
 

@@ -3,14 +3,15 @@
 mod alone;
 mod as_redis;
 mod buckets;
+mod burdens;
 mod catching_up;
 mod cluster_protocol;
 mod command_table;
 mod commands;
 mod common;
-mod departures;
 mod corpus;
 mod databases;
+mod departures;
 mod dropping;
 mod elsewhere;
 mod heat;

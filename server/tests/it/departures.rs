@@ -2,7 +2,6 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of processes has clocks and threads")]
 
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 

@@ -1,6 +1,7 @@
 //! The tests of `server` from outside, as one program: a file each, so that each crate is linked to them once.
 
 mod buckets;
+mod burdens;
 mod caches;
 mod check;
 mod cli;

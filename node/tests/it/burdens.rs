@@ -1,11 +1,9 @@
 //! What clients hold of a node's memory: strangers, clients that do not read, and all of them together; and sizes, which end no process.
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common::{Cluster, alone, bulk, field};
 use base::limits::{BODY_BYTES_MAX, COMMAND_BYTES_MAX, OUTPUT_PAUSE_BYTES, STRANGER_PATIENCE, VALUE_BYTES_MAX};
-use common::{Cluster, alone, bulk, field};
 use node::{ConnectionId, Input, Listener};
 
 const A: ConnectionId = ConnectionId(11);
@@ -203,7 +201,7 @@ fn a_pause_silences_neither_probes_nor_administration() {
 
 /// Commands of the largest size, and one word more, on a cluster of three: refused or carried out, and nobody ends.
 #[test]
-#[ignore = "takes some gigabytes of memory; `cargo test -p node --test burdens -- --ignored`"]
+#[ignore = "takes some gigabytes of memory; `cargo test -p node --test it -- --ignored no_size`"]
 fn no_size_ends_a_process() {
     let mut cluster = Cluster::with(3, |config| config.value_bytes_max = VALUE_BYTES_MAX);
     assert_eq!(cluster.ask(1, "SET k 1"), "+OK\r\n");

@@ -2,16 +2,14 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of processes has clocks and threads")]
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::process::Process;
-use common::{Client, PATIENCE, dictum, eventually, free_ports, output, wait_for};
+use crate::common::process::Process;
+use crate::common::{Client, PATIENCE, dictum, eventually, free_ports, output, wait_for};
 
 struct Node {
     process: Process,
