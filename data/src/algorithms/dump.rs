@@ -49,6 +49,8 @@ use crate::args::parse_integer;
 use crate::blob::Blob;
 use crate::commands::sorted::bounds::parse_score;
 use crate::json;
+use crate::json::read::Given;
+use crate::meter::{BYTES_PER_UNIT, Meter};
 use crate::value::Text;
 use base::WallTime;
 use base::checksum::crc64_redis;
@@ -220,9 +222,15 @@ pub fn dump_json(text: &[u8]) -> Vec<u8> {
     with_footer(payload)
 }
 
-/// What `payload` holds.
-pub fn restore(payload: &[u8]) -> Result<Dumped, Damage> {
-    read_value(checked_body(payload)?).ok_or(Damage::Format)
+/// Refuses a payload that was altered, without reading what it holds.
+pub fn check(payload: &[u8]) -> Result<(), Damage> {
+    checked_body(payload).map(drop)
+}
+
+/// What `payload` holds. That may be much more than its own length: every string and every element pays before it is made, and reading ends when the meter
+/// does.
+pub fn restore(payload: &[u8], meter: &Meter) -> Result<Dumped, Damage> {
+    read_value(checked_body(payload)?, meter).ok_or(Damage::Format)
 }
 
 /// A payload with this body, whatever that is: the fuzzer's would never have the right checksum.
@@ -295,43 +303,45 @@ fn put_length(payload: &mut Vec<u8>, length: usize) {
 }
 
 /// Bytes behind the value are ignored, as Redis ignores them.
-fn read_value(body: &[u8]) -> Option<Dumped> {
+fn read_value(body: &[u8], meter: &Meter) -> Option<Dumped> {
     let (kind, mut rest) = body.split_first()?;
     match *kind {
-        TYPE_STRING => read_string(&mut rest).map(Dumped::String),
-        TYPE_MODULE => read_json(rest),
-        streams::TYPE_OLD | streams::TYPE | streams::TYPE_NEW => streams::read_stream(*kind, rest).map(Dumped::Stream),
-        TYPE_LIST => list_of(read_words(rest, 1)?),
-        TYPE_LIST_ZIPLIST => list_of(packed::ziplist(&read_string(&mut rest)?)?),
-        TYPE_LIST_ZIPLISTS => read_nodes(rest, false),
-        TYPE_LIST_LISTPACKS => read_nodes(rest, true),
-        TYPE_HASH => hash_of(read_words(rest, 2)?),
-        TYPE_HASH_ZIPLIST => hash_of(packed::ziplist(&read_string(&mut rest)?)?),
-        TYPE_HASH_LISTPACK => hash_of(packed::listpack(&read_string(&mut rest)?)?),
-        TYPE_HASH_FADING => read_fading(rest),
+        TYPE_STRING => read_string(&mut rest, meter).map(Dumped::String),
+        TYPE_MODULE => read_json(rest, meter),
+        streams::TYPE_OLD | streams::TYPE | streams::TYPE_NEW => {
+            streams::read_stream(*kind, rest, meter).map(Dumped::Stream)
+        }
+        TYPE_LIST => list_of(read_words(rest, 1, meter)?),
+        TYPE_LIST_ZIPLIST => list_of(packed::ziplist(&read_string(&mut rest, meter)?, meter)?),
+        TYPE_LIST_ZIPLISTS => read_nodes(rest, false, meter),
+        TYPE_LIST_LISTPACKS => read_nodes(rest, true, meter),
+        TYPE_HASH => hash_of(read_words(rest, 2, meter)?, meter),
+        TYPE_HASH_ZIPLIST => hash_of(packed::ziplist(&read_string(&mut rest, meter)?, meter)?, meter),
+        TYPE_HASH_LISTPACK => hash_of(packed::listpack(&read_string(&mut rest, meter)?, meter)?, meter),
+        TYPE_HASH_FADING => read_fading(rest, meter),
         TYPE_HASH_FADING_LISTPACK => {
             let (_, mut rest) = rest.split_first_chunk::<8>()?;
-            fading_of_words(packed::listpack(&read_string(&mut rest)?)?)
+            fading_of_words(packed::listpack(&read_string(&mut rest, meter)?, meter)?, meter)
         }
-        TYPE_SET => set_of(read_words(rest, 1)?),
-        TYPE_SET_INTEGERS => set_of(packed::integers(&read_string(&mut rest)?)?),
-        TYPE_SET_LISTPACK => set_of(packed::listpack(&read_string(&mut rest)?)?),
-        TYPE_SORTED_SET => read_sorted(rest, read_score),
-        TYPE_SORTED_SET_TEXT => read_sorted(rest, read_score_text),
-        TYPE_SORTED_SET_ZIPLIST => sorted_of_words(&packed::ziplist(&read_string(&mut rest)?)?),
-        TYPE_SORTED_SET_LISTPACK => sorted_of_words(&packed::listpack(&read_string(&mut rest)?)?),
+        TYPE_SET => set_of(read_words(rest, 1, meter)?, meter),
+        TYPE_SET_INTEGERS => set_of(packed::integers(&read_string(&mut rest, meter)?, meter)?, meter),
+        TYPE_SET_LISTPACK => set_of(packed::listpack(&read_string(&mut rest, meter)?, meter)?, meter),
+        TYPE_SORTED_SET => read_sorted(rest, read_score, meter),
+        TYPE_SORTED_SET_TEXT => read_sorted(rest, read_score_text, meter),
+        TYPE_SORTED_SET_ZIPLIST => sorted_of_words(&packed::ziplist(&read_string(&mut rest, meter)?, meter)?, meter),
+        TYPE_SORTED_SET_LISTPACK => sorted_of_words(&packed::listpack(&read_string(&mut rest, meter)?, meter)?, meter),
         _ => None,
     }
 }
 
 /// A length and so many elements, each of `words_each` strings.
-fn read_words(rest: &[u8], words_each: usize) -> Option<Vec<Blob>> {
+fn read_words(rest: &[u8], words_each: usize, meter: &Meter) -> Option<Vec<Blob>> {
     let (len, mut rest) = read_length(rest)?;
     let mut words = Vec::new();
     // Nothing is reserved for the count that is read. Compressed words are longer than the payload: they have a limit together.
     let mut bytes = 0;
     for _ in 0..len.checked_mul(words_each)? {
-        let word = read_string(&mut rest)?;
+        let word = read_string(&mut rest, meter)?;
         bytes += word.len();
         if bytes > VALUE_BYTES_MAX {
             return None;
@@ -347,7 +357,7 @@ fn list_of(elements: Vec<Blob>) -> Option<Dumped> {
 }
 
 /// The nodes of a quicklist: each a ziplist, or a listpack or a single element, which a number before it tells.
-fn read_nodes(rest: &[u8], are_told: bool) -> Option<Dumped> {
+fn read_nodes(rest: &[u8], are_told: bool, meter: &Meter) -> Option<Dumped> {
     let (len, mut rest) = read_length(rest)?;
     let (mut elements, mut bytes) = (Vec::new(), 0);
     for _ in 0..len {
@@ -355,14 +365,14 @@ fn read_nodes(rest: &[u8], are_told: bool) -> Option<Dumped> {
         if are_told {
             (kind, rest) = read_length(rest)?;
         }
-        let node = read_string(&mut rest)?;
+        let node = read_string(&mut rest, meter)?;
         bytes += node.len();
         if bytes > VALUE_BYTES_MAX {
             return None;
         }
         match (are_told, kind) {
-            (false, _) => elements.extend(packed::ziplist(&node)?),
-            (true, NODE_PACKED) => elements.extend(packed::listpack(&node)?),
+            (false, _) => elements.extend(packed::ziplist(&node, meter)?),
+            (true, NODE_PACKED) => elements.extend(packed::listpack(&node, meter)?),
             (true, NODE_PLAIN) => elements.push(Blob::from(node)),
             _ => return None,
         }
@@ -371,19 +381,19 @@ fn read_nodes(rest: &[u8], are_told: bool) -> Option<Dumped> {
 }
 
 /// A module's value, if the module is RedisJSON.
-fn read_json(rest: &[u8]) -> Option<Dumped> {
+fn read_json(rest: &[u8], meter: &Meter) -> Option<Dumped> {
     let (id, rest) = rest.strip_prefix(&[LENGTH_64])?.split_first_chunk::<8>()?;
     let (kind, mut rest) = read_length(rest)?;
     if u64::from_be_bytes(*id) != JSON_MODULE || kind != MODULE_STRING {
         return None;
     }
-    let document = json::parse(&read_string(&mut rest)?).ok()?;
+    let document = Given::parse(&read_string(&mut rest, meter)?).and_then(|text| text.read(meter)).ok()?;
     read_length(rest).filter(|(end, _)| *end == MODULE_END)?;
-    json::to_text(&document).ok().map(Dumped::Json)
+    json::to_text(&document, VALUE_BYTES_MAX as u64, meter).ok().map(Dumped::Json)
 }
 
 /// Fields that expire, one by one.
-fn read_fading(rest: &[u8]) -> Option<Dumped> {
+fn read_fading(rest: &[u8], meter: &Meter) -> Option<Dumped> {
     let (soonest, rest) = rest.split_first_chunk::<8>()?;
     let soonest = u64::from_le_bytes(*soonest);
     let (len, mut rest) = read_length(rest)?;
@@ -395,18 +405,18 @@ fn read_fading(rest: &[u8]) -> Option<Dumped> {
             Some(later) => Some(read_deadline(soonest.checked_add(later as u64)?)?),
             None => None,
         };
-        let (field, value) = (read_string(&mut rest)?, read_string(&mut rest)?);
+        let (field, value) = (read_string(&mut rest, meter)?, read_string(&mut rest, meter)?);
         bytes += field.len() + value.len();
         if bytes > VALUE_BYTES_MAX {
             return None;
         }
         fields.push((Blob::from(field), Blob::from(value), deadline));
     }
-    hash_of_fields(fields)
+    hash_of_fields(fields, meter)
 }
 
 /// Fields, values and deadlines in turn.
-fn fading_of_words(words: Vec<Blob>) -> Option<Dumped> {
+fn fading_of_words(words: Vec<Blob>, meter: &Meter) -> Option<Dumped> {
     if !words.len().is_multiple_of(3) {
         return None;
     }
@@ -417,7 +427,7 @@ fn fading_of_words(words: Vec<Blob>) -> Option<Dumped> {
         };
         Some((words[0].clone(), words[1].clone(), deadline))
     };
-    hash_of_fields(words.chunks_exact(3).map(field).collect::<Option<Vec<_>>>()?)
+    hash_of_fields(words.chunks_exact(3).map(field).collect::<Option<Vec<_>>>()?, meter)
 }
 
 /// No field of a Redis expires later.
@@ -427,18 +437,18 @@ fn read_deadline(deadline: u64) -> Option<WallTime> {
 }
 
 /// Members with scores, each read by `score`.
-fn read_sorted(rest: &[u8], score: fn(&mut &[u8]) -> Option<f64>) -> Option<Dumped> {
+fn read_sorted(rest: &[u8], score: fn(&mut &[u8]) -> Option<f64>, meter: &Meter) -> Option<Dumped> {
     let (len, mut rest) = read_length(rest)?;
     let (mut members, mut bytes) = (Vec::new(), 0);
     for _ in 0..len {
-        let member = read_string(&mut rest)?;
+        let member = read_string(&mut rest, meter)?;
         bytes += member.len();
         if bytes > VALUE_BYTES_MAX {
             return None;
         }
         members.push((Blob::from(member), score(&mut rest)?));
     }
-    sorted_of(members)
+    sorted_of(members, meter)
 }
 
 fn read_score(rest: &mut &[u8]) -> Option<f64> {
@@ -459,32 +469,38 @@ fn read_score_text(rest: &mut &[u8]) -> Option<f64> {
     parse_score(text)
 }
 
-fn sorted_of_words(words: &[Blob]) -> Option<Dumped> {
+fn sorted_of_words(words: &[Blob], meter: &Meter) -> Option<Dumped> {
     let pairs = words.chunks(2).map(|pair| Some((pair[0].clone(), parse_score(pair.get(1)?)?)));
-    sorted_of(pairs.collect::<Option<Vec<_>>>()?)
+    sorted_of(pairs.collect::<Option<Vec<_>>>()?, meter)
 }
 
 /// A Redis takes no sorted set without members, none that has one twice, and no score that is not a number.
-fn sorted_of(members: Vec<(Blob, f64)>) -> Option<Dumped> {
+fn sorted_of(members: Vec<(Blob, f64)>, meter: &Meter) -> Option<Dumped> {
     let fits = !members.is_empty()
-        && are_different(members.iter().map(|(member, _)| member))
+        && are_different(members.iter().map(|(member, _)| member), meter)
         && !members.iter().any(|(_, score)| score.is_nan());
     fits.then_some(Dumped::SortedSet(members))
 }
 
 /// A Redis takes no set without members, and none that has one twice.
-fn set_of(members: Vec<Blob>) -> Option<Dumped> {
-    (!members.is_empty() && are_different(members.iter())).then_some(Dumped::Set(members))
+fn set_of(members: Vec<Blob>, meter: &Meter) -> Option<Dumped> {
+    (!members.is_empty() && are_different(members.iter(), meter)).then_some(Dumped::Set(members))
 }
 
-fn are_different<'w>(words: impl Iterator<Item = &'w Blob>) -> bool {
+/// Whether no word comes twice. Each is compared about as often as their number has digits.
+fn are_different<'w>(words: impl Iterator<Item = &'w Blob>, meter: &Meter) -> bool {
     let mut words: Vec<&Blob> = words.collect();
+    let digits = u64::from(words.len().max(1).ilog2() + 1);
+    let bytes: u64 = words.iter().map(|word| word.len() as u64).sum();
+    if !meter.spend(digits.saturating_mul(words.len() as u64 + bytes / BYTES_PER_UNIT)) {
+        return false;
+    }
     words.sort_unstable();
     words.windows(2).all(|pair| pair[0] != pair[1])
 }
 
 /// Fields and values in turn; a Redis takes no hash without fields, and none that has one twice.
-fn hash_of(words: Vec<Blob>) -> Option<Dumped> {
+fn hash_of(words: Vec<Blob>, meter: &Meter) -> Option<Dumped> {
     if words.is_empty() || !words.len().is_multiple_of(2) {
         return None;
     }
@@ -493,16 +509,17 @@ fn hash_of(words: Vec<Blob>) -> Option<Dumped> {
     while let (Some(field), Some(value)) = (words.next(), words.next()) {
         fields.push((field, value, None));
     }
-    hash_of_fields(fields)
+    hash_of_fields(fields, meter)
 }
 
-fn hash_of_fields(fields: Vec<(Blob, Blob, Option<WallTime>)>) -> Option<Dumped> {
-    let fits = !fields.is_empty() && are_different(fields.iter().map(|(field, ..)| field));
+fn hash_of_fields(fields: Vec<(Blob, Blob, Option<WallTime>)>, meter: &Meter) -> Option<Dumped> {
+    let fits = !fields.is_empty() && are_different(fields.iter().map(|(field, ..)| field), meter);
     fits.then_some(Dumped::Hash(fields))
 }
 
-/// The string at the front of `rest`, which is moved behind it.
-fn read_string(rest: &mut &[u8]) -> Option<Vec<u8>> {
+/// The string at the front of `rest`, which is moved behind it. `None` past the limit, too: nothing is made then.
+fn read_string(rest: &mut &[u8], meter: &Meter) -> Option<Vec<u8>> {
+    let pays = |bytes: usize| (meter.visit(0) && meter.make(bytes)).then_some(());
     let text_of = |integer: i32| Some(integer.to_string().into_bytes());
     let (text, after) = match *rest {
         [INTEGER_8, byte, after @ ..] => (text_of(i32::from(*byte as i8))?, after),
@@ -515,11 +532,13 @@ fn read_string(rest: &mut &[u8]) -> Option<Vec<u8>> {
                 return None;
             }
             let (compressed, after) = after.split_at_checked(compressed)?;
+            pays(length)?;
             (lzf::decompress(compressed, length)?, after)
         }
         value => {
             let (length, after) = read_length(value)?;
             let (text, after) = after.split_at_checked(length)?;
+            pays(length)?;
             (text.to_vec(), after)
         }
     };

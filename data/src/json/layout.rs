@@ -1,7 +1,9 @@
 //! How `JSON.GET` lays a document out: with an indent, a line break and a space of the client's choice.
 
+use super::Json;
 use crate::blob::Blob;
 use crate::failure::Failure;
+use crate::meter::Meter;
 use base::limits::REPLY_BYTES_MAX;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
@@ -19,26 +21,69 @@ pub(crate) struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// The text of `value`. Refuses one that no answer may have.
-    pub(crate) fn write(self, value: &impl Serialize) -> Result<Blob, Failure> {
-        let mut text = Bounded(Vec::new());
+    /// The text of `value`, of so many bytes at most. Each byte pays.
+    pub(crate) fn write(self, value: &impl Serialize, bytes_max: u64, meter: &Meter) -> Result<Blob, Failure> {
+        let mut text = Bounded { bytes: Vec::new(), bytes_max, meter };
         let mut serializer = Serializer::with_formatter(&mut text, Writer { layout: self, depth: 0, is_empty: true });
-        value
-            .serialize(&mut serializer)
-            .map_err(|_| Failure::Text("ERR the text is too large for one answer: ask for parts of it"))?;
-        Ok(Blob::from(text.0))
+        let written = value.serialize(&mut serializer);
+        meter.check()?;
+        written.map_err(|_| TOO_LARGE)?;
+        Ok(Blob::from(text.bytes))
+    }
+
+    /// The text of `value`, which is all of an answer.
+    pub(crate) fn answer(self, value: &impl Serialize, meter: &Meter) -> Result<Blob, Failure> {
+        self.write(value, REPLY_BYTES_MAX, meter)
     }
 }
 
-/// Bytes up to what an answer may have: an indent may be much longer than what it stands before.
-struct Bounded(Vec<u8>);
+/// Why a text is refused that no answer may have.
+const TOO_LARGE: Failure = Failure::Text("ERR the text is too large for one answer: ask for parts of it");
 
-impl Write for Bounded {
+/// The compact text of a value, of so many bytes at most: `None` if it is longer. Each byte pays.
+pub(crate) fn compact(value: &Json, bytes_max: u64, meter: &Meter) -> Result<Option<Vec<u8>>, Failure> {
+    let mut text = Bounded { bytes: Vec::new(), bytes_max, meter };
+    let written = serde_json::to_writer(&mut text, value);
+    meter.check()?;
+    Ok(written.is_ok().then_some(text.bytes))
+}
+
+/// How many bytes the compact text of a value has.
+pub(crate) fn compact_bytes(value: &Json, meter: &Meter) -> Result<usize, Failure> {
+    struct Count<'m>(usize, &'m Meter);
+
+    impl Write for Count<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            if self.1.spend(bytes.len() as u64) { Ok(bytes.len()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0, meter);
+    let written = serde_json::to_writer(&mut count, value);
+    meter.check()?;
+    written.map_err(|_| TOO_LARGE)?;
+    Ok(count.0)
+}
+
+/// Bytes up to a limit: an indent may be much longer than what it stands before.
+struct Bounded<'m> {
+    bytes: Vec<u8>,
+    bytes_max: u64,
+    meter: &'m Meter,
+}
+
+impl Write for Bounded<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if (self.0.len() + bytes.len()) as u64 > REPLY_BYTES_MAX {
+        let is_within = (self.bytes.len() + bytes.len()) as u64 <= self.bytes_max;
+        if !is_within || !self.meter.spend(bytes.len() as u64) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

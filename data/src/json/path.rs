@@ -1,16 +1,17 @@
 //! Paths into documents, as RedisJSON has them: JSONPath (`$.a[0]`), which answers with all that it finds, and the older kind (`.a[0]`), which answers with
 //! the first.
 //!
-//! A path that names one place only is followed here. All others are those of RFC 9535, which a library knows; before it reads one, names are put in
-//! quotes that stand there without (RedisJSON takes more characters in them), and what could make it recurse deeply or go through a document again and again is refused.
+//! A path that names one place only is followed here. All others are queries of RFC 9535 ([`super::query`]), of which this file reads the steps (RedisJSON takes
+//! more characters than the standard in names without quotes). A path is read once from its beginning to its end, and what could make that recurse deeply is refused.
 
+use super::query::{Segment, Selector, Trail, Walk, in_range, selectors};
 use super::{Json, at};
 use crate::failure::Failure;
-use serde_json_path::JsonPath;
+use crate::meter::{LOOKUP, Meter};
 
 /// Longest path, in bytes.
 const PATH_BYTES_MAX: usize = 4096;
-/// Most brackets and parentheses of one path: each makes its parser recurse.
+/// Most brackets and parentheses of one path: each makes its reader recurse.
 const BRACKETS_MAX: usize = 128;
 /// Most `..` of one path: each multiplies what is gone through by the depth of the document.
 const DESCENTS_MAX: usize = 3;
@@ -22,6 +23,17 @@ pub(crate) enum Hop {
     Name(String),
     /// To the element of that index.
     Index(usize),
+}
+
+impl Hop {
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Hop>()
+            + match self {
+                Hop::Name(name) => name.len(),
+                Hop::Index(_) => 0,
+            }
+    }
 }
 
 /// Where a value stands: the steps from the root. The root itself has none.
@@ -48,7 +60,7 @@ pub(crate) struct Path<'a> {
 enum Steps {
     /// To one place at most.
     Fixed(Vec<Step>),
-    Query(Box<JsonPath>),
+    Query(Vec<Segment>),
 }
 
 impl<'a> Path<'a> {
@@ -62,15 +74,7 @@ impl<'a> Path<'a> {
         }
         let text = std::str::from_utf8(text).map_err(|_| Failure::Text("ERR a path is text in UTF-8"))?;
         let is_legacy = !(text == "$" || text.starts_with("$.") || text.starts_with("$["));
-        let read = |query| Reader::new(query).read_all(text, is_legacy).map_err(|reason| invalid(text, reason));
-        let steps = match read(None)?.steps {
-            Some(steps) => Steps::Fixed(steps),
-            None => {
-                let query = read(Some("$".to_owned()))?.query.unwrap_or_default();
-                let path = JsonPath::parse(&query).map_err(|error| invalid(text, &error.to_string()))?;
-                Steps::Query(Box::new(path))
-            }
-        };
+        let steps = Reader::default().read_all(text, is_legacy).map_err(|reason| invalid(text, reason))?;
         Ok(Path { text, is_legacy, steps })
     }
 
@@ -93,36 +97,65 @@ impl<'a> Path<'a> {
     }
 
     /// Where something stands in the document that the path means, in its order.
-    pub(crate) fn places(&self, document: &Json) -> Vec<Place> {
+    pub(crate) fn places(&self, document: &Json, meter: &Meter) -> Result<Vec<Place>, Failure> {
+        self.places_of(document, meter, |_| true).map(|places| places.into_iter().flatten().collect())
+    }
+
+    /// The same, where `is_wanted`: `None` stands for each of the others.
+    pub(crate) fn places_of(
+        &self,
+        document: &Json,
+        meter: &Meter,
+        is_wanted: impl Fn(&Json) -> bool,
+    ) -> Result<Vec<Option<Place>>, Failure> {
+        let mut places = Vec::new();
         match &self.steps {
-            Steps::Fixed(steps) => place_of(document, steps).into_iter().collect(),
-            Steps::Query(path) => {
-                let found = path.query_located(document);
-                let places = found.iter().map(|node| {
-                    let hops = node.location().iter().map(|element| match (element.as_name(), element.as_index()) {
-                        (Some(name), _) => Hop::Name(name.to_owned()),
-                        (None, index) => Hop::Index(index.unwrap_or(usize::MAX)),
-                    });
-                    hops.collect()
+            Steps::Fixed(steps) => {
+                if let Some(place) = place_of(document, steps, meter) {
+                    places.push(Some(place));
+                }
+            }
+            Steps::Query(segments) => {
+                Walk { root: document, meter }.run(segments, &mut |value, trail| {
+                    places.push(is_wanted(value).then(|| Trail::place(trail, meter)));
+                    meter.spend(size_of::<Option<Place>>() as u64)
                 });
-                places.collect()
             }
         }
+        meter.check()?;
+        Ok(places)
     }
 
     /// What the path means in the document, in its order.
-    pub(crate) fn values<'d>(&self, document: &'d Json) -> Vec<&'d Json> {
+    pub(crate) fn values<'d>(&self, document: &'d Json, meter: &Meter) -> Result<Vec<&'d Json>, Failure> {
+        self.values_up_to(usize::MAX, document, meter)
+    }
+
+    fn values_up_to<'d>(&self, count: usize, document: &'d Json, meter: &Meter) -> Result<Vec<&'d Json>, Failure> {
+        let mut values = Vec::new();
         match &self.steps {
             Steps::Fixed(steps) => {
-                place_of(document, steps).and_then(|place| at(document, &place)).into_iter().collect()
+                values.extend(place_of(document, steps, meter).and_then(|place| at(document, &place)));
             }
-            Steps::Query(path) => path.query(document).all(),
+            Steps::Query(segments) => {
+                Walk { root: document, meter }.run(segments, &mut |value, _| {
+                    values.push(value);
+                    meter.spend(size_of::<&Json>() as u64) && values.len() < count
+                });
+            }
         }
+        meter.check()?;
+        Ok(values)
+    }
+
+    /// The first that it means.
+    pub(crate) fn find<'d>(&self, document: &'d Json, meter: &Meter) -> Result<Option<&'d Json>, Failure> {
+        Ok(self.values_up_to(1, document, meter)?.first().copied())
     }
 
     /// The first that it means. A path of the older kind that means nothing is an error.
-    pub(crate) fn first<'d>(&self, document: &'d Json) -> Result<&'d Json, Failure> {
-        self.values(document).first().copied().ok_or_else(|| self.is_absent())
+    pub(crate) fn first<'d>(&self, document: &'d Json, meter: &Meter) -> Result<&'d Json, Failure> {
+        self.find(document, meter)?.ok_or_else(|| self.is_absent())
     }
 
     /// Why a path of the older kind is refused that means nothing.
@@ -142,10 +175,11 @@ impl<'a> Path<'a> {
 }
 
 /// The place to which steps lead, if something stands there.
-pub(crate) fn place_of(document: &Json, steps: &[Step]) -> Option<Place> {
+pub(crate) fn place_of(document: &Json, steps: &[Step], meter: &Meter) -> Option<Place> {
     let mut value = document;
     let mut place = Vec::with_capacity(steps.len());
     for step in steps {
+        meter.spend(LOOKUP);
         let hop = match step {
             Step::Name(name) => {
                 value = value.as_object()?.get(name)?;
@@ -171,21 +205,19 @@ fn invalid(path: &str, reason: &str) -> Failure {
     Failure::built(format!("ERR invalid path '{path}': {reason}").as_bytes())
 }
 
-/// Reads a path step by step: into steps, as long as each means one place, and into a query of RFC 9535 if one is wanted.
+/// Reads a path step by step.
+#[derive(Default)]
 struct Reader<'a> {
     rest: &'a str,
-    steps: Option<Vec<Step>>,
-    query: Option<String>,
+    segments: Vec<Segment>,
+    /// Something may mean several places.
+    is_query: bool,
     brackets: usize,
     descents: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn new(query: Option<String>) -> Reader<'a> {
-        Reader { rest: "", steps: Some(Vec::new()), query, brackets: 0, descents: 0 }
-    }
-
-    fn read_all(mut self, text: &'a str, is_legacy: bool) -> Result<Reader<'a>, &'static str> {
+    fn read_all(mut self, text: &'a str, is_legacy: bool) -> Result<Steps, &'static str> {
         self.rest = text;
         if !is_legacy {
             self.rest = &text[1..];
@@ -193,17 +225,23 @@ impl<'a> Reader<'a> {
             self.rest = "";
         } else if !text.starts_with(['.', '[']) {
             // A name or a star at the very beginning.
-            self.child(true)?;
+            self.child(false)?;
         }
         self.read()?;
-        Ok(self)
-    }
-
-    /// Adds to the query, if one is wanted.
-    fn ask(&mut self, part: &str) {
-        if let Some(query) = &mut self.query {
-            query.push_str(part);
+        let is_out = |selector: &Selector| matches!(selector, Selector::Index(index) if !in_range(*index));
+        if self.is_query {
+            if self.segments.iter().flat_map(|segment| &segment.selectors).any(is_out) {
+                return Err("an integer is out of range");
+            }
+            return Ok(Steps::Query(self.segments));
         }
+        let steps =
+            self.segments.into_iter().flat_map(|segment| segment.selectors).filter_map(|selector| match selector {
+                Selector::Name(name) => Some(Step::Name(name)),
+                Selector::Index(index) => Some(Step::Index(index)),
+                _ => None,
+            });
+        Ok(Steps::Fixed(steps.collect()))
     }
 
     fn read(&mut self) -> Result<(), &'static str> {
@@ -211,13 +249,13 @@ impl<'a> Reader<'a> {
             if let Some(rest) = self.rest.strip_prefix("..") {
                 self.rest = rest;
                 self.descend()?;
-                if rest.starts_with('[') { self.bracket(true)? } else { self.child(false)? }
+                if rest.starts_with('[') { self.bracket(true)? } else { self.child(true)? }
             } else if self.rest.starts_with(".[") || self.rest.starts_with('[') {
                 self.rest = self.rest.trim_start_matches('.');
                 self.bracket(false)?;
             } else if let Some(rest) = self.rest.strip_prefix('.') {
                 self.rest = rest;
-                self.child(true)?;
+                self.child(false)?;
             } else {
                 return Err("a step begins with a dot or a bracket");
             }
@@ -230,55 +268,43 @@ impl<'a> Reader<'a> {
         if self.descents > DESCENTS_MAX {
             return Err("it has more than 3 times '..'");
         }
-        self.steps = None;
-        self.ask("..");
         Ok(())
     }
 
+    /// Adds a step; `is_query` if it may mean several places.
+    fn push(&mut self, descends: bool, selectors: Vec<Selector>, is_query: bool) {
+        self.is_query |= descends || is_query;
+        self.segments.push(Segment { descends, selectors });
+    }
+
     /// A name without quotes, or a star.
-    fn child(&mut self, is_step: bool) -> Result<(), &'static str> {
+    fn child(&mut self, descends: bool) -> Result<(), &'static str> {
         let end = self.rest.find(['.', '[']).unwrap_or(self.rest.len());
         let (name, rest) = self.rest.split_at(end);
         self.rest = rest;
         if name == "*" {
-            self.steps = None;
-            self.ask("[*]");
+            self.push(descends, vec![Selector::All], true);
             return Ok(());
         }
         let is_odd = |c: char| c.is_whitespace() || c.is_control() || "]()'\"*?@,\\".contains(c);
         if name.is_empty() || name.contains(is_odd) {
             return Err("a name is missing, or needs brackets and quotes");
         }
-        self.push(Step::Name(name.to_owned()), is_step);
+        self.push(descends, vec![Selector::Name(name.to_owned())], false);
         Ok(())
     }
 
-    fn push(&mut self, step: Step, is_step: bool) {
-        if let Some(query) = &mut self.query {
-            query.push_str(&match &step {
-                Step::Name(name) => format!("[{}]", Json::from(name.as_str())),
-                Step::Index(index) => format!("[{index}]"),
-            });
-        }
-        if is_step && let Some(steps) = &mut self.steps {
-            steps.push(step);
-        }
-    }
-
     /// What stands in brackets, which begin here.
-    fn bracket(&mut self, is_below: bool) -> Result<(), &'static str> {
+    fn bracket(&mut self, descends: bool) -> Result<(), &'static str> {
         let length = self.bracket_length()?;
         let (inside, rest) = (self.rest[1..length - 1].trim(), &self.rest[length..]);
         self.rest = rest;
         if let Some(name) = quoted(inside) {
-            self.push(Step::Name(name), !is_below);
+            self.push(descends, vec![Selector::Name(name)], false);
         } else if let Some(index) = crate::args::parse_integer(inside.as_bytes()) {
-            self.push(Step::Index(index), !is_below);
+            self.push(descends, vec![Selector::Index(index)], false);
         } else {
-            self.steps = None;
-            self.ask("[");
-            self.ask(inside);
-            self.ask("]");
+            self.push(descends, selectors(inside)?, true);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use super::{checked_body, put_string, read_string, with_footer};
 use crate::blob::Blob;
 use crate::failure::Failure;
+use crate::meter::Meter;
 
 /// What stands before a library, since Redis 7.0.
 const LIBRARY: u8 = 245;
@@ -18,7 +19,7 @@ pub(crate) fn dump_libraries(codes: &[Blob]) -> Vec<u8> {
 }
 
 /// The code of the libraries in a payload.
-pub(crate) fn restore_libraries(payload: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+pub(crate) fn restore_libraries(payload: &[u8], meter: &Meter) -> Result<Vec<Vec<u8>>, Failure> {
     let damaged = Failure::Text("ERR DUMP payload version or checksum are wrong");
     let mut rest = checked_body(payload).map_err(|_| damaged)?;
     let mut codes = Vec::new();
@@ -27,7 +28,7 @@ pub(crate) fn restore_libraries(payload: &[u8]) -> Result<Vec<Vec<u8>>, Failure>
         if *kind != LIBRARY {
             return Err(Failure::Text("ERR given type is not a function"));
         }
-        codes.push(read_string(&mut rest).ok_or(Failure::Text("ERR Failed loading library from dump"))?);
+        codes.push(read_string(&mut rest, meter).ok_or(Failure::Text("ERR Failed loading library from dump"))?);
     }
     Ok(codes)
 }

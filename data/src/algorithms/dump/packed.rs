@@ -22,11 +22,12 @@
 //! ```
 
 use crate::blob::Blob;
+use crate::meter::Meter;
 
 const END: u8 = 0xff;
 
-/// The entries of a listpack; `None` if it is none.
-pub(super) fn listpack(bytes: &[u8]) -> Option<Vec<Blob>> {
+/// The entries of a listpack; `None` if it is none, and past the limit.
+pub(super) fn listpack(bytes: &[u8], meter: &Meter) -> Option<Vec<Blob>> {
     let (total, rest) = bytes.split_first_chunk::<4>()?;
     let (_, mut rest) = rest.split_first_chunk::<2>()?;
     if u32::from_le_bytes(*total) as usize != bytes.len() {
@@ -59,6 +60,7 @@ pub(super) fn listpack(bytes: &[u8]) -> Option<Vec<Blob>> {
             0xf4 => signed(take(&mut rest, 8)?),
             _ => return None,
         };
+        pay(&entry, meter)?;
         entries.push(entry);
         let back = match before - rest.len() {
             0..=127 => 1,
@@ -120,8 +122,8 @@ impl Writer {
     }
 }
 
-/// The entries of a ziplist; `None` if it is none.
-pub(super) fn ziplist(bytes: &[u8]) -> Option<Vec<Blob>> {
+/// The entries of a ziplist; `None` if it is none, and past the limit.
+pub(super) fn ziplist(bytes: &[u8], meter: &Meter) -> Option<Vec<Blob>> {
     let (total, rest) = bytes.split_first_chunk::<4>()?;
     let (_, mut rest) = rest.split_first_chunk::<6>()?;
     if u32::from_le_bytes(*total) as usize != bytes.len() {
@@ -135,7 +137,7 @@ pub(super) fn ziplist(bytes: &[u8]) -> Option<Vec<Blob>> {
             _ => {}
         }
         let first = *take(&mut rest, 1)?.first()?;
-        entries.push(match first {
+        let entry = match first {
             0x00..=0x3f => Blob::new(take(&mut rest, usize::from(first))?),
             0x40..=0x7f => {
                 let low = *take(&mut rest, 1)?.first()?;
@@ -152,17 +154,27 @@ pub(super) fn ziplist(bytes: &[u8]) -> Option<Vec<Blob>> {
             0xfe => signed(take(&mut rest, 1)?),
             0xf1..=0xfd => number(i64::from(first & 0x0f) - 1),
             _ => return None,
-        });
+        };
+        pay(&entry, meter)?;
+        entries.push(entry);
     }
 }
 
-/// The members of a set of integers; `None` if it is none.
-pub(super) fn integers(bytes: &[u8]) -> Option<Vec<Blob>> {
+fn pay(entry: &Blob, meter: &Meter) -> Option<()> {
+    (meter.visit(0) && meter.make(entry.len())).then_some(())
+}
+
+/// The members of a set of integers; `None` if it is none, and past the limit.
+pub(super) fn integers(bytes: &[u8], meter: &Meter) -> Option<Vec<Blob>> {
     let (width, rest) = bytes.split_first_chunk::<4>()?;
     let (count, rest) = rest.split_first_chunk::<4>()?;
     let width = u32::from_le_bytes(*width) as usize;
     let is_whole = [2, 4, 8].contains(&width) && rest.len() == width.checked_mul(u32::from_le_bytes(*count) as usize)?;
-    is_whole.then(|| rest.chunks_exact(width).map(signed).collect())
+    let member = |bytes| {
+        let member = signed(bytes);
+        pay(&member, meter).map(|()| member)
+    };
+    if is_whole { rest.chunks_exact(width).map(member).collect() } else { None }
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
@@ -207,22 +219,25 @@ mod tests {
         bytes.extend(&body);
         bytes.push(END);
         let expected = ["7", "ab", "-1", "cd", "e", "-32768", "8388607", "-1", "-9223372036854775808"];
-        assert_eq!(texts(listpack(&bytes)), expected);
+        assert_eq!(texts(listpack(&bytes, &Meter::default())), expected);
         for length in 0..bytes.len() {
-            assert_eq!(listpack(&bytes[..length]), None, "cut at {length}");
+            assert_eq!(listpack(&bytes[..length], &Meter::default()), None, "cut at {length}");
         }
     }
 
     #[test]
     fn integers_of_every_width() {
         let bytes = b"\x02\0\0\0\x03\0\0\0\xfe\xff\x05\0\xff\x7f";
-        assert_eq!(texts(integers(bytes)), ["-2", "5", "32767"]);
+        assert_eq!(texts(integers(bytes, &Meter::default())), ["-2", "5", "32767"]);
         for length in 0..bytes.len() {
-            assert_eq!(integers(&bytes[..length]), None, "cut at {length}");
+            assert_eq!(integers(&bytes[..length], &Meter::default()), None, "cut at {length}");
         }
-        assert_eq!(texts(integers(b"\x08\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\x80")), ["-9223372036854775808"]);
-        assert_eq!(integers(b"\x03\0\0\0\x01\0\0\0\0\0\0"), None);
-        assert_eq!(integers(b"\x08\0\0\0\xff\xff\xff\xff"), None);
+        assert_eq!(
+            texts(integers(b"\x08\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\x80", &Meter::default())),
+            ["-9223372036854775808"]
+        );
+        assert_eq!(integers(b"\x03\0\0\0\x01\0\0\0\0\0\0", &Meter::default()), None);
+        assert_eq!(integers(b"\x08\0\0\0\xff\xff\xff\xff", &Meter::default()), None);
     }
 
     #[test]
@@ -234,9 +249,9 @@ mod tests {
         bytes.extend([0, 0, 0, 0, 8, 0]);
         bytes.extend(&body);
         bytes.push(END);
-        assert_eq!(texts(ziplist(&bytes)), ["ab", "c", "-32768", "1", "2", "-1", "-128", "12"]);
+        assert_eq!(texts(ziplist(&bytes, &Meter::default())), ["ab", "c", "-32768", "1", "2", "-1", "-128", "12"]);
         for length in 0..bytes.len() {
-            assert_eq!(ziplist(&bytes[..length]), None, "cut at {length}");
+            assert_eq!(ziplist(&bytes[..length], &Meter::default()), None, "cut at {length}");
         }
     }
 }

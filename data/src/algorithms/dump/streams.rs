@@ -21,10 +21,11 @@ use crate::args::parse_integer;
 use crate::blob::Blob;
 use crate::collections::Collections;
 use crate::collections::streams::{Group, entry_value, words};
+use crate::meter::Meter;
 use crate::transaction::{BLOCK_BYTES, BLOCK_ENTRIES_MAX};
 use crate::value::{Stream, StreamId};
 use base::limits::VALUE_BYTES_MAX;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The types: before Redis 7, since then, and since 7.2.
 pub(super) const TYPE_OLD: u8 = 15;
@@ -156,17 +157,17 @@ fn pack_of(first: StreamId, entries: &[(StreamId, Blob)]) -> Vec<u8> {
 }
 
 /// Reads what `kind` says is a stream; `None` if it is none.
-pub(super) fn read_stream(kind: u8, rest: &[u8]) -> Option<DumpedStream> {
-    let mut reader = Reader { rest };
+pub(super) fn read_stream(kind: u8, rest: &[u8], meter: &Meter) -> Option<DumpedStream> {
+    let mut reader = Reader { rest, meter };
     let (mut entries, mut bytes) = (Vec::new(), 0);
     for _ in 0..reader.number()? {
-        let first = StreamId::read(&read_string(&mut reader.rest)?)?;
-        let pack = read_string(&mut reader.rest)?;
+        let first = StreamId::read(&read_string(&mut reader.rest, meter)?)?;
+        let pack = read_string(&mut reader.rest, meter)?;
         bytes += pack.len();
         if bytes > VALUE_BYTES_MAX {
             return None;
         }
-        read_pack(first, &packed::listpack(&pack)?, &mut entries)?;
+        read_pack(first, &packed::listpack(&pack, meter)?, &mut entries, meter)?;
     }
     let len = reader.number()?;
     let last = reader.id()?;
@@ -181,10 +182,10 @@ pub(super) fn read_stream(kind: u8, rest: &[u8]) -> Option<DumpedStream> {
     if !is_ordered || entries.len() as u64 != len || ends > last || added < len {
         return None;
     }
-    let mut groups: Vec<DumpedGroup> = Vec::new();
+    let (mut groups, mut names) = (Vec::new(), BTreeSet::new());
     for _ in 0..reader.number()? {
         let group = reader.group(kind)?;
-        if groups.iter().any(|other| other.name == group.name) {
+        if !names.insert(group.name.clone()) {
             return None;
         }
         groups.push(group);
@@ -193,7 +194,7 @@ pub(super) fn read_stream(kind: u8, rest: &[u8]) -> Option<DumpedStream> {
 }
 
 /// The entries of a listpack, behind those that are there.
-fn read_pack(first: StreamId, items: &[Blob], entries: &mut Vec<(StreamId, Blob)>) -> Option<()> {
+fn read_pack(first: StreamId, items: &[Blob], entries: &mut Vec<(StreamId, Blob)>, meter: &Meter) -> Option<()> {
     let mut items = items.iter();
     let mut item = || items.next();
     let number = |item: Option<&Blob>| parse_integer(item?);
@@ -218,6 +219,11 @@ fn read_pack(first: StreamId, items: &[Blob], entries: &mut Vec<(StreamId, Blob)
         item()?;
         if flags & DELETED == 0 {
             found += 1;
+            // Names that stand there once come again with every entry.
+            let bytes = words.iter().map(|word| word.len()).sum();
+            if !meter.visit(0) || !meter.make(bytes) {
+                return None;
+            }
             entries.push((id, entry_value(&words)));
         }
     }
@@ -226,6 +232,7 @@ fn read_pack(first: StreamId, items: &[Blob], entries: &mut Vec<(StreamId, Blob)
 
 struct Reader<'a> {
     rest: &'a [u8],
+    meter: &'a Meter,
 }
 
 impl Reader<'_> {
@@ -253,28 +260,30 @@ impl Reader<'_> {
     }
 
     fn group(&mut self, kind: u8) -> Option<DumpedGroup> {
-        let name = Blob::from(read_string(&mut self.rest)?);
+        let name = Blob::from(read_string(&mut self.rest, self.meter)?);
         let last = self.id()?;
         let read = if kind == TYPE_OLD { None } else { Some(Some(self.number()?).filter(|read| *read != u64::MAX)) };
         let mut pending = BTreeMap::new();
         for _ in 0..self.number()? {
             let (id, at, times) = (self.raw_id()?, self.time()?, self.number()?);
+            self.meter.visit(0).then_some(())?;
             if pending.insert(id, (u64::try_from(at).unwrap_or(0), times)).is_some() {
                 return None;
             }
         }
-        let mut consumers: Vec<DumpedConsumer> = Vec::new();
+        let (mut consumers, mut names) = (Vec::new(), BTreeSet::new());
         for _ in 0..self.number()? {
-            let name = Blob::from(read_string(&mut self.rest)?);
+            let name = Blob::from(read_string(&mut self.rest, self.meter)?);
             let seen = u64::try_from(self.time()?).unwrap_or(0);
             let active = if kind == TYPE_NEW { u64::try_from(self.time()?).ok() } else { Some(seen) };
             let mut has = Vec::new();
             for _ in 0..self.number()? {
                 let id = self.raw_id()?;
+                self.meter.visit(0).then_some(())?;
                 let (at, times) = pending.remove(&id)?;
                 has.push((id, at, times));
             }
-            if consumers.iter().any(|other| other.name == name) {
+            if !names.insert(name.clone()) {
                 return None;
             }
             consumers.push(DumpedConsumer { name, seen, active, pending: has });

@@ -3,7 +3,7 @@
 use super::*;
 
 fn restored(payload: &[u8]) -> Result<Vec<u8>, Damage> {
-    match restore(payload)? {
+    match restore(payload, &Meter::default())? {
         Dumped::String(text) => Ok(text),
         other => panic!("{other:?}"),
     }
@@ -88,7 +88,7 @@ fn no_payload_panics() {
             ]);
             body[1] = *rng.pick(&[0xc0, 0xc1, 0xc2, 0xc3, 0x80, 0x81, 0x40, 0x05]);
         }
-        let _ = restore(&footed(&body, 10));
+        let _ = restore(&footed(&body, 10), &Meter::default());
     }
 }
 
@@ -108,35 +108,35 @@ fn hashes_come_back() {
             (0..len).map(|number| (Blob::from(format!("{number}")), word(&mut rng))).collect();
         let payload = dump_hash(len, fields.clone().into_iter());
         let read = fields.into_iter().map(|(field, value)| (field, value, None)).collect();
-        assert_eq!(restore(&payload), Ok(Dumped::Hash(read)));
+        assert_eq!(restore(&payload, &Meter::default()), Ok(Dumped::Hash(read)));
     }
 }
 
 #[test]
 fn damaged_hashes_are_refused() {
     for body in [&b"\x04\x00"[..], b"\x04\x01\x01a", b"\x04\x02\x01a\x01b\x01a\x01c", b"\x10\x00", b"\x0d\x00"] {
-        assert_eq!(restore(&footed(body, 10)), Err(Damage::Format), "{body:?}");
+        assert_eq!(restore(&footed(body, 10), &Meter::default()), Err(Damage::Format), "{body:?}");
     }
-    assert_eq!(restore(&footed(b"\x04\x01\x01a\xc0\x05", 10)), Ok(hash(&[("a", "5")])));
+    assert_eq!(restore(&footed(b"\x04\x01\x01a\xc0\x05", 10), &Meter::default()), Ok(hash(&[("a", "5")])));
 }
 
 #[test]
 fn sets_come_back() {
     let members: Vec<Blob> = (0..500).map(|number| Blob::from(format!("{}", number * 77_777_777_u64))).collect();
     let payload = dump_set(members.len() as u64, members.clone().into_iter());
-    assert_eq!(restore(&payload), Ok(Dumped::Set(members)));
+    assert_eq!(restore(&payload, &Meter::default()), Ok(Dumped::Set(members)));
     let set = |members: &[&str]| Dumped::Set(members.iter().map(|member| Blob::from(*member)).collect());
     // As a Redis packs them.
     let packed = b"\x0b\x0c\x02\0\0\0\x02\0\0\0\x01\0\x02\0";
-    assert_eq!(restore(&footed(packed, 10)), Ok(set(&["1", "2"])));
+    assert_eq!(restore(&footed(packed, 10), &Meter::default()), Ok(set(&["1", "2"])));
     let packed = b"\x14\x0b\x0b\0\0\0\x01\0\x82ab\x03\xff";
-    assert_eq!(restore(&footed(packed, 11)), Ok(set(&["ab"])));
+    assert_eq!(restore(&footed(packed, 11), &Meter::default()), Ok(set(&["ab"])));
 }
 
 #[test]
 fn damaged_sets_are_refused() {
     for body in [&b"\x02\x00"[..], b"\x02\x02\x01a", b"\x02\x02\x01a\x01a", b"\x0b\x00", b"\x14\x00"] {
-        assert_eq!(restore(&footed(body, 10)), Err(Damage::Format), "{body:?}");
+        assert_eq!(restore(&footed(body, 10), &Meter::default()), Err(Damage::Format), "{body:?}");
     }
 }
 
@@ -147,14 +147,14 @@ fn sorted_sets_come_back() {
     };
     let members = [("a", -1.5), ("b", f64::INFINITY), ("c", 1e300)];
     let payload = dump_sorted(3, members.iter().map(|(member, score)| (Blob::from(*member), *score)));
-    assert_eq!(restore(&payload), Ok(of(&members)));
+    assert_eq!(restore(&payload, &Meter::default()), Ok(of(&members)));
     let older = b"\x03\x03\x01a\x03-.5\x01b\xfe\x01c\xff";
     let expected = of(&[("a", -0.5), ("b", f64::INFINITY), ("c", f64::NEG_INFINITY)]);
-    assert_eq!(restore(&footed(older, 10)), Ok(expected));
+    assert_eq!(restore(&footed(older, 10), &Meter::default()), Ok(expected));
     let packed = b"\x11\x0f\x0f\0\0\0\x02\0\x81a\x02\x831.5\x04\xff";
-    assert_eq!(restore(&footed(packed, 10)), Ok(of(&[("a", 1.5)])));
+    assert_eq!(restore(&footed(packed, 10), &Meter::default()), Ok(of(&[("a", 1.5)])));
     for length in 1..payload.len() - 10 {
-        let cut = restore(&footed(&payload[..length], 10));
+        let cut = restore(&footed(&payload[..length], 10), &Meter::default());
         assert_eq!(cut, Err(Damage::Format), "cut at {length}");
     }
 }
@@ -164,7 +164,7 @@ fn damaged_sorted_sets_are_refused() {
     let nan = [&b"\x05\x01\x01a"[..], &f64::NAN.to_le_bytes()].concat();
     let twice = [&b"\x05\x02\x01a"[..], &1f64.to_le_bytes(), b"\x01a", &2f64.to_le_bytes()].concat();
     for body in [&b"\x05\x00"[..], &nan, &twice, b"\x03\x01\x01a\xfd", b"\x03\x01\x01a\x01x", b"\x11\x00"] {
-        assert_eq!(restore(&footed(body, 10)), Err(Damage::Format), "{body:?}");
+        assert_eq!(restore(&footed(body, 10), &Meter::default()), Err(Damage::Format), "{body:?}");
     }
 }
 
@@ -175,11 +175,11 @@ fn fields_that_expire_come_back() {
     };
     let fields = vec![field("a", Some(1_893_456_000_000)), field("b", None), field("7", Some(1_893_456_900_000))];
     let payload = dump_fading_hash(WallTime(1_893_456_000_000), &fields);
-    assert_eq!(restore(&payload), Ok(Dumped::Hash(fields)));
+    assert_eq!(restore(&payload, &Meter::default()), Ok(Dumped::Hash(fields)));
     assert_eq!(payload[0], 24);
     // All of them end somewhere inside.
     for len in 1..payload.len() - 11 {
-        assert_eq!(read_value(&payload[..len]), None, "{len}");
+        assert_eq!(read_value(&payload[..len], &Meter::default()), None, "{len}");
     }
     // A listpack of three words, as a Redis 7.4 has it: field, value, deadline.
     let mut listpack = vec![0; 6];
@@ -195,5 +195,5 @@ fn fields_that_expire_come_back() {
     let mut payload = vec![25];
     payload.extend(deadline);
     put_text(&mut payload, &listpack);
-    assert_eq!(read_value(&payload), Some(Dumped::Hash(vec![field("a", Some(1_893_456_000_000))])));
+    assert_eq!(read_value(&payload, &Meter::default()), Some(Dumped::Hash(vec![field("a", Some(1_893_456_000_000))])));
 }

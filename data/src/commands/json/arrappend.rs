@@ -1,15 +1,15 @@
 //! `JSON.ARRAPPEND key path value [value ...]`
 
-use super::{Json, all_or_last, change_all, length};
+use super::{Copies, Json, Others, all_or_last, change_all, length};
 use crate::commands::prelude::*;
-use crate::json::parse;
 use crate::json::path::Path;
+use crate::json::read::Given;
 
 /// Adds to the end of arrays.
 pub struct JsonArrAppend<'a> {
     key: KeyRef<'a>,
     path: Path<'a>,
-    values: Vec<Json>,
+    values: Vec<Given<'a>>,
 }
 
 impl<'a> WriteCommand<'a> for JsonArrAppend<'a> {
@@ -28,14 +28,15 @@ impl<'a> WriteCommand<'a> for JsonArrAppend<'a> {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
-        let values = args.from(3).iter().map(|text| parse(text)).collect::<Result<_, Failure>>()?;
+        let values = args.from(3).iter().map(|text| Given::parse(text)).collect::<Result<_, Failure>>()?;
         Ok(JsonArrAppend { key: args.key(1)?, path: Path::parse(args.get(2)?)?, values })
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let lengths = change_all(tx, self.key, &self.path, Json::is_array, |value| {
+        let mut copies = Copies::of(&self.values, tx.value_bytes_max(), tx.meter())?;
+        let lengths = change_all(tx, self.key, &self.path, Others::Stay, Json::is_array, |value, meter| {
             let Json::Array(items) = value else { return Ok(Reply::Nil) };
-            items.extend_from_slice(&self.values);
+            items.extend(copies.next(meter)?);
             Ok(length(items.len()))
         })?;
         all_or_last(&self.path, lengths, "not an array")

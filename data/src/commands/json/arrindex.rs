@@ -3,13 +3,15 @@
 use super::{Json, all_or_last, ask_all, expected, read};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
-use crate::json::{are_equal, parse, type_name};
+use crate::json::read::Given;
+use crate::json::{are_equal, type_name};
+use crate::meter::Meter;
 
 /// Where a value is in arrays.
 pub struct JsonArrIndex<'a> {
     key: KeyRef<'a>,
     path: Path<'a>,
-    value: Json,
+    value: Given<'a>,
     start: i64,
     stop: i64,
 }
@@ -37,7 +39,7 @@ impl<'a> ReadCommand<'a> for JsonArrIndex<'a> {
         Ok(JsonArrIndex {
             key: args.key(1)?,
             path: Path::parse(args.get(2)?)?,
-            value: parse(args.get(3)?)?,
+            value: Given::parse(args.get(3)?)?,
             start: number(4)?,
             stop: number(5)?,
         })
@@ -45,24 +47,27 @@ impl<'a> ReadCommand<'a> for JsonArrIndex<'a> {
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(document) = read(view, self.key)? else { return Err(self.path.is_absent()) };
-        let ask = |value: &Json| value.as_array().map(|items| Reply::Integer(self.index_in(items)));
+        let meter = view.meter();
+        let wanted = self.value.read(meter)?;
+        let ask = |value: &Json| value.as_array().map(|items| Reply::Integer(self.index_in(items, &wanted, meter)));
         if self.path.is_legacy() {
-            let first = self.path.first(&document)?;
+            let first = self.path.first(&document, meter)?;
             return ask(first).ok_or_else(|| expected("array", type_name(first)));
         }
-        all_or_last(&self.path, ask_all(&document, &self.path, ask), "not an array")
+        all_or_last(&self.path, ask_all(&document, &self.path, meter, ask)?, "not an array")
     }
 }
 
 impl JsonArrIndex<'_> {
     /// The first index from `start` to before `stop`, where 0 is the end; -1 if there is none.
-    fn index_in(&self, items: &[Json]) -> i64 {
+    fn index_in(&self, items: &[Json], wanted: &Json, meter: &Meter) -> i64 {
         let len = i64::try_from(items.len()).unwrap_or(i64::MAX);
         let from_end = |index: i64| if index < 0 { index.saturating_add(len).max(0) } else { index.min(len) };
         let start = from_end(self.start);
         let stop = if self.stop == 0 { len } else { from_end(self.stop) };
-        let all = (0..).zip(items);
-        let mut found = all.filter(|(index, item)| (start..stop).contains(index) && are_equal(item, &self.value));
-        found.next().map_or(-1, |(index, _)| index)
+        let (start, stop) = (usize::try_from(start).unwrap_or(0), usize::try_from(stop).unwrap_or(0));
+        let Some(items) = items.get(start..stop) else { return -1 };
+        let found = items.iter().position(|item| meter.is_over() || are_equal(item, wanted, meter));
+        found.map_or(-1, |index| i64::try_from(start + index).unwrap_or(i64::MAX))
     }
 }

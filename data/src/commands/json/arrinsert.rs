@@ -1,16 +1,16 @@
 //! `JSON.ARRINSERT key path index value [value ...]`
 
-use super::{Json, all_or_last, change_all, length};
+use super::{Copies, Json, Others, all_or_last, change_all, length, pay_move};
 use crate::commands::prelude::*;
-use crate::json::parse;
 use crate::json::path::Path;
+use crate::json::read::Given;
 
 /// Puts values into arrays before an element.
 pub struct JsonArrInsert<'a> {
     key: KeyRef<'a>,
     path: Path<'a>,
     index: i64,
-    values: Vec<Json>,
+    values: Vec<Given<'a>>,
 }
 
 impl<'a> WriteCommand<'a> for JsonArrInsert<'a> {
@@ -29,18 +29,20 @@ impl<'a> WriteCommand<'a> for JsonArrInsert<'a> {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
-        let values = args.from(4).iter().map(|text| parse(text)).collect::<Result<_, Failure>>()?;
+        let values = args.from(4).iter().map(|text| Given::parse(text)).collect::<Result<_, Failure>>()?;
         Ok(JsonArrInsert { key: args.key(1)?, path: Path::parse(args.get(2)?)?, index: args.integer(3)?, values })
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let lengths = change_all(tx, self.key, &self.path, Json::is_array, |value| {
+        let mut copies = Copies::of(&self.values, tx.value_bytes_max(), tx.meter())?;
+        let lengths = change_all(tx, self.key, &self.path, Others::Move, Json::is_array, |value, meter| {
             let Json::Array(items) = value else { return Ok(Reply::Nil) };
             let len = i64::try_from(items.len()).unwrap_or(i64::MAX);
             let index = if self.index < 0 { self.index.saturating_add(len) } else { self.index };
             let index = usize::try_from(index).ok().filter(|index| *index <= items.len());
             let index = index.ok_or(Failure::Text("ERR index out of bounds"))?;
-            items.splice(index..index, self.values.iter().cloned());
+            pay_move(items.len() - index, meter)?;
+            items.splice(index..index, copies.next(meter)?);
             Ok(length(items.len()))
         })?;
         all_or_last(&self.path, lengths, "not an array")

@@ -33,8 +33,9 @@ impl<'a> ReadCommand<'a> for JsonArrLen<'a> {
         let Some(document) = read(view, self.key)? else { return absent(&self.path) };
         let ask = |value: &Json| value.as_array().map(|items| length(items.len()));
         if self.path.is_legacy() {
-            return ask(self.path.first(&document)?).ok_or_else(|| self.path.is_absent_or("not an array"));
+            return ask(self.path.first(&document, view.meter())?)
+                .ok_or_else(|| self.path.is_absent_or("not an array"));
         }
-        all_or_last(&self.path, ask_all(&document, &self.path, ask), "not an array")
+        all_or_last(&self.path, ask_all(&document, &self.path, view.meter(), ask)?, "not an array")
     }
 }

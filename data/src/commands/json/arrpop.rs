@@ -1,6 +1,6 @@
 //! `JSON.ARRPOP key [path [index]]`
 
-use super::{Json, all_or_last, change_all, clamped, path_or_root};
+use super::{Json, Others, all_or_last, change_all, clamped, path_or_root, pay_move};
 use crate::commands::prelude::*;
 use crate::json::layout::Layout;
 use crate::json::path::Path;
@@ -33,11 +33,13 @@ impl<'a> WriteCommand<'a> for JsonArrPop<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let popped = change_all(tx, self.key, &self.path, Json::is_array, |value| {
+        let popped = change_all(tx, self.key, &self.path, Others::Move, Json::is_array, |value, meter| {
             let items = value.as_array_mut().filter(|items| !items.is_empty());
             let Some(items) = items else { return Ok(Reply::Nil) };
-            let item = items.remove(clamped(self.index, items.len()));
-            Ok(Reply::Bulk(Layout::default().write(&item)?))
+            let index = clamped(self.index, items.len());
+            pay_move(items.len() - index, meter)?;
+            let item = items.remove(index);
+            Ok(Reply::Bulk(Layout::default().answer(&item, meter)?))
         })?;
         all_or_last(&self.path, popped, "not an array")
     }

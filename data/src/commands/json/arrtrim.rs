@@ -1,6 +1,6 @@
 //! `JSON.ARRTRIM key path start stop`
 
-use super::{Json, all_or_last, change_all, clamped, length};
+use super::{Json, Others, all_or_last, change_all, clamped, length, pay_move};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
 
@@ -37,7 +37,7 @@ impl<'a> WriteCommand<'a> for JsonArrTrim<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let lengths = change_all(tx, self.key, &self.path, Json::is_array, |value| {
+        let lengths = change_all(tx, self.key, &self.path, Others::Move, Json::is_array, |value, meter| {
             let Json::Array(items) = value else { return Ok(Reply::Nil) };
             let len = items.len();
             let is_behind = self.start >= 0 && usize::try_from(self.start).is_ok_and(|start| start >= len);
@@ -46,6 +46,7 @@ impl<'a> WriteCommand<'a> for JsonArrTrim<'a> {
                 items.clear();
             } else {
                 items.truncate(stop + 1);
+                pay_move(items.len() - start, meter)?;
                 items.drain(..start);
             }
             Ok(length(items.len()))

@@ -1,6 +1,6 @@
 //! `JSON.CLEAR key [path]`
 
-use super::{Json, change_all, path_or_root};
+use super::{Json, Others, change_all, path_or_root};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
 
@@ -30,7 +30,7 @@ impl<'a> WriteCommand<'a> for JsonClear<'a> {
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let cleared = change_all(tx, self.key, &self.path, can_be_cleared, |value| {
+        let cleared = change_all(tx, self.key, &self.path, Others::Move, can_be_cleared, |value, _| {
             match value {
                 Json::Array(items) => items.clear(),
                 Json::Object(members) => members.clear(),

@@ -3,6 +3,7 @@
 use super::{Json, path_or_root, read};
 use crate::commands::prelude::*;
 use crate::commands::subcommand::{self, KEY};
+use crate::json::layout::compact_bytes;
 use crate::json::path::Path;
 
 /// What a document occupies.
@@ -57,12 +58,16 @@ impl<'a> ReadCommand<'a> for JsonDebug<'a> {
         let Some((key, path)) = self.memory else {
             return Ok(Reply::Array(HELP.iter().map(|line| Reply::Simple(line)).collect()));
         };
-        let bytes = |value: &Json| Reply::count(value.to_string().len());
+        let meter = view.meter();
+        let bytes = |value: &Json| compact_bytes(value, meter).map(Reply::count);
         match (read(view, key)?, path.is_legacy()) {
             (None, true) => Ok(Reply::Integer(0)),
             (None, false) => Ok(Reply::Array(Vec::new())),
-            (Some(document), true) => path.first(&document).map(bytes),
-            (Some(document), false) => Ok(Reply::Array(path.values(&document).into_iter().map(bytes).collect())),
+            (Some(document), true) => path.first(&document, meter).and_then(bytes),
+            (Some(document), false) => {
+                let all = path.values(&document, meter)?.into_iter().map(bytes);
+                all.collect::<Result<_, Failure>>().map(Reply::Array)
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{document_of, path_or_root, save};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
-use crate::json::{outermost, remove};
+use crate::json::{outermost, remove_all};
 
 /// Takes what a path finds out of a document; at the root, the key.
 pub struct JsonDel<'a> {
@@ -35,13 +35,14 @@ impl<'a> WriteCommand<'a> for JsonDel<'a> {
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         let record = tx.get(self.key);
-        let Some(mut document) = document_of(record.as_ref())? else { return Ok(Reply::Integer(0)) };
+        let meter = tx.meter();
+        let Some(mut document) = document_of(record.as_ref(), meter)? else { return Ok(Reply::Integer(0)) };
         if self.path.is_root() {
             tx.remove(self.key);
             return Ok(Reply::Integer(1));
         }
-        let places = outermost(self.path.places(&document));
-        let removed = places.iter().filter(|place| remove(&mut document, place)).count();
+        let places = outermost(self.path.places(&document, meter)?, meter)?;
+        let removed = remove_all(&mut document, &places);
         if removed > 0 {
             save(tx, self.key, record.as_ref(), &document)?;
         }

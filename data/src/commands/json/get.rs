@@ -4,7 +4,9 @@ use super::{Json, read};
 use crate::commands::prelude::*;
 use crate::json::layout::Layout;
 use crate::json::path::Path;
+use crate::meter::Meter;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeSet;
 
 /// A document, or what paths find in it, as text.
 pub struct JsonGet<'a> {
@@ -52,23 +54,31 @@ impl<'a> ReadCommand<'a> for JsonGet<'a> {
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(document) = read(view, self.key)? else { return Ok(Reply::Nil) };
+        let meter = view.meter();
         let text = match &self.paths[..] {
-            [] => self.layout.write(&document)?,
-            [path] if path.is_legacy() => self.layout.write(path.first(&document)?)?,
-            [path] => self.layout.write(&path.values(&document))?,
-            paths => self.layout.write(&found(&document, paths)?)?,
+            [] => self.layout.answer(&document, meter)?,
+            [path] if path.is_legacy() => self.layout.answer(path.first(&document, meter)?, meter)?,
+            [path] => self.layout.answer(&path.values(&document, meter)?, meter)?,
+            paths => self.layout.answer(&found(&document, paths, meter)?, meter)?,
         };
         Ok(Reply::Bulk(text))
     }
 }
 
 /// What each of several paths finds. If one of them is JSONPath, all are taken as such.
-fn found<'d>(document: &'d Json, paths: &[Path<'d>]) -> Result<Found<'d>, Failure> {
+fn found<'d>(document: &'d Json, paths: &[Path<'d>], meter: &Meter) -> Result<Found<'d>, Failure> {
     let is_legacy = paths.iter().all(Path::is_legacy);
     let mut all: Vec<(&str, Values<'_>)> = Vec::with_capacity(paths.len());
+    let mut named = BTreeSet::new();
     for path in paths {
-        let values = if is_legacy { Values::First(path.first(document)?) } else { Values::All(path.values(document)) };
-        if all.iter().all(|(text, _)| *text != path.text()) {
+        meter.visit(path.text().len());
+        // What is asked for twice is answered once.
+        if named.insert(path.text()) {
+            let values = if is_legacy {
+                Values::First(path.first(document, meter)?)
+            } else {
+                Values::All(path.values(document, meter)?)
+            };
             all.push((path.text(), values));
         }
     }

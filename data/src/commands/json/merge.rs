@@ -1,16 +1,17 @@
 //! `JSON.MERGE key path value`
 
 use super::set::add;
-use super::{Json, document_of, save};
+use super::{Copies, document_of, save};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
-use crate::json::{at_mut, merge, outermost, parse};
+use crate::json::read::Given;
+use crate::json::{Json, at_mut, merge, outermost};
 
 /// Merges a value into what stands where a path leads, as RFC 7396 has it.
 pub struct JsonMerge<'a> {
     key: KeyRef<'a>,
     path: Path<'a>,
-    value: Json,
+    value: Given<'a>,
 }
 
 impl<'a> WriteCommand<'a> for JsonMerge<'a> {
@@ -29,26 +30,37 @@ impl<'a> WriteCommand<'a> for JsonMerge<'a> {
     };
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
-        Ok(JsonMerge { key: args.key(1)?, path: Path::parse(args.get(2)?)?, value: parse(args.get(3)?)? })
+        Ok(JsonMerge { key: args.key(1)?, path: Path::parse(args.get(2)?)?, value: Given::parse(args.get(3)?)? })
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         let record = tx.get(self.key);
-        let Some(mut document) = document_of(record.as_ref())? else {
+        let meter = tx.meter();
+        let Some(mut document) = document_of(record.as_ref(), meter)? else {
             if !self.path.is_root() {
                 return Err(Failure::Text("ERR new objects must be created at the root"));
             }
-            save(tx, self.key, None, &self.value)?;
+            let value = self.value.read(meter)?;
+            save(tx, self.key, None, &value)?;
             return Ok(Reply::Ok);
         };
-        let places = outermost(self.path.places(&document));
-        for place in &places {
-            if let Some(there) = at_mut(&mut document, place) {
-                merge(there, self.value.clone());
+        let places = outermost(self.path.places(&document, meter)?, meter)?;
+        if places.is_empty() {
+            if !add(&mut document, &self.path, self.value.read(meter)?, meter)? {
+                return Ok(Reply::Nil);
             }
-        }
-        if places.is_empty() && !add(&mut document, &self.path, self.value)? {
-            return Ok(Reply::Nil);
+        } else {
+            // A document has at least what a patch puts where nothing is.
+            let mut least = Json::Null;
+            merge(&mut least, self.value.read(meter)?, meter);
+            let copies = Copies::of(&[self.value], tx.value_bytes_max(), meter)?;
+            let mut copies = copies.adding(&least, meter)?;
+            for place in &places {
+                if let (Some(there), Some(patch)) = (at_mut(&mut document, place), copies.next(meter)?.next()) {
+                    merge(there, patch, meter);
+                    meter.check()?;
+                }
+            }
         }
         save(tx, self.key, record.as_ref(), &document)?;
         Ok(Reply::Ok)

@@ -4,6 +4,7 @@ use super::document_of;
 use crate::commands::prelude::*;
 use crate::json::layout::Layout;
 use crate::json::path::Path;
+use base::limits::REPLY_BYTES_MAX;
 
 /// What a path finds in several documents.
 pub struct JsonMGet<'a> {
@@ -35,17 +36,22 @@ impl<'a> ReadCommand<'a> for JsonMGet<'a> {
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
+        let (meter, mut bytes_left) = (view.meter(), REPLY_BYTES_MAX);
         let answers = self.keys.iter().map(|key| {
+            meter.check()?;
             // A key that holds something else is as good as absent, as for MGET.
-            let Ok(Some(document)) = document_of(view.get(KeyRef::new(key)).as_ref()) else { return Ok(Reply::Nil) };
+            let Ok(Some(document)) = document_of(view.get(KeyRef::new(key)).as_ref(), meter) else {
+                return Ok(Reply::Nil);
+            };
             let text = if self.path.is_legacy() {
-                match self.path.values(&document).first() {
-                    Some(value) => Layout::default().write(value)?,
+                match self.path.find(&document, meter)? {
+                    Some(value) => Layout::default().write(value, bytes_left, meter)?,
                     None => return Ok(Reply::Nil),
                 }
             } else {
-                Layout::default().write(&self.path.values(&document))?
+                Layout::default().write(&self.path.values(&document, meter)?, bytes_left, meter)?
             };
+            bytes_left -= text.len() as u64;
             Ok(Reply::Bulk(text))
         });
         answers.collect::<Result<_, Failure>>().map(Reply::Array)

@@ -26,7 +26,10 @@ pub mod type_of;
 use crate::commands::prelude::*;
 pub(crate) use crate::json::Json;
 use crate::json::path::Path;
-use crate::json::{at_mut, stored, to_text};
+use crate::json::read::{Given, copy_price};
+use crate::json::{at_mut, layout, stored, to_text};
+use crate::meter::Meter;
+use crate::value::Text;
 
 /// What a command needs a document for answers to a key that does not exist.
 pub(crate) const NO_DOCUMENT: Failure =
@@ -38,17 +41,17 @@ pub(crate) fn path_or_root<'a>(args: Args<'a>, index: usize) -> Result<Path<'a>,
 }
 
 /// The document of a record, if there is one.
-pub(crate) fn document_of(record: Option<&Record>) -> Result<Option<Json>, Failure> {
+pub(crate) fn document_of(record: Option<&Record>, meter: &Meter) -> Result<Option<Json>, Failure> {
     let Some(record) = record else { return Ok(None) };
     match &record.value {
-        Value::Json(text) => stored(text).map(Some),
+        Value::Json(text) => stored(text, meter).map(Some),
         _ => Err(Failure::WrongType),
     }
 }
 
 /// The document under a key, if there is one.
 pub(crate) fn read(view: &View<'_>, key: KeyRef<'_>) -> Result<Option<Json>, Failure> {
-    document_of(view.get(key).as_ref())
+    document_of(view.get(key).as_ref(), view.meter())
 }
 
 /// Puts a document under a key, which has just been found to have this record with a document, or none; its deadline stays.
@@ -58,18 +61,53 @@ pub(crate) fn save(
     before: Option<&Record>,
     document: &Json,
 ) -> Result<(), Failure> {
-    let text = to_text(document)?;
-    tx.check_length(text.as_slice().len() as u64)?;
+    let text = to_text(document, tx.value_bytes_max(), tx.meter())?;
+    keep(tx, key, before, text);
+    Ok(())
+}
+
+/// The same of its text.
+pub(crate) fn keep(tx: &mut Transaction<'_>, key: KeyRef<'_>, before: Option<&Record>, text: Text) {
     match before {
         Some(before) => tx.put_over(key, before, Value::Json(text)),
         None => tx.put(key, Value::Json(text), tx.deadline_or_default(None)),
     }
-    Ok(())
 }
 
 /// Asks each value that a path means; `None` where it is not of the type that is wanted.
-pub(crate) fn ask_all<R>(document: &Json, path: &Path<'_>, ask: impl Fn(&Json) -> Option<R>) -> Vec<Option<R>> {
-    path.values(document).into_iter().map(ask).collect()
+pub(crate) fn ask_all<R>(
+    document: &Json,
+    path: &Path<'_>,
+    meter: &Meter,
+    ask: impl Fn(&Json) -> Option<R>,
+) -> Result<Vec<Option<R>>, Failure> {
+    let mut answers = Vec::new();
+    for value in path.values(document, meter)? {
+        answers.push(ask(value));
+        pay_answer(meter)?;
+    }
+    Ok(answers)
+}
+
+/// Pays for so many elements of an array that move, or are let go.
+pub(crate) fn pay_move(count: usize, meter: &Meter) -> Result<(), Failure> {
+    meter.bytes(count.saturating_mul(size_of::<Json>()));
+    meter.check()
+}
+
+/// Pays for one more answer among many.
+fn pay_answer(meter: &Meter) -> Result<(), Failure> {
+    meter.spend(size_of::<Option<Reply>>() as u64);
+    meter.check()
+}
+
+/// What a change may do to other values that the same path means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// It leaves each at its place, with its type.
+    Stay,
+    /// It may move them.
+    Move,
 }
 
 /// Changes each value that a path means and that is of the type that is wanted, in the document under a key: what that gave, in the order of the
@@ -78,22 +116,73 @@ pub(crate) fn change_all<R>(
     tx: &mut Transaction<'_>,
     key: KeyRef<'_>,
     path: &Path<'_>,
+    others: Others,
     is_wanted: fn(&Json) -> bool,
-    mut change: impl FnMut(&mut Json) -> Result<R, Failure>,
+    mut change: impl FnMut(&mut Json, &Meter) -> Result<R, Failure>,
 ) -> Result<Vec<Option<R>>, Failure> {
     let record = tx.get(key);
-    let mut document = document_of(record.as_ref())?.ok_or(NO_DOCUMENT)?;
+    let meter = tx.meter();
+    let mut document = document_of(record.as_ref(), meter)?.ok_or(NO_DOCUMENT)?;
     let mut answers = Vec::new();
-    // The last first: so nothing moves that is still to be changed.
-    for place in path.places(&document).iter().rev() {
-        let found = at_mut(&mut document, place).filter(|value| is_wanted(value));
-        answers.push(found.map(&mut change).transpose()?);
+    // The last first: so nothing moves that is still to be changed. A path may mean a value several times, though, and then something has.
+    for place in path.places_of(&document, meter, |value| others == Others::Move || is_wanted(value))?.iter().rev() {
+        let found = place.as_ref().and_then(|place| at_mut(&mut document, place)).filter(|value| is_wanted(value));
+        answers.push(found.map(|value| change(value, meter)).transpose()?);
+        pay_answer(meter)?;
     }
     if answers.iter().any(Option::is_some) {
         save(tx, key, record.as_ref(), &document)?;
     }
     answers.reverse();
     Ok(answers)
+}
+
+/// Values that are put into a document, at one place or at many.
+pub(crate) struct Copies {
+    values: Vec<Json>,
+    /// What one copy of all pays.
+    price: u64,
+    /// How many there are so far.
+    count: u64,
+    /// Bytes of text by which each makes the document longer, at least; not known while there is one.
+    bytes: Option<u64>,
+    bytes_max: u64,
+}
+
+impl Copies {
+    /// Of what a client has given, for a document that may have so many bytes.
+    pub(crate) fn of(given: &[Given<'_>], bytes_max: u64, meter: &Meter) -> Result<Copies, Failure> {
+        let values = given.iter().map(|given| given.read(meter)).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(Copies { price: values.iter().map(copy_price).sum(), values, count: 0, bytes: None, bytes_max })
+    }
+
+    /// The same if each makes the document longer by the text of `least`, and not by its own.
+    pub(crate) fn adding(self, least: &Json, meter: &Meter) -> Result<Copies, Failure> {
+        Ok(Copies { bytes: Some(layout::compact_bytes(least, meter)? as u64), ..self })
+    }
+
+    /// One more copy. Refuses it when the document would be too long with what was put into it, before there is such a document.
+    pub(crate) fn next(&mut self, meter: &Meter) -> Result<impl Iterator<Item = Json>, Failure> {
+        self.count += 1;
+        if self.count > 1 {
+            let bytes = match self.bytes {
+                Some(bytes) => bytes,
+                None => {
+                    let mut bytes = 0;
+                    for value in &self.values {
+                        bytes += layout::compact_bytes(value, meter)? as u64;
+                    }
+                    *self.bytes.insert(bytes)
+                }
+            };
+            if bytes.saturating_mul(self.count) > self.bytes_max {
+                return Err(Failure::ValueTooLong);
+            }
+        }
+        meter.spend(self.price);
+        meter.check()?;
+        Ok(self.values.iter().cloned())
+    }
 }
 
 /// What a command answers that has asked or changed several values: to JSONPath all of them, to a path of the older kind the last that was of the type

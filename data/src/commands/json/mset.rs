@@ -1,15 +1,17 @@
 //! `JSON.MSET key path value [key path value ...]`
 
 use super::set::{Condition, put};
-use super::{Json, document_of, save};
+use super::{Json, document_of, keep};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
-use crate::json::{parse, to_text};
+use crate::json::read::Given;
+use crate::json::to_text;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Puts values into several documents, all or none.
 pub struct JsonMSet<'a> {
-    puts: Vec<(KeyRef<'a>, Path<'a>, Json)>,
+    puts: Vec<(KeyRef<'a>, Path<'a>, Given<'a>)>,
 }
 
 impl<'a> WriteCommand<'a> for JsonMSet<'a> {
@@ -35,33 +37,29 @@ impl<'a> WriteCommand<'a> for JsonMSet<'a> {
         let puts = words
             .chunks_exact(3)
             .enumerate()
-            .map(|(index, put)| Ok((args.key(1 + 3 * index)?, Path::parse(put[1])?, parse(put[2])?)));
+            .map(|(index, put)| Ok((args.key(1 + 3 * index)?, Path::parse(put[1])?, Given::parse(put[2])?)));
         Ok(JsonMSet { puts: puts.collect::<Result<_, Failure>>()? })
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         // A key may be named several times: the later ones see what the earlier ones did.
-        let mut documents: BTreeMap<&[u8], (KeyRef<'_>, Option<Record>, Json)> = BTreeMap::new();
+        let mut documents: BTreeMap<&[u8], (KeyRef<'_>, Option<Record>, Option<Json>)> = BTreeMap::new();
         for (key, path, value) in self.puts {
-            let (record, before) = match documents.remove(key.key) {
-                Some((_, record, document)) => (record, Some(document)),
-                None => {
+            let (_, _, document) = match documents.entry(key.key) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
                     let record = tx.get(key);
-                    let document = document_of(record.as_ref())?;
-                    (record, document)
+                    let document = document_of(record.as_ref(), tx.meter())?;
+                    entry.insert((key, record, document))
                 }
             };
-            let is_there = before.clone();
-            let after = put(before, &path, value, Condition::None)?;
-            if let Some(document) = after.or(is_there) {
-                documents.insert(key.key, (key, record, document));
-            }
+            put(document, &path, value, Condition::None, tx.value_bytes_max(), tx.meter())?;
         }
-        for (.., document) in documents.values() {
-            tx.check_length(to_text(document)?.as_slice().len() as u64)?;
-        }
-        for (key, record, document) in documents.values() {
-            save(tx, *key, record.as_ref(), document)?;
+        let texts = documents.into_values().filter_map(|(key, record, document)| Some((key, record, document?)));
+        let texts = texts
+            .map(|(key, record, document)| Ok((key, record, to_text(&document, tx.value_bytes_max(), tx.meter())?)));
+        for (key, record, text) in texts.collect::<Result<Vec<_>, Failure>>()? {
+            keep(tx, key, record.as_ref(), text);
         }
         Ok(Reply::Ok)
     }

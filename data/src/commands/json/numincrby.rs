@@ -1,10 +1,10 @@
 //! `JSON.NUMINCRBY key path number`, `JSON.NUMMULTBY key path number`
 
-use super::{Json, change_all};
+use super::{Json, Others, change_all};
 use crate::commands::prelude::*;
 use crate::json::layout::Layout;
-use crate::json::parse;
 use crate::json::path::Path;
+use crate::json::read::Given;
 use serde_json::Number;
 
 /// Adds to numbers.
@@ -62,7 +62,7 @@ impl<'a> WriteCommand<'a> for JsonNumMultBy<'a> {
 
 impl<'a> Sum<'a> {
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
-        let Json::Number(number) = parse(args.get(3)?)? else { return Err(Failure::NotAFloat) };
+        let Some(Json::Number(number)) = Given::parse(args.get(3)?)?.scalar() else { return Err(Failure::NotAFloat) };
         Ok(Sum { key: args.key(1)?, path: Path::parse(args.get(2)?)?, number })
     }
 
@@ -72,7 +72,7 @@ impl<'a> Sum<'a> {
         whole: fn(i64, i64) -> Option<i64>,
         real: fn(f64, f64) -> f64,
     ) -> Result<Reply, Failure> {
-        let numbers = change_all(tx, self.key, &self.path, Json::is_number, |value| {
+        let numbers = change_all(tx, self.key, &self.path, Others::Stay, Json::is_number, |value, _| {
             let sum = computed(value, &self.number, whole, real)?;
             *value = Json::Number(sum.clone());
             Ok(sum)
@@ -84,7 +84,7 @@ impl<'a> Sum<'a> {
                 last.ok_or_else(|| self.path.is_absent_or("does not contains a number"))?.to_string().into_bytes(),
             )
         } else {
-            Layout::default().write(&numbers)?
+            Layout::default().answer(&numbers, tx.meter())?
         };
         Ok(Reply::by_dialect(Reply::Bulk(text), all))
     }

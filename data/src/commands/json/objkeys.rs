@@ -3,6 +3,7 @@
 use super::{Json, absent, all_or_last, ask_all, path_or_root, read};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
+use crate::json::read::VALUE;
 
 /// The names of the members of objects.
 pub struct JsonObjKeys<'a> {
@@ -33,12 +34,14 @@ impl<'a> ReadCommand<'a> for JsonObjKeys<'a> {
         let Some(document) = read(view, self.key)? else { return absent(&self.path) };
         let ask = |value: &Json| {
             let names = value.as_object()?.keys().map(|name| Reply::bulk(name.as_bytes()));
+            // An object may be meant several times.
+            let names = names.take_while(|_| view.meter().spend(VALUE));
             Some(Reply::Array(names.collect()))
         };
         if self.path.is_legacy() {
-            let Ok(first) = self.path.first(&document) else { return Ok(Reply::Nil) };
+            let Ok(first) = self.path.first(&document, view.meter()) else { return Ok(Reply::Nil) };
             return ask(first).ok_or_else(|| self.path.is_absent_or("not an object"));
         }
-        all_or_last(&self.path, ask_all(&document, &self.path, ask), "not an object")
+        all_or_last(&self.path, ask_all(&document, &self.path, view.meter(), ask)?, "not an object")
     }
 }

@@ -36,9 +36,9 @@ impl<'a> ReadCommand<'a> for JsonObjLen<'a> {
         };
         let ask = |value: &Json| value.as_object().map(|members| length(members.len()));
         if self.path.is_legacy() {
-            let Ok(first) = self.path.first(&document) else { return Ok(Reply::Nil) };
+            let Ok(first) = self.path.first(&document, view.meter()) else { return Ok(Reply::Nil) };
             return ask(first).ok_or_else(|| expected("object", type_name(first)));
         }
-        all_or_last(&self.path, ask_all(&document, &self.path, ask), "not an object")
+        all_or_last(&self.path, ask_all(&document, &self.path, view.meter(), ask)?, "not an object")
     }
 }

@@ -3,6 +3,8 @@
 use super::{Json, path_or_root, read};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
+use crate::json::read::VALUE;
+use crate::meter::Meter;
 
 /// A document as replies inside replies.
 pub struct JsonResp<'a> {
@@ -31,15 +33,21 @@ impl<'a> ReadCommand<'a> for JsonResp<'a> {
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(document) = read(view, self.key)? else { return Ok(Reply::Nil) };
+        let meter = view.meter();
         if self.path.is_legacy() {
-            return Ok(as_reply(self.path.first(&document)?));
+            return Ok(as_reply(self.path.first(&document, meter)?, meter));
         }
-        Ok(Reply::Array(self.path.values(&document).into_iter().map(as_reply).collect()))
+        let values = self.path.values(&document, meter)?.into_iter();
+        Ok(Reply::Array(values.map_while(|value| (!meter.is_over()).then(|| as_reply(value, meter))).collect()))
     }
 }
 
 /// An array begins with `[`, an object with `{`, so that one can tell them apart. Documents are not nested more deeply than replies may be.
-fn as_reply(value: &Json) -> Reply {
+fn as_reply(value: &Json, meter: &Meter) -> Reply {
+    // A value may be meant several times, by itself and with others around it.
+    if !meter.spend(VALUE) {
+        return Reply::Nil;
+    }
     match value {
         Json::Null => Reply::Nil,
         Json::Bool(true) => Reply::Simple("true"),
@@ -48,13 +56,18 @@ fn as_reply(value: &Json) -> Reply {
             Some(number) => Reply::Integer(number),
             None => Reply::bulk(number.to_string().into_bytes()),
         },
-        Json::String(text) => Reply::bulk(text.as_bytes()),
-        Json::Array(items) => {
-            Reply::Array([Reply::Simple("[")].into_iter().chain(items.iter().map(as_reply)).collect())
-        }
+        Json::String(text) => bulk(text, meter),
+        Json::Array(items) => Reply::Array(
+            [Reply::Simple("[")].into_iter().chain(items.iter().map(|item| as_reply(item, meter))).collect(),
+        ),
         Json::Object(members) => {
-            let pairs = members.iter().flat_map(|(name, value)| [Reply::bulk(name.as_bytes()), as_reply(value)]);
+            let pairs = members.iter().flat_map(|(name, value)| [bulk(name, meter), as_reply(value, meter)]);
             Reply::Array([Reply::Simple("{")].into_iter().chain(pairs).collect())
         }
     }
+}
+
+/// Each byte pays.
+fn bulk(text: &str, meter: &Meter) -> Reply {
+    if meter.spend(text.len() as u64) { Reply::bulk(text.as_bytes()) } else { Reply::Nil }
 }

@@ -1,9 +1,9 @@
 //! `JSON.STRAPPEND key [path] value`
 
-use super::{Json, all_or_last, change_all, length};
+use super::{Json, Others, all_or_last, change_all, length};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
-use crate::json::{parse, type_name};
+use crate::json::read::Given;
 
 /// Adds to the end of strings.
 pub struct JsonStrAppend<'a> {
@@ -33,15 +33,25 @@ impl<'a> WriteCommand<'a> for JsonStrAppend<'a> {
             4 => (Path::parse(args.get(2)?)?, args.get(3)?),
             _ => return Err(Self::SPEC.wrong_arity()),
         };
-        match parse(value)? {
-            Json::String(text) => Ok(JsonStrAppend { key: args.key(1)?, path, text }),
-            other => Err(super::expected("string", type_name(&other))),
+        let value = Given::parse(value)?;
+        match value.scalar() {
+            Some(Json::String(text)) => Ok(JsonStrAppend { key: args.key(1)?, path, text }),
+            _ => Err(super::expected("string", value.type_name())),
         }
     }
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        let lengths = change_all(tx, self.key, &self.path, Json::is_string, |value| {
+        let (mut put, bytes_max) = (0u64, tx.value_bytes_max());
+        let lengths = change_all(tx, self.key, &self.path, Others::Stay, Json::is_string, |value, meter| {
             let Json::String(text) = value else { return Ok(Reply::Nil) };
+            put = put.saturating_add(self.text.len() as u64);
+            if put > bytes_max {
+                return Err(Failure::ValueTooLong);
+            }
+            // What is there may have to move to where there is room.
+            meter.bytes(text.len());
+            meter.make(self.text.len());
+            meter.check()?;
             text.push_str(&self.text);
             Ok(length(text.len()))
         })?;

@@ -33,10 +33,11 @@ impl<'a> ReadCommand<'a> for JsonStrLen<'a> {
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(document) = read(view, self.key)? else { return absent(&self.path) };
         if self.path.is_legacy() {
-            let first = self.path.first(&document)?;
+            let first = self.path.first(&document, view.meter())?;
             return first.as_str().map(|text| length(text.len())).ok_or_else(|| expected("string", type_name(first)));
         }
-        let lengths = ask_all(&document, &self.path, |value| value.as_str().map(|text| length(text.len())));
+        let lengths =
+            ask_all(&document, &self.path, view.meter(), |value| value.as_str().map(|text| length(text.len())))?;
         all_or_last(&self.path, lengths, "not a string")
     }
 }

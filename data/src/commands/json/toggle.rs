@@ -1,6 +1,6 @@
 //! `JSON.TOGGLE key path`
 
-use super::{Json, all_or_last, change_all};
+use super::{Json, Others, all_or_last, change_all};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
 
@@ -31,7 +31,7 @@ impl<'a> WriteCommand<'a> for JsonToggle<'a> {
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         let is_legacy = self.path.is_legacy();
-        let answers = change_all(tx, self.key, &self.path, Json::is_boolean, |value| {
+        let answers = change_all(tx, self.key, &self.path, Others::Stay, Json::is_boolean, |value, _| {
             let is_true = value == &Json::Bool(false);
             *value = Json::Bool(is_true);
             // A path of the older kind is answered by the word.

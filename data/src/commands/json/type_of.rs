@@ -1,6 +1,6 @@
 //! `JSON.TYPE key [path]`
 
-use super::{path_or_root, read};
+use super::{Json, ask_all, path_or_root, read};
 use crate::commands::prelude::*;
 use crate::json::path::Path;
 use crate::json::type_name;
@@ -34,8 +34,13 @@ impl<'a> ReadCommand<'a> for JsonType<'a> {
         let answer = match read(view, self.key)? {
             None => Reply::Nil,
             Some(document) => {
-                let mut names = self.path.values(&document).into_iter().map(|value| Reply::bulk(type_name(value)));
-                if self.path.is_legacy() { names.next().unwrap_or(Reply::Nil) } else { Reply::Array(names.collect()) }
+                let name = |value: &Json| Reply::bulk(type_name(value));
+                if self.path.is_legacy() {
+                    self.path.find(&document, view.meter())?.map_or(Reply::Nil, name)
+                } else {
+                    let names = ask_all(&document, &self.path, view.meter(), |value| Some(name(value)))?;
+                    Reply::Array(names.into_iter().flatten().collect())
+                }
             }
         };
         // Clients of RESP3 get a list around it: so has RedisJSON done since it speaks it.

@@ -34,6 +34,9 @@ impl<'a> ReadCommand<'a> for Dump<'a> {
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(Record { value, .. }) = view.get(self.key) else { return Ok(Reply::Nil) };
+        // Long words are compressed.
+        view.meter().parse(usize::try_from(value.bytes()).unwrap_or(usize::MAX));
+        view.meter().check()?;
         Ok(Reply::bulk(match value {
             Value::String(bytes) => dump_string(&bytes),
             Value::List(list) => {

@@ -1,6 +1,6 @@
 //! `RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
 
-use crate::algorithms::dump::{Damage, Dumped, restore};
+use crate::algorithms::dump::{Damage, Dumped, check, restore};
 use crate::args::{check_field, check_member};
 use crate::commands::prelude::*;
 use crate::commands::stream::xgroup::check_names;
@@ -9,7 +9,8 @@ use base::WallTime;
 /// Gives a key the value that `DUMP` answered, here or in a Redis.
 pub struct Restore<'a> {
     key: KeyRef<'a>,
-    value: Dumped,
+    /// Intact, and not read so far: it may hold a hundred times as much.
+    payload: &'a [u8],
     /// Milliseconds; 0 for no expiry.
     ttl_ms: u64,
     /// Whether `ttl_ms` is a date and not a duration.
@@ -63,10 +64,15 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         }
         let ttl_ms =
             u64::try_from(args.integer(2)?).map_err(|_| Failure::Text("ERR Invalid TTL value, must be >= 0"))?;
-        let value = restore(args.get(3)?).map_err(|damage| match damage {
-            Damage::VersionOrChecksum => Failure::Text("ERR DUMP payload version or checksum are wrong"),
-            Damage::Format => Failure::Text("ERR Bad data format"),
-        })?;
+        let payload = args.get(3)?;
+        check(payload).map_err(refused)?;
+        Ok(Restore { key: args.key(1)?, payload, ttl_ms, absolute, replace })
+    }
+
+    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
+        let value = restore(self.payload, tx.meter());
+        tx.meter().check()?;
+        let value = value.map_err(refused)?;
         check_length(longest_word(&value))?;
         match &value {
             Dumped::String(_) | Dumped::Json(_) | Dumped::List(_) => {}
@@ -80,11 +86,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
             Dumped::Set(members) => members.iter().try_for_each(|member| check_member(member))?,
             Dumped::SortedSet(members) => members.iter().try_for_each(|(member, _)| check_member(member))?,
         }
-        Ok(Restore { key: args.key(1)?, value, ttl_ms, absolute, replace })
-    }
-
-    fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
-        tx.check_length(longest_word(&self.value))?;
+        tx.check_length(longest_word(&value))?;
         if !self.replace && tx.exists(self.key) {
             return Err(Failure::Text("BUSYKEY Target key name already exists."));
         }
@@ -95,7 +97,7 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         };
         let now = tx.time();
         let is_ahead = |deadline: Option<WallTime>| deadline.is_none_or(|deadline| deadline > now);
-        let value = match self.value {
+        let value = match value {
             Dumped::String(bytes) => Value::String(bytes.into()),
             Dumped::List(elements) => tx.make_list(elements.into_iter()),
             Dumped::Stream(stream) => tx.make_stream(stream),
@@ -111,6 +113,13 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         };
         tx.put(self.key, value, deadline);
         Ok(Reply::Ok)
+    }
+}
+
+fn refused(damage: Damage) -> Failure {
+    match damage {
+        Damage::VersionOrChecksum => Failure::Text("ERR DUMP payload version or checksum are wrong"),
+        Damage::Format => Failure::Text("ERR Bad data format"),
     }
 }
 

@@ -245,7 +245,9 @@ fn flag_name(flag: &[u8]) -> &'static str {
 
 /// All or none of the libraries.
 fn restore(tx: &mut Transaction<'_>, payload: &[u8], policy: Policy) -> Result<Reply, Failure> {
-    let codes = restore_libraries(payload)?;
+    let codes = restore_libraries(payload, tx.meter());
+    tx.meter().check()?;
+    let codes = codes?;
     let mut libraries = Vec::new();
     for code in &codes {
         check_length(code)?;
@@ -260,7 +262,10 @@ fn restore(tx: &mut Transaction<'_>, payload: &[u8], policy: Policy) -> Result<R
     }
     for (name, code, functions) in libraries {
         if let Err(failure) = collections.keep_library(name, code, functions, policy == Policy::Replace, version) {
+            // What was done so far has been paid for.
+            let meter = collections.meter.clone();
             *collections = before;
+            collections.meter = meter;
             return Err(failure);
         }
     }

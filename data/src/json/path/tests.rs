@@ -1,15 +1,24 @@
 use super::*;
-use crate::json::parse;
+use crate::json::read::Given;
 use proptest::prelude::*;
 
 const DOCUMENT: &str = r#"{"a":1,"b-c":[10,{"a":2},[3,4,5]],"é":{"x y":"z"},"":0,"o'k":6,"d\"q":7}"#;
 
+fn document() -> Json {
+    Given::parse(DOCUMENT.as_bytes()).and_then(|text| text.read(&Meter::default())).expect("a document")
+}
+
 fn found(path: &str) -> String {
-    let document = parse(DOCUMENT.as_bytes()).expect("a document");
+    let document = document();
     let path = Path::parse(path.as_bytes()).expect("a path");
-    let values = path.values(&document);
-    let at_places: Vec<Json> =
-        path.places(&document).iter().filter_map(|place| at(&document, place).cloned()).collect();
+    let meter = Meter::default();
+    let values = path.values(&document, &meter).expect("no limit");
+    let at_places: Vec<Json> = path
+        .places(&document, &meter)
+        .expect("no limit")
+        .iter()
+        .filter_map(|place| at(&document, place).cloned())
+        .collect();
     assert_eq!(values.into_iter().cloned().collect::<Vec<_>>(), at_places, "both ways find the same");
     Json::from(at_places).to_string()
 }
@@ -106,10 +115,12 @@ fn long_paths_and_odd_ones_overflow_no_stack() {
     let not = format!("$[?{}@.a]", "!".repeat(3000));
     let and = format!("$[?@.a{}]", "&&@.a".repeat(700));
     let names = format!("${}", ".a".repeat(2000));
-    let document = parse(DOCUMENT.as_bytes()).expect("a document");
+    let document = document();
     for path in [&not, &and, &names] {
         if let Ok(path) = Path::parse(path.as_bytes()) {
-            assert_eq!(path.places(&document).len(), path.values(&document).len());
+            let meter = Meter::default();
+            let places = path.places(&document, &meter).expect("no limit");
+            assert_eq!(places.len(), path.values(&document, &meter).expect("no limit").len());
         }
     }
 }
@@ -117,10 +128,13 @@ fn long_paths_and_odd_ones_overflow_no_stack() {
 proptest! {
     #[test]
     fn whatever_a_client_sends_is_followed_or_refused(text in "[$.]{0,2}[$.\\[\\]()'\"*?@ab\\-0-2:, !=<>&|\\\\é]{0,24}") {
-        let document = parse(DOCUMENT.as_bytes()).expect("a document");
+        let document = document();
         if let Ok(path) = Path::parse(text.as_bytes()) {
-            let found: Vec<_> = path.places(&document).iter().map(|place| at(&document, place)).collect();
-            prop_assert_eq!(found, path.values(&document).into_iter().map(Some).collect::<Vec<_>>());
+            let meter = Meter::default();
+            let places = path.places(&document, &meter).expect("no limit");
+            let found: Vec<_> = places.iter().map(|place| at(&document, place)).collect();
+            let values = path.values(&document, &meter).expect("no limit");
+            prop_assert_eq!(found, values.into_iter().map(Some).collect::<Vec<_>>());
         }
     }
 }
