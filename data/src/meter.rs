@@ -52,6 +52,14 @@ impl Default for Meter {
 }
 
 impl Meter {
+    /// One that counts from zero, for work that is no entry's: of a node for its clients.
+    #[must_use]
+    pub fn limited(limit: u64) -> Meter {
+        let meter = Meter::default();
+        meter.begin(limit, u64::MAX);
+        meter
+    }
+
     /// Starts to count from zero. `u64::MAX` stands for no limit.
     pub(crate) fn begin(&self, limit: u64, answers_max: u64) {
         self.spent.set(0);
@@ -158,6 +166,27 @@ mod tests {
         assert!(!meter.is_over());
         meter.answer(1);
         assert!(meter.refusal().to_string().contains("longer than 5 bytes"));
+    }
+
+    #[test]
+    fn the_page_of_costs_has_these_prices() {
+        use crate::json::read::{MEMBER, VALUE};
+        let page = include_str!("../../docs/costs.md");
+        let price = |unit: &str| {
+            let row = page.lines().find_map(|line| line.strip_prefix(&format!("| {unit} | ")[..])).expect("a row");
+            row.split(" |").next().unwrap_or_default().to_owned()
+        };
+        for (unit, units) in [("lookup", LOOKUP), ("visit", VISIT), ("write", WRITE), ("value", VALUE)] {
+            assert_eq!(price(unit), units.to_string(), "{unit}");
+        }
+        for (unit, bytes) in [
+            ("bytes read", BYTES_PER_UNIT),
+            ("bytes made", WRITTEN_BYTES_PER_UNIT),
+            ("bytes parsed", PARSED_BYTES_PER_UNIT),
+        ] {
+            assert_eq!(price(unit), format!("1 for {bytes}"), "{unit}");
+        }
+        assert!(page.contains(&format!("a member of an object {MEMBER} more")));
     }
 
     #[test]

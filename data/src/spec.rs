@@ -279,9 +279,12 @@ impl Group {
     }
 }
 
+/// Longest text of a document that is written without a budget: what it becomes in memory is some forty times as long.
+const BOUNDED_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
+
 impl Spec {
     /// Whether the length of a write bounds its work, whatever the state holds. Of commands that take a count only those without one are; of `XADD` those
-    /// that trim nothing.
+    /// that trim nothing; of `JSON.SET` those that put a short document where one was.
     #[must_use]
     pub fn is_bounded(&self, words: &[&[u8]]) -> bool {
         self.flags.has(Flags::BOUNDED)
@@ -292,6 +295,10 @@ impl Spec {
                     let trims =
                         |word: &&[u8]| word.eq_ignore_ascii_case(b"MAXLEN") || word.eq_ignore_ascii_case(b"MINID");
                     !options.iter().any(trims)
+                }
+                // A short document in place of whatever is there, which is not read.
+                "json.set" => {
+                    words.len() == 4 && matches!(words[2], b"$" | b".") && words[3].len() <= BOUNDED_DOCUMENT_BYTES_MAX
                 }
                 _ => true,
             }

@@ -271,7 +271,7 @@ impl<'a> View<'a> {
     /// Whether a field of a hash has a deadline that has not passed.
     #[must_use]
     pub fn has_deadlines_ahead(&self, of: Collection) -> bool {
-        self.tree.collections.field_deadlines(of).any(|(deadline, _)| deadline > self.clock)
+        self.tree.collections.soonest_field_after(of, self.clock).is_some()
     }
 
     /// Whether fields have expired that were not removed yet.

@@ -56,6 +56,8 @@ pub(crate) struct PubSub {
     pub published: u64,
     pub received: u64,
     pub unsent: u64,
+    /// Messages whose channel was compared with some patterns only: more would have held this node up.
+    pub undecided: u64,
 }
 
 impl PubSub {
@@ -69,6 +71,7 @@ impl PubSub {
             published: 0,
             received: 0,
             unsent: 0,
+            undecided: 0,
         }
     }
 
@@ -186,7 +189,7 @@ impl Node {
         let limit = self.tunables.pubsub_output;
         let Node { pubsub, sessions, dirty, to_close, .. } = self;
         let mut count = 0;
-        pubsub.audience.listeners(kind, channel, |pattern, listeners| {
+        let is_for_all = pubsub.audience.listeners(kind, channel, |pattern, listeners| {
             let bytes = encode(pattern, kind, channel, message);
             count += listeners.len() as u64;
             for id in listeners {
@@ -210,6 +213,7 @@ impl Node {
                 }
             }
         });
+        pubsub.undecided += u64::from(!is_for_all);
         count
     }
 

@@ -82,6 +82,12 @@ impl Glob {
         self.matches_within(text, &Meter::default())
     }
 
+    /// The same among many patterns, or many texts: looking at it once is paid for, too. A match that costs too much is none.
+    #[must_use]
+    pub fn matches_among_many(&self, text: &[u8], meter: &Meter) -> bool {
+        meter.visit(text.len()) && self.matches_within(text, meter) && !meter.is_over()
+    }
+
     /// The same, where bytes that are looked at again have to be paid for. A match that costs too much is none.
     #[must_use]
     pub fn matches_within(&self, text: &[u8], meter: &Meter) -> bool {

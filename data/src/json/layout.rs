@@ -21,6 +21,11 @@ pub(crate) struct Layout<'a> {
 }
 
 impl Layout<'_> {
+    /// Whether nothing is put between the parts.
+    pub(crate) fn is_compact(self) -> bool {
+        [self.indent, self.newline, self.space].iter().all(|part| part.is_empty())
+    }
+
     /// The text of `value`, of so many bytes at most. Each byte pays.
     pub(crate) fn write(self, value: &impl Serialize, bytes_max: u64, meter: &Meter) -> Result<Blob, Failure> {
         let mut text = Bounded { bytes: Vec::new(), bytes_max, meter };

@@ -3,11 +3,13 @@
 mod budget;
 mod commands;
 mod corpus;
+mod documents;
 mod doors;
 mod draw;
 mod properties;
 mod redis;
 mod redis_events;
+mod redis_json;
 mod references;
 mod scan;
 mod server;

@@ -411,4 +411,5 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_pubsub_published", node.pubsub.published);
     fields.put("dictum_pubsub_received", node.pubsub.received);
     fields.put("dictum_pubsub_unsent", node.pubsub.unsent);
+    fields.put("dictum_pubsub_undecided", node.pubsub.undecided);
 }

@@ -1,13 +1,14 @@
 //! Publish and subscribe: who listens to what, and what is said.
 
 use data::algorithms::glob::Glob;
+use data::meter::Meter;
 use data::spec::Group;
 use data::{Failure, Reply};
 use wire::{Protocol, ReplyWriter};
 
 use super::{ALWAYS, Context, Entry, Local, Marks, Run, answers, container, helps, spec, special};
 use crate::node::Node;
-use crate::pubsub::audience::{Kind, check_name};
+use crate::pubsub::audience::{Kind, MATCHING_WORK_MAX, check_name};
 use crate::pubsub::names;
 use crate::redirect::check_channels;
 use crate::session::{ReplyMode, Session};
@@ -140,6 +141,10 @@ static PUBSUB: &[Entry] = &[
     helps("pubsub|help", GROUP, ALWAYS),
 ];
 
+const TOO_HARD: Failure = Failure::Text(
+    "BUDGET comparing this pattern with all channels would take too long; ask with a pattern that has fewer stars, or is shorter",
+);
+
 fn channels(context: &mut Context<'_>, kind: Kind, words: &[&[u8]]) -> Result<Reply, Failure> {
     let glob = match words {
         [_, _] => None,
@@ -149,9 +154,11 @@ fn channels(context: &mut Context<'_>, kind: Kind, words: &[&[u8]]) -> Result<Re
         }
         _ => return Err(too_many_words("pubsub", words)),
     };
-    let names = context.node.pubsub.audience.names(kind);
-    let fitting = names.filter(|name| glob.as_ref().is_none_or(|glob| glob.matches(name)));
-    Ok(Reply::Array(fitting.map(|name| Reply::bulk(&name[..])).collect()))
+    let meter = Meter::limited(MATCHING_WORK_MAX);
+    let names = context.node.pubsub.audience.names(kind).take_while(|_| !meter.is_over());
+    let fitting = names.filter(|name| glob.as_ref().is_none_or(|glob| glob.matches_among_many(name, &meter)));
+    let names = fitting.map(|name| Reply::bulk(&name[..])).collect();
+    if meter.is_over() { Err(TOO_HARD) } else { Ok(Reply::Array(names)) }
 }
 
 fn counts(context: &mut Context<'_>, kind: Kind, words: &[&[u8]]) -> Result<Reply, Failure> {

@@ -10,11 +10,16 @@ use base::limits::{KEY_BYTES_MAX, SUBSCRIPTION_BYTES_MAX};
 use bytes::Bytes;
 use data::Failure;
 use data::algorithms::glob::Glob;
+use data::meter::Meter;
 
 use crate::door::ConnectionId;
 
 /// Bytes that a subscription counts beside its name.
 const SUBSCRIPTION_OVERHEAD_BYTES: usize = 128;
+
+/// Units of work (`data/src/meter.rs`) that one message may cost while its channel is compared with patterns: half a second, or two million patterns
+/// that are easy to compare. A channel of 32 KiB and a pattern of 16 KiB with a star could take a second, and there may be many of both.
+pub(crate) const MATCHING_WORK_MAX: u64 = 50_000_000;
 
 const TOO_LONG: Failure = Failure::Text("ERR the name of a channel or a pattern is longer than 32768 bytes");
 const _: () = assert!(KEY_BYTES_MAX == 32768, "the text says so");
@@ -111,24 +116,40 @@ impl Audience {
 
     /// Shows every connection of this node that a message on `channel` is for: first those of the channel, then those of each pattern, with it.
     /// One that has several subscriptions to it is shown for each.
-    pub(crate) fn listeners(&self, kind: Kind, channel: &[u8], mut show: impl FnMut(Option<&Bytes>, &[ConnectionId])) {
-        for (pattern, entry) in self.fitting(kind, channel).filter(|(_, entry)| !entry.here.is_empty()) {
+    ///
+    /// False if the patterns were too many, or too hard to compare with it: then it is for none of those behind.
+    pub(crate) fn listeners(
+        &self,
+        kind: Kind,
+        channel: &[u8],
+        mut show: impl FnMut(Option<&Bytes>, &[ConnectionId]),
+    ) -> bool {
+        let meter = Meter::limited(MATCHING_WORK_MAX);
+        for (pattern, entry) in self.fitting(kind, channel, &meter).filter(|(_, entry)| !entry.here.is_empty()) {
             show(pattern, &entry.here);
         }
+        !meter.is_over()
     }
 
     /// How many listeners other nodes have for a message on `channel`, of those nodes that it reaches.
     pub(crate) fn count_elsewhere(&self, kind: Kind, channel: &[u8], reached: impl Fn(NodeId) -> bool) -> u64 {
-        let counts = self.fitting(kind, channel).flat_map(|(_, entry)| &entry.elsewhere);
+        let meter = Meter::limited(MATCHING_WORK_MAX);
+        let counts = self.fitting(kind, channel, &meter).flat_map(|(_, entry)| &entry.elsewhere);
         counts.filter(|(node, _)| reached(*node)).map(|(_, count)| u64::from(*count)).sum()
     }
 
-    /// The entry of the channel, and those of the patterns that it fits.
-    fn fitting<'a>(&'a self, kind: Kind, channel: &'a [u8]) -> impl Iterator<Item = (Option<&'a Bytes>, &'a Entry)> {
+    /// The entry of the channel, and those of the patterns that it fits, as far as the meter lets it be compared.
+    fn fitting<'a>(
+        &'a self,
+        kind: Kind,
+        channel: &'a [u8],
+        meter: &'a Meter,
+    ) -> impl Iterator<Item = (Option<&'a Bytes>, &'a Entry)> {
         let own = self.entries[kind.place()].get(channel).map(|entry| (None, entry));
         let patterns = (kind == Kind::Channel).then(|| self.entries[Kind::Pattern.place()].iter());
-        let fits = |entry: &Entry| entry.glob.as_ref().is_some_and(|glob| glob.matches(channel));
-        let fitting = patterns.into_iter().flatten().filter(move |(_, entry)| fits(entry));
+        let fits = |entry: &Entry| entry.glob.as_ref().is_some_and(|glob| glob.matches_among_many(channel, meter));
+        let within = patterns.into_iter().flatten().take_while(|_| !meter.is_over());
+        let fitting = within.filter(move |(_, entry)| fits(entry));
         own.into_iter().chain(fitting.map(|(pattern, entry)| (Some(pattern), entry)))
     }
 
@@ -241,6 +262,23 @@ mod tests {
         let mut all = Vec::new();
         audience.listeners(kind, channel, |pattern, listeners| all.push((pattern.cloned(), listeners.to_vec())));
         all
+    }
+
+    #[test]
+    fn a_pattern_that_is_hard_to_compare_holds_nobody_up() {
+        let mut audience = Audience::default();
+        let name = Bytes::from_static;
+        let hard = Bytes::from(["*", &"a".repeat(16_000), "b"].concat());
+        audience.add(Kind::Channel, &name(b"aaa"), A).expect("it is short");
+        audience.add(Kind::Pattern, &name(b"*"), A).expect("it is short");
+        audience.add(Kind::Pattern, &hard, A).expect("it is not too long");
+        audience.add(Kind::Pattern, &name(b"a*"), B).expect("it is short");
+        let channel = [b'a'; 32_000];
+        let mut shown = Vec::new();
+        // Two billion comparisons would decide it.
+        assert!(!audience.listeners(Kind::Channel, &channel, |pattern, _| shown.extend(pattern.cloned())));
+        assert_eq!(shown, [name(b"*")], "those before it get the message");
+        assert!(audience.listeners(Kind::Channel, b"aaa", |_, _| {}), "other channels are as they were");
     }
 
     #[test]

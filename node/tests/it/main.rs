@@ -12,6 +12,7 @@ mod common;
 mod corpus;
 mod databases;
 mod departures;
+mod costs;
 mod dropping;
 mod elsewhere;
 mod heat;

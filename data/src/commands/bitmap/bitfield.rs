@@ -3,6 +3,7 @@
 use super::{check_offset, parse_field_offset};
 use crate::algorithms::bits::{FieldType, Overflow};
 use crate::commands::prelude::*;
+use crate::meter::VISIT;
 
 /// One thing to do with one field.
 #[derive(Clone, Copy)]
@@ -123,6 +124,9 @@ impl<'a> WriteCommand<'a> for BitField<'a> {
                 tx.check_length(operation.bytes_needed())?;
             }
         }
+        // They are looked at, and carried out.
+        tx.meter().spend(VISIT.saturating_mul(2 * self.operations.len() as u64));
+        tx.meter().check()?;
         let old = tx.string(self.key)?;
         let writes = self.operations.iter().filter(|operation| !matches!(operation.action, Action::Get));
         // As in Redis, a string grows for every operation that might write, even if it overflows and does not.
@@ -206,6 +210,8 @@ impl<'a> ReadCommand<'a> for BitFieldReadOnly<'a> {
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
+        view.meter().spend(VISIT.saturating_mul(self.operations.len() as u64));
+        view.meter().check()?;
         let bytes = view.string(self.key)?.unwrap_or_default();
         Ok(Reply::Array(self.operations.iter().map(|get| Reply::Integer(get.get(&bytes))).collect()))
     }

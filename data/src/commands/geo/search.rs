@@ -5,6 +5,7 @@ use crate::algorithms::geohash::{Place, Shape};
 use crate::collections::Collections;
 use crate::commands::prelude::*;
 use crate::commands::sorted::bounds::parse_score;
+use crate::meter::VISIT;
 use base::limits::REPLY_BYTES_MAX;
 
 /// Around what is searched.
@@ -217,6 +218,7 @@ impl<'a> Search<'a> {
                 let place = Place::of_score(score);
                 let Some(distance) = self.shape.distance(centre, place) else { continue };
                 bytes += member.len() as u64 + FOUND_BYTES;
+                collections.meter.make(FOUND_BYTES as usize);
                 if bytes > REPLY_BYTES_MAX {
                     return Err(Failure::Text("ERR so many members are too large for one answer"));
                 }
@@ -226,6 +228,10 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        // Sorting compares each about as often as their number has digits; an answer has several parts for each.
+        let digits = u64::from(found.len().max(1).ilog2() + 1);
+        collections.meter.spend((digits + VISIT).saturating_mul(found.len() as u64));
+        collections.meter.check()?;
         match self.order {
             Some(Order::Nearest) => found.sort_by(|one, other| one.distance.total_cmp(&other.distance)),
             Some(Order::Furthest) => found.sort_by(|one, other| other.distance.total_cmp(&one.distance)),

@@ -126,7 +126,12 @@ impl<'a> ReadCommand<'a> for HMGet<'a> {
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let hash = view.hash(self.key)?;
-        let value = |field: &&[u8]| Reply::bulk_or_nil(hash.and_then(|hash| field_value(view, hash, field)));
+        let value = |field: &&[u8]| {
+            let found = hash.and_then(|hash| field_value(view, hash, field));
+            // One field may be asked for many times.
+            view.meter().bytes(found.as_ref().map_or(0, |value| value.len()));
+            Reply::bulk_or_nil(found)
+        };
         Ok(Reply::Array(self.fields.iter().map(value).collect()))
     }
 }

@@ -10,6 +10,10 @@ pub mod pfmerge;
 use crate::algorithms::hyperloglog::{self, Corrupt};
 use crate::blob::Blob;
 use crate::failure::Failure;
+use crate::meter::BYTES_PER_UNIT;
+
+/// Going through all registers of one, however short it is kept.
+const REGISTERS_PRICE: u64 = hyperloglog::REGISTERS as u64 / BYTES_PER_UNIT;
 
 /// The string as a HyperLogLog; an error if it does not begin like one.
 fn as_one(bytes: Blob) -> Result<Blob, Failure> {

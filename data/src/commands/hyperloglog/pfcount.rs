@@ -1,6 +1,6 @@
 //! `PFCOUNT key [key ...]`
 
-use super::as_one;
+use super::{REGISTERS_PRICE, as_one};
 use crate::algorithms::hyperloglog::{self, REGISTERS};
 use crate::commands::prelude::*;
 
@@ -33,12 +33,15 @@ impl<'a> ReadCommand<'a> for PfCount<'a> {
         if let [key] = self.keys {
             let Some(bytes) = read(key)? else { return Ok(Reply::Integer(0)) };
             // A count that is not there is not written back: that would make an entry of the log of a read.
+            view.meter().spend(REGISTERS_PRICE);
             let count = hyperloglog::cached(&bytes).map_or_else(|| hyperloglog::count(&bytes), Ok)?;
             return Ok(Reply::Integer(count as i64));
         }
         let mut registers = [0; REGISTERS];
         for key in self.keys {
             if let Some(bytes) = read(key)? {
+                view.meter().spend(REGISTERS_PRICE);
+                view.meter().check()?;
                 hyperloglog::raise(&mut registers, &bytes)?;
             }
         }

@@ -1,6 +1,6 @@
 //! `PFMERGE destkey [sourcekey [sourcekey ...]]`
 
-use super::as_one;
+use super::{REGISTERS_PRICE, as_one};
 use crate::algorithms::hyperloglog::{self, REGISTERS};
 use crate::commands::prelude::*;
 
@@ -35,6 +35,8 @@ impl<'a> WriteCommand<'a> for PfMerge<'a> {
         let (mut before, mut is_dense) = (None, false);
         for (number, key) in self.keys.iter().enumerate() {
             let Some(bytes) = tx.string(KeyRef::new(key))?.map(as_one).transpose()? else { continue };
+            tx.meter().spend(REGISTERS_PRICE);
+            tx.meter().check()?;
             hyperloglog::raise(&mut registers, &bytes)?;
             is_dense |= hyperloglog::is_dense(&bytes);
             if number == 0 {

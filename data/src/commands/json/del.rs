@@ -35,12 +35,13 @@ impl<'a> WriteCommand<'a> for JsonDel<'a> {
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         let record = tx.get(self.key);
-        let meter = tx.meter();
-        let Some(mut document) = document_of(record.as_ref(), meter)? else { return Ok(Reply::Integer(0)) };
-        if self.path.is_root() {
+        // All of it goes: it need not be read.
+        if self.path.is_root() && matches!(&record, Some(Record { value: Value::Json(_), .. })) {
             tx.remove(self.key);
             return Ok(Reply::Integer(1));
         }
+        let meter = tx.meter();
+        let Some(mut document) = document_of(record.as_ref(), meter)? else { return Ok(Reply::Integer(0)) };
         let places = outermost(self.path.places(&document, meter)?, meter)?;
         let removed = remove_all(&mut document, &places);
         if removed > 0 {

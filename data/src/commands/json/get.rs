@@ -1,6 +1,6 @@
 //! `JSON.GET key [INDENT indent] [NEWLINE newline] [SPACE space] [path ...]`
 
-use super::{Json, read};
+use super::{Json, document_of};
 use crate::commands::prelude::*;
 use crate::json::layout::Layout;
 use crate::json::path::Path;
@@ -53,8 +53,19 @@ impl<'a> ReadCommand<'a> for JsonGet<'a> {
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
-        let Some(document) = read(view, self.key)? else { return Ok(Reply::Nil) };
         let meter = view.meter();
+        let record = view.get(self.key);
+        let is_whole = self.paths.iter().all(|path| path.is_legacy() && path.is_root()) && self.paths.len() < 2;
+        if let Some(Record { value: Value::Json(text), .. }) = &record
+            && is_whole
+            && self.layout.is_compact()
+        {
+            // As it is kept.
+            meter.spend(text.as_slice().len() as u64);
+            meter.check()?;
+            return Ok(Reply::bulk(text.as_slice()));
+        }
+        let Some(document) = document_of(record.as_ref(), meter)? else { return Ok(Reply::Nil) };
         let text = match &self.paths[..] {
             [] => self.layout.answer(&document, meter)?,
             [path] if path.is_legacy() => self.layout.answer(path.first(&document, meter)?, meter)?,

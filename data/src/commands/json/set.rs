@@ -29,7 +29,7 @@ impl<'a> WriteCommand<'a> for JsonSet<'a> {
     const SPEC: Spec = Spec {
         name: "json.set",
         arity: -4,
-        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS),
+        flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::GROWS).and(Flags::BOUNDED),
         keys: Keys::ONE,
         group: Group::Json,
         since: "1.0.0",

@@ -8,6 +8,7 @@ use crate::commands::prelude::*;
 use crate::commands::subcommand;
 use crate::script::library::{Registered, library_name};
 use crate::script::{Rules, functions_of};
+use std::collections::BTreeMap;
 
 /// Keeps libraries of functions, and forgets them.
 pub enum Function<'a> {
@@ -170,6 +171,9 @@ impl<'a> WriteCommand<'a> for Function<'a> {
             }
             Function::Dump => {
                 let codes: Vec<Blob> = tx.tree().collections.libraries().map(|library| library.code).collect();
+                // Each is compressed.
+                tx.meter().parse(codes.iter().map(|code| code.len()).sum());
+                tx.meter().check()?;
                 Reply::bulk(dump_libraries(&codes))
             }
             Function::Flush => {
@@ -210,13 +214,19 @@ fn read<'c>(code: &'c [u8], tx: &Transaction<'_>) -> Result<(&'c [u8], Vec<Regis
 fn list(tx: &Transaction<'_>, pattern: Option<&[u8]>, with_code: bool) -> Reply {
     let collections = &tx.tree().collections;
     let pattern = pattern.map(Glob::new);
+    let mut functions: BTreeMap<Blob, Vec<Registered>> = BTreeMap::new();
+    for found in collections.functions() {
+        tx.meter().visit(found.library.len());
+        functions.entry(found.library).or_default().push(found.function);
+    }
     let mut libraries = Vec::new();
     for library in collections.libraries() {
+        tx.meter().visit(library.code.len());
         if pattern.as_ref().is_some_and(|pattern| !pattern.matches_within(&library.name, tx.meter())) {
             continue;
         }
-        let functions = collections.functions().filter(|found| found.library == library.name).map(|found| {
-            let Registered { name, description, flags } = found.function;
+        let functions = functions.remove(&library.name).unwrap_or_default().into_iter().map(|function| {
+            let Registered { name, description, flags } = function;
             let flags = flags.iter().map(|flag| Reply::Simple(flag_name(flag))).collect();
             Reply::Map(vec![
                 (Reply::bulk("name"), Reply::bulk(name)),

@@ -16,9 +16,15 @@ pub struct Redis {
 
 impl Redis {
     pub fn start(program: &str) -> Redis {
+        Redis::start_with(program, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(program: &str, more: &[&str]) -> Redis {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
         let mut child = Command::new(program)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(more)
             .stdout(Stdio::null())
             .spawn()
             .expect("the program of REDIS_SERVER starts");
