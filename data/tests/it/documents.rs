@@ -85,10 +85,10 @@ fn a_path_that_means_one_value_thousands_of_times_keeps_only_what_it_changes() {
         .collect();
     assert_eq!(toggled.len(), choose(116, 2));
     assert!(spent < WORK_DEFAULT, "{spent}");
-    let left = if toggled.len() % 2 == 0 { "true" } else { "false" };
+    let left = if toggled.len().is_multiple_of(2) { "true" } else { "false" };
     assert_eq!(ask(&tree, &[b"JSON.GET", b"k"]).0, Reply::bulk(document.replace("true", left).into_bytes()));
     // More than that is refused, and has done nothing.
-    let wide = format!("{}{}", "[true,".repeat(126), format!("1{}", "]".repeat(126)));
+    let wide = format!("{}1{}", "[true,".repeat(126), "]".repeat(126));
     let mut tree = with(&wide[..]);
     let before = tree.digest();
     let (reply, spent) = run(&mut tree, &[b"JSON.TOGGLE", b"k", b"$..*..*..*"]);

@@ -38,24 +38,21 @@ fn draw_document(rng: &mut Rng, deep: u64) -> String {
 fn draw_path(rng: &mut Rng) -> String {
     let mut path = "$".to_owned();
     if rng.chance(1, 3) {
-        path += *rng.pick(&[
-            "[?@.a]",
-            "[?@.a==1]",
-            "[?(@>1)]",
-            "[?@.a>=1&&@.b]",
-            "[?@=='ab'||@==true]",
-            "[?@.a<$.b]",
-        ]);
+        let filters = &["[?@.a]", "[?@.a==1]", "[?(@>1)]", "[?@.a>=1&&@.b]", "[?@=='ab'||@==true]", "[?@.a<$.b]"];
+        let filter: &&str = rng.pick(filters);
+        path.push_str(filter);
     }
     for _ in 0..rng.below(4) {
-        path.push_str(match rng.below(11) {
-            0..3 => *rng.pick(&[".a", ".b", ".c", "['a']", "[\"d e\"]"]),
-            3..5 => *rng.pick(&[".*", "[*]"]),
-            5..7 => *rng.pick(&["[0]", "[1]", "[-1]", "[7]"]),
-            7 => *rng.pick(&["[0:2]", "[1:]", "[:-1]", "[-2:]", "[0:9:2]"]),
-            8 => *rng.pick(&["['a','b']", "['a','a']", "[0,0]", "[1,0,-1]"]),
-            _ => *rng.pick(&["..a", "..b", "..*", "..[0]", "..[*]"]),
-        });
+        let parts: &[&str] = match rng.below(11) {
+            0..3 => &[".a", ".b", ".c", "['a']", "[\"d e\"]"],
+            3..5 => &[".*", "[*]"],
+            5..7 => &["[0]", "[1]", "[-1]", "[7]"],
+            7 => &["[0:2]", "[1:]", "[:-1]", "[-2:]", "[0:9:2]"],
+            8 => &["['a','b']", "['a','a']", "[0,0]", "[1,0,-1]"],
+            _ => &["..a", "..b", "..*", "..[0]", "..[*]"],
+        };
+        let part: &&str = rng.pick(parts);
+        path.push_str(part);
     }
     path
 }

@@ -14,6 +14,9 @@ pub struct JsonMSet<'a> {
     puts: Vec<(KeyRef<'a>, Path<'a>, Given<'a>)>,
 }
 
+/// A key, what stood there, and its document as it is so far.
+type Found<'a> = (KeyRef<'a>, Option<Record>, Option<Json>);
+
 impl<'a> WriteCommand<'a> for JsonMSet<'a> {
     const SPEC: Spec = Spec {
         name: "json.mset",
@@ -43,7 +46,7 @@ impl<'a> WriteCommand<'a> for JsonMSet<'a> {
 
     fn apply(self, tx: &mut Transaction<'_>) -> Result<Reply, Failure> {
         // A key may be named several times: the later ones see what the earlier ones did.
-        let mut documents: BTreeMap<&[u8], (KeyRef<'_>, Option<Record>, Option<Json>)> = BTreeMap::new();
+        let mut documents: BTreeMap<&[u8], Found<'_>> = BTreeMap::new();
         for (key, path, value) in self.puts {
             let (_, _, document) = match documents.entry(key.key) {
                 Entry::Occupied(entry) => entry.into_mut(),

@@ -43,18 +43,21 @@ fn by_us(query: &str, document: &Json) -> Option<Vec<String>> {
     Some(found.collect())
 }
 
+fn add(rng: &mut Rng, out: &mut String, parts: &[&str]) {
+    let part: &&str = rng.pick(parts);
+    out.push_str(part);
+}
+
 /// Parts from which queries are put together, some of them wrong.
 fn draw_step(rng: &mut Rng, deep: u64, out: &mut String) {
     match rng.below(12) {
         0 => out.push_str(".*"),
         1 => out.push_str("[*]"),
-        2 => out.push_str(*rng.pick(&[".a", ".b", ".c", "['a']", "[\"b\"]", "['o\\'k']", "['\\u0061']", "[ 'a' ]"])),
-        3 => out.push_str(*rng.pick(&["[0]", "[-1]", "[1]", "[ 2 ]", "[-0]", "[01]", "[9007199254740992]"])),
-        4 => {
-            out.push_str(*rng.pick(&["[1:3]", "[::-1]", "[-3: :2]", "[5:0:-2]", "[:-1]", "[::0]", "[-9:9:1]", "[:::]"]))
-        }
-        5 => out.push_str(*rng.pick(&["..*", "..a", "..[0]", "..['a','b']", "..b", ".."])),
-        6 => out.push_str(*rng.pick(&["['a','b','a']", "[0,-1,0]", "['c',1, *]", "[1:3,0]", "['a' , ]"])),
+        2 => add(rng, out, &[".a", ".b", ".c", "['a']", "[\"b\"]", "['o\\'k']", "['\\u0061']", "[ 'a' ]"]),
+        3 => add(rng, out, &["[0]", "[-1]", "[1]", "[ 2 ]", "[-0]", "[01]", "[9007199254740992]"]),
+        4 => add(rng, out, &["[1:3]", "[::-1]", "[-3: :2]", "[5:0:-2]", "[:-1]", "[::0]", "[-9:9:1]", "[:::]"]),
+        5 => add(rng, out, &["..*", "..a", "..[0]", "..['a','b']", "..b", ".."]),
+        6 => add(rng, out, &["['a','b','a']", "[0,-1,0]", "['c',1, *]", "[1:3,0]", "['a' , ]"]),
         _ if deep > 0 => {
             out.push_str("[?");
             draw_any(rng, deep - 1, out);
@@ -65,7 +68,7 @@ fn draw_step(rng: &mut Rng, deep: u64, out: &mut String) {
 }
 
 fn draw_query(rng: &mut Rng, deep: u64, out: &mut String) {
-    out.push_str(*rng.pick(&["@", "@", "@", "$"]));
+    add(rng, out, &["@", "@", "@", "$"]);
     for _ in 0..rng.below(3) {
         draw_step(rng, deep, out);
     }
@@ -73,19 +76,19 @@ fn draw_query(rng: &mut Rng, deep: u64, out: &mut String) {
 
 fn draw_value(rng: &mut Rng, deep: u64, out: &mut String) {
     match rng.below(9) {
-        0 => out.push_str(*rng.pick(&["1", "2.0", "-3", "1e0", "0", "-0", "1.", "5E", "01", "9007199254740992"])),
-        1 => out.push_str(*rng.pick(&["'ab'", "\"a\"", "'a.*'", "\"\\n\"", "'\\q'", "'a{2}'", "'('"])),
-        2 => out.push_str(*rng.pick(&["true", "false", "null", "True"])),
-        3..5 => out.push_str(*rng.pick(&["@", "@.a", "@.b", "$.f", "@[0]", "@[-1]", "@['a'][1]", "$.n"])),
+        0 => add(rng, out, &["1", "2.0", "-3", "1e0", "0", "-0", "1.", "5E", "01", "9007199254740992"]),
+        1 => add(rng, out, &["'ab'", "\"a\"", "'a.*'", "\"\\n\"", "'\\q'", "'a{2}'", "'('"]),
+        2 => add(rng, out, &["true", "false", "null", "True"]),
+        3..5 => add(rng, out, &["@", "@.a", "@.b", "$.f", "@[0]", "@[-1]", "@['a'][1]", "$.n"]),
         5 => {
             out.push_str("length(");
             draw_value(rng, 0, out);
             out.push(')');
         }
         6 => {
-            out.push_str(*rng.pick(&["count(", "value(", "count( "]));
+            add(rng, out, &["count(", "value(", "count( "]);
             draw_query(rng, deep.min(1), out);
-            out.push_str(*rng.pick(&[")", " )"]));
+            add(rng, out, &[")", " )"]);
         }
         _ => draw_query(rng, 0, out),
     }
@@ -93,7 +96,7 @@ fn draw_value(rng: &mut Rng, deep: u64, out: &mut String) {
 
 fn draw_test(rng: &mut Rng, deep: u64, out: &mut String) {
     if rng.chance(1, 6) {
-        out.push_str(*rng.pick(&["!", "! "]));
+        add(rng, out, &["!", "! "]);
     }
     match rng.below(8) {
         0 => {
@@ -102,16 +105,16 @@ fn draw_test(rng: &mut Rng, deep: u64, out: &mut String) {
             out.push(')');
         }
         1 => {
-            out.push_str(*rng.pick(&["match(", "search(", "find("]));
+            add(rng, out, &["match(", "search(", "find("]);
             draw_value(rng, deep, out);
-            out.push_str(*rng.pick(&[",", ", ", ""]));
+            add(rng, out, &[",", ", ", ""]);
             draw_value(rng, deep, out);
             out.push(')');
         }
         2..5 => draw_query(rng, deep, out),
         _ => {
             draw_value(rng, deep, out);
-            out.push_str(*rng.pick(&["==", " == ", "!=", "<", " <= ", ">", ">=", "=", ""]));
+            add(rng, out, &["==", " == ", "!=", "<", " <= ", ">", ">=", "=", ""]);
             draw_value(rng, deep, out);
         }
     }
@@ -120,7 +123,7 @@ fn draw_test(rng: &mut Rng, deep: u64, out: &mut String) {
 fn draw_any(rng: &mut Rng, deep: u64, out: &mut String) {
     draw_test(rng, deep, out);
     for _ in 0..rng.below(5).saturating_sub(2) {
-        out.push_str(*rng.pick(&["&&", " && ", "||", " || ", "&"]));
+        add(rng, out, &["&&", " && ", "||", " || ", "&"]);
         draw_test(rng, deep, out);
     }
 }
