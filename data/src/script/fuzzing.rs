@@ -34,6 +34,10 @@ impl Host for Echo {
         Slots::ALL
     }
 
+    fn may_publish_nothing(&self) -> bool {
+        false
+    }
+
     fn restore(&mut self) {}
 
     fn is_over_budget(&self) -> bool {

@@ -17,6 +17,10 @@ impl Host for NoCommands {
         Slots::ALL
     }
 
+    fn may_publish_nothing(&self) -> bool {
+        false
+    }
+
     fn restore(&mut self) {}
 
     fn is_over_budget(&self) -> bool {
