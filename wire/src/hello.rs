@@ -238,7 +238,7 @@ mod tests {
         let old = hello().in_version(6);
         assert_eq!(old.speaks, Versions::only(6));
         for (hello, bytes) in [
-            (hello(), &b"DICP\x07\0\x06\0\x07\0\x06\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1\x03h:9"[..]),
+            (hello(), &b"DICP\x08\0\x06\0\x08\0\x06\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1\x03h:9"[..]),
             // For ever: nodes of version 6 read no other.
             (old, b"DICP\x06\0\x07\0\0\0\0\0\0\0\x03\0\x09\0\0\0\0\0\0\0\x02n1\x03h:9"),
         ] {
@@ -265,7 +265,7 @@ mod tests {
         let mut before = bytes_of(&hello().in_version(6));
         before[4..6].copy_from_slice(&5u16.to_le_bytes());
         let error = Hello::decode(&before).expect_err("nobody speaks that any more");
-        assert_eq!(error.to_string(), "the other node speaks version 5 of the peer protocol, this one versions 6 to 7");
+        assert_eq!(error.to_string(), "the other node speaks version 5 of the peer protocol, this one versions 6 to 8");
     }
 
     #[test]
@@ -276,14 +276,14 @@ mod tests {
         assert_eq!(Hello::decode(&payload), Ok(later.clone()));
         assert_eq!(later.agree(Versions::ALL, 6), Ok(NEWEST));
         let far = Hello { speaks: Versions { oldest: 9, newest: 12 }, ..later.clone() };
-        let text = "the other node speaks versions 9 to 12 of the peer protocol, this one versions 6 to 7";
+        let text = "the other node speaks versions 9 to 12 of the peer protocol, this one versions 6 to 8";
         assert_eq!(far.agree(Versions::ALL, 6), Err(text.to_owned()));
         let needs = Hello { needs: NEWEST + 1, ..later };
         assert!(
             needs
                 .agree(Versions::ALL, 6)
                 .expect_err("it is too old")
-                .starts_with("the cluster has version 8, and this node")
+                .starts_with("the cluster has version 9, and this node")
         );
         let old = hello().in_version(6);
         assert!(
