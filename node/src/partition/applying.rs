@@ -125,7 +125,7 @@ impl Partition {
             names_events: self.names_events,
             slots: terms.slots,
             work_max: match self.planted {
-                Some(Planted::BudgetByNode) => terms.work_max + 20 * u64::from(self.me.0),
+                Some(Planted::BudgetByNode) => terms.work_max + 100 * u64::from(self.me.0),
                 _ => terms.work_max,
             },
             version: header.version,

@@ -354,6 +354,12 @@ fn feature_too_soon() {
 }
 
 #[test]
+fn budget_by_node() {
+    let with = [Fault::BucketTerms, Fault::Sets, Fault::SortedSets, Fault::Lists];
+    is_found_saying(Planted::BudgetByNode, 120, (&with, &[Fault::Versions]), ("replicas agree", ""));
+}
+
+#[test]
 fn slots_with_a_hole() {
     is_found_by(Planted::SlotsWithAHole, 10, &[Fault::Routers], "redirections");
 }
