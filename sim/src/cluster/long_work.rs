@@ -6,9 +6,12 @@ use base::limits::BUSY_AFTER;
 use wire::FrameWriter;
 
 use super::Cluster;
+use crate::chaos::SECOND;
 use crate::door::Door;
 use crate::events::Event;
 
+/// No entry takes longer than its budget allows. (What stands still for longer hangs, and that is the kind `pause`.)
+const WORK_MAX: u64 = 3 * SECOND;
 /// Between two signs, in nanoseconds.
 const SIGN_EVERY: u64 = BUSY_AFTER.as_nanos() as u64;
 
@@ -20,7 +23,7 @@ impl<N: Door> Cluster<N> {
         if machine.running.is_none() || machine.paused_until > now {
             return false;
         }
-        let until = now + duration;
+        let until = now + duration.min(WORK_MAX);
         (machine.paused_until, machine.busy_until, machine.disturbed_at) = (until, until, until);
         self.network.troubles.paused(node.0, now, until);
         self.queue.push(until, Event::Resume(node));

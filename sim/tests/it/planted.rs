@@ -104,7 +104,7 @@ fn read_without_confirmation() {
 
 #[test]
 fn vouched_by_few() {
-    is_found_by(Planted::VouchedByFew, 120, &[Fault::Partition], "linearizability");
+    is_found_by(Planted::VouchedByFew, 400, &[Fault::Partition], "linearizability");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn waiting_for_a_stream_forgotten() {
 
 #[test]
 fn waiting_for_a_group_forgotten() {
-    is_found_saying(Planted::WaitingForgotten, 120, (&[Fault::Streams], &SLOW), ("waiting", "waited for m"));
+    is_found_saying(Planted::WaitingForgotten, 400, (&[Fault::Streams], &SLOW), ("waiting", "waited for m"));
 }
 
 #[test]
