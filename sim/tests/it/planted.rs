@@ -103,7 +103,7 @@ fn read_without_confirmation() {
 }
 
 #[test]
-#[ignore = "not found in 400 seeds since clients die while they wait; docs/traps.md, Open"]
+#[ignore = "not found in 400 seeds any more, and nobody knows why yet; docs/traps.md, Open"]
 fn vouched_by_few() {
     is_found_by(Planted::VouchedByFew, 120, &[Fault::Partition], "linearizability");
 }
