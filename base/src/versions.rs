@@ -95,6 +95,8 @@ pub enum Feature {
     Databases,
     /// The council's order that changes settings of the cluster.
     Settings,
+    /// A bucket in memory gets no voters most of whom do not remember it.
+    RememberedMoves,
 }
 
 /// Who has to know a feature before it is used.
@@ -107,7 +109,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 15] = [
+pub const FEATURES: [(Feature, u16, By); 16] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -123,6 +125,7 @@ pub const FEATURES: [(Feature, u16, By); 15] = [
     (Feature::SmallCursors, 8, By::Cluster),
     (Feature::Databases, 8, By::Cluster),
     (Feature::Settings, 8, By::Cluster),
+    (Feature::RememberedMoves, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

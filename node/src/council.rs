@@ -445,7 +445,7 @@ impl Buckets {
                 }
             }
             Order::Recovered { id, node, identity } => self.in_memory(id)?.note_recovery(node, identity)?,
-            Order::Move { id, number, to } => self.in_memory(id)?.order_move(number, &to)?,
+            Order::Move { id, number, to } => self.in_memory(id)?.order_move(number, &to, version)?,
             Order::Settled { id, number, partitions } => self.in_memory(id)?.settle_move(number, &partitions)?,
             Order::Drop { name, id } => {
                 let before = self.list.len();

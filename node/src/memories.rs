@@ -15,6 +15,7 @@
 //! its memory, those of the next group may go on without it. So the bucket begins anew with the other group as its founders ([`Bucket::lost`]): nothing is decided in the
 //! new one before a majority of these have followed the council, and so have given up the old one, in which then nothing can be decided any more.
 
+use base::versions::Feature;
 use base::{BucketId, NodeId};
 use data::Failure;
 use wire::{Malformed, Reader, Writer};
@@ -24,6 +25,9 @@ use crate::registry::{read_nodes, write_nodes};
 
 const NO_SUCH_MOVE: Failure =
     Failure::Text("ERR that move of the bucket's voters is over, or another one is under way");
+
+const TOO_FEW_REMEMBER: Failure =
+    Failure::Text("ERR too few of those who would vote in the bucket remember it; they recover, or it begins anew");
 
 /// The voters of a bucket in memory, as moves have left them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -84,6 +88,18 @@ impl Bucket {
         is_in_memory && (self.voting.next.contains(&node) || self.voters().contains(&node))
     }
 
+    /// Whether a voter has all of it, as far as the council has heard.
+    pub(crate) fn remembers(&self, node: NodeId) -> bool {
+        self.memories.get(usize::from(node.0)).is_some_and(|memory| *memory)
+    }
+
+    /// Whether most of these remember it. Nodes that do not vote yet get a copy before their vote.
+    pub(crate) fn may_go_to(&self, nodes: &[NodeId]) -> bool {
+        let voters = self.voters();
+        let will_remember = |node: &&NodeId| !voters.contains(node) || self.remembers(**node);
+        nodes.iter().filter(will_remember).count() > nodes.len() / 2
+    }
+
     /// Where in the lists of memories whoever votes, or may vote, stands.
     fn place_of_voter(&self, node: NodeId) -> Option<usize> {
         let place = usize::from(node.0);
@@ -94,8 +110,9 @@ impl Bucket {
     /// Orders a move to these voters, with the memories that they have, of which none has forgotten anything of this bucket.
     ///
     /// # Errors
-    /// If it is not the next one, or leads anywhere else than back while another is under way.
-    pub(crate) fn order_move(&mut self, number: u64, to: &[(NodeId, u64)]) -> Result<(), Failure> {
+    /// If it is not the next one, or leads anywhere else than back while another is under way. If most of them do not remember the bucket: they could never recover, as
+    /// that takes a majority of each group. (Orders of versions without [`Feature::RememberedMoves`] led there, too.)
+    pub(crate) fn order_move(&mut self, number: u64, to: &[(NodeId, u64)], version: u16) -> Result<(), Failure> {
         let nodes: Vec<NodeId> = to.iter().map(|(node, _)| *node).collect();
         let voters = self.voters();
         let leads_back = self.is_moving() && nodes == voters && !self.voting.back;
@@ -104,6 +121,9 @@ impl Bucket {
             return Err(NO_SUCH_MOVE);
         }
         if leads_on {
+            if Feature::RememberedMoves.is_in(version) && !self.may_go_to(&nodes) {
+                return Err(TOO_FEW_REMEMBER);
+            }
             for (node, identity) in to.iter().filter(|(node, _)| !voters.contains(node)) {
                 let place = usize::from(node.0);
                 if self.memories.len() <= place {
@@ -174,7 +194,7 @@ impl Bucket {
 
     /// Whether too few have its memory for the others to recover from, so that what was acknowledged may be lost; and who shall found it anew, as soon as these are enough.
     pub(crate) fn lost(&self) -> Option<Vec<NodeId>> {
-        let lacks = |node: &&NodeId| !self.memories.get(usize::from(node.0)).is_some_and(|memory| *memory);
+        let lacks = |node: &&NodeId| !self.remembers(**node);
         let is_known = |node: &&NodeId| self.identities.get(usize::from(node.0)).is_some_and(|identity| *identity != 0);
         let is_majority = |count: usize, list: &[NodeId]| count > list.len() / 2;
         let is_lost = |list: &[NodeId]| !is_majority(list.len() - list.iter().filter(lacks).count(), list);
@@ -242,12 +262,13 @@ pub(crate) fn odd(count: usize) -> usize {
 }
 
 /// Who should vote instead of those who do, if that is better: whoever does not serve is replaced, in the order of the `others`, from zones that have fewest; and there are
-/// as many as are wanted, an odd number, if there are so many, and never fewer than before unless fewer are wanted. Where nobody can take their place, those remain who stay
-/// and do not serve.
+/// as many as are wanted, an odd number, if there are so many, and never fewer than before unless fewer are wanted. Those who remember the bucket remain before
+/// those who are recovering. Where nobody can take their place, those remain who stay and do not serve.
 pub(crate) fn better_voters<'a>(
     now: &[NodeId],
     wanted: usize,
     (serves, stays): (impl Fn(NodeId) -> bool, impl Fn(NodeId) -> bool),
+    remembers: impl Fn(NodeId) -> bool,
     others: &[NodeId],
     zone_of: impl Fn(NodeId) -> &'a str,
 ) -> Option<Vec<NodeId>> {
@@ -257,6 +278,7 @@ pub(crate) fn better_voters<'a>(
         to.iter().filter(|it| **it == id || (!zone.is_empty() && zone_of(**it) == zone)).count()
     };
     let mut to: Vec<NodeId> = now.iter().copied().filter(|id| serves(*id)).collect();
+    to.sort_by_key(|id| !remembers(*id));
     to.truncate(wanted);
     while to.len() < wanted {
         let candidates = others.iter().copied().filter(|id| !to.contains(id));
@@ -290,7 +312,7 @@ mod tests {
         let better_without = |now: &[u16], wanted, gone: &[u16], drained: &[u16], others: &[u16]| {
             let stays = |id: NodeId| !gone.contains(&id.0);
             let serves = |id: NodeId| stays(id) && !drained.contains(&id.0);
-            let to = better_voters(&ids(now), wanted, (serves, stays), &ids(others), zone_of);
+            let to = better_voters(&ids(now), wanted, (serves, stays), |id| id != NodeId(8), &ids(others), zone_of);
             to.map(|to| to.iter().map(|id| id.0).collect::<Vec<_>>())
         };
         let better = |now: &[u16], wanted, gone: &[u16], others: &[u16]| better_without(now, wanted, gone, &[], others);
@@ -308,6 +330,8 @@ mod tests {
         assert_eq!(better(&[0, 2, 4], 5, &[2], &[6, 8]), Some(vec![0, 4, 6]), "there are no five");
         assert_eq!(better(&[0, 2, 4, 6, 8], 3, &[2], &[]), Some(vec![0, 4, 6]), "fewer are wanted");
         assert_eq!(better(&[0, 2, 4, 6], 3, &[], &[]), Some(vec![0, 2, 4]), "an even number");
+        assert_eq!(better(&[0, 4, 8, 10, 12], 3, &[], &[]), Some(vec![0, 4, 10]), "one of them is recovering");
+        assert_eq!(better(&[0, 4, 8, 10, 12], 3, &[10, 12], &[]), Some(vec![0, 4, 8]), "it is better than nobody");
         assert_eq!(better_without(&[0, 2, 4], 3, &[], &[2], &[6]), Some(vec![0, 4, 6]), "it shall serve no more");
         assert_eq!(better_without(&[0, 2, 4], 3, &[], &[2], &[]), None, "nobody else could");
         assert_eq!(better_without(&[0, 2, 4], 3, &[4], &[2], &[6]), Some(vec![0, 2, 6]), "who leaves goes first");

@@ -108,9 +108,10 @@ pub(crate) struct Partition {
     /// Log bytes applied since the last snapshot, and whether one is wanted whatever their number.
     pub bytes_since_snapshot: u64,
     pub snapshot_wanted: bool,
-    /// The payload of the journal with which the replica has begun anew, if it has. As long as that is not on disk, its state stays in the store: after a start the node
-    /// would find the former replica, and nothing behind what the journal has left of its log.
-    pub anew_in: u64,
+    /// The payload of the journal that tells of the replica's beginning, or of its beginning anew; 0: the journal has told of it since the start. As long as that is
+    /// not on disk, the store says nothing of its state: after a start the node would find a state whose replica has left no promise in the journal, and take it for one
+    /// that has lost its memory; or, where it has begun anew, the former replica and nothing of its log.
+    pub begun_in: u64,
     /// The flush under way, or one that has failed and has to be repeated as it was; and the log bytes that it covers.
     flushing: Option<FlushJob>,
     bytes_flushing: u64,
@@ -182,7 +183,7 @@ impl Partition {
             outputs,
             bytes_since_snapshot: 0,
             snapshot_wanted: false,
-            anew_in: 0,
+            begun_in: 0,
             flushing: None,
             bytes_flushing: 0,
             flushed_at: Time(0),
@@ -469,7 +470,7 @@ impl Partition {
 
     /// Gives up the state, and these spaces with it; the replica has begun anew, as the journal's payload `number` says.
     pub(crate) fn begin_anew(&mut self, now: Time, number: u64, given_up: Vec<Space>, wishes: &mut Wishes) {
-        self.anew_in = number;
+        self.begun_in = number;
         let spaces = self.tree.spaces();
         let mut tree = Tree::new();
         if let Some(below) = &self.below {

@@ -272,9 +272,7 @@ impl Chaos {
         plan.extend(draw_plan(&mut zones, count, &ZONE_KINDS, nodes, ends_at, &options.with, &has));
         let mut work = Rng::new(options.seed ^ WORK_DRAWN);
         let count = work.between(1, 6);
-        // Where it is asked for alone: docs/traps.md says what it finds elsewhere.
-        let works = |fault: Fault| has(fault) && options.with.contains(&fault);
-        plan.extend(draw_plan(&mut work, count, &WORK_KINDS, nodes, ends_at, &options.with, &works));
+        plan.extend(draw_plan(&mut work, count, &WORK_KINDS, nodes, ends_at, &options.with, &has));
         let zoned = members.chance(1, 2) || options.with.contains(&Fault::ZoneLost);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.

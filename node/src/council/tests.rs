@@ -6,6 +6,12 @@ fn order(tree: &mut Tree, order: Order) -> Reply {
     apply(tree, &EntryContext::default(), Position(1), &order.encode()).unwrap()
 }
 
+/// As nodes carry it out that apply entries of an earlier version.
+fn order_in(tree: &mut Tree, order: Order, version: u16) -> Reply {
+    let context = EntryContext { version, ..EntryContext::default() };
+    apply(tree, &context, Position(1), &order.encode()).unwrap()
+}
+
 fn create(name: &str) -> Order {
     let settings = Settings::of_kind(BucketKind::Persistent);
     Order::Create { name: name.to_owned(), settings, identities: vec![1, 2, 3], founders: Vec::new() }
@@ -156,6 +162,33 @@ fn the_voters_of_a_bucket_in_memory_move_when_all_partitions_say_so() {
     assert_eq!(order(&mut tree, settled(3, &[0, 1])), Reply::Ok);
     let bucket = second(&tree);
     assert_eq!((bucket.voters(), bucket.identities), (nodes(&[1, 2, 4]), vec![0, 12, 13, 0, 15]));
+}
+
+/// Two of five have lost their memory, and recover from the other three. With votes of their own alone they never could.
+#[test]
+fn the_voters_of_a_bucket_in_memory_do_not_become_those_who_have_forgotten_it() {
+    let mut tree = Tree::new();
+    let now = Feature::RememberedMoves.since();
+    let settings = Settings { partitions: 1, ..Settings::of_kind(BucketKind::Ephemeral) };
+    let identities = vec![11, 12, 13, 14, 15];
+    let made = Order::Create { name: "e".to_owned(), settings, identities, founders: Vec::new() };
+    assert_eq!(order(&mut tree, made), Reply::Ok);
+    for (node, identity) in [(1, 22), (3, 24)] {
+        let join = Order::Join { id: BucketId(1), node: NodeId(node), identity };
+        assert_eq!(order(&mut tree, join), Reply::Ok);
+    }
+    let to_the_forgetful = move_to(1, &[(1, 22), (2, 13), (3, 24)]);
+    assert!(matches!(order_in(&mut tree, to_the_forgetful.clone(), now), Reply::Error(_)));
+    assert!(!second(&tree).is_moving());
+    // As versions before understood that order; the log may have it.
+    let mut before = tree.clone();
+    assert_eq!(order_in(&mut before, to_the_forgetful.clone(), now - 1), Reply::Ok);
+    let recovered = Order::Recovered { id: BucketId(1), node: NodeId(3), identity: 24 };
+    assert_eq!(order(&mut tree, recovered), Reply::Ok);
+    assert_eq!(order_in(&mut tree, to_the_forgetful, now), Reply::Ok, "one of three is no majority");
+    assert_eq!(order(&mut tree, settled(1, &[0])), Reply::Ok);
+    // Newcomers have a copy before they vote.
+    assert_eq!(order_in(&mut tree, move_to(2, &[(1, 22), (2, 13), (5, 16)]), now), Reply::Ok);
 }
 
 #[test]

@@ -188,8 +188,10 @@ impl Node {
         let restored = Restored { state, unprovable, incarnation: identity, ..Restored::default() };
         let rebuilt = Rebuilt { restored, ..Rebuilt::default() };
         self.bring_back(id, bucket.clone(), durable, rebuilt, None);
-        if let Some(g) = place_of(&self.groups, id).filter(|_| durable && is_whole) {
-            let group = &mut self.groups[g];
+        let Some(g) = place_of(&self.groups, id).filter(|_| durable) else { return };
+        let group = &mut self.groups[g];
+        group.partition.begun_in = self.next_number;
+        if is_whole {
             group.partition.store_beginning();
             group.partition.settle(&mut self.batch, &mut group.wishes);
         }

@@ -187,7 +187,7 @@ impl Node {
 
     fn way_on(&self, bucket: &Bucket) -> Option<Vec<NodeId>> {
         let (serves, stays) = (|id: NodeId| self.registry.serves(id), |id: NodeId| self.is_staying(id));
-        let remembers = |id: NodeId| self.buckets.list.iter().filter(|it| it.is_remembered_by(id)).count();
+        let parts_of = |id: NodeId| self.buckets.list.iter().filter(|it| it.is_remembered_by(id)).count();
         let wanted = odd(self.registry.voters_wanted(self.config.members.len()).clamp(1, VOTERS_MAX));
         let voters = bucket.voters();
         let zones: BTreeSet<&str> = voters.iter().map(|id| self.registry.zone_of(*id)).collect();
@@ -197,8 +197,17 @@ impl Node {
         }
         let may_come = |id: &NodeId| !voters.contains(id) && self.may_remember(*id, bucket);
         let mut others: Vec<NodeId> = self.roll.ids().filter(may_come).collect();
-        others.sort_by_key(|id| (remembers(*id), *id));
-        better_voters(&voters, wanted, (serves, stays), &others, |id| self.registry.zone_of(id))
+        others.sort_by_key(|id| (parts_of(*id), *id));
+        let to = better_voters(
+            &voters,
+            wanted,
+            (serves, stays),
+            |id| bucket.remembers(id),
+            &others,
+            |id| self.registry.zone_of(id),
+        );
+        // Where too many are recovering, it waits: they will have recovered, or the bucket is lost and begins anew.
+        to.filter(|to| bucket.may_go_to(to))
     }
 
     /// Whether a node is there, and shall be, whether or not it serves.

@@ -80,6 +80,9 @@ impl Node {
     fn save_received(&mut self, g: usize) -> Option<SnapshotJob> {
         let Group { partition, saving, .. } = &mut self.groups[g];
         let state = saving.as_ref()?.install.as_ref()?;
+        if self.persisted < partition.begun_in {
+            return None;
+        }
         let image = Image::new(state.position, state.ballot, &state.origins, &state.tree);
         Some(SnapshotJob { partition: partition.id, position: state.position, content: in_file(state.position, image) })
     }
@@ -87,7 +90,7 @@ impl Node {
     fn save_own(&mut self, g: usize) -> Option<SnapshotJob> {
         let Group { partition, saving, next_snapshot, .. } = &mut self.groups[g];
         let due = partition.snapshot_is_due(self.now.time, &self.config, &self.unflushed);
-        let is_too_soon = self.now.time < *next_snapshot || self.persisted < partition.anew_in;
+        let is_too_soon = self.now.time < *next_snapshot || self.persisted < partition.begun_in;
         if !due || is_too_soon || self.disk_full || !partition.durable {
             return None;
         }
@@ -309,8 +312,9 @@ impl Node {
         let Group { partition, transfers, saving, wishes, .. } = &mut self.groups[g];
         out.make_blocks.extend(transfers.block_jobs(id));
         transfers.drop_overtaken(partition.applied);
-        // The last blocks name the state that the store has. So does a flush: one after the other.
-        let may_complete = saving.is_none() && !self.stats.snapshot_running;
+        // The last blocks name the state that the store has. So does a flush: one after the other, and both behind what the journal tells of the replica.
+        let is_told = !partition.durable || self.persisted >= partition.begun_in;
+        let may_complete = saving.is_none() && !self.stats.snapshot_running && is_told;
         if let Some(mut job) = transfers.receive_job(id, may_complete) {
             if let Some(position) = transfers.completing() {
                 *saving = Some(Saving { position, install: None });

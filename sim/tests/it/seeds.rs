@@ -20,9 +20,6 @@ const HALF: u64 = 300;
 /// Seeds in which something happens for certain: nodes join and leave, zones are lost, folders are set back, most nodes are lost, nodes of two versions are upgraded.
 const CERTAIN: u64 = 40;
 
-/// Seeds that fail, for a reason that is not understood yet: docs/traps.md, "Open". They are left out until it is, and not a day longer.
-const OPEN: [u64; 1] = [8100];
-
 /// Runs a seed; fails with the command that does the same again.
 fn must_pass(options: &Options) -> Outcome {
     let outcome = run(options, false);
@@ -80,7 +77,7 @@ fn runs_in_which_zones_are_lost_pass() {
 #[test]
 fn runs_in_which_folders_are_set_back_pass() {
     let (mut set_back, seeds) = (0, count(CERTAIN));
-    for seed in (8100..8100 + seeds).filter(|seed| !OPEN.contains(seed)) {
+    for seed in 8100..8100 + seeds {
         let outcome = must_pass(&Options { seed, with: vec![Fault::SetBack], ..Options::default() });
         set_back += outcome.injected.get(&Fault::SetBack).copied().unwrap_or(0);
     }
