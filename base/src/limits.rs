@@ -185,6 +185,10 @@ pub const KNOWN_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Bytes per second that a node sends of snapshots at most, all of them together, and as many that it takes in, unless configured otherwise. How many of
 /// these it is depends on what its clients feel of it.
 pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 256 * 1024 * 1024;
+/// Bytes per second of its states that a node reads to compare them with those of others: slow enough not to be felt.
+pub const COMPARED_BYTES_PER_SECOND: u64 = 16 * 1024 * 1024;
+/// How often the states of each partition's replicas are compared, if anything was applied since.
+pub const COMPARED_EVERY: Duration = Duration::from_secs(3600);
 /// With so many a movement begins.
 pub const MOVEMENT_BYTES_PER_SECOND_BEGIN: u64 = 16 * 1024 * 1024;
 /// So many it always is, whatever clients feel, unless it was paused.

@@ -97,6 +97,10 @@ pub enum Feature {
     Settings,
     /// A bucket in memory gets no voters most of whom do not remember it.
     RememberedMoves,
+    /// Entries at which replicas compare their states.
+    Comparisons,
+    /// What they have come to.
+    ToldDigests,
 }
 
 /// Who has to know a feature before it is used.
@@ -109,7 +113,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 16] = [
+pub const FEATURES: [(Feature, u16, By); 18] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -126,6 +130,8 @@ pub const FEATURES: [(Feature, u16, By); 16] = [
     (Feature::Databases, 8, By::Cluster),
     (Feature::Settings, 8, By::Cluster),
     (Feature::RememberedMoves, 8, By::Cluster),
+    (Feature::Comparisons, 8, By::Cluster),
+    (Feature::ToldDigests, 8, By::Link),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

@@ -8,13 +8,21 @@ use base::limits::KEY_BYTES_MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a> {
     items: &'a [&'a [u8]],
+    /// Keys are not looked for, so their order is not worked out.
+    only_checked: bool,
 }
 
 impl<'a> Args<'a> {
     /// `items[0]` is the command's name.
     #[must_use]
     pub fn new(items: &'a [&'a [u8]]) -> Args<'a> {
-        Args { items }
+        Args { items, only_checked: false }
+    }
+
+    /// Arguments that are read to find out whether they can be, and not used: the order of a key, which takes longer than all the rest, is 0.
+    #[must_use]
+    pub(crate) fn only_checked(items: &'a [&'a [u8]]) -> Args<'a> {
+        Args { items, only_checked: true }
     }
 
     /// How many there are, the name included.
@@ -48,7 +56,8 @@ impl<'a> Args<'a> {
 
     /// Argument `index` as a key.
     pub fn key(self, index: usize) -> Result<KeyRef<'a>, Failure> {
-        self.get(index).map(KeyRef::new)
+        let key = self.get(index)?;
+        Ok(if self.only_checked { KeyRef { order: 0, key } } else { KeyRef::new(key) })
     }
 
     /// Argument `index` as a field of a hash.

@@ -60,7 +60,7 @@ pub use apply::{
 pub use args::Args;
 pub use blob::Blob;
 pub use collections::Tally;
-pub use commands::{Entry, check, check_keys, lookup};
+pub use commands::{Entry, check, check_keys, check_words, lookup};
 pub use events::{Class, KeyEvent};
 pub use failure::Failure;
 pub use flush::Flush;

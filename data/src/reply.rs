@@ -80,11 +80,20 @@ impl Reply {
 
     /// Approximate bytes that it takes.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> u64 {
         /// For each answer, whatever it holds.
         const EACH: u64 = 16;
-        let of_pairs = |pairs: &[(Reply, Reply)]| pairs.iter().map(|(a, b)| a.bytes() + b.bytes()).sum::<u64>();
         EACH + match self {
+            Reply::Ok | Reply::Nil | Reply::Integer(_) => 0,
+            Reply::Bulk(bytes) => bytes.len() as u64,
+            _ => self.bytes_within(),
+        }
+    }
+
+    fn bytes_within(&self) -> u64 {
+        let of_pairs = |pairs: &[(Reply, Reply)]| pairs.iter().map(|(a, b)| a.bytes() + b.bytes()).sum::<u64>();
+        match self {
             Reply::Bulk(bytes) | Reply::Verbatim(bytes) | Reply::Status(bytes) => bytes.len() as u64,
             Reply::Array(replies) | Reply::Set(replies) => replies.iter().map(Reply::bytes).sum(),
             Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Named(pairs) => of_pairs(pairs),

@@ -17,6 +17,7 @@ use crate::copies::Wanted;
 use crate::council::COUNCIL;
 use crate::door::ConnectionId;
 use crate::entry::Kind;
+use crate::lane::Lane;
 use crate::node::{Node, Stopping, place_of};
 use crate::reply;
 use crate::router::ReadKind;
@@ -208,7 +209,7 @@ impl Node {
             }
             session.last_command = entry.spec.name_of(words);
             self.carrying = session.last_command;
-            if let Err(failure) = data::check(words).and_then(|entry| self.check_version(entry.spec)) {
+            if let Err(failure) = data::check_words(entry, words).and_then(|()| self.check_version(entry.spec)) {
                 return self.refuse(session, &failure);
             }
             if !session.aim_at(session.bucket, arguments) {
@@ -317,31 +318,29 @@ impl Node {
         words: &[&[u8]],
     ) {
         let looks = self.looks_first(session, partition, spec);
-        let (looks_before, many_before) =
-            session.lane(partition).map_or((false, false), |lane| (lane.looks > 0, lane.has_many_reads()));
         let writes = spec.flags.has(Flags::WRITE);
-        if (looks_before && !looks && writes)
-            || (many_before && writes)
+        let waits_for_reads = |lane: &Lane| (lane.looks > 0 && !looks) || lane.has_many_reads();
+        if (writes && session.lane(partition).is_some_and(waits_for_reads))
             || self.turns_around(session, partition, writes)
         {
             return session.drain(arguments);
         }
         self.notice(partition, spec, words);
         self.show(session, words);
-        if spec.flags.has(Flags::WRITE) {
+        let wait = if spec.flags.has(Flags::BLOCKING) { data::waiting::wait_of(words) } else { None };
+        if writes {
             let terms = self.terms(partition);
             let mut body = Vec::with_capacity(terms.encoded_bytes(spec.flags) + arguments.encoded_bytes());
             terms.encode(spec.flags, &mut body);
             arguments.encode_into(&mut body);
             let body = Bytes::from(body);
-            match data::waiting::wait_of(words) {
+            match wait {
                 Some(wait) => self.submit_waiting(session, partition, wait, body),
                 None if looks => self.submit_look(session, partition, &body),
                 None => self.submit_command(session, partition, spec, body),
             }
         } else {
-            let blocks = spec.flags.has(Flags::BLOCKING);
-            match blocks.then(|| data::waiting::wait_of(words)).flatten() {
+            match wait {
                 Some(wait) => self.submit_waiting_read(session, partition, wait, arguments),
                 None => {
                     self.submit_read(session, partition, ReadKind::Command, |out| arguments.encode_into(out));

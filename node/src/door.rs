@@ -404,6 +404,8 @@ pub struct Config {
     pub snapshots: SnapshotSettings,
     /// Units of work after which a turn applies no further entry, but leaves the rest to the next one: [`base::limits::TURN_WORK_MAX`].
     pub turn_work_max: u64,
+    /// How often the states of each partition's replicas are compared, if anything was applied since; zero: never. [`base::limits::COMPARED_EVERY`].
+    pub compared_every: std::time::Duration,
     /// Entries of log kept behind a snapshot.
     pub log_entries_kept: u64,
     /// Most bytes of log that are kept for peers that take a snapshot, or have taken one and not yet caught up.
@@ -526,6 +528,8 @@ pub enum Planted {
     BusyUnheard,
     /// Entries may cost a few units of work more on one replica than on the next.
     BudgetByNode,
+    /// An entry changes one replica's state, once, in a way that it does not change the others'.
+    StateDrifts,
 }
 
 /// What the disk remembered, given to a node at its start.

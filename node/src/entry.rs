@@ -44,6 +44,8 @@ pub(crate) enum Kind {
     Council,
     /// Remove keys to make room: see [`crate::eviction`].
     Evict,
+    /// Compare the states behind it: see [`crate::comparison`]. No body.
+    Compare,
 }
 
 impl Kind {
@@ -55,6 +57,7 @@ impl Kind {
             Kind::Expire => 4,
             Kind::Council => 5,
             Kind::Evict => 6,
+            Kind::Compare => 8,
         }
     }
 
@@ -66,6 +69,7 @@ impl Kind {
             4 => Ok(Kind::Expire),
             5 => Ok(Kind::Council),
             6 => Ok(Kind::Evict),
+            8 => Ok(Kind::Compare),
             _ => Err(Malformed),
         }
     }

@@ -254,6 +254,7 @@ pub(crate) fn kind_of(payload: &[u8]) -> Option<&'static str> {
         Kind::Expire => "expiry",
         Kind::Council => "order to the council",
         Kind::Evict => "eviction",
+        Kind::Compare => "comparison",
     })
 }
 

@@ -22,6 +22,7 @@ use paxos::{Input as Step, RoleName};
 
 use crate::below::{Below, Retired};
 use crate::bucket::BucketKind;
+use crate::comparison::Comparison;
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
 use crate::door::{Config, ConnectionId, Input, JournalWrite, Level, LinkVersions, Listener, Outbox, Rubbish};
@@ -39,6 +40,7 @@ use crate::pubsub::PubSub;
 use crate::registry::{Map, Registry};
 use crate::roll::Roll;
 use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
@@ -97,7 +99,7 @@ pub struct Node {
     /// What each member has said of itself; and what this one has said.
     pub(crate) news: BTreeMap<NodeId, Ping>,
     pub(crate) pings: Pings,
-    pub(crate) sessions: BTreeMap<ConnectionId, Option<Box<Session>>>,
+    pub(crate) sessions: Sessions,
     pub(crate) dirty: Vec<ConnectionId>,
     /// Connections that may go on with their backlog.
     pub(crate) resume: Vec<ConnectionId>,
@@ -153,6 +155,8 @@ pub struct Node {
     pub(crate) strangers: VecDeque<(Time, ConnectionId)>,
     /// When it is looked again how much clients hold.
     pub(crate) next_relief: Time,
+    /// How replicas compare their states.
+    pub(crate) comparison: Comparison,
     pub(crate) probes: BTreeMap<&'static str, u64>,
     /// The council's list as this node has applied it, and up to where.
     pub(crate) buckets: Buckets,
@@ -453,6 +457,12 @@ impl Node {
         let mut bytes = Vec::new();
         held.origins.encode(&mut bytes);
         Some(held.tree.digest() ^ base::checksum::xxh3(&bytes))
+    }
+
+    /// Digests of states that this node has compared, and comparisons in which it saw a replica differ.
+    #[must_use]
+    pub fn comparisons(&self) -> (u64, u64) {
+        (self.comparison.compared, self.comparison.differing)
     }
 
     /// The name of a partition's bucket, and the bytes that its state counts: for checkers.

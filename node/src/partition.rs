@@ -69,6 +69,8 @@ pub(crate) struct Wishes {
     pub published: Vec<Published>,
     /// Keys that were evicted in this turn: for checkers.
     pub evicted: Vec<(Position, Blob)>,
+    /// States as they are behind entries that ask for a comparison.
+    pub compared: Vec<(Position, Image)>,
 }
 
 /// See the file's head. Invariant: `applied <= decided`.
@@ -92,6 +94,8 @@ pub(crate) struct Partition {
     /// The life under which this node numbers its writes.
     pub life: Life,
     planted: Option<Planted>,
+    /// What [`Planted::StateDrifts`] does once is done.
+    drifted: bool,
     /// Entries of later versions are not applied here.
     newest: u16,
     /// Messages that wait for the disk.
@@ -184,6 +188,7 @@ impl Partition {
             bytes_since_snapshot: 0,
             snapshot_wanted: false,
             begun_in: 0,
+            drifted: false,
             flushing: None,
             bytes_flushing: 0,
             flushed_at: Time(0),

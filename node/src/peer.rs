@@ -167,6 +167,12 @@ pub(crate) enum PeerMessage {
     LeftBehind {
         cluster: u64,
     },
+    /// What the sender's state of a partition comes to behind the entry at this position.
+    Digest {
+        partition: PartitionId,
+        position: Position,
+        ending: Ending,
+    },
     /// "I am alive, and at one long piece of work": sent by the node's owner while the node itself cannot. See [`busy_sign`].
     Busy,
 }
@@ -219,7 +225,8 @@ impl PeerMessage {
             | PeerMessage::SnapshotOffer { partition, .. }
             | PeerMessage::SnapshotBlock { partition, .. }
             | PeerMessage::SnapshotWant { partition, .. }
-            | PeerMessage::Touched { partition, .. } => Some(*partition),
+            | PeerMessage::Touched { partition, .. }
+            | PeerMessage::Digest { partition, .. } => Some(*partition),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The end of a turn: what arrived in it is applied, answered, proposed, stored and sent, each once for all.
 
+mod comparing;
 mod copies;
 mod elsewhere;
 mod evictions;
@@ -88,6 +89,7 @@ impl Node {
         self.send_bulletins();
         self.ride_along();
         self.consider_snapshots(out);
+        self.compare(out);
         if let Some(trouble) = self.groups.iter_in_turn().find_map(|group| group.partition.tree.trouble()) {
             // What was read or applied since may be wrong: nothing of it leaves this node.
             self.fatal.get_or_insert_with(|| format!("the store cannot be read: {trouble}"));
@@ -247,6 +249,7 @@ impl Node {
         self.lead_council();
         self.tell_settled();
         self.tell_zone();
+        self.tick_comparison();
         self.groups.wake_due(time);
         self.for_each_awake(Node::tick_group);
         self.look_at_pause();

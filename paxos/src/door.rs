@@ -95,6 +95,9 @@ pub enum Input {
     /// Others take it for a replica that may have promised and accepted what this one knows nothing of: it recovers before it votes, and then asks whether it may
     /// ([`Config::asks_to_vote`]).
     Lost,
+    /// The owner's state is not that of the others: give up all that there is, and recover as a replica that has lost its memory. Followed by [`Output::Left`]; by nothing
+    /// unless it follows a leader and has a vote.
+    Discard,
     /// Who shall have a replica and a vote from now on. It is not stored: whoever leads needs to be told.
     Roster(Roster),
     /// A snapshot up to `position` is on this node's disk: the log may be cut, keeping `keep` entries.

@@ -17,12 +17,14 @@
 //! 2. then accepts from leaders of at least that ballot, and votes again once its log holds all that one of
 //!    them held after it began to recover: whatever it once accepted and helped to decide is in there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Ballot, NodeId, Position, Time};
 
-use crate::door::Output;
-use crate::members::{Member, Members, note_incarnation};
+use crate::door::{Output, Record};
+use crate::log::Log;
+use crate::members::{Member, Members, Membership, note_incarnation};
 use crate::message::{Knowledge, Leading, Message};
 use crate::replica::{Replica, Role};
 
@@ -98,7 +100,7 @@ impl Replica {
         if just_lost {
             // The log on disk ends there too from now on.
             let (previous, entries) = (self.log.last(), Vec::new());
-            self.persist(crate::door::Record::Append { previous, entries }, previous, out);
+            self.persist(Record::Append { previous, entries }, previous, out);
             out.push(Output::Event("has lost memory and does not vote until it has recovered".to_owned()));
         }
         self.tick_recovery(now, out);
@@ -111,6 +113,24 @@ impl Replica {
             self.config.asks_to_vote = true;
             self.become_amnesiac(true, now, out);
         }
+    }
+
+    /// The owner's state is wrong. Its log may be, too: both are got from the others, as by one whose folder was emptied.
+    pub(crate) fn discard(&mut self, now: Time, out: &mut Vec<Output>) {
+        let is_settled = self.membership.now.at <= self.decided && !self.membership.now.is_joint();
+        if !matches!(self.role, Role::Follower) || self.joins || !is_settled {
+            return;
+        }
+        self.probe("paxos: replica gives up what it has");
+        // No entry of an empty log says who votes.
+        self.membership = Arc::new(Membership::of(self.membership.now.clone()));
+        self.forgotten_until = None;
+        self.log_before = Some(std::mem::replace(&mut self.log, Log::new(Position(0), Ballot::default())));
+        self.decided = Position(0);
+        let (position, ballot) = (Position(0), Ballot::default());
+        self.persist(Record::Reset { position, ballot, last: position }, position, out);
+        self.become_amnesiac(true, now, out);
+        out.push(Output::Left);
     }
 
     pub(crate) fn tick_recovery(&mut self, now: Time, out: &mut Vec<Output>) {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use base::NodeId;
 use base::limits::{
-    CONNECTIONS_DEFAULT, DATABASES_DEFAULT, DATABASES_MAX, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT, LOG_ENTRIES_KEPT,
-    REQUEST_TIMEOUT, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
+    COMPARED_EVERY, CONNECTIONS_DEFAULT, DATABASES_DEFAULT, DATABASES_MAX, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT,
+    LOG_ENTRIES_KEPT, REQUEST_TIMEOUT, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
 };
 use base::versions::{NEWEST, OLDEST};
 use clap::Args;
@@ -147,6 +147,9 @@ pub struct StartArguments {
     /// Log kept for a node that takes a snapshot, until it has caught up; beyond, it takes another one [default: 1GiB]
     #[arg(long, env = "DICTUM_LOG_BYTES_HELD", value_name = "SIZE")]
     pub log_bytes_held: Option<Size>,
+    /// How often the states of each partition's replicas are compared in the background, if anything was written since; 0 for never [default: 60m]
+    #[arg(long, env = "DICTUM_COMPARE_EVERY", value_name = "DURATION")]
+    pub compare_every: Option<Wait>,
     /// With less free room than this on its disk the node refuses writes and goes on reading; 0 for never [default: 512MiB,
     /// or a twentieth of the disk if that is less]
     #[arg(long, env = "DICTUM_DISK_LOW_MARK", value_name = "SIZE")]
@@ -211,6 +214,7 @@ struct File {
     log_bytes_per_snapshot: Option<Text>,
     log_bytes_held: Option<Text>,
     log_entries_kept: Option<u64>,
+    compare_every: Option<Text>,
     disk_low_mark: Option<Text>,
     memory_quota: Option<Text>,
     cache_policy: Option<String>,
@@ -256,6 +260,8 @@ pub struct Options {
     pub value_bytes_max: usize,
     /// How long a request may wait.
     pub request_timeout: Duration,
+    /// How often states are compared; zero: never.
+    pub compare_every: Duration,
     /// Most RESP clients.
     pub clients_max: usize,
     /// Threads for clients' sockets, the loop among them.
@@ -370,6 +376,11 @@ impl Options {
         if value_bytes_max == 0 || value_bytes_max > VALUE_BYTES_MAX as u64 {
             return Err(format!("--value-bytes-max {value_bytes_max}: choose between 1 and {VALUE_BYTES_MAX} bytes"));
         }
+        let compare_every = match (arguments.compare_every, file.compare_every) {
+            (Some(wait), _) => wait.0,
+            (None, Some(text)) => text.parse::<Wait>("compare-every")?.0,
+            (None, None) => COMPARED_EVERY,
+        };
         let request_timeout = match (arguments.request_timeout, file.request_timeout) {
             (Some(wait), _) => wait.0,
             (None, Some(text)) => text.parse::<Wait>("request-timeout")?.0,
@@ -439,6 +450,7 @@ impl Options {
             password,
             value_bytes_max: value_bytes_max as usize,
             request_timeout,
+            compare_every,
             clients_max,
             io_threads,
             workers,

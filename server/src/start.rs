@@ -182,6 +182,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
         snapshots: flush_settings(seed),
         turn_work_max: base::limits::TURN_WORK_MAX,
+        compared_every: options.compare_every,
         log_entries_kept: options.log_entries_kept,
         log_bytes_held: options.log_bytes_held,
         hot_entries_per_second: base::limits::HOT_ENTRIES_PER_SECOND,

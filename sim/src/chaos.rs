@@ -7,6 +7,8 @@
 mod kinds;
 mod options;
 
+use std::time::Duration;
+
 use base::Rng;
 use storage::{CachePolicy, CacheSettings};
 
@@ -100,6 +102,8 @@ pub struct Chaos {
     pub request_timeout_ms: u64,
     /// Units of work after which a turn leaves entries to the next one: often a few entries' worth.
     pub turn_work_max: u64,
+    /// How often the states of a partition's replicas are compared; zero: never.
+    pub compared_every: Duration,
     /// What nodes keep in memory of a bucket's values in the store, where the bucket's settings say nothing; none if they keep nothing.
     pub cache: Option<CacheSettings>,
     /// From this the buckets are drawn whose entries have terms; none if there are none.
@@ -270,6 +274,7 @@ impl Chaos {
         let mut zones = Rng::new(options.seed ^ ZONES_DRAWN);
         let count = zones.between(1, 6);
         plan.extend(draw_plan(&mut zones, count, &ZONE_KINDS, nodes, ends_at, &options.with, &has));
+        let mut comparisons = Rng::new(options.seed ^ COMPARISONS_DRAWN);
         let mut work = Rng::new(options.seed ^ WORK_DRAWN);
         let count = work.between(1, 6);
         plan.extend(draw_plan(&mut work, count, &WORK_KINDS, nodes, ends_at, &options.with, &has));
@@ -309,6 +314,7 @@ impl Chaos {
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),
             segment_bytes: *disk.pick(&[32 << 10, 128 << 10, 1 << 20]),
+            compared_every: Duration::from_millis(*comparisons.pick(&[0, 0, 0, 200, 1_000, 3_000])),
             turn_work_max: *work.pick(&[1_000, 10_000, base::limits::TURN_WORK_MAX, base::limits::TURN_WORK_MAX]),
             request_timeout_ms: *shape.pick(&[1_000, 2_000, 5_000]),
             cache: has(Fault::ValueCache).then_some(drawn_cache),
@@ -385,6 +391,9 @@ const ZONE_KINDS: [(Fault, u64); 1] = [(Fault::ZoneLost, 1)];
 
 /// And another one.
 const WORK_KINDS: [(Fault, u64); 1] = [(Fault::LongWork, 1)];
+
+/// Tells its drawing from that of all else.
+const COMPARISONS_DRAWN: u64 = 0xd16e_5700;
 
 /// Tells its drawing from that of all else.
 const WORK_DRAWN: u64 = 0x3027_2611;

@@ -86,6 +86,10 @@ pub trait Door: Sized {
     fn has_garbage(&self) -> bool {
         false
     }
+    /// Digests of states that it has compared, and replicas that it has seen to differ.
+    fn comparisons(&self) -> (u64, u64) {
+        (0, 0)
+    }
     /// How many snapshots of peers it has installed.
     fn snapshots_installed(&self) -> u64 {
         0
@@ -189,6 +193,10 @@ impl Door for node::Node {
 
     fn caches(&self) -> Vec<CacheNews> {
         node::Node::caches(self)
+    }
+
+    fn comparisons(&self) -> (u64, u64) {
+        node::Node::comparisons(self)
     }
 
     fn snapshots_installed(&self) -> u64 {

@@ -352,46 +352,56 @@ const INDEX_PLACES: usize = 1024;
 /// Longest name of a command.
 const NAME_BYTES_MAX: usize = 32;
 
-/// Where each name's hash leads: 1 + its place in [`COMMANDS`], 0 for none; collisions go to the next place.
-static INDEX: [u16; INDEX_PLACES] = {
-    let mut index = [0u16; INDEX_PLACES];
+/// What stands at a place of the index: half of the name's hash, and 1 + its place in [`COMMANDS`], 0 for none.
+#[derive(Clone, Copy)]
+struct Indexed {
+    tag: u16,
+    number: u16,
+}
+
+/// Where each name's hash leads; collisions go to the next place.
+static INDEX: [Indexed; INDEX_PLACES] = {
+    let mut index = [Indexed { tag: 0, number: 0 }; INDEX_PLACES];
     let mut i = 0;
     while i < COMMANDS.len() {
         let name = COMMANDS[i].spec.name.as_bytes();
-        assert!(name.len() <= NAME_BYTES_MAX);
-        let mut place = name_hash(name);
-        while index[place] != 0 {
+        assert!(!name.is_empty() && name.len() <= NAME_BYTES_MAX);
+        let (mut place, tag) = name_hash(name);
+        while index[place].number != 0 {
             place = (place + 1) % INDEX_PLACES;
         }
-        index[place] = i as u16 + 1;
+        index[place] = Indexed { tag, number: i as u16 + 1 };
         i += 1;
     }
     index
 };
 
-/// A place in the index for a name, the same for upper and lower case.
-const fn name_hash(name: &[u8]) -> usize {
-    let mut hash = name.len() as u32;
-    let mut i = 0;
-    while i < name.len() {
-        hash = (hash ^ (name[i] | 0x20) as u32).wrapping_mul(0x0100_0193);
-        i += 1;
-    }
-    ((hash >> 16) ^ hash) as usize % INDEX_PLACES
+/// A place in the index for a name, and more of its hash; the same for upper and lower case. Each command is looked up several times on its way, so only five of
+/// the letters count: those that agree in them and in their length are told apart by the whole name.
+const fn name_hash(name: &[u8]) -> (usize, u16) {
+    let last = name.len() - 1;
+    let quarter = name.len() / 4;
+    let letters = name[0] as u64
+        | (name[quarter] as u64) << 8
+        | (name[name.len() / 2] as u64) << 16
+        | (name[last - quarter] as u64) << 24
+        | (name[last] as u64) << 32;
+    let mixed = (letters | 0x20_2020_2020 | (name.len() as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed >> 48) as usize % INDEX_PLACES, (mixed >> 32) as u16)
 }
 
 /// The command of a name, in any case.
 #[must_use]
 pub fn lookup(name: &[u8]) -> Option<&'static Entry> {
-    if name.len() > NAME_BYTES_MAX {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return None;
     }
-    let mut place = name_hash(name);
+    let (mut place, tag) = name_hash(name);
     loop {
-        let number = usize::from(INDEX[place]);
-        let entry = &COMMANDS[number.checked_sub(1)?];
-        if entry.spec.name.as_bytes().eq_ignore_ascii_case(name) {
-            return Some(entry);
+        let indexed = INDEX[place];
+        let number = usize::from(indexed.number).checked_sub(1)?;
+        if indexed.tag == tag && COMMANDS[number].spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(&COMMANDS[number]);
         }
         place = (place + 1) % INDEX_PLACES;
     }
@@ -408,9 +418,17 @@ pub fn find(args: &[&[u8]]) -> Result<&'static Entry, Failure> {
 /// What has come into the log is applied whatever the length of its keys.
 pub fn check(args: &[&[u8]]) -> Result<&'static Entry, Failure> {
     let entry = find(args)?;
-    check_keys(entry.spec, args)?;
-    (entry.parse_check)(Args::new(args))?;
+    check_words(entry, args)?;
     Ok(entry)
+}
+
+/// As [`check`], of words whose first names this command.
+pub fn check_words(entry: &Entry, args: &[&[u8]]) -> Result<(), Failure> {
+    if !entry.spec.arity_fits(args.len()) {
+        return Err(entry.spec.wrong_arity());
+    }
+    check_keys(entry.spec, args)?;
+    (entry.parse_check)(Args::only_checked(args))
 }
 
 /// Refuses keys that no store takes ([`KEY_BYTES_MAX`]).

@@ -398,6 +398,8 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_reads_waiting", sessions(context).map(Session::reads_waiting).sum::<usize>());
     fields.put("dictum_reads", node.stats.reads);
     fields.put("dictum_commands_applied", partition.commands_applied);
+    fields.put("dictum_states_compared", node.comparison.compared);
+    fields.put("dictum_states_differing", node.comparison.differing);
     fields.put("dictum_peer_messages_received", node.stats.peer_messages_in);
     fields.put("dictum_peer_bytes_received", node.stats.peer_bytes_in);
     let movement = &node.movement;

@@ -215,6 +215,7 @@ impl Node {
         self.saved_last = 0;
         let id = group.id();
         self.pings.on_removed(id);
+        self.forget_comparison(id);
         let begins_anew = self.buckets.list.iter().any(|bucket| bucket.born == group.bucket.born);
         if begins_anew {
             self.probe("node: ephemeral bucket begins anew");
@@ -311,18 +312,16 @@ impl Node {
             return Terms { value_bytes_max: node_max, ..Terms::NONE };
         };
         let it = &bucket.settings;
-        let quota = it.quota_of_partition();
-        let quota_max = if it.kind == BucketKind::Cache { quota } else { 0 };
-        let own = [it.value_bytes_max, quota_max].into_iter().filter(|own| *own > 0).min();
-        let own_max = own.map_or(usize::MAX, |own| usize::try_from(own).unwrap_or(usize::MAX));
-        let full_at_bytes = match it.kind {
-            BucketKind::Persistent => 0,
-            BucketKind::Ephemeral => quota,
-            BucketKind::Cache => ceiling(quota),
+        let (quota_max, full_at_bytes) = match it.kind {
+            BucketKind::Persistent => (0, 0),
+            BucketKind::Ephemeral => (0, it.quota_of_partition()),
+            BucketKind::Cache => (it.quota_of_partition(), ceiling(it.quota_of_partition())),
         };
+        let limit = |own: u64| if own > 0 { usize::try_from(own).unwrap_or(usize::MAX) } else { usize::MAX };
+        let value_bytes_max = node_max.min(limit(it.value_bytes_max)).min(limit(quota_max));
         let slots = bucket.slots_of(partition);
         let work_max = it.work_max();
-        Terms { value_bytes_max: own_max.min(node_max), ttl_ms: it.ttl_ms, full_at_bytes, slots, work_max }
+        Terms { value_bytes_max, ttl_ms: it.ttl_ms, full_at_bytes, slots, work_max }
     }
 
     /// What buckets may keep in memory of what is in the store, if the owner does not know it.

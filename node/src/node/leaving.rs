@@ -93,6 +93,8 @@ impl Node {
         }
         group.partition.begin_anew(time, self.next_number, given_up, &mut group.wishes);
         group.partition.name_founders(&group.bucket.founders);
+        let id = group.id();
+        self.forget_comparison(id);
     }
 
     /// Whether the leader of a partition says that this node has no vote in it: its own log need not have come so far.

@@ -233,6 +233,7 @@ impl Node {
                 self.groups[g].transfers.on_want(self.now.time, from, transfer, index, wish);
             }
             PeerMessage::Touched { orders, .. } => self.on_touched(g, &orders),
+            PeerMessage::Digest { position, ending, .. } => self.on_digest(g, from, position, ending),
         }
     }
 

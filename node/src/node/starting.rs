@@ -14,6 +14,7 @@ use crate::StartError;
 use crate::below::{Retired, Stored};
 use crate::bucket::Bucket;
 use crate::burden::ClientsLimit;
+use crate::comparison::Comparison;
 use crate::council::{Buckets, COUNCIL};
 use crate::detector::Detector;
 use crate::door::{Config, Level, Outbox, Planted, Recovered};
@@ -31,6 +32,7 @@ use crate::planner::Leads;
 use crate::pubsub::PubSub;
 use crate::registry::{Map, Registry, seats_of_founders};
 use crate::roll::Roll;
+use crate::sessions::Sessions;
 use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
@@ -134,7 +136,7 @@ impl Node {
             trusted: vec![false; roll.bound()],
             detectors: others.map(|id| Detector::new(id, PING_EVERY)).collect(),
             news: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            sessions: Sessions::default(),
             dirty: Vec::new(),
             resume: Vec::new(),
             turn_work: 0,
@@ -170,6 +172,7 @@ impl Node {
             to_close: Vec::new(),
             strangers: VecDeque::new(),
             next_relief: now.time,
+            comparison: Comparison::default(),
             probes: BTreeMap::new(),
             unflushed: Unflushed::default(),
             snapshot_fails: false,

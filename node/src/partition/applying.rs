@@ -1,8 +1,8 @@
 //! From decided entries to changes of the state, and to the replies of this node's own writes.
 
-use base::Position;
 use base::limits::EXPIRE_BATCH_MAX;
-use data::{Applied, EntryContext, Spec};
+use base::{NodeId, Position};
+use data::{Applied, EntryContext, Reply, Spec};
 use paxos::{Entry, Members};
 
 use super::{Completed, Next, Partition, Wishes};
@@ -164,7 +164,18 @@ impl Partition {
                     Eviction::decode(body).map_err(|_| "its list of keys is malformed")?;
                 data::evict(&mut self.tree, &context, &victims, down_to)
             }
+            Kind::Compare => {
+                Applied { reply: Reply::Ok, changes: Vec::new(), events: Vec::new(), published: Vec::new() }
+            }
         };
+        if self.planted == Some(Planted::StateDrifts)
+            && self.me == NodeId(1)
+            && !self.drifted
+            && position.0.is_multiple_of(8)
+        {
+            self.drifted = true;
+            data::apply(&mut self.tree, &context, &[b"set", b"drifted", b"1"]);
+        }
         applied.changes.iter().for_each(|change| self.last_uses.touch(&change.key));
         self.watch_changes(position, &applied, wishes);
         let changes = !applied.changes.is_empty();
@@ -175,6 +186,9 @@ impl Partition {
         let reply = applied.reply;
         self.commands_applied += 1;
         self.origins.note(&origin, reply.clone(), header.version);
+        if header.kind == Kind::Compare {
+            wishes.compared.push((position, self.image()));
+        }
         if origin.node == self.me {
             if origin.life == self.life {
                 // The node that the client is connected to passes on what its script says: once, as the entry is applied once.

@@ -43,6 +43,7 @@ const DECIDED_READ_INDEX_REPLY: u8 = 26;
 const CARRY_THROUGH: u8 = 27;
 const CARRY_FOR: u8 = 28;
 const BUSY: u8 = 29;
+const DIGEST: u8 = 31;
 
 impl PeerMessage {
     /// Its bytes on a link of that version.
@@ -178,6 +179,13 @@ impl PeerMessage {
                 });
             }
             PeerMessage::Busy => w.u8(BUSY),
+            PeerMessage::Digest { partition, position, ending } => {
+                w.u8(DIGEST);
+                w.partition(*partition);
+                w.position(*position);
+                w.u64(ending.records);
+                w.u64(ending.digest);
+            }
             PeerMessage::Touched { partition, orders } => {
                 w.u8(TOUCHED);
                 w.partition(*partition);
@@ -306,6 +314,10 @@ impl PeerMessage {
             FAREWELL => PeerMessage::Farewell { cluster: r.u64()? },
             LEFT_BEHIND => PeerMessage::LeftBehind { cluster: r.u64()? },
             BUSY if Feature::Busy.is_in(version) => PeerMessage::Busy,
+            DIGEST if Feature::ToldDigests.is_in(version) => {
+                let (partition, position) = (r.partition()?, r.position()?);
+                PeerMessage::Digest { partition, position, ending: Ending { records: r.u64()?, digest: r.u64()? } }
+            }
             BULLETINS_HEARD => PeerMessage::BulletinsHeard { number: r.varint()?, whole: r.bool()? },
             _ => return Err(Malformed),
         };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::Image;
 use crate::below::Retired;
+use crate::comparison::Comparison;
 use crate::door::{Level, Outbox, Planted, Rubbish, SnapshotContent, SnapshotJob};
 use crate::group::{Group, Saving};
 use crate::image::RestoredState;
@@ -330,6 +331,9 @@ impl Node {
     }
 
     pub(crate) fn on_block_made(&mut self, made: MadeBlock) {
+        if Comparison::is_of(&made) {
+            return self.on_block_compared(made);
+        }
         let Some(g) = place_of(&self.groups, made.partition) else { return };
         if let Some(text) = self.groups[g].transfers.on_made(made) {
             self.event(Level::Warning, format!("a snapshot for a peer cannot be read: {text}"));

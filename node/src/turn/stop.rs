@@ -32,13 +32,12 @@ impl Node {
     /// answered, as at a Redis that shuts down: a library that loses its connection opens another one and asks again, by itself, while an error,
     /// whatever it says, is for the program that uses it.
     fn let_clients_go(&mut self) {
-        for (id, session) in &mut self.sessions {
-            let Some(session) = session.as_deref_mut().filter(|session| !session.is_inside) else { continue };
+        for session in self.sessions.values_mut().flatten().filter(|session| !session.is_inside) {
             session.closing = true;
             session.backlog = Backlog::default();
             if !session.dirty {
                 session.dirty = true;
-                self.dirty.push(*id);
+                self.dirty.push(session.id);
             }
         }
     }

@@ -9,6 +9,7 @@ mod cluster_protocol;
 mod command_table;
 mod commands;
 mod common;
+mod comparison;
 mod corpus;
 mod costs;
 mod databases;

@@ -90,6 +90,18 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
         "counter",
         "Published messages not sent to a node because its link did not keep up.",
     ),
+    (
+        "dictum_states_compared",
+        "dictum_states_compared_total",
+        "counter",
+        "States of partitions of which this node told the others a digest.",
+    ),
+    (
+        "dictum_states_differing",
+        "dictum_states_differing_total",
+        "counter",
+        "Replicas whose state was not that of the majority when it was compared. Anything but 0 needs a look.",
+    ),
     ("dictum_peer_messages_received", "dictum_peer_messages_total", "counter", "Messages received from other nodes."),
     (
         "dictum_movement_bytes_per_second_allowed",

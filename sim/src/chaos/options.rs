@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 47] = [
+pub const PLANTED: [(&str, Planted); 48] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -49,6 +49,7 @@ pub const PLANTED: [(&str, Planted); 47] = [
     ("slow-leads-on", Planted::SlowLeadsOn),
     ("busy-unheard", Planted::BusyUnheard),
     ("budget-by-node", Planted::BudgetByNode),
+    ("state-drifts", Planted::StateDrifts),
     ("earlier-copy-heard", Planted::EarlierCopyHeard),
     ("alone-with-the-decided", Planted::AloneWithTheDecided),
     ("left-behind-heard", Planted::LeftBehindHeard),

@@ -57,6 +57,7 @@ impl<N: Door> Cluster<N> {
                 held_for: std::time::Duration::from_nanos(self.chaos.snapshot_held_for),
             },
             turn_work_max: self.chaos.turn_work_max,
+            compared_every: self.chaos.compared_every,
             log_entries_kept: self.chaos.log_entries_kept,
             log_bytes_held: self.chaos.log_bytes_held,
             // Simulated clients are few: what matters here is that leaderships change hands at all.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{BucketId, NodeId, PartitionId, Position};
-use node::{Progress, Voters};
+use node::{Planted, Progress, Voters};
 
 use super::{Cluster, Machine};
 use crate::chaos::Fault;
@@ -76,6 +76,9 @@ impl<N: Door> Cluster<N> {
         let begun = self.agreement.highest();
         let mut begun = begun.keys().filter(|it| self.durable.contains(it) && !self.dropped.contains(it));
         let over_quota = running.cache_over_quota();
+        let differing = running.node.comparisons().1;
+        // It is the nodes that are to find this one.
+        let nodes_shall_see = self.planted == Some(Planted::StateDrifts);
         if machine.damaged_until.as_ref().is_some_and(|until| until.iter().all(is_whole))
             && Machine::all_vote(running)
             && begun.all(votes_in)
@@ -85,8 +88,10 @@ impl<N: Door> Cluster<N> {
         }
         if let Some(text) = self.agreement.violations().first().cloned() {
             self.violate("agreement", text);
-        } else if let Some(text) = self.replicas.violations().first().cloned() {
+        } else if let Some(text) = self.replicas.violations().first().cloned().filter(|_| !nodes_shall_see) {
             self.violate("replicas agree", text);
+        } else if differing > 0 {
+            self.violate("comparison", format!("{}: a replica's state is not that of the majority", name_of(node)));
         } else if let Some(text) = self.quota.violations().first().cloned() {
             self.violate("quota", text);
         } else if let Some(text) = over_quota {

@@ -93,6 +93,11 @@ fn answer_before_fsync() {
 }
 
 #[test]
+fn state_drifts() {
+    is_found_by(Planted::StateDrifts, 60, &[], "comparison");
+}
+
+#[test]
 fn count_unsynced_self() {
     is_found(Planted::CountUnsyncedSelf, 300, &[Fault::PowerCut, Fault::PowerCutAll, Fault::SlowSync]);
 }
