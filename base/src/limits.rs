@@ -214,8 +214,12 @@ pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most remembered outcomes of `DICTUM.ONCE`; the oldest is forgotten first.
 pub const ONCE_OUTCOMES_MAX: usize = 100_000;
-/// Most keys that one entry of expiry removes, and most elements of collections that are gone which it reclaims.
+/// Most elements of collections that are gone which one entry of expiry reclaims; and most keys that it removes before version 8 of the cluster.
 pub const EXPIRE_BATCH_MAX: usize = 1000;
+/// Most keys and fields that one entry of expiry removes. While more are due, the next entry follows at once.
+pub const EXPIRE_KEYS_MAX: usize = 10_000;
+/// Units of work after which an entry of expiry removes no further key: a tenth of a turn, so that writes of clients are applied between two of them.
+pub const EXPIRE_WORK_MAX: u64 = TURN_WORK_MAX / 10;
 /// Most keys that one entry of eviction removes.
 pub const EVICT_BATCH_MAX: usize = 4096;
 /// Most bytes of keys in one entry of eviction, unless the last one is longer.

@@ -101,6 +101,8 @@ pub enum Feature {
     Comparisons,
     /// What they have come to.
     ToldDigests,
+    /// An entry of expiry removes more keys, up to a bound of work.
+    LargeExpiries,
 }
 
 /// Who has to know a feature before it is used.
@@ -113,7 +115,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 18] = [
+pub const FEATURES: [(Feature, u16, By); 19] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -132,6 +134,7 @@ pub const FEATURES: [(Feature, u16, By); 18] = [
     (Feature::RememberedMoves, 8, By::Cluster),
     (Feature::Comparisons, 8, By::Cluster),
     (Feature::ToldDigests, 8, By::Link),
+    (Feature::LargeExpiries, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

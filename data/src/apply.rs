@@ -14,8 +14,8 @@ use crate::store::KeyRef;
 use crate::transaction::{Change, Transaction};
 use crate::tree::Tree;
 use crate::view::View;
-use base::limits::{VALUE_BYTES_MAX, WORK_DEFAULT};
-use base::versions::OLDEST;
+use base::limits::{EXPIRE_BATCH_MAX, EXPIRE_KEYS_MAX, EXPIRE_WORK_MAX, VALUE_BYTES_MAX, WORK_DEFAULT};
+use base::versions::{Feature, OLDEST};
 use base::{Revision, WallTime};
 
 /// The answer to an identifier that comes back with another command.
@@ -202,14 +202,21 @@ pub fn look(tree: &mut Tree, context: &EntryContext, args: &[&[u8]]) -> Option<R
     (is_nothing && is_untouched).then_some(reply)
 }
 
-/// Removes up to `limit` keys that have reached their deadline at the entry's time: the leader's expiry entry.
+/// Carries out the leader's expiry entry: removes keys and fields that have reached their deadline at the entry's time, as many as an entry of its
+/// version may.
 ///
-/// Answers how many. Keys beyond the limit are not seen any more either; the next expiry entry removes them. As many elements of collections that
-/// are gone are reclaimed on the way.
+/// Answers how many. Keys beyond the bound are not seen any more either; the next expiry entry removes them.
+pub fn expire_batch(tree: &mut Tree, context: &EntryContext) -> Applied {
+    let is_large = Feature::LargeExpiries.is_in(context.version);
+    expire_due(tree, context, if is_large { EXPIRE_KEYS_MAX } else { EXPIRE_BATCH_MAX })
+}
+
+/// The same with another bound: up to `limit` keys and fields. Elements of collections that are gone are reclaimed on the way.
 pub fn expire_due(tree: &mut Tree, context: &EntryContext, limit: usize) -> Applied {
     let mut transaction = Transaction::new(tree, context);
-    let count = transaction.naming(&[], |transaction| transaction.expire_due(limit));
-    transaction.reclaim(limit);
+    let work_max = if Feature::LargeExpiries.is_in(context.version) { EXPIRE_WORK_MAX } else { u64::MAX };
+    let count = transaction.naming(&[], |transaction| transaction.expire_due(limit, work_max));
+    transaction.reclaim(limit.min(EXPIRE_BATCH_MAX));
     transaction.finish(Reply::count(count))
 }
 

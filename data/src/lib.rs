@@ -54,8 +54,8 @@ pub mod view;
 pub mod waiting;
 
 pub use apply::{
-    Applied, EntryContext, OUT_OF_MEMORY, Published, apply, apply_once, apply_transaction, evict, expire_due, look,
-    outcome, read, read_transaction, uses_keys, watch_revision,
+    Applied, EntryContext, OUT_OF_MEMORY, Published, apply, apply_once, apply_transaction, evict, expire_batch,
+    expire_due, look, outcome, read, read_transaction, uses_keys, watch_revision,
 };
 pub use args::Args;
 pub use blob::Blob;

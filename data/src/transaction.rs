@@ -390,15 +390,16 @@ impl<'a> Transaction<'a> {
         self.record_change(Blob::EMPTY, ChangeKind::Flushed);
     }
 
-    /// Removes up to `limit` keys and fields that have reached their deadline, the soonest keys first; how many.
-    pub fn expire_due(&mut self, limit: usize) -> usize {
+    /// Removes keys and fields that have reached their deadline, the soonest keys first: up to `limit`, and until this entry has cost `work_max`
+    /// units. Answers how many.
+    pub fn expire_due(&mut self, limit: usize, work_max: u64) -> usize {
         let mut count = 0;
-        while count < limit {
+        while count < limit && self.meter().spent() < work_max {
             let Some(key) = self.tree.first_due(self.tree.time).cloned() else { break };
             self.expire(KeyRef::new(&key));
             count += 1;
         }
-        while count < limit {
+        while count < limit && self.meter().spent() < work_max {
             let Some(key) = self.tree.collections.first_due_hash(self.tree.time) else { break };
             let key = KeyRef::new(&key);
             let value = self.tree.store.get(key).map(|record| record.value);

@@ -3,13 +3,14 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use base::limits::KEY_BYTES_MAX;
+use base::limits::{EXPIRE_BATCH_MAX, EXPIRE_KEYS_MAX, EXPIRE_WORK_MAX, KEY_BYTES_MAX};
 use base::ordered::{OrderedBatch, OrderedError, OrderedRead, Pair, Space};
+use base::versions::{NEWEST, OLDEST};
 use base::{Revision, WallTime};
 use data::spec::Flags;
 use data::{
     Applied, ChangeKind, EntryContext, Failure, Reply, Restorer, Tree, View, apply, apply_once, apply_transaction,
-    check, evict, expire_due, outcome, read, read_transaction,
+    check, evict, expire_batch, expire_due, outcome, read, read_transaction,
 };
 
 fn at(milliseconds: u64) -> EntryContext {
@@ -59,6 +60,50 @@ fn a_limit_on_expiry_hides_the_rest_all_the_same() {
     assert_eq!(expire_due(&mut tree, &at(1100), 1).reply, Reply::Integer(1));
     assert_eq!((get(&tree, 1100, "a"), get(&tree, 1100, "b")), ((Reply::Nil, false), (Reply::Nil, false)));
     assert_eq!(tree.len(), 1);
+}
+
+#[test]
+fn an_entry_of_expiry_is_bounded_by_keys_and_by_work() {
+    let name = |number: usize, length: usize| format!("{number:0length$}");
+    let full = |length: usize| {
+        let mut tree = Tree::new();
+        for number in 0..EXPIRE_KEYS_MAX + 1000 {
+            apply(&mut tree, &at(1000), &[b"SET", name(number, length).as_bytes(), b"", b"PX", b"100"]);
+        }
+        tree
+    };
+    let expired = |tree: &mut Tree, version| match expire_batch(tree, &EntryContext { version, ..at(1100) }).reply {
+        Reply::Integer(count) => count as usize,
+        other => panic!("{other:?}"),
+    };
+    // A node of before removes a thousand, and an entry of before means that everywhere.
+    assert_eq!(expired(&mut full(5), OLDEST), EXPIRE_BATCH_MAX);
+    let mut short = full(5);
+    assert!(expired(&mut short, NEWEST) > 9 * EXPIRE_BATCH_MAX);
+    let large = expired(&mut full(4000), NEWEST);
+    let cost = EXPIRE_WORK_MAX / 1050;
+    assert!((cost as usize..=cost as usize + 1).contains(&large), "{large}: a long name is more work");
+    while expired(&mut short, NEWEST) > 0 {}
+    assert_eq!(short.len(), 0);
+}
+
+#[test]
+fn fields_of_hashes_are_within_the_same_bounds() {
+    let full = || {
+        let mut tree = Tree::new();
+        let fields: Vec<String> = (0..2 * EXPIRE_KEYS_MAX).map(|number| number.to_string()).collect();
+        let head = format!("HSETEX h PX 100 FIELDS {}", fields.len());
+        let words = head.split(' ').map(str::as_bytes);
+        let words: Vec<&[u8]> = words.chain(fields.iter().flat_map(|field| [field.as_bytes(), &b"v"[..]])).collect();
+        assert_eq!(apply(&mut tree, &at(1000), &words).reply, Reply::Integer(1));
+        tree
+    };
+    let (mut old, mut new) = (full(), full());
+    let expire = |tree: &mut Tree, version| expire_batch(tree, &EntryContext { version, ..at(1100) }).reply;
+    assert_eq!(expire(&mut old, OLDEST), Reply::count(EXPIRE_BATCH_MAX));
+    assert!(matches!(expire(&mut new, NEWEST), Reply::Integer(count) if count > 5 * EXPIRE_BATCH_MAX as i64));
+    while expire(&mut new, NEWEST) != Reply::Integer(0) {}
+    assert_eq!((new.len(), new.elements_len()), (0, 0));
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! From decided entries to changes of the state, and to the replies of this node's own writes.
 
-use base::limits::EXPIRE_BATCH_MAX;
 use base::{NodeId, Position};
 use data::{Applied, EntryContext, Reply, Spec};
 use paxos::{Entry, Members};
@@ -153,7 +152,7 @@ impl Partition {
                 let (id, words) = words::decode_once(body).map_err(|_| "its command is malformed")?;
                 data::apply_once(&mut self.tree, &context, id, words.as_slice())
             }
-            Kind::Expire => data::expire_due(&mut self.tree, &context, EXPIRE_BATCH_MAX),
+            Kind::Expire => data::expire_batch(&mut self.tree, &context),
             Kind::Council => {
                 let (planted, newest) = (self.planted, self.newest);
                 let reply = council::apply_planted(&mut self.tree, &context, position, body, (planted, newest))?;

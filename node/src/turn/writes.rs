@@ -1,7 +1,7 @@
 //! Writes: proposed here or sent to the leader, and answered once they have been applied; and those that nobody asked for,
 //! the removals of keys whose time is up.
 
-use base::limits::{ACCEPT_BYTES_TARGET, EXPIRE_BATCH_MAX, PAYLOAD_BYTES_TARGET};
+use base::limits::{ACCEPT_BYTES_TARGET, PAYLOAD_BYTES_TARGET};
 use base::{NodeId, WallTime};
 use bytes::Bytes;
 use data::Reply;
@@ -33,6 +33,9 @@ impl Node {
         let id = group.id();
         for done in completed.drain(..) {
             let Some(finished) = self.groups[g].router.finish(done.sequence) else { continue };
+            if finished.kind == Kind::Expire && matches!(done.reply, Reply::Integer(1..)) {
+                self.go_on_expiring(g, &finished.body);
+            }
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
                 if let Some(Some(session)) = self.sessions.get_mut(&connection) {
@@ -194,9 +197,20 @@ impl Node {
         }
     }
 
+    /// The leader proposes the next expiry entry at once, if keys are left that were due when the last one was asked for, `asked` being its body: a pause
+    /// would bound how many keys expire in a second, and the state would grow with any load above that. Keys that came due since then wait for the next
+    /// look, so a small load has few entries.
+    fn go_on_expiring(&mut self, g: usize, asked: &[u8]) {
+        let Ok(asked) = <[u8; 8]>::try_from(asked).map(u64::from_le_bytes) else { return };
+        let partition = &self.groups[g].partition;
+        let is_behind = partition.tree.next_deadline().is_some_and(|deadline| deadline.0 <= asked);
+        if is_behind && partition.replica.leads().is_some() && !self.disk_full {
+            self.propose_expiry(g, self.now.wall);
+        }
+    }
+
     /// Asks for an expiry entry of at least this time, unless one is under way. Returns its number.
     pub(super) fn propose_expiry(&mut self, g: usize, clock: WallTime) -> u64 {
-        const _: () = assert!(EXPIRE_BATCH_MAX > 0);
         let router = &mut self.groups[g].router;
         if let Some(number) = router.expiring {
             return number;

@@ -16,6 +16,7 @@ mod databases;
 mod departures;
 mod dropping;
 mod elsewhere;
+mod expiry;
 mod heat;
 mod hostile;
 mod idle;
