@@ -241,6 +241,8 @@ pub struct Outbox {
     pub caches: Option<Vec<CacheWish>>,
     /// The nodes of the cluster, this one among them; given when they have changed, and then all of them.
     pub roll: Option<Nodes>,
+    /// Most client connections that the owner may let in from now on; given when it has changed.
+    pub clients_max: Option<usize>,
     /// What an operator may want to read, in order.
     pub events: Vec<(Level, String)>,
     /// When [`Input::EndTurn`] shall be given next even if nothing happens.
@@ -386,8 +388,10 @@ pub struct Config {
     pub process_id: u32,
     /// Longest value that a client may store, in bytes; at most [`base::limits::VALUE_BYTES_MAX`].
     pub value_bytes_max: usize,
-    /// Most client connections that the owner lets in, for `INFO` and `CONFIG GET maxclients`.
+    /// Most client connections that the owner lets in, unless `maxclients` says otherwise.
     pub clients_max: usize,
+    /// Most client connections that the owner has file descriptors for, whatever `maxclients` says.
+    pub clients_room: usize,
     /// What all clients together may hold of this node's memory, in bytes, unless `maxmemory-clients` says otherwise; 0: as much as they like.
     pub clients_bytes_max: u64,
     /// The memory that there is for this process, in bytes; 0 if that is not known.

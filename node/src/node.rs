@@ -188,6 +188,8 @@ pub struct Node {
     pub(crate) looked_last: usize,
     /// The owner has been told of the buckets' caches.
     pub(crate) caches_told: bool,
+    /// The owner has been told how many clients it may let in.
+    pub(crate) clients_max_told: bool,
     /// A bucket of the list has no replica here yet.
     pub(crate) buckets_wait: bool,
     /// What names this process's memory: see `node/memories.rs`.

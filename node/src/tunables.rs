@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::limits::{CONNECTION_OUTPUT_BYTES_MAX, TRACKED_KEYS_DEFAULT};
+use base::limits::{CONNECTION_OUTPUT_BYTES_MAX, CONNECTIONS_DEFAULT, TRACKED_KEYS_DEFAULT};
 
 use crate::burden::ClientsLimit;
 use crate::door::OutputLimit;
@@ -24,6 +24,8 @@ pub(crate) struct Tunables {
     pub notify: Notify,
     /// What all clients together may hold of this node's memory.
     pub clients_limit: ClientsLimit,
+    /// Most client connections, as far as there are file descriptors for them.
+    pub clients_max: usize,
     /// Most keys that are noted for clients that track what they have read; 0: as many as there is room for.
     pub tracking_keys_max: u64,
 }
@@ -40,6 +42,7 @@ impl Default for Tunables {
             idle_seconds: 0,
             notify: Notify::default(),
             clients_limit: ClientsLimit::Bytes(0),
+            clients_max: CONNECTIONS_DEFAULT,
             tracking_keys_max: TRACKED_KEYS_DEFAULT,
         }
     }
@@ -49,11 +52,23 @@ impl Node {
     /// Goes by these from now on. `own`: the connection that wants it, if it is not among the node's at this moment.
     pub(crate) fn tune(&mut self, own: Option<&Session>, tunables: Tunables) {
         let before = std::mem::replace(&mut self.tunables, tunables);
+        self.clients_max_told &= before.clients_max == tunables.clients_max;
         if before.pubsub_output != tunables.pubsub_output {
             let others = self.sessions.values().filter_map(Option::as_deref);
             let listening = others.chain(own).filter(|session| session.listens());
             let limits: Vec<_> = listening.map(|session| (session.id, Some(tunables.pubsub_output))).collect();
             self.pubsub.limits.extend(limits);
         }
+    }
+
+    /// Most client connections that the owner lets in: the setting, as far as there are file descriptors for them.
+    pub(crate) fn clients_max(&self) -> usize {
+        self.tunables.clients_max.min(self.config.clients_room)
+    }
+
+    /// The same, for the owner, if it has changed.
+    pub(crate) fn tell_clients_max(&mut self) -> Option<usize> {
+        let told = std::mem::replace(&mut self.clients_max_told, true);
+        (!told).then(|| self.clients_max())
     }
 }

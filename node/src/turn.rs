@@ -508,6 +508,7 @@ impl Node {
         out.limits.append(&mut self.pubsub.limits);
         out.caches = self.tell_caches().or(out.caches.take());
         out.roll = self.tell_roll().or(out.roll.take());
+        out.clients_max = self.tell_clients_max().or(out.clients_max.take());
         out.events.append(&mut self.events);
         out.rubbish.append(&mut self.rubbish);
         self.groups.for_each_in_turn(|group| {

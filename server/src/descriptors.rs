@@ -25,6 +25,8 @@ const FILES_MIN: usize = OWN_FILES + PEER_FILES + STORE_FILES_MIN + 2 * CLIENTS_
 pub(crate) struct Shares {
     /// Clients that speak RESP.
     pub(crate) clients: usize,
+    /// Most of these that `CONFIG SET maxclients` may allow later.
+    pub(crate) clients_room: usize,
     /// Connections of HTTP.
     pub(crate) http: usize,
     /// Files that the store keeps open.
@@ -65,7 +67,8 @@ fn shares_of(files: usize, clients_max: usize, http_max: usize) -> Result<Shares
     let left = files - OWN_FILES - PEER_FILES - store;
     // A quarter is for HTTP, unless RESP does not want the rest.
     let http = (left / 4).max(left.saturating_sub(clients_max)).min(http_max).max(CLIENTS_MIN);
-    Ok(Shares { clients: clients_max.min(left - http), http, store })
+    let clients_room = left - http;
+    Ok(Shares { clients: clients_max.min(clients_room), clients_room, http, store })
 }
 
 #[cfg(test)]
@@ -75,13 +78,17 @@ mod tests {
     #[test]
     fn nobody_takes_what_the_journal_needs() {
         let shares = |files| shares_of(files, 10_000, 10_000).expect("enough");
-        assert_eq!(shares(256), Shares { clients: 96, http: 32, store: 32 });
-        assert_eq!(shares(1024), Shares { clients: 600, http: 200, store: 128 });
-        assert_eq!(shares(20_000), Shares { clients: 10_000, http: 9_004, store: 900 });
-        assert_eq!(shares(usize::MAX), Shares { clients: 10_000, http: 10_000, store: 900 });
+        assert_eq!(shares(256), Shares { clients: 96, clients_room: 96, http: 32, store: 32 });
+        assert_eq!(shares(1024), Shares { clients: 600, clients_room: 600, http: 200, store: 128 });
+        assert_eq!(shares(20_000), Shares { clients: 10_000, clients_room: 10_000, http: 9_004, store: 900 });
+        let (clients_room, http) = (usize::MAX - 10_000 - 900 - OWN_FILES - PEER_FILES, 10_000);
+        assert_eq!(shares(usize::MAX), Shares { clients: 10_000, clients_room, http, store: 900 });
         for files in FILES_MIN..5_000 {
-            let Shares { clients, http, store } = shares(files);
-            assert!(clients + http + store + OWN_FILES + PEER_FILES <= files, "{files}");
+            let Shares { clients, clients_room, http, store } = shares(files);
+            assert!(
+                clients <= clients_room && clients_room + http + store + OWN_FILES + PEER_FILES <= files,
+                "{files}"
+            );
             assert!(clients >= CLIENTS_MIN && http >= CLIENTS_MIN, "{files}");
         }
         assert!(shares_of(FILES_MIN - 1, 10_000, 10_000).is_err());

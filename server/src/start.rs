@@ -174,6 +174,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         process_id: std::process::id(),
         value_bytes_max: options.value_bytes_max,
         clients_max: shares.clients,
+        clients_room: shares.clients_room,
         clients_bytes_max: memory_bytes / 100 * CLIENTS_PERCENT,
         memory_bytes,
         io_threads: options.io_threads,

@@ -257,7 +257,15 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    given("maxclients", |config| config.clients_max.to_string()),
+    tunable(
+        "maxclients",
+        |tunables| tunables.clients_max.to_string(),
+        |tunables, value| {
+            // Not above u32::MAX, which is of this type.
+            tunables.clients_max = number(value, 1, u64::from(u32::MAX))? as usize;
+            Ok(())
+        },
+    ),
     tunable(
         "maxmemory-clients",
         |tunables| match tunables.clients_limit {
@@ -461,6 +469,11 @@ fn wanted(node: &Node, words: &[&[u8]]) -> Result<(Settings, Pairs), Failure> {
         seen.push(name);
         if let Some(own) = own {
             settings.set(own, value).map_err(|reason| refused(&reason))?;
+            let room = node.config.clients_room;
+            if name == "maxclients" && settings.tunables.clients_max > room {
+                let text = "The operating system is not able to handle the specified number of clients, try with";
+                return Err(refused(&format!("{text} {room}")));
+            }
         } else if let Some(kept) = kept {
             let value = kept.form.read(value).map_err(|reason| refused(&reason))?;
             settings.stored.set(vec![(name.to_owned(), value)]);

@@ -137,7 +137,7 @@ fn clients(context: &Context<'_>, fields: &mut Fields) {
     let watched: usize = sessions(context).map(|session| session.watches.len()).sum();
     fields.put("connected_clients", sessions(context).count());
     fields.put("cluster_connections", 0);
-    fields.put("maxclients", context.node.config.clients_max);
+    fields.put("maxclients", context.node.clients_max());
     fields.put("client_recent_max_input_buffer", largest(|session| session.backlog.capacity()));
     fields.put("client_recent_max_output_buffer", largest(|session| session.unread.max(session.out_peak)));
     fields.put("blocked_clients", sessions(context).filter(|session| session.is_waiting()).count());

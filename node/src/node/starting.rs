@@ -120,7 +120,7 @@ impl Node {
         .map_err(StartError)?;
         let others = roll.ids().filter(|id| *id != config.me);
         let clients_limit = ClientsLimit::Bytes(config.clients_bytes_max);
-        let tunables = Tunables { clients_limit, ..Tunables::default() };
+        let tunables = Tunables { clients_limit, clients_max: config.clients_max, ..Tunables::default() };
         let boot = recovered.journal.next_number;
         let mut node = Node {
             now,
@@ -196,6 +196,8 @@ impl Node {
             looked_last: 0,
             buckets_wait: true,
             caches_told: false,
+            // The owner has configured it so.
+            clients_max_told: true,
             identity: None,
             doubtful_until: Position(0),
             next_order: now.time,

@@ -50,6 +50,67 @@ fn what_is_set_holds_at_all_nodes_and_after_a_restart() {
 }
 
 #[test]
+fn what_bounds_clients_holds_at_all_nodes_and_after_a_restart() {
+    let mut cluster = three();
+    let info = |cluster: &mut Cluster, node| {
+        let info = cluster.ask(node, "INFO clients");
+        info.lines().find_map(|line| line.strip_prefix("maxclients:").map(str::to_owned)).expect("it is told")
+    };
+    transcript(
+        &mut cluster,
+        &[
+            (
+                "CONFIG SET maxclients 0",
+                "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between 1 and 4294967295 inclusive",
+            ),
+            (
+                "CONFIG SET maxclients 20001",
+                "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is not able to handle the specified number of clients, try with 20000",
+            ),
+            ("CONFIG SET maxclients 15000 maxmemory-clients 5%", "+OK"),
+        ],
+    );
+    for _ in 0..100 {
+        cluster.pass();
+    }
+    let check = |cluster: &mut Cluster, node| {
+        let values = ["maxclients", "maxmemory-clients"].map(|name| value(cluster, node, name));
+        assert_eq!(values, ["15000", "5%"], "node {node}");
+        assert_eq!(info(cluster, node), "15000");
+        assert_eq!(cluster.clients_max.get(&node), Some(&15_000), "the owner of node {node}");
+    };
+    for node in 0..3 {
+        check(&mut cluster, node);
+    }
+    let journal = cluster.journal(1);
+    cluster.clients_max.clear();
+    cluster.restart(1, journal);
+    cluster.open(1, CLIENT);
+    assert_eq!(cluster.ask(1, "GET k"), "$-1\r\n");
+    check(&mut cluster, 1);
+}
+
+#[test]
+fn a_node_that_may_open_few_files_lets_in_as_many_clients_as_it_can() {
+    let mut cluster = Cluster::with(3, |config| {
+        if config.me.0 == 2 {
+            config.clients_max = 300;
+            config.clients_room = 300;
+        }
+    });
+    pass_until(&mut cluster, "the version has risen", |cluster| {
+        cluster.nodes.iter().all(|node| node.cluster_version() == NEWEST)
+    });
+    assert_eq!(cluster.ask(0, "CONFIG SET maxclients 500"), "+OK\r\n");
+    pass_until(&mut cluster, "all have it", |cluster| cluster.clients_max.len() == 3);
+    assert_eq!(cluster.clients_max.values().copied().collect::<Vec<_>>(), [500, 500, 300]);
+    assert_eq!(
+        (value(&mut cluster, 2, "maxclients"), value(&mut cluster, 0, "maxclients")),
+        ("500".into(), "500".into())
+    );
+}
+
+#[test]
 fn directives_of_a_redis_are_kept_as_it_keeps_them() {
     let refused =
         |name: &str, reason: &str| format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");

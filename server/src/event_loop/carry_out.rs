@@ -21,6 +21,9 @@ impl EventLoop {
         for (level, text) in self.outbox.events.drain(..) {
             log::line(level, &text);
         }
+        if let Some(most) = self.outbox.clients_max.take() {
+            self.clients_max = most;
+        }
         if let Some(nodes) = self.outbox.roll.take() {
             self.peers.follow(nodes, now.time);
         }

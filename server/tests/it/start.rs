@@ -248,6 +248,33 @@ fn one_too_many(io_threads: &str) {
 }
 
 #[test]
+fn a_set_number_of_clients_holds_at_once_and_after_a_restart() {
+    let folder = tempdir().expect("a temporary folder");
+    for is_set in [false, true] {
+        let node = Alone::start(folder.path(), &[]);
+        let mut clients: Vec<Client> = Vec::new();
+        if !is_set {
+            let mut first = Client::connect(&node.resp).expect("connected");
+            assert!(first.call(&["CONFIG", "SET", "maxclients", "2"]).is_ok_and(|reply| reply.as_error().is_none()));
+            clients.push(first);
+        }
+        let refused = wait_for("one that is refused", || {
+            let mut next = Client::connect(&node.resp).ok()?;
+            let reply = next.call(&["PING"]).ok()?;
+            if reply.as_error().is_some() {
+                return Some(reply);
+            }
+            clients.push(next);
+            None
+        });
+        assert_eq!(refused.as_error(), Some("ERR max number of clients reached"));
+        assert!(clients.iter_mut().any(|client| client.call(&["PING"]).is_ok()));
+        drop(clients);
+        node.stop();
+    }
+}
+
+#[test]
 fn wrong_settings_and_wrong_folders_are_said_with_what_to_do() {
     let folder = tempdir().expect("a temporary folder");
     let said = failure(dictum(&["start"]));

@@ -41,6 +41,7 @@ impl<N: Door> Cluster<N> {
             process_id: 1000 + u32::from(node.0),
             value_bytes_max: base::limits::VALUE_BYTES_DEFAULT,
             clients_max: base::limits::CONNECTIONS_DEFAULT,
+            clients_room: base::limits::CONNECTIONS_DEFAULT,
             clients_bytes_max: 0,
             memory_bytes: 0,
             io_threads: 1,

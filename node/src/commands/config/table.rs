@@ -33,8 +33,14 @@ const DOES: &[(&str, &str)] = &[
     ("io-threads", "`dictum start --io-threads`"),
     ("latency-monitor-threshold", "milliseconds from which on `LATENCY` keeps what took so long; 0: nothing"),
     ("latency-tracking", "whether durations of commands are counted"),
-    ("maxclients", "`dictum start --maxclients`"),
-    ("maxmemory-clients", "what all clients together may hold"),
+    (
+        "maxclients",
+        "most clients of each node, as far as it may open files; `dictum start --maxclients` is what it is before it is set",
+    ),
+    (
+        "maxmemory-clients",
+        "what all clients of a node together may hold, in bytes or in percent of that node's memory; a quarter of it before it is set",
+    ),
     ("notify-keyspace-events", "which events of keys listeners are told of"),
     ("port", "the port at which the node listens for clients; `dictum start --resp`"),
     ("proto-max-bulk-len", "longest value; `dictum start --value-bytes-max` is what it is before it is set"),

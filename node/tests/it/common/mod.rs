@@ -36,6 +36,7 @@ pub fn config(count: usize, me: u16) -> Config {
         process_id: 1,
         value_bytes_max: 1024 * 1024,
         clients_max: 10_000,
+        clients_room: 20_000,
         clients_bytes_max: 0,
         memory_bytes: 0,
         io_threads: 1,
@@ -90,6 +91,8 @@ pub struct Cluster {
     pub slow_saver: Option<(u16, Duration)>,
     /// When each node wants its next turn.
     pub wake_at: BTreeMap<u16, Time>,
+    /// How many clients the owner of each node may let in, if it was told since the start.
+    pub clients_max: BTreeMap<u16, usize>,
     /// Blocks of snapshots that nodes want to be made, or taken.
     makes: Vec<(u16, BlockJob)>,
     takes: Vec<(u16, ReceiveJob)>,
@@ -151,6 +154,7 @@ impl Cluster {
             snapshots: Vec::new(),
             slow_saver: None,
             wake_at: BTreeMap::new(),
+            clients_max: BTreeMap::new(),
             makes: Vec::new(),
             takes: Vec::new(),
             mail: Vec::new(),
@@ -294,6 +298,7 @@ impl Cluster {
     fn carry_out(&mut self, me: u16, out: Outbox) {
         self.fatal = self.fatal.take().or(out.fatal.clone());
         self.wake_at.extend(out.wake_at.map(|at| (me, at)));
+        self.clients_max.extend(out.clients_max.map(|most| (me, most)));
         assert!(self.may_end || out.fatal.is_none(), "node {me}: {:?}", out.fatal);
         for (to, bytes) in out.peers {
             let way = self.distant.filter(|(node, _)| [me, to.0].contains(node)).map(|(_, way)| way);
