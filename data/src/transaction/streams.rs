@@ -9,9 +9,10 @@ use crate::failure::Failure;
 use crate::kept::ElementKey;
 use crate::store::KeyRef;
 use crate::value::{COLLECTION_LEN_MAX, Collection, Kind, OpenBlock, Stream, StreamId, Value};
+use base::versions::Feature;
 use std::ops::Bound;
 
-/// A block takes no more entries than that, and none once it has so many bytes: as a node of a Redis.
+/// A block takes no more entries than that, and none with which it would have so many bytes: as a node of a Redis.
 pub(crate) const BLOCK_ENTRIES_MAX: u32 = if cfg!(test) { 4 } else { 100 };
 pub(crate) const BLOCK_BYTES: u32 = 4096;
 /// Of a stream of so many entries it is asked whether what stays is less than what goes.
@@ -76,7 +77,11 @@ impl StreamEdit<'_, '_> {
     fn put_last(&mut self, id: StreamId, value: Blob) {
         let number = self.stream.number();
         let open = self.stream.open;
-        if open.live == 0 || open.added >= BLOCK_ENTRIES_MAX || open.bytes >= BLOCK_BYTES {
+        let bytes = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        // A node of a Redis does not take the entry with which it would pass its limit. Before that version a block took it.
+        let is_as_redis = Feature::AsRedis.is_in(self.tx.version);
+        let filled = if is_as_redis { open.bytes.saturating_add(bytes) } else { open.bytes };
+        if open.live == 0 || open.added >= BLOCK_ENTRIES_MAX || filled >= BLOCK_BYTES {
             if open.live > 0 {
                 self.collections_mut().elements.replace(block_key(number, open.first), block_value(open.live));
             }
@@ -87,7 +92,7 @@ impl StreamEdit<'_, '_> {
         let open = &mut self.stream.open;
         open.added += 1;
         open.live += 1;
-        open.bytes = open.bytes.saturating_add(u32::try_from(value.len()).unwrap_or(u32::MAX));
+        open.bytes = open.bytes.saturating_add(bytes);
         if self.stream.is_empty() {
             self.stream.first = id;
         }

@@ -14,3 +14,4 @@ mod references;
 mod scan;
 mod server;
 mod transcript;
+mod trimming;
