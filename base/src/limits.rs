@@ -90,6 +90,8 @@ pub const TURN_OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const TURN_READ_BYTES_MAX: usize = 1024 * 1024;
 /// Most keys of a hash slot that are counted, or listed, at once: they are gone through one by one, within a turn.
 pub const SLOT_KEYS_MAX: usize = 100_000;
+/// Most bytes of what the scripts of one entry, or of one read, call, that `MONITOR` shows.
+pub const CALLS_SHOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most client connections of a node unless configured otherwise: that of Redis.
 pub const CONNECTIONS_DEFAULT: usize = 10_000;
 /// Most bytes of the commands that one MULTI queues, [`WORD_BYTES`] for each of them and [`QUEUED_WORD_BYTES`] for each of their words included.

@@ -21,6 +21,7 @@ pub mod algorithms;
 pub mod apply;
 pub mod args;
 pub mod blob;
+mod called;
 mod codec;
 mod collections;
 pub mod commands;
@@ -59,6 +60,7 @@ pub use apply::{
 };
 pub use args::Args;
 pub use blob::Blob;
+pub use called::{Called, CalledWords};
 pub use collections::Tally;
 pub use commands::{Entry, check, check_keys, check_words, lookup};
 pub use events::{Class, KeyEvent};

@@ -1,6 +1,7 @@
 //! The state of one partition: its records, and what else applying its log yields.
 
 use crate::blob::Blob;
+use crate::called::Called;
 use crate::collections::Collections;
 use crate::deadlines::{Deadlines, Due, DueLayer};
 use crate::flush::Below;
@@ -39,6 +40,8 @@ pub struct Tree {
     pub(crate) below: Option<Below>,
     /// What nobody can see any more and is not freed yet. No part of the state.
     pub(crate) trash: Vec<Trash>,
+    /// What scripts call, if somebody wants to see it. No part of the state.
+    pub(crate) called: Called,
 }
 
 /// What nobody can see any more. Freeing much of it at once would hold up everything else: it is to be dropped elsewhere.
@@ -80,6 +83,12 @@ impl Tree {
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.collections.meter
+    }
+
+    /// Notes what scripts call, for clients that want to see it.
+    #[must_use]
+    pub fn called(&self) -> &Called {
+        &self.called
     }
 
     /// The logical time: the largest time of an entry applied so far.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use base::BucketId;
 use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
 
 use crate::commands;
@@ -13,11 +14,15 @@ use crate::session::Session;
 /// Who is shown commands.
 pub(crate) type Monitors = BTreeSet<ConnectionId>;
 
-/// The line of a command, as Redis writes it: when, in which bucket, by whom, and all words. Passwords are left out.
-fn line(node: &Node, session: &Session, words: &[&[u8]]) -> String {
+/// How the line of a command begins: when, in which bucket, and by whom.
+fn head(node: &Node, bucket: BucketId, by: &str) -> String {
     let (seconds, milliseconds) = (node.now.wall.0 / 1000, node.now.wall.0 % 1000);
-    let number = node.number_of(session.bucket);
-    let mut line = format!("+{seconds}.{milliseconds:03}000 [{number} {}]", session.address);
+    format!("+{seconds}.{milliseconds:03}000 [{} {by}]", node.number_of(bucket))
+}
+
+/// The line of a command, as Redis writes it: with all words. Passwords are left out.
+fn line(node: &Node, session: &Session, words: &[&[u8]]) -> String {
+    let mut line = head(node, session.bucket, &session.address);
     let is = |place: usize, word: &str| words.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
     let mut secret = if is(0, "AUTH") { 1..words.len() } else { 0..0 };
     if is(0, "HELLO")
@@ -44,16 +49,38 @@ impl Node {
         for id in self.monitors.clone() {
             if id == session.id {
                 session.afterwards.extend_from_slice(line.as_bytes());
-            } else if let Some(Some(monitor)) = self.sessions.get_mut(&id) {
-                if monitor.out.len() + line.len() > CONNECTION_OUTPUT_BYTES_MAX {
-                    monitor.out = Vec::new();
-                    monitor.closing = true;
-                    self.to_close.push(id);
-                } else {
-                    monitor.out.extend_from_slice(line.as_bytes());
-                    self.mark_dirty(id);
-                }
+            } else {
+                self.show_line(id, &line);
             }
+        }
+    }
+
+    /// Shows what a script of one of this node's clients has called in a partition, behind the command that ran it.
+    pub(crate) fn show_called(&mut self, g: usize) {
+        let group = &self.groups[g];
+        let (called, bucket) = (group.partition.tree.called().take(), group.bucket.id);
+        for words in called {
+            let mut line = head(self, bucket, "lua");
+            for word in &words {
+                // Writing to a string cannot fail.
+                let _ = write!(line, " {}", wire::quote(word));
+            }
+            line += "\r\n";
+            for id in self.monitors.clone() {
+                self.show_line(id, &line);
+            }
+        }
+    }
+
+    fn show_line(&mut self, id: ConnectionId, line: &str) {
+        let Some(Some(monitor)) = self.sessions.get_mut(&id) else { return };
+        if monitor.out.len() + line.len() > CONNECTION_OUTPUT_BYTES_MAX {
+            monitor.out = Vec::new();
+            monitor.closing = true;
+            self.to_close.push(id);
+        } else {
+            monitor.out.extend_from_slice(line.as_bytes());
+            self.mark_dirty(id);
         }
     }
 }

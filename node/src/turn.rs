@@ -165,8 +165,16 @@ impl Node {
                 self.run_reads_before(g, connection, slot);
             }
             let origin = next.origin();
+            let shows = own.is_some() && !self.monitors.is_empty();
             let group = &mut self.groups[g];
+            if shows {
+                group.partition.tree.called().begin(true);
+            }
             group.partition.apply(next, &mut group.wishes);
+            if shows {
+                self.show_called(g);
+            }
+            let group = &mut self.groups[g];
             let meter = group.partition.tree.meter();
             self.turn_work = self.turn_work.saturating_add(meter.spent());
             if meter.is_over() {

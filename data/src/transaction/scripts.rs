@@ -21,6 +21,8 @@ pub(crate) struct Scripted<'s, 't> {
     rng: Rng,
     /// Units of work that the entry had spent before the script.
     spent: u64,
+    /// How many calls of earlier scripts of the entry are noted.
+    called: usize,
 }
 
 impl<'s, 't> Scripted<'s, 't> {
@@ -28,7 +30,8 @@ impl<'s, 't> Scripted<'s, 't> {
         let rng = transaction.rng.clone();
         let spent = transaction.meter().spent();
         transaction.in_script = true;
-        Scripted { transaction, before: None, rng, spent }
+        let called = transaction.tree.called.len();
+        Scripted { transaction, before: None, rng, spent, called }
     }
 
     /// Remembers how everything is, to be put back.
@@ -79,6 +82,7 @@ pub(crate) fn is_own(name: &[u8]) -> bool {
 
 impl Host for Scripted<'_, '_> {
     fn call(&mut self, words: &[&[u8]]) -> Reply {
+        self.transaction.tree.called.note(words);
         let Some(entry) = commands::lookup(words[0]).filter(|entry| self.transaction.knows(entry)) else {
             if let Some(reply) = own_command(words, self.transaction.time()) {
                 return reply;
@@ -131,5 +135,6 @@ impl Host for Scripted<'_, '_> {
 
     fn begin(&mut self) {
         self.transaction.meter().rewind(self.spent);
+        self.transaction.tree.called.forget_since(self.called);
     }
 }

@@ -303,6 +303,10 @@ impl Node {
             view.with_work_max(work_max).in_version(version)
         };
         let mut view = seen_at(clock, self.rng.next_u64());
+        let shows = !self.monitors.is_empty();
+        if shows {
+            tree.called().begin(true);
+        }
         let lane = session.lane(id)?;
         let bytes = lane.words_of(read);
         let mut revisions: Vec<(Vec<u8>, Revision)> = Vec::new();
@@ -312,6 +316,7 @@ impl Node {
                 let mut of_each = Vec::new();
                 let mut answer = look_up(read.kind, bytes, &view, &mut of_each);
                 if asked_nobody && view.met_expired() {
+                    tree.called().begin(shows);
                     view = seen_at(WallTime(0), self.rng.next_u64());
                     of_each.clear();
                     answer = look_up(read.kind, bytes, &view, &mut of_each);
@@ -348,6 +353,7 @@ impl Node {
         };
         if view.met_expired() && !own_clock && !asked_nobody {
             // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
+            tree.called().begin(false);
             self.probe("node: read met an expired key");
             return Some(self.propose_expiry(g, clock));
         }
@@ -397,6 +403,9 @@ impl Node {
                     self.sessions.get(&connection).and_then(Option::as_ref).map_or(0, |session| session.out.len());
                 self.read_bytes += said.saturating_sub(said_before);
             }
+        }
+        if shows {
+            self.show_called(g);
         }
         if is_answered {
             self.slow.durations.note(read.command, took);

@@ -52,28 +52,36 @@ pub(crate) fn run_on(view: &View<'_>, code: Code<'_>, words: &Words<'_>) -> Repl
     // A read is no part of the log: it goes by the newest rules.
     let call = Call { code, keys: words.keys, args: words.args, read_only: true, seed, rules: Rules::Work };
     view.set_in_script(true);
-    let reply = run(&call, &mut Reading(view, view.meter().spent()));
+    let (spent, called) = (view.meter().spent(), view.tree().called().len());
+    let reply = run(&call, &mut Reading { view, spent, called });
     view.set_in_script(false);
     reply
 }
 
-/// A view, and the units of work that the read had spent before the script.
-struct Reading<'s, 'v>(&'s View<'v>, u64);
+/// What a script that only reads runs on.
+struct Reading<'s, 'v> {
+    view: &'s View<'v>,
+    /// Units of work that the read had spent before the script.
+    spent: u64,
+    /// How many calls of earlier scripts of the read are noted.
+    called: usize,
+}
 
 impl Host for Reading<'_, '_> {
     fn call(&mut self, words: &[&[u8]]) -> Reply {
+        self.view.tree().called().note(words);
         match crate::commands::lookup(words[0]) {
-            Some(_) => crate::apply::read_on(self.0, words),
+            Some(_) => crate::apply::read_on(self.view, words),
             None if ["PUBLISH", "SPUBLISH"].iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes())) => {
                 Reply::Error(Failure::Text("ERR Write commands are not allowed from read-only scripts."))
             }
-            None => own_command(words, self.0.time())
+            None => own_command(words, self.view.time())
                 .unwrap_or(Reply::Error(Failure::Text("ERR Unknown Redis command called from script"))),
         }
     }
 
     fn slots(&self) -> Slots {
-        self.0.slots()
+        self.view.slots()
     }
 
     fn may_publish_nothing(&self) -> bool {
@@ -83,14 +91,15 @@ impl Host for Reading<'_, '_> {
     fn restore(&mut self) {}
 
     fn is_over_budget(&self) -> bool {
-        self.0.meter().is_over()
+        self.view.meter().is_over()
     }
 
     fn pay(&mut self, units: u64) {
-        self.0.meter().spend(units);
+        self.view.meter().spend(units);
     }
 
     fn begin(&mut self) {
-        self.0.meter().rewind(self.1);
+        self.view.meter().rewind(self.spent);
+        self.view.tree().called().forget_since(self.called);
     }
 }
