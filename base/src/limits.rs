@@ -222,6 +222,8 @@ pub const EXPIRE_BATCH_MAX: usize = 1000;
 pub const EXPIRE_KEYS_MAX: usize = 10_000;
 /// Units of work after which an entry of expiry removes no further key: a tenth of a turn, so that writes of clients are applied between two of them.
 pub const EXPIRE_WORK_MAX: u64 = TURN_WORK_MAX / 10;
+/// Most bytes of names longer than [`KEY_BYTES_MAX`] that one step of either removes, unless a single one is longer.
+pub const LONG_NAMES_REMOVED_MAX: usize = 16 * 1024 * 1024;
 /// Most keys that one entry of eviction removes.
 pub const EVICT_BATCH_MAX: usize = 4096;
 /// Most bytes of keys in one entry of eviction, unless the last one is longer.

@@ -103,6 +103,8 @@ pub enum Feature {
     ToldDigests,
     /// An entry of expiry removes more keys, up to a bound of work.
     LargeExpiries,
+    /// Fields of hashes and members of sets and sorted sets that are longer than keys may be.
+    LongNames,
 }
 
 /// Who has to know a feature before it is used.
@@ -115,7 +117,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 19] = [
+pub const FEATURES: [(Feature, u16, By); 20] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -135,6 +137,7 @@ pub const FEATURES: [(Feature, u16, By); 19] = [
     (Feature::Comparisons, 8, By::Cluster),
     (Feature::ToldDigests, 8, By::Link),
     (Feature::LargeExpiries, 8, By::Cluster),
+    (Feature::LongNames, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

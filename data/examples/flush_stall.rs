@@ -42,7 +42,7 @@ fn main() {
         let flush = flush.expect("none is under way");
         let again = timed("loop: a copy, in case it fails", || flush.clone());
         let mut batch = OrderedBatch::default();
-        timed("other: write", || flush.write(&mut batch));
+        timed("other: write", || flush.write(&mut batch)).expect("the store is read");
         println!("the batch: {} changes, {} MiB", batch.changes.len(), batch.bytes() >> 20);
         store.apply(&batch).expect("there is room");
         store.sync().expect("there is room");

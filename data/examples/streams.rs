@@ -44,7 +44,7 @@ impl State {
             Space(*spaces)
         });
         let mut batch = OrderedBatch::default();
-        flush.expect("none is under way").write(&mut batch);
+        flush.expect("none is under way").write(&mut batch).expect("the store is read");
         store.apply(&batch).and_then(|()| store.sync()).expect("there is room");
         self.tree.end_flush();
         drop(self.tree.take_trash());

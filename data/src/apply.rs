@@ -251,11 +251,11 @@ pub(crate) fn read_on(view: &View<'_>, args: &[&[u8]]) -> Reply {
         match entry.run {
             Run::Read(read) if entry.spec.flags.has(Flags::NO_TOUCH) => {
                 let touches = view.set_touches(false);
-                let answer = read(view, Args::new(args));
+                let answer = read(view, Args::in_version(args, view.version()));
                 view.set_touches(touches);
                 answer
             }
-            Run::Read(read) => read(view, Args::new(args)),
+            Run::Read(read) => read(view, Args::in_version(args, view.version())),
             Run::Write(_) => Err(Failure::Text("ERR this command writes and was sent as a read")),
         }
     };
@@ -316,10 +316,11 @@ fn run_unnamed(transaction: &mut Transaction<'_>, args: &[&[u8]]) -> Reply {
         if !transaction.knows(entry) {
             return Err(Failure::unknown_command(args));
         }
+        let arguments = Args::in_version(args, transaction.version());
         match entry.run {
-            Run::Read(read) => read(&transaction.view(), Args::new(args)),
+            Run::Read(read) => read(&transaction.view(), arguments),
             Run::Write(_) if entry.spec.flags.has(Flags::DENYOOM) && transaction.is_full() => Err(OUT_OF_MEMORY),
-            Run::Write(write) => write(transaction, Args::new(args)),
+            Run::Write(write) => write(transaction, arguments),
         }
     };
     run().into()

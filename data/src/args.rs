@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::store::KeyRef;
-use base::limits::KEY_BYTES_MAX;
+use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use base::versions::{Feature, NEWEST};
 
 /// A command's name and arguments, borrowed from the log entry or the client's buffer: a command copies what it keeps.
 #[derive(Clone, Copy, Debug)]
@@ -10,19 +11,27 @@ pub struct Args<'a> {
     items: &'a [&'a [u8]],
     /// Keys are not looked for, so their order is not worked out.
     only_checked: bool,
+    /// That of the cluster, or of the entry: it says how long names may be.
+    version: u16,
 }
 
 impl<'a> Args<'a> {
-    /// `items[0]` is the command's name.
+    /// `items[0]` is the command's name. Names are as long as this build takes them.
     #[must_use]
     pub fn new(items: &'a [&'a [u8]]) -> Args<'a> {
-        Args { items, only_checked: false }
+        Args { items, only_checked: false, version: NEWEST }
     }
 
     /// Arguments that are read to find out whether they can be, and not used: the order of a key, which takes longer than all the rest, is 0.
     #[must_use]
     pub(crate) fn only_checked(items: &'a [&'a [u8]]) -> Args<'a> {
-        Args { items, only_checked: true }
+        Args { items, only_checked: true, version: NEWEST }
+    }
+
+    /// The same in a cluster, or an entry, of this version ([`base::versions`]).
+    #[must_use]
+    pub fn in_version(items: &'a [&'a [u8]], version: u16) -> Args<'a> {
+        Args { items, only_checked: false, version }
     }
 
     /// How many there are, the name included.
@@ -62,23 +71,23 @@ impl<'a> Args<'a> {
 
     /// Argument `index` as a field of a hash.
     pub fn field(self, index: usize) -> Result<&'a [u8], Failure> {
-        self.get(index).and_then(|field| check_field(field).map(|()| field))
+        self.get(index).and_then(|field| check_field(field, self.version).map(|()| field))
     }
 
     /// The arguments from `index` on as fields of a hash.
     pub fn fields_from(self, index: usize) -> Result<&'a [&'a [u8]], Failure> {
-        self.from(index).iter().try_for_each(|field| check_field(field))?;
+        self.from(index).iter().try_for_each(|field| check_field(field, self.version))?;
         Ok(self.from(index))
     }
 
     /// Argument `index` as a member of a set.
     pub fn member(self, index: usize) -> Result<&'a [u8], Failure> {
-        self.get(index).and_then(|member| check_member(member).map(|()| member))
+        self.get(index).and_then(|member| check_member(member, self.version).map(|()| member))
     }
 
     /// The arguments from `index` on as members of a set.
     pub fn members_from(self, index: usize) -> Result<&'a [&'a [u8]], Failure> {
-        self.from(index).iter().try_for_each(|member| check_member(member))?;
+        self.from(index).iter().try_for_each(|member| check_member(member, self.version))?;
         Ok(self.from(index))
     }
 
@@ -94,14 +103,25 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Refuses a field that no store takes ([`KEY_BYTES_MAX`]).
-pub fn check_field(field: &[u8]) -> Result<(), Failure> {
-    if field.len() > KEY_BYTES_MAX { Err(Failure::FieldTooLong) } else { Ok(()) }
+/// Longest field or member in a cluster of this version. What bounds names below the larger one is what bounds values: the bucket's `value-bytes-max`, before a
+/// command is proposed.
+fn name_bytes_max(version: u16) -> usize {
+    if Feature::LongNames.is_in(version) { VALUE_BYTES_MAX } else { KEY_BYTES_MAX }
 }
 
-/// Refuses a member that no store takes ([`KEY_BYTES_MAX`]).
-pub fn check_member(member: &[u8]) -> Result<(), Failure> {
-    if member.len() > KEY_BYTES_MAX { Err(Failure::MemberTooLong) } else { Ok(()) }
+/// Whether a name is too long in a cluster of this version. Most are short in any.
+fn is_too_long(name: &[u8], version: u16) -> bool {
+    name.len() > KEY_BYTES_MAX && name.len() > name_bytes_max(version)
+}
+
+/// Refuses a field that is too long in a cluster, or an entry, of this version.
+pub fn check_field(field: &[u8], version: u16) -> Result<(), Failure> {
+    if is_too_long(field, version) { Err(Failure::FieldTooLong(name_bytes_max(version))) } else { Ok(()) }
+}
+
+/// Refuses a member that is too long in a cluster, or an entry, of this version.
+pub fn check_member(member: &[u8], version: u16) -> Result<(), Failure> {
+    if is_too_long(member, version) { Err(Failure::MemberTooLong(name_bytes_max(version))) } else { Ok(()) }
 }
 
 /// A decimal integer as Redis reads it: an optional minus, no leading zeros, no plus, no blanks, within 64 bits.

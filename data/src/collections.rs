@@ -20,12 +20,13 @@
 
 use crate::blob::Blob;
 use crate::image::Malformed;
-use crate::kept::{ElementKey, ElementRef, Elements};
+use crate::kept::{ElementKey, ElementRef, Elements, LongNames};
 use crate::layers::{Layer, Layers};
 use crate::meter::{LOOKUP, Meter};
 use crate::tree::Tree;
 use crate::value::{Collection, Kind, Value};
 use base::checksum::xxh3;
+use base::limits::KEY_BYTES_MAX;
 use base::ordered::Space;
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
@@ -121,6 +122,7 @@ impl Collections {
     /// Puts an element in place and returns the value of the one that stood there.
     pub(crate) fn insert(&mut self, key: ElementKey, value: Blob) -> Option<Blob> {
         self.meter.write(value.len());
+        self.meter.write_name(&key.name);
         let old = self.elements.insert(key, value);
         self.counts.owed += u64::from(old.is_none());
         old
@@ -129,6 +131,7 @@ impl Collections {
     /// Puts an element in place where none stood.
     pub(crate) fn insert_new(&mut self, key: ElementKey, value: Blob) {
         self.meter.write(value.len());
+        self.meter.write_name(&key.name);
         self.elements.insert_new(key, value);
         self.counts.owed += 1;
     }
@@ -160,6 +163,7 @@ impl Collections {
     /// An element of a collection.
     pub(crate) fn element(&self, of: Collection, order: u64, name: &[u8]) -> Option<Blob> {
         self.meter.spend(LOOKUP);
+        self.meter.look_at_name(name);
         self.elements.get(ElementRef { collection: of.number(), order, name })
     }
 
@@ -205,6 +209,7 @@ impl Collections {
     /// Takes out up to `limit` elements that nobody reaches, and places of the queue.
     pub(crate) fn reclaim(&mut self, limit: u64) {
         let mut left = limit;
+        let (mut long, mut is_over) = (LongNames::new(), false);
         while left > 0 && !self.counts.queue.is_empty() {
             let place = queue_key(self.counts.queue.start);
             // Only if the store below is in trouble is there nothing.
@@ -217,7 +222,8 @@ impl Collections {
             };
             let room = usize::try_from(left).unwrap_or(usize::MAX);
             let mut groups = Vec::new();
-            let gone = self.range(number, start).take(room).map(|(key, value)| {
+            let few = |(key, _): &(ElementKey, Blob)| !std::mem::replace(&mut is_over, !long.take(&key.name));
+            let gone = self.range(number, start).take(room).take_while(few).map(|(key, value)| {
                 if number & PARTS == PART_GROUPS && key.order == GROUP_ORDER {
                     groups.extend(streams::Group::read(&value));
                 }
@@ -226,7 +232,7 @@ impl Collections {
             let gone: Vec<ElementKey> = gone.collect();
             // What a group of a stream holds is reached by nobody from now on.
             groups.iter().for_each(|group| self.give_up_number(group.held.number()));
-            left -= gone.len() as u64;
+            left = if is_over { 0 } else { left - gone.len() as u64 };
             let last = gone.last().cloned();
             gone.into_iter().for_each(|key| self.elements.erase(key));
             match last.filter(|_| left == 0) {
@@ -250,8 +256,8 @@ impl Collections {
         self.few = few::Few::default();
     }
 
-    /// Takes everything out; returns what is to be freed a little at a time, and the space that nobody needs any more.
-    pub(crate) fn clear(&mut self) -> (Vec<Layer<Elements>>, Option<Space>) {
+    /// Takes everything out; returns what is to be freed a little at a time, and the spaces that nobody needs any more.
+    pub(crate) fn clear(&mut self) -> (Vec<Layer<Elements>>, [Option<Space>; 2]) {
         let end = self.counts.queue.end;
         self.counts = CollectionCounts { queue: end..end, owed: 0, ..self.counts.clone() };
         self.forget_what_is_known();
@@ -267,8 +273,11 @@ fn queue_key(place: u64) -> ElementKey {
 }
 
 /// | number: 8 bytes | nothing, or the last element that is gone: order: 8 bytes, name |
+///
+/// The beginning of a long name does: all that stands behind it and is still there stands behind the whole.
 fn place_value(number: u64, last: &ElementKey) -> Blob {
-    Blob::from([&number.to_be_bytes()[..], &last.order.to_be_bytes(), &last.name].concat())
+    let name = last.name.get(..KEY_BYTES_MAX).unwrap_or(&last.name);
+    Blob::from([&number.to_be_bytes()[..], &last.order.to_be_bytes(), name].concat())
 }
 
 fn read_place(value: &[u8]) -> Option<(u64, Option<ElementKey>)> {

@@ -20,10 +20,10 @@ pub enum Failure {
     NoSuchKey,
     /// A key is longer than [`base::limits::KEY_BYTES_MAX`].
     KeyTooLong,
-    /// A field of a hash is longer than that.
-    FieldTooLong,
-    /// A member of a set is longer than that.
-    MemberTooLong,
+    /// A field of a hash is longer than so many bytes.
+    FieldTooLong(usize),
+    /// A member of a set is longer than so many bytes.
+    MemberTooLong(usize),
     /// The value would be longer than [`crate::EntryContext::value_bytes_max`].
     ValueTooLong,
     /// An expiry that is not positive or not representable; the command's name in lower case.
@@ -106,8 +106,8 @@ impl fmt::Display for Failure {
             Failure::NoSuchKey => "ERR no such key",
             Failure::ValueTooLong => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
             Failure::KeyTooLong => return write!(f, "ERR key is longer than {KEY_BYTES_MAX} bytes"),
-            Failure::FieldTooLong => return write!(f, "ERR field is longer than {KEY_BYTES_MAX} bytes"),
-            Failure::MemberTooLong => return write!(f, "ERR member is longer than {KEY_BYTES_MAX} bytes"),
+            Failure::FieldTooLong(bytes) => return write!(f, "ERR field is longer than {bytes} bytes"),
+            Failure::MemberTooLong(bytes) => return write!(f, "ERR member is longer than {bytes} bytes"),
             Failure::InvalidExpireTime(name) => return write!(f, "ERR invalid expire time in '{name}' command"),
             Failure::WrongArity(name) => return write!(f, "ERR wrong number of arguments for '{name}' command"),
             Failure::UnknownCommand(text) | Failure::Built(text) => text,

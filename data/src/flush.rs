@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | records | order (8 bytes, big-endian), key | deadline + 1 or 0, revision, type, value |
 //! | elements | collection, order (8 bytes each, big-endian), name | value |
+//! | pieces | what continues keys of elements that are too long ([`crate::pieces`]); there only once there were some | |
 //! | deadlines | deadline, order (8 bytes each, big-endian), key | nothing |
 //! | outcomes | number (8 bytes, big-endian) | identifier, digest of the command, reply |
 
@@ -18,9 +19,10 @@ use crate::codec::{Reader, put_number, put_outcome};
 use crate::collections::{CollectionCounts, Collections};
 use crate::deadlines::{Deadlines, DueLayer, put_due_key};
 use crate::image::Malformed;
-use crate::kept::{Elements, Kept, Records};
-use crate::layers::{Base, Layer, Layers, Trouble};
+use crate::kept::{Elements, Kept, Records, base_key};
+use crate::layers::{Base, Frozen, Layer, Layers, Trouble};
 use crate::once::OnceTable;
+use crate::pieces;
 use crate::removals::{CLASSES, Removals};
 use crate::tree::{Trash, Tree};
 use base::ordered::{OrderedBatch, OrderedError, OrderedRead, Space};
@@ -28,13 +30,15 @@ use base::{Revision, WallTime};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-const VERSION: u8 = 10;
+const VERSION: u8 = 11;
+/// No element has a long key, and there is no space for pieces. Still written where that is so: a build that does not know pieces finds its states.
+const VERSION_WITHOUT_PIECES: u8 = 10;
 /// The only collections are hashes.
 const VERSION_OF_HASHES: u8 = 2;
 /// There are no collections.
 const VERSION_WITHOUT_COLLECTIONS: u8 = 1;
-/// Spaces of one state: of records, deadlines, outcomes, elements.
-pub const STATE_SPACES: usize = 4;
+/// Spaces of one state: of records, deadlines, outcomes, elements, pieces.
+pub const STATE_SPACES: usize = 5;
 /// Approximate bytes of a deadline in a layer: its key's bytes are shared with the record.
 const DUE_BYTES: u64 = 96;
 
@@ -60,8 +64,10 @@ pub(crate) struct Below {
 #[derive(Clone, Debug)]
 pub struct Flush {
     head: Vec<u8>,
-    records: (Layer<Records>, Space),
-    elements: (Layer<Elements>, Space),
+    /// What long keys are written on top of.
+    read: Arc<dyn OrderedRead>,
+    records: Frozen<Records>,
+    elements: Frozen<Elements>,
     dues: (DueLayer, Space),
     outcomes: (OnceTable, Space),
     outcomes_new: Range<u64>,
@@ -76,11 +82,15 @@ impl Flush {
         &self.head
     }
 
-    /// Adds everything but the head to `batch`. Takes as long as encoding all of it does.
-    pub fn write(self, batch: &mut OrderedBatch) {
-        batch.changes.reserve(self.records.0.len() + self.elements.0.len() + self.dues.0.len() + 1);
-        write_layer::<Records>(self.records, batch);
-        write_layer::<Elements>(self.elements, batch);
+    /// Adds everything but the head to `batch`. Takes as long as encoding all of it does, and reads the store where keys are long: it must have all that the
+    /// flushes before this one have brought.
+    ///
+    /// # Errors
+    /// If the store cannot be read. What is in the batch then means nothing.
+    pub fn write(self, batch: &mut OrderedBatch) -> Result<(), OrderedError> {
+        batch.changes.reserve(self.records.layer.len() + self.elements.layer.len() + self.dues.0.len() + 1);
+        write_layer::<Records>(self.records, &*self.read, batch)?;
+        write_layer::<Elements>(self.elements, &*self.read, batch)?;
         let (dues, space) = self.dues;
         for (due, said) in &dues {
             batch.changes.write(space, |bytes| put_due_key(bytes, due), said.map(|()| |_: &mut Vec<u8>| ()));
@@ -92,14 +102,34 @@ impl Flush {
             batch.changes.write(space, |bytes| bytes.extend_from_slice(&number.to_be_bytes()), Some(value));
         }
         batch.dropped.extend(self.dropped);
+        Ok(())
     }
 }
 
-fn write_layer<K: Kept>((layer, space): (Layer<K>, Space), batch: &mut OrderedBatch) {
+/// Adds what changed to `batch`.
+pub(crate) fn write_layer<K: Kept>(
+    Frozen { layer, space, pieces }: Frozen<K>,
+    read: &dyn OrderedRead,
+    batch: &mut OrderedBatch,
+) -> Result<(), OrderedError> {
+    let mut cutter = pieces.map(|pieces| pieces::Cutter::new(read, pieces::Spaces { keys: space, pieces }));
     for (key, slot) in &layer {
         let value = slot.as_ref().map(|value| |bytes: &mut Vec<u8>| K::put_value(bytes, value));
-        batch.changes.write(space, |bytes| K::put_key(bytes, K::borrow(key)), value);
+        match &mut cutter {
+            Some(cutter) if K::key_bytes(key) > K::WHOLE_BYTES_MAX => {
+                let key = base_key::<K>(K::borrow(key));
+                match value {
+                    Some(value) => cutter.put(&key, value, batch)?,
+                    None => cutter.remove(&key, batch)?,
+                }
+            }
+            _ => batch.changes.write(space, |bytes| K::put_key(bytes, K::borrow(key)), value),
+        }
     }
+    if let Some(cutter) = cutter {
+        cutter.finish(batch);
+    }
+    Ok(())
 }
 
 impl Tree {
@@ -115,11 +145,11 @@ impl Tree {
         let mut reader = Reader::new(head);
         let (mut tree, spaces, counts) = decode_head(&mut reader).map_err(malformed)?;
         let trouble = Trouble::default();
-        let [records, deadlines, outcomes, elements] = spaces;
-        let base = |space: Option<Space>| Base { read: Arc::clone(&read), space, trouble: trouble.clone() };
-        tree.store = Layers::over(base(records), counts.records);
+        let [records, deadlines, outcomes, elements, pieces] = spaces;
+        let base = |space, pieces| Base { read: Arc::clone(&read), space, pieces, trouble: trouble.clone() };
+        tree.store = Layers::over(base(records, None), counts.records);
         tree.collections = Collections {
-            elements: Layers::over(base(elements), counts.elements),
+            elements: Layers::over(base(elements, pieces), counts.elements),
             counts: counts.collections,
             ..Collections::default()
         };
@@ -158,7 +188,7 @@ impl Tree {
     #[must_use]
     pub fn over(mut self, read: Arc<dyn OrderedRead>) -> Tree {
         let trouble = Trouble::default();
-        let base = || Base { read: Arc::clone(&read), space: None, trouble: trouble.clone() };
+        let base = || Base { read: Arc::clone(&read), space: None, pieces: None, trouble: trouble.clone() };
         self.store.attach(base());
         self.collections.elements.attach(base());
         self.deadlines.attach(Arc::clone(&read), trouble.clone());
@@ -202,8 +232,9 @@ impl Tree {
     #[must_use]
     pub fn spaces(&self) -> Vec<Space> {
         let Some(below) = &self.below else { return Vec::new() };
-        let elements = self.collections.elements.space();
-        let live = [self.store.space(), self.deadlines.space(), below.outcomes_space, elements];
+        let [records, _] = self.store.spaces();
+        let [elements, pieces] = self.collections.elements.spaces();
+        let live = [records, self.deadlines.space(), below.outcomes_space, elements, pieces];
         live.into_iter().flatten().chain(below.dropped.iter().chain(&below.dropping).copied()).collect()
     }
 
@@ -245,7 +276,9 @@ impl Tree {
         dropped.sort_unstable();
         below.dropping.clone_from(&dropped);
         below.under_way = Some(now.clone());
-        let spaces = [records.1, dues.1, outcomes_space, elements.1];
+        let read = Arc::clone(&below.read);
+        let spaces = [records.space, dues.1, outcomes_space, elements.space];
+        let pieces = elements.pieces;
         let counts = Counts {
             records: self.store.len(),
             deadlines: self.deadlines.len(),
@@ -254,7 +287,8 @@ impl Tree {
             collections: self.collections.counts.clone(),
         };
         Some(Flush {
-            head: encode_head(self, spaces, &counts),
+            head: encode_head(self, spaces, pieces, &counts),
+            read,
             records,
             elements,
             dues,
@@ -296,11 +330,11 @@ pub(crate) struct Counts {
 }
 
 /// | version: 1 byte | time | revision | expired | bytes | records | deadlines | outcomes: first, end | elements | of collections: next number,
-/// first and end of the queue, owed | 4 spaces, + 1 or 0 | removals: 1024 revisions |
+/// first and end of the queue, owed | 5 spaces, + 1 or 0 | removals: 1024 revisions |
 ///
-/// Version 8 has no scripts, version 7 no streams, version 6 no fields that expire, version 5 no lists, version 4 no JSON documents, version 3 no sorted sets, version 2 no collections but hashes. Version 1 has no elements, none of the numbers of collections, and 3 spaces.
-pub(crate) fn encode_head(tree: &Tree, spaces: [Space; STATE_SPACES], counts: &Counts) -> Vec<u8> {
-    let mut head = vec![VERSION];
+/// Version 10 has 4 spaces and no pieces, version 8 has no scripts, version 7 no streams, version 6 no fields that expire, version 5 no lists, version 4 no JSON documents, version 3 no sorted sets, version 2 no collections but hashes. Version 1 has no elements, none of the numbers of collections, and 3 spaces.
+pub(crate) fn encode_head(tree: &Tree, spaces: [Space; 4], pieces: Option<Space>, counts: &Counts) -> Vec<u8> {
+    let mut head = vec![if pieces.is_some() { VERSION } else { VERSION_WITHOUT_PIECES }];
     let numbers = [
         tree.time.0,
         tree.revision.0,
@@ -312,7 +346,7 @@ pub(crate) fn encode_head(tree: &Tree, spaces: [Space; STATE_SPACES], counts: &C
         counts.outcomes.end,
         counts.elements,
     ];
-    let spaces = spaces.into_iter().map(|space| space.0 + 1);
+    let spaces = spaces.into_iter().chain(pieces).map(|space| space.0 + 1);
     let removals = tree.removals.classes().iter().map(|revision| revision.0);
     let numbers = numbers.into_iter().chain(counts.collections.numbers()).chain(spaces).chain(removals);
     numbers.for_each(|number| put_number(&mut head, number));
@@ -344,7 +378,10 @@ fn decode_head(reader: &mut Reader<'_>) -> Result<Head, Malformed> {
         counts.collections = reader.collection_counts()?;
     }
     let mut space = || Ok(reader.number()?.checked_sub(1).map(Space));
-    let spaces = [space()?, space()?, space()?, if has_collections { space()? } else { None }];
+    let [records, deadlines, outcomes] = [space()?, space()?, space()?];
+    let elements = if has_collections { space()? } else { None };
+    let pieces = if version > VERSION_WITHOUT_PIECES { space()? } else { None };
+    let spaces = [records, deadlines, outcomes, elements, pieces];
     let mut removals = Removals::default();
     for class in 0..CLASSES {
         removals.restore(class, Revision(reader.number()?));

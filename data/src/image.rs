@@ -20,9 +20,10 @@ use crate::codec::{Reader, put_element, put_number, put_outcome, put_record};
 use crate::collections::{CollectionCounts, Collections, Tally};
 use crate::deadlines::put_due_key;
 use crate::flush::{Counts, STATE_SPACES, encode_head};
-use crate::kept::{ElementKey, Elements, Kept, Records};
+use crate::kept::{ElementKey, Elements, Kept, Records, base_key};
 use crate::layers::Layers;
 use crate::once::{OnceTable, Outcome};
+use crate::pieces::{Loader, Spaces};
 use crate::removals::{CLASSES, Removals};
 use crate::store::StoreKey;
 use crate::tree::Tree;
@@ -401,6 +402,8 @@ pub struct Restored {
 #[derive(Debug)]
 pub struct StoreRestorer {
     spaces: [Space; STATE_SPACES],
+    /// Where elements go, and what continues their keys if these are long.
+    elements: Loader,
     /// What the state is beside its records, elements and outcomes.
     tree: Tree,
     promises: Option<Promises>,
@@ -410,10 +413,11 @@ pub struct StoreRestorer {
 }
 
 impl StoreRestorer {
-    /// Before the first block. The spaces (of records, deadlines, outcomes and elements) were never used.
+    /// Before the first block. The spaces (of records, deadlines, outcomes, elements and pieces) were never used.
     #[must_use]
     pub fn new(spaces: [Space; STATE_SPACES]) -> StoreRestorer {
-        StoreRestorer { spaces, tree: Tree::new(), promises: None, records: 0, deadlines: 0, outcomes: 0 }
+        let elements = Loader::new(Spaces { keys: spaces[3], pieces: spaces[4] });
+        StoreRestorer { spaces, elements, tree: Tree::new(), promises: None, records: 0, deadlines: 0, outcomes: 0 }
     }
 
     /// Adds what the next block holds to `restored`. After an error the restorer is of no use any more.
@@ -423,8 +427,8 @@ impl StoreRestorer {
             (self.tree, self.promises) = (tree, Some(promises));
             return Ok(());
         };
-        let [records, deadlines, outcomes, elements] = self.spaces;
-        let StoreRestorer { tree, records: count, deadlines: due_count, outcomes: outcome_count, .. } = self;
+        let [records, deadlines, outcomes, ..] = self.spaces;
+        let StoreRestorer { tree, elements, records: count, deadlines: due_count, outcomes: outcome_count, .. } = self;
         let Restored { records: sorted_records, elements: sorted_elements, batch } = restored;
         promises.read_items(block, |item| {
             match item {
@@ -441,7 +445,7 @@ impl StoreRestorer {
                 }
                 Item::Element(key, value) => {
                     let value = |bytes: &mut Vec<u8>| Elements::put_value(bytes, &value);
-                    sorted_elements.write(elements, |bytes| Elements::put_key(bytes, key.as_ref()), Some(value));
+                    elements.push(&base_key::<Elements>(key.as_ref()), value, sorted_elements, batch);
                 }
                 Item::Outcome(outcome) => {
                     let value = |bytes: &mut Vec<u8>| put_outcome(bytes, &outcome);
@@ -451,7 +455,11 @@ impl StoreRestorer {
                 }
             }
             Ok(())
-        })
+        })?;
+        if promises.tally.elements() == promises.elements {
+            elements.finish(sorted_elements, batch);
+        }
+        Ok(())
     }
 
     /// Records taken so far.
@@ -483,7 +491,9 @@ impl StoreRestorer {
             elements: promises.elements,
             collections: promises.collections.clone(),
         };
-        Ok(encode_head(&self.tree, self.spaces, &counts))
+        let [records, deadlines, outcomes, elements, pieces] = self.spaces;
+        let pieces = self.elements.has_pieces().then_some(pieces);
+        Ok(encode_head(&self.tree, [records, deadlines, outcomes, elements], pieces, &counts))
     }
 }
 

@@ -3,8 +3,10 @@
 use crate::blob::Blob;
 use crate::codec::{Reader, put_value};
 use crate::image::Malformed;
+use crate::pieces;
 use crate::store::{KeyRef, StoreKey};
 use crate::value::{RECORD_BYTES, Record};
+use base::limits::{KEY_BYTES_MAX, LONG_NAMES_REMOVED_MAX};
 use equivalent::{Comparable, Equivalent};
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -18,7 +20,11 @@ pub(crate) trait Kept: Clone + Debug + Default + 'static {
 
     /// Bytes that what is known by heart of the store (`runs.rs`) may occupy, in each partition; 0 for none.
     const RUNS_BYTES_MAX: u64;
+    /// Longer keys are cut into pieces in the store ([`crate::pieces`]).
+    const WHOLE_BYTES_MAX: usize;
 
+    /// Bytes of a key as it stands in its space.
+    fn key_bytes(key: &Self::Key) -> usize;
     fn borrow(key: &Self::Key) -> Self::Ref<'_>;
     fn own(key: Self::Ref<'_>) -> Self::Key;
     /// Bytes that a key allocates.
@@ -52,6 +58,12 @@ impl Kept for Records {
 
     /// Records are found one by one, and walked over by those who want all of them.
     const RUNS_BYTES_MAX: u64 = 0;
+    /// Keys have a limit that fits.
+    const WHOLE_BYTES_MAX: usize = usize::MAX;
+
+    fn key_bytes(key: &StoreKey) -> usize {
+        8 + key.key.len()
+    }
 
     fn borrow(key: &StoreKey) -> KeyRef<'_> {
         key.as_ref()
@@ -122,6 +134,29 @@ pub(crate) struct ElementRef<'a> {
 /// Bytes of one element beside what its name and its value allocate: both, and their share of the tree's nodes.
 const ELEMENT_BYTES: u64 = (size_of::<ElementKey>() + size_of::<Blob>()) as u64 * 3 / 2;
 
+/// Bytes of a name that is longer than names were before [`base::versions::Feature::LongNames`], else 0. What was bounded by a number of names is bounded by this,
+/// too, and means of shorter names what it always did.
+pub(crate) fn long_name_bytes(name: &[u8]) -> usize {
+    if name.len() > KEY_BYTES_MAX { name.len() } else { 0 }
+}
+
+/// Takes names until those that are long have more bytes together than one entry removes.
+pub(crate) struct LongNames {
+    bytes: usize,
+}
+
+impl LongNames {
+    pub(crate) fn new() -> LongNames {
+        LongNames { bytes: 0 }
+    }
+
+    /// Takes one; false once they are too many.
+    pub(crate) fn take(&mut self, name: &[u8]) -> bool {
+        self.bytes += long_name_bytes(name);
+        self.bytes <= LONG_NAMES_REMOVED_MAX
+    }
+}
+
 /// Approximate bytes that an element occupies; the same on every replica.
 pub(crate) fn element_bytes(name_heap_bytes: usize, value_heap_bytes: usize) -> u64 {
     ELEMENT_BYTES + name_heap_bytes as u64 + value_heap_bytes as u64
@@ -162,6 +197,11 @@ impl Kept for Elements {
     type Value = Blob;
 
     const RUNS_BYTES_MAX: u64 = if cfg!(test) { 8 * 1024 } else { base::limits::KNOWN_BYTES_MAX };
+    const WHOLE_BYTES_MAX: usize = pieces::WHOLE_BYTES_MAX;
+
+    fn key_bytes(key: &ElementKey) -> usize {
+        16 + key.name.len()
+    }
 
     fn borrow(key: &ElementKey) -> ElementRef<'_> {
         key.as_ref()

@@ -13,10 +13,11 @@ mod visit;
 use crate::image::Malformed;
 use crate::kept::{Kept, base_key};
 use crate::merge::{Merge, Said, Sorted};
+use crate::pieces;
 use crate::runs::{Runs, Walk};
 use crate::undo::{Cleared, LayersBefore};
 use crate::value::Record;
-use base::ordered::{OrderedError, OrderedRead, Space};
+use base::ordered::{OrderedError, OrderedRead, Pair, Space};
 use imbl::OrdMap;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -39,10 +40,20 @@ pub(crate) struct Layers<K: Kept> {
     /// Approximate bytes of `active` and of `frozen`. Counted only over a base.
     active_bytes: u64,
     frozen_bytes: u64,
+    /// There may be keys in `active` that are cut into pieces.
+    has_long_keys: bool,
     /// What walks over the base have read of it.
     runs: RefCell<Runs<K>>,
     /// Notes of what is changed, while it may have to be taken back.
     before: Option<Box<LayersBefore<K>>>,
+}
+
+/// What changed, on its way to the store.
+#[derive(Clone, Debug)]
+pub(crate) struct Frozen<K: Kept> {
+    pub layer: Layer<K>,
+    pub space: Space,
+    pub pieces: Option<Space>,
 }
 
 /// The store below, as far as it is ours.
@@ -51,6 +62,8 @@ pub(crate) struct Base {
     pub read: Arc<dyn OrderedRead>,
     /// Where ours are; none once everything was removed, until the next flush.
     pub space: Option<Space>,
+    /// Where the further pieces of long keys are, once there were any.
+    pub pieces: Option<Space>,
     pub trouble: Trouble,
 }
 
@@ -101,6 +114,7 @@ impl<K: Kept> Layers<K> {
     /// Puts a value in place and returns the one that stood there.
     pub(crate) fn insert(&mut self, key: K::Key, value: K::Value) -> Option<K::Value> {
         self.note(K::borrow(&key));
+        self.note_length(&key);
         let old = if self.base.is_none() {
             self.active.insert(key, Some(value)).flatten()
         } else {
@@ -154,6 +168,7 @@ impl<K: Kept> Layers<K> {
 
     fn put(&mut self, key: K::Key, slot: Option<K::Value>) {
         self.note(K::borrow(&key));
+        self.note_length(&key);
         if self.base.is_some() {
             let key_bytes = K::key_heap_bytes(&key);
             self.active_bytes += K::slot_bytes(key_bytes, slot.as_ref());
@@ -163,6 +178,10 @@ impl<K: Kept> Layers<K> {
         } else {
             self.active.insert(key, slot);
         }
+    }
+
+    fn note_length(&mut self, key: &K::Key) {
+        self.has_long_keys |= K::key_bytes(key) > K::WHOLE_BYTES_MAX;
     }
 
     /// Takes a value out and returns it.
@@ -208,7 +227,10 @@ impl<K: Kept> Layers<K> {
             && self.active.get(&key).is_none()
             && self.frozen.get(&key).is_none()
         {
-            read.notice(*space, base_key::<K>(key));
+            let key = base_key::<K>(key);
+            if key.len() <= K::WHOLE_BYTES_MAX {
+                read.notice(*space, key);
+            }
         }
     }
 
@@ -287,9 +309,9 @@ impl<K: Kept> Layers<K> {
         self.base.as_ref()?.trouble.first()
     }
 
-    /// Where what is below is.
-    pub(crate) fn space(&self) -> Option<Space> {
-        self.base.as_ref()?.space
+    /// Where what is below is, and further pieces of long keys.
+    pub(crate) fn spaces(&self) -> [Option<Space>; 2] {
+        self.base.as_ref().map_or([None, None], |base| [base.space, base.pieces])
     }
 
     /// Approximate bytes of what the base does not have: what is active, and what is frozen.
@@ -308,14 +330,18 @@ impl<K: Kept> Layers<K> {
         (layer_bytes::<K>(&self.active), layer_bytes::<K>(&self.frozen))
     }
 
-    /// Freezes what has changed, to be written to `space`. Only when nothing is frozen.
-    pub(crate) fn freeze(&mut self, new_space: impl FnOnce() -> Space) -> Option<(Layer<K>, Space)> {
+    /// Freezes what has changed, to be written to the store. Only when nothing is frozen.
+    pub(crate) fn freeze(&mut self, mut new_space: impl FnMut() -> Space) -> Option<Frozen<K>> {
         let base = self.base.as_mut()?;
         debug_assert!(self.frozen.is_empty(), "one flush at a time");
-        let space = *base.space.get_or_insert_with(new_space);
+        let space = *base.space.get_or_insert_with(&mut new_space);
+        if std::mem::take(&mut self.has_long_keys) {
+            base.pieces.get_or_insert_with(new_space);
+        }
+        let pieces = base.pieces;
         self.frozen = std::mem::take(&mut self.active);
         self.frozen_bytes = std::mem::take(&mut self.active_bytes);
-        Some((self.frozen.clone(), space))
+        Some(Frozen { layer: self.frozen.clone(), space, pieces })
     }
 
     /// The base has what was frozen. Returns that, to be freed a little at a time.
@@ -330,20 +356,24 @@ impl<K: Kept> Layers<K> {
         std::mem::take(&mut self.frozen)
     }
 
-    /// Takes everything out, and returns the layers, to be freed a little at a time, and the space that nobody needs any more.
-    pub(crate) fn clear(&mut self) -> (Vec<Layer<K>>, Option<Space>) {
+    /// Takes everything out, and returns the layers, to be freed a little at a time, and the spaces that nobody needs any more.
+    pub(crate) fn clear(&mut self) -> (Vec<Layer<K>>, [Option<Space>; 2]) {
+        let spaces = self.spaces();
         if let Some(before) = &mut self.before {
             before.cleared.get_or_insert_with(|| Cleared {
                 active: self.active.clone(),
                 frozen: self.frozen.clone(),
                 frozen_bytes: self.frozen_bytes,
-                space: self.base.as_ref().and_then(|base| base.space),
+                spaces,
             });
         }
         (self.len, self.active_bytes, self.frozen_bytes) = (0, 0, 0);
         self.runs.get_mut().clear();
         let layers = vec![std::mem::take(&mut self.active), std::mem::take(&mut self.frozen)];
-        (layers, self.base.as_mut().and_then(|base| base.space.take()))
+        if let Some(base) = &mut self.base {
+            (base.space, base.pieces) = (None, None);
+        }
+        (layers, spaces)
     }
 
     /// From here on it is noted what changes, until [`Layers::keep`] or [`Layers::undo`]. Nothing is frozen or thawed meanwhile: that is done between entries.
@@ -384,7 +414,7 @@ impl<K: Kept> Layers<K> {
         if let Some(cleared) = before.cleared {
             (self.active, self.frozen, self.frozen_bytes) = (cleared.active, cleared.frozen, cleared.frozen_bytes);
             if let Some(base) = &mut self.base {
-                base.space = cleared.space;
+                [base.space, base.pieces] = cleared.spaces;
             }
             // What was read since then is of a base without anything.
             self.runs.get_mut().clear();
@@ -428,9 +458,37 @@ impl<K: Kept> Layers<K> {
 }
 
 impl Base {
+    /// The value of a key, whole or in pieces.
+    fn stored(&self, space: Space, whole_bytes_max: usize, key: &[u8]) -> Result<Option<Vec<u8>>, OrderedError> {
+        if key.len() <= whole_bytes_max {
+            return self.read.get(space, key);
+        }
+        let Some(pieces) = self.pieces else { return Ok(None) };
+        pieces::get(&*self.read, pieces::Spaces { keys: space, pieces }, key)
+    }
+
+    /// Pairs from a key on, whole or in pieces.
+    fn stored_from(
+        &self,
+        space: Space,
+        whole_bytes_max: usize,
+        start: Bound<&[u8]>,
+    ) -> Result<Box<dyn Iterator<Item = Result<Pair, OrderedError>> + '_>, OrderedError> {
+        if let Some(pieces) = self.pieces {
+            return Ok(Box::new(pieces::Walk::new(&*self.read, pieces::Spaces { keys: space, pieces }, start)?));
+        }
+        // What stands before a key that is too long for the store stands before its beginning, too, or is that.
+        let cut = |key: &'_ [u8]| key.get(..whole_bytes_max).filter(|cut| cut.len() < key.len()).map(<[u8]>::to_vec);
+        let beginning = match start {
+            Bound::Included(key) | Bound::Excluded(key) => cut(key),
+            Bound::Unbounded => None,
+        };
+        Ok(self.read.range(space, beginning.as_deref().map_or(start, Bound::Excluded)))
+    }
+
     fn get<K: Kept>(&self, key: K::Ref<'_>) -> Option<K::Value> {
         let key = base_key::<K>(key);
-        let found = self.read.get(self.space?, &key).and_then(|value| match value {
+        let found = self.stored(self.space?, K::WHOLE_BYTES_MAX, &key).and_then(|value| match value {
             Some(value) => K::read_value(&value).map(Some).map_err(|malformed| broken::<K>(&key, malformed)),
             None => Ok(None),
         });
@@ -448,12 +506,15 @@ impl Base {
             Bound::Excluded(key) => Bound::Excluded(key.as_slice()),
             Bound::Unbounded => Bound::Unbounded,
         };
-        let decode = |(bytes, value): base::ordered::Pair| -> Said<K::Key, K::Value> {
+        let decode = |(bytes, value): Pair| -> Said<K::Key, K::Value> {
             let key = K::read_key(&bytes).map_err(|malformed| broken::<K>(&bytes, malformed))?;
             let value = K::read_value(&value).map_err(|malformed| broken::<K>(&bytes, malformed))?;
             Ok((key, Some(value)))
         };
-        Box::new(self.read.range(space, start).map(move |pair| pair.and_then(decode)))
+        match self.stored_from(space, K::WHOLE_BYTES_MAX, start) {
+            Ok(pairs) => Box::new(pairs.map(move |pair| pair.and_then(decode))),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
     }
 }
 

@@ -15,6 +15,7 @@
 //! new version (`base/src/versions.rs`).
 
 use crate::failure::Failure;
+use crate::kept::long_name_bytes;
 use std::cell::Cell;
 
 /// Looking up a key or an element by its name.
@@ -89,6 +90,16 @@ impl Meter {
     /// Pays for writing a key or an element of so many bytes.
     pub(crate) fn write(&self, bytes: usize) -> bool {
         self.spend(WRITE + bytes as u64 / WRITTEN_BYTES_PER_UNIT)
+    }
+
+    /// Pays for a long name that is looked up or compared: beside [`LOOKUP`], or where short ones cost nothing.
+    pub(crate) fn look_at_name(&self, name: &[u8]) -> bool {
+        self.bytes(long_name_bytes(name))
+    }
+
+    /// Pays for a long name that is written.
+    pub(crate) fn write_name(&self, name: &[u8]) -> bool {
+        self.make(long_name_bytes(name))
     }
 
     /// Pays for bytes that are made: a string that grows, a document that is put together.

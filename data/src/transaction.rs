@@ -405,11 +405,11 @@ impl<'a> Transaction<'a> {
             let value = self.tree.store.get(key).map(|record| record.value);
             // Only if the store below is in trouble is there nothing to expire.
             let Some(Value::Hash(of)) = value else { break };
-            let expired = self.expire_fields(key, of, limit - count);
-            if expired == 0 {
+            let (expired, may_go_on) = self.expire_fields(key, of, limit - count);
+            count += expired;
+            if !may_go_on {
                 break;
             }
-            count += expired;
         }
         count
     }

@@ -272,7 +272,7 @@ impl Tree {
         let (near, dues, deadlines) = self.deadlines.clear();
         self.bytes = 0;
         if let Some(below) = &mut self.below {
-            below.dropped.extend([records, deadlines, places].into_iter().flatten());
+            below.dropped.extend(records.into_iter().chain(places).chain([deadlines]).flatten());
         }
         self.throw_away(Trash { records: layers, elements, dues, near });
     }

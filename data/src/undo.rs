@@ -35,7 +35,8 @@ pub(crate) struct Cleared<K: Kept> {
     pub active: Layer<K>,
     pub frozen: Layer<K>,
     pub frozen_bytes: u64,
-    pub space: Option<Space>,
+    /// See [`crate::layers::Layers::spaces`].
+    pub spaces: [Option<Space>; 2],
 }
 
 /// The rest of a state when notes began to be taken: numbers, and what copies share. `DICTUM.ONCE` remembers its outcome when its command is over, so that is not in

@@ -138,13 +138,16 @@ impl FlushJob {
         }
     }
 
-    /// The batch: to be applied as a whole, then synced. Takes as long as encoding everything that has changed does.
-    #[must_use]
-    pub fn into_batch(self) -> OrderedBatch {
+    /// The batch: to be applied as a whole, then synced. Takes as long as encoding everything that has changed does, and reads the store where names are long: it must
+    /// have all that earlier jobs of the partition have brought.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn into_batch(self) -> Result<OrderedBatch, OrderedError> {
         let mut batch = OrderedBatch::default();
         let head = match self.content {
             Content::State { head, flush } => {
-                flush.write(&mut batch);
+                flush.write(&mut batch)?;
                 Some(head)
             }
             Content::Nothing(spaces) => {
@@ -153,7 +156,7 @@ impl FlushJob {
             }
         };
         batch.changes.push((OWN, self.key, head));
-        batch
+        Ok(batch)
     }
 }
 
@@ -339,7 +342,7 @@ mod tests {
         let mut tree = tree.over(Arc::clone(&below.read));
         let flush = tree.begin_flush(|| below.new_space()).unwrap();
         let job = FlushJob::new(partition, (Position(2), Ballot::default()), &Origins::default(), flush, 0);
-        store.apply(&job.into_batch()).unwrap();
+        store.apply(&job.into_batch().unwrap()).unwrap();
         tree.spaces()
     }
 
@@ -380,7 +383,7 @@ mod tests {
         let Stored { states, dropped } = recover(&below).unwrap();
         assert_eq!(crate::inspect::partitions_of_store(&below), Ok(vec![COUNCIL]), "dictum check goes by the same");
         assert_eq!((states.keys().copied().collect::<Vec<_>>(), dropped), (vec![COUNCIL], vec![bucket]));
-        store.apply(&FlushJob::retire(bucket, Vec::new()).into_batch()).unwrap();
+        store.apply(&FlushJob::retire(bucket, Vec::new()).into_batch().unwrap()).unwrap();
         assert_eq!(recover(&below).unwrap().dropped, []);
     }
 }

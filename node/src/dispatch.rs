@@ -209,7 +209,7 @@ impl Node {
             }
             session.last_command = entry.spec.name_of(words);
             self.carrying = session.last_command;
-            if let Err(failure) = data::check_words(entry, words).and_then(|()| self.check_version(entry.spec)) {
+            if let Err(failure) = data::check_words(entry, words).and_then(|()| self.check_version(entry, words)) {
                 return self.refuse(session, &failure);
             }
             if !session.aim_at(session.bucket, arguments) {
@@ -444,7 +444,7 @@ impl Node {
 
     fn once(&mut self, session: &mut Session, words: &[&[u8]]) {
         let (id, command) = (words[1], &words[2..]);
-        let refused = match data::check(command).and_then(|entry| self.check_version(entry.spec).map(|()| entry)) {
+        let refused = match data::check(command).and_then(|entry| self.check_version(entry, command).map(|()| entry)) {
             Err(failure) => Some(failure),
             Ok(entry) if !entry.spec.flags.has(Flags::WRITE) => {
                 Some(Failure::Text("ERR DICTUM.ONCE is for commands that write"))

@@ -77,7 +77,7 @@ impl Node {
             Some(_) if within.is_err() => within.clone().map(drop),
             Some(entry) if self.all_databases(session, entry.spec).is_some() => Err(FLUSHES_SEVERAL),
             Some(entry) if entry.spec.arity_fits(words.len()) => self
-                .check_version(entry.spec)
+                .check_version(entry, words)
                 .and_then(|()| data::check_keys(entry.spec, words))
                 .and_then(|()| self.check_values(session.bucket, entry.spec, words))
                 .and_then(|()| self.redirection(session, entry.spec, words).map_or(Ok(()), Err))

@@ -11,7 +11,7 @@
 use base::NodeId;
 use base::versions::{By, FEATURES, Feature, OLDEST};
 use bytes::Bytes;
-use data::{Failure, Spec};
+use data::Failure;
 use paxos::{Entry, Message};
 
 use crate::council::{COUNCIL, Order};
@@ -107,8 +107,17 @@ impl Node {
         }
     }
 
-    /// Refuses a command that not all nodes know yet.
-    pub(crate) fn check_version(&self, spec: &Spec) -> Result<(), Failure> {
+    /// Refuses a command that not all nodes know yet, or one with a name that not all nodes take.
+    pub(crate) fn check_version(&self, entry: &data::Entry, words: &[&[u8]]) -> Result<(), Failure> {
+        let spec = entry.spec;
+        data::check_names(entry, words, self.entries_in).map_err(|failure| {
+            let since = Feature::LongNames.since();
+            let text = format!(
+                "{failure}; longer ones came with version {since}, and the cluster has version {}: they can be used when every node speaks that (dictum node list)",
+                self.entries_in
+            );
+            Failure::built(text.as_bytes())
+        })?;
         let since = base::versions::command_since(spec.name);
         if since <= self.entries_in {
             return Ok(());

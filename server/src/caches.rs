@@ -31,11 +31,11 @@ pub(crate) fn assign<S: OrderedWrite>(store: &CachedStore<S>, partition: Partiti
 
 /// So do those that a batch writes.
 pub(crate) fn assign_written<S: OrderedWrite>(store: &CachedStore<S>, partition: PartitionId, batch: &OrderedBatch) {
-    let mut last = Space(0);
+    // A state has a handful.
+    let mut assigned = vec![Space(0)];
     for (space, _, _) in batch.changes.iter() {
-        // A batch goes space by space.
-        if space != last && space != Space(0) {
-            last = space;
+        if !assigned.contains(&space) {
+            assigned.push(space);
             store.assign(space, partition.bucket.0);
         }
     }

@@ -26,10 +26,11 @@ pub(crate) fn save<D: Disk>(disk: &D, store: Option<&CachedStore<LsmStore>>, job
             write(disk, SnapshotId { partition: job.partition, position: job.position }, &header, *image)
         }
         (SnapshotContent::Store(flush), Some(store)) => {
-            let batch = flush.into_batch();
-            caches::assign_written(store, job.partition, &batch);
-            let applied = store.apply(&batch).and_then(|()| store.sync());
-            applied.map_err(|error| match error.full {
+            let applied = flush.into_batch().and_then(|batch| {
+                caches::assign_written(store, job.partition, &batch);
+                store.apply(&batch)
+            });
+            applied.and_then(|()| store.sync()).map_err(|error| match error.full {
                 true => io::Error::new(io::ErrorKind::StorageFull, error),
                 false => io::Error::other(error),
             })?;

@@ -188,7 +188,8 @@ impl SnapshotTask {
             }
             Stage::Apply(flush) => {
                 let store = store.ok_or_else(no_store)?;
-                store.apply(partition, &flush.into_batch()).map_err(as_io)?;
+                let batch = flush.into_batch().map_err(as_io)?;
+                store.apply(partition, &batch).map_err(as_io)?;
                 Stage::Sync
             }
             Stage::Sync => return store.ok_or_else(no_store)?.sync().map_err(as_io).map(|()| None),

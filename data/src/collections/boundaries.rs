@@ -12,8 +12,10 @@ use crate::kept::ElementKey;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Boundaries that are known at once. Beyond, sets with low numbers are forgotten.
+/// Boundaries that are known at once, of which a long one counts as several. Beyond, sets with low numbers are forgotten.
 const KNOWN_MAX: usize = if cfg!(test) { 40 } else { 256 * 1024 };
+/// So many bytes of a boundary's name count as one boundary more.
+const COUNTED_BYTES: usize = 256;
 /// Boundaries that one question is worth to read: each question reads that many on average, until all are known.
 const READ_EACH: usize = if cfg!(test) { 4 } else { 128 };
 /// Sets whose questions are counted.
@@ -23,10 +25,15 @@ const ASKED_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Boundaries {
     sets: BTreeMap<u64, Levels>,
-    /// Of all sets.
-    len: usize,
+    /// Of all sets, together ([`weight`]).
+    weight: usize,
     /// How often sets were asked for that are not known.
     asked: BTreeMap<u64, usize>,
+}
+
+/// What a boundary counts as.
+fn weight(name: &Blob) -> usize {
+    1 + name.len() / COUNTED_BYTES
 }
 
 /// By level, from 1 on: boundaries and how many members they count.
@@ -57,25 +64,27 @@ impl Boundaries {
     pub(super) fn forget(&mut self, number: u64) {
         self.asked.remove(&number);
         if let Some(levels) = self.sets.remove(&number) {
-            self.len -= levels.iter().map(BTreeMap::len).sum::<usize>();
+            self.weight -= levels.iter().flat_map(BTreeMap::keys).map(weight).sum::<usize>();
         }
     }
 
     fn note(&mut self, number: u64, level: u64, name: &Blob, count: Option<u64>) {
         let Some(known) = self.level_mut(number, level) else { return };
-        let before = known.len();
-        match count {
+        let known_before = match count {
             Some(count) => known.insert(name.clone(), count),
             None => known.remove(name),
         };
-        let after = known.len();
-        self.len = self.len + after - before;
+        match (known_before, count) {
+            (None, Some(_)) => self.weight += weight(name),
+            (Some(_), None) => self.weight -= weight(name),
+            _ => {}
+        }
         self.make_room(0);
     }
 
     /// Forgets sets until there is room for so many boundaries more.
     fn make_room(&mut self, more: usize) {
-        while self.len + more > KNOWN_MAX {
+        while self.weight + more > KNOWN_MAX {
             let Some(lowest) = self.sets.keys().next().copied() else { return };
             self.forget(lowest);
         }
@@ -102,14 +111,14 @@ impl Collections {
         }
         let Some(limit) = self.boundaries.worth_reading(number) else { return };
         let mut levels = Levels::default();
-        let mut len = 0;
+        let mut read = 0;
         for (key, value) in self.range(number | PART_COUNTS, Bound::Unbounded) {
             let level = LEVELS_MAX.checked_sub(key.order).and_then(|level| level.checked_sub(1));
             let known = level.and_then(|level| levels.get_mut(usize::try_from(level).ok()?));
             let (Some(known), Some(count)) = (known, read_count(&value)) else { return };
+            read += weight(&key.name);
             known.insert(key.name, count);
-            len += 1;
-            if len > limit {
+            if read > limit {
                 return;
             }
         }
@@ -119,8 +128,8 @@ impl Collections {
         }
         let known = &mut self.boundaries;
         known.asked.remove(&number);
-        known.make_room(len);
-        known.len += len;
+        known.make_room(read);
+        known.weight += read;
         known.sets.insert(number, levels);
     }
 
@@ -241,7 +250,8 @@ mod tests {
 
     fn is_counted(tree: &Tree) -> bool {
         let known = &tree.collections.boundaries;
-        known.len == known.sets.values().flatten().map(BTreeMap::len).sum::<usize>() && known.len <= KNOWN_MAX
+        let weight = known.sets.values().flatten().flat_map(BTreeMap::keys).map(weight).sum::<usize>();
+        known.weight == weight && weight <= KNOWN_MAX
     }
 
     #[test]
@@ -258,7 +268,7 @@ mod tests {
         for set in 0..30 {
             run(&mut tree, &format!("DEL z{set}"));
         }
-        assert_eq!((tree.collections.boundaries.sets.len(), tree.collections.boundaries.len), (0, 0));
+        assert_eq!((tree.collections.boundaries.sets.len(), tree.collections.boundaries.weight), (0, 0));
     }
 
     #[test]

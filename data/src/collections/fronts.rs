@@ -9,7 +9,7 @@
 use super::ranked::{boundary_name, score_of};
 use super::{Collections, PART_SCORES};
 use crate::blob::Blob;
-use crate::kept::{ElementKey, ElementRef};
+use crate::kept::{ElementKey, ElementRef, long_name_bytes};
 use imbl::OrdMap;
 use std::ops::{Bound, ControlFlow};
 
@@ -30,10 +30,13 @@ pub(crate) struct Fronts {
 impl Fronts {
     /// A member comes.
     pub(super) fn lower(&mut self, number: u64, order: u64, member: &Blob) {
-        if let Some(front) = self.places.get_mut(&number)
-            && (order, member) < (front.0, &front.1)
-        {
-            *front = (order, member.clone());
+        let is_lower = |front: &(u64, Blob)| (order, member) < (front.0, &front.1);
+        if self.places.get(&number).is_some_and(is_lower) {
+            if long_name_bytes(member) > 0 {
+                self.places.remove(&number);
+            } else {
+                self.places.insert(number, (order, member.clone()));
+            }
         }
     }
 
@@ -55,7 +58,8 @@ impl Collections {
         }
         let first = self.scores_from(number, None).next();
         let places = &mut self.fronts.places;
-        let Some((key, _)) = first else {
+        // A long member is not remembered: there are many sets.
+        let Some((key, _)) = first.filter(|(key, _)| long_name_bytes(&key.name) == 0) else {
             places.remove(&number);
             return;
         };

@@ -178,6 +178,7 @@ impl Collections {
         let mut rank: u64 = 0;
         for level in (1..=self.highest_level(number)).rev() {
             let mut is_passed = |name: &[u8], count: u64| {
+                self.meter.look_at_name(name);
                 let up_to = rank.saturating_add(count);
                 let is_passed = passes(name, up_to);
                 if is_passed {
@@ -211,7 +212,7 @@ impl Collections {
     fn count_from(&self, number: u64, descent: &Descent, is_before: &dyn Fn(u64, &[u8]) -> bool) -> u64 {
         let mut behind: u64 = 0;
         self.visit_scores_from(number, descent.last.as_ref(), 0, |key| {
-            if !is_before(key.order, &key.name) {
+            if !self.meter.look_at_name(&key.name) || !is_before(key.order, &key.name) {
                 return ControlFlow::Break(());
             }
             behind += 1;

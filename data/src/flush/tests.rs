@@ -236,7 +236,7 @@ impl Replica {
         if applies {
             let mut batch = OrderedBatch::default();
             batch.changes.push((OWN, b"head".to_vec(), Some(head(applied, flush.head()))));
-            flush.write(&mut batch);
+            flush.write(&mut batch).unwrap();
             self.store.apply(&batch).unwrap();
         }
     }
@@ -418,7 +418,7 @@ fn what_is_damaged_below_is_trouble() {
     apply(&mut replica.tree, &EntryContext::default(), &[b"SET", b"a", b"value"]);
     replica.begin(true);
     replica.end();
-    let space = replica.tree.store.space().unwrap();
+    let space = replica.tree.store.spaces()[0].unwrap();
     let key = crate::kept::base_key::<crate::kept::Records>(KeyRef::new(b"a"));
     for damaged in [&b""[..], &[0xff; 40], &[0, 1, 1, 200]] {
         let batch = OrderedBatch {

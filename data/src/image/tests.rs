@@ -20,7 +20,7 @@ fn blocks() -> Vec<Vec<u8>> {
 }
 
 fn restore(blocks: &[Vec<u8>]) -> Result<Vec<u8>, Malformed> {
-    let mut restorer = StoreRestorer::new([1, 2, 3, 4].map(Space));
+    let mut restorer = StoreRestorer::new([1, 2, 3, 4, 5].map(Space));
     for block in blocks {
         restorer.push_block(block, &mut Restored::default())?;
     }

@@ -30,7 +30,7 @@ impl World {
     fn new() -> World {
         let store = MemoryStore::new();
         let mut layers: Layers<Elements> = Layers::default();
-        layers.attach(Base { read: Arc::new(store.clone()), space: None, trouble: Trouble::default() });
+        layers.attach(Base { read: Arc::new(store.clone()), space: None, pieces: None, trouble: Trouble::default() });
         World { layers, model: Model::new(), store, spaces: 0, batch: None }
     }
 
@@ -46,14 +46,13 @@ impl World {
         if self.batch.is_some() {
             return;
         }
-        self.spaces += 1;
-        let next = Space(self.spaces);
-        let (layer, space) = self.layers.freeze(|| next).unwrap();
+        let spaces = &mut self.spaces;
+        let frozen = self.layers.freeze(|| {
+            *spaces += 1;
+            Space(*spaces)
+        });
         let mut batch = OrderedBatch::default();
-        for (key, slot) in &layer {
-            let key = crate::kept::base_key::<Elements>(key.as_ref());
-            batch.changes.push((space, &key, slot.as_deref()));
-        }
+        crate::flush::write_layer(frozen.unwrap(), &self.store, &mut batch).unwrap();
         self.batch = Some(batch);
     }
 
@@ -215,7 +214,7 @@ fn what_is_known_is_not_read() {
     let walk = |world: &World, limit| world.walk(Bound::Included(key(1, 3, false).as_ref()), Some(&end), limit);
     walk(&world, 12);
     // Behind its owner's back: who asks now is told what was there.
-    let space = world.layers.space().unwrap();
+    let space = world.layers.spaces()[0].unwrap();
     world.store.apply(&OrderedBatch { dropped: vec![space], ..OrderedBatch::default() }).unwrap();
     let [said, wanted] = walk(&world, 12);
     assert_eq!(said, wanted);

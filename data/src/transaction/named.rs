@@ -4,7 +4,7 @@ use super::Transaction;
 use crate::blob::Blob;
 use crate::collections::Collections;
 use crate::failure::Failure;
-use crate::kept::{ElementKey, ElementRef, element_bytes};
+use crate::kept::{ElementKey, ElementRef, LongNames, element_bytes};
 use crate::meter::{VISIT, WRITE};
 use crate::store::KeyRef;
 use crate::value::{COLLECTION_LEN_MAX, Collection, Kind, Value};
@@ -217,12 +217,14 @@ impl<'a> Transaction<'a> {
         result
     }
 
-    /// Takes out up to `limit` fields of the hash under a key that have expired; how many.
-    pub(super) fn expire_fields(&mut self, key: KeyRef<'_>, of: Collection, limit: usize) -> usize {
+    /// Takes out up to `limit` fields of the hash under a key that have expired, and only so many bytes of long ones; how many, and whether more may be done.
+    pub(super) fn expire_fields(&mut self, key: KeyRef<'_>, of: Collection, limit: usize) -> (usize, bool) {
         let time = self.tree.time;
         let due = self.tree.collections.field_deadlines(of).take_while(|(deadline, _)| *deadline <= time);
-        let due: Vec<(WallTime, Blob)> = due.take(limit).collect();
-        let Some((soonest, _)) = due.first().cloned() else { return 0 };
+        let (mut long, mut is_over) = (LongNames::new(), false);
+        let few = |(_, field): &(WallTime, Blob)| !std::mem::replace(&mut is_over, !long.take(field));
+        let due: Vec<(WallTime, Blob)> = due.take(limit).take_while(few).collect();
+        let Some((soonest, _)) = due.first().cloned() else { return (0, false) };
         let mut named = NamedEdit { tx: self, kind: Kind::Hash, collection: of, changed: false, some_are_due: false };
         due.iter().for_each(|(_, field)| drop(named.take(field)));
         let NamedEdit { collection, .. } = named;
@@ -234,7 +236,7 @@ impl<'a> Transaction<'a> {
         } else {
             self.put_edited(key, Some(Some(soonest)), Kind::Hash, collection);
         }
-        due.len()
+        (due.len(), !is_over)
     }
 
     /// Writes down that the elements of a key have changed. `before` is none if there was no such key, else the soonest deadline of its fields.

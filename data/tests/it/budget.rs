@@ -24,7 +24,7 @@ fn flushed(tree: Tree, rng: &mut Rng, stores: &Arc<storage::MemoryStore>, spaces
         };
         if let Some(flush) = tree.begin_flush(next) {
             let mut batch = base::ordered::OrderedBatch::default();
-            flush.write(&mut batch);
+            flush.write(&mut batch).unwrap();
             stores.apply(&batch).expect("a store in memory takes all");
             tree.end_flush();
         }

@@ -6,6 +6,7 @@ mod corpus;
 mod documents;
 mod doors;
 mod draw;
+mod long_names;
 mod properties;
 mod redis;
 mod redis_events;

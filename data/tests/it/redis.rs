@@ -213,7 +213,7 @@ fn compare<'a>(redis: &mut Redis, conversation: impl Iterator<Item = &'a str>, d
     for said in conversation {
         // What a script runs is compared as it is by itself.
         let command = SCRIPTED.iter().find_map(|script| said.strip_prefix(script)).unwrap_or(said);
-        if NEWER.iter().any(|start| command.starts_with(start)) {
+        if NEWER.iter().any(|start| command.starts_with(start) || command.contains(&format!("call('{start}'"))) {
             break;
         }
         if DIFFERENT.iter().any(|(start, _)| command.starts_with(start))

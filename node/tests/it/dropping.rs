@@ -61,7 +61,7 @@ impl Alone {
         self.written.extend(out.journal.into_iter().map(|write| (write.number, write.payload)));
         if let Some(job) = out.save_snapshot {
             let SnapshotContent::Store(flush) = job.content else { panic!("there is a store") };
-            self.store.apply(&flush.into_batch()).expect("it has room");
+            self.store.apply(&flush.into_batch().expect("it can be read")).expect("it has room");
             self.store.sync().expect("it does");
             self.has_removed |= job.position == Position(0);
             self.give(Input::SnapshotSaved { partition: job.partition, position: job.position });

@@ -8,6 +8,7 @@ use crate::collections::ranked::Standing;
 use crate::commands::key::scan::{COUNT_DEFAULT, parse_pattern};
 use crate::commands::prelude::*;
 use crate::cursor::{self, Among};
+use crate::kept::long_name_bytes;
 use base::versions::Feature;
 
 /// A page ends behind the element with which its answer has so many bytes, whatever `COUNT` says.
@@ -57,17 +58,19 @@ impl<'a> Page<'a> {
         let mut found = Vec::new();
         let mut next = 0;
         let mut last = None;
-        let mut bytes = 0;
+        let (mut bytes, mut looked_at_bytes) = (0, 0);
         let version = view.version();
         let start = Among::Elements.place_of(self.cursor, version);
         let elements = view.collection(self.key, self.kind)?.map(|of| view.elements(of, start));
         for (looked_at, (order, name, value)) in elements.into_iter().flatten().enumerate() {
             let may_end = last.is_none_or(|last| Among::Elements.parts(last, order, version));
-            if (looked_at >= self.count || bytes >= PAGE_BYTES) && may_end {
+            if (looked_at >= self.count || bytes.max(looked_at_bytes) >= PAGE_BYTES) && may_end {
                 next = Among::Elements.cursor_of(order, version);
                 break;
             }
             last = Some(order);
+            // What is not answered is looked at all the same.
+            looked_at_bytes += long_name_bytes(&name);
             if self.glob.as_ref().is_none_or(|glob| glob.matches_within(&name, view.meter())) {
                 bytes += name.len();
                 found.push(Reply::Bulk(name));

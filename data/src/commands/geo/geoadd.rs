@@ -1,7 +1,6 @@
 //! `GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]`
 
 use super::parse_place;
-use crate::args::check_member;
 use crate::commands::prelude::*;
 use crate::commands::sorted::zadd::ZAdd;
 
@@ -43,7 +42,7 @@ impl<'a> WriteCommand<'a> for GeoAdd<'a> {
         for at in (index..args.len()).step_by(3) {
             members.push((parse_place(args, at)?.score(), args.get(at + 2)?));
         }
-        members.iter().try_for_each(|(_, member)| check_member(member))?;
+        (index + 2..args.len()).step_by(3).try_for_each(|at| args.member(at).map(drop))?;
         Ok(GeoAdd(ZAdd::of_scores(args.key(1)?, (only_new, only_known), counts_changes, members)))
     }
 

@@ -74,6 +74,8 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
         tx.meter().check()?;
         let value = value.map_err(refused)?;
         check_length(longest_word(&value))?;
+        let version = tx.version();
+        let member_fits = |member: &Blob| check_member(member, version);
         match &value {
             Dumped::String(_) | Dumped::Json(_) | Dumped::List(_) => {}
             Dumped::Stream(stream) => {
@@ -82,9 +84,9 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
                 });
                 check_names(names.map(|name| name.as_slice()))?;
             }
-            Dumped::Hash(fields) => fields.iter().try_for_each(|(field, ..)| check_field(field))?,
-            Dumped::Set(members) => members.iter().try_for_each(|member| check_member(member))?,
-            Dumped::SortedSet(members) => members.iter().try_for_each(|(member, _)| check_member(member))?,
+            Dumped::Hash(fields) => fields.iter().try_for_each(|(field, ..)| check_field(field, version))?,
+            Dumped::Set(members) => members.iter().try_for_each(member_fits)?,
+            Dumped::SortedSet(members) => members.iter().try_for_each(|(member, _)| member_fits(member))?,
         }
         tx.check_length(longest_word(&value))?;
         if !self.replace && tx.exists(self.key) {

@@ -179,7 +179,7 @@ fn of_long_elements_only_those_are_read_that_are_wanted() {
     let mut spaces = 1..;
     let flush = tree.begin_flush(|| Space(spaces.next().unwrap())).unwrap();
     let mut batch = OrderedBatch::default();
-    flush.write(&mut batch);
+    flush.write(&mut batch).unwrap();
     store.store.apply(&batch).unwrap();
     tree.end_flush();
     tree.set_known_bytes_max(0);
