@@ -429,6 +429,7 @@ impl Tree {
                 progress(PROGRESS_ELEMENTS);
             }
         }
+        self.collections.elements.check_pieces();
         if tally.elements != self.elements_len() {
             return Err(Malformed("there are not as many elements as the head says"));
         }

@@ -18,25 +18,24 @@
 use crate::blob::Blob;
 use crate::codec::{Reader, put_element, put_number, put_outcome, put_record};
 use crate::collections::{CollectionCounts, Collections, Tally};
-use crate::deadlines::put_due_key;
-use crate::flush::{Counts, STATE_SPACES, encode_head};
-use crate::kept::{ElementKey, Elements, Kept, Records, base_key};
+use crate::kept::{ElementKey, Elements, Records};
 use crate::layers::Layers;
 use crate::once::{OnceTable, Outcome};
-use crate::pieces::{Loader, Spaces};
 use crate::removals::{CLASSES, Removals};
 use crate::store::StoreKey;
 use crate::tree::Tree;
 use crate::value::Record;
 use base::checksum::xxh3;
 use base::limits::SNAPSHOT_BLOCK_BYTES_TARGET;
-use base::ordered::{Changes, OrderedBatch, OrderedError, Space};
+use base::ordered::OrderedError;
 use base::{Revision, WallTime};
 use std::ops::Bound;
 
 mod malformed;
+mod stored;
 
 pub use malformed::Malformed;
+pub use stored::{Restored, StoreRestorer};
 
 const VERSION: u8 = 11;
 /// The only collections are hashes.
@@ -384,116 +383,6 @@ impl Restorer {
         let elements = self.tree.collections.elements;
         let collections = Collections { elements, counts: promises.collections, ..Collections::default() };
         Ok(Tree { collections, ..self.tree })
-    }
-}
-
-/// What blocks of an image come to in a store.
-#[derive(Debug, Default)]
-pub struct Restored {
-    /// Records, all of one space ([`StoreRestorer::sorted_spaces`]), ascending from the first block to the last.
-    pub records: Changes,
-    /// Elements of collections, in the same way.
-    pub elements: Changes,
-    /// The rest, in no order.
-    pub batch: OrderedBatch,
-}
-
-/// Writes the blocks of an image, in their order, into new spaces of a store. What it remembers does not grow with the image.
-#[derive(Debug)]
-pub struct StoreRestorer {
-    spaces: [Space; STATE_SPACES],
-    /// Where elements go, and what continues their keys if these are long.
-    elements: Loader,
-    /// What the state is beside its records, elements and outcomes.
-    tree: Tree,
-    promises: Option<Promises>,
-    records: u64,
-    deadlines: u64,
-    outcomes: u64,
-}
-
-impl StoreRestorer {
-    /// Before the first block. The spaces (of records, deadlines, outcomes, elements and pieces) were never used.
-    #[must_use]
-    pub fn new(spaces: [Space; STATE_SPACES]) -> StoreRestorer {
-        let elements = Loader::new(Spaces { keys: spaces[3], pieces: spaces[4] });
-        StoreRestorer { spaces, elements, tree: Tree::new(), promises: None, records: 0, deadlines: 0, outcomes: 0 }
-    }
-
-    /// Adds what the next block holds to `restored`. After an error the restorer is of no use any more.
-    pub fn push_block(&mut self, block: &[u8], restored: &mut Restored) -> Result<(), Malformed> {
-        let Some(promises) = &mut self.promises else {
-            let (tree, promises) = Promises::read(block)?;
-            (self.tree, self.promises) = (tree, Some(promises));
-            return Ok(());
-        };
-        let [records, deadlines, outcomes, ..] = self.spaces;
-        let StoreRestorer { tree, elements, records: count, deadlines: due_count, outcomes: outcome_count, .. } = self;
-        let Restored { records: sorted_records, elements: sorted_elements, batch } = restored;
-        promises.read_items(block, |item| {
-            match item {
-                Item::Record(key, record) => {
-                    *count += 1;
-                    tree.bytes = tree.bytes.saturating_add(record.bytes(&key.key));
-                    let value = |bytes: &mut Vec<u8>| Records::put_value(bytes, &record);
-                    sorted_records.write(records, |bytes| Records::put_key(bytes, key.as_ref()), Some(value));
-                    if let Some(deadline) = record.deadline() {
-                        *due_count += 1;
-                        let due = (deadline, key);
-                        batch.changes.write(deadlines, |bytes| put_due_key(bytes, &due), Some(|_: &mut Vec<u8>| ()));
-                    }
-                }
-                Item::Element(key, value) => {
-                    let value = |bytes: &mut Vec<u8>| Elements::put_value(bytes, &value);
-                    elements.push(&base_key::<Elements>(key.as_ref()), value, sorted_elements, batch);
-                }
-                Item::Outcome(outcome) => {
-                    let value = |bytes: &mut Vec<u8>| put_outcome(bytes, &outcome);
-                    let number = outcome_count.to_be_bytes();
-                    batch.changes.write(outcomes, |bytes| bytes.extend_from_slice(&number), Some(value));
-                    *outcome_count += 1;
-                }
-            }
-            Ok(())
-        })?;
-        if promises.tally.elements() == promises.elements {
-            elements.finish(sorted_elements, batch);
-        }
-        Ok(())
-    }
-
-    /// Records taken so far.
-    #[must_use]
-    pub fn records(&self) -> u64 {
-        self.records
-    }
-
-    /// The spaces of [`Restored::records`] and of [`Restored::elements`].
-    #[must_use]
-    pub fn sorted_spaces(&self) -> [Space; 2] {
-        [self.spaces[0], self.spaces[3]]
-    }
-
-    /// The spaces that are written to.
-    #[must_use]
-    pub fn spaces(&self) -> [Space; STATE_SPACES] {
-        self.spaces
-    }
-
-    /// After the last block: the head by which [`Tree::open`] finds the state, once the batches are in the store.
-    pub fn finish(&self) -> Result<Vec<u8>, Malformed> {
-        let promises = self.promises.as_ref().ok_or(Malformed("it is empty"))?;
-        promises.are_kept(self.records, self.outcomes)?;
-        let counts = Counts {
-            records: self.records,
-            deadlines: self.deadlines,
-            outcomes: 0..self.outcomes,
-            elements: promises.elements,
-            collections: promises.collections.clone(),
-        };
-        let [records, deadlines, outcomes, elements, pieces] = self.spaces;
-        let pieces = self.elements.has_pieces().then_some(pieces);
-        Ok(encode_head(&self.tree, [records, deadlines, outcomes, elements], pieces, &counts))
     }
 }
 

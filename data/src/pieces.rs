@@ -22,6 +22,7 @@ mod walk;
 use crate::codec::{Reader, put_number};
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::ordered::{ORDERED_KEY_BYTES_MAX, OrderedError, OrderedRead, Space};
+use std::ops::Bound;
 
 pub(crate) use cutter::Cutter;
 pub(crate) use loader::Loader;
@@ -117,6 +118,45 @@ pub(crate) fn get(read: &dyn OrderedRead, spaces: Spaces, key: &[u8]) -> Result<
             }
         }
     }
+}
+
+/// Reads all pieces in a view that does not change: each branch has as many entries as it says, and nothing is there that no branch leads to.
+pub(crate) fn check(read: &dyn OrderedRead, spaces: Spaces) -> Result<(), OrderedError> {
+    // Behind the next number.
+    let first = 1_u64.to_be_bytes();
+    let mut there: u64 = 0;
+    for pair in read.range(spaces.pieces, Bound::Included(&first)) {
+        pair?;
+        there += 1;
+    }
+    let mut branches = Vec::new();
+    for pair in read.range(spaces.keys, Bound::Unbounded) {
+        let (key, value) = pair?;
+        if key.len() > WHOLE_BYTES_MAX {
+            branches.push(Branch::read(&value)?);
+        }
+    }
+    let mut found: u64 = 0;
+    while let Some(branch) = branches.pop() {
+        let first = branch.key_of(b"");
+        let mut entries = 0;
+        for pair in read.range(spaces.pieces, Bound::Included(&first)) {
+            let (key, value) = pair?;
+            if !key.starts_with(&first) {
+                break;
+            }
+            entries += 1;
+            if key.len() > NUMBER_BYTES + PIECE_BYTES {
+                branches.push(Branch::read(&value)?);
+            }
+        }
+        found += entries;
+        // Of branches in a circle more is found than there is.
+        if entries != branch.entries || found > there {
+            return Err(damaged());
+        }
+    }
+    if found == there { Ok(()) } else { Err(damaged()) }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use base::ordered::{Changes, OrderedBatch, Pair};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use storage::MemoryStore;
 
 const SPACES: Spaces = Spaces { keys: Space(1), pieces: Space(2) };
@@ -45,6 +47,60 @@ fn pieces(store: &MemoryStore) -> usize {
     store.range(SPACES.pieces, Bound::Unbounded).count().saturating_sub(1)
 }
 
+/// A store to which another thread brings a batch while it is read: after so many reads.
+#[derive(Debug)]
+struct Racing {
+    before: MemoryStore,
+    after: MemoryStore,
+    reads: AtomicUsize,
+    at: usize,
+}
+
+impl Racing {
+    fn now(&self) -> &MemoryStore {
+        if self.reads.fetch_add(1, Ordering::Relaxed) < self.at { &self.before } else { &self.after }
+    }
+}
+
+impl OrderedRead for Racing {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, OrderedError> {
+        self.now().get(space, key)
+    }
+
+    fn range<'a>(
+        &'a self,
+        space: Space,
+        start: Bound<&[u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Pair, OrderedError>> + 'a> {
+        self.now().range(space, start)
+    }
+
+    fn freeze(&self) -> Arc<dyn OrderedRead> {
+        self.now().freeze()
+    }
+}
+
+/// What a batch does not change is found whenever it comes.
+fn race(before: &MemoryStore, after: &MemoryStore, batch: &BTreeMap<Vec<u8>, Option<Vec<u8>>>, model: &Model) {
+    let kept = |pair: &Pair| !batch.contains_key(&pair.0);
+    let all: Vec<Pair> = model.iter().map(|(key, value)| (key.clone(), value.clone())).filter(kept).collect();
+    for at in 0..12 {
+        let racing = || Racing { before: before.clone(), after: after.clone(), reads: AtomicUsize::new(0), at };
+        let found = Walk::new(&racing(), SPACES, Bound::Unbounded)
+            .unwrap()
+            .map(|pair| pair.unwrap())
+            .filter(kept)
+            .collect::<Vec<_>>();
+        assert_eq!(found, all, "after {at} reads");
+        for (key, value) in all.iter().filter(|(key, _)| key.len() > WHOLE_BYTES_MAX) {
+            assert_eq!(get(&racing(), SPACES, key).unwrap().as_ref(), Some(value));
+            let first =
+                Walk::new(&racing(), SPACES, Bound::Included(key)).unwrap().map(|pair| pair.unwrap()).find(kept);
+            assert_eq!(first.map(|(key, _)| key).as_ref(), Some(key));
+        }
+    }
+}
+
 fn compare(store: &MemoryStore, model: &Model, asked: &[Vec<u8>]) {
     let all: Vec<Pair> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     assert_eq!(pairs(store, Bound::Unbounded), all);
@@ -73,7 +129,9 @@ proptest! {
         let (store, mut model) = (MemoryStore::new(), Model::new());
         for (at, batch) in batches.into_iter().enumerate() {
             let batch: BTreeMap<_, _> = batch.into_iter().map(|(key, value)| (key, value.map(|value| vec![value]))).collect();
+            let before = store.copy();
             store.apply(&apply(&store, &batch)).unwrap();
+            race(&before, &store, &batch, &model);
             if at % 2 == 1 {
                 // Nobody knew whether the store had it.
                 store.apply(&apply(&store, &batch)).unwrap();
@@ -85,6 +143,7 @@ proptest! {
                 }
             }
             compare(&store, &model, &asked);
+            check(&store, SPACES).unwrap();
         }
         // The same from sorted keys.
         let loaded = MemoryStore::new();
@@ -99,6 +158,7 @@ proptest! {
         load.finish().unwrap();
         loaded.apply(&rest).unwrap();
         compare(&loaded, &model, &asked);
+        check(&loaded, SPACES).unwrap();
         prop_assert_eq!(pieces(&loaded), pieces(&store));
         // Nothing is left of what goes.
         let gone = model.keys().map(|key| (key.clone(), None)).collect();
@@ -124,6 +184,7 @@ proptest! {
         let (space, key) = stored[at.index(stored.len())].clone();
         let changes = vec![(space, key, bytes)].into();
         store.apply(&OrderedBatch { changes, ..OrderedBatch::default() }).unwrap();
+        let _ = check(&store, SPACES);
         let mut read = Walk::new(&store, SPACES, Bound::Unbounded).unwrap();
         let is_read = read.by_ref().take(100).all(|pair| pair.is_ok());
         prop_assert!(is_read || read.next().is_none());

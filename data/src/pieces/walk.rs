@@ -1,4 +1,7 @@
 //! Whole keys in their order, read from their pieces.
+//!
+//! A walk reads the store more than once, and another thread may bring a batch to it meanwhile. Keys that the batch does not change are found all the same: a
+//! branch that such a key is under keeps its number. So nothing here goes by how many entries a branch says that it has, which a batch changes for others.
 
 use super::{
     Branch, LONGEST_BYTES, NUMBER_BYTES, Next, PIECE_BYTES, Spaces, WHOLE_BYTES_MAX, damaged, first_branch, next,
@@ -26,8 +29,6 @@ struct Inside<'a> {
     prefix_bytes: usize,
     /// Where it goes on.
     from: Bound<Vec<u8>>,
-    /// Entries that are still to come, where all of them are read.
-    left: Option<u64>,
     /// Only of the innermost: others are looked for again, so that no more than two are open at a time.
     reading: Option<Pairs<'a>>,
 }
@@ -35,27 +36,20 @@ struct Inside<'a> {
 impl<'a> Inside<'a> {
     fn whole(branch: Branch, prefix_bytes: usize) -> Inside<'a> {
         let from = Bound::Included(branch.key_of(b""));
-        Inside { branch, prefix_bytes, from, left: Some(branch.entries), reading: None }
+        Inside { branch, prefix_bytes, from, reading: None }
     }
 
     fn part(branch: Branch, prefix_bytes: usize, from: Bound<Vec<u8>>) -> Inside<'a> {
-        Inside { branch, prefix_bytes, from, left: None, reading: None }
+        Inside { branch, prefix_bytes, from, reading: None }
     }
 
     /// The next entry of the branch: what follows its number, and the value.
     fn next(&mut self, read: &'a dyn OrderedRead, spaces: Spaces) -> Result<Option<Pair>, OrderedError> {
-        if self.left == Some(0) {
-            return Ok(None);
-        }
         let from = self.from.as_ref().map(Vec::as_slice);
         let reading = self.reading.get_or_insert_with(|| read.range(spaces.pieces, from));
         let pair = reading.next().transpose()?;
         let number = self.branch.number.to_be_bytes();
-        let Some((key, value)) = pair.filter(|(key, _)| key.starts_with(&number)) else {
-            // Fewer than it says.
-            return if self.left.is_some() { Err(damaged()) } else { Ok(None) };
-        };
-        self.left = self.left.map(|left| left.saturating_sub(1));
+        let Some((key, value)) = pair.filter(|(key, _)| key.starts_with(&number)) else { return Ok(None) };
         if key.len() == NUMBER_BYTES { Err(damaged()) } else { Ok(Some((key, value))) }
     }
 }

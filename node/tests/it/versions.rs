@@ -1,7 +1,7 @@
 //! Nodes of two versions in one cluster: what they say to each other, what is written, and when the cluster's version rises.
 
 use crate::common::{Cluster, bulk, pass_until};
-use base::versions::{NEWEST, OLDEST};
+use base::versions::{Feature, NEWEST, OLDEST};
 use base::{BucketId, NodeId, PartitionId};
 use node::Node;
 
@@ -93,4 +93,43 @@ fn who_speaks_less_than_the_cluster_is_refused_everywhere() {
     pass_until(&mut cluster, "it stops", |cluster| cluster.fatal.is_some());
     let text = cluster.fatal.clone().expect("it was said");
     assert!(text.contains(&format!("version {NEWEST}")) || text.contains("does not speak"), "{text}");
+}
+
+#[test]
+fn long_names_wait_for_the_version_and_are_refused_before_they_are_proposed() {
+    let mut cluster = three(&[1]);
+    let long = "n".repeat(base::limits::KEY_BYTES_MAX + 1);
+    let since = Feature::LongNames.since();
+    let refused = format!(
+        "longer than 32768 bytes; longer ones came with version {since}, and the cluster has version {OLDEST}: they can be used when every node speaks that (dictum node list)\r\n"
+    );
+    let lines = [
+        "HSET h NAME v",
+        "SADD s NAME",
+        "ZADD z 1 NAME",
+        "GEOADD z 1 1 NAME",
+        "DICTUM.ONCE id SADD s NAME",
+        "SISMEMBER s NAME",
+    ];
+    for line in lines {
+        let answer = cluster.ask(0, &line.replace("NAME", &long));
+        assert!(answer.starts_with("-ERR ") && answer.ends_with(&refused), "{line}: {answer}");
+    }
+    assert_eq!(cluster.ask(2, "MULTI"), "+OK\r\n");
+    assert!(cluster.ask(2, &format!("SADD s {long}")).ends_with(&refused));
+    assert!(cluster.ask(2, "EXEC").starts_with("-EXECABORT"));
+    assert_eq!(cluster.ask(0, "DICTUM.OUTCOME id"), "$-1\r\n");
+    // A script's call is refused where it is applied, on all of them.
+    assert_eq!(
+        cluster.ask(0, &format!("EVAL \"return redis.pcall('SADD', 's', ARGV[1])\" 0 {long}")),
+        "-ERR member is longer than 32768 bytes\r\n"
+    );
+    restart_as(&mut cluster, 1, NEWEST);
+    pass_until(&mut cluster, "it has risen", |cluster| versions(cluster) == [NEWEST; 3]);
+    assert_eq!(cluster.ask(0, &format!("HSET h {long} v")), ":1\r\n");
+    assert_eq!(cluster.ask(1, &format!("ZADD z 1 {long}")), ":1\r\n");
+    for node in 0..3 {
+        assert_eq!(cluster.ask(node, &format!("HGET h {long}")), "$1\r\nv\r\n");
+        assert_eq!(cluster.ask(node, &format!("ZRANK z {long}")), ":0\r\n");
+    }
 }

@@ -25,7 +25,7 @@ fn node_folder(more: &[&str], fill: impl Fn(&str, &Path)) -> TempDir {
     folder
 }
 
-fn start(folder: &Path, more: &[&str]) -> (Process, String) {
+pub(crate) fn start(folder: &Path, more: &[&str]) -> (Process, String) {
     wait_for("a node", || {
         let [resp, http, peer] = free_ports();
         let mut command = dictum(&["start", "--node", "n1", "--cluster", &format!("n1=127.0.0.1:{peer}")]);
@@ -74,7 +74,7 @@ fn fingerprint(folder: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
     files(folder).into_iter().map(one).collect()
 }
 
-struct Said {
+pub(crate) struct Said {
     code: i32,
     text: String,
     json: Json,
@@ -86,7 +86,7 @@ impl Said {
     }
 
     #[track_caller]
-    fn is_sound(&self) {
+    pub(crate) fn is_sound(&self) {
         assert_eq!(
             (self.code, self.last_line(), &self.json["verdict"]),
             (0, "sound", &"sound".into()),
@@ -122,7 +122,7 @@ impl Said {
 }
 
 /// Checks a folder, in both forms, and sees to it that it stays as it is.
-fn check(folder: &Path) -> Said {
+pub(crate) fn check(folder: &Path) -> Said {
     let before = fingerprint(folder);
     let scratch = tempdir().expect("a temporary folder");
     let run = |json: bool| {

@@ -18,6 +18,7 @@ mod lab_experiment;
 mod lab_hooks;
 mod lab_quick;
 mod levels;
+mod long_names;
 mod netns;
 mod nodes;
 mod partitions;
