@@ -49,6 +49,9 @@ fn long_names_outlive_a_kill_and_leave_nothing_behind() {
     let names = names();
     let (process, resp) = start(folder.path(), &SETTINGS);
     eventually(&resp, &["SET", "k", "v"]);
+    // Until the cluster has the version.
+    eventually(&resp, &["SADD", "s", &names[0]]);
+    eventually(&resp, &["SREM", "s", &names[0]]);
     let mut client = Client::connect(&resp).expect("it listens");
     for name in &names {
         call(&mut client, &["HSET", "h", name, &name.len().to_string()]);
