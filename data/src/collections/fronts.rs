@@ -9,7 +9,7 @@
 use super::ranked::{boundary_name, score_of};
 use super::{Collections, PART_SCORES};
 use crate::blob::Blob;
-use crate::kept::{ElementKey, ElementRef, long_name_bytes};
+use crate::kept::{ElementKey, ElementRef};
 use imbl::OrdMap;
 use std::ops::{Bound, ControlFlow};
 
@@ -17,8 +17,15 @@ use std::ops::{Bound, ControlFlow};
 const FRONTS_MAX: usize = 64;
 /// Of so many removals one has the beginning looked for: a walk passes over some more of them than that at most, and few removals pay for it.
 const LOOKS: u64 = if cfg!(test) { 3 } else { 32 };
+/// Bytes of a member that are remembered: of members that begin alike in more, some more is passed over.
+const FRONT_BYTES_MAX: usize = if cfg!(test) { 5 } else { 256 * 1024 };
 /// The golden ratio: multiples of it are spread evenly, also if sets take turns.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What is remembered of a member: its beginning, which does not stand behind it.
+fn beginning(member: &Blob) -> Blob {
+    member.get(..FRONT_BYTES_MAX).map_or_else(|| member.clone(), Blob::new)
+}
 
 /// By the number of a collection: nothing stands before this order and member.
 #[derive(Clone, Debug, Default)]
@@ -30,13 +37,10 @@ pub(crate) struct Fronts {
 impl Fronts {
     /// A member comes.
     pub(super) fn lower(&mut self, number: u64, order: u64, member: &Blob) {
-        let is_lower = |front: &(u64, Blob)| (order, member) < (front.0, &front.1);
-        if self.places.get(&number).is_some_and(is_lower) {
-            if long_name_bytes(member) > 0 {
-                self.places.remove(&number);
-            } else {
-                self.places.insert(number, (order, member.clone()));
-            }
+        if let Some(front) = self.places.get_mut(&number)
+            && (order, member) < (front.0, &front.1)
+        {
+            *front = (order, beginning(member));
         }
     }
 
@@ -58,8 +62,7 @@ impl Collections {
         }
         let first = self.scores_from(number, None).next();
         let places = &mut self.fronts.places;
-        // A long member is not remembered: there are many sets.
-        let Some((key, _)) = first.filter(|(key, _)| long_name_bytes(&key.name) == 0) else {
+        let Some((key, _)) = first else {
             places.remove(&number);
             return;
         };
@@ -67,7 +70,7 @@ impl Collections {
             let lowest = places.get_min().map(|(number, _)| *number);
             lowest.and_then(|lowest| places.remove(&lowest));
         }
-        places.insert(number, (key.order, key.name));
+        places.insert(number, (key.order, beginning(&key.name)));
     }
 
     /// The members in the order of their scores: those behind a place, or all.
