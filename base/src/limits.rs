@@ -245,6 +245,10 @@ const _: () = assert!(ENTRY_BYTES_MAX > VALUE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX > ENTRY_BYTES_MAX);
 const _: () =
     assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 64 * 1024 < COMMAND_BYTES_MAX, "the largest value can be written");
+const _: () = assert!(
+    COMMAND_BYTES_MAX + SNAPSHOT_BLOCK_BYTES_TARGET + KEY_BYTES_MAX < SNAPSHOT_BLOCK_BYTES_MAX,
+    "a field with its value, which came in one command, fits a block"
+);
 const _: () = assert!(BODY_BYTES_MAX + 1024 < ENTRY_BYTES_MAX, "an entry has a header before its body");
 const _: () = assert!(
     PAYLOAD_BYTES_TARGET + ACCEPT_BYTES_TARGET + BODY_BYTES_MAX + 1024 * 1024 < ENTRY_BYTES_MAX,

@@ -67,7 +67,12 @@ impl StoreRestorer {
                 }
                 Item::Element(key, value) => {
                     let value = |bytes: &mut Vec<u8>| Elements::put_value(bytes, &value);
-                    elements.push(&base_key::<Elements>(key.as_ref()), value, sorted_elements, batch);
+                    if Elements::key_bytes(&key) <= Elements::WHOLE_BYTES_MAX {
+                        let key = |bytes: &mut Vec<u8>| Elements::put_key(bytes, key.as_ref());
+                        elements.push_short(key, value, sorted_elements, batch);
+                    } else {
+                        elements.push(&base_key::<Elements>(key.as_ref()), value, sorted_elements, batch);
+                    }
                 }
                 Item::Outcome(outcome) => {
                     let value = |bytes: &mut Vec<u8>| put_outcome(bytes, &outcome);

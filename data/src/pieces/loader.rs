@@ -33,9 +33,7 @@ impl Loader {
         pieces: &mut OrderedBatch,
     ) {
         if key.len() <= WHOLE_BYTES_MAX {
-            self.close(0, sorted, pieces);
-            sorted.write(self.spaces.keys, |bytes| bytes.extend_from_slice(key), Some(value));
-            return;
+            return self.push_short(|bytes| bytes.extend_from_slice(key), value, sorted, pieces);
         }
         let (mut at, mut rest) = first_branch(key);
         let mut depth = 0;
@@ -59,6 +57,18 @@ impl Loader {
                 Next::Branch { key, rest: further } => (at, rest) = (key, further),
             }
         }
+    }
+
+    /// Takes the next key, which is no longer than [`WHOLE_BYTES_MAX`], where it is written.
+    pub(crate) fn push_short(
+        &mut self,
+        key: impl FnOnce(&mut Vec<u8>),
+        value: impl FnOnce(&mut Vec<u8>),
+        sorted: &mut Changes,
+        pieces: &mut OrderedBatch,
+    ) {
+        self.close(0, sorted, pieces);
+        sorted.write(self.spaces.keys, key, Some(value));
     }
 
     /// After the last key, and as often as wanted: everything is written.

@@ -5,6 +5,7 @@ use crate::args::{check_field, check_member};
 use crate::commands::prelude::*;
 use crate::commands::stream::xgroup::check_names;
 use base::WallTime;
+use base::limits::KEY_BYTES_MAX;
 
 /// Gives a key the value that `DUMP` answered, here or in a Redis.
 pub struct Restore<'a> {
@@ -84,7 +85,11 @@ impl<'a> WriteCommand<'a> for Restore<'a> {
                 });
                 check_names(names.map(|name| name.as_slice()))?;
             }
-            Dumped::Hash(fields) => fields.iter().try_for_each(|(field, ..)| check_field(field, version))?,
+            Dumped::Hash(fields) => fields.iter().try_for_each(|(field, value, _)| {
+                check_field(field, version)?;
+                // As in a command: both go through one message.
+                check_length((field.len().saturating_sub(KEY_BYTES_MAX) + value.len()) as u64)
+            })?,
             Dumped::Set(members) => members.iter().try_for_each(member_fits)?,
             Dumped::SortedSet(members) => members.iter().try_for_each(|(member, _)| member_fits(member))?,
         }
