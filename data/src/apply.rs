@@ -241,6 +241,10 @@ pub fn evict(tree: &mut Tree, context: &EntryContext, victims: &[(&[u8], Revisio
 pub fn read(view: &View<'_>, args: &[&[u8]]) -> Reply {
     view.begin_work();
     let reply = read_on(view, args);
+    if let Reply::Bulk(value) = &reply {
+        // A value as it is stored is not built, but it would be written.
+        view.meter().put(value.len() as u64);
+    }
     if view.meter().is_over() { Reply::Error(view.meter().refusal()) } else { reply }
 }
 

@@ -16,6 +16,8 @@
 
 use crate::failure::Failure;
 use crate::kept::long_name_bytes;
+use crate::reply::ITEM_BYTES;
+use base::limits::REPLY_BYTES_MAX;
 use std::cell::Cell;
 
 /// Looking up a key or an element by its name.
@@ -39,6 +41,9 @@ pub struct Meter {
     /// Bytes of answers that the entry has built so far.
     answered: Cell<u64>,
     answers_max: Cell<u64>,
+    /// Bytes of the answer that is being built by a read that counts them one by one; and most that it may have.
+    built: Cell<u64>,
+    one_answer_max: Cell<u64>,
 }
 
 impl Default for Meter {
@@ -48,6 +53,8 @@ impl Default for Meter {
             limit: Cell::new(u64::MAX),
             answered: Cell::new(0),
             answers_max: Cell::new(u64::MAX),
+            built: Cell::new(0),
+            one_answer_max: Cell::new(u64::MAX),
         }
     }
 }
@@ -67,6 +74,31 @@ impl Meter {
         self.limit.set(limit);
         self.answered.set(0);
         self.answers_max.set(answers_max);
+        self.built.set(0);
+        self.one_answer_max.set(u64::MAX);
+    }
+
+    /// From here on the answer of a read may have so many bytes. An entry has no such limit: what its commands answer counts as a whole.
+    pub(crate) fn limit_answer(&self, bytes_max: u64) {
+        self.one_answer_max.set(bytes_max);
+    }
+
+    /// Most bytes that one answer may have. What cannot be answered as a whole is refused before it is built.
+    pub(crate) fn answer_max(&self) -> u64 {
+        self.one_answer_max.get().min(REPLY_BYTES_MAX)
+    }
+
+    /// Counts a part of the answer that is being built. False once the answer is too large: the rest shall not be built.
+    pub(crate) fn put(&self, bytes: u64) -> bool {
+        self.built.set(self.built.get().saturating_add(bytes + ITEM_BYTES));
+        self.built.get() <= self.one_answer_max.get()
+    }
+
+    /// The next answer begins, unless the last one was too large.
+    pub(crate) fn next_answer(&self) {
+        if self.built.get() <= self.one_answer_max.get() {
+            self.built.set(0);
+        }
     }
 
     /// Units spent since the metering began.
@@ -130,12 +162,15 @@ impl Meter {
     /// Counts the answer of one command of several.
     pub(crate) fn answer(&self, bytes: u64) {
         self.answered.set(self.answered.get().saturating_add(bytes));
+        self.next_answer();
     }
 
     /// Whether the work or the answers have passed their limits.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.spent.get() > self.limit.get() || self.answered.get() > self.answers_max.get()
+        self.spent.get() > self.limit.get()
+            || self.answered.get() > self.answers_max.get()
+            || self.built.get() > self.one_answer_max.get()
     }
 
     /// Fails once a limit is passed, for work that can end with an error.
@@ -151,7 +186,7 @@ impl Meter {
                 "BUDGET this would take more than {limit} units of work, so nothing of it was done; do less at a time, as SCAN and ranges do, or raise the bucket's 'work-max'"
             )
         } else {
-            let limit = self.answers_max.get();
+            let limit = self.answers_max.get().min(self.one_answer_max.get());
             format!(
                 "BUDGET the answers would be longer than {limit} bytes together, so nothing of it was done; ask for less at a time"
             )

@@ -3,6 +3,9 @@
 use crate::blob::Blob;
 use crate::failure::Failure;
 
+/// What each part of an answer takes, whatever it holds, as [`Reply::bytes`] counts.
+pub(crate) const ITEM_BYTES: u64 = 16;
+
 /// An answer, independent of the protocol that carries it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
@@ -82,9 +85,7 @@ impl Reply {
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> u64 {
-        /// For each answer, whatever it holds.
-        const EACH: u64 = 16;
-        EACH + match self {
+        ITEM_BYTES + match self {
             Reply::Ok | Reply::Nil | Reply::Integer(_) => 0,
             Reply::Bulk(bytes) => bytes.len() as u64,
             _ => self.bytes_within(),

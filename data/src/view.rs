@@ -43,6 +43,7 @@ pub struct View<'a> {
     touches: Cell<bool>,
     slots: Slots,
     work_max: u64,
+    answer_max: u64,
     version: u16,
     /// A script asks.
     in_script: Cell<bool>,
@@ -63,6 +64,7 @@ impl<'a> View<'a> {
             touches: Cell::new(false),
             slots: Slots::ALL,
             work_max: WORK_DEFAULT,
+            answer_max: READ_ANSWERS_BYTES_MAX,
             version: OLDEST,
             in_script: Cell::new(false),
         }
@@ -93,9 +95,16 @@ impl<'a> View<'a> {
         View { work_max, ..self }
     }
 
+    /// The same for reads whose answer may have so many bytes, and not more than [`READ_ANSWERS_BYTES_MAX`].
+    #[must_use]
+    pub fn with_answer_max(self, answer_max: u64) -> View<'a> {
+        View { answer_max: answer_max.min(READ_ANSWERS_BYTES_MAX), ..self }
+    }
+
     /// A read begins: its work is counted from here on.
     pub(crate) fn begin_work(&self) {
-        self.meter().begin(self.work_max, READ_ANSWERS_BYTES_MAX);
+        self.meter().begin(self.work_max, self.answer_max);
+        self.meter().limit_answer(self.answer_max);
     }
 
     /// What the read has cost so far.

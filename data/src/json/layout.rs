@@ -4,7 +4,6 @@ use super::Json;
 use crate::blob::Blob;
 use crate::failure::Failure;
 use crate::meter::Meter;
-use base::limits::REPLY_BYTES_MAX;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use std::io::{self, Write};
@@ -38,7 +37,7 @@ impl Layout<'_> {
 
     /// The text of `value`, which is all of an answer.
     pub(crate) fn answer(self, value: &impl Serialize, meter: &Meter) -> Result<Blob, Failure> {
-        self.write(value, REPLY_BYTES_MAX, meter)
+        self.write(value, meter.answer_max(), meter)
     }
 }
 

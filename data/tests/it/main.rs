@@ -1,5 +1,6 @@
 //! The tests of `data` from outside, as one program: a file each, so that each crate is linked to them once.
 
+mod answers;
 mod budget;
 mod commands;
 mod corpus;

@@ -298,9 +298,14 @@ impl Node {
         let uses = Uses { last: &partition.last_uses, evicting: partition.evicting.as_deref(), forgets };
         let slots = self.groups[g].bucket.slots_of(id);
         let (version, work_max) = (self.entries_in, self.groups[g].bucket.settings.work_max());
+        // A client that was given more than all of them may hold would be cut off for it.
+        let answer_max = match self.tunables.clients_limit.bytes(self.config.memory_bytes) {
+            0 => u64::MAX,
+            most => most,
+        };
         let seen_at = |clock, seed| {
             let view = View::new(tree, clock, seed).with_usage(&uses, touches).within(slots);
-            view.with_work_max(work_max).in_version(version)
+            view.with_work_max(work_max).with_answer_max(answer_max).in_version(version)
         };
         let mut view = seen_at(clock, self.rng.next_u64());
         let shows = !self.monitors.is_empty();

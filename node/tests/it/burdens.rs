@@ -216,3 +216,22 @@ fn no_size_ends_a_process() {
     cluster.say(1, &encoded(&words));
     assert_eq!(cluster.hear(1), format!(":{}\r\n", words.len() - 2));
 }
+
+#[test]
+fn an_answer_that_is_more_than_all_clients_may_hold_is_refused() {
+    let mut cluster = Cluster::new(1);
+    assert_eq!(cluster.ask(0, "SET k v"), "+OK\r\n");
+    let value = "v".repeat(40_000);
+    assert_eq!(cluster.ask(0, &format!("SET large {value}")), "+OK\r\n");
+    let keys = "large ".repeat(100);
+    assert!(cluster.ask(0, &format!("MGET {keys}")).len() > 4_000_000);
+    assert_eq!(cluster.ask(0, "CONFIG SET maxmemory-clients 2mb"), "+OK\r\n");
+    let refused = cluster.ask(0, &format!("MGET {keys}"));
+    assert!(refused.starts_with("-BUDGET the answers would be longer than 2097152 bytes"), "{:.100}", refused);
+    assert_eq!(cluster.ask(0, "MULTI"), "+OK\r\n");
+    for _ in 0..60 {
+        assert_eq!(cluster.ask(0, "GET large"), "+QUEUED\r\n");
+    }
+    assert!(cluster.ask(0, "EXEC").starts_with("-BUDGET "));
+    assert!(cluster.ask(0, "GET large").len() > 40_000);
+}

@@ -31,6 +31,7 @@ impl<'a> ReadCommand<'a> for DictumGet<'a> {
         let Some(record) = view.get(self.key) else { return Ok(Reply::Nil) };
         let revision = revision_reply(record.revision);
         let bytes = record.value.into_string()?;
+        view.meter().put(bytes.len() as u64);
         Ok(Reply::Array(vec![Reply::Bulk(bytes), revision]))
     }
 }

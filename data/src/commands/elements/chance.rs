@@ -6,7 +6,6 @@
 use crate::collections::Collections;
 use crate::commands::prelude::*;
 use base::Rng;
-use base::limits::REPLY_BYTES_MAX;
 use std::collections::BTreeMap;
 
 /// Of a collection of so many elements or fewer all are looked at.
@@ -120,7 +119,7 @@ impl Urn<'_> {
         if let Some(others) = &self.others {
             return Ok(others.clone());
         }
-        if self.of.bytes() > REPLY_BYTES_MAX {
+        if self.of.bytes() > self.collections.meter.answer_max() {
             return Err(self.kind.is_too_large());
         }
         Ok(self.collections.drawn_from(self.of, 0).map(|(_, name, value)| (name, value)).collect())
@@ -137,7 +136,7 @@ impl Urn<'_> {
                 break;
             }
             bytes += (name.len() + value.len()) as u64;
-            if bytes > REPLY_BYTES_MAX {
+            if bytes > self.collections.meter.answer_max() {
                 return Err(TOO_LARGE);
             }
             found.push((name, value));
@@ -175,7 +174,7 @@ impl Urn<'_> {
                 (name, value)
             };
             bytes += (name.len() + value.len()) as u64;
-            if bytes > REPLY_BYTES_MAX {
+            if bytes > self.collections.meter.answer_max() {
                 return Err(TOO_LARGE);
             }
             chosen.insert(name, value);

@@ -4,7 +4,6 @@ pub(crate) mod chance;
 pub(crate) mod page;
 
 use crate::commands::prelude::*;
-use base::limits::REPLY_BYTES_MAX;
 
 /// Reads the names and values of all elements; an error if they are too large to be answered at once.
 pub(crate) fn whole<'v>(
@@ -12,7 +11,7 @@ pub(crate) fn whole<'v>(
     kind: Kind,
     of: Collection,
 ) -> Result<impl Iterator<Item = (Blob, Blob)> + use<'v>, Failure> {
-    if of.bytes() > REPLY_BYTES_MAX {
+    if of.bytes() > view.meter().answer_max() {
         return Err(kind.is_too_large());
     }
     Ok(view.elements(of, 0).map(|(_, name, value)| (name, value)))

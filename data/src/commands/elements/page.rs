@@ -59,12 +59,13 @@ impl<'a> Page<'a> {
         let mut next = 0;
         let mut last = None;
         let (mut bytes, mut looked_at_bytes) = (0, 0);
+        let bytes_max = PAGE_BYTES.min(usize::try_from(view.meter().answer_max()).unwrap_or(usize::MAX));
         let version = view.version();
         let start = Among::Elements.place_of(self.cursor, version);
         let elements = view.collection(self.key, self.kind)?.map(|of| view.elements(of, start));
         for (looked_at, (order, name, value)) in elements.into_iter().flatten().enumerate() {
             let may_end = last.is_none_or(|last| Among::Elements.parts(last, order, version));
-            if (looked_at >= self.count || bytes.max(looked_at_bytes) >= PAGE_BYTES) && may_end {
+            if (looked_at >= self.count || bytes.max(looked_at_bytes) >= bytes_max) && may_end {
                 next = Among::Elements.cursor_of(order, version);
                 break;
             }

@@ -6,7 +6,6 @@ use crate::collections::Collections;
 use crate::commands::prelude::*;
 use crate::commands::sorted::bounds::parse_score;
 use crate::meter::VISIT;
-use base::limits::REPLY_BYTES_MAX;
 
 /// Around what is searched.
 #[derive(Clone, Copy, Debug)]
@@ -219,7 +218,7 @@ impl<'a> Search<'a> {
                 let Some(distance) = self.shape.distance(centre, place) else { continue };
                 bytes += member.len() as u64 + FOUND_BYTES;
                 collections.meter.make(FOUND_BYTES as usize);
-                if bytes > REPLY_BYTES_MAX {
+                if bytes > collections.meter.answer_max() {
                     return Err(Failure::Text("ERR so many members are too large for one answer"));
                 }
                 found.push(Found { member, score, place, distance });

@@ -129,9 +129,10 @@ impl<'a> ReadCommand<'a> for HMGet<'a> {
         let value = |field: &&[u8]| {
             let found = hash.and_then(|hash| field_value(view, hash, field));
             // One field may be asked for many times.
-            view.meter().bytes(found.as_ref().map_or(0, |value| value.len()));
-            Reply::bulk_or_nil(found)
+            let bytes = found.as_ref().map_or(0, |value| value.len());
+            view.meter().bytes(bytes);
+            view.meter().put(bytes as u64).then(|| Reply::bulk_or_nil(found))
         };
-        Ok(Reply::Array(self.fields.iter().map(value).collect()))
+        Ok(Reply::Array(self.fields.iter().map_while(value).collect()))
     }
 }

@@ -59,7 +59,10 @@ impl<'a> ReadCommand<'a> for JsonDebug<'a> {
             return Ok(Reply::Array(HELP.iter().map(|line| Reply::Simple(line)).collect()));
         };
         let meter = view.meter();
-        let bytes = |value: &Json| compact_bytes(value, meter).map(Reply::count);
+        let bytes = |value: &Json| {
+            meter.put(0);
+            compact_bytes(value, meter).map(Reply::count)
+        };
         match (read(view, key)?, path.is_legacy()) {
             (None, true) => Ok(Reply::Integer(0)),
             (None, false) => Ok(Reply::Array(Vec::new())),

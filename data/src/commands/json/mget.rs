@@ -4,7 +4,6 @@ use super::document_of;
 use crate::commands::prelude::*;
 use crate::json::layout::Layout;
 use crate::json::path::Path;
-use base::limits::REPLY_BYTES_MAX;
 
 /// What a path finds in several documents.
 pub struct JsonMGet<'a> {
@@ -36,8 +35,9 @@ impl<'a> ReadCommand<'a> for JsonMGet<'a> {
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
-        let (meter, mut bytes_left) = (view.meter(), REPLY_BYTES_MAX);
+        let (meter, mut bytes_left) = (view.meter(), view.meter().answer_max());
         let answers = self.keys.iter().map(|key| {
+            meter.put(0);
             meter.check()?;
             // A key that holds something else is as good as absent, as for MGET.
             let Ok(Some(document)) = document_of(view.get(KeyRef::new(key)).as_ref(), meter) else {

@@ -97,6 +97,7 @@ pub(crate) fn pay_move(count: usize, meter: &Meter) -> Result<(), Failure> {
 
 /// Pays for one more answer among many.
 fn pay_answer(meter: &Meter) -> Result<(), Failure> {
+    meter.put(0);
     meter.spend(size_of::<Option<Reply>>() as u64);
     meter.check()
 }

@@ -33,10 +33,10 @@ impl<'a> ReadCommand<'a> for JsonObjKeys<'a> {
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
         let Some(document) = read(view, self.key)? else { return absent(&self.path) };
         let ask = |value: &Json| {
-            let names = value.as_object()?.keys().map(|name| Reply::bulk(name.as_bytes()));
             // An object may be meant several times.
-            let names = names.take_while(|_| view.meter().spend(VALUE));
-            Some(Reply::Array(names.collect()))
+            let fits = |name: &&String| view.meter().put(name.len() as u64) && view.meter().spend(VALUE);
+            let names = value.as_object()?.keys().take_while(fits);
+            Some(Reply::Array(names.map(|name| Reply::bulk(name.as_bytes())).collect()))
         };
         if self.path.is_legacy() {
             let Ok(first) = self.path.first(&document, view.meter()) else { return Ok(Reply::Nil) };

@@ -45,7 +45,7 @@ impl<'a> ReadCommand<'a> for JsonResp<'a> {
 /// An array begins with `[`, an object with `{`, so that one can tell them apart. Documents are not nested more deeply than replies may be.
 fn as_reply(value: &Json, meter: &Meter) -> Reply {
     // A value may be meant several times, by itself and with others around it.
-    if !meter.spend(VALUE) {
+    if !(meter.put(0) && meter.spend(VALUE)) {
         return Reply::Nil;
     }
     match value {
@@ -69,5 +69,9 @@ fn as_reply(value: &Json, meter: &Meter) -> Reply {
 
 /// Each byte pays.
 fn bulk(text: &str, meter: &Meter) -> Reply {
-    if meter.spend(text.len() as u64) { Reply::bulk(text.as_bytes()) } else { Reply::Nil }
+    if meter.put(text.len() as u64) && meter.spend(text.len() as u64) {
+        Reply::bulk(text.as_bytes())
+    } else {
+        Reply::Nil
+    }
 }

@@ -6,7 +6,6 @@ use crate::algorithms::dump::{
 use crate::collections::ranked::Standing;
 use crate::commands::elements::whole;
 use crate::commands::prelude::*;
-use base::limits::REPLY_BYTES_MAX;
 
 /// A value as bytes that `RESTORE` takes, here or in a Redis.
 pub struct Dump<'a> {
@@ -40,12 +39,14 @@ impl<'a> ReadCommand<'a> for Dump<'a> {
         Ok(Reply::bulk(match value {
             Value::String(bytes) => dump_string(&bytes),
             Value::List(list) => {
-                if list.collection.bytes() > REPLY_BYTES_MAX {
+                if list.collection.bytes() > view.meter().answer_max() {
                     return Err(Kind::List.is_too_large());
                 }
                 dump_list(list.len(), view.list_between(*list, 0, list.len()))
             }
-            Value::Stream(stream) if stream.bytes() > REPLY_BYTES_MAX => return Err(Kind::Stream.is_too_large()),
+            Value::Stream(stream) if stream.bytes() > view.meter().answer_max() => {
+                return Err(Kind::Stream.is_too_large());
+            }
             Value::Stream(stream) => dump_stream(view.collections(), &stream),
             Value::Json(text) => dump_json(text.as_slice()),
             Value::Hash(hash) if hash.has_deadlines() => {

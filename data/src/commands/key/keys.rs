@@ -32,9 +32,8 @@ impl<'a> ReadCommand<'a> for KeysMatching {
             let found = view.exists(KeyRef::new(&key)).then(|| Reply::bulk(key));
             return Ok(Reply::Array(found.into_iter().collect()));
         }
-        let keys = super::scan::records_matching(view, &self.glob, 0);
-        Ok(Reply::Array(
-            keys.filter(|(_, _, matches)| *matches).map(|(key, ..)| Reply::Bulk(key.key.clone())).collect(),
-        ))
+        let keys = super::scan::records_matching(view, &self.glob, 0).filter(|(_, _, matches)| *matches);
+        let fits = |key: &Blob| view.meter().put(key.len() as u64);
+        Ok(Reply::Array(keys.map_while(|(key, ..)| fits(&key.key).then_some(Reply::Bulk(key.key))).collect()))
     }
 }

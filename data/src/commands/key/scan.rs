@@ -6,7 +6,9 @@
 use crate::algorithms::glob::Glob;
 use crate::commands::prelude::*;
 use crate::cursor::{self, Among};
+use crate::reply::ITEM_BYTES;
 use crate::store::{StoreKey, first_order};
+use base::versions::Feature;
 use std::ops::Bound;
 
 /// Keys or fields looked at for one page, unless the client asks for another number: that of Redis.
@@ -14,6 +16,8 @@ pub(crate) const COUNT_DEFAULT: usize = 10;
 /// Longest pattern, in bytes: matching takes time in proportion to pattern and key, and a compiled pattern takes up to
 /// twenty times its length. No pattern that anybody wrote comes near.
 const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// A page ends behind the key with which its answer has so many bytes, whatever `COUNT` says.
+const PAGE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A page of the keys.
 pub struct Scan<'a> {
@@ -67,10 +71,13 @@ impl<'a> ReadCommand<'a> for Scan<'a> {
         let mut next = 0;
         let mut last = None;
         let version = view.version();
+        let bytes_max =
+            if Feature::Budgets.is_in(version) { PAGE_BYTES.min(view.meter().answer_max()) } else { u64::MAX };
+        let mut bytes = 0;
         let start = Among::Keys.place_of(self.cursor, version);
         for (looked_at, (key, record, matches)) in records_matching(view, &glob, start).enumerate() {
             let may_end = last.is_none_or(|last| Among::Keys.parts(last, key.order, version));
-            if looked_at >= self.count && may_end {
+            if (looked_at >= self.count || bytes >= bytes_max) && may_end {
                 next = Among::Keys.cursor_of(key.order, version);
                 break;
             }
@@ -78,7 +85,8 @@ impl<'a> ReadCommand<'a> for Scan<'a> {
             let type_fits =
                 self.type_name.is_none_or(|name| record.value.type_name().as_bytes().eq_ignore_ascii_case(name));
             if matches && type_fits {
-                found.push(Reply::Bulk(key.key.clone()));
+                bytes += key.key.len() as u64 + ITEM_BYTES;
+                found.push(Reply::Bulk(key.key));
             }
         }
         Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(found)]))

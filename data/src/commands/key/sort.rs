@@ -6,9 +6,10 @@
 use crate::collections::Collections;
 use crate::commands::prelude::*;
 use crate::commands::sorted::bounds::parse_score;
+use crate::meter::Meter;
 use crate::spec::Follows;
 use base::WallTime;
-use base::limits::{KEY_BYTES_MAX, REPLY_BYTES_MAX};
+use base::limits::KEY_BYTES_MAX;
 use base::versions::Feature;
 use std::cmp::Ordering;
 
@@ -132,10 +133,10 @@ fn number_of(text: &[u8]) -> Option<f64> {
 }
 
 /// Counts bytes towards what one answer may have.
-fn weigh(bytes: &mut u64, value: &Blob) -> Result<(), Failure> {
+fn weigh(bytes: &mut u64, value: &Blob, meter: &Meter) -> Result<(), Failure> {
     const VALUE_BYTES: u64 = 64;
     *bytes += value.len() as u64 + VALUE_BYTES;
-    if *bytes > REPLY_BYTES_MAX {
+    if *bytes > meter.answer_max() {
         Err(Failure::Text("ERR so many elements are too large for one answer"))
     } else {
         Ok(())
@@ -227,7 +228,7 @@ impl<'a> Sorting<'a> {
         };
         let (mut elements, mut bytes) = (Vec::new(), 0);
         for element in all.take(usize::try_from(taken).unwrap_or(usize::MAX)) {
-            weigh(&mut bytes, &element)?;
+            weigh(&mut bytes, &element, &collections.meter)?;
             elements.push(element);
         }
         if reversed {
@@ -250,7 +251,7 @@ impl<'a> Sorting<'a> {
         let mut value_of = |element: &Blob| -> Result<Option<Blob>, Failure> {
             source.elements().meter.check()?;
             let value = by.map_or_else(|| Some(element.clone()), |pattern| pattern.read(element, source));
-            value.iter().try_for_each(|value| weigh(&mut bytes, value))?;
+            value.iter().try_for_each(|value| weigh(&mut bytes, value, &source.elements().meter))?;
             Ok(value)
         };
         let directed = |order: Ordering| if self.descending { order.reverse() } else { order };
@@ -283,7 +284,7 @@ impl<'a> Sorting<'a> {
             source.elements().meter.check()?;
             for pattern in &self.get {
                 let value = pattern.read(element, source);
-                weigh(&mut bytes, value.as_ref().unwrap_or(&Blob::EMPTY))?;
+                weigh(&mut bytes, value.as_ref().unwrap_or(&Blob::EMPTY), &source.elements().meter)?;
                 values.push(value);
             }
         }

@@ -86,10 +86,15 @@ impl LPos<'_> {
             |(index, element): (u64, Blob)| (*element == *self.element).then_some(Reply::Integer(index as i64));
         if self.rank > 0 {
             let elements = (0..).zip(view.list_between(list, 0, looks));
-            return elements.filter_map(matches).skip(others).take(wanted).collect();
+            return elements
+                .filter_map(matches)
+                .skip(others)
+                .take(wanted)
+                .take_while(|_| view.meter().put(0))
+                .collect();
         }
         let last = (list.len() - looks..list.len()).rev();
         let elements = last.zip(view.collections().list_backwards(list, list.len() - looks, list.len()));
-        elements.filter_map(matches).skip(others).take(wanted).collect()
+        elements.filter_map(matches).skip(others).take(wanted).take_while(|_| view.meter().put(0)).collect()
     }
 }

@@ -2,7 +2,6 @@
 
 use super::ELEMENT_BYTES;
 use crate::commands::prelude::*;
-use base::limits::REPLY_BYTES_MAX;
 
 /// Room for so many elements at most is made before the first of them is seen.
 const ROOM_AT_ONCE: usize = 1024;
@@ -40,7 +39,7 @@ impl<'a> ReadCommand<'a> for LRange<'a> {
         let (mut elements, mut bytes) = (Vec::with_capacity(room.min(ROOM_AT_ONCE)), 0);
         for element in view.list_between(list, start, end) {
             bytes += element.len() as u64 + ELEMENT_BYTES;
-            if bytes > REPLY_BYTES_MAX {
+            if bytes > view.meter().answer_max() {
                 return Err(Kind::List.is_too_large());
             }
             elements.push(Reply::Bulk(element));

@@ -70,6 +70,8 @@ struct Reading<'s, 'v> {
 impl Host for Reading<'_, '_> {
     fn call(&mut self, words: &[&[u8]]) -> Reply {
         self.view.tree().called().note(words);
+        // What the script has of it, its own limit of bytes counts.
+        self.view.meter().next_answer();
         match crate::commands::lookup(words[0]) {
             Some(_) => crate::apply::read_on(self.view, words),
             None if ["PUBLISH", "SPUBLISH"].iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes())) => {

@@ -6,7 +6,6 @@
 use crate::collections::Collections;
 use crate::commands::prelude::*;
 use crate::value::COLLECTION_LEN_MAX;
-use base::limits::REPLY_BYTES_MAX;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -85,7 +84,7 @@ impl Operation {
             if found.insert((order, member)) {
                 bytes += length + ELEMENT_BYTES;
             }
-            if bytes > REPLY_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if bytes > view.meter().answer_max() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if walked.is_break() {
             return Err(Failure::Text(

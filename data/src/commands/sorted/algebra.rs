@@ -6,7 +6,6 @@ use crate::collections::Collections;
 use crate::collections::ranked::{Standing, order_of};
 use crate::commands::prelude::*;
 use crate::commands::set::algebra::Operation;
-use base::limits::REPLY_BYTES_MAX;
 use base::versions::Feature;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -161,7 +160,7 @@ impl<'a> Combined<'a> {
                 let score = scores.reduce(|one, other| self.aggregate.of(one, other)).unwrap_or(0.0);
                 place.insert(score);
             }
-            if bytes > REPLY_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if bytes > collections.meter.answer_max() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if walked.is_break() {
             return Err(Failure::Text("ERR what comes out is too large"));

@@ -4,7 +4,6 @@ use crate::collections::Collections;
 use crate::collections::ranked::order_of;
 use crate::commands::prelude::*;
 use crate::commands::string::extended::Extended;
-use base::limits::REPLY_BYTES_MAX;
 use std::ops::ControlFlow;
 
 /// A number as `strtod` reads it, and nothing behind it; what is too large is infinite.
@@ -140,7 +139,7 @@ impl Part<'_> {
         make: impl Fn(&Blob, f64) -> T,
     ) -> Result<Vec<T>, Failure> {
         if let Some(((from, end), skipped, room)) = self.by_score() {
-            let mut found = Found::new(room, make);
+            let mut found = Found::new(room, make, collections.meter.answer_max());
             collections.visit_scores(of.number(), (from, end), skipped, |member, score| found.take(member, score));
             return found.end(self.reverse);
         }
@@ -193,7 +192,11 @@ fn read_ranks_as<T>(
     reverse: bool,
     make: impl Fn(&Blob, f64) -> T,
 ) -> Result<Vec<T>, Failure> {
-    let mut found = Found::new(usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX), make);
+    let mut found = Found::new(
+        usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX),
+        make,
+        collections.meter.answer_max(),
+    );
     if from < end {
         collections.visit_ranked(of, from, |member, score| found.take(member, score));
     }
@@ -207,11 +210,12 @@ struct Found<T, F> {
     /// How many more are taken.
     room: usize,
     bytes: u64,
+    bytes_max: u64,
 }
 
 impl<T, F: Fn(&Blob, f64) -> T> Found<T, F> {
-    fn new(room: usize, make: F) -> Self {
-        Found { members: Vec::with_capacity(room.min(ROOM_AT_ONCE)), make, room, bytes: 0 }
+    fn new(room: usize, make: F, bytes_max: u64) -> Self {
+        Found { members: Vec::with_capacity(room.min(ROOM_AT_ONCE)), make, room, bytes: 0, bytes_max }
     }
 
     fn take(&mut self, member: &Blob, score: f64) -> ControlFlow<()> {
@@ -219,7 +223,7 @@ impl<T, F: Fn(&Blob, f64) -> T> Found<T, F> {
             return ControlFlow::Break(());
         }
         self.bytes += member.len() as u64 + MEMBER_BYTES;
-        if self.bytes > REPLY_BYTES_MAX {
+        if self.bytes > self.bytes_max {
             return ControlFlow::Break(());
         }
         self.members.push((self.make)(member, score));
@@ -228,7 +232,7 @@ impl<T, F: Fn(&Blob, f64) -> T> Found<T, F> {
 
     /// All of them, or backwards; an error if they are too large for one answer.
     fn end(mut self, reverse: bool) -> Result<Vec<T>, Failure> {
-        if self.bytes > REPLY_BYTES_MAX {
+        if self.bytes > self.bytes_max {
             return Err(Failure::Text("ERR so many members are too large for one answer"));
         }
         if reverse {

@@ -1,6 +1,7 @@
 //! `XINFO CONSUMERS | GROUPS | HELP | STREAM`
 
 use super::ids;
+use super::xpending::PENDING_BYTES;
 use crate::collections::streams::{Consumer, Group as Members};
 use crate::commands::prelude::*;
 use crate::commands::subcommand::{self, KEY};
@@ -102,7 +103,9 @@ impl<'a> ReadCommand<'a> for XInfo<'a> {
             Question::Full(key, count) => described(view, &stream_of(key)?, Some(count))?,
             Question::Groups(key) => {
                 let stream = stream_of(key)?;
-                let groups = collections.groups(stream.number()).map(|(name, group)| {
+                let groups = collections.groups(stream.number());
+                let groups = groups.take_while(|(name, _)| view.meter().put(name.len() as u64 + MAP_BYTES));
+                let groups = groups.map(|(name, group)| {
                     let mut fields = vec![("name", Reply::Bulk(name))];
                     fields.push(("consumers", Reply::Integer(group.consumers as i64)));
                     fields.push(("pending", Reply::Integer(group.pending as i64)));
@@ -116,7 +119,9 @@ impl<'a> ReadCommand<'a> for XInfo<'a> {
                 let group = group.ok_or_else(|| ids::no_group_of_key(key, name))?;
                 let now = view.time().0;
                 let since = |at: u64| Reply::Integer(now.saturating_sub(at) as i64);
-                let consumers = collections.consumers(&group).map(|(name, consumer)| {
+                let consumers = collections.consumers(&group);
+                let consumers = consumers.take_while(|(name, _)| view.meter().put(name.len() as u64 + MAP_BYTES));
+                let consumers = consumers.map(|(name, consumer)| {
                     map(vec![
                         ("name", Reply::Bulk(name)),
                         ("pending", Reply::Integer(consumer.pending as i64)),
@@ -129,6 +134,9 @@ impl<'a> ReadCommand<'a> for XInfo<'a> {
         })
     }
 }
+
+/// What the names and numbers of a group or a consumer take, about.
+const MAP_BYTES: u64 = 512;
 
 fn map(fields: Vec<(&str, Reply)>) -> Reply {
     Reply::Map(fields.into_iter().map(|(name, value)| (Reply::bulk(name), value)).collect())
@@ -164,27 +172,36 @@ fn described(view: &View<'_>, stream: &Stream, count: Option<usize>) -> Result<R
         fields.push(("last-entry", shown(collections.entries_backwards(stream, StreamId::MAX).next())));
         return Ok(map(fields));
     };
-    if stream.bytes() > base::limits::REPLY_BYTES_MAX && count > COUNT_DEFAULT {
+    if stream.bytes() > view.meter().answer_max() && count > COUNT_DEFAULT {
         return Err(Kind::Stream.is_too_large());
     }
-    let entries = collections.entries(stream, StreamId::MIN).take(count);
-    fields.push(("entries", Reply::Array(entries.map(|(id, value)| ids::entry_reply(id, &value)).collect())));
-    let groups =
-        collections.groups(stream.number()).map(|(name, group)| group_in_full(view, stream, (name, &group), count));
+    let entries =
+        collections.entries(stream, StreamId::MIN).take(count).map(|(id, value)| ids::entry_reply(id, &value));
+    let entries = entries.take_while(|entry| view.meter().put(entry.bytes()));
+    fields.push(("entries", Reply::Array(entries.collect())));
+    let groups = collections.groups(stream.number());
+    let groups = groups
+        .take_while(|(name, _)| view.meter().put(name.len() as u64 + MAP_BYTES))
+        .map(|(name, group)| group_in_full(view, stream, (name, &group), count));
     fields.push(("groups", Reply::Array(groups.collect())));
     Ok(map(fields))
 }
 
 fn group_in_full(view: &View<'_>, stream: &Stream, (name, group): (Blob, &Members), count: usize) -> Reply {
     let collections = view.collections();
-    let pending = collections.all_pending(group, StreamId::MIN).take(count).map(|(id, pending)| {
+    let pending = collections.all_pending(group, StreamId::MIN).take(count).map_while(|(id, pending)| {
         let name = collections.consumer_name(group, pending.consumer).unwrap_or_default();
+        if !view.meter().put(name.len() as u64 + PENDING_BYTES) {
+            return None;
+        }
         let numbers = [pending.at, pending.times].map(|number| Reply::Integer(number as i64));
-        Reply::Array([vec![ids::reply(id), Reply::Bulk(name)], numbers.to_vec()].concat())
+        Some(Reply::Array([vec![ids::reply(id), Reply::Bulk(name)], numbers.to_vec()].concat()))
     });
     let pending = pending.collect();
-    let consumers =
-        collections.consumers(group).map(|(name, consumer)| consumer_in_full(view, group, (name, consumer), count));
+    let consumers = collections.consumers(group);
+    let consumers = consumers
+        .take_while(|(name, _)| view.meter().put(name.len() as u64 + MAP_BYTES))
+        .map(|(name, consumer)| consumer_in_full(view, group, (name, consumer), count));
     let mut fields = vec![("name", Reply::Bulk(name))];
     fields.extend(how_far(stream, group));
     fields.push(("pel-count", Reply::Integer(group.pending as i64)));
@@ -195,7 +212,8 @@ fn group_in_full(view: &View<'_>, stream: &Stream, (name, group): (Blob, &Member
 
 fn consumer_in_full(view: &View<'_>, group: &Members, (name, consumer): (Blob, Consumer), count: usize) -> Reply {
     let collections = view.collections();
-    let pending = collections.pending_of(group, consumer, StreamId::MIN).take(count).map(|id| {
+    let pending = collections.pending_of(group, consumer, StreamId::MIN).take(count);
+    let pending = pending.take_while(|_| view.meter().put(PENDING_BYTES)).map(|id| {
         let pending = collections.pending(group, id);
         let numbers = pending.map_or([0, 0], |pending| [pending.at, pending.times]);
         Reply::Array([vec![ids::reply(id)], numbers.map(|number| Reply::Integer(number as i64)).to_vec()].concat())

@@ -2,6 +2,10 @@
 
 use super::ids;
 use crate::commands::prelude::*;
+
+/// What an answer takes for each consumer, and for each entry that is pending, beside the consumer's name: their parts and an identifier.
+pub(super) const CONSUMER_BYTES: u64 = 64;
+pub(super) const PENDING_BYTES: u64 = 112;
 use crate::value::StreamId;
 use std::collections::BTreeMap;
 
@@ -72,6 +76,7 @@ impl<'a> ReadCommand<'a> for XPending<'a> {
                 return Ok(Reply::Array(vec![Reply::Integer(0), Reply::Nil, Reply::Nil, Reply::NilArray]));
             };
             let busy = collections.consumers(&group).filter(|(_, consumer)| consumer.pending > 0);
+            let busy = busy.take_while(|(name, _)| view.meter().put(name.len() as u64 + CONSUMER_BYTES));
             let busy = busy.map(|(name, consumer)| {
                 Reply::Array(vec![Reply::Bulk(name), Reply::bulk(consumer.pending.to_string())])
             });
@@ -96,12 +101,15 @@ impl<'a> ReadCommand<'a> for XPending<'a> {
         let shown = found
             .take_while(|(id, _)| *id <= part.end)
             .filter(|(_, pending)| now.saturating_sub(pending.at) >= part.idle_min);
-        let shown = shown.take(part.count).map(|(id, pending)| {
+        let shown = shown.take(part.count).map_while(|(id, pending)| {
             let name = names.entry(pending.consumer);
             let name = name.or_insert_with(|| collections.consumer_name(&group, pending.consumer).unwrap_or_default());
+            if !view.meter().put(name.len() as u64 + PENDING_BYTES) {
+                return None;
+            }
             let numbers = [now.saturating_sub(pending.at), pending.times].map(|number| Reply::Integer(number as i64));
             let [idle, times] = numbers;
-            Reply::Array(vec![ids::reply(id), Reply::Bulk(name.clone()), idle, times])
+            Some(Reply::Array(vec![ids::reply(id), Reply::Bulk(name.clone()), idle, times]))
         });
         Ok(Reply::Array(shown.collect()))
     }

@@ -3,7 +3,6 @@
 use super::ids;
 use crate::commands::prelude::*;
 use crate::value::StreamId;
-use base::limits::REPLY_BYTES_MAX;
 
 struct Part<'a> {
     key: KeyRef<'a>,
@@ -44,10 +43,14 @@ impl<'a> Part<'a> {
         let (mut entries, mut bytes) = (Vec::new(), 0);
         for (id, value) in found.take(count) {
             bytes += value.len() as u64;
-            if bytes > REPLY_BYTES_MAX {
+            if bytes > view.meter().answer_max() {
                 return Err(Kind::Stream.is_too_large());
             }
-            entries.push(ids::entry_reply(id, &value));
+            let entry = ids::entry_reply(id, &value);
+            if !view.meter().put(entry.bytes()) {
+                break;
+            }
+            entries.push(entry);
         }
         Ok(Reply::Array(entries))
     }

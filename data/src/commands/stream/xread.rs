@@ -138,16 +138,34 @@ fn place(text: &[u8], is_group: bool) -> Result<Place, Failure> {
 }
 
 /// Counts what an answer to several questions holds: it ends early rather than to become too large, and who goes on gets the rest.
-#[derive(Default)]
 pub(crate) struct Room {
     bytes: u64,
+    bytes_max: u64,
+    /// Counted for each entry beside its bytes.
+    each: u64,
+}
+
+/// What a read counts for each entry beside its bytes: its parts and an identifier.
+const ENTRY_BYTES: u64 = 128;
+
+impl Default for Room {
+    /// That of an entry of the log.
+    fn default() -> Room {
+        Room { bytes: 0, bytes_max: REPLY_BYTES_MAX, each: 0 }
+    }
 }
 
 impl Room {
+    /// That of a read.
+    fn of(view: &View<'_>) -> Room {
+        Room { bytes: 0, bytes_max: view.meter().answer_max(), each: ENTRY_BYTES }
+    }
+
     /// Whether so many bytes more may be answered. One entry always is.
     pub(crate) fn takes(&mut self, bytes: usize) -> bool {
-        let fits = self.bytes == 0 || self.bytes + bytes as u64 <= REPLY_BYTES_MAX;
-        self.bytes += bytes as u64;
+        let bytes = bytes as u64 + self.each;
+        let fits = self.bytes == 0 || self.bytes + bytes <= self.bytes_max;
+        self.bytes += bytes;
         fits
     }
 }
@@ -178,7 +196,7 @@ impl<'a> ReadCommand<'a> for XRead<'a> {
         let reading = self.0;
         let keys = reading.keys.iter().map(|key| view.stream(KeyRef::new(key)));
         let streams: Vec<Option<Stream>> = keys.collect::<Result<_, _>>()?;
-        let mut room = Room::default();
+        let mut room = Room::of(view);
         let mut found = Vec::new();
         for ((key, stream), place) in reading.keys.iter().zip(&streams).zip(&reading.places) {
             let Some(stream) = stream else { continue };

@@ -2,6 +2,7 @@
 
 use crate::algorithms::lcs::{self, Run};
 use crate::commands::prelude::*;
+use crate::reply::ITEM_BYTES;
 
 /// What two strings have in common.
 pub struct Lcs<'a> {
@@ -78,7 +79,9 @@ impl<'a> ReadCommand<'a> for Lcs<'a> {
             Answer::Runs { bytes_min, with_length } => {
                 let common = lcs::common(&first, &second);
                 let long_enough = common.runs.iter().filter(|run| run.bytes() as i64 >= bytes_min);
-                let matches = long_enough.map(|run| reply_of(run, with_length)).collect();
+                // Each is of up to eight parts.
+                let matches = long_enough.take_while(|_| view.meter().put(7 * ITEM_BYTES));
+                let matches = matches.map(|run| reply_of(run, with_length)).collect();
                 Reply::Map(vec![
                     (Reply::bulk("matches"), Reply::Array(matches)),
                     (Reply::bulk("len"), Reply::count(common.text.len())),

@@ -27,7 +27,12 @@ impl<'a> ReadCommand<'a> for MGet<'a> {
     }
 
     fn read(self, view: &View<'_>) -> Result<Reply, Failure> {
-        let value = |key: &&[u8]| Reply::bulk_or_nil(view.string(KeyRef::new(key)).unwrap_or(None));
-        Ok(Reply::Array(self.keys.iter().map(value).collect()))
+        let value = |key: &&[u8]| {
+            let found = view.string(KeyRef::new(key)).unwrap_or(None);
+            // One key may be asked for many times.
+            let fits = view.meter().put(found.as_ref().map_or(0, |value| value.len() as u64));
+            fits.then(|| Reply::bulk_or_nil(found))
+        };
+        Ok(Reply::Array(self.keys.iter().map_while(value).collect()))
     }
 }
