@@ -278,6 +278,9 @@ impl Chaos {
         let mut work = Rng::new(options.seed ^ WORK_DRAWN);
         let count = work.between(1, 6);
         plan.extend(draw_plan(&mut work, count, &WORK_KINDS, nodes, ends_at, &options.with, &has));
+        let mut reading = Rng::new(options.seed ^ READING_DRAWN);
+        let count = reading.between(2, 12);
+        plan.extend(draw_plan(&mut reading, count, &READING_KINDS, nodes, ends_at, &options.with, &has));
         let zoned = members.chance(1, 2) || options.with.contains(&Fault::ZoneLost);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
@@ -391,6 +394,12 @@ const ZONE_KINDS: [(Fault, u64); 1] = [(Fault::ZoneLost, 1)];
 
 /// And another one.
 const WORK_KINDS: [(Fault, u64); 1] = [(Fault::LongWork, 1)];
+
+/// And another one.
+const READING_KINDS: [(Fault, u64); 1] = [(Fault::SlowReaders, 1)];
+
+/// Tells its drawing from that of all else.
+const READING_DRAWN: u64 = 0x4ead_2711;
 
 /// Tells its drawing from that of all else.
 const COMPARISONS_DRAWN: u64 = 0xd16e_5700;

@@ -14,6 +14,7 @@ mod links;
 mod long_work;
 pub(crate) mod operator;
 mod processes;
+mod reading;
 mod restless;
 mod slowness;
 mod versions;
@@ -426,6 +427,7 @@ impl<N: Door> Cluster<N> {
             Event::ToNode(connection, bytes) => self.on_bytes_to_node(connection, bytes),
             Event::ToClient(connection, bytes) => self.on_bytes_to_client(connection, bytes),
             Event::ClientGone(connection) => self.on_client_gone(connection),
+            Event::ReadsAgain(connection) => self.read_again(connection),
         }
     }
 

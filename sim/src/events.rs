@@ -54,6 +54,8 @@ pub enum Event {
     ToNode(u64, Bytes),
     /// A node's bytes reach the client.
     ToClient(u64, Bytes),
+    /// The client of a connection that did not read reads again.
+    ReadsAgain(u64),
     /// A node hears that a client is gone.
     ClientGone(u64),
 }

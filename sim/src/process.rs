@@ -43,6 +43,8 @@ pub enum Happening {
     Received(u64, Bytes),
     /// See [`Input::Ended`]; everything was read.
     Ended(u64),
+    /// See [`Input::Unread`].
+    Unread(u64, usize, usize),
     /// See [`Input::Closed`].
     Closed(u64),
     /// See [`Input::Met`].
@@ -234,6 +236,9 @@ impl<N: Door> Running<N> {
                 }
                 Happening::Ended(connection) => {
                     node.step(now, Input::Ended { connection: ConnectionId(connection), all_read: true }, out);
+                }
+                Happening::Unread(connection, bytes, blocks) => {
+                    node.step(now, Input::Unread { connection: ConnectionId(connection), bytes, blocks }, out);
                 }
                 Happening::Closed(connection) => {
                     node.step(now, Input::Closed { connection: ConnectionId(connection) }, out);

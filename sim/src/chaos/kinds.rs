@@ -111,10 +111,12 @@ pub enum Fault {
     ZoneLost,
     /// A node's loop is at one long piece of work, as a large entry is; its owner says so meanwhile.
     LongWork,
+    /// Clients of a node read nothing for a while of what they are answered, and the node is told that much waits for them.
+    SlowReaders,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 54] = [
+pub const FAULTS: [Fault; 55] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -169,6 +171,7 @@ pub const FAULTS: [Fault; 54] = [
     Fault::Versions,
     Fault::ZoneLost,
     Fault::LongWork,
+    Fault::SlowReaders,
 ];
 
 impl Fault {
@@ -214,6 +217,7 @@ impl Fault {
             Fault::Versions => "versions",
             Fault::ZoneLost => "zone-lost",
             Fault::LongWork => "long-work",
+            Fault::SlowReaders => "slow-readers",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -17,18 +17,21 @@ use crate::trace::digest_of;
 /// One connection of a client to a process.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    client: usize,
-    node: NodeId,
+    pub(super) client: usize,
+    pub(super) node: NodeId,
     /// The life of the process at the other end.
     life: u64,
-    opened_at: u64,
+    pub(super) opened_at: u64,
     last_to_node: u64,
     last_to_client: u64,
     /// Each end believes in the connection until it hears, or decides, otherwise.
-    client_open: bool,
-    node_open: bool,
+    pub(super) client_open: bool,
+    pub(super) node_open: bool,
     /// It has broken on the way to the node: nothing more arrives there.
     broken: bool,
+    /// Its client does not read before that: what it was answered since waits.
+    pub(super) reads_at: u64,
+    pub(super) unread: Vec<Vec<u8>>,
 }
 
 /// A client's end.
@@ -41,7 +44,7 @@ pub(super) struct ClientEnd {
 }
 
 /// Whose end of a connection it is.
-enum Owner {
+pub(super) enum Owner {
     Client(usize),
     Caller(usize),
     /// That of one of the routers, which have one for each node.
@@ -130,7 +133,7 @@ impl<N: Door> Cluster<N> {
         }
     }
 
-    fn owner_of(&self, end: usize) -> Owner {
+    pub(super) fn owner_of(&self, end: usize) -> Owner {
         let Some(caller) = end.checked_sub(self.clients.len()) else { return Owner::Client(end) };
         let Some(link) = caller.checked_sub(self.callers.len()) else { return Owner::Caller(caller) };
         if let Some(place) = link.checked_sub(self.routers.len() * self.machines.len()) {
@@ -181,6 +184,8 @@ impl<N: Door> Cluster<N> {
             client_open: true,
             node_open: true,
             broken: false,
+            reads_at: 0,
+            unread: Vec::new(),
         };
         self.connections.insert(number, opened);
         let listener = match self.owner_of(client) {
@@ -309,7 +314,7 @@ impl<N: Door> Cluster<N> {
     }
 
     /// Sends bytes either way, cut anywhere.
-    fn send_cut(&mut self, number: u64, bytes: &[u8], to_node: bool) {
+    pub(super) fn send_cut(&mut self, number: u64, bytes: &[u8], to_node: bool) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let cut = self.rng.chance(1, 4) && rest.len() > 1;
@@ -383,7 +388,9 @@ impl<N: Door> Cluster<N> {
         pause: Vec<(ConnectionId, bool)>,
     ) {
         for (ConnectionId(number), bytes) in replies {
-            self.send_cut(number, &bytes, false);
+            if !self.keep_unread(number, &bytes) {
+                self.send_cut(number, &bytes, false);
+            }
         }
         for (ConnectionId(number), stop) in pause {
             let Some(running) = &mut self.machine(node).running else { return };
@@ -396,6 +403,7 @@ impl<N: Door> Cluster<N> {
             }
         }
         for ConnectionId(number) in close {
+            self.read_again(number);
             if let Some(connection) = self.connections.get_mut(&number)
                 && std::mem::replace(&mut connection.node_open, false)
             {

@@ -107,6 +107,7 @@ impl<N: Door> Cluster<N> {
                 true
             }
             Fault::LongWork => self.work_long(node, duration),
+            Fault::SlowReaders => self.stop_reading(node, duration, rng),
             Fault::Stop => {
                 if let Some(running) = &mut self.machine(node).running
                     && !running.stopping

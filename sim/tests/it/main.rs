@@ -4,6 +4,7 @@ mod budgets;
 mod faults;
 mod long_work;
 mod planted;
+mod reading;
 mod seeds;
 mod toy;
 
