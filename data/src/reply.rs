@@ -85,11 +85,12 @@ impl Reply {
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> u64 {
-        ITEM_BYTES + match self {
-            Reply::Ok | Reply::Nil | Reply::Integer(_) => 0,
-            Reply::Bulk(bytes) => bytes.len() as u64,
-            _ => self.bytes_within(),
-        }
+        ITEM_BYTES
+            + match self {
+                Reply::Ok | Reply::Nil | Reply::Integer(_) => 0,
+                Reply::Bulk(bytes) => bytes.len() as u64,
+                _ => self.bytes_within(),
+            }
     }
 
     fn bytes_within(&self) -> u64 {
