@@ -7,12 +7,14 @@ mod audience;
 mod caching;
 mod observing;
 mod pausing;
+mod spending;
 
 use audience::{Asked, CHANNELS, Connection, EVENTS, NOTED, heard, listen};
 use base::Rng;
 use caching::Keeper;
 use observing::Observer;
 use pausing::Pauser;
+use spending::Spender;
 use wire::{ReplyLimits, ReplyParser, encode_command};
 
 use crate::chaos::MS;
@@ -40,6 +42,8 @@ pub enum Role {
     Monitors,
     /// Asks its node what this has seen.
     Observes,
+    /// Sends costly commands and asks for large answers.
+    Spends,
 }
 
 /// One of them.
@@ -62,6 +66,8 @@ pub struct Caller {
     pauser: Option<Pauser>,
     /// Of one that asks what its node has seen: the connection.
     observer: Option<Observer>,
+    /// Of one that sends costly commands: the connection.
+    spender: Option<Spender>,
     /// Nodes give up what they have of a bucket, and others answer for them.
     copies_move: bool,
 }
@@ -86,6 +92,7 @@ impl Caller {
             keeper: None,
             pauser: None,
             observer: None,
+            spender: None,
             copies_move: false,
         }
     }
@@ -100,6 +107,12 @@ impl Caller {
     #[must_use]
     pub fn timer(&self) -> u64 {
         self.timer
+    }
+
+    /// Whether it sends costly commands.
+    #[must_use]
+    pub fn spends(&self) -> bool {
+        self.role == Role::Spends
     }
 
     fn wake_in(&mut self, delay: u64, now: u64, wishes: &mut Wishes) {
@@ -118,6 +131,9 @@ impl Caller {
         if self.observer.is_some() {
             return self.observe(now, messages, wishes);
         }
+        if self.spender.is_some() {
+            return self.spend(now, messages, wishes);
+        }
         let Some(connection) = &self.connection else {
             if self.connecting {
                 self.connecting = false;
@@ -134,7 +150,8 @@ impl Caller {
             wishes.overdue = waits_since.map(|since| now - since);
             return self.leave(now, messages, wishes);
         }
-        if self.rng.chance(1, 60) {
+        let is_deaf = self.role == Role::Watches && connection.refused;
+        if self.rng.chance(1, 60) || is_deaf {
             return self.leave(now, messages, wishes);
         }
         self.act(now, messages, wishes);
@@ -187,6 +204,22 @@ impl Caller {
         }
         observer.act(self.id, now, &mut self.rng, &mut wishes.send);
         let delay = self.rng.between(MS, 500 * MS);
+        self.wake_in(delay, now, wishes);
+    }
+
+    /// The same with one that sends costly commands.
+    fn spend(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        let Some(spender) = &mut self.spender else { return };
+        if spender.waits() && now.saturating_sub(spender.asked_at) >= self.timeout {
+            wishes.overdue = Some(now - spender.asked_at);
+            return self.leave(now, messages, wishes);
+        }
+        // Also in the middle of an answer.
+        if self.rng.chance(1, 40) {
+            return self.leave(now, messages, wishes);
+        }
+        spender.act(now, &mut self.rng, &mut wishes.send);
+        let delay = self.rng.between(10 * MS, 400 * MS);
         self.wake_in(delay, now, wishes);
     }
 
@@ -275,12 +308,17 @@ impl Caller {
             self.observer = Some(Observer::new(self.rng.chance(1, 2), self.copies_move, now, &mut wishes.send));
             return self.wake_in(MS, now, wishes);
         }
+        if self.role == Role::Spends {
+            self.spender = Some(Spender::new(self.id, self.connections, now, &mut self.rng));
+            return self.wake_in(MS, now, wishes);
+        }
         let resp3 = self.role != Role::Watches && self.rng.chance(1, 2);
         let mut connection = Connection {
             parser: ReplyParser::new(ReplyLimits::default()),
             number: self.connections,
             resp3,
             greeting: resp3,
+            refused: false,
             asked: Vec::new(),
             asked_at: now,
             opened: now,
@@ -326,6 +364,12 @@ impl Caller {
             }
             return;
         }
+        if let Some(spender) = &mut self.spender {
+            if let Err(text) = spender.on_bytes(bytes, now) {
+                messages.violations.push(format!("caller {}: {text}", self.id));
+            }
+            return;
+        }
         let Some(connection) = &mut self.connection else { return };
         connection.parser.push(bytes);
         loop {
@@ -363,6 +407,7 @@ impl Caller {
         }
         self.pauser = None;
         self.observer = None;
+        self.spender = None;
         let connection = self.connection.take();
         if let Some(place) = connection.as_ref().and_then(|connection| connection.watch) {
             messages.notes.watches[place].until.get_or_insert(now);

@@ -136,6 +136,8 @@ pub struct Chaos {
     pub partitions_seed: Option<u64>,
     /// From this is drawn who asks nodes what they have seen; none if nobody does.
     pub observers_seed: Option<u64>,
+    /// From this is drawn who sends costly commands; none if nobody does.
+    pub costly_seed: Option<u64>,
     /// From this is drawn who routes by itself, and to which bucket; none if nobody does.
     pub routers_seed: Option<u64>,
     /// From this is drawn who works without think time; none if nobody does.
@@ -200,12 +202,16 @@ impl Chaos {
         // Of its own, and where there are no faults as well: it leaves what else is drawn as it is.
         let mut restlessness = Rng::new(options.seed ^ RESTLESS_DRAWN);
         let (restless, restless_seed) = (restlessness.chance(1, 3), restlessness.next_u64());
+        // Costly commands cost the simulator, too.
+        let mut costs = Rng::new(options.seed ^ COSTLY_DRAWN);
+        let (costly_seed, may_cost) = (costs.next_u64(), costs.chance(1, 3));
         let enabled: Vec<bool> = FAULTS
             .iter()
             .map(|fault| {
                 let drawn = mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
                 let drawn = drawn && (*fault != Fault::UnsafeRecover || may_lose_most);
+                let drawn = drawn && (*fault != Fault::CostlyCommands || may_cost);
                 let drawn = if *fault == Fault::Restless { restless } else { drawn && !calm };
                 (drawn || options.with.contains(fault)) && !options.without.contains(fault)
             })
@@ -335,6 +341,7 @@ impl Chaos {
             pauses_seed: stays(Fault::Pauses).then_some(pauses_seed),
             scripts_seed: has(Fault::Scripts).then_some(scripts_seed),
             observers_seed: stays(Fault::Observers).then_some(observers_seed),
+            costly_seed: stays(Fault::CostlyCommands).then_some(costly_seed),
             partitions_seed: has(Fault::Partitions).then_some(partitions_seed),
             routers_seed: stays(Fault::Routers).then_some(routers_seed),
             restless_seed: has(Fault::Restless).then_some(restless_seed),
@@ -397,6 +404,9 @@ const WORK_KINDS: [(Fault, u64); 1] = [(Fault::LongWork, 1)];
 
 /// And another one.
 const READING_KINDS: [(Fault, u64); 1] = [(Fault::SlowReaders, 1)];
+
+/// Tells its drawing from that of all else.
+const COSTLY_DRAWN: u64 = 0xc057_2711;
 
 /// Tells its drawing from that of all else.
 const READING_DRAWN: u64 = 0x4ead_2711;

@@ -30,8 +30,10 @@ pub(super) struct Connection {
     /// Which of the caller's connections it is.
     pub(super) number: u64,
     pub(super) resp3: bool,
-    /// The answer to HELLO is awaited.
+    /// The answer to HELLO, or to a watcher's CONFIG SET, is awaited.
     pub(super) greeting: bool,
+    /// It was refused. A watcher may not be told of anything then, and tries again on another connection.
+    pub(super) refused: bool,
     /// What was asked and not answered, in order; and when the first of it was.
     pub(super) asked: Vec<Asked>,
     pub(super) asked_at: u64,
@@ -72,6 +74,7 @@ pub(super) fn heard(
 ) -> Result<(), String> {
     if connection.greeting && !matches!(value, Value::Push(_)) {
         connection.greeting = false;
+        connection.refused = matches!(value, Value::Error(_));
         return Ok(());
     }
     let parts = match value {
@@ -122,6 +125,9 @@ pub(super) fn heard(
         other => return Err(format!("unexpected message {other:?}")),
     };
     if EVENTS.contains(&name.as_str()) {
+        if connection.refused {
+            return Ok(());
+        }
         return told(connection, (caller, node), &word, (name, text(2).unwrap_or_default()), now, messages);
     }
     let (number, opened) = (connection.number, connection.opened);

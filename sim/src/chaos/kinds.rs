@@ -113,10 +113,12 @@ pub enum Fault {
     LongWork,
     /// Clients of a node read nothing for a while of what they are answered, and the node is told that much waits for them.
     SlowReaders,
+    /// No misfortune: clients send costly commands and ask for large answers. Counted: runs in which they do.
+    CostlyCommands,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 55] = [
+pub const FAULTS: [Fault; 56] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -172,6 +174,7 @@ pub const FAULTS: [Fault; 55] = [
     Fault::ZoneLost,
     Fault::LongWork,
     Fault::SlowReaders,
+    Fault::CostlyCommands,
 ];
 
 impl Fault {
@@ -218,6 +221,7 @@ impl Fault {
             Fault::ZoneLost => "zone-lost",
             Fault::LongWork => "long-work",
             Fault::SlowReaders => "slow-readers",
+            Fault::CostlyCommands => "costly-commands",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",
@@ -246,7 +250,7 @@ impl Fault {
     /// Whether whoever does it knows where each node is from the beginning on: such runs have no nodes that join, and none of which most are lost.
     #[must_use]
     pub fn knows_nodes(self) -> bool {
-        matches!(self, Fault::PubSub | Fault::Routers | Fault::Observers | Fault::Pauses)
+        matches!(self, Fault::PubSub | Fault::Routers | Fault::Observers | Fault::Pauses | Fault::CostlyCommands)
     }
 
     /// The kind with that name.

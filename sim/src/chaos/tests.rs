@@ -34,6 +34,7 @@ fn every_fault_is_drawn_sometimes() {
             (Fault::Scripts, chaos.scripts_seed.is_some()),
             (Fault::Partitions, chaos.partitions_seed.is_some()),
             (Fault::Observers, chaos.observers_seed.is_some()),
+            (Fault::CostlyCommands, chaos.costly_seed.is_some()),
             (Fault::Routers, chaos.routers_seed.is_some()),
             (Fault::Restless, chaos.restless_seed.is_some()),
             (Fault::ClockOffset, chaos.clock_offsets.iter().any(|&offset| offset != 0)),

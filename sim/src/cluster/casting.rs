@@ -84,7 +84,17 @@ pub(super) fn draw_callers<N: Door>(chaos: &Chaos, timeout: u64) -> Vec<Caller> 
         let observers = draw_observers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout);
         callers.extend(observers.into_iter().map(|caller| caller.where_copies_move(copies_move)));
     }
+    if let Some(seed) = chaos.costly_seed.filter(|_| N::HAS_BUCKETS) {
+        callers.extend(draw_spenders(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
+    }
     callers
+}
+
+/// One or two who send costly commands; behind so many callers.
+fn draw_spenders(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<Caller> {
+    let count = rng.between(1, 2) as usize;
+    let numbers = before..before + count;
+    numbers.map(|number| Caller::new(number as u64, rng.fork(), Role::Spends, nodes, timeout)).collect()
 }
 
 /// Kinds that are no misfortune, as far as they are in a run.
@@ -106,6 +116,7 @@ pub(super) fn injected(chaos: &Chaos, mix: &Mix) -> BTreeMap<Fault, u64> {
         (Fault::Pauses, u64::from(chaos.pauses_seed.is_some())),
         (Fault::Scripts, u64::from(mix.scripts.1 > 0)),
         (Fault::Partitions, u64::from(mix.parted)),
+        (Fault::CostlyCommands, u64::from(chaos.costly_seed.is_some())),
         (Fault::Observers, u64::from(chaos.observers_seed.is_some())),
         (Fault::Routers, u64::from(chaos.routers_seed.is_some())),
         (Fault::Restless, u64::from(chaos.restless_seed.is_some())),

@@ -205,7 +205,8 @@ impl<N: Door> Cluster<N> {
             | Fault::Partitions
             | Fault::Routers
             | Fault::Restless
-            | Fault::Observers => false,
+            | Fault::Observers
+            | Fault::CostlyCommands => false,
         }
     }
 

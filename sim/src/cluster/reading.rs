@@ -27,7 +27,11 @@ impl<N: Door> Cluster<N> {
         let is_open = |it: &super::connections::Connection| it.node == node && it.client_open && it.node_open;
         let open = self.connections.iter().filter(|(_, it)| is_open(it)).map(|(number, it)| (*number, it.client));
         // Whoever listens is cut off rather than waited for: that is another matter.
-        let reads = |client| matches!(self.owner_of(client), Owner::Client(_) | Owner::Restless(_));
+        let reads = |client| match self.owner_of(client) {
+            Owner::Client(_) | Owner::Restless(_) => true,
+            Owner::Caller(caller) => self.callers[caller].spends(),
+            Owner::Router(..) => false,
+        };
         let mut open: Vec<u64> = open.filter(|(_, client)| reads(*client)).map(|(number, _)| number).collect();
         let mut stopped = 0;
         while stopped < STOPPED_MAX && !open.is_empty() && (stopped == 0 || rng.chance(1, 2)) {
