@@ -231,6 +231,11 @@ pub const EVICT_KEY_BYTES_MAX: usize = 256 * 1024;
 /// Most keys that a follower tells the leader of at once: what it has read of a bucket that evicts.
 pub const TOUCHED_MAX: usize = 1024;
 
+/// Entries that are to be stepped over, as a node remembers them.
+pub const STEP_OVERS_MAX: usize = 64;
+/// Entries that were stepped over, as the council's registry remembers them: the newest.
+pub const STEPPED_OVER_KEPT_MAX: usize = 64;
+
 const _: () = assert!(
     KEY_BYTES_MAX + 16 <= ORDERED_KEY_BYTES_MAX,
     "a key with its deadline and its place fits the store, and so does a field"

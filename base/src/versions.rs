@@ -105,6 +105,10 @@ pub enum Feature {
     LargeExpiries,
     /// Fields of hashes and members of sets and sorted sets that are longer than keys may be.
     LongNames,
+    /// An entry that was stepped over has an entry without effect in its place; and the council's order that keeps the trace of it.
+    SteppedOver,
+    /// Nodes tell each other how they stand to an entry that is to be stepped over.
+    StandsToEntries,
 }
 
 /// Who has to know a feature before it is used.
@@ -117,7 +121,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 20] = [
+pub const FEATURES: [(Feature, u16, By); 22] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -138,6 +142,8 @@ pub const FEATURES: [(Feature, u16, By); 20] = [
     (Feature::ToldDigests, 8, By::Link),
     (Feature::LargeExpiries, 8, By::Cluster),
     (Feature::LongNames, 8, By::Cluster),
+    (Feature::SteppedOver, 8, By::Cluster),
+    (Feature::StandsToEntries, 8, By::Link),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

@@ -14,7 +14,7 @@ use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name, data
 use crate::door::Planted;
 use crate::memories::{NO_SUCH_REPLICA, Voting};
 use crate::registry::change::Surroundings;
-use crate::registry::{Alone, Change, Map, Registry, read_nodes, write_nodes};
+use crate::registry::{Alone, Change, Map, Registry, SteppedOver, read_nodes, write_nodes};
 use crate::settings::{ClusterSettings, Pairs, read_pairs, write_pairs};
 
 /// The council's own partition. No bucket ever has this number.
@@ -55,6 +55,7 @@ const SETTLED: u8 = 11;
 const CREATE_WORK: u8 = 12;
 const DATABASE: u8 = 13;
 const SETTINGS: u8 = 14;
+const STEPPED_OVER: u8 = 15;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,6 +80,8 @@ pub(crate) enum Order {
     Settings(Pairs),
     /// Of the node registry.
     Nodes(Change),
+    /// The entry with this checksum was stepped over: see [`crate::step_over`].
+    SteppedOver { partition: PartitionId, position: Position, digest: u64 },
     /// A node goes on without the `others`, all that there were: see [`crate::alone`].
     Alone { node: NodeId, others: Vec<NodeId>, below: u16, cluster: u64 },
 }
@@ -149,6 +152,12 @@ impl Order {
                 w.u16(*below);
                 w.u64(*cluster);
             }
+            Order::SteppedOver { partition, position, digest } => {
+                w.u8(STEPPED_OVER);
+                w.partition(*partition);
+                w.position(*position);
+                w.u64(*digest);
+            }
             Order::Move { id, number, to } => {
                 w.u8(MOVE);
                 w.u32(id.0);
@@ -191,6 +200,7 @@ impl Order {
             Order::Set { words, .. } if Settings::names_work_max(words) => Feature::Budgets.since(),
             Order::Database { .. } => Feature::Databases.since(),
             Order::Settings(_) => Feature::Settings.since(),
+            Order::SteppedOver { .. } => Feature::SteppedOver.since(),
             _ => OLDEST,
         }
     }
@@ -232,6 +242,7 @@ impl Order {
                 Order::Settled { id, number, partitions }
             }
             SETTINGS => Order::Settings(read_pairs(&mut r)?),
+            STEPPED_OVER => Order::SteppedOver { partition: r.partition()?, position: r.position()?, digest: r.u64()? },
             NODES => Order::Nodes(Change::decode(&mut r)?),
             ALONE => Order::Alone { node: r.node()?, others: read_nodes(&mut r)?, below: r.u16()?, cluster: r.u64()? },
             DROP => Order::Drop { name: r.text()?.to_owned(), id: BucketId(r.u32()?) },
@@ -427,7 +438,7 @@ impl Buckets {
                 bucket.settings = settings;
             }
             // Not about buckets: see `apply`.
-            Order::Nodes(_) | Order::Settings(_) => {}
+            Order::Nodes(_) | Order::Settings(_) | Order::SteppedOver { .. } => {}
             Order::Alone { node, .. } => {
                 self.list.iter_mut().for_each(|bucket| bucket.belong_to(node));
             }
@@ -520,6 +531,12 @@ pub(crate) fn apply_planted(
         let mut stored = ClusterSettings::read(tree).map_err(|_| "the council's settings are malformed")?;
         stored.set(pairs);
         stored.write(tree, context);
+        return Ok(Reply::Ok);
+    }
+    if let Order::SteppedOver { partition, position, digest } = order {
+        let mut registry = Registry::read(tree).map_err(|_| "the council's registry is malformed")?;
+        registry.note_stepped_over(SteppedOver { partition, position, digest, at: context.time });
+        registry.write(tree, context);
         return Ok(Reply::Ok);
     }
     if let Order::Nodes(Change::Map(map)) = order {

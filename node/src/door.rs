@@ -12,11 +12,13 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 use base::versions::NEWEST;
 use base::{BucketId, NodeId, PartitionId, Position, Time};
 use bytes::Bytes;
 
+use crate::applying::Applying;
 use crate::below::{Below, FlushJob};
 use crate::image::Image;
 use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
@@ -420,6 +422,10 @@ pub struct Config {
     pub cache_policy: &'static str,
     /// Chance for elections' jitter and commands that draw; different for each start.
     pub seed: u64,
+    /// Entries that are to be stepped over, by partition and position: the same on all nodes.
+    pub step_over: Vec<(PartitionId, Position)>,
+    /// Tells the owner which entry is being applied.
+    pub applying: Arc<Applying>,
     /// A planted bug to prove that the simulator's alarm works; never set outside the simulator.
     pub planted: Option<Planted>,
 }
@@ -534,6 +540,8 @@ pub enum Planted {
     BudgetByNode,
     /// An entry changes one replica's state, once, in a way that it does not change the others'.
     StateDrifts,
+    /// A node steps over an entry when its operator says so, whatever the others do.
+    SteppedOverAlone,
 }
 
 /// What the disk remembered, given to a node at its start.

@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     Evict,
     /// Compare the states behind it: see [`crate::comparison`]. No body.
     Compare,
+    /// Nothing: it stands in the place of an entry that was stepped over. See [`crate::step_over::void`].
+    Void,
 }
 
 impl Kind {
@@ -58,6 +60,7 @@ impl Kind {
             Kind::Council => 5,
             Kind::Evict => 6,
             Kind::Compare => 8,
+            Kind::Void => 7,
         }
     }
 
@@ -70,6 +73,7 @@ impl Kind {
             5 => Ok(Kind::Council),
             6 => Ok(Kind::Evict),
             8 => Ok(Kind::Compare),
+            7 => Ok(Kind::Void),
             _ => Err(Malformed),
         }
     }

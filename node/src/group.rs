@@ -171,9 +171,12 @@ impl Group {
         self.transfers.wanted_behind(now, (replica.log().base(), level), |peer| replica.matched(peer))
     }
 
-    /// The last decided entry that can be applied: a hole in the log stops before it.
+    /// The last decided entry that can be applied: a hole in the log stops before it, and an entry that is to be stepped over.
     pub(crate) fn decided_and_held(&self) -> Position {
         let replica = &self.partition.replica;
+        if self.partition.stands_before().is_some() {
+            return self.partition.applied;
+        }
         match replica.log().hole() {
             Some((from, _)) if from <= replica.decided() => from.previous(),
             _ => replica.decided(),

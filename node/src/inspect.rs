@@ -125,6 +125,12 @@ fn partitions_of_payload(payload: &bytes::Bytes, partitions: &mut BTreeSet<Parti
             }
             // Start.
             4 => {}
+            // Replace.
+            7 => {
+                partitions.insert(r.partition()?);
+                r.position()?;
+                r.bytes()?;
+            }
             _ => return Err(Malformed),
         }
     }
@@ -255,6 +261,7 @@ pub(crate) fn kind_of(payload: &[u8]) -> Option<&'static str> {
         Kind::Council => "order to the council",
         Kind::Evict => "eviction",
         Kind::Compare => "comparison",
+        Kind::Void => "stepped over",
     })
 }
 
@@ -436,6 +443,7 @@ mod tests {
         let first = batch.take();
         batch.record(partition(2), &Record::Reset { position: Position(7), ballot, last: Position(7) });
         batch.record(partition(2), &Record::State);
+        batch.record(partition(1), &Record::Replace { position: Position(2), payload: entry_of(Kind::Void) });
         batch.state(partition(2), &HardState { forgotten_until: Some(Position(3)), ..state.clone() });
         let membership = Membership::of(Members::founders(&[NodeId(0), NodeId(2)]));
         batch.state(partition(2), &HardState { membership: Some(std::sync::Arc::new(membership)), ..state.clone() });
@@ -444,7 +452,7 @@ mod tests {
         assert_eq!(partitions_of_journal(&recovered), Ok(BTreeSet::from([partition(1), partition(2)])));
 
         let summary = log(partition(1), &recovered, None).unwrap();
-        let kinds = [("command", 1), ("expiry", 1), ("leadership", 1), ("malformed", 1), ("once", 1)];
+        let kinds = [("expiry", 1), ("leadership", 1), ("malformed", 1), ("once", 1), ("stepped over", 1)];
         let expected = LogSummary {
             promised: ballot,
             decided: Position(4),

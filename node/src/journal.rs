@@ -24,6 +24,8 @@ const START: u8 = 4;
 const STATE_AFTER_LOSS: u8 = 5;
 /// As [`STATE`], of a replica that has never voted, or in a group whose voters have changed.
 const STATE_OF_MEMBER: u8 = 6;
+/// Another payload for an entry that stands in the log: see [`crate::step_over`].
+const REPLACE: u8 = 7;
 
 /// Payloads whose memory may be filled again once the journal has let go of them.
 const LENT_MAX: usize = 4;
@@ -59,6 +61,12 @@ impl Batch {
                 w.position(*position);
                 w.ballot(*ballot);
                 w.position(*last);
+            }
+            Record::Replace { position, payload } => {
+                w.u8(REPLACE);
+                w.partition(partition);
+                w.position(*position);
+                w.bytes(payload);
             }
         }
     }
@@ -166,6 +174,7 @@ fn decode(payload: &Bytes) -> Result<Vec<Item>, Malformed> {
                 }
                 Item::State(partition, state)
             }
+            REPLACE => Item::Record(r.partition()?, Record::Replace { position: r.position()?, payload: r.bytes()? }),
             START => Item::Start,
             _ => return Err(Malformed),
         });
@@ -310,6 +319,12 @@ impl Replay {
                 let covered = self.snapshot.map_or(Position(0), |(position, _)| position);
                 self.doubt = replay_reset(log, self.doubt, (position, ballot), last, covered);
                 self.places.note(number, log.last());
+            }
+            Item::Record(_, Record::Replace { position, payload }) => {
+                // Where the log does not hold it, a snapshot covers it, or peers give back what they have there.
+                if log.replace(position, payload) {
+                    self.places.note(number, log.last());
+                }
             }
             Item::State(_, new) => {
                 if self.state.as_ref().is_none_or(|old| old.incarnation != new.incarnation) {

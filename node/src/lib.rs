@@ -7,6 +7,7 @@
 //! The owner (the server's loop, or the simulator) speaks to [`Node`] through [`door`] alone.
 
 pub mod alone;
+mod applying;
 mod backlog;
 mod below;
 mod bucket;
@@ -61,6 +62,7 @@ mod settings;
 mod slow;
 mod stats;
 mod status;
+mod step_over;
 mod submit;
 mod topology;
 mod tracking;
@@ -76,6 +78,7 @@ mod words;
 
 use base::{NodeId, Position};
 
+pub use applying::Applying;
 pub use below::{Below, FlushJob};
 pub use door::{
     CacheWish, Config, ConnectionId, Input, JournalWrite, Level, LinkVersions, Listener, Member, Nodes, Outbox,

@@ -44,6 +44,7 @@ use crate::sessions::Sessions;
 use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
+use crate::step_over::StepOver;
 use crate::tracking::Tracking;
 use crate::transfer::movement::{Felt, Movement};
 use crate::tunables::Tunables;
@@ -199,6 +200,8 @@ pub struct Node {
     pub(crate) next_settled: Time,
     /// Up to here the council's log may have made replicas that the journal has lost.
     pub(crate) doubtful_until: Position,
+    /// Entries that are to be stepped over.
+    pub(crate) step_over: StepOver,
     /// To be freed elsewhere.
     pub(crate) rubbish: Vec<Rubbish>,
     /// When the removal of what dropped buckets leave is tried again, if it has failed.

@@ -10,9 +10,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use base::NodeId;
-use base::limits::{KEPT_REPLIES_BYTES_MAX, KEPT_REPLY_BYTES_MAX};
+use base::limits::{KEPT_REPLIES_BYTES_MAX, KEPT_REPLY_BYTES_MAX, STEPPED_OVER_KEPT_MAX};
 use base::versions::Feature;
+use base::{NodeId, Position};
 use data::{Failure, Reply};
 use paxos::Members;
 use wire::{Malformed, Reader, Writer};
@@ -70,6 +70,19 @@ pub(crate) struct Origins {
     /// Who votes, by the last applied entry that says so: it goes where the table goes, because whoever has the state has that entry no more.
     /// None while it is the founders.
     pub members: Option<Members>,
+    /// Entries that were stepped over on the way to this state, the newest, with their checksums: see [`crate::step_over`].
+    pub voids: VecDeque<(Position, u64)>,
+}
+
+/// Which way a state went past a position.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Through the entry.
+    Through,
+    /// Over it: its checksum.
+    Over(u64),
+    /// It is not known any more.
+    Unknown,
 }
 
 /// Whether an entry is to be applied.
@@ -106,6 +119,24 @@ impl Origins {
         known.keep(origin.sequence, reply, Feature::Budgets.is_in(version));
     }
 
+    /// An entry was stepped over.
+    pub(crate) fn note_void(&mut self, position: Position, digest: u64) {
+        self.voids.push_back((position, digest));
+        if self.voids.len() > STEPPED_OVER_KEPT_MAX {
+            self.voids.pop_front();
+        }
+    }
+
+    /// How the state came past a position.
+    pub(crate) fn way_past(&self, position: Position) -> Way {
+        match self.voids.iter().find(|(at, _)| *at == position) {
+            Some((_, digest)) => Way::Over(*digest),
+            None if self.voids.len() < STEPPED_OVER_KEPT_MAX => Way::Through,
+            None if self.voids.front().is_some_and(|(first, _)| *first < position) => Way::Through,
+            None => Way::Unknown,
+        }
+    }
+
     /// The newest life of a node of which anything was applied.
     pub(crate) fn life_of(&self, node: NodeId) -> Option<Life> {
         self.known.get(&node).map(|known| known.life)
@@ -137,20 +168,34 @@ impl Origins {
                 w.bytes(&bytes);
             }
         }
+        let mut w = Writer::new(out);
+        if !self.voids.is_empty() {
+            w.bool(self.members.is_some());
+        }
         if let Some(members) = &self.members {
-            let mut w = Writer::new(out);
             encode_members(&mut w, members);
+        }
+        if !self.voids.is_empty() {
+            w.count(self.voids.len());
+            for (position, digest) in &self.voids {
+                w.position(*position);
+                w.u64(*digest);
+            }
         }
     }
 
-    /// The version of what it is written into: 2 with members, as nodes from before there were any must not overlook them.
+    /// The version of what it is written into: 2 with members, 3 where entries were stepped over, as nodes from before there was that must not overlook it.
     pub(crate) fn version(&self) -> u8 {
-        if self.members.is_some() { 2 } else { 1 }
+        match (self.voids.is_empty(), &self.members) {
+            (false, _) => 3,
+            (true, Some(_)) => 2,
+            (true, None) => 1,
+        }
     }
 
     /// Whether this is a version of what it is written into.
     pub(crate) fn knows(version: u8) -> bool {
-        matches!(version, 1 | 2)
+        matches!(version, 1..=3)
     }
 
     /// What was written with this version.
@@ -171,8 +216,13 @@ impl Origins {
             }
             origins.known.insert(node, known);
         }
-        if version == 2 {
+        if version == 2 || version == 3 && r.bool()? {
             origins.members = Some(decode_members(r)?);
+        }
+        if version == 3 {
+            for _ in 0..r.count(9)? {
+                origins.voids.push_back((r.position()?, r.u64()?));
+            }
         }
         Ok(origins)
     }
@@ -212,6 +262,25 @@ mod tests {
         let life = Life { incarnation: 1, boot: 1 };
         assert_eq!(again.replies(NodeId(1), life).map(|(sequence, _)| *sequence).collect::<Vec<_>>(), [3, 4]);
         assert_eq!(again.last(NodeId(1), life), 4);
+    }
+
+    #[test]
+    fn what_was_stepped_over_is_known_for_ever_or_said_to_be_unknown() {
+        let mut origins = Origins::default();
+        origins.note_void(Position(5), 55);
+        for members in [None, Some(Members::founders(&[NodeId(0), NodeId(2)]))] {
+            origins.members = members;
+            let mut bytes = Vec::new();
+            origins.encode(&mut bytes);
+            let again = Origins::decode(&mut Reader::from_slice(&bytes), origins.version()).unwrap();
+            assert_eq!((&again.members, &again.voids), (&origins.members, &origins.voids));
+        }
+        let ways = |origins: &Origins| [4, 5, 6].map(|position| origins.way_past(Position(position)));
+        assert_eq!(ways(&origins), [Way::Through, Way::Over(55), Way::Through]);
+        (0..STEPPED_OVER_KEPT_MAX as u64).for_each(|count| origins.note_void(Position(10 + count), count));
+        assert_eq!(origins.voids.len(), STEPPED_OVER_KEPT_MAX);
+        assert_eq!(ways(&origins), [Way::Unknown; 3]);
+        assert_eq!(origins.way_past(Position(200)), Way::Through);
     }
 
     fn kept(origins: &Origins) -> Vec<bool> {

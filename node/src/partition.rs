@@ -3,6 +3,7 @@
 
 mod applying;
 mod proposing;
+mod stepping;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::peer::carried::Outcome;
 use crate::transfer::jobs::Incoming;
 use crate::turn::flushes::Unflushed;
 use crate::usage::LastUses;
+pub(crate) use stepping::Steps;
 
 /// A write of this node's own that has been applied.
 #[derive(Debug)]
@@ -145,6 +147,8 @@ pub(crate) struct Partition {
     proposed_time: WallTime,
     /// Bytes of what was proposed and is not with the journal yet.
     pub proposed_bytes: usize,
+    /// Entries that are not just applied.
+    pub steps: Steps,
 }
 
 impl Partition {
@@ -204,6 +208,7 @@ impl Partition {
             commands_applied: 0,
             proposed_time: WallTime(0),
             proposed_bytes: 0,
+            steps: Steps::default(),
         }
     }
 
@@ -496,6 +501,7 @@ impl Partition {
         (self.applied, self.applied_ballot) = (Position(0), Ballot::default());
         (self.bytes_since_snapshot, self.bytes_flushing) = (0, 0);
         (self.cut_to, self.cut_wanted, self.snapshot_wanted) = (None, false, false);
+        self.steps.begin_anew();
         self.outcomes.clear();
         self.told.clear();
     }

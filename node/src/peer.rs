@@ -12,6 +12,7 @@ use paxos::{Entry, Message};
 
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
+use crate::step_over::Said;
 use carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome};
 pub(crate) use ping::{PartitionNews, Ping};
 pub(crate) use protocol::{decode_entries, decode_members, encode_entries, encode_members};
@@ -173,6 +174,8 @@ pub(crate) enum PeerMessage {
         position: Position,
         ending: Ending,
     },
+    /// How the sender stands to an entry that is to be stepped over: see [`crate::step_over`].
+    Stand(Said),
     /// "I am alive, and at one long piece of work": sent by the node's owner while the node itself cannot. See [`busy_sign`].
     Busy,
 }
@@ -207,6 +210,7 @@ impl PeerMessage {
             | PeerMessage::BulletinsHeard { .. }
             | PeerMessage::Farewell { .. }
             | PeerMessage::LeftBehind { .. }
+            | PeerMessage::Stand(_)
             | PeerMessage::Busy => None,
             PeerMessage::Paxos { partition, .. }
             | PeerMessage::Forward { partition, .. }

@@ -114,6 +114,10 @@ const NODE_PROBES: &[&str] = &[
     "node: told what changes elsewhere",
     "node: a feed has a gap",
     "node: a replica given up",
+    "node: holds before a void",
+    "node: an entry replaced by one without effect",
+    "node: a replaced entry put back",
+    "node: an entry stepped over",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -3,6 +3,7 @@
 
 pub(crate) mod change;
 pub(crate) mod map;
+pub(crate) mod stepped;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::placement;
 pub(crate) use change::Change;
 pub use change::is_zone;
 pub(crate) use map::Map;
+pub(crate) use stepped::SteppedOver;
 
 /// The keys that it stands under in the council's state.
 const KEY: &[u8] = b"nodes";
@@ -34,6 +36,8 @@ const VERSION_ZONES: u8 = 3;
 const VERSION_ALONE: u8 = 4;
 /// With the version of the cluster behind all of these, where that was raised.
 const VERSION_RAISED: u8 = 5;
+/// With the entries that were stepped over behind that, where some were.
+const VERSION_STEPPED: u8 = 6;
 
 /// A node that has joined a cluster that others have founded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,6 +104,9 @@ pub(crate) struct Registry {
     pub zones: BTreeMap<NodeId, String>,
     /// The version of the cluster, which all of its nodes speak: see [`crate::versions`]. It only rises.
     pub version: u16,
+    /// The newest entries that were stepped over, and how many there ever were.
+    pub stepped: Vec<SteppedOver>,
+    pub stepped_total: u64,
 }
 
 impl Default for Registry {
@@ -119,6 +126,8 @@ impl Default for Registry {
             alone: Vec::new(),
             zones: BTreeMap::new(),
             version: OLDEST,
+            stepped: Vec::new(),
+            stepped_total: 0,
         }
     }
 }
@@ -129,7 +138,7 @@ impl Registry {
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         let version = r.u8()?;
-        if !(VERSION..=VERSION_RAISED).contains(&version) {
+        if !(VERSION..=VERSION_STEPPED).contains(&version) {
             return Err(Malformed);
         }
         let mut registry = Registry { voters: r.u8()?, drained: read_nodes(&mut r)?, ..Registry::default() };
@@ -163,6 +172,9 @@ impl Registry {
         if version >= VERSION_RAISED {
             registry.version = r.u16()?;
         }
+        if version >= VERSION_STEPPED {
+            stepped::read(&mut r, &mut registry)?;
+        }
         r.finish()?;
         Ok(registry)
     }
@@ -173,6 +185,7 @@ impl Registry {
         let plain = Registry { voters: self.voters, drained: self.drained.clone(), ..Registry::default() };
         let is_plain = *self == plain;
         let version = match (is_plain, self.alone.is_empty(), self.zones.is_empty()) {
+            _ if !self.stepped.is_empty() => VERSION_STEPPED,
             _ if Feature::RaisedVersion.is_in(self.version) => VERSION_RAISED,
             (true, ..) => VERSION,
             (false, false, _) => VERSION_ALONE,
@@ -220,6 +233,9 @@ impl Registry {
         }
         if version >= VERSION_RAISED {
             w.u16(self.version);
+        }
+        if version >= VERSION_STEPPED {
+            stepped::write(&mut w, self);
         }
         data::apply(tree, context, &[b"set", KEY, &bytes]);
     }
@@ -333,6 +349,8 @@ pub(super) fn read_digest(r: &mut Reader<'_>) -> Result<[u8; 20], Malformed> {
 
 #[cfg(test)]
 mod tests {
+    use base::Position;
+
     use super::*;
 
     #[test]
@@ -362,7 +380,10 @@ mod tests {
         let both = Registry { zones: with_zones.zones.clone(), ..alone.clone() };
         let raised = Registry { version: 7, ..both.clone() };
         let only_raised = Registry { version: 7, ..Registry::default() };
-        for registry in [plain, full, with_zones, zones_alone, alone, both, raised, only_raised] {
+        let stepped =
+            SteppedOver { partition: PartitionId::default(), position: Position(3), digest: 4, at: WallTime(5) };
+        let stepped = Registry { stepped: vec![stepped], stepped_total: 9, version: 8, ..both.clone() };
+        for registry in [plain, full, with_zones, zones_alone, alone, both, raised, only_raised, stepped] {
             registry.write(&mut tree, &EntryContext::default());
             assert_eq!(Registry::read(&tree), Ok(registry));
         }

@@ -39,6 +39,21 @@ pub(crate) fn json(node: &Node) -> String {
             role_text(role_number(group.partition.replica.role())),
         );
     }
+    out.push_str("],\"stepped_over\":[");
+    for (place, stepped) in node.registry.stepped.iter().enumerate() {
+        let comma = if place > 0 { "," } else { "" };
+        let (partition, position) = (stepped.partition, stepped.position);
+        let _ = write!(
+            out,
+            "{comma}{{\"entry\":\"{partition}@{position}\",\"checksum\":\"{:016x}\",\"at_ms\":{}}}",
+            stepped.digest, stepped.at.0
+        );
+    }
+    out.push_str("],\"step_over\":[");
+    for (place, ((partition, position), waits_for)) in node.step_over.waits().enumerate() {
+        let comma = if place > 0 { "," } else { "" };
+        let _ = write!(out, "{comma}{{\"entry\":\"{partition}@{position}\",\"waits_for\":{}}}", text(waits_for));
+    }
     out.push_str("],\"nodes\":[");
     let own = node.ping();
     let decided = decided_anywhere(node);

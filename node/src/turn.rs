@@ -170,7 +170,10 @@ impl Node {
             if shows {
                 group.partition.tree.called().begin(true);
             }
+            let applying = &self.config.applying;
+            applying.begin(group.partition.id, group.partition.applied.next());
             group.partition.apply(next, &mut group.wishes);
+            applying.end();
             if shows {
                 self.show_called(g);
             }
@@ -209,6 +212,7 @@ impl Node {
                 return;
             }
         }
+        self.note_held(g);
     }
 
     /// What an entry has changed is told to those who keep copies; `own`: the number of this node's write that it was.
@@ -255,6 +259,7 @@ impl Node {
         self.follow_elsewhere();
         self.leave_partitions();
         self.lead_council();
+        self.tick_step_over();
         self.tell_settled();
         self.tell_zone();
         self.tick_comparison();

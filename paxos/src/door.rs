@@ -192,6 +192,13 @@ pub enum Record {
         /// by itself: the entry at `position` may be gone from it.
         last: Position,
     },
+    /// The entry at `position`, which is decided, has this payload from now on; its ballot stays. See [`crate::Replica::replace`].
+    Replace {
+        /// Where it stands.
+        position: Position,
+        /// In the place of the former.
+        payload: Bytes,
+    },
 }
 
 /// What a replica must never forget. The owner stores the current one with every batch of records.

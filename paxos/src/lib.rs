@@ -37,6 +37,7 @@ pub mod members;
 pub mod message;
 pub mod proposer;
 pub mod recovery;
+pub mod replace;
 pub mod replica;
 pub mod rest;
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use base::{Ballot, Position};
+use bytes::Bytes;
 
 use crate::message::{Entry, Tail};
 
@@ -82,6 +83,16 @@ impl Log {
     #[must_use]
     pub fn ballot_at(&self, position: Position) -> Option<Ballot> {
         if position == self.base { Some(self.base_ballot) } else { self.get(position).map(|entry| entry.ballot) }
+    }
+
+    /// Puts another payload in the place of the one at `position`, if that is held: the ballot stays, and so does all that follows. Whether it was held.
+    pub fn replace(&mut self, position: Position, payload: Bytes) -> bool {
+        let Some(index) = self.index(position) else { return false };
+        let entry = &mut self.entries[index];
+        self.bytes -= entry.weight() as u64;
+        entry.payload = payload;
+        self.bytes += entry.weight() as u64;
+        true
     }
 
     /// Appends one entry and returns its position.

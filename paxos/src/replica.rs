@@ -343,6 +343,7 @@ impl Replica {
         self.token = Token(self.token.0 + 1);
         let bytes = match &record {
             Record::Append { entries, .. } => entries.iter().map(Entry::weight).sum(),
+            Record::Replace { payload, .. } => payload.len(),
             Record::State | Record::Reset { .. } => 0,
         };
         self.unpersisted.push_back((self.token, sure_until, bytes));

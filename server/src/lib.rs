@@ -32,6 +32,7 @@ pub mod unsafe_recover;
 
 mod admission;
 mod alarm;
+mod applying;
 mod background;
 mod children;
 mod clock;

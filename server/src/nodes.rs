@@ -52,6 +52,8 @@ pub struct NodeInfo {
     pub speaks: u64,
     /// The version of the cluster, the same for all: what came later is not used before every node speaks it.
     pub cluster_version: u64,
+    /// How many entries of logs were ever stepped over (`--step-over`) in this cluster; the same for all.
+    pub entries_stepped_over: u64,
 }
 
 impl NodeInfo {
@@ -80,6 +82,7 @@ impl NodeInfo {
                 b"bytes-per-second" => node.bytes_per_second = number(),
                 b"speaks" => node.speaks = number(),
                 b"cluster-version" => node.cluster_version = number(),
+                b"entries-stepped-over" => node.entries_stepped_over = number(),
                 _ => {}
             }
         }
@@ -448,6 +451,13 @@ fn table(nodes: &[NodeInfo]) -> String {
     }));
     let mut text = aligned(&rows, &[4, 5, 6, 7, 8]);
     text.push_str(&versions(nodes));
+    let stepped = nodes.iter().map(|node| node.entries_stepped_over).max().unwrap_or_default();
+    if stepped > 0 {
+        let _ = writeln!(
+            text,
+            "Entries that were stepped over (--step-over): {stepped}; `dictum status` names the newest."
+        );
+    }
     if nodes.iter().any(|node| node.movement == "paused") {
         text.push_str("Movement is paused: `dictum node resume` lets votes, leaderships and copies move again.\n");
     }

@@ -9,12 +9,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use base::NodeId;
 use base::limits::{
     COMPARED_EVERY, CONNECTIONS_DEFAULT, DATABASES_DEFAULT, DATABASES_MAX, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT,
-    LOG_ENTRIES_KEPT, REQUEST_TIMEOUT, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
+    LOG_ENTRIES_KEPT, REQUEST_TIMEOUT, STEP_OVERS_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
 };
 use base::versions::{NEWEST, OLDEST};
+use base::{NodeId, PartitionId, Position};
 use clap::Args;
 use node::{Level, Member};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use storage::{CachePolicy, CacheSettings};
 
 use crate::fault::DELAY_MAX;
 use values::Text;
-pub use values::{LogLevel, Size, Wait};
+pub use values::{LogLevel, Size, StepOver, Wait};
 pub(crate) use words::{check_zone, parse_cluster};
 use words::{is_host_and_port, parse_address};
 
@@ -160,6 +160,10 @@ pub struct StartArguments {
     /// Which values go first when that memory is used up: fifo, lru, lfu or s3-fifo [default: s3-fifo]
     #[arg(long, env = "DICTUM_CACHE_POLICY", value_name = "POLICY")]
     pub cache_policy: Option<CachePolicy>,
+    /// Leave out one entry of a partition's log, which kills or hangs every node that applies it; its command is then not done. Start all nodes of the cluster with the
+    /// same flag: nothing is left out unless all agree. See docs/operating.md, Stepping over an entry
+    #[arg(long, value_name = "BUCKET/INDEX@POSITION")]
+    pub step_over: Vec<StepOver>,
     /// What to log: debug, info, warning or error [default: info]
     #[arg(long, env = "DICTUM_LOG_LEVEL", value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
@@ -280,6 +284,8 @@ pub struct Options {
     pub disk_low_mark: Option<u64>,
     /// Memory for values of the store.
     pub cache: CacheSettings,
+    /// Entries that are to be left out, by partition and position.
+    pub step_over: Vec<(PartitionId, Position)>,
     /// What to log.
     pub log_level: Level,
     /// Whether the loop may commit a lone small payload itself.
@@ -417,6 +423,9 @@ impl Options {
         if clients_max == 0 {
             return Err("--maxclients 0 would let nobody in; choose at least 1".to_owned());
         }
+        if arguments.step_over.len() > STEP_OVERS_MAX {
+            return Err(format!("--step-over: at most {STEP_OVERS_MAX} entries at once"));
+        }
         let workers = arguments.workers.or(file.workers).unwrap_or(1);
         let io_threads_default = || if workers > 1 { 1 } else { io_threads_default() };
         let io_threads = arguments.io_threads.or(file.io_threads).unwrap_or_else(io_threads_default);
@@ -460,6 +469,7 @@ impl Options {
             log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
             disk_low_mark,
             cache,
+            step_over: arguments.step_over.iter().map(|it| (it.0, it.1)).collect(),
             log_level,
             commit_here: arguments.commit_here.unwrap_or(true),
             state: arguments.state.unwrap_or(StateIn::Store),

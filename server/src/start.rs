@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base::limits::KNOWN_BYTES_MAX;
 use base::ordered::OrderedWrite;
 use base::versions::Versions;
-use node::{Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
+use node::{Applying, Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -26,7 +26,7 @@ use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
 use crate::standing::{Known, Standing};
-use crate::{background, descriptors, fault, journal, log, low_disk, memory, snapshots, workers};
+use crate::{applying, background, descriptors, fault, journal, log, low_disk, memory, snapshots, workers};
 
 /// Exit code when the settings are wrong: that of the argument parser.
 const EXIT_USAGE: u8 = 2;
@@ -156,6 +156,9 @@ fn serve(options: &Options) -> Result<Ending, String> {
     });
     let recovered = Recovered { incarnation, journal: recovered_journal, snapshots, snapshot_damaged, store: below };
     let seed = chance();
+    // The node applies what its journal has before there is anything else.
+    let applied = Arc::new(Applying::default());
+    applying::watch(&applied).map_err(thread_failed)?;
     // Several nodes of one machine share it.
     let memory_bytes = memory::total() / options.workers.max(1) as u64;
     let config = Config {
@@ -189,6 +192,8 @@ fn serve(options: &Options) -> Result<Ending, String> {
         hot_entries_per_second: base::limits::HOT_ENTRIES_PER_SECOND,
         cache_policy: options.cache.policy.name(),
         seed,
+        step_over: options.step_over.clone(),
+        applying: applied,
         planted: None,
     };
     let mut outbox = Outbox::default();

@@ -28,8 +28,34 @@ pub struct ClusterStatus {
     pub ballot: Option<String>,
     /// Every partition.
     pub partitions: Vec<PartitionStatus>,
+    /// Entries that were stepped over, the newest.
+    pub stepped_over: Vec<SteppedOver>,
+    /// Entries before which this node holds until all agree that they are to be stepped over.
+    pub step_over: Vec<StepOverWait>,
     /// Every node, as far as this node knows.
     pub nodes: Vec<NodeStatus>,
+}
+
+/// An entry of a log that was stepped over (`--step-over`): its command was not done.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SteppedOver {
+    /// `BUCKET/INDEX@POSITION`.
+    pub entry: String,
+    /// Its checksum.
+    pub checksum: String,
+    /// When the cluster took note of it, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// An entry that is to be stepped over, and is not yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct StepOverWait {
+    /// `BUCKET/INDEX@POSITION`.
+    pub entry: String,
+    /// Who keeps the node from it, and what is to be done.
+    pub waits_for: String,
 }
 
 /// One partition.
@@ -209,6 +235,15 @@ pub fn table(status: &ClusterStatus) -> String {
         rows.extend(status.partitions.chunk_by(|one, other| one.bucket == other.bucket).map(partitions_row));
         out.push_str(&aligned(&rows, &[1]));
     }
+    for StepOverWait { entry, waits_for } in &status.step_over {
+        writeln!(out, "\nEntry {entry} is not applied, and not stepped over yet: {waits_for}.")
+            .expect("a string takes all text");
+    }
+    if !status.stepped_over.is_empty() {
+        let entries: Vec<&str> = status.stepped_over.iter().map(|it| it.entry.as_str()).collect();
+        writeln!(out, "\nStepped over (--step-over), their commands not done: {}.", entries.join(", "))
+            .expect("a string takes all text");
+    }
     out
 }
 
@@ -336,6 +371,18 @@ mod tests {
         }
         let text = table(&status);
         assert!(text.contains("\nusers      0 to 3  n1 leads 2, n2 leads 1, none leads 1\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_stepped_over_and_what_is_to_be_is_told() {
+        let mut status = example();
+        let (entry, waits_for) = ("0/0@17".to_owned(), "n2 has said nothing yet".to_owned());
+        status.step_over.push(StepOverWait { entry: entry.clone(), waits_for });
+        let waits = "\nEntry 0/0@17 is not applied, and not stepped over yet: n2 has said nothing yet.\n";
+        assert!(table(&status).ends_with(waits), "{}", table(&status));
+        status.step_over.clear();
+        status.stepped_over.push(SteppedOver { entry, ..SteppedOver::default() });
+        assert!(table(&status).ends_with("\nStepped over (--step-over), their commands not done: 0/0@17.\n"));
     }
 
     #[test]

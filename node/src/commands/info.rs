@@ -410,6 +410,15 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_movement_bytes_to_send", movement.moves.left_bytes);
     fields.put("dictum_movement_bytes_sent", movement.sent_bytes);
     fields.put("dictum_movement_bytes_received", movement.taken_bytes);
+    fields.put("dictum_entries_stepped_over", node.registry.stepped_total);
+    for stepped in &node.registry.stepped {
+        let (partition, position) = (stepped.partition, stepped.position);
+        let value = format_args!("checksum={:016x},at={}", stepped.digest, stepped.at.0).to_string();
+        fields.put(format_args!("dictum_stepped_over_{partition}@{position}"), value);
+    }
+    for ((partition, position), waits_for) in node.step_over.waits() {
+        fields.put(format_args!("dictum_step_over_{partition}@{position}"), format_args!("waiting: {waits_for}"));
+    }
     fields.put("dictum_pubsub_published", node.pubsub.published);
     fields.put("dictum_pubsub_received", node.pubsub.received);
     fields.put("dictum_pubsub_unsent", node.pubsub.unsent);

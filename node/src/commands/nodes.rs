@@ -294,6 +294,7 @@ pub(crate) fn answer(
             number("bytes-per-second", moves(id).bytes_per_second as usize),
             number("speaks", newest(id).map_or(0, usize::from)),
             number("cluster-version", usize::from(registry.version)),
+            number("entries-stepped-over", registry.stepped_total as usize),
         ])
     };
     // By the newest registry, whatever this node has made of it.

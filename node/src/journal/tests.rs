@@ -140,3 +140,24 @@ fn a_payload_of_a_later_version_ends_the_start() {
     let rebuilt = rebuild(&[PARTITION], &found, |_| None, 1, false);
     assert_eq!(rebuilt.err().as_deref(), Some("journal payload 2 is not of this format"));
 }
+
+/// A replaced entry stays replaced, as long as the log holds it; and the payload that says so stays as long.
+#[test]
+fn a_replaced_entry_is_found_again() {
+    let replace = |position| Record::Replace { position: Position(position), payload: Bytes::from_static(b"void") };
+    let payloads = |restored: &Restored| {
+        let log = &restored.log;
+        log.slice(log.first(), log.last(), usize::MAX).into_iter().map(|entry| entry.payload).collect::<Vec<_>>()
+    };
+    let records = [append(0, &[1, 1, 2]), replace(2), append(3, &[2])];
+    let restored = rebuilt(&records, None);
+    assert_eq!(shape(&restored), (0, 0, vec![1, 1, 2, 2]));
+    assert_eq!(payloads(&restored), ["x", "void", "x", "x"]);
+    // A snapshot may cover it: the entry stays as it is as long as the log holds it.
+    assert_eq!(payloads(&rebuilt(&records, Some((2, 1)))), ["x", "void", "x", "x"]);
+    // What was before it was discarded.
+    assert_eq!(payloads(&rebuilt(&[append(2, &[2]), replace(2), replace(9)], Some((2, 1)))), ["x"]);
+    let mut rebuilt = rebuild(&[PARTITION], &journal(5, &records, 0), |_| None, 1, false).unwrap();
+    let places = &mut rebuilt.get_mut(&PARTITION).unwrap().places;
+    assert_eq!([0, 2, 3, 4].map(|base| places.needed_from(Position(base))), [Some(5), Some(5), Some(7), None]);
+}

@@ -51,6 +51,7 @@ impl Node {
             }
         }
         self.follow_version();
+        self.follow_stepped_over();
         let Some(council) = self.follow_roll() else { return };
         let group = &self.groups[council];
         let buckets = match Buckets::read(&group.partition.tree) {

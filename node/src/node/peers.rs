@@ -21,6 +21,7 @@ impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId, versions: LinkVersions) {
         self.note_versions(peer, versions);
         self.introduced.remove(&peer);
+        self.step_over.forget_peer(peer);
         // Whatever was on its way is lost; what matters is sent again.
         for g in 0..self.groups.len() {
             if self.leader_of(g).is_some_and(|(leader, _)| leader == peer) {
@@ -44,6 +45,7 @@ impl Node {
         if let Some(out) = self.peers_out.get_mut(usize::from(peer.0)) {
             out.clear();
         }
+        self.step_over.forget_peer(peer);
         self.break_feeds(peer);
         self.give_up_questions_through(peer);
         self.pubsub.on_peer_down(peer);
@@ -168,6 +170,7 @@ impl Node {
             }
             _ if self.introduced.get(&from) != Some(&true) => return,
             PeerMessage::Busy => return self.on_busy(from),
+            PeerMessage::Stand(said) => return self.on_stand(from, said),
             PeerMessage::Bulletin { number, anew, items } => return self.on_bulletin(from, number, anew, &items),
             PeerMessage::BulletinsHeard { number, whole } => return self.on_bulletins_heard(from, number, whole),
             other => other,
@@ -179,6 +182,7 @@ impl Node {
             | PeerMessage::Farewell { .. }
             | PeerMessage::LeftBehind { .. }
             | PeerMessage::Busy
+            | PeerMessage::Stand(_)
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { .. } | PeerMessage::SnapshotOffer { .. } if self.is_deaf(g) => {}

@@ -36,6 +36,7 @@ use crate::sessions::Sessions;
 use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
+use crate::step_over::StepOver;
 use crate::tracking::Tracking;
 use crate::transfer::movement::Movement;
 use crate::tunables::Tunables;
@@ -202,6 +203,7 @@ impl Node {
             doubtful_until: Position(0),
             next_order: now.time,
             next_settled: now.time,
+            step_over: StepOver::default(),
             rubbish: Vec::new(),
             next_retirement: now.time,
             retired: dropped.into_iter().map(Retired::found).collect(),
@@ -230,12 +232,14 @@ impl Node {
                 node.doubtful_until = council.restored.log.last();
             }
         }
+        node.begin_step_over();
         for (id, rebuilt) in rebuilt {
             if id == COUNCIL || !node.buckets.has_dropped(id.bucket) {
                 let bucket = node.buckets.of(id.bucket).cloned().unwrap_or_else(|| Bucket::unknown(id.bucket));
                 node.bring_back(id, bucket, true, rebuilt, states.remove(&id));
             }
         }
+        node.follow_stepped_over();
         node.end_turn(out);
         Ok(node)
     }
@@ -295,5 +299,6 @@ impl Node {
         }
         group.partition.settle(&mut self.batch, &mut group.wishes);
         self.groups.insert(group);
+        self.hold_before(id);
     }
 }

@@ -1,7 +1,7 @@
 //! From decided entries to changes of the state, and to the replies of this node's own writes.
 
 use base::{NodeId, Position};
-use data::{Applied, EntryContext, Reply, Spec};
+use data::{Applied, EntryContext, Failure, Reply, Spec};
 use paxos::{Entry, Members};
 
 use super::{Completed, Next, Partition, Wishes};
@@ -12,8 +12,13 @@ use crate::eviction::Eviction;
 use crate::journal::Batch;
 use crate::origins::Verdict;
 use crate::peer::carried::Outcome;
+use crate::step_over::void::Void;
 use crate::versions::too_old;
 use crate::words::{self, Terms, Words};
+
+/// What a client hears whose write was stepped over.
+const STEPPED_OVER: Failure =
+    Failure::Text("STEPPEDOVER an operator has stepped over this entry of the log; the command was not done");
 
 impl Next {
     /// Whose write it is, if it is one.
@@ -28,9 +33,14 @@ impl Partition {
         if self.applied >= self.replica.decided() {
             return None;
         }
-        let entry = self.replica.log().get(self.applied.next())?;
+        let position = self.applied.next();
+        let entry = self.replica.log().get(position)?;
         let place = |(header, body): (Header, &[u8])| (header, entry.payload.len() - body.len());
         let header = Header::decode(&entry.payload, self.newest).map(place);
+        let is_void = matches!(&header, Ok((Header { kind: Kind::Void, .. }, _)));
+        if !self.steps.lets(position, is_void) {
+            return None;
+        }
         Some(Next { header, entry: entry.clone() })
     }
 
@@ -87,6 +97,13 @@ impl Partition {
                 Err(_) => wishes.fatal = Some(format!("entry {position} of partition {} names no voters", self.id)),
             }
             return;
+        }
+        if matches!(&next.header, Ok((Header { kind: Kind::Void, .. }, _)))
+            && let Some(void) = Void::read(&next.entry.payload)
+        {
+            // Also where the numbering says that it is a repetition: the state is one that has gone over it.
+            self.origins.note_void(position, void.digest);
+            self.steps.pass(position);
         }
         let result = match next.header {
             Ok((header, body_at)) => {
@@ -153,6 +170,11 @@ impl Partition {
                 data::apply_once(&mut self.tree, &context, id, words.as_slice())
             }
             Kind::Expire => data::expire_batch(&mut self.tree, &context),
+            Kind::Void => {
+                let changed_nothing = (Vec::new(), Vec::new(), Vec::new());
+                let (changes, events, published) = changed_nothing;
+                Applied { reply: Reply::Error(STEPPED_OVER), changes, events, published }
+            }
             Kind::Council => {
                 let (planted, newest) = (self.planted, self.newest);
                 let reply = council::apply_planted(&mut self.tree, &context, position, body, (planted, newest))?;

@@ -11,6 +11,7 @@ use super::protocol::{decode_paxos, encode_paxos};
 use super::{Forwarded, PeerMessage, Wish};
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
+use crate::step_over::Said;
 
 const PING: u8 = 1;
 const PAXOS: u8 = 2;
@@ -44,6 +45,7 @@ const CARRY_THROUGH: u8 = 27;
 const CARRY_FOR: u8 = 28;
 const BUSY: u8 = 29;
 const DIGEST: u8 = 31;
+const STAND: u8 = 30;
 
 impl PeerMessage {
     /// Its bytes on a link of that version.
@@ -179,6 +181,10 @@ impl PeerMessage {
                 });
             }
             PeerMessage::Busy => w.u8(BUSY),
+            PeerMessage::Stand(said) => {
+                w.u8(STAND);
+                said.encode(&mut w);
+            }
             PeerMessage::Digest { partition, position, ending } => {
                 w.u8(DIGEST);
                 w.partition(*partition);
@@ -228,6 +234,10 @@ impl PeerMessage {
                 let mut writes = Vec::with_capacity(count);
                 for _ in 0..count {
                     let kind = Kind::from_number(r.u8()?)?;
+                    // Nobody proposes it: it only takes the place of what is decided.
+                    if kind == Kind::Void {
+                        return Err(Malformed);
+                    }
                     writes.push(Forwarded { kind, sequence: r.u64()?, body: r.bytes()? });
                 }
                 PeerMessage::Forward { partition, life, floor, elsewhere: kind == FORWARD_FROM_ELSEWHERE, writes }
@@ -318,6 +328,7 @@ impl PeerMessage {
                 let (partition, position) = (r.partition()?, r.position()?);
                 PeerMessage::Digest { partition, position, ending: Ending { records: r.u64()?, digest: r.u64()? } }
             }
+            STAND if Feature::StandsToEntries.is_in(version) => PeerMessage::Stand(Said::decode(&mut r)?),
             BULLETINS_HEARD => PeerMessage::BulletinsHeard { number: r.varint()?, whole: r.bool()? },
             _ => return Err(Malformed),
         };

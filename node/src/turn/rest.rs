@@ -24,7 +24,7 @@ impl Node {
     /// Until when nothing has to be looked at; none while anything goes on.
     fn rests_until(&self) -> Option<Time> {
         let nobody_waits = self.waits.is_empty() && self.waiting.is_empty() && !self.pausing.is_on();
-        if !self.groups.are_asleep() || !nobody_waits || self.stopping.is_some() {
+        if !self.groups.are_asleep() || !nobody_waits || self.stopping.is_some() || self.step_over.is_active() {
             return None;
         }
         let mut until = self.strangers_until().map_or(self.next_ping, |until| until.min(self.next_ping));

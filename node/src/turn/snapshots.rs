@@ -112,13 +112,14 @@ impl Node {
         Some(job)
     }
 
-    /// The store below bounds how far the state may be ahead of it.
+    /// The store below bounds how far the state may be ahead of it. And while a leader holds before an entry, what it takes would only wait.
     fn hold_back_if_too_far_ahead(&mut self, g: usize) {
         let partition = &mut self.groups[g].partition;
-        let held = partition.ahead_bytes() >= self.unflushed.ahead_max(&self.config.snapshots);
+        let is_ahead = partition.ahead_bytes() >= self.unflushed.ahead_max(&self.config.snapshots);
+        let held = is_ahead || (partition.replica.leads().is_some() && partition.stands_before().is_some());
         if held != partition.replica.is_held_back() {
             partition.replica.hold_back(held);
-            if held {
+            if is_ahead {
                 self.probe("node: store too far behind");
                 let about = self.groups[g].about();
                 let text = "the store does not keep up with what is written: no more is taken until it has";

@@ -38,6 +38,7 @@ mod settings;
 mod slow;
 mod slow_nodes;
 mod small;
+mod step_over;
 mod suspicion;
 mod versions;
 mod vouching;

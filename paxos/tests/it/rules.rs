@@ -525,3 +525,40 @@ fn what_is_acknowledged_behind_an_installed_snapshot_is_known_to_be_on_disk() {
     assert_eq!(said(&mut world, 1).last(), Some(&Message::Accepted { ballot: ballot(1, 0), last: Position(3) }));
     assert_eq!(world.replica(1).persisted(), Position(3));
 }
+
+#[test]
+fn an_entry_is_replaced_only_where_it_is_decided_and_stays_so_through_a_crash() {
+    let mut world = led();
+    world.propose(0, "a");
+    world.deliver_all();
+    world.nodes[1].fast = false;
+    world.propose(0, "b");
+    world.deliver_all();
+    let decided = world.replica(1).decided();
+    assert!(!world.replace(1, 1, "void"), "it opens a leadership");
+    assert!(!world.replace(1, 2, ""), "nor does it become such a one");
+    assert!(!world.replace(1, decided.0 + 1, "void"), "not known to be decided");
+    let before = (world.replica(1).log().last(), world.replica(1).log().ballot_at(Position(2)));
+    assert!(world.replace(1, 2, "void") && world.replace(0, 2, "void"));
+    assert_eq!((world.replica(1).log().last(), world.replica(1).log().ballot_at(Position(2))), before);
+    // Not on the disk yet.
+    world.crash(1);
+    world.start(1);
+    assert_eq!(world.replica(1).log().get(Position(2)).map(|entry| &entry.payload[..]), Some(&b"a"[..]));
+    world.nodes[1].fast = true;
+    for payload in ["what is decided", "goes with what comes next"] {
+        world.propose(0, payload);
+        world.deliver_all();
+    }
+    assert!(world.replica(1).decided() >= Position(2) && world.replace(1, 2, "void"));
+    world.sync(1);
+    world.crash(1);
+    world.start(1);
+    assert_eq!(world.decided_payloads(1)[0], "void");
+    // Logs that differ in it go on together, and what one lacks it gets from another as it is there.
+    world.propose(0, "c");
+    world.deliver_all();
+    assert_eq!((world.decided_payloads(0)[0].as_str(), world.decided_payloads(2)[0].as_str()), ("void", "a"));
+    assert!(world.nodes.iter().all(|node| node.fatal.is_none()));
+    assert_eq!(world.replica(2).log().last(), world.replica(0).log().last());
+}

@@ -63,6 +63,12 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
         "counter",
         "Commands applied from the log since the start.",
     ),
+    (
+        "dictum_entries_stepped_over",
+        "dictum_entries_stepped_over_total",
+        "counter",
+        "Entries of logs that operators have stepped over, ever.",
+    ),
     ("pubsub_clients", "dictum_pubsub_clients", "gauge", "Clients that listen to channels."),
     ("pubsub_channels", "dictum_pubsub_channels", "gauge", "Channels that clients of this node listen to."),
     ("pubsub_patterns", "dictum_pubsub_patterns", "gauge", "Patterns that clients of this node listen to."),

@@ -218,3 +218,16 @@ fn what_does_not_go_with_workers_is_said() {
     let joins = |a: &mut StartArguments| (a.cluster, a.join, a.token) = (None, text("h:9001"), text("5ca1"));
     assert!(complaint(&joins).contains("give --peer"));
 }
+
+#[test]
+fn entries_to_step_over_are_named_as_messages_name_them() {
+    let entry = |bucket, index, position| (PartitionId { bucket: base::BucketId(bucket), index }, Position(position));
+    let read = |text: &str| text.parse::<StepOver>().map(|it| (it.0, it.1));
+    assert_eq!(read("0/0@17"), Ok(entry(0, 0, 17)));
+    assert_eq!(read("4294967295/0@9"), Ok(entry(u32::MAX, 0, 9)), "the council");
+    let flags = StartArguments { step_over: vec![StepOver(entry(3, 2, 8).0, Position(8))], ..arguments() };
+    assert_eq!(Options::check(flags, File::default()).expect("it is complete").step_over, [entry(3, 2, 8)]);
+    for wrong in ["", "17", "0/0", "0@17", "0/0@0", "0/0@", "0/70000@1", "a/0@1", "0/0@-1"] {
+        assert!(read(wrong).is_err_and(|error| error.contains("0/0@4711")), "{wrong}");
+    }
+}

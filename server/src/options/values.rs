@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use base::{BucketId, PartitionId, Position};
 use node::Level;
 use serde::Deserialize;
 
@@ -63,6 +64,27 @@ impl FromStr for Wait {
             "m" => Ok(Wait(Duration::from_secs(number.checked_mul(60).ok_or_else(wrong)?))),
             _ => Err(wrong()),
         }
+    }
+}
+
+/// An entry of a partition's log: `BUCKET/INDEX@POSITION`, as messages name both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StepOver(pub PartitionId, pub Position);
+
+impl FromStr for StepOver {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StepOver, String> {
+        let read = || {
+            let (partition, position) = text.split_once('@')?;
+            let (bucket, index) = partition.split_once('/')?;
+            let bucket = BucketId(bucket.parse().ok()?);
+            let position = position.parse().ok().filter(|position| *position > 0)?;
+            Some(StepOver(PartitionId { bucket, index: index.parse().ok()? }, Position(position)))
+        };
+        read().ok_or_else(|| {
+            format!("{text:?} is not BUCKET/INDEX@POSITION; write the partition and the position of the message, for example 0/0@4711")
+        })
     }
 }
 

@@ -54,6 +54,7 @@ pub const PLANTED: [(&str, Planted); 48] = [
     ("alone-with-the-decided", Planted::AloneWithTheDecided),
     ("left-behind-heard", Planted::LeftBehindHeard),
     ("feature-too-soon", Planted::FeatureTooSoon),
+    ("stepped-over-alone", Planted::SteppedOverAlone),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

@@ -65,6 +65,8 @@ impl<N: Door> Cluster<N> {
             hot_entries_per_second: 5,
             cache_policy: "s3-fifo",
             seed: self.rng.next_u64(),
+            step_over: Vec::new(),
+            applying: std::sync::Arc::default(),
             planted: self.planted,
         }
     }

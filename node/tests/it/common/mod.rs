@@ -51,6 +51,8 @@ pub fn config(count: usize, me: u16) -> Config {
         hot_entries_per_second: u64::MAX,
         cache_policy: "lru",
         seed: u64::from(me) + 1,
+        step_over: Vec::new(),
+        applying: std::sync::Arc::default(),
         planted: None,
     }
 }
@@ -101,6 +103,8 @@ pub struct Cluster {
     pub delay: Duration,
     travelling: Vec<(Time, (NodeId, NodeId, Bytes))>,
     persisted: BTreeMap<u16, u64>,
+    /// The last number that a node has heard to be on its disk.
+    on_disk: BTreeMap<u16, u64>,
     /// All that was ever given to each journal.
     journals: BTreeMap<u16, Vec<(u64, Bytes)>>,
     /// Nodes whose messages are lost, and those to them.
@@ -119,6 +123,8 @@ pub struct Cluster {
     under_way: Vec<(Time, NodeId, NodeId, Bytes)>,
     /// What nodes speak at the most, where that is not what this build does.
     pub newest: BTreeMap<u16, u16>,
+    /// What each node is to step over when it starts again.
+    pub step_over: BTreeMap<u16, Vec<(PartitionId, Position)>>,
 }
 
 impl Cluster {
@@ -161,6 +167,7 @@ impl Cluster {
             delay: Duration::ZERO,
             travelling: Vec::new(),
             persisted: BTreeMap::new(),
+            on_disk: BTreeMap::new(),
             journals: BTreeMap::new(),
             isolated: Vec::new(),
             cut: Vec::new(),
@@ -170,6 +177,7 @@ impl Cluster {
             distant: None,
             under_way: Vec::new(),
             newest: BTreeMap::new(),
+            step_over: BTreeMap::new(),
         };
         for me in 0..count as u16 {
             let mut out = Outbox::default();
@@ -257,6 +265,15 @@ impl Cluster {
         storage::Recovered { payloads, damage: Vec::new(), tail, next_number, floor: 1, fresh: false }
     }
 
+    /// What of it is on the disk of a node that stalls.
+    pub fn journal_on_disk(&self, me: u16) -> storage::Recovered {
+        let mut journal = self.journal(me);
+        let on_disk = self.on_disk.get(&me).copied().unwrap_or(0);
+        journal.payloads.retain(|(number, _)| *number <= on_disk);
+        journal.next_number = journal.payloads.last().map_or(1, |(number, _)| number + 1);
+        journal
+    }
+
     /// A node's process is killed, and started again with this journal, and nothing else.
     pub fn restart(&mut self, me: u16, journal: storage::Recovered) {
         self.journals.insert(me, journal.payloads.clone());
@@ -267,6 +284,7 @@ impl Cluster {
         let mut out = Outbox::default();
         let mut config = config(founders, me);
         config.newest = self.newest_of(me);
+        config.step_over = self.step_over.get(&me).cloned().unwrap_or_default();
         // Another process than before.
         config.seed += self.now.time.0;
         if usize::from(me) >= founders {
@@ -362,6 +380,7 @@ impl Cluster {
                 if self.stalled.contains(&me) || self.standing_still.contains(&me) {
                     self.persisted.entry(me).or_insert(number);
                 } else {
+                    self.on_disk.insert(me, number);
                     self.give(me, Input::Persisted { number });
                 }
             }

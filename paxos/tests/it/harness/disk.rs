@@ -102,6 +102,9 @@ impl Disk {
                         log.append(entry.clone());
                     });
                 }
+                Record::Replace { position, payload } => {
+                    log.replace(*position, payload.clone());
+                }
                 // It has begun anew.
                 Record::Reset { position: Position(0), last: Position(0), .. } => log = Log::default(),
                 Record::Reset { position, ballot, last } => {

@@ -94,6 +94,8 @@ pub struct World {
     pub seed: u64,
     /// The rare branches that were reached.
     pub probes: BTreeSet<&'static str>,
+    /// Positions whose entries the owners have replaced.
+    pub replaced: BTreeSet<u64>,
     /// Linearizable reads that wait: who was asked under which ballot, the round, the position that the read will see, and
     /// the last position that was decided by anybody when it was asked.
     asked: Vec<(usize, Ballot, u64, u64, u64)>,
@@ -156,6 +158,7 @@ impl World {
             disks_whole: true,
             seed,
             probes: BTreeSet::new(),
+            replaced: BTreeSet::new(),
             asked: Vec::new(),
             truth: BTreeMap::new(),
         }
@@ -439,6 +442,17 @@ impl World {
 
     pub fn propose(&mut self, index: usize, payload: &str) {
         self.turn(index, vec![Input::Propose { payload: Bytes::from(payload.to_owned()) }]);
+    }
+
+    /// The owner replaces an entry; whether the replica lets it.
+    pub fn replace(&mut self, index: usize, position: u64, payload: &'static str) -> bool {
+        let Some(replica) = &mut self.nodes[index].replica else { return false };
+        let mut out = Vec::new();
+        let payload = Bytes::from_static(payload.as_bytes());
+        let is_done = replica.replace(Position(position), payload, &mut out).is_some();
+        self.replaced.extend(is_done.then_some(position));
+        self.carry_out(index, None, out);
+        is_done
     }
 
     /// Both deem each other down (or up again).

@@ -153,6 +153,7 @@ pub fn record_words(batch: &Batch, before: Option<&HardState>) -> String {
             Record::Append { previous, entries } => {
                 words.push(entries_words(*previous, entries, Some(state.promised)));
             }
+            Record::Replace { position, .. } => words.push(format!("another entry {position}")),
             Record::Reset { position, ballot, .. } => {
                 words.push(format!("that the log begins after {}", place_words(*position, *ballot)));
             }
