@@ -74,6 +74,8 @@ struct Wish {
     why: Why,
     phase: Phase,
     heard: BTreeMap<NodeId, Heard>,
+    /// A node that has said that it has applied the entry. It may have answered a client, and a restart may make it forget that it did.
+    kept_by: Option<NodeId>,
     /// When the others were last asked, and as who.
     asked: Option<(Time, Stand, bool)>,
     /// What it waits for, in the words that the operator was last told.
@@ -129,6 +131,12 @@ pub(crate) fn words_of((partition, position): Place) -> String {
     format!("{partition}@{position}")
 }
 
+fn has_applied(name: &str, place: &str) -> String {
+    format!(
+        "{name} has applied the entry already, so it cannot be stepped over: stop all nodes, and start them again without --step-over {place}"
+    )
+}
+
 impl Wish {
     fn is_active(&self) -> bool {
         self.phase != Phase::Over && !self.rests
@@ -140,6 +148,7 @@ impl Wish {
             why,
             phase: Phase::Open,
             heard,
+            kept_by: None,
             asked: None,
             waits_for,
             rests: false,
@@ -174,13 +183,13 @@ impl Wish {
         for id in context.others() {
             let name = (context.name_of)(id);
             let place = words_of(place);
-            match self.heard.get(&id).map(|heard| heard.stand) {
+            let has_kept = !is_voided && self.kept_by == Some(id);
+            match self.heard.get(&id).map(|heard| heard.stand).filter(|_| !has_kept) {
+                None if has_kept => missing.push(has_applied(&name, &place)),
                 None => missing.push(format!("{name} has said nothing yet: start it with --step-over {place} (or remove it from the cluster, if it is gone for good)")),
                 Some(Stand::NotTold) => missing.push(format!("{name} was started without --step-over {place}: start it again with that")),
                 Some(Stand::Waits) => missing.push(format!("{name} has not come so far yet: this goes on by itself")),
-                Some(Stand::Kept | Stand::Passed) => missing.push(format!(
-                    "{name} has applied the entry already, so it cannot be stepped over: start all nodes again without --step-over {place}"
-                )),
+                Some(Stand::Kept | Stand::Passed) => missing.push(has_applied(&name, &place)),
                 Some(Stand::Unfit) => missing.push(format!("{name} says that it is an entry that cannot be stepped over: start all nodes again without --step-over {place}")),
                 Some(Stand::Holds(other) | Stand::Voided(other) | Stand::Done(other)) if other != digest => {
                     missing.push(format!("{name} has another entry there; this is a bug"));
@@ -274,6 +283,9 @@ impl StepOver {
         let own = if own == Stand::NoReplica && !self.is_asked(place) { Stand::NotTold } else { own };
         if let Some(wish) = self.wishes.get_mut(&place) {
             let all_voided = said.all_voided && !said.is_question;
+            if said.stand == Stand::Kept {
+                wish.kept_by = Some(from);
+            }
             wish.heard.insert(from, Heard { stand: said.stand, members: said.members, all_voided });
         }
         if !said.is_question {

@@ -212,6 +212,8 @@ impl Chaos {
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
                 let drawn = drawn && (*fault != Fault::UnsafeRecover || may_lose_most);
                 let drawn = drawn && (*fault != Fault::CostlyCommands || may_cost);
+                // All nodes are stopped for it: what other kinds need would be rarer in every run.
+                let drawn = drawn && *fault != Fault::StepOver;
                 let drawn = if *fault == Fault::Restless { restless } else { drawn && !calm };
                 (drawn || options.with.contains(fault)) && !options.without.contains(fault)
             })
@@ -287,6 +289,9 @@ impl Chaos {
         let mut reading = Rng::new(options.seed ^ READING_DRAWN);
         let count = reading.between(2, 12);
         plan.extend(draw_plan(&mut reading, count, &READING_KINDS, nodes, ends_at, &options.with, &has));
+        let mut steps = Rng::new(options.seed ^ STEPS_DRAWN);
+        let count = steps.between(1, 4);
+        plan.extend(draw_plan(&mut steps, count, &STEP_KINDS, founders, ends_at, &options.with, &has));
         let zoned = members.chance(1, 2) || options.with.contains(&Fault::ZoneLost);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
@@ -404,6 +409,12 @@ const WORK_KINDS: [(Fault, u64); 1] = [(Fault::LongWork, 1)];
 
 /// And another one.
 const READING_KINDS: [(Fault, u64); 1] = [(Fault::SlowReaders, 1)];
+
+/// And another one.
+const STEP_KINDS: [(Fault, u64); 1] = [(Fault::StepOver, 1)];
+
+/// Tells its drawing from that of all else.
+const STEPS_DRAWN: u64 = 0x57e9_0b34;
 
 /// Tells its drawing from that of all else.
 const COSTLY_DRAWN: u64 = 0xc057_2711;

@@ -17,6 +17,7 @@ mod processes;
 mod reading;
 mod restless;
 mod slowness;
+mod stepping;
 mod versions;
 mod watching;
 mod zones;
@@ -52,6 +53,8 @@ pub(crate) use alone::PROBES as ALONE_PROBES;
 pub(crate) use caches::PROBES;
 use connections::{ClientEnd, Connection};
 pub(crate) use processes::SPACES_DROPPED;
+pub(crate) use stepping::PROBES as STEPPING_PROBES;
+pub use stepping::Stage;
 pub(crate) use watching::QUOTA_REACHED;
 
 /// Tells the drawing of the levels from that of all else.
@@ -207,6 +210,7 @@ pub struct Cluster<N> {
     next_connection: u64,
     planted: Option<Planted>,
     operator: operator::Operator,
+    stepping: stepping::Stepping,
     /// Faults are over.
     healed: bool,
     /// The node whose disk is slow still when all other faults are over.
@@ -297,6 +301,7 @@ impl<N: Door> Cluster<N> {
             next_connection: 1,
             planted,
             operator: operator::Operator::default(),
+            stepping: stepping::Stepping::default(),
             healed: false,
             slow_in_calm: None,
             dropped: BTreeSet::new(),
@@ -412,6 +417,7 @@ impl<N: Door> Cluster<N> {
             Event::ReceptionPart(node, life) => self.on_reception_part(node, life),
             Event::Start(node) => self.on_start(node),
             Event::Operator => self.on_operator(),
+            Event::Stepping(number, stage) => self.on_stepping(number, stage),
             Event::Resume(node) => self.poke(node),
             Event::SignOfLife(node) => self.on_sign_of_life(node),
             Event::TryLink(one, other) => self.on_try_link(one, other),

@@ -62,6 +62,10 @@ pub trait Door: Sized {
     fn cluster_version(&self) -> u16 {
         base::versions::OLDEST
     }
+    /// The entries that were stepped over, as the council's registry has it.
+    fn stepped_over(&self) -> Vec<(PartitionId, Position)> {
+        Vec::new()
+    }
     /// Of each node its zone, and whether it serves, as the council's registry has it.
     fn zones(&self) -> Vec<(NodeId, String, bool)> {
         Vec::new()
@@ -145,6 +149,10 @@ impl Door for node::Node {
 
     fn cluster_version(&self) -> u16 {
         node::Node::cluster_version(self)
+    }
+
+    fn stepped_over(&self) -> Vec<(PartitionId, Position)> {
+        node::Node::stepped_over(self)
     }
 
     fn portrait(&self) -> Vec<String> {

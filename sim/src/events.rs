@@ -6,6 +6,8 @@ use std::collections::BinaryHeap;
 use base::NodeId;
 use bytes::Bytes;
 
+use crate::cluster::Stage;
+
 /// Something that is due.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -24,6 +26,8 @@ pub enum Event {
     ReceptionPart(NodeId, u64),
     /// The operator looks what became of what was asked for.
     Operator,
+    /// The next stage of stepping over the entry of this number.
+    Stepping(u64, Stage),
     /// A process is started.
     Start(NodeId),
     /// A process that stood still goes on.

@@ -38,6 +38,7 @@ pub fn probes() -> Vec<&'static str> {
     let mut probes = vec![cluster::SPACES_DROPPED, cluster::QUOTA_REACHED];
     probes.extend(cluster::PROBES);
     probes.extend(cluster::ALONE_PROBES);
+    probes.extend(cluster::STEPPING_PROBES);
     probes.extend(process::PROBES);
     probes.extend(client::PROBES.concat());
     probes.extend(routers::PROBES);

@@ -73,7 +73,7 @@ fn an_entry_is_replaced_when_every_node_holds_before_it_and_not_before() {
     assert_eq!(world.wants(Stand::Holds(ENTRY)), None);
     world.hear(1, Stand::Holds(ENTRY));
     assert_eq!(world.wants(Stand::Holds(ENTRY)), None, "n3 has said nothing");
-    for stand in [Stand::Waits, Stand::NotTold, Stand::Kept, Stand::Passed, Stand::Unfit, Stand::Holds(ENTRY + 1)] {
+    for stand in [Stand::Waits, Stand::NotTold, Stand::Passed, Stand::Unfit, Stand::Holds(ENTRY + 1)] {
         world.hear(2, stand);
         assert_eq!(world.wants(Stand::Holds(ENTRY)), None, "{stand:?}");
     }
@@ -87,6 +87,11 @@ fn an_entry_is_replaced_when_every_node_holds_before_it_and_not_before() {
     world.hear(1, Stand::Holds(ENTRY));
     world.may_write = false;
     assert_eq!(world.wants(Stand::Holds(ENTRY)), None, "not all nodes would understand it");
+    world.may_write = true;
+    world.hear(2, Stand::Kept);
+    world.part.forget_peer(NodeId(2));
+    world.hear(2, Stand::Holds(ENTRY));
+    assert_eq!(world.wants(Stand::Holds(ENTRY)), None, "it has forgotten it, and perhaps a client has had its answer");
 }
 
 #[test]

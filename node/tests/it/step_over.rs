@@ -24,6 +24,15 @@ fn restart(cluster: &mut Cluster, node: u16, position: Option<Position>) {
     cluster.restart(node, journal);
 }
 
+/// All nodes are stopped, and then started again with that position.
+fn restart_all(cluster: &mut Cluster, position: Option<Position>) {
+    cluster.isolated = vec![0, 1, 2];
+    for node in 0..3 {
+        restart(cluster, node, position);
+    }
+    cluster.isolated.clear();
+}
+
 fn pass(cluster: &mut Cluster, duration: Duration) {
     let until = cluster.now.time + duration;
     pass_until(cluster, "time goes by", |cluster| cluster.now.time >= until);
@@ -46,10 +55,8 @@ fn info(cluster: &mut Cluster, node: u16) -> String {
 fn replaced(stalled: &[u16]) -> (Cluster, Position) {
     let mut cluster = three();
     let bad = written(&mut cluster, "SET bad 1");
+    restart_all(&mut cluster, Some(bad));
     cluster.isolated = vec![2];
-    for node in 0..3 {
-        restart(&mut cluster, node, Some(bad));
-    }
     pass(&mut cluster, Duration::from_secs(2));
     let digests = |cluster: &Cluster| {
         cluster.nodes.iter().map(|node| node.decided_entry_digest(DEFAULT, bad)).collect::<Vec<_>>()
@@ -86,9 +93,7 @@ fn what_all_nodes_are_told_to_step_over_is_done_nowhere_and_everybody_sees_it() 
     let mut cluster = three();
     let bad = written(&mut cluster, "SET bad 1");
     assert_eq!(cluster.ask(0, "SET after 1"), "+OK\r\n");
-    for node in 0..3 {
-        restart(&mut cluster, node, Some(bad));
-    }
+    restart_all(&mut cluster, Some(bad));
     pass_until(&mut cluster, "all have gone over it", |cluster| (0..3).all(|node| applied(cluster, node) > bad));
     for node in 0..3 {
         assert_eq!(cluster.ask(node, "MGET before bad after"), "*3\r\n$1\r\n1\r\n$-1\r\n$1\r\n1\r\n");
@@ -159,10 +164,14 @@ fn a_node_that_was_not_told_keeps_all_others_from_it_and_they_say_so() {
     }
     settle(&mut cluster);
     assert_eq!(field(&info(&mut cluster, 1), "dictum_entries_stepped_over"), Some("0"));
-    // And with it on the first node as well it works.
+    // One node after the other does not do: the first of them hears of the others that they have applied it.
     for node in 0..3 {
         restart(&mut cluster, node, Some(bad));
+        pass(&mut cluster, Duration::from_secs(2));
     }
+    assert!((0..3).all(|node| applied(&cluster, node) == bad.previous()));
+    // Stopped at once and started with it, none of them knows any more what it had applied.
+    restart_all(&mut cluster, Some(bad));
     pass_until(&mut cluster, "all have gone over it", |cluster| (0..3).all(|node| applied(cluster, node) > bad));
     assert_eq!(cluster.ask(2, "MGET bad after"), "*2\r\n$-1\r\n$1\r\n1\r\n");
     settle(&mut cluster);
@@ -172,9 +181,8 @@ fn a_node_that_was_not_told_keeps_all_others_from_it_and_they_say_so() {
 fn a_node_that_is_down_is_waited_for() {
     let mut cluster = three();
     let bad = written(&mut cluster, "SET bad 1");
+    restart_all(&mut cluster, Some(bad));
     cluster.isolated = vec![2];
-    restart(&mut cluster, 0, Some(bad));
-    restart(&mut cluster, 1, Some(bad));
     pass(&mut cluster, Duration::from_secs(4));
     assert_eq!((applied(&cluster, 0), applied(&cluster, 1)), (bad.previous(), bad.previous()));
     cluster.isolated.clear();
@@ -224,11 +232,13 @@ fn an_entry_of_the_council_can_be_stepped_over_too() {
     let mut cluster = three();
     assert_eq!(cluster.ask(0, "DICTUM.BUCKET CREATE bad"), "+OK\r\n");
     let bad = cluster.nodes[0].progress(council).map(|progress| progress.decided).expect("it has one");
+    cluster.isolated = vec![0, 1, 2];
     for node in 0..3 {
         cluster.step_over.insert(node, vec![(council, bad)]);
         let journal = cluster.journal(node);
         cluster.restart(node, journal);
     }
+    cluster.isolated.clear();
     pass_until(&mut cluster, "all have gone over it", |cluster| {
         let applied = |node: &node::Node| node.progress(council).is_some_and(|progress| progress.applied > bad);
         cluster.nodes.iter().all(applied)
@@ -248,9 +258,7 @@ fn a_node_without_a_replica_agrees_and_needs_no_flag() {
     pass(&mut cluster, Duration::from_secs(2));
     assert!(cluster.nodes[usize::from(joined)].is_without(DEFAULT));
     let bad = written(&mut cluster, "SET bad 1");
-    for node in 0..3 {
-        restart(&mut cluster, node, Some(bad));
-    }
+    restart_all(&mut cluster, Some(bad));
     pass_until(&mut cluster, "all have gone over it", |cluster| (0..3).all(|node| applied(cluster, node) >= bad));
     assert_eq!(cluster.ask(joined, "GET bad"), "$-1\r\n");
     settle(&mut cluster);

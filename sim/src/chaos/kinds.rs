@@ -115,10 +115,12 @@ pub enum Fault {
     SlowReaders,
     /// No misfortune: clients send costly commands and ask for large answers. Counted: runs in which they do.
     CostlyCommands,
+    /// The operator has an entry of a log stepped over. Only where it is asked for.
+    StepOver,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 56] = [
+pub const FAULTS: [Fault; 57] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -175,6 +177,7 @@ pub const FAULTS: [Fault; 56] = [
     Fault::LongWork,
     Fault::SlowReaders,
     Fault::CostlyCommands,
+    Fault::StepOver,
 ];
 
 impl Fault {
@@ -222,6 +225,7 @@ impl Fault {
             Fault::LongWork => "long-work",
             Fault::SlowReaders => "slow-readers",
             Fault::CostlyCommands => "costly-commands",
+            Fault::StepOver => "step-over",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

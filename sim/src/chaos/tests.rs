@@ -43,7 +43,8 @@ fn every_fault_is_drawn_sometimes() {
             seen[FAULTS.iter().position(|&other| other == fault).expect("listed")] |= on;
         }
     }
-    for (fault, seen) in FAULTS.iter().zip(seen) {
+    // That one is only there where somebody asks for it.
+    for (fault, seen) in FAULTS.iter().zip(seen).filter(|(fault, _)| **fault != Fault::StepOver) {
         assert!(seen, "{} is never drawn", fault.name());
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn meaning_of(error: &str) -> Meaning {
         "ERR" if error.starts_with("ERR there is no bucket") => Meaning::NotDone,
         // The cluster's version has not risen yet.
         "ERR" if error.starts_with("ERR a setting came with version") => Meaning::NotDone,
-        "CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MISCONF" | "EXECABORT" => Meaning::NotDone,
+        "CLUSTERDOWN" | "STEPPEDOVER" | "TRYAGAIN" | "LOADING" | "MISCONF" | "EXECABORT" => Meaning::NotDone,
         // The node stops, and whoever waits there has to wait elsewhere.
         "UNBLOCKED" => Meaning::NotDone,
         "UNKNOWN" | "NOTALL" => Meaning::Unknown,

@@ -60,7 +60,7 @@ impl<N: Door> Cluster<N> {
         let now = self.now;
         // One that has joined is its folder: without that it is another node, which has to join anew under another number.
         let takes_identity = matches!(fault, Fault::Wipe | Fault::IdentityRot | Fault::ReadError | Fault::SetBack);
-        if takes_identity && node.0 >= self.chaos.founders || !self.is_bearable(fault) {
+        if takes_identity && node.0 >= self.chaos.founders || !self.is_bearable(fault) || self.spares_steps(fault) {
             return false;
         }
         match fault {
@@ -174,6 +174,7 @@ impl<N: Door> Cluster<N> {
             Fault::VotersChange => self.change_voters(rng),
             Fault::MembersChange => self.change_members(rng),
             Fault::Versions => self.upgrade(node, duration, rng),
+            Fault::StepOver => self.step_over(duration, rng),
             Fault::DiskFull => {
                 self.machine(node).disk.set_full(true);
                 self.queue.push(now + duration, Event::RoomAgain(node));
@@ -347,6 +348,7 @@ impl<N: Door> Cluster<N> {
         self.network.heal();
         self.keep_one_slow();
         self.upgrade_the_rest();
+        self.give_stepping_up();
         let error = i64::try_from(self.chaos.clock_error).unwrap_or(0);
         for node in self.nodes() {
             let machine = self.machine(node);

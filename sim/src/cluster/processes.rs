@@ -65,7 +65,7 @@ impl<N: Door> Cluster<N> {
             hot_entries_per_second: 5,
             cache_policy: "s3-fifo",
             seed: self.rng.next_u64(),
-            step_over: Vec::new(),
+            step_over: self.steps_of(node),
             applying: std::sync::Arc::default(),
             planted: self.planted,
         }

@@ -56,6 +56,7 @@ impl<N: Door> Cluster<N> {
             self.watch_all(node, *partition);
             self.watch_voters(node, *partition);
         }
+        self.strike_between_rounds(node);
         self.watch_seats(node);
         self.watch_version(node);
         self.watch_memories(node, &partitions);

@@ -6,6 +6,7 @@ mod long_work;
 mod planted;
 mod reading;
 mod seeds;
+mod step_over;
 mod toy;
 
 /// Whether all is to be looked at that is worth a look, by `./check long`, rather than what fits into `./check`.

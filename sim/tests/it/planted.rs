@@ -369,3 +369,8 @@ fn budget_by_node() {
 fn slots_with_a_hole() {
     is_found_by(Planted::SlotsWithAHole, 10, &[Fault::Routers], "redirections");
 }
+
+#[test]
+fn stepped_over_alone() {
+    is_found_by(Planted::SteppedOverAlone, 60, &[Fault::StepOver], "replicas agree");
+}
