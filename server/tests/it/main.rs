@@ -26,6 +26,7 @@ mod pubsub;
 mod restored_folders;
 mod slow_nodes;
 mod start;
+mod step_over;
 mod synced;
 mod unsafe_recover;
 mod versions;
