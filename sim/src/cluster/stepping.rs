@@ -78,7 +78,7 @@ impl<N: Door> Cluster<N> {
             strikes: rng.chance(1, 3),
         };
         let now = self.now;
-        self.trace.event(now, [20, u64::from(partition.bucket.0), u64::from(partition.index), position.0], || {
+        self.trace.event(now, [22, u64::from(partition.bucket.0), u64::from(partition.index), position.0], || {
             let but = forgotten.map(|node| format!(", but {}", name_of(node))).unwrap_or_default();
             format!("the operator starts all nodes{but} with --step-over {partition}@{position}")
         });
