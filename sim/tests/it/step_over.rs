@@ -14,7 +14,7 @@ fn entries_are_stepped_over_by_all_replicas_or_by_none() {
     for seed in 9300..9300 + seeds {
         let options = Options { seed, with: vec![Fault::StepOver], ..Options::default() };
         let outcome = run(&options, false);
-        for violation in &outcome.violations {
+        if let Some(violation) = outcome.violations.first() {
             panic!("{}: {}: dictum sim {}", violation.property, violation.text, options.to_words());
         }
         outcome.probes.into_iter().for_each(|(probe, count)| *probes.entry(probe).or_default() += count);
