@@ -27,7 +27,7 @@ const STRIKES: u8 = 2;
 /// The reading of blocks may be ahead of its pace by so much.
 const AHEAD: Duration = Duration::from_millis(200);
 /// Marks the number of a job that makes blocks for nobody, where others have that of a transfer.
-const COMPARES: u64 = 1 << 63;
+pub(crate) const COMPARES: u64 = 1 << 63;
 
 /// What the node shall do.
 #[derive(Debug)]

@@ -286,6 +286,11 @@ impl<N: Door> Running<N> {
         work
     }
 
+    /// Whether the block that was asked for first is for a peer.
+    pub fn makes_for_peer(&self) -> bool {
+        self.blocks.front().is_some_and(BlockJob::is_for_peer)
+    }
+
     /// Makes the block that was asked for first; or says that it cannot be made.
     pub fn make_block(&mut self, fails: bool) {
         let Some(job) = self.blocks.pop_front() else { return };

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use data::Restored;
 
 use crate::below::{Sorted, StoredRestorer};
+use crate::comparison::COMPARES;
 use crate::door::Planted;
 use crate::image::{Digest, Ending, Image, RestoredState, Restorer};
 
@@ -36,6 +37,12 @@ pub(crate) struct Block {
 }
 
 impl BlockJob {
+    /// Whether a peer gets the block. Others are read for a comparison ([`crate::comparison`]).
+    #[must_use]
+    pub fn is_for_peer(&self) -> bool {
+        self.transfer & COMPARES == 0
+    }
+
     /// Makes the block.
     #[must_use]
     pub fn make(mut self) -> MadeBlock {

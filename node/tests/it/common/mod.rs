@@ -45,7 +45,7 @@ pub fn config(count: usize, me: u16) -> Config {
         log_bytes_per_snapshot: u64::MAX,
         snapshots: node::SnapshotSettings::default(),
         turn_work_max: base::limits::TURN_WORK_MAX,
-        compared_every: std::time::Duration::from_secs(60),
+        compared_every: Duration::ZERO,
         log_entries_kept: 1000,
         log_bytes_held: base::limits::LOG_BYTES_HELD,
         hot_entries_per_second: u64::MAX,
