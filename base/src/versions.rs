@@ -95,11 +95,11 @@ pub enum Feature {
     Databases,
     /// The council's order that changes settings of the cluster.
     Settings,
-    /// A bucket in memory gets no voters most of whom do not remember it.
+    /// Votes of a bucket in memory move only to nodes of which most remember it.
     RememberedMoves,
     /// Entries at which replicas compare their states.
     Comparisons,
-    /// What they have come to.
+    /// The digests that they have come to.
     ToldDigests,
     /// An entry of expiry removes more keys, up to a bound of work.
     LargeExpiries,

@@ -29,7 +29,7 @@ const AHEAD: Duration = Duration::from_millis(200);
 /// Marks the number of a job that makes blocks for nobody, where others have that of a transfer.
 pub(crate) const COMPARES: u64 = 1 << 63;
 
-/// What the node shall do.
+/// Work for the node.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Tell all peers: of this partition's state at this position the digest.
@@ -54,12 +54,12 @@ struct Reading {
 struct Round {
     position: Position,
     digests: BTreeMap<NodeId, Ending>,
-    /// Who is known to differ from the majority.
+    /// Replicas that differ from the majority.
     differing: BTreeSet<NodeId>,
     is_told: bool,
 }
 
-/// Who can judge: the voters of a partition, and this node.
+/// The voters of a partition and this node, which judges their digests.
 #[derive(Clone, Copy)]
 pub(crate) struct Jury<'a> {
     pub voters: &'a [NodeId],
@@ -100,7 +100,8 @@ impl Comparison {
             return None;
         }
         let led: Vec<(PartitionId, Position)> = led.collect();
-        self.proposed.retain(|partition, _| led.iter().any(|(its, _)| its == partition));
+        let are_led: BTreeSet<PartitionId> = led.iter().map(|(partition, _)| *partition).collect();
+        self.proposed.retain(|partition, _| are_led.contains(partition));
         self.next_proposal = now + every / u32::try_from(led.len().max(1)).unwrap_or(u32::MAX);
         let last_of = |partition: &PartitionId| self.proposed.get(partition).copied().unwrap_or_default();
         let has_news = |(partition, applied): &&(PartitionId, Position)| *applied > last_of(partition).1;
@@ -130,7 +131,7 @@ impl Comparison {
         Some(BlockJob { partition: reading.partition, transfer: COMPARES | reading.number, image })
     }
 
-    /// Whether a block was made for a comparison.
+    /// True if a block was made for a comparison.
     pub(crate) fn is_of(made: &MadeBlock) -> bool {
         made.transfer & COMPARES != 0
     }
@@ -199,7 +200,7 @@ impl Comparison {
                 self.differing += 1;
                 effects.push(Effect::Probe("node: states differ without a majority"));
                 let text = format!(
-                    "{about}the states of its replicas differ at position {position}, and no majority has the same: save what you can (DICTUM.NODE BACKUP of each node), and compare them"
+                    "{about}the states of its replicas differ at position {position}, and no majority has the same: stop the nodes, save the folders of all of them, and find out which is right"
                 );
                 effects.push(Effect::Event(Level::Error, text));
             }
@@ -233,7 +234,7 @@ impl Comparison {
         self.strikes.iter().filter(|(_, strikes)| **strikes >= STRIKES).map(|(partition, _)| *partition)
     }
 
-    /// Whether all of these voters but this one have had the majority's digest in the latest comparison: then they bear the loss of this replica.
+    /// True if all of these voters but this one have had the majority's digest in the latest comparison: then they bear the loss of this replica.
     pub(crate) fn bears(&self, partition: PartitionId, voters: &[NodeId], me: NodeId) -> bool {
         let Some(round) = self.rounds.get(&partition) else { return false };
         let is_well = |node: &NodeId| round.digests.contains_key(node) && !round.differing.contains(node);

@@ -88,12 +88,12 @@ impl Bucket {
         is_in_memory && (self.voting.next.contains(&node) || self.voters().contains(&node))
     }
 
-    /// Whether a voter has all of it, as far as the council has heard.
+    /// True if a voter has all of it, as far as the council has heard.
     pub(crate) fn remembers(&self, node: NodeId) -> bool {
         self.memories.get(usize::from(node.0)).is_some_and(|memory| *memory)
     }
 
-    /// Whether most of these remember it. Nodes that do not vote yet get a copy before their vote.
+    /// True if most of these nodes remember it. Nodes that do not vote yet get a copy before their vote.
     pub(crate) fn may_go_to(&self, nodes: &[NodeId]) -> bool {
         let voters = self.voters();
         let will_remember = |node: &&NodeId| !voters.contains(node) || self.remembers(**node);

@@ -168,7 +168,7 @@ pub(crate) enum PeerMessage {
     LeftBehind {
         cluster: u64,
     },
-    /// What the sender's state of a partition comes to behind the entry at this position.
+    /// The digest of the sender's state of a partition behind the entry at this position.
     Digest {
         partition: PartitionId,
         position: Position,

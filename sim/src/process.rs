@@ -286,7 +286,7 @@ impl<N: Door> Running<N> {
         work
     }
 
-    /// Whether the block that was asked for first is for a peer.
+    /// True if the block that was asked for first is for a peer.
     pub fn makes_for_peer(&self) -> bool {
         self.blocks.front().is_some_and(BlockJob::is_for_peer)
     }

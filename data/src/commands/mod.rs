@@ -353,7 +353,7 @@ const INDEX_PLACES: usize = 1024;
 /// Longest name of a command.
 const NAME_BYTES_MAX: usize = 32;
 
-/// What stands at a place of the index: half of the name's hash, and 1 + its place in [`COMMANDS`], 0 for none.
+/// A place of the index: half of the name's hash, and 1 + its place in [`COMMANDS`], 0 for none.
 #[derive(Clone, Copy)]
 struct Indexed {
     tag: u16,

@@ -14,7 +14,7 @@ fn image() -> Image {
     Image::new(Position(3), base::Ballot::default(), &Origins::default(), &Tree::new())
 }
 
-/// What node 0 makes of the digests of three voters at a position; the texts of its events.
+/// Gives node 0 digests of three voters at a position; the texts of its events.
 fn judge(comparison: &mut Comparison, position: u64, said: &[(u16, u64)]) -> Vec<String> {
     let name_of = |node: NodeId| format!("n{}", node.0);
     let voters = [0, 1, 2].map(NodeId);
@@ -88,7 +88,7 @@ fn states_are_read_one_after_the_other_and_no_more_than_a_few_are_held() {
     }
     assert_eq!(told.iter().map(|(position, _)| *position).collect::<Vec<_>>(), [0, 1, 2, 3]);
     assert!(told.iter().all(|(_, ending)| *ending == told[0].1));
-    // What is away when the replica begins anew tells nothing when it comes back.
+    // A block that is away when the replica begins anew tells nothing when it comes back.
     comparison.begin(PARTITION, Position(10), image());
     let job = comparison.job(now).expect("a block");
     comparison.forget(PARTITION);

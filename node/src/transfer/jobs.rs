@@ -37,7 +37,7 @@ pub(crate) struct Block {
 }
 
 impl BlockJob {
-    /// Whether a peer gets the block. Others are read for a comparison ([`crate::comparison`]).
+    /// True if a peer gets the block. Others are read for a comparison ([`crate::comparison`]).
     #[must_use]
     pub fn is_for_peer(&self) -> bool {
         self.transfer & COMPARES == 0

@@ -1,4 +1,4 @@
-//! What a node does for comparisons of states: proposes them, carries digests, and rebuilds a replica that differs. The rest is [`crate::comparison`].
+//! The node's side of comparisons of states: it proposes them, carries digests, and rebuilds a replica that differs. The rest is [`crate::comparison`].
 
 use base::versions::Feature;
 use base::{NodeId, PartitionId, Position};
@@ -111,7 +111,10 @@ impl Node {
             return;
         }
         if replica.leads().is_some() {
-            return self.step_replica(g, Step::HandOver);
+            if !replica.handing_over() {
+                self.step_replica(g, Step::HandOver);
+            }
+            return;
         }
         let is_busy = partition.has_flush() || group.saving.is_some() || !group.transfers.is_idle();
         if is_busy || replica.role() != RoleName::Follower {
