@@ -122,6 +122,10 @@ pub const ANSWERS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The same of a transaction that only reads, which one node answers.
 pub const READ_ANSWERS_BYTES_MAX: u64 = REPLY_BYTES_MAX;
 
+/// An owner tells a node how long its loop had the processor ([`Input::Worked`](../node/enum.Input.html)) in each such time, if it was that long.
+pub const WORK_TOLD_EVERY: Duration = Duration::from_millis(5);
+/// See [`WORK_TOLD_EVERY`]: less is no reason for anything to be late.
+pub const WORK_TOLD_FROM: Duration = Duration::from_millis(2);
 /// A step of a node that takes so long is long: from then on its owner sends signs of life, one in each such time.
 pub const BUSY_AFTER: Duration = Duration::from_millis(50);
 /// For so long, as then the loop counts as hanging. Longer than an entry of the default budget takes on a slow machine.

@@ -135,6 +135,17 @@ pub enum Input<'a> {
         /// As measured around the sync itself; nothing that waited before it counts.
         took: std::time::Duration,
     },
+    /// The loop that steps this node has had the processor for `processor` of this time: so a loop that has much to do is told from one that gets no
+    /// processor, and from links that are slow. Given before what else it takes at `until`. Nothing else comes of it; an owner may leave out times of less
+    /// than [`base::limits::WORK_TOLD_FROM`].
+    Worked {
+        /// When the time began.
+        from: base::Time,
+        /// When it ended: now.
+        until: base::Time,
+        /// At most the time between.
+        processor: std::time::Duration,
+    },
     /// The journal has no room (`true`), or has room again (`false`).
     DiskFull(bool),
     /// The snapshot that [`Outbox::save_snapshot`] asked for is on disk, named and synced.

@@ -253,6 +253,7 @@ impl Node {
                 self.quickness.measure.on_synced(took);
                 self.movement.feel(Felt::Syncs, took);
             }
+            Input::Worked { from, until, processor } => self.quickness.measure.on_worked(from, until, processor),
             Input::DiskFull(full) => self.on_disk_full(full),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {

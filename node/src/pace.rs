@@ -1,7 +1,7 @@
 //! How quick this node is beside the others, and what follows if it is slow: it leads nothing as long as others can.
 //!
-//! 1. It measures, in windows of half a second ([`measure`]), three figures: how long its disk takes for a sync, how late its loop is, and how
-//!    long a message takes to the nearest others and back.
+//! 1. It measures, in windows of half a second ([`measure`]), three figures: how long its disk takes for a sync, how late its loop is though it is not at
+//!    work, and how long a message takes to the nearest others and back.
 //! 2. It says them in its pings, and compares its own with those of the others ([`judge`]). If one of them is far above the middle one for a while,
 //!    the node says that it is slow.
 //! 3. Whoever hears that does with it as with a drained node, but for its votes: it comes last in elections, and nobody gives it a leadership
@@ -75,7 +75,8 @@ pub(crate) struct Pace {
     pub figures: [u32; Part::ALL.len()],
     /// By what it is slow; it shall lead nothing as long as others can.
     pub slow: Option<Part>,
-    /// How long ago, in microseconds, the ping came that this one says to have taken: what a message takes, there and back, is told without that.
+    /// How long ago, in microseconds, the ping came that this one says to have taken, or may have come while the loop was at work: what a message takes, there
+    /// and back, is told without that.
     pub heard_ago: u32,
 }
 
@@ -111,8 +112,8 @@ pub(crate) struct Quickness {
     figures: [u32; Part::ALL.len()],
     /// The nodes that say that they are slow, this one included, as the replicas were last told. Sorted.
     spared: Vec<NodeId>,
-    /// The last ping of each peer that was taken: its number, and when it came.
-    taken: BTreeMap<NodeId, (u64, Time)>,
+    /// The last ping of each peer that was taken: its number, when it was taken, and how long it may have waited for this loop, which was at work.
+    taken: BTreeMap<NodeId, (u64, Time, Duration)>,
 }
 
 impl Node {
@@ -124,7 +125,7 @@ impl Node {
     /// What is said of it to a peer.
     pub(crate) fn pace_for(&self, peer: NodeId) -> Pace {
         let taken = self.quickness.taken.get(&peer);
-        let heard_ago = taken.map_or(0, |(_, at)| microseconds(self.now.time.since(*at)));
+        let heard_ago = taken.map_or(0, |(_, at, waited)| microseconds(self.now.time.since(*at) + *waited));
         Pace { heard_ago, ..self.pace() }
     }
 
@@ -137,10 +138,11 @@ impl Node {
     pub(crate) fn on_pace(&mut self, peer: NodeId, heard: u64) {
         let time = self.now.time;
         let Some(Ping { number, pace, .. }) = self.news.get(&peer) else { return };
-        if self.quickness.taken.get(&peer).is_some_and(|(last, _)| last == number) {
+        if self.quickness.taken.get(&peer).is_some_and(|(last, ..)| last == number) {
             return;
         }
-        self.quickness.taken.insert(peer, (*number, time));
+        let waited = self.quickness.measure.worked_until(time);
+        self.quickness.taken.insert(peer, (*number, time, waited));
         if pace.heard_ago > 0 {
             self.quickness.measure.on_answer(peer, heard, Duration::from_micros(u64::from(pace.heard_ago)), time);
         }
@@ -148,7 +150,7 @@ impl Node {
 
     /// Timers are looked at, so much later than was planned.
     pub(crate) fn tick_pace(&mut self, late: Duration) {
-        self.quickness.measure.on_tick(late);
+        self.quickness.measure.on_tick(late, self.now.time);
         if let Some(found) = self.quickness.measure.close(self.now.time, self.detectors.len()) {
             for (place, figure) in found.into_iter().enumerate() {
                 self.quickness.figures[place] = figure.map_or(self.quickness.figures[place], microseconds);

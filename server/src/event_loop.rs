@@ -20,6 +20,7 @@ mod peers;
 mod porters;
 mod receive;
 mod sockets;
+mod work;
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -48,6 +49,7 @@ use clients::NumberHasher;
 use peers::{Ourselves, Peers};
 use porters::Porters;
 use sockets::Sockets;
+use work::Work;
 
 /// Gives the node an input.
 type Step<'a> = dyn FnMut(Input<'_>) + 'a;
@@ -207,6 +209,7 @@ struct EventLoop {
     /// Why the node was told that its disk is full, if it was.
     refusals: Refusals,
     busy: Busy,
+    work: Work,
 
     buffer: Vec<u8>,
     /// Those of clients, unless porters have them.
@@ -281,6 +284,7 @@ impl EventLoop {
             commit_here: parts.commit_here,
             refusals: Refusals::default(),
             busy,
+            work: Work::default(),
             buffer: vec![0; READ_BYTES],
             sockets: Sockets::new(FIRST_CLIENT),
             porters: Porters::start(parts.porters, parts.clock, &alarm)?,
@@ -303,6 +307,7 @@ impl EventLoop {
         loop {
             self.sleep(&mut events, now.time)?;
             now = self.clock.now();
+            self.tell_work(now);
             self.take_sockets(&events, now);
             let others = self.take_news(now);
             self.unfinished = false;

@@ -73,6 +73,8 @@ struct Machine<N> {
     paused_until: u64,
     /// Until then it stands still because its loop works, which its owner tells the others.
     busy_until: u64,
+    /// The process of which life has worked long, since when, and for how long; until that process has been told.
+    worked: Option<(u64, u64, u64)>,
     /// Its disk does not answer until then.
     stalled_until: u64,
     /// Each sync of its disk takes so much longer until then.
@@ -128,6 +130,7 @@ impl<N> Machine<N> {
             installed: 0,
             paused_until: 0,
             busy_until: 0,
+            worked: None,
             stalled_until: 0,
             slow_until: 0,
             slow_by: 0,

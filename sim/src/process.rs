@@ -59,6 +59,8 @@ pub enum Happening {
     Persisted(u64),
     /// See [`Input::Synced`]; in nanoseconds.
     Synced(u64),
+    /// See [`Input::Worked`]: since when until now, and how much of it, in nanoseconds.
+    Worked(u64, u64),
     /// See [`Input::DiskFull`].
     DiskFull(bool),
     /// See [`Input::SnapshotSaved`].
@@ -250,6 +252,11 @@ impl<N: Door> Running<N> {
                 Happening::Persisted(number) => node.step(now, Input::Persisted { number }, out),
                 Happening::Synced(took) => {
                     node.step(now, Input::Synced { took: std::time::Duration::from_nanos(took) }, out);
+                }
+                Happening::Worked(since, processor) => {
+                    let processor = std::time::Duration::from_nanos(processor);
+                    let (from, until) = (self.clock.now(since).time, now.time);
+                    node.step(now, Input::Worked { from, until, processor: processor.min(until.since(from)) }, out);
                 }
                 Happening::DiskFull(full) => node.step(now, Input::DiskFull(full), out),
                 Happening::SnapshotSaved(partition, position) => {

@@ -7,6 +7,10 @@
 //!   Σ l² / 2T, if ticks are late by l in a time T. So one that stands still for 80 of each 100 ms is late by 32 ms, though most of its ticks are in time.
 //! - **A message there and back**: the median of the ways to and from each peer, and of these that of the nearest ones with which this
 //!   node is a majority. Pings tell it: each says which one of the receiver's was taken, and how long ago.
+//!
+//! A loop that is at work takes nothing meanwhile: ticks and pings wait. That says nothing of the node's quickness. The leader has more work than the others, and a client
+//! that sends costly commands makes one node work for seconds; whoever got the leadership would be slow next. So the owner says how long the loop had the
+//! processor ([`crate::Input::Worked`]), and this time counts neither as late nor as on the way. What is left is time in which the loop did not run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -21,6 +25,25 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(500);
 const SYNCS_MAX: usize = 4096;
 /// Pings whose departure is known: an answer that takes longer says nothing.
 const SENT_MAX: usize = 512;
+
+/// Times of work that are known: those of the last two windows, at the least.
+const WORKS_MAX: usize = 256;
+
+/// A time in which the loop had the processor for a while.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    from: Time,
+    until: Time,
+    processor: Duration,
+}
+
+impl Work {
+    /// How much of the work may lie between two moments: as much as possible.
+    fn between(&self, from: Time, until: Time) -> Duration {
+        let common = self.until.min(until).since(self.from.max(from));
+        common.min(self.processor)
+    }
+}
 
 /// See the file's head.
 #[derive(Debug, Default)]
@@ -37,6 +60,8 @@ pub(crate) struct Measure {
     ways: BTreeMap<NodeId, Vec<Duration>>,
     /// The last pings, with when they left.
     sent: VecDeque<(u64, Time)>,
+    /// What the loop has worked lately; newer ones behind.
+    works: VecDeque<Work>,
 }
 
 impl Measure {
@@ -58,8 +83,28 @@ impl Measure {
         }
     }
 
+    /// The loop had the processor for so long of this time.
+    pub(crate) fn on_worked(&mut self, from: Time, until: Time, processor: Duration) {
+        if self.works.len() == WORKS_MAX {
+            self.works.pop_front();
+        }
+        self.works.push_back(Work { from, until, processor });
+    }
+
+    /// How long the loop was at work between two moments, at the most.
+    fn worked(&self, from: Time, until: Time) -> Duration {
+        self.works.iter().rev().take_while(|work| work.until > from).map(|work| work.between(from, until)).sum()
+    }
+
+    /// How long the loop was at work just before now: something that it takes now may have come as long ago.
+    pub(crate) fn worked_until(&self, now: Time) -> Duration {
+        self.works.back().filter(|work| work.until == now).map_or(Duration::ZERO, |work| work.processor)
+    }
+
     /// A tick came so late.
-    pub(crate) fn on_tick(&mut self, late: Duration) {
+    pub(crate) fn on_tick(&mut self, late: Duration, now: Time) {
+        let planned = Time(now.0.saturating_sub(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX)));
+        let late = late.saturating_sub(self.worked(planned, now));
         self.late += late.as_secs_f64().powi(2);
     }
 
@@ -73,10 +118,12 @@ impl Measure {
         }
     }
 
-    /// A peer had taken this ping so long before its answer left.
+    /// A peer had this ping for so long before its answer left.
     pub(crate) fn on_answer(&mut self, peer: NodeId, number: u64, held: Duration, now: Time) {
         if let Ok(place) = self.sent.binary_search_by_key(&number, |(number, _)| *number) {
-            let way = now.since(self.sent[place].1).saturating_sub(held);
+            // As if the peer had held it first: what was on the way while this loop worked may have waited for it alone.
+            let left = self.sent[place].1 + held;
+            let way = now.since(left).saturating_sub(self.worked(left, now));
             self.ways.entry(peer).or_default().push(way);
         }
     }

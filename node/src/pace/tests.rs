@@ -116,10 +116,12 @@ fn syncs_are_told_by_their_median_and_a_disk_that_stands_still_by_how_long() {
 
 #[test]
 fn a_loop_that_stands_still_often_is_late() {
-    let on_time = window(|measure| (0..50).for_each(|_| measure.on_tick(Duration::ZERO)));
+    let on_time = window(|measure| (0..50).for_each(|_| measure.on_tick(Duration::ZERO, Time(0))));
     assert_eq!(on_time[1], Some(Duration::ZERO));
     // Throttled: twenty milliseconds in each hundred.
-    let throttled = window(|measure| (0..10).for_each(|tick| measure.on_tick(ms(if tick % 2 == 0 { 80 } else { 0 }))));
+    let throttled = window(|measure| {
+        (0..10).for_each(|tick| measure.on_tick(ms(if tick % 2 == 0 { 80 } else { 0 }), Time(0) + ms(50 * tick)))
+    });
     assert_eq!(throttled[1], Some(ms(32)));
 }
 
@@ -141,6 +143,43 @@ fn links_are_told_by_the_way_to_the_nearest_majority() {
     measure.on_ping(1, Time(0));
     measure.on_answer(near, 1, ms(1), Time(0) + ms(2));
     assert_eq!(measure.close(Time(0) + WINDOW, 4).expect("it is over")[2], None, "of five nodes two others are needed");
+}
+
+#[test]
+fn time_at_work_is_neither_late_nor_on_the_way() {
+    let at = |milliseconds| Time(0) + ms(milliseconds);
+    // At work for 300 ms, of which the loop had the processor for 250.
+    let worked = |measure: &mut Measure| measure.on_worked(at(100), at(400), ms(250));
+    let shown = window(|measure| {
+        worked(measure);
+        measure.on_tick(ms(290), at(400));
+    });
+    assert_eq!(shown[1], Some(ms(40).mul_f64(0.04)), "it was late by 40 ms, once");
+    // Times of work before a tick was due do not count for it.
+    let shown = window(|measure| {
+        measure.on_worked(at(0), at(100), ms(100));
+        measure.on_tick(ms(200), at(300));
+    });
+    assert_eq!(shown[1], Some(ms(200).mul_f64(0.2)));
+    // A ping left at 90 and came back at once; its answer was taken after the work. Another one left after it.
+    let shown = window(|measure| {
+        measure.on_ping(1, at(90));
+        worked(measure);
+        measure.on_ping(2, at(410));
+        for peer in [NodeId(1), NodeId(2)] {
+            measure.on_answer(peer, 1, ms(20), at(400));
+        }
+        assert_eq!(measure.worked_until(at(400)), ms(250), "what is taken now may have waited");
+        assert_eq!(measure.worked_until(at(401)), Duration::ZERO);
+    });
+    assert_eq!(shown[2], Some(ms(40)), "it was not at work from 110 on but for 250 ms");
+    // A way that is long although the loop had time is long.
+    let shown = window(|measure| {
+        worked(measure);
+        measure.on_ping(1, at(410));
+        measure.on_answer(NodeId(1), 1, ms(10), at(480));
+    });
+    assert_eq!(shown[2], Some(ms(60)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::Cluster;
-use base::{BucketId, NodeId, PartitionId};
+use base::{BucketId, NodeId, PartitionId, Time};
 use node::Input;
 
 const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
@@ -115,6 +115,41 @@ fn milliseconds_with_throttled(cluster: &mut Cluster, node: u16, done: impl Fn(&
         cluster.pass();
     }
     None
+}
+
+/// The leader of the first partition, in the eyes of all nodes, while the loops of some are at work for 120 of each 140 milliseconds, each beginning so much later than
+/// the one before; for a minute.
+fn leaders_while_at_work(cluster: &mut Cluster, busy: &[u16], apart: u64) -> Vec<u16> {
+    let mut leaders = Vec::new();
+    for passed in (0..60_000).step_by(5) {
+        for (place, node) in busy.iter().enumerate() {
+            match (passed + 140 - apart * place as u64) % 140 {
+                0 => cluster.standing_still.push(*node),
+                120 => {
+                    cluster.standing_still.retain(|it| it != node);
+                    let began = Time(cluster.now.time.0 - Duration::from_millis(120).as_nanos() as u64);
+                    cluster.back_from_work.push((*node, began));
+                }
+                _ => {}
+            }
+        }
+        cluster.pass();
+        leaders.extend((0..3).filter_map(|node| leader(cluster, node)));
+    }
+    leaders.sort_unstable();
+    leaders.dedup();
+    leaders
+}
+
+#[test]
+fn who_has_much_to_do_is_not_slow() {
+    // Costly commands of clients at the leader; at a follower; and entries that all of them apply, one after the other.
+    for (busy, apart) in [(&[0][..], 0), (&[1], 0), (&[0, 1, 2], 5), (&[0, 1, 2], 60), (&[0, 2], 5)] {
+        let mut cluster = well();
+        assert_eq!(leaders_while_at_work(&mut cluster, busy, apart), [0], "{busy:?}, {apart} ms apart");
+        cluster.standing_still.clear();
+        assert_eq!(slow(&mut cluster), ["no"; 3], "{busy:?}, {apart} ms apart");
+    }
 }
 
 #[test]

@@ -23,7 +23,9 @@ impl<N: Door> Cluster<N> {
         if machine.running.is_none() || machine.paused_until > now {
             return false;
         }
-        let until = now + duration.min(WORK_MAX);
+        let duration = duration.min(WORK_MAX);
+        let until = now + duration;
+        machine.worked = Some((machine.life, now, duration));
         (machine.paused_until, machine.busy_until, machine.disturbed_at) = (until, until, until);
         self.network.troubles.paused(node.0, now, until);
         self.queue.push(until, Event::Resume(node));

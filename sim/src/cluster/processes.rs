@@ -178,8 +178,11 @@ impl<N: Door> Cluster<N> {
             return;
         }
         let now = self.now;
+        let worked = self.machine(node).worked.take().filter(|(whose, ..)| *whose == life);
         let Some(running) = self.process(node, life) else { return };
         running.turn_at = None;
+        // Before what came meanwhile.
+        running.inbox.splice(..0, worked.map(|(_, since, duration)| Happening::Worked(since, duration)));
         let inputs = running.inbox.len() as u64;
         running.turn(now);
         // Before anything of it leaves: with this turn the process may end.

@@ -115,6 +115,8 @@ pub struct Cluster {
     pub stalled: Vec<u16>,
     /// Nodes that get nothing and do nothing for now; what is sent to them waits.
     pub standing_still: Vec<u16>,
+    /// Nodes that stood still since these moments because their loops were at work: their owners say so first in the next pass.
+    pub back_from_work: Vec<(u16, Time)>,
     /// Nodes whose processes have ended as they should.
     pub stopped: Vec<u16>,
     /// A node from and to which messages take so long.
@@ -173,6 +175,7 @@ impl Cluster {
             cut: Vec::new(),
             stalled: Vec::new(),
             standing_still: Vec::new(),
+            back_from_work: Vec::new(),
             stopped: Vec::new(),
             distant: None,
             under_way: Vec::new(),
@@ -375,6 +378,9 @@ impl Cluster {
         let (arrived, under_way) = std::mem::take(&mut self.under_way).into_iter().partition(|(at, ..)| *at <= now);
         self.under_way = under_way;
         self.mail.extend(Vec::into_iter(arrived).map(|(_, from, to, bytes)| (from, to, bytes)));
+        for (me, from) in std::mem::take(&mut self.back_from_work) {
+            self.give(me, Input::Worked { from, until: now, processor: now.since(from) });
+        }
         for _ in 0..20 {
             for (me, number) in std::mem::take(&mut self.persisted) {
                 if self.stalled.contains(&me) || self.standing_still.contains(&me) {

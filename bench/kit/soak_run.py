@@ -1,0 +1,160 @@
+"""The command line of bench/soak, and what it measures."""
+
+import argparse
+import threading
+import time
+from pathlib import Path
+
+from . import install, machine
+from .cluster import Cluster, port_of, resident_bytes
+from .ending import conclude
+from .ending import run as run_bench
+from .hostile import Hostiles, ask, connect
+from .run import describe, say
+
+EPILOG = """\
+Three nodes serve redis-benchmark's tests in rounds (SET, GET, INCR, lists, sets, hashes, sorted sets, MSET; 100,000 keys, 256 bytes; 50
+clients, every other round with 16 commands at once), while hostile clients do their worst at all nodes (kit/hostile.py says what). One
+more client writes a key every 20 ms and reads it back: its longest wait and its failures are told.
+Each minute the memory of every node is noted, and who leads under which ballot. At the end: the most that each node had, against what it
+had after --warm minutes; elections; failures of the one client; whether all nodes are the processes that were started.
+
+Examples:
+  bench/soak                                   an hour
+  bench/soak --minutes 5 --warm 2              a look
+  bench/soak --rest 2                          the load pauses two seconds for each that it works (the machine is used by others)"""
+
+TESTS = "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,mset"
+# What the memory of a node may come to, of what it had after the warming.
+GROWTH_MAX = 1.2
+
+
+def parse(arguments):
+    """Reads the options."""
+    parser = argparse.ArgumentParser(prog="bench/soak", epilog=EPILOG,
+                                     description="An hour of mixed load with hostile clients beside it: memory, elections, answers.",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60, help="how long, behind the warming (default 60)")
+    parser.add_argument("--warm", type=float, default=5, help="minutes of the same before memory is noted as the start's (default 5)")
+    parser.add_argument("--rest", type=float, default=0, help="seconds of pause for each second of load (default 0)")
+    parser.add_argument("--dictum", metavar="FILE", help="a built dictum; default: cargo builds it")
+    parser.add_argument("--base-port", type=int, default=29701, help="first port of the cluster (default 29701)")
+    parser.add_argument("--require", action="store_true", help="exit with 1 unless everything passes")
+    return parser.parse_args(arguments)
+
+
+class Load:
+    """redis-benchmark in rounds, at one node after the other."""
+
+    def __init__(self, nodes, rest):
+        self.nodes, self.rest, self.rounds, self.failures = nodes, rest, 0, []
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._go_on, daemon=True)
+
+    def _go_on(self):
+        while not self.ended.is_set():
+            pipelined = self.rounds % 2
+            began = time.monotonic()
+            try:
+                machine.run(["redis-benchmark", "-p", port_of(self.nodes[self.rounds % len(self.nodes)]), "-q", "-t", TESTS, "-r", 100_000,
+                             "-d", 256, "-c", 50, "-P", 16 if pipelined else 1, "-n", 50_000 if pipelined else 10_000], 300)
+            except machine.BenchError as problem:
+                self.failures.append(str(problem))
+            self.rounds += 1
+            self.ended.wait(self.rest * (time.monotonic() - began))
+
+
+class Witness:
+    """A client that is served like anybody: writes a key, reads it back, and notes how long the slowest pair took."""
+
+    def __init__(self, node):
+        self.node, self.longest, self.pairs, self.failures = node, 0.0, 0, []
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._go_on, daemon=True)
+
+    def _go_on(self):
+        connection = connect(self.node["resp"])
+        while not self.ended.is_set():
+            began = time.monotonic()
+            try:
+                text = f"{self.pairs}"
+                answers = (ask(connection, "SET", "witness", text), ask(connection, "GET", "witness"))
+                if answers != (b"+OK\r\n", b"$%d\r\n%b\r\n" % (len(text), text.encode())):
+                    self.failures.append(repr(answers))
+            except OSError as problem:
+                self.failures.append(str(problem))
+                connection = connect(self.node["resp"])
+            self.longest = max(self.longest, time.monotonic() - began)
+            self.pairs += 1
+            self.ended.wait(0.02)
+
+
+def ballots(cluster):
+    """Who leads each partition under which ballot, as the first node says."""
+    return {(part["name"], part["index"]): part["ballot"] for part in cluster.status(cluster.nodes[0])["partitions"]}
+
+
+def memory(cluster):
+    """What each node has in memory, in bytes; fails if one is not the process that was started."""
+    for node in cluster.nodes:
+        if not Path(f"/proc/{node['pid']}").exists():
+            raise machine.BenchError(f"{node['name']} has ended; see its log below {machine.WORK / 'data'}")
+    return [resident_bytes(node["pid"]) for node in cluster.nodes]
+
+
+def watch(cluster, options, results):
+    """Looks each half minute until the time is up; returns the start's memory, the most, and all ballots seen behind the warming."""
+    began = time.monotonic()
+    start, most, seen = None, None, {}
+    while (passed := (time.monotonic() - began) / 60) < options.warm + options.minutes:
+        time.sleep(30)
+        now = memory(cluster)
+        if passed >= options.warm:
+            start = start or now
+            most = [max(pair) for pair in zip(most or now, now)]
+            for part, ballot in ballots(cluster).items():
+                seen.setdefault(part, set()).add(ballot)
+        say(f"  {passed:5.1f} min  " + "  ".join(f"{bytes_ / 1e6:6.0f} MB" for bytes_ in now) + ("" if start else "  warming"))
+        results.append({"minute": passed, "memory": now})
+    return start, most, seen
+
+
+def soak(options):
+    """Starts, watches, tells."""
+    install.redis(say)
+    cluster = Cluster(install.dictum(say, options.dictum), options.base_port, name="soak")
+    about, results = describe(), []
+    try:
+        cluster.start()
+        load, witness, hostiles = Load(cluster.nodes, options.rest), Witness(cluster.leader()), Hostiles(cluster.nodes)
+        for one in (load.thread, witness.thread, hostiles):
+            one.start()
+        start, most, seen = watch(cluster, options, results)
+        witness.ended.set()
+        load.ended.set()
+        hostiles.stop()
+        load.thread.join(300)
+        time.sleep(30)
+        after = memory(cluster)
+    finally:
+        cluster.stop()
+    say("")
+    for name, rounds in hostiles.rounds.items():
+        say(f"  {name}: {rounds} rounds, cut off in {hostiles.cut_off[name]}")
+    say(f"  redis-benchmark: {load.rounds} rounds, {len(load.failures)} failed {load.failures[:3]}")
+    say(f"  the witness: {witness.pairs} pairs, the longest took {1000 * witness.longest:.0f} ms")
+    growth = [largest / first for largest, first in zip(most, start)]
+    elections = {part: sorted(all_) for part, all_ in seen.items() if len(all_) > 1}
+    marks = [(f"{node['name']}: most memory against the start's", f"{ratio:.2f}×", f"≤ {GROWTH_MAX}×", ratio <= GROWTH_MAX)
+             for node, ratio in zip(cluster.nodes, growth)]
+    marks += [(f"{node['name']}: memory half a minute after the end", f"{last / first:.2f}×", "", True)
+              for node, last, first in zip(cluster.nodes, after, start)]
+    marks.append(("elections", f"{elections or 'none'}", "none", not elections))
+    marks.append(("failures of the witness", f"{len(witness.failures)} {witness.failures[:3] or ''}", "0", not witness.failures))
+    marks.append(("failures of redis-benchmark", f"{len(load.failures)}", "0", not load.failures))
+    conclude("soak", about, results, marks, options.require)
+
+
+def main():
+    """Runs the bench."""
+    run_bench("soak", parse, soak)
