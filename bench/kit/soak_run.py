@@ -73,17 +73,18 @@ class Witness:
         self.thread = threading.Thread(target=self._go_on, daemon=True)
 
     def _go_on(self):
-        connection = connect(self.node["resp"])
+        connection = None
         while not self.ended.is_set():
             began = time.monotonic()
             try:
+                connection = connection or connect(self.node["resp"])
                 text = f"{self.pairs}"
                 answers = (ask(connection, "SET", "witness", text), ask(connection, "GET", "witness"))
                 if answers != (b"+OK\r\n", b"$%d\r\n%b\r\n" % (len(text), text.encode())):
                     self.failures.append(repr(answers))
             except OSError as problem:
                 self.failures.append(str(problem))
-                connection = connect(self.node["resp"])
+                connection = None
             self.longest = max(self.longest, time.monotonic() - began)
             self.pairs += 1
             self.ended.wait(0.02)
@@ -103,7 +104,7 @@ def memory(cluster):
 
 
 def watch(cluster, options, results):
-    """Looks each half minute until the time is up; returns the start's memory, the most, and all ballots seen behind the warming."""
+    """Looks each half minute until the time is up. Returns the start's memory, the most, and all ballots seen behind the warming."""
     began = time.monotonic()
     start, most, seen = None, None, {}
     while (passed := (time.monotonic() - began) / 60) < options.warm + options.minutes:

@@ -553,6 +553,8 @@ pub enum Planted {
     StateDrifts,
     /// A node steps over an entry when its operator says so, whatever the others do.
     SteppedOverAlone,
+    /// Answers that are kept for who may ask again are kept when nobody can ask again.
+    AnswerKeptForEver,
 }
 
 /// What the disk remembered, given to a node at its start.

@@ -465,6 +465,12 @@ impl Node {
         Some(held.tree.digest() ^ base::checksum::xxh3(&bytes))
     }
 
+    /// How many answers a replica keeps for the clients of each node, in case that node has to ask again, and how many bytes these have: for checkers.
+    #[must_use]
+    pub fn kept_answers(&self, partition: PartitionId) -> Vec<(NodeId, usize, u64)> {
+        self.replica_of(partition).map_or_else(Vec::new, |group| group.partition.origins.kept().collect())
+    }
+
     /// Digests of states that this node has compared, and comparisons in which it saw a replica differ.
     #[must_use]
     pub fn comparisons(&self) -> (u64, u64) {

@@ -152,6 +152,11 @@ impl Origins {
         self.known.get(&node).filter(|known| known.life == life).into_iter().flat_map(|known| known.replies.iter())
     }
 
+    /// Of each node how many answers are kept, and how many bytes these have.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (NodeId, usize, u64)> {
+        self.known.iter().map(|(node, known)| (*node, known.replies.len(), known.bytes))
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let mut w = Writer::new(out);
         w.count(self.known.len());

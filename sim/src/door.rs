@@ -90,6 +90,11 @@ pub trait Door: Sized {
     fn has_garbage(&self) -> bool {
         false
     }
+    /// How many answers a replica keeps for the clients of each node, and how many bytes these have.
+    fn kept_answers(&self, partition: PartitionId) -> Vec<(NodeId, usize, u64)> {
+        let _ = partition;
+        Vec::new()
+    }
     /// Digests of states that it has compared, and replicas that it has seen to differ.
     fn comparisons(&self) -> (u64, u64) {
         (0, 0)
@@ -201,6 +206,10 @@ impl Door for node::Node {
 
     fn caches(&self) -> Vec<CacheNews> {
         node::Node::caches(self)
+    }
+
+    fn kept_answers(&self, partition: PartitionId) -> Vec<(NodeId, usize, u64)> {
+        node::Node::kept_answers(self, partition)
     }
 
     fn comparisons(&self) -> (u64, u64) {

@@ -298,6 +298,9 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
         let text = "elements of collections that are gone are there still in the calm at the end".to_owned();
         cluster.violations.push(("garbage", text));
     }
+    if let Some(text) = cluster.judge_kept_answers() {
+        cluster.violations.push(("answers kept", text));
+    }
     if !cluster.caches_are_calm() {
         let text = "a bucket that evicts is above its quota in the calm at the end".to_owned();
         cluster.violations.push(("quota", text));

@@ -206,7 +206,8 @@ impl Partition {
         wishes.key_events.extend(applied.events);
         let reply = applied.reply;
         self.commands_applied += 1;
-        self.origins.note(&origin, reply.clone(), header.version);
+        let floor = if self.planted == Some(Planted::AnswerKeptForEver) { 0 } else { origin.floor };
+        self.origins.note(&Origin { floor, ..origin }, reply.clone(), header.version);
         if header.kind == Kind::Compare {
             wishes.compared.push((position, self.image()));
         }

@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod alone;
+pub mod answers;
 pub mod copies;
 pub mod durability;
 pub mod eviction;

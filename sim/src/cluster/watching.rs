@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use base::limits::KEPT_REPLIES_BYTES_MAX;
+use base::versions::Feature;
 use base::{BucketId, NodeId, PartitionId, Position};
 use node::{Planted, Progress, Voters};
 
 use super::{Cluster, Machine};
 use crate::chaos::Fault;
+use crate::checkers::answers;
 use crate::checkers::liveness::Ending;
 use crate::checkers::quota::with_one_command;
 use crate::checkers::voters;
@@ -283,6 +286,22 @@ impl<N: Door> Cluster<N> {
                 self.trace.event(now, [19, node as u64, 0, 0], || format!("{} {line}", name_of(NodeId(node as u16))));
             }
         }
+    }
+
+    /// What is wrong with what replicas keep of answers, in the calm at the end.
+    #[must_use]
+    pub fn judge_kept_answers(&self) -> Option<String> {
+        let running = self.machines.iter().enumerate().filter_map(|(node, it)| Some((node, it.running.as_ref()?)));
+        running.into_iter().find_map(|(node, running)| {
+            // What entries of earlier versions left has no bound in bytes.
+            let is_bounded =
+                Feature::Budgets.is_in(running.node.cluster_version()) && self.chaos.versions_seed.is_none();
+            running.node.partitions().into_iter().find_map(|partition| {
+                let kept = running.node.kept_answers(partition);
+                let bytes_max = is_bounded.then_some(KEPT_REPLIES_BYTES_MAX);
+                answers::judge(NodeId(node as u16), partition, &kept, bytes_max)
+            })
+        })
     }
 
     /// What every node looks like now.

@@ -374,3 +374,8 @@ fn slots_with_a_hole() {
 fn stepped_over_alone() {
     is_found_by(Planted::SteppedOverAlone, 60, &[Fault::StepOver], "replicas agree");
 }
+
+#[test]
+fn answer_kept_for_ever() {
+    is_found_by(Planted::AnswerKeptForEver, 10, &[], "answers kept");
+}
