@@ -126,6 +126,10 @@ pub const READ_ANSWERS_BYTES_MAX: u64 = REPLY_BYTES_MAX;
 pub const WORK_TOLD_EVERY: Duration = Duration::from_millis(5);
 /// See [`WORK_TOLD_EVERY`]: less is no reason for anything to be late.
 pub const WORK_TOLD_FROM: Duration = Duration::from_millis(2);
+/// Most keys' errands (`MOVE`, `COPY … DB`, `MIGRATE`) of one node's clients that are under way.
+pub const ERRANDS_MAX: usize = 256;
+/// So many of them are held at a time: each may have a value of the largest size in memory.
+pub const ERRANDS_AT_ONCE_MAX: usize = 4;
 /// A step of a node that takes so long is long: from then on its owner sends signs of life, one in each such time.
 pub const BUSY_AFTER: Duration = Duration::from_millis(50);
 /// For so long, as then the loop counts as hanging. Longer than an entry of the default budget takes on a slow machine.

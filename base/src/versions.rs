@@ -148,7 +148,7 @@ pub const FEATURES: [(Feature, u16, By); 22] = [
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and
 /// its copy would be another from then on. So they are refused until the cluster has the version, and unknown in entries of earlier ones.
-pub const COMMANDS: &[(&str, u16)] = &[("pfdebug", 8)];
+pub const COMMANDS: &[(&str, u16)] = &[("dictum.revision", 8), ("pfdebug", 8)];
 
 impl Feature {
     /// The first version that has it.

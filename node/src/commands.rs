@@ -78,6 +78,8 @@ pub(crate) enum Local {
     Once,
     Outcome,
     Select,
+    Move,
+    Migrate,
     Bucket(bucket::Wanted),
     ConfigSet,
     Node(nodes::Wanted),

@@ -1,16 +1,17 @@
 //! Databases by number, as in a Redis: database 0 is the default bucket, and database 5 is the bucket that is called `5`.
 //!
 //! A client's `SELECT 5` makes that bucket if it is not there: the council's order says so ([`Order::Database`]), and whoever is second finds it. Two
-//! databases are two buckets with a log each, so one command cannot change both of them at the same moment: `MOVE`, `SWAPDB` and `COPY … DB` between
-//! two of them are refused. `FLUSHALL` goes to all databases, as it goes to all partitions of one; buckets with names of their own keep what they have.
+//! databases are two buckets with a log each, so one command cannot change both of them at the same moment: `MOVE` and `COPY … DB` between
+//! two of them are errands ([`crate::errands`]), and `SWAPDB` is refused. `FLUSHALL` goes to all databases, as it goes to all partitions of one; buckets with names of their own keep what they have.
 
+use base::limits::KEY_BYTES_MAX;
 use base::versions::Feature;
 use base::{BucketId, PartitionId};
 use bytes::Bytes;
 use data::args::parse_integer;
 use data::spec::Spec;
 use data::{Failure, Reply};
-use wire::Arguments;
+use wire::{Arguments, ArgumentsRef};
 
 use crate::bucket::{Bucket, BucketKind};
 use crate::council::{COUNCIL, Order};
@@ -24,8 +25,24 @@ const NOT_YET: Failure = Failure::Text(
     "CLUSTERDOWN databases can be selected when every node of the cluster knows of them, which is not so yet (dictum node list); try again",
 );
 const WATCHING: Failure = Failure::Text("ERR keys of the selected bucket are watched; UNWATCH them first");
-const NOT_ATOMIC: &str =
-    "it cannot be done at one moment: each database has a log of its own. Copy with DUMP and RESTORE, then DEL";
+const NO_SWAP: Failure = Failure::Text(
+    "ERR SWAPDB is refused: each database has a log of its own, so two cannot be swapped at one moment. Use COPY … DB or MOVE for single keys",
+);
+const NOT_AT_ONCE: Failure = Failure::Text(
+    "ERR COPY to another database is not allowed inside a transaction: each database has a log of its own",
+);
+const NOT_IN_CLUSTER_MODE: Failure = Failure::Text("ERR MOVE is not allowed in cluster mode");
+const SAME: Failure = Failure::Text("ERR source and destination objects are the same");
+
+/// What `COPY` wants.
+pub(crate) enum Copy {
+    /// It names no database.
+    Plain,
+    /// That of the connection: the words without it.
+    Within(Arguments),
+    /// It is done, or begun, or refused.
+    Taken,
+}
 
 impl Node {
     /// The number of a bucket, for those who know databases.
@@ -76,11 +93,67 @@ impl Node {
         })
     }
 
-    /// `COPY` that names a database: without it, if that is the connection's own.
+    /// Begins the errand of a `COPY` that names another database than the connection's own.
+    pub(crate) fn copy_elsewhere(
+        &mut self,
+        session: &mut Session,
+        arguments: ArgumentsRef<'_>,
+        words: &[&[u8]],
+    ) -> Copy {
+        let (place, word) = match self.database_of_copy(session, words) {
+            Ok(None) => return Copy::Plain,
+            Ok(Some((place, None))) => {
+                let rest = words.iter().enumerate().filter(|(at, _)| !(place..place + 2).contains(at));
+                return Copy::Within(Arguments::from_words(rest.map(|(_, word)| *word)));
+            }
+            Ok(Some((place, Some(word)))) => (place, word),
+            Err(failure) => {
+                self.refuse(session, &failure);
+                return Copy::Taken;
+            }
+        };
+        let rest: Vec<&[u8]> = [&words[..place], &words[place + 2..]].concat();
+        let replaces = match rest.get(3..).unwrap_or_default() {
+            [] => false,
+            [word] if word.eq_ignore_ascii_case(b"replace") => true,
+            _ => {
+                self.refuse(session, &Failure::Syntax);
+                return Copy::Taken;
+            }
+        };
+        if words[1..3].iter().any(|key| key.len() > KEY_BYTES_MAX) {
+            self.refuse(session, &Failure::KeyTooLong);
+        } else if session.pending() > 0 {
+            session.drain(arguments);
+        } else {
+            self.show(session, words);
+            self.relocate(session, words[1], (words[2], word), (false, replaces));
+        }
+        Copy::Taken
+    }
+
+    /// `COPY` in a transaction: without the database, if that is the connection's own.
     ///
     /// # Errors
     /// If it is another one.
     pub(crate) fn copy_within(&self, session: &Session, words: &[&[u8]]) -> Result<Option<Arguments>, Failure> {
+        match self.database_of_copy(session, words)? {
+            None => Ok(None),
+            Some((place, None)) => {
+                let rest = words.iter().enumerate().filter(|(at, _)| !(place..place + 2).contains(at));
+                Ok(Some(Arguments::from_words(rest.map(|(_, word)| *word))))
+            }
+            Some((_, Some(_))) => Err(NOT_AT_ONCE),
+        }
+    }
+
+    /// Where in `COPY` a database is named, and which one, if it is another one than the connection's own.
+    #[allow(clippy::type_complexity, reason = "a place, and perhaps a word")]
+    fn database_of_copy<'w>(
+        &self,
+        session: &Session,
+        words: &[&'w [u8]],
+    ) -> Result<Option<(usize, Option<&'w [u8]>)>, Failure> {
         let options = words.get(3..).unwrap_or_default();
         let Some(place) = options.iter().position(|word| word.eq_ignore_ascii_case(b"db")) else { return Ok(None) };
         let Some(word) = options.get(place + 1) else { return Ok(None) };
@@ -88,33 +161,42 @@ impl Node {
         if parse_integer(word).is_none_or(|number| i32::try_from(number).is_err()) {
             return Ok(None);
         }
-        self.same_database(session, word, "COPY to another database")?;
-        let rest = words.iter().enumerate().filter(|(at, _)| !(place + 3..place + 5).contains(at));
-        Ok(Some(Arguments::from_words(rest.map(|(_, word)| *word))))
+        let is_other = self.is_other_database(session, word)?;
+        Ok(Some((place + 3, is_other.then_some(*word))))
     }
 
-    /// Whether a number is that of the connection's own database.
+    /// Whether a number is that of another database than the connection's own.
     ///
     /// # Errors
-    /// If it is another one's, or nobody's.
-    fn same_database(&self, session: &Session, word: &[u8], what: &str) -> Result<(), Failure> {
+    /// If it is nobody's.
+    fn is_other_database(&self, session: &Session, word: &[u8]) -> Result<bool, Failure> {
         let number = parse_integer(word).and_then(|number| u16::try_from(number).ok()).ok_or(OUT_OF_RANGE)?;
         if number == self.number_of(session.bucket) {
-            return Ok(());
+            return Ok(false);
         }
         if number >= self.config.databases && self.buckets.find(word).is_err() {
             return Err(OUT_OF_RANGE);
         }
-        Err(Failure::built(format!("ERR {what} is refused: {NOT_ATOMIC}").as_bytes()))
+        Ok(true)
     }
 
     /// `MOVE key db`
-    pub(crate) fn move_key(&self, session: &Session, words: &[&[u8]]) -> Result<Reply, Failure> {
-        if parse_integer(words[2]).is_none_or(|number| i32::try_from(number).is_err()) {
-            return Err(Failure::Text("ERR value is not an integer or out of range"));
-        }
-        self.same_database(session, words[2], "MOVE")?;
-        Err(Failure::Text("ERR source and destination objects are the same"))
+    pub(crate) fn move_key(&mut self, session: &mut Session, words: &[&[u8]]) {
+        let is_number = parse_integer(words[2]).is_some_and(|number| i32::try_from(number).is_ok());
+        let failure = if session.redirected.is_some() {
+            NOT_IN_CLUSTER_MODE
+        } else if !is_number {
+            Failure::Text("ERR value is not an integer or out of range")
+        } else if words[1].len() > KEY_BYTES_MAX {
+            Failure::KeyTooLong
+        } else {
+            match self.is_other_database(session, words[2]) {
+                Ok(true) => return self.relocate(session, words[1], (words[1], words[2]), (true, false)),
+                Ok(false) => SAME,
+                Err(failure) => failure,
+            }
+        };
+        self.refuse(session, &failure);
     }
 
     /// `SWAPDB index1 index2`
@@ -130,6 +212,6 @@ impl Node {
         if first == second {
             return Ok(Reply::Ok);
         }
-        Err(Failure::built(format!("ERR SWAPDB is refused: {NOT_ATOMIC}").as_bytes()))
+        Err(NO_SWAP)
     }
 }

@@ -15,6 +15,7 @@ use wire::{ArgumentsRef, Request, RequestParser};
 use crate::commands::{self, Local};
 use crate::copies::Wanted;
 use crate::council::COUNCIL;
+use crate::databases::Copy;
 use crate::door::ConnectionId;
 use crate::entry::Kind;
 use crate::lane::Lane;
@@ -202,10 +203,10 @@ impl Node {
         }
         if let Some(entry) = data::lookup(name) {
             let is_copy = entry.spec.name == "copy" && session.redirected.is_none();
-            match if is_copy { self.copy_within(session, words) } else { Ok(None) } {
-                Ok(None) => {}
-                Ok(Some(within)) => return self.carry_out_command(session, within.as_ref()),
-                Err(failure) => return self.refuse(session, &failure),
+            match if is_copy { self.copy_elsewhere(session, arguments, words) } else { Copy::Plain } {
+                Copy::Plain => {}
+                Copy::Within(within) => return self.carry_out_command(session, within.as_ref()),
+                Copy::Taken => return,
             }
             session.last_command = entry.spec.name_of(words);
             self.carrying = session.last_command;
@@ -276,6 +277,7 @@ impl Node {
                             Local::Exec | Local::Watch | Local::Once | Local::Outcome | Local::Token | Local::Age => {
                                 session.bucket
                             }
+                            Local::Move | Local::Migrate => session.bucket,
                             Local::Bucket(_) | Local::Node(_) | Local::ConfigSet => COUNCIL.bucket,
                             // What is not known here may have been created a moment ago.
                             Local::Select if session.redirected.is_some() => session.aim,
@@ -285,7 +287,7 @@ impl Node {
                         // What they tell is what the commands before them have seen.
                         // What they publish, and what they hear from then on, comes after these.
                         let is_last = match special {
-                            Local::Token | Local::Age => true,
+                            Local::Token | Local::Age | Local::Move | Local::Migrate => true,
                             Local::Subscribe(_) | Local::Unsubscribe(_) | Local::Publish(_) => true,
                             Local::Exec => session.queue.as_ref().is_some_and(|queue| queue.acts),
                             _ => false,
@@ -381,6 +383,8 @@ impl Node {
             Local::Shutdown => commands::shutdown(self, session, words),
             Local::Once => self.once(session, words),
             Local::Select => self.select(session, words[1]),
+            Local::Move => self.move_key(session, words),
+            Local::Migrate => self.migrate(session, words),
             Local::ConfigSet => commands::config::set(self, session, words),
             Local::Bucket(wanted) => commands::bucket::run(self, session, wanted, words),
             Local::Node(wanted) => commands::nodes::run(self, session, wanted, words),

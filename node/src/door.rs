@@ -20,6 +20,7 @@ use bytes::Bytes;
 
 use crate::applying::Applying;
 use crate::below::{Below, FlushJob};
+use crate::errands::{Errand, ErrandAnswer};
 use crate::image::Image;
 use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 
@@ -146,6 +147,15 @@ pub enum Input<'a> {
         /// At most the time between.
         processor: std::time::Duration,
     },
+    /// The conversation of [`Outbox::errands`] is over.
+    ErrandDone {
+        /// Whose command it was.
+        connection: ConnectionId,
+        /// Which of them.
+        slot: u64,
+        /// What the client is answered.
+        answer: ErrandAnswer,
+    },
     /// The journal has no room (`true`), or has room again (`false`).
     DiskFull(bool),
     /// The snapshot that [`Outbox::save_snapshot`] asked for is on disk, named and synced.
@@ -252,6 +262,8 @@ pub struct Outbox {
     pub rubbish: Vec<Rubbish>,
     /// What buckets may keep in memory of what is in the store; given when it has changed, and then all of them.
     pub caches: Option<Vec<CacheWish>>,
+    /// Conversations that the owner shall hold, some at a time and the others after them, each answered by one [`Input::ErrandDone`].
+    pub errands: Vec<Errand>,
     /// The nodes of the cluster, this one among them; given when they have changed, and then all of them.
     pub roll: Option<Nodes>,
     /// Most client connections that the owner may let in from now on; given when it has changed.

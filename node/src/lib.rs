@@ -24,6 +24,7 @@ pub mod door;
 mod durations;
 mod elsewhere;
 mod entry;
+mod errands;
 mod eviction;
 pub mod fuzzing;
 mod group;
@@ -85,6 +86,7 @@ pub use door::{
     OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob,
     SnapshotSettings,
 };
+pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};
 pub use image::{Image, Restorer};
 pub use node::Node;
 pub use peer::busy_sign;

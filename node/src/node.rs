@@ -26,6 +26,7 @@ use crate::comparison::Comparison;
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
 use crate::door::{Config, ConnectionId, Input, JournalWrite, Level, LinkVersions, Listener, Outbox, Rubbish};
+use crate::errands::Errands;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
@@ -158,6 +159,7 @@ pub struct Node {
     pub(crate) next_relief: Time,
     /// How replicas compare their states.
     pub(crate) comparison: Comparison,
+    pub(crate) errands: Errands,
     pub(crate) probes: BTreeMap<&'static str, u64>,
     /// The council's list as this node has applied it, and up to where.
     pub(crate) buckets: Buckets,
@@ -254,6 +256,7 @@ impl Node {
                 self.movement.feel(Felt::Syncs, took);
             }
             Input::Worked { from, until, processor } => self.quickness.measure.on_worked(from, until, processor),
+            Input::ErrandDone { connection, slot, answer } => self.on_errand_done(connection, slot, &answer),
             Input::DiskFull(full) => self.on_disk_full(full),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {

@@ -8,6 +8,7 @@ const NODE_PROBES: &[&str] = &[
     "node: peer busy",
     "node: entry over its budget",
     "node: state compared",
+    "node: errand",
     "node: a state differs",
     "node: states differ without a majority",
     "node: replica rebuilt",

@@ -518,6 +518,7 @@ impl Node {
         self.read_bytes = 0;
         out.close.append(&mut self.to_close);
         out.pause.append(&mut self.pauses);
+        out.errands.append(&mut self.errands.new);
         out.limits.append(&mut self.pubsub.limits);
         out.caches = self.tell_caches().or(out.caches.take());
         out.roll = self.tell_roll().or(out.roll.take());

@@ -34,13 +34,14 @@ use std::time::Duration;
 use base::{NodeId, Now, PartitionId, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use node::{Input, MadeBlock, Node, Outbox, TakenBlocks};
+use node::{ConnectionId, ErrandAnswer, Input, MadeBlock, Node, Outbox, TakenBlocks};
 use storage::{CacheSettings, CachedStore, Files, LsmStore};
 
 use crate::admission::Admission;
 use crate::alarm::Alarm;
 use crate::bridge::{ReplyLine, Request, Requests};
 use crate::clock::Clock;
+use crate::errands::Errands;
 use crate::journal::{JournalEvents, JournalHandle};
 use crate::low_disk::{Passed, Refusals};
 use crate::transfers::{self, Transfers};
@@ -86,6 +87,8 @@ pub(crate) enum Control {
     BlockMade(Box<MadeBlock>),
     /// As [`Input::BlocksTaken`].
     BlocksTaken(Box<TakenBlocks>),
+    /// As [`Input::ErrandDone`].
+    ErrandDone(ConnectionId, u64, ErrandAnswer),
     /// A peer's address was looked up.
     Resolved(NodeId, io::Result<SocketAddr>),
 }
@@ -165,6 +168,8 @@ pub(crate) struct Parts {
     pub(crate) announced: String,
     /// Lets nodes in.
     pub(crate) admission: Admission,
+    /// Holds conversations for clients.
+    pub(crate) errands: Errands,
     pub(crate) me: NodeId,
     /// Stands for the cluster that this node is of.
     pub(crate) fingerprint: u64,
@@ -210,6 +215,7 @@ struct EventLoop {
     refusals: Refusals,
     busy: Busy,
     work: Work,
+    errands: Errands,
 
     buffer: Vec<u8>,
     /// Those of clients, unless porters have them.
@@ -284,6 +290,7 @@ impl EventLoop {
             commit_here: parts.commit_here,
             refusals: Refusals::default(),
             busy,
+            errands: parts.errands,
             work: Work::default(),
             buffer: vec![0; READ_BYTES],
             sockets: Sockets::new(FIRST_CLIENT),

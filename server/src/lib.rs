@@ -37,6 +37,7 @@ mod background;
 mod children;
 mod clock;
 mod descriptors;
+mod errands;
 mod event_loop;
 mod fault;
 mod journal;

@@ -21,6 +21,7 @@ use storage::{CachedStore, Files, Journal, JournalOptions, LsmOptions, LsmStore}
 use crate::admission::Admission;
 use crate::bridge::bridge;
 use crate::clock::Clock;
+use crate::errands::{self, Errands};
 use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
@@ -220,6 +221,11 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let alarm = Arc::clone(&frame.alarm);
     let (bridge, requests) = bridge(Arc::clone(&frame.connections), Arc::new(move || alarm.ring()));
     let admission = Admission::new(bridge.clone(), options.password.clone());
+    let messenger = frame.messenger.clone();
+    let tell: errands::Tell = Arc::new(move |connection, slot, answer| {
+        messenger.tell(Control::ErrandDone(connection, slot, answer));
+    });
+    let errands = Errands::start(bridge.clone(), options.password.clone(), tell).map_err(thread_failed)?;
     let http_options = HttpOptions {
         node: options.name.clone(),
         value_bytes_max: options.value_bytes_max,
@@ -275,6 +281,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         name: options.name.clone(),
         announced: standing.own().peer_address.clone(),
         admission,
+        errands,
         me: standing.me,
         fingerprint: standing.fingerprint(),
         speaks: Versions::up_to(options.speak_at_most),

@@ -342,6 +342,7 @@ pub static COMMANDS: &[Entry] = &[
     write!(scripting::function::Function),
     // Of Dictum's own.
     read!(dictum::get::DictumGet),
+    read!(dictum::revision::DictumRevision),
     write!(dictum::set::DictumSet),
     write!(dictum::del::DictumDel),
     // The server as a whole.

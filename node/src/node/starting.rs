@@ -19,6 +19,7 @@ use crate::council::{Buckets, COUNCIL};
 use crate::detector::Detector;
 use crate::door::{Config, Level, Outbox, Planted, Recovered};
 use crate::entry::Life;
+use crate::errands::Errands;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::image::RestoredState;
@@ -174,6 +175,7 @@ impl Node {
             strangers: VecDeque::new(),
             next_relief: now.time,
             comparison: Comparison::default(),
+            errands: Errands::default(),
             probes: BTreeMap::new(),
             unflushed: Unflushed::default(),
             snapshot_fails: false,

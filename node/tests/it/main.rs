@@ -16,6 +16,7 @@ mod databases;
 mod departures;
 mod dropping;
 mod elsewhere;
+mod errands;
 mod expiry;
 mod heat;
 mod hostile;

@@ -59,6 +59,7 @@ impl EventLoop {
             self.save_snapshot(job);
         }
         self.transfers.give(&mut self.outbox);
+        self.outbox.errands.drain(..).for_each(|errand| self.errands.give(errand));
         self.serve_clients(now);
         if commit_here {
             self.unfinished |= self.journal.commit_here(&mut self.outbox.journal);

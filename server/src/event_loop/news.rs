@@ -126,6 +126,9 @@ impl EventLoop {
             }
             Control::BlockMade(made) => self.node.step(now, Input::BlockMade(made), &mut self.outbox),
             Control::BlocksTaken(taken) => self.node.step(now, Input::BlocksTaken(taken), &mut self.outbox),
+            Control::ErrandDone(connection, slot, answer) => {
+                self.node.step(now, Input::ErrandDone { connection, slot, answer }, &mut self.outbox);
+            }
             Control::Resolved(peer, address) => {
                 self.peers.dial_address(peer, address, self.poll.registry(), now.time);
             }

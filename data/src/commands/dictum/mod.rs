@@ -2,6 +2,7 @@
 
 pub mod del;
 pub mod get;
+pub mod revision;
 pub mod set;
 
 use crate::commands::prelude::*;

@@ -1,6 +1,8 @@
 //! Nodes on a network and disks without faults, driven by hand through their one door. Every test file uses its part.
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
+mod errands;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,6 +12,8 @@ use bytes::Bytes;
 use node::{
     BlockJob, Config, ConnectionId, Input, LinkVersions, Listener, Member, Node, Outbox, ReceiveJob, Recovered, Voters,
 };
+
+pub use errands::Talk;
 
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);
@@ -117,6 +121,9 @@ pub struct Cluster {
     pub standing_still: Vec<u16>,
     /// Nodes that stood still since these moments because their loops were at work: their owners say so first in the next pass.
     pub back_from_work: Vec<(u16, Time)>,
+    /// Conversations that are held for nodes.
+    pub errands: Vec<Talk>,
+    errands_begun: u64,
     /// Nodes whose processes have ended as they should.
     pub stopped: Vec<u16>,
     /// A node from and to which messages take so long.
@@ -176,6 +183,8 @@ impl Cluster {
             stalled: Vec::new(),
             standing_still: Vec::new(),
             back_from_work: Vec::new(),
+            errands: Vec::new(),
+            errands_begun: 0,
             stopped: Vec::new(),
             distant: None,
             under_way: Vec::new(),
@@ -351,6 +360,9 @@ impl Cluster {
         self.snapshots.extend(out.save_snapshot.map(|job| (me, job.partition, job.position, saved_at)));
         self.makes.extend(out.make_blocks.into_iter().map(|job| (me, job)));
         self.takes.extend(out.take_blocks.into_iter().map(|job| (me, job)));
+        for errand in out.errands {
+            self.begin_errand(me, errand);
+        }
         if let Some(last) = out.journal.last() {
             self.persisted.insert(me, last.number);
         }
@@ -378,6 +390,7 @@ impl Cluster {
         let (arrived, under_way) = std::mem::take(&mut self.under_way).into_iter().partition(|(at, ..)| *at <= now);
         self.under_way = under_way;
         self.mail.extend(Vec::into_iter(arrived).map(|(_, from, to, bytes)| (from, to, bytes)));
+        self.hold_errands();
         for (me, from) in std::mem::take(&mut self.back_from_work) {
             self.give(me, Input::Worked { from, until: now, processor: now.since(from) });
         }

@@ -1,0 +1,243 @@
+//! Commands for which one log is not enough: `COPY` and `MOVE` to another database, `MIGRATE` to another server.
+//!
+//! A command is one entry of one log, or one read. Two databases have two logs, and another server has its own. An **errand** is the conversation that carries
+//! such a command out: with this node, as a client over a connection of its own, and with the target. [`relocation`] and [`migration`] decide what is said, step by
+//! step; the owner of the node carries the words to and fro ([`crate::Outbox::errands`], [`Input::ErrandDone`](crate::Input::ErrandDone)), the server on a thread
+//! and the simulator in its turns. The client's connection waits until the errand is over.
+//!
+//! What holds at every moment, whoever dies: a key is never lost, nothing is overwritten without `REPLACE`, and a good answer says that all of it is done. What others can see for a while is
+//! a key in both places. (docs/decisions/2026-11-27-errands.md)
+
+mod migration;
+mod relocation;
+
+use std::time::Duration;
+
+use base::limits::ERRANDS_MAX;
+use base::versions::command_since;
+use data::{Failure, Reply};
+use wire::{Value, encode_command};
+
+use crate::door::ConnectionId;
+use crate::node::Node;
+use crate::session::{Block, Session};
+use migration::Migration;
+use relocation::Relocation;
+
+const TOO_MANY: Failure = Failure::Text(
+    "CLUSTERDOWN too many keys are on their way to other databases or servers; the command was not done, try again later",
+);
+
+const NOT_YET: Failure = Failure::Text(
+    "CLUSTERDOWN keys go to other databases and servers when every node of the cluster knows how, which is not so yet (dictum node list); try again",
+);
+
+/// Whom something is said to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// This node, over a connection for the source.
+    Source,
+    /// This node over a second connection, or the other server.
+    Target,
+}
+
+/// Where the target is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A database of this cluster: this node.
+    Here,
+    /// Another server.
+    Server {
+        /// Its name or address.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// How long it may take to connect, and between an order and its answers.
+        timeout: Duration,
+    },
+}
+
+/// What has come back.
+#[derive(Debug)]
+pub enum Heard {
+    /// Nothing was said yet.
+    Nothing,
+    /// The replies to what was said last, in order.
+    Replies(Vec<Value>),
+    /// There is no connection to this side.
+    NoConnection(Side),
+    /// The connection to this side ended, or nothing came in time.
+    NoAnswer(Side),
+}
+
+/// What is to be done next.
+#[derive(Debug)]
+pub enum Say {
+    /// Send these commands, and wait for so many replies.
+    To(Side, Vec<u8>, usize),
+    /// The conversation is over, with this answer to the client.
+    Done(ErrandAnswer),
+}
+
+/// What a client is answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ErrandAnswer {
+    /// A number.
+    Integer(i64),
+    /// A short text.
+    Status(&'static str),
+    /// An error with its code.
+    Error(String),
+}
+
+/// See the file's head. Given to the owner.
+#[derive(Debug)]
+pub struct Errand {
+    /// Whose command it is.
+    pub connection: ConnectionId,
+    /// Which of its commands; for [`crate::Input::ErrandDone`].
+    pub slot: u64,
+    work: Work,
+}
+
+#[derive(Debug)]
+enum Work {
+    Relocation(Relocation),
+    Migration(Migration),
+}
+
+impl Errand {
+    /// Where the second connection leads.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        match &self.work {
+            Work::Relocation(_) => Target::Here,
+            Work::Migration(migration) => migration.target(),
+        }
+    }
+
+    /// What to say next, by what was heard.
+    pub fn go_on(&mut self, heard: Heard) -> Say {
+        match &mut self.work {
+            Work::Relocation(relocation) => relocation.go_on(heard),
+            Work::Migration(migration) => migration.go_on(heard),
+        }
+    }
+}
+
+/// The errands of a node's clients.
+#[derive(Debug, Default)]
+pub(crate) struct Errands {
+    under_way: usize,
+    /// For the owner.
+    pub new: Vec<Errand>,
+}
+
+impl Node {
+    /// `COPY … DB`, `MOVE`, `MIGRATE`: everything before them on the connection is answered.
+    fn begin_errand(&mut self, session: &mut Session, work: Work) {
+        if self.errands.under_way >= ERRANDS_MAX {
+            return self.refuse(session, &TOO_MANY);
+        }
+        if self.entries_in < command_since("dictum.revision") {
+            return self.refuse(session, &NOT_YET);
+        }
+        self.errands.under_way += 1;
+        let slot = session.open_slot(0);
+        session.block = Some(Block::Slot(slot));
+        self.probe("node: errand");
+        self.errands.new.push(Errand { connection: session.id, slot, work });
+    }
+
+    /// `COPY source destination DB n [REPLACE]`, `MOVE key n`. `to` is the target's key and the name of its database.
+    pub(crate) fn relocate(
+        &mut self,
+        session: &mut Session,
+        key: &[u8],
+        (to_key, to): (&[u8], &[u8]),
+        (removes, replaces): (bool, bool),
+    ) {
+        let from = self.buckets.of(session.bucket).map_or_else(String::new, |bucket| bucket.name.clone());
+        let work = Relocation::new((from.as_bytes(), key), (to, to_key), removes, replaces);
+        self.begin_errand(session, Work::Relocation(work));
+    }
+
+    /// `MIGRATE …`
+    pub(crate) fn migrate(&mut self, session: &mut Session, words: &[&[u8]]) {
+        let from = self.buckets.of(session.bucket).map_or_else(String::new, |bucket| bucket.name.clone());
+        match Migration::parse(from.as_bytes(), words) {
+            Ok(work) => self.begin_errand(session, Work::Migration(work)),
+            Err(failure) => self.refuse(session, &failure),
+        }
+    }
+
+    /// The owner has held the conversation.
+    pub(crate) fn on_errand_done(&mut self, connection: ConnectionId, slot: u64, answer: &ErrandAnswer) {
+        self.errands.under_way = self.errands.under_way.saturating_sub(1);
+        let answer = match answer {
+            ErrandAnswer::Integer(number) => Reply::Integer(*number),
+            ErrandAnswer::Status("OK") => Reply::Ok,
+            ErrandAnswer::Status(text) => Reply::Simple(text),
+            ErrandAnswer::Error(text) => Reply::Error(Failure::built(text.as_bytes())),
+        };
+        self.deliver(connection, slot, &answer);
+    }
+}
+
+/// The commands, one after the other.
+fn orders(commands: &[&[&[u8]]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    commands.iter().for_each(|words| encode_command(&mut bytes, words.iter().copied()));
+    bytes
+}
+
+/// A key as it was at one moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Seen {
+    revision: i64,
+    payload: Vec<u8>,
+    /// In milliseconds since 1970; 0: none.
+    deadline: i64,
+}
+
+/// So many replies come to one [`look_at`].
+const LOOK_REPLIES: usize = 5;
+
+/// Asks for a key's revision, value and deadline at one moment.
+fn look_at(key: &[u8]) -> Vec<u8> {
+    orders(&[&[b"MULTI"], &[b"DICTUM.REVISION", key], &[b"DUMP", key], &[b"PEXPIRETIME", key], &[b"EXEC"]])
+}
+
+/// What the replies to [`look_at`] say; none if there is no such key.
+fn seen(replies: &[Value]) -> Result<Option<Seen>, String> {
+    match replies.last() {
+        Some(Value::Array(items)) => match items.as_slice() {
+            [Value::Integer(_), Value::Null, Value::Integer(_)] => Ok(None),
+            [Value::Integer(revision), Value::Bulk(payload), Value::Integer(deadline)] => {
+                Ok(Some(Seen { revision: *revision, payload: payload.clone(), deadline: (*deadline).max(0) }))
+            }
+            items => Err(error_in(items).unwrap_or_else(strange)),
+        },
+        Some(Value::Error(text)) => Err(replies.iter().find_map(queued_error).unwrap_or_else(|| text.clone())),
+        _ => Err(strange()),
+    }
+}
+
+/// Why a command could not be queued: more to the point than what `EXEC` says then.
+fn queued_error(reply: &Value) -> Option<String> {
+    match reply {
+        Value::Error(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn error_in(items: &[Value]) -> Option<String> {
+    items.iter().find_map(queued_error)
+}
+
+fn strange() -> String {
+    "ERR the errand was answered with something else than it asked for".to_owned()
+}
+
+#[cfg(test)]
+mod tests;
