@@ -5,6 +5,7 @@
 
 mod audience;
 mod caching;
+mod moving;
 mod observing;
 mod pausing;
 mod spending;
@@ -12,6 +13,7 @@ mod spending;
 use audience::{Asked, CHANNELS, Connection, EVENTS, NOTED, heard, listen};
 use base::Rng;
 use caching::Keeper;
+use moving::Mover;
 use observing::Observer;
 use pausing::Pauser;
 use spending::Spender;
@@ -44,6 +46,8 @@ pub enum Role {
     Observes,
     /// Sends costly commands and asks for large answers.
     Spends,
+    /// Moves keys between databases.
+    Moves,
 }
 
 /// One of them.
@@ -68,6 +72,8 @@ pub struct Caller {
     observer: Option<Observer>,
     /// Of one that sends costly commands: the connection.
     spender: Option<Spender>,
+    /// Of one that moves keys: what it knows of them. It stays when its connection goes.
+    mover: Option<Mover>,
     /// Nodes give up what they have of a bucket, and others answer for them.
     copies_move: bool,
 }
@@ -93,6 +99,7 @@ impl Caller {
             pauser: None,
             observer: None,
             spender: None,
+            mover: (role == Role::Moves).then(|| Mover::new(id)),
             copies_move: false,
         }
     }
@@ -133,6 +140,9 @@ impl Caller {
         }
         if self.spender.is_some() {
             return self.spend(now, messages, wishes);
+        }
+        if self.mover.as_ref().is_some_and(Mover::is_connected) {
+            return self.move_keys(now, messages, wishes);
         }
         let Some(connection) = &self.connection else {
             if self.connecting {
@@ -220,6 +230,21 @@ impl Caller {
         }
         spender.act(now, &mut self.rng, &mut wishes.send);
         let delay = self.rng.between(10 * MS, 400 * MS);
+        self.wake_in(delay, now, wishes);
+    }
+
+    /// The same with one that moves keys. Three steps of a move may each take as long as an answer.
+    fn move_keys(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        let Some(mover) = &mut self.mover else { return };
+        if mover.waits() && now.saturating_sub(mover.asked_at) >= 12 * self.timeout {
+            wishes.overdue = Some(now - mover.asked_at);
+            return self.leave(now, messages, wishes);
+        }
+        if self.rng.chance(1, 80) {
+            return self.leave(now, messages, wishes);
+        }
+        mover.act(now, &mut self.rng, &mut wishes.send);
+        let delay = self.rng.between(MS, 100 * MS);
         self.wake_in(delay, now, wishes);
     }
 
@@ -312,6 +337,10 @@ impl Caller {
             self.spender = Some(Spender::new(self.id, self.connections, now, &mut self.rng));
             return self.wake_in(MS, now, wishes);
         }
+        if let Some(mover) = &mut self.mover {
+            mover.connected();
+            return self.wake_in(MS, now, wishes);
+        }
         let resp3 = self.role != Role::Watches && self.rng.chance(1, 2);
         let mut connection = Connection {
             parser: ReplyParser::new(ReplyLimits::default()),
@@ -370,6 +399,12 @@ impl Caller {
             }
             return;
         }
+        if let Some(mover) = &mut self.mover {
+            if let Err(text) = mover.on_bytes(bytes, now) {
+                messages.violations.push(format!("caller {}: {text}", self.id));
+            }
+            return;
+        }
         let Some(connection) = &mut self.connection else { return };
         connection.parser.push(bytes);
         loop {
@@ -408,6 +443,7 @@ impl Caller {
         self.pauser = None;
         self.observer = None;
         self.spender = None;
+        self.mover.iter_mut().for_each(Mover::disconnected);
         let connection = self.connection.take();
         if let Some(place) = connection.as_ref().and_then(|connection| connection.watch) {
             messages.notes.watches[place].until.get_or_insert(now);

@@ -136,6 +136,8 @@ pub struct Chaos {
     pub partitions_seed: Option<u64>,
     /// From this is drawn who asks nodes what they have seen; none if nobody does.
     pub observers_seed: Option<u64>,
+    /// From this is drawn who moves keys between databases; none if nobody does.
+    pub moves_seed: Option<u64>,
     /// From this is drawn who sends costly commands; none if nobody does.
     pub costly_seed: Option<u64>,
     /// From this is drawn who routes by itself, and to which bucket; none if nobody does.
@@ -208,7 +210,8 @@ impl Chaos {
         let enabled: Vec<bool> = FAULTS
             .iter()
             .map(|fault| {
-                let drawn = mix.chance(share, 8);
+                // What is only there where it is asked for leaves what else is drawn as it is.
+                let drawn = *fault != Fault::Moves && mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
                 let drawn = drawn && (*fault != Fault::UnsafeRecover || may_lose_most);
                 let drawn = drawn && (*fault != Fault::CostlyCommands || may_cost);
@@ -347,6 +350,7 @@ impl Chaos {
             scripts_seed: has(Fault::Scripts).then_some(scripts_seed),
             observers_seed: stays(Fault::Observers).then_some(observers_seed),
             costly_seed: stays(Fault::CostlyCommands).then_some(costly_seed),
+            moves_seed: stays(Fault::Moves).then_some(costly_seed ^ 1),
             partitions_seed: has(Fault::Partitions).then_some(partitions_seed),
             routers_seed: stays(Fault::Routers).then_some(routers_seed),
             restless_seed: has(Fault::Restless).then_some(restless_seed),

@@ -9,6 +9,7 @@ mod casting;
 mod clients;
 mod connections;
 mod copies_of_folders;
+pub(crate) mod errands;
 mod faults;
 mod links;
 mod long_work;

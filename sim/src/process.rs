@@ -12,14 +12,15 @@ use base::ordered::OrderedError;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
-    BlockJob, ConnectionId, FlushJob, Image, Input, JournalWrite, LinkVersions, Listener, MadeBlock, Outbox,
-    ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
+    BlockJob, ConnectionId, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkVersions, Listener, MadeBlock,
+    Outbox, ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
 };
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
 };
 
 use crate::clock::Clock;
+use crate::cluster::errands::Talks;
 use crate::cluster::operator::member;
 use crate::disk::SimDisk;
 use crate::door::Door;
@@ -61,6 +62,8 @@ pub enum Happening {
     Synced(u64),
     /// See [`Input::Worked`]: since when until now, and how much of it, in nanoseconds.
     Worked(u64, u64),
+    /// See [`Input::ErrandDone`].
+    ErrandDone(u64, u64, ErrandAnswer),
     /// See [`Input::DiskFull`].
     DiskFull(bool),
     /// See [`Input::SnapshotSaved`].
@@ -109,6 +112,8 @@ pub struct Running<N> {
     pub council_seen: Position,
     /// Connections that it does not read from, with what they sent since.
     pub held: BTreeMap<u64, Vec<Bytes>>,
+    /// Conversations that are held for its clients.
+    pub talks: Talks,
     /// Whether it was asked to stop.
     pub stopping: bool,
     /// How many spaces of its store nobody knew of at the start.
@@ -257,6 +262,9 @@ impl<N: Door> Running<N> {
                     let processor = std::time::Duration::from_nanos(processor);
                     let (from, until) = (self.clock.now(since).time, now.time);
                     node.step(now, Input::Worked { from, until, processor: processor.min(until.since(from)) }, out);
+                }
+                Happening::ErrandDone(connection, slot, answer) => {
+                    node.step(now, Input::ErrandDone { connection: ConnectionId(connection), slot, answer }, out);
                 }
                 Happening::DiskFull(full) => node.step(now, Input::DiskFull(full), out),
                 Happening::SnapshotSaved(partition, position) => {

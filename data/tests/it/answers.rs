@@ -137,6 +137,7 @@ fn no_read_builds_more_than_it_may() {
         "bitpos",
         "dbsize",
         "digest",
+        "dictum.revision",
         "exists",
         "expiretime",
         "geodist",

@@ -63,7 +63,11 @@ impl World for Ours {
         while left > 0 {
             self.cluster.pass();
             let more = self.cluster.heard(node, connection);
-            left = if heard.is_empty() && !more.is_empty() { 3 } else { left - 1 };
+            left = match heard.is_empty() && !more.is_empty() {
+                true => 3,
+                false if !self.cluster.errands.is_empty() => left,
+                false => left - 1,
+            };
             heard += &more;
         }
         heard.into_bytes()

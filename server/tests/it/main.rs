@@ -8,6 +8,7 @@ mod cli;
 mod common;
 mod departures;
 mod dev;
+mod errands;
 mod faults;
 mod formats;
 mod http;

@@ -117,10 +117,12 @@ pub enum Fault {
     CostlyCommands,
     /// The operator has an entry of a log stepped over. Only where it is asked for.
     StepOver,
+    /// No misfortune: clients move keys between databases. Only where it is asked for. Counted: runs in which they do.
+    Moves,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 57] = [
+pub const FAULTS: [Fault; 58] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -178,6 +180,7 @@ pub const FAULTS: [Fault; 57] = [
     Fault::SlowReaders,
     Fault::CostlyCommands,
     Fault::StepOver,
+    Fault::Moves,
 ];
 
 impl Fault {
@@ -226,6 +229,7 @@ impl Fault {
             Fault::SlowReaders => "slow-readers",
             Fault::CostlyCommands => "costly-commands",
             Fault::StepOver => "step-over",
+            Fault::Moves => "moves",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",
@@ -254,7 +258,10 @@ impl Fault {
     /// Whether whoever does it knows where each node is from the beginning on: such runs have no nodes that join, and none of which most are lost.
     #[must_use]
     pub fn knows_nodes(self) -> bool {
-        matches!(self, Fault::PubSub | Fault::Routers | Fault::Observers | Fault::Pauses | Fault::CostlyCommands)
+        matches!(
+            self,
+            Fault::PubSub | Fault::Routers | Fault::Observers | Fault::Pauses | Fault::CostlyCommands | Fault::Moves
+        )
     }
 
     /// The kind with that name.

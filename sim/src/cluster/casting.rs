@@ -87,6 +87,10 @@ pub(super) fn draw_callers<N: Door>(chaos: &Chaos, timeout: u64) -> Vec<Caller> 
     if let Some(seed) = chaos.costly_seed.filter(|_| N::HAS_BUCKETS) {
         callers.extend(draw_spenders(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
     }
+    // A cluster whose nodes do not all know how refuses it.
+    if let Some(seed) = chaos.moves_seed.filter(|_| N::HAS_BUCKETS) {
+        callers.extend(draw_movers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
+    }
     callers
 }
 
@@ -95,6 +99,12 @@ fn draw_spenders(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<
     let count = rng.between(1, 2) as usize;
     let numbers = before..before + count;
     numbers.map(|number| Caller::new(number as u64, rng.fork(), Role::Spends, nodes, timeout)).collect()
+}
+
+/// One to three who move keys between databases; behind so many callers.
+fn draw_movers(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<Caller> {
+    let numbers = before..before + rng.between(1, 3) as usize;
+    numbers.map(|number| Caller::new(number as u64, rng.fork(), Role::Moves, nodes, timeout)).collect()
 }
 
 /// Kinds that are no misfortune, as far as they are in a run.
@@ -117,6 +127,7 @@ pub(super) fn injected(chaos: &Chaos, mix: &Mix) -> BTreeMap<Fault, u64> {
         (Fault::Scripts, u64::from(mix.scripts.1 > 0)),
         (Fault::Partitions, u64::from(mix.parted)),
         (Fault::CostlyCommands, u64::from(chaos.costly_seed.is_some())),
+        (Fault::Moves, u64::from(chaos.moves_seed.is_some())),
         (Fault::Observers, u64::from(chaos.observers_seed.is_some())),
         (Fault::Routers, u64::from(chaos.routers_seed.is_some())),
         (Fault::Restless, u64::from(chaos.restless_seed.is_some())),

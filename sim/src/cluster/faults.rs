@@ -207,7 +207,8 @@ impl<N: Door> Cluster<N> {
             | Fault::Routers
             | Fault::Restless
             | Fault::Observers
-            | Fault::CostlyCommands => false,
+            | Fault::CostlyCommands
+            | Fault::Moves => false,
         }
     }
 

@@ -203,9 +203,10 @@ impl<N: Door> Cluster<N> {
         let machine = self.machine(node);
         let life = machine.life;
         let Some(running) = &mut machine.running else { return };
-        let clients = std::mem::take(&mut running.outbox.clients);
-        let close = std::mem::take(&mut running.outbox.close);
-        let pause = std::mem::take(&mut running.outbox.pause);
+        let mut clients = std::mem::take(&mut running.outbox.clients);
+        let mut close = std::mem::take(&mut running.outbox.close);
+        let mut pause = std::mem::take(&mut running.outbox.pause);
+        let errands = std::mem::take(&mut running.outbox.errands);
         let peers = std::mem::take(&mut running.outbox.peers);
         let events = std::mem::take(&mut running.outbox.events);
         let stopped = std::mem::take(&mut running.outbox.stopped);
@@ -239,6 +240,7 @@ impl<N: Door> Cluster<N> {
         for (peer, bytes) in peers {
             self.send_to_peer(node, peer, &bytes);
         }
+        self.hold_errands(node, errands, &mut clients, &mut close, &mut pause);
         self.serve_clients(node, clients, close, pause);
         self.begin_commit(node, true);
         if work.snapshot {

@@ -116,6 +116,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         seen: BTreeMap::new(),
         council_seen: Position(0),
         held: BTreeMap::new(),
+        talks: Default::default(),
         stopping: false,
         found,
         store,

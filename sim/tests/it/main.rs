@@ -3,6 +3,7 @@
 mod budgets;
 mod faults;
 mod long_work;
+mod moves;
 mod planted;
 mod reading;
 mod seeds;
