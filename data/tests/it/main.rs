@@ -13,6 +13,7 @@ mod redis;
 mod redis_events;
 mod redis_json;
 mod references;
+mod revisions;
 mod scan;
 mod server;
 mod transcript;
