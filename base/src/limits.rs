@@ -126,10 +126,14 @@ pub const READ_ANSWERS_BYTES_MAX: u64 = REPLY_BYTES_MAX;
 pub const WORK_TOLD_EVERY: Duration = Duration::from_millis(5);
 /// See [`WORK_TOLD_EVERY`]: less is no reason for anything to be late.
 pub const WORK_TOLD_FROM: Duration = Duration::from_millis(2);
-/// Most keys' errands (`MOVE`, `COPY … DB`, `MIGRATE`) of one node's clients that are under way.
+/// Most errands of one kind of one node's clients that are under way: keys to other databases (`MOVE`, `COPY … DB`), and to other servers (`MIGRATE`).
 pub const ERRANDS_MAX: usize = 256;
-/// So many of them are held at a time: each may have a value of the largest size in memory.
+/// So many of a kind are held at a time: each may have a value of the largest size in memory. A server that answers slowly holds up no other kind.
 pub const ERRANDS_AT_ONCE_MAX: usize = 4;
+/// A batch of keys for another server is sent when their values have so many bytes: one value more than that is in memory.
+pub const MIGRATION_BYTES_TARGET: usize = 1024 * 1024;
+/// So long another server is waited for at the most, whatever the client says.
+pub const MIGRATION_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// A step of a node that takes so long is long: from then on its owner sends signs of life, one in each such time.
 pub const BUSY_AFTER: Duration = Duration::from_millis(50);
 /// For so long, as then the loop counts as hanging. Longer than an entry of the default budget takes on a slow machine.

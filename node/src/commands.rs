@@ -97,6 +97,29 @@ pub(crate) fn is_hidden(words: &[&[u8]]) -> bool {
     find(words).is_ok_and(|entry| entry.marks.contains(&"admin"))
 }
 
+/// Which words of a command are passwords, and names that go with them.
+pub(crate) fn secrets(words: &[&[u8]]) -> std::ops::Range<usize> {
+    let is = |place: usize, word: &str| words.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
+    let behind = |from: usize, word: &str| (from..words.len()).find(|place| is(*place, word));
+    if is(0, "auth") {
+        return 1..words.len();
+    }
+    let (first, count) = if is(0, "hello") {
+        (behind(1, "auth"), 2)
+    } else if is(0, "migrate") {
+        // A key may have such a name.
+        let keys = behind(6, "keys").unwrap_or(words.len());
+        let before = |place: &usize| *place < keys;
+        match behind(6, "auth2").filter(before) {
+            Some(place) => (Some(place), 2),
+            None => (behind(6, "auth").filter(before), 1),
+        }
+    } else {
+        (None, 0)
+    };
+    first.map_or(0..0, |place| place + 1..(place + 1 + count).min(words.len()))
+}
+
 /// Marks of commands that tell or change how the server runs.
 const ADMIN: Marks = &["admin", "noscript", "loading", "stale"];
 /// Marks of commands that anybody may send at any time.

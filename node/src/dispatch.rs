@@ -202,14 +202,14 @@ impl Node {
             return self.queue(session, arguments, words);
         }
         if let Some(entry) = data::lookup(name) {
+            session.last_command = entry.spec.name_of(words);
+            self.carrying = session.last_command;
             let is_copy = entry.spec.name == "copy" && session.redirected.is_none();
             match if is_copy { self.copy_elsewhere(session, arguments, words) } else { Copy::Plain } {
                 Copy::Plain => {}
                 Copy::Within(within) => return self.carry_out_command(session, within.as_ref()),
                 Copy::Taken => return,
             }
-            session.last_command = entry.spec.name_of(words);
-            self.carrying = session.last_command;
             if let Err(failure) = data::check_words(entry, words).and_then(|()| self.check_version(entry, words)) {
                 return self.refuse(session, &failure);
             }

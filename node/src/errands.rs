@@ -11,6 +11,7 @@
 mod migration;
 mod relocation;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::limits::ERRANDS_MAX;
@@ -18,11 +19,12 @@ use base::versions::command_since;
 use data::{Failure, Reply};
 use wire::{Value, encode_command};
 
+use crate::bucket::Named;
 use crate::door::ConnectionId;
 use crate::node::Node;
 use crate::session::{Block, Session};
 use migration::Migration;
-use relocation::Relocation;
+use relocation::{Relocation, Wish};
 
 const TOO_MANY: Failure = Failure::Text(
     "CLUSTERDOWN too many keys are on their way to other databases or servers; the command was not done, try again later",
@@ -128,22 +130,32 @@ impl Errand {
 /// The errands of a node's clients.
 #[derive(Debug, Default)]
 pub(crate) struct Errands {
-    under_way: usize,
+    /// Those to other databases, by the client's connection and slot.
+    relocations: BTreeSet<(ConnectionId, u64)>,
+    /// Those to other servers, apart: they may take as long as a stranger likes.
+    migrations: BTreeSet<(ConnectionId, u64)>,
     /// For the owner.
     pub new: Vec<Errand>,
 }
 
+impl Errands {
+    fn of_kind(&mut self, migrates: bool) -> &mut BTreeSet<(ConnectionId, u64)> {
+        if migrates { &mut self.migrations } else { &mut self.relocations }
+    }
+}
+
 impl Node {
-    /// `COPY … DB`, `MOVE`, `MIGRATE`: everything before them on the connection is answered.
-    fn begin_errand(&mut self, session: &mut Session, work: Work) {
-        if self.errands.under_way >= ERRANDS_MAX {
+    /// `COPY … DB`, `MOVE`, `MIGRATE`: everything before them on the connection is answered. The work holds so many bytes of the command.
+    fn begin_errand(&mut self, session: &mut Session, work: Work, bytes: usize) {
+        let migrates = matches!(work, Work::Migration(_));
+        if self.errands.of_kind(migrates).len() >= ERRANDS_MAX {
             return self.refuse(session, &TOO_MANY);
         }
         if self.entries_in < command_since("dictum.revision") {
             return self.refuse(session, &NOT_YET);
         }
-        self.errands.under_way += 1;
-        let slot = session.open_slot(0);
+        let slot = session.open_slot(bytes);
+        self.errands.of_kind(migrates).insert((session.id, slot));
         session.block = Some(Block::Slot(slot));
         self.probe("node: errand");
         self.errands.new.push(Errand { connection: session.id, slot, work });
@@ -158,22 +170,29 @@ impl Node {
         (removes, replaces): (bool, bool),
     ) {
         let from = self.buckets.of(session.bucket).map_or_else(String::new, |bucket| bucket.name.clone());
-        let work = Relocation::new((from.as_bytes(), key), (to, to_key), removes, replaces);
-        self.begin_errand(session, Work::Relocation(work));
+        let durability = session.levels.durability.map(Named::name);
+        let wish = Wish { removes, replaces, durability };
+        let work = Relocation::new((from.as_bytes(), key), (to, to_key), wish);
+        self.begin_errand(session, Work::Relocation(work), key.len() + to_key.len());
     }
 
     /// `MIGRATE …`
     pub(crate) fn migrate(&mut self, session: &mut Session, words: &[&[u8]]) {
         let from = self.buckets.of(session.bucket).map_or_else(String::new, |bucket| bucket.name.clone());
-        match Migration::parse(from.as_bytes(), words) {
-            Ok(work) => self.begin_errand(session, Work::Migration(work)),
+        let durability = session.levels.durability.map(Named::name);
+        match Migration::parse(from.as_bytes(), durability, words) {
+            Ok(work) => {
+                let bytes = words.iter().map(|word| word.len() + size_of::<Vec<u8>>()).sum();
+                self.begin_errand(session, Work::Migration(work), bytes);
+            }
             Err(failure) => self.refuse(session, &failure),
         }
     }
 
     /// The owner has held the conversation.
     pub(crate) fn on_errand_done(&mut self, connection: ConnectionId, slot: u64, answer: &ErrandAnswer) {
-        self.errands.under_way = self.errands.under_way.saturating_sub(1);
+        self.errands.relocations.remove(&(connection, slot));
+        self.errands.migrations.remove(&(connection, slot));
         let answer = match answer {
             ErrandAnswer::Integer(number) => Reply::Integer(*number),
             ErrandAnswer::Status("OK") => Reply::Ok,
@@ -189,6 +208,25 @@ fn orders(commands: &[&[&[u8]]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     commands.iter().for_each(|words| encode_command(&mut bytes, words.iter().copied()));
     bytes
+}
+
+/// What is said to this node first, and how many replies come to it. A bucket's usual reads may be of the past, and those of this connection would not even see
+/// what the client has written; and what the client asks for its writes holds for those that are made for it.
+fn greeting(database: &[u8], durability: Option<&'static str>) -> (Vec<u8>, usize) {
+    let mut commands: Vec<[&[u8]; 2]> = vec![[b"SELECT", database], [b"DICTUM.CONSISTENCY", b"linearizable"]];
+    commands.extend(durability.map(|level| [b"DICTUM.DURABILITY", level.as_bytes()]));
+    let mut bytes = Vec::new();
+    commands.iter().for_each(|words| encode_command(&mut bytes, words));
+    (bytes, commands.len())
+}
+
+/// Whether all of a [`greeting`] was taken.
+fn greeted(replies: &[Value]) -> Result<(), String> {
+    match replies.iter().find(|reply| !matches!(reply, Value::Simple(_))) {
+        None => Ok(()),
+        Some(Value::Error(text)) => Err(text.clone()),
+        Some(_) => Err(strange()),
+    }
 }
 
 /// A key as it was at one moment.
@@ -209,16 +247,16 @@ fn look_at(key: &[u8]) -> Vec<u8> {
 }
 
 /// What the replies to [`look_at`] say; none if there is no such key.
-fn seen(replies: &[Value]) -> Result<Option<Seen>, String> {
-    match replies.last() {
-        Some(Value::Array(items)) => match items.as_slice() {
+fn seen(mut replies: Vec<Value>) -> Result<Option<Seen>, String> {
+    match replies.pop() {
+        Some(Value::Array(mut items)) => match items.as_mut_slice() {
             [Value::Integer(_), Value::Null, Value::Integer(_)] => Ok(None),
             [Value::Integer(revision), Value::Bulk(payload), Value::Integer(deadline)] => {
-                Ok(Some(Seen { revision: *revision, payload: payload.clone(), deadline: (*deadline).max(0) }))
+                Ok(Some(Seen { revision: *revision, payload: std::mem::take(payload), deadline: (*deadline).max(0) }))
             }
             items => Err(error_in(items).unwrap_or_else(strange)),
         },
-        Some(Value::Error(text)) => Err(replies.iter().find_map(queued_error).unwrap_or_else(|| text.clone())),
+        Some(Value::Error(text)) => Err(replies.iter().find_map(queued_error).unwrap_or(text)),
         _ => Err(strange()),
     }
 }

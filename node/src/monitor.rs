@@ -23,13 +23,7 @@ fn head(node: &Node, bucket: BucketId, by: &str) -> String {
 /// The line of a command, as Redis writes it: with all words. Passwords are left out.
 fn line(node: &Node, session: &Session, words: &[&[u8]]) -> String {
     let mut line = head(node, session.bucket, &session.address);
-    let is = |place: usize, word: &str| words.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
-    let mut secret = if is(0, "AUTH") { 1..words.len() } else { 0..0 };
-    if is(0, "HELLO")
-        && let Some(auth) = (1..words.len()).find(|place| is(*place, "AUTH"))
-    {
-        secret = auth + 1..auth + 3;
-    }
+    let secret = commands::secrets(words);
     for (place, word) in words.iter().enumerate() {
         let shown = if secret.contains(&place) { wire::quote(b"(redacted)") } else { wire::quote(word) };
         // Writing to a string cannot fail.

@@ -171,12 +171,11 @@ impl Slow {
 
 /// A command as it is kept: not all of its words, not all of a long one, and no password.
 fn shortened(words: &[&[u8]]) -> Vec<Vec<u8>> {
-    let is = |place: usize, name: &str| words.get(place).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
-    let asks_with_password = is(0, "auth") || is(0, "hello");
+    let secret = crate::commands::secrets(words);
     let kept = if words.len() > WORDS_MAX { WORDS_MAX - 1 } else { words.len() };
     let mut out: Vec<Vec<u8>> = Vec::with_capacity(kept + 1);
     for (place, word) in words[..kept].iter().enumerate() {
-        out.push(if asks_with_password && place > 0 {
+        out.push(if secret.contains(&place) {
             b"(redacted)".to_vec()
         } else {
             match word.split_at_checked(WORD_BYTES_MAX) {

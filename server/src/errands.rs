@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
-use wire::{ReplyParser, Value, encode_command};
+use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use crate::bridge::{Bridge, VirtualConnection};
 
@@ -22,6 +22,10 @@ use crate::bridge::{Bridge, VirtualConnection};
 const OWN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that are read from another server at a time.
 const READ_BYTES: usize = 16 * 1024;
+/// What another server may say at a time: it is asked for an `OK`, or why not. Anybody who can send `MIGRATE` chooses the server.
+const OUTSIDE_LIMITS: ReplyLimits = ReplyLimits { depth_max: 4, values_max: 64, bytes_max: 16 * 1024 };
+/// So many bytes a second another server has to take, beyond the time that the client gives it.
+const OUTSIDE_BYTES_A_SECOND: usize = 1024 * 1024;
 
 /// Tells the loop what a client is answered.
 pub(crate) type Tell = Arc<dyn Fn(ConnectionId, u64, ErrandAnswer) + Send + Sync>;
@@ -49,14 +53,14 @@ impl Errands {
         let means = Means { bridge, password, tell };
         let run = move || {
             runtime.block_on(async {
-                let places = Arc::new(Semaphore::new(ERRANDS_AT_ONCE_MAX));
+                let [here, outside] = [(); 2].map(|()| Arc::new(Semaphore::new(ERRANDS_AT_ONCE_MAX)));
                 while let Some(errand) = errands.recv().await {
-                    // The semaphore is never closed.
-                    let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                    let places = Arc::clone(if errand.target() == Target::Here { &here } else { &outside });
                     let means = means.clone();
                     tokio::spawn(async move {
+                        // The semaphores are never closed, and hand out their places in order.
+                        let _place = places.acquire_owned().await;
                         means.hold(errand).await;
-                        drop(place);
                     });
                 }
             });
@@ -157,29 +161,37 @@ struct Outside {
 
 impl Outside {
     fn new(stream: TcpStream) -> Outside {
-        Outside { stream, parser: ReplyParser::default() }
+        Outside { stream, parser: ReplyParser::new(OUTSIDE_LIMITS) }
     }
 
-    /// Nothing may stand still for longer than `limit`.
+    /// Each reply has to be there within `limit`, and so does the word that all was sent, with time for what is large.
     async fn ask(&mut self, bytes: &[u8], count: usize, limit: Duration) -> Option<Vec<Value>> {
-        for piece in bytes.chunks(READ_BYTES) {
-            in_time(limit, self.stream.write_all(piece)).await?;
-        }
+        let seconds = (bytes.len() / OUTSIDE_BYTES_A_SECOND) as u64;
+        in_time(limit + Duration::from_secs(seconds), self.stream.write_all(bytes)).await?;
         let mut replies = Vec::with_capacity(count);
-        let mut buffer = vec![0; READ_BYTES];
         while replies.len() < count {
-            match self.parser.next().ok()? {
-                Some(value) => replies.push(value),
-                None => match in_time(limit, self.stream.read(&mut buffer)).await? {
-                    0 => return None,
-                    length => self.parser.push(&buffer[..length]),
-                },
-            }
+            replies.push(timeout(limit, self.next()).await.ok()??);
         }
         Some(replies)
+    }
+
+    async fn next(&mut self) -> Option<Value> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            if let Some(value) = self.parser.next().ok()? {
+                return Some(value);
+            }
+            match self.stream.read(&mut buffer).await.ok()? {
+                0 => return None,
+                length => self.parser.push(&buffer[..length]),
+            }
+        }
     }
 }
 
 async fn in_time<T>(limit: Duration, what: impl Future<Output = io::Result<T>>) -> Option<T> {
     timeout(limit, what).await.ok()?.ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
+use base::limits::{MIGRATION_BYTES_TARGET, MIGRATION_TIMEOUT_MAX};
 use data::Failure;
 use data::args::parse_integer;
 use wire::{Value, encode_command};
 
-use super::{ErrandAnswer, Heard, LOOK_REPLIES, Say, Seen, Side, Target, look_at, orders, seen, strange};
+use super::{ErrandAnswer, Heard, LOOK_REPLIES, Say, Seen, Side, Target, greeted, greeting, look_at, seen};
 
-/// So many keys are on their way at once.
+/// So many keys are on their way at once, unless they are large ([`MIGRATION_BYTES_TARGET`]).
 const BATCH: usize = 16;
 /// Most keys of one command.
 const KEYS_MAX: usize = 65_536;
@@ -31,6 +32,7 @@ enum Step {
 #[derive(Debug)]
 pub(super) struct Migration {
     from: Vec<u8>,
+    durability: Option<&'static str>,
     host: String,
     port: u16,
     timeout: Duration,
@@ -40,10 +42,11 @@ pub(super) struct Migration {
     keeps: bool,
     replaces: bool,
     keys: Vec<Vec<u8>>,
-    /// Keys up to here are done.
+    /// Keys up to here were looked at.
     next: usize,
     /// Those of this batch that are there, and whether the target has taken each.
     batch: Vec<(Vec<u8>, Seen, bool)>,
+    batch_bytes: usize,
     found_any: bool,
     is_greeted: bool,
     /// What the target has refused first, or what could not be removed here.
@@ -53,7 +56,7 @@ pub(super) struct Migration {
 
 impl Migration {
     /// `MIGRATE host port key|"" destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [KEYS key [key …]]`
-    pub(super) fn parse(from: &[u8], words: &[&[u8]]) -> Result<Migration, Failure> {
+    pub(super) fn parse(from: &[u8], durability: Option<&'static str>, words: &[&[u8]]) -> Result<Migration, Failure> {
         let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
         let (mut keeps, mut replaces, mut login, mut keys) = (false, false, Vec::new(), vec![words[3].to_vec()]);
         let mut place = 6;
@@ -92,9 +95,14 @@ impl Migration {
         let port = parse_integer(words[2]).and_then(|port| u16::try_from(port).ok());
         Ok(Migration {
             from: from.to_vec(),
+            durability,
             host: text(words[1]),
             port: port.ok_or(Failure::Text("ERR Invalid TCP port specified"))?,
-            timeout: u64::try_from(timeout).ok().filter(|it| *it > 0).map_or(TIMEOUT, Duration::from_millis),
+            timeout: u64::try_from(timeout)
+                .ok()
+                .filter(|it| *it > 0)
+                .map_or(TIMEOUT, Duration::from_millis)
+                .min(MIGRATION_TIMEOUT_MAX),
             database: words[4].to_vec(),
             login,
             keeps,
@@ -102,6 +110,7 @@ impl Migration {
             keys,
             next: 0,
             batch: Vec::new(),
+            batch_bytes: 0,
             found_any: false,
             is_greeted: false,
             complaint: None,
@@ -128,28 +137,26 @@ impl Migration {
             }
         };
         match self.step {
-            Step::Begin => self.say(Side::Source, orders(&[&[b"SELECT", &self.from]]), 1, Step::SourceSelected),
-            Step::SourceSelected => match replies.last() {
-                Some(Value::Simple(_)) => self.look(),
-                Some(Value::Error(text)) => error(text.clone()),
-                _ => error(strange()),
+            Step::Begin => {
+                let (bytes, count) = greeting(&self.from, self.durability);
+                self.say(Side::Source, bytes, count, Step::SourceSelected)
+            }
+            Step::SourceSelected => match greeted(&replies) {
+                Ok(()) => self.look(),
+                Err(text) => error(text),
             },
             Step::Looked => {
-                let keys = self.keys[self.next..].iter().take(BATCH);
-                for (key, replies) in keys.zip(replies.chunks(LOOK_REPLIES)) {
-                    match seen(replies) {
-                        Ok(Some(seen)) => self.batch.push((key.clone(), seen, false)),
-                        Ok(None) => {}
-                        Err(text) => return error(text),
+                match seen(replies) {
+                    Ok(Some(seen)) => {
+                        self.found_any = true;
+                        self.batch_bytes += seen.payload.len();
+                        self.batch.push((self.keys[self.next].clone(), seen, false));
                     }
+                    Ok(None) => {}
+                    Err(text) => return error(text),
                 }
-                self.next = (self.next + BATCH).min(self.keys.len());
-                self.found_any |= !self.batch.is_empty();
-                match (self.batch.is_empty(), self.is_greeted) {
-                    (true, _) => self.look(),
-                    (false, true) => self.send(),
-                    (false, false) => self.greet(),
-                }
+                self.next += 1;
+                self.look()
             }
             Step::Greeted => match replies.iter().find(|reply| matches!(reply, Value::Error(_))) {
                 Some(Value::Error(text)) => error(refused(text)),
@@ -160,13 +167,19 @@ impl Migration {
             },
             Step::Sent => {
                 for ((_, _, taken), reply) in self.batch.iter_mut().zip(&replies) {
-                    match reply {
-                        Value::Error(text) => self.complaint = self.complaint.take().or_else(|| Some(refused(text))),
-                        _ => *taken = true,
-                    }
+                    // A key is removed here only if the target has plainly said that it has it.
+                    let text = match reply {
+                        Value::Simple(text) if text == "OK" => {
+                            *taken = true;
+                            continue;
+                        }
+                        Value::Error(text) => text,
+                        _ => "it is no OK",
+                    };
+                    self.complaint.get_or_insert_with(|| refused(text));
                 }
                 self.batch.retain(|(_, _, taken)| *taken);
-                if self.keeps || self.batch.is_empty() { self.look() } else { self.remove() }
+                if self.keeps || self.batch.is_empty() { self.look_anew() } else { self.remove() }
             }
             Step::Removed => {
                 for ((key, ..), reply) in self.batch.iter().zip(&replies) {
@@ -177,10 +190,11 @@ impl Migration {
                         _ => "ERR",
                     };
                     let key = String::from_utf8_lossy(key);
-                    let text = format!("{why}: the key \"{key}\" is at the target, and still here");
+                    let place = if why.starts_with("UNKNOWN") { "perhaps still here" } else { "still here" };
+                    let text = format!("{why}: the key \"{key}\" is at the target, and {place}");
                     self.complaint = self.complaint.take().or(Some(text));
                 }
-                self.look()
+                self.look_anew()
             }
         }
     }
@@ -190,19 +204,26 @@ impl Migration {
         Say::To(side, bytes, replies)
     }
 
-    /// The next keys, or the end.
-    fn look(&mut self) -> Say {
+    /// The next batch.
+    fn look_anew(&mut self) -> Say {
         self.batch.clear();
-        let keys: Vec<&Vec<u8>> = self.keys[self.next..].iter().take(BATCH).collect();
-        if keys.is_empty() {
-            return Say::Done(match (self.complaint.take(), self.found_any) {
+        self.batch_bytes = 0;
+        self.look()
+    }
+
+    /// The next key, or what was found so far goes to the target, or all is done. One key after the other: nobody knows how large the next one is.
+    fn look(&mut self) -> Say {
+        let is_full = self.batch.len() >= BATCH || self.batch_bytes >= MIGRATION_BYTES_TARGET;
+        match self.keys.get(self.next).filter(|_| !is_full) {
+            Some(key) => self.say(Side::Source, look_at(key), LOOK_REPLIES, Step::Looked),
+            None if !self.batch.is_empty() && self.is_greeted => self.send(),
+            None if !self.batch.is_empty() => self.greet(),
+            None => Say::Done(match (self.complaint.take(), self.found_any) {
                 (Some(text), _) => ErrandAnswer::Error(text),
                 (None, true) => ErrandAnswer::Status("OK"),
                 (None, false) => ErrandAnswer::Status("NOKEY"),
-            });
+            }),
         }
-        let (bytes, count) = (keys.iter().flat_map(|key| look_at(key)).collect(), keys.len() * LOOK_REPLIES);
-        self.say(Side::Source, bytes, count, Step::Looked)
     }
 
     fn greet(&mut self) -> Say {

@@ -10,7 +10,8 @@
 use wire::Value;
 
 use super::{
-    ErrandAnswer, Heard, LOOK_REPLIES, Say, Seen, Side, error_in, look_at, orders, queued_error, seen, strange,
+    ErrandAnswer, Heard, LOOK_REPLIES, Say, Seen, Side, error_in, greeted, greeting, look_at, orders, queued_error,
+    seen, strange,
 };
 
 /// How often a key may change while it is moved.
@@ -31,28 +32,38 @@ enum Step {
     Over,
 }
 
+/// What the client asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub removes: bool,
+    pub replaces: bool,
+    /// The level of its connection, if that has one of its own.
+    pub durability: Option<&'static str>,
+}
+
 /// See the file's head.
 #[derive(Debug)]
 pub(super) struct Relocation {
     /// Database and key.
     from: (Vec<u8>, Vec<u8>),
     to: (Vec<u8>, Vec<u8>),
-    removes: bool,
-    replaces: bool,
+    wish: Wish,
     target_is_selected: bool,
+    /// Another client has removed or taken the copy before it could be taken back.
+    copy_is_gone: bool,
     rounds: u32,
     step: Step,
 }
 
 impl Relocation {
-    pub(super) fn new(from: (&[u8], &[u8]), to: (&[u8], &[u8]), removes: bool, replaces: bool) -> Relocation {
+    pub(super) fn new(from: (&[u8], &[u8]), to: (&[u8], &[u8]), wish: Wish) -> Relocation {
         let owned = |(database, key): (&[u8], &[u8])| (database.to_vec(), key.to_vec());
         Relocation {
             from: owned(from),
             to: owned(to),
-            removes,
-            replaces,
+            wish,
             target_is_selected: false,
+            copy_is_gone: false,
             rounds: 0,
             step: Step::Begin,
         }
@@ -65,30 +76,41 @@ impl Relocation {
             Heard::Replies(replies) => replies,
             Heard::NoConnection(_) | Heard::NoAnswer(_) => return self.broken_off(&step),
         };
-        let last = replies.last().cloned().unwrap_or(Value::Null);
+        let last = |replies: Vec<Value>| replies.into_iter().next_back().unwrap_or(Value::Null);
         match step {
-            Step::Begin => self.say(Side::Source, &[&[b"SELECT", &self.from.0.clone()]], Step::SourceSelected),
-            Step::SourceSelected => match last {
-                Value::Simple(_) => self.look(),
-                other => failed(other),
+            Step::Begin => {
+                let (bytes, count) = greeting(&self.from.0, self.wish.durability);
+                self.step = Step::SourceSelected;
+                Say::To(Side::Source, bytes, count)
+            }
+            Step::SourceSelected => match greeted(&replies) {
+                Ok(()) => self.look(),
+                Err(text) => error(text),
             },
-            Step::Looked => match seen(&replies) {
+            Step::Looked => match seen(replies) {
+                Ok(None) => Say::Done(ErrandAnswer::Integer(0)),
+                // What somebody has taken from the copy would be there a second time.
+                Ok(Some(_)) if self.copy_is_gone => error(
+                    "ERR the key was changed while it was moved, and its copy was taken by another client; it is where it was"
+                        .to_owned(),
+                ),
                 Ok(Some(seen)) if self.target_is_selected => self.create(seen),
                 Ok(Some(seen)) => {
-                    self.say(Side::Target, &[&[b"SELECT", &self.to.0.clone()]], Step::TargetSelected(seen))
+                    let (bytes, count) = greeting(&self.to.0, self.wish.durability);
+                    self.step = Step::TargetSelected(seen);
+                    Say::To(Side::Target, bytes, count)
                 }
-                Ok(None) => Say::Done(ErrandAnswer::Integer(0)),
-                Err(text) => Say::Done(ErrandAnswer::Error(text)),
+                Err(text) => error(text),
             },
-            Step::TargetSelected(seen) => match last {
-                Value::Simple(_) => {
+            Step::TargetSelected(seen) => match greeted(&replies) {
+                Ok(()) => {
                     self.target_is_selected = true;
                     self.create(seen)
                 }
-                other => failed(other),
+                Err(text) => error(text),
             },
             Step::Created(seen) => self.created(&replies, &seen),
-            Step::Removed { copied_at } => match last {
+            Step::Removed { copied_at } => match last(replies) {
                 Value::Integer(1) => Say::Done(ErrandAnswer::Integer(1)),
                 // It is gone, or another one: somebody was faster.
                 Value::Integer(_) | Value::Null => self.undo(copied_at, None),
@@ -96,18 +118,22 @@ impl Relocation {
                 Value::Error(text) => in_both(&text),
                 _ => in_both(&strange()),
             },
-            Step::Undone(answer) => match (last, answer) {
-                (Value::Integer(_), Some(text)) => Say::Done(ErrandAnswer::Error(text)),
-                (Value::Integer(_), None) if self.rounds < ROUNDS_MAX => self.look(),
-                (Value::Integer(_), None) => Say::Done(ErrandAnswer::Error(
+            Step::Undone(answer) => match (last(replies), answer) {
+                (Value::Integer(_), Some(text)) => error(text),
+                (Value::Integer(1), None) if self.rounds >= ROUNDS_MAX => error(
                     "ERR the key changes all the time, so it could not be moved; it is where it was".to_owned(),
-                )),
+                ),
+                (Value::Integer(removed), None) => {
+                    self.copy_is_gone = removed != 1;
+                    self.look()
+                }
                 (Value::Error(text), _) => in_both(&text),
-                _ => Say::Done(ErrandAnswer::Error(
+                (_, Some(text)) => error(format!("{text}; its copy was changed by another client: it is in both now")),
+                (_, None) => error(
                     "ERR the key was changed in both databases while it was moved: it is in both now".to_owned(),
-                )),
+                ),
             },
-            Step::Over => Say::Done(ErrandAnswer::Error(strange())),
+            Step::Over => error(strange()),
         }
     }
 
@@ -126,7 +152,7 @@ impl Relocation {
     fn create(&mut self, seen: Seen) -> Say {
         let deadline = seen.deadline.to_string();
         let mut restore: Vec<&[u8]> = vec![b"RESTORE", &self.to.1, deadline.as_bytes(), &seen.payload, b"ABSTTL"];
-        restore.extend(self.replaces.then_some(&b"REPLACE"[..]));
+        restore.extend(self.wish.replaces.then_some(&b"REPLACE"[..]));
         let commands: [&[&[u8]]; 4] = [&[b"MULTI"], &restore, &[b"DICTUM.REVISION", &self.to.1], &[b"EXEC"]];
         let said = Say::To(Side::Target, orders(&commands), commands.len());
         // The value is on its way and not needed any more.
@@ -137,22 +163,24 @@ impl Relocation {
     fn created(&mut self, replies: &[Value], seen: &Seen) -> Say {
         let items = match replies.last() {
             Some(Value::Array(items)) => items,
-            Some(Value::Error(text)) if is_in_doubt(text) && self.removes => return in_both(text),
+            Some(Value::Error(text)) if is_in_doubt(text) && self.wish.removes => return in_both(text),
             Some(Value::Error(text)) => {
                 let text = replies.iter().find_map(queued_error).unwrap_or_else(|| text.clone());
-                return Say::Done(ErrandAnswer::Error(text));
+                return error(text);
             }
-            _ => return Say::Done(ErrandAnswer::Error(strange())),
+            _ => return in_both(&strange()),
         };
         match items.as_slice() {
-            [Value::Simple(_), Value::Integer(_)] if !self.removes => Say::Done(ErrandAnswer::Integer(1)),
+            // Its deadline had passed when it came: there is no such key any more.
+            [Value::Simple(_), Value::Integer(0)] => Say::Done(ErrandAnswer::Integer(0)),
+            [Value::Simple(_), Value::Integer(_)] if !self.wish.removes => Say::Done(ErrandAnswer::Integer(1)),
             [Value::Simple(_), Value::Integer(copied_at)] => {
                 let revision = seen.revision.to_string();
                 let remove: [&[u8]; 4] = [b"DICTUM.DEL", &self.from.1.clone(), b"IFREVISION", revision.as_bytes()];
                 self.say(Side::Source, &[&remove], Step::Removed { copied_at: *copied_at })
             }
             [Value::Error(text), _] if text.starts_with("BUSYKEY") => Say::Done(ErrandAnswer::Integer(0)),
-            items => Say::Done(ErrandAnswer::Error(error_in(items).unwrap_or_else(strange))),
+            items => error(error_in(items).unwrap_or_else(strange)),
         }
     }
 
@@ -165,15 +193,11 @@ impl Relocation {
     /// A connection is gone: the process stops, most likely.
     fn broken_off(&self, step: &Step) -> Say {
         match step {
-            Step::Created(_) | Step::Removed { .. } | Step::Undone(_) if self.removes => {
+            Step::Created(_) | Step::Removed { .. } | Step::Undone(_) if self.wish.removes => {
                 in_both("UNKNOWN the node broke it off")
             }
-            Step::Created(_) => {
-                Say::Done(ErrandAnswer::Error("UNKNOWN the node broke it off; the copy may be there".to_owned()))
-            }
-            _ => {
-                Say::Done(ErrandAnswer::Error("CLUSTERDOWN the node broke it off; the command was not done".to_owned()))
-            }
+            Step::Created(_) => error("UNKNOWN the node broke it off; the copy may be there".to_owned()),
+            _ => error("CLUSTERDOWN the node broke it off; the command was not done".to_owned()),
         }
     }
 }
@@ -184,13 +208,9 @@ fn is_in_doubt(text: &str) -> bool {
 }
 
 fn in_both(text: &str) -> Say {
-    Say::Done(ErrandAnswer::Error(format!("{text}; the key may be in both databases now, and is in one of them")))
+    error(format!("{text}; the key may be in both databases now, and is in one of them"))
 }
 
-fn failed(reply: Value) -> Say {
-    let text = match reply {
-        Value::Error(text) => text,
-        _ => strange(),
-    };
+fn error(text: String) -> Say {
     Say::Done(ErrandAnswer::Error(text))
 }

@@ -1,8 +1,9 @@
 //! COPY and MOVE between databases, and what others do meanwhile.
 
-use crate::common::{Cluster, pass_until, transcript};
+use crate::common::{CLIENT, Cluster, pass_until, transcript};
+use base::limits::ERRANDS_MAX;
 use base::versions::NEWEST;
-use node::ConnectionId;
+use node::{ConnectionId, Input};
 
 const OTHER: ConnectionId = ConnectionId(77);
 
@@ -178,4 +179,61 @@ fn a_server_that_is_not_there_leaves_keys_where_they_are() {
     assert_eq!(said, "-IOERR error or timeout connecting to the client\r\n");
     assert_eq!(cluster.ask(0, "MIGRATE nowhere 1 absent 0 100"), "+NOKEY\r\n");
     assert_eq!(cluster.ask(0, "GET k"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn a_bucket_whose_reads_may_be_old_moves_what_is_true_now() {
+    let mut cluster = three();
+    assert_eq!(cluster.ask(0, "DICTUM.BUCKET SET default CONSISTENCY local"), "+OK\r\n");
+    cluster.open(2, OTHER);
+    let hears_of_it = |cluster: &mut Cluster| {
+        cluster.pass();
+        cluster.ask_as(2, OTHER, "DICTUM.CONSISTENCY") == "$5\r\nlocal\r\n"
+    };
+    assert!((0..1000).any(|_| hears_of_it(&mut cluster)));
+    cluster.isolated = vec![2];
+    assert_eq!(cluster.ask(0, "SET k 1"), "+OK\r\n");
+    assert_eq!(cluster.ask_as(2, OTHER, "EXISTS k"), ":0\r\n", "as it was before");
+    for line in ["COPY k l DB 5", "MOVE k 5"] {
+        cluster.isolated = vec![2];
+        cluster.say(2, format!("{line}\r\n").as_bytes());
+        for _ in 0..30 {
+            cluster.pass();
+        }
+        assert_eq!(cluster.heard(2, CLIENT), "", "{line}: this node's copy knows of no such key");
+        cluster.isolated.clear();
+        assert_eq!(cluster.hear(2), ":1\r\n", "{line}");
+    }
+}
+
+#[test]
+fn passwords_of_other_servers_are_shown_to_nobody() {
+    let mut cluster = three();
+    cluster.open(0, OTHER);
+    assert_eq!(cluster.ask_as(0, OTHER, "MONITOR"), "+OK\r\n");
+    for (login, shown) in [
+        ("COPY AUTH secret", r#""COPY" "AUTH" "(redacted)""#),
+        ("AUTH2 me secret REPLACE", r#""AUTH2" "(redacted)" "(redacted)" "REPLACE""#),
+        ("REPLACE KEYS auth k", r#""REPLACE" "KEYS" "auth" "k""#),
+        ("AUTH2 me", r#""AUTH2" "(redacted)""#),
+    ] {
+        cluster.ask(0, &format!("MIGRATE nowhere 1 \"\" 0 100 {login}"));
+        let line = cluster.heard(0, OTHER);
+        assert!(line.contains(&format!(r#""MIGRATE" "nowhere" "1" "" "0" "100" {shown}"#)), "{line}");
+    }
+}
+
+#[test]
+fn servers_that_do_not_answer_hold_up_no_other_kind() {
+    let mut cluster = three();
+    assert_eq!(cluster.ask(0, "SET k 1"), "+OK\r\n");
+    let migrate = b"MIGRATE nowhere 1 absent 0 100\r\n";
+    let connections = (0..ERRANDS_MAX as u64).map(|number| ConnectionId(1000 + number));
+    for connection in connections.chain([OTHER]) {
+        cluster.open(0, connection);
+        cluster.give(0, Input::Received { connection, bytes: migrate });
+    }
+    assert!(cluster.heard(0, OTHER).starts_with("-CLUSTERDOWN too many keys are on their way"));
+    assert_eq!(cluster.ask(0, "MOVE k 5"), ":1\r\n");
+    assert_eq!(cluster.ask_as(0, OTHER, "MIGRATE nowhere 1 absent 0 100"), "+NOKEY\r\n");
 }
