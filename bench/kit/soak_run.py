@@ -114,7 +114,7 @@ def watch(cluster, options, results):
             start = start or now
             most = [max(pair) for pair in zip(most or now, now)]
             for part, ballot in ballots(cluster).items():
-                seen.setdefault(part, set()).add(ballot)
+                seen.setdefault(part, set()).add(ballot or "nobody")
         say(f"  {passed:5.1f} min  " + "  ".join(f"{bytes_ / 1e6:6.0f} MB" for bytes_ in now) + ("" if start else "  warming"))
         results.append({"minute": passed, "memory": now})
     return start, most, seen

@@ -29,6 +29,9 @@ const SENT_MAX: usize = 512;
 /// Times of work that are known: those of the last two windows, at the least.
 const WORKS_MAX: usize = 256;
 
+/// Less between two times of work is no rest.
+const REST: Duration = Duration::from_millis(6);
+
 /// A time in which the loop had the processor for a while.
 #[derive(Clone, Copy, Debug)]
 struct Work {
@@ -96,9 +99,18 @@ impl Measure {
         self.works.iter().rev().take_while(|work| work.until > from).map(|work| work.between(from, until)).sum()
     }
 
-    /// How long the loop was at work just before now: something that it takes now may have come as long ago.
+    /// Since when the loop has been at work without a rest, and for how long: something that it takes now may have come as long ago, and have waited behind what else
+    /// came on that link.
     pub(crate) fn worked_until(&self, now: Time) -> Duration {
-        self.works.back().filter(|work| work.until == now).map_or(Duration::ZERO, |work| work.processor)
+        let (mut began, mut sum) = (now, Duration::ZERO);
+        for work in self.works.iter().rev() {
+            let length = work.until.since(work.from);
+            if began.since(work.until) > REST || work.processor * 2 < length {
+                break;
+            }
+            (began, sum) = (work.from, sum + work.processor);
+        }
+        sum
     }
 
     /// A tick came so late.

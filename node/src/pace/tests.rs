@@ -170,7 +170,11 @@ fn time_at_work_is_neither_late_nor_on_the_way() {
             measure.on_answer(peer, 1, ms(20), at(400));
         }
         assert_eq!(measure.worked_until(at(400)), ms(250), "what is taken now may have waited");
-        assert_eq!(measure.worked_until(at(401)), Duration::ZERO);
+        assert_eq!(measure.worked_until(at(410)), Duration::ZERO, "it has had a rest");
+        measure.on_worked(at(403), at(420), ms(17));
+        assert_eq!(measure.worked_until(at(421)), ms(267), "nearly without a rest");
+        measure.on_worked(at(420), at(440), ms(9));
+        assert_eq!(measure.worked_until(at(440)), Duration::ZERO, "it rested most of that time");
     });
     assert_eq!(shown[2], Some(ms(40)), "it was not at work from 110 on but for 250 ms");
     // A way that is long although the loop had time is long.

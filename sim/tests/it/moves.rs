@@ -11,7 +11,7 @@ fn no_key_is_lost_between_two_databases() {
     for seed in 9000..9000 + if is_long() { 40 } else { 12 } {
         let options = Options { seed, with: vec![Fault::Moves], ..Options::default() };
         let outcome = run(&options, false);
-        for violation in &outcome.violations {
+        if let Some(violation) = outcome.violations.first() {
             panic!("{}: {}: dictum sim {}", violation.property, violation.text, options.to_words());
         }
         errands += outcome.probes.get("node: errand").copied().unwrap_or(0);
