@@ -110,9 +110,11 @@ fn upgrade(older: &str, more: &[&str]) {
                 let table = String::from_utf8_lossy(&table.stdout).into_owned();
                 assert!(table.contains(&format!("version {NEWEST} waits for ")) && table.contains("n3."), "{table}");
             } else {
+                // At each of them: one that has not applied it yet has nothing in its folder that says so.
                 wait_for("the newest version", || {
-                    let list = cluster.list(0);
-                    list.iter().all(|node| node["cluster_version"] == NEWEST && node["speaks"] == NEWEST).then_some(())
+                    let knows = |node: &Json| node["cluster_version"] == NEWEST && node["speaks"] == NEWEST;
+                    let all_know = |list: Vec<Json>| list.len() == 3 && list.iter().all(knows);
+                    (0..3).all(|asked| all_know(cluster.list(asked))).then_some(())
                 });
             }
             drop(stops);
