@@ -25,7 +25,7 @@ Examples:
   bench/soak --rest 2                          the load pauses two seconds for each that it works (the machine is used by others)"""
 
 TESTS = "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,mset"
-# What the memory of a node may come to, of what it had after the warming.
+# The most that the memory of a node may come to, as a share of its memory after the warming.
 GROWTH_MAX = 1.2
 
 

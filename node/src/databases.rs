@@ -34,7 +34,7 @@ const NOT_AT_ONCE: Failure = Failure::Text(
 const NOT_IN_CLUSTER_MODE: Failure = Failure::Text("ERR MOVE is not allowed in cluster mode");
 const SAME: Failure = Failure::Text("ERR source and destination objects are the same");
 
-/// What `COPY` wants.
+/// How a `COPY` goes on.
 pub(crate) enum Copy {
     /// It names no database.
     Plain,
@@ -42,6 +42,11 @@ pub(crate) enum Copy {
     Within(Arguments),
     /// It is done, or begun, or refused.
     Taken,
+}
+
+/// The words of a `COPY` that names a database at this place, without `DB` and its number.
+fn without_database<'w>(words: &[&'w [u8]], place: usize) -> Vec<&'w [u8]> {
+    [&words[..place], &words[place + 2..]].concat()
 }
 
 impl Node {
@@ -102,18 +107,14 @@ impl Node {
     ) -> Copy {
         let (place, word) = match self.database_of_copy(session, words) {
             Ok(None) => return Copy::Plain,
-            Ok(Some((place, None))) => {
-                let rest = words.iter().enumerate().filter(|(at, _)| !(place..place + 2).contains(at));
-                return Copy::Within(Arguments::from_words(rest.map(|(_, word)| *word)));
-            }
+            Ok(Some((place, None))) => return Copy::Within(Arguments::from_words(without_database(words, place))),
             Ok(Some((place, Some(word)))) => (place, word),
             Err(failure) => {
                 self.refuse(session, &failure);
                 return Copy::Taken;
             }
         };
-        let rest: Vec<&[u8]> = [&words[..place], &words[place + 2..]].concat();
-        let replaces = match rest.get(3..).unwrap_or_default() {
+        let replaces = match without_database(words, place).get(3..).unwrap_or_default() {
             [] => false,
             [word] if word.eq_ignore_ascii_case(b"replace") => true,
             _ => {
@@ -139,10 +140,7 @@ impl Node {
     pub(crate) fn copy_within(&self, session: &Session, words: &[&[u8]]) -> Result<Option<Arguments>, Failure> {
         match self.database_of_copy(session, words)? {
             None => Ok(None),
-            Some((place, None)) => {
-                let rest = words.iter().enumerate().filter(|(at, _)| !(place..place + 2).contains(at));
-                Ok(Some(Arguments::from_words(rest.map(|(_, word)| *word))))
-            }
+            Some((place, None)) => Ok(Some(Arguments::from_words(without_database(words, place)))),
             Some((_, Some(_))) => Err(NOT_AT_ONCE),
         }
     }
@@ -165,7 +163,7 @@ impl Node {
         Ok(Some((place + 3, is_other.then_some(*word))))
     }
 
-    /// Whether a number is that of another database than the connection's own.
+    /// True if a number is that of another database than the connection's own.
     ///
     /// # Errors
     /// If it is nobody's.

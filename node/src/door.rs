@@ -149,11 +149,11 @@ pub enum Input<'a> {
     },
     /// The conversation of [`Outbox::errands`] is over.
     ErrandDone {
-        /// Whose command it was.
+        /// The connection of the command.
         connection: ConnectionId,
         /// Which of them.
         slot: u64,
-        /// What the client is answered.
+        /// The answer to the client.
         answer: ErrandAnswer,
     },
     /// The journal has no room (`true`), or has room again (`false`).

@@ -5,8 +5,8 @@
 //! step; the owner of the node carries the words to and fro ([`crate::Outbox::errands`], [`Input::ErrandDone`](crate::Input::ErrandDone)), the server on a thread
 //! and the simulator in its turns. The client's connection waits until the errand is over.
 //!
-//! What holds at every moment, whoever dies: a key is never lost, nothing is overwritten without `REPLACE`, and a good answer says that all of it is done. What others can see for a while is
-//! a key in both places. (docs/decisions/2026-11-27-errands.md)
+//! At every moment, whichever process dies: a key is never lost, nothing is overwritten without `REPLACE`, and a good answer says that all of it is done. For a while
+//! others can see a key in both places. (docs/decisions/2026-11-27-errands.md)
 
 mod migration;
 mod relocation;
@@ -59,7 +59,7 @@ pub enum Target {
     },
 }
 
-/// What has come back.
+/// An answer of a side, or none.
 #[derive(Debug)]
 pub enum Heard {
     /// Nothing was said yet.
@@ -72,7 +72,7 @@ pub enum Heard {
     NoAnswer(Side),
 }
 
-/// What is to be done next.
+/// The next thing to do.
 #[derive(Debug)]
 pub enum Say {
     /// Send these commands, and wait for so many replies.
@@ -81,7 +81,7 @@ pub enum Say {
     Done(ErrandAnswer),
 }
 
-/// What a client is answered.
+/// The answer to the client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ErrandAnswer {
     /// A number.
@@ -95,7 +95,7 @@ pub enum ErrandAnswer {
 /// See the file's head. Given to the owner.
 #[derive(Debug)]
 pub struct Errand {
-    /// Whose command it is.
+    /// The connection of the command.
     pub connection: ConnectionId,
     /// Which of its commands; for [`crate::Input::ErrandDone`].
     pub slot: u64,
@@ -118,7 +118,7 @@ impl Errand {
         }
     }
 
-    /// What to say next, by what was heard.
+    /// Takes an answer, and gives the next thing to say.
     pub fn go_on(&mut self, heard: Heard) -> Say {
         match &mut self.work {
             Work::Relocation(relocation) => relocation.go_on(heard),
@@ -210,7 +210,7 @@ fn orders(commands: &[&[&[u8]]]) -> Vec<u8> {
     bytes
 }
 
-/// What is said to this node first, and how many replies come to it. A bucket's usual reads may be of the past, and those of this connection would not even see
+/// The first commands to this node, and how many replies come to them. A bucket's usual reads may be of the past, and those of this connection would not even see
 /// what the client has written; and what the client asks for its writes holds for those that are made for it.
 fn greeting(database: &[u8], durability: Option<&'static str>) -> (Vec<u8>, usize) {
     let mut commands: Vec<[&[u8]; 2]> = vec![[b"SELECT", database], [b"DICTUM.CONSISTENCY", b"linearizable"]];
@@ -220,7 +220,7 @@ fn greeting(database: &[u8], durability: Option<&'static str>) -> (Vec<u8>, usiz
     (bytes, commands.len())
 }
 
-/// Whether all of a [`greeting`] was taken.
+/// An error unless all of a [`greeting`] was taken.
 fn greeted(replies: &[Value]) -> Result<(), String> {
     match replies.iter().find(|reply| !matches!(reply, Value::Simple(_))) {
         None => Ok(()),
@@ -246,7 +246,7 @@ fn look_at(key: &[u8]) -> Vec<u8> {
     orders(&[&[b"MULTI"], &[b"DICTUM.REVISION", key], &[b"DUMP", key], &[b"PEXPIRETIME", key], &[b"EXEC"]])
 }
 
-/// What the replies to [`look_at`] say; none if there is no such key.
+/// The key by the replies to [`look_at`]; none if there is no such key.
 fn seen(mut replies: Vec<Value>) -> Result<Option<Seen>, String> {
     match replies.pop() {
         Some(Value::Array(mut items)) => match items.as_mut_slice() {

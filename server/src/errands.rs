@@ -22,7 +22,7 @@ use crate::bridge::{Bridge, VirtualConnection};
 const OWN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that are read from another server at a time.
 const READ_BYTES: usize = 16 * 1024;
-/// What another server may say at a time: it is asked for an `OK`, or why not. Anybody who can send `MIGRATE` chooses the server.
+/// Limits of one answer of another server: it is asked for an `OK`, or why not. Anybody who can send `MIGRATE` chooses the server.
 const OUTSIDE_LIMITS: ReplyLimits = ReplyLimits { depth_max: 4, values_max: 64, bytes_max: 16 * 1024 };
 /// So many bytes a second another server has to take, beyond the time that the client gives it.
 const OUTSIDE_BYTES_A_SECOND: usize = 1024 * 1024;
@@ -30,7 +30,7 @@ const OUTSIDE_BYTES_A_SECOND: usize = 1024 * 1024;
 /// Tells the loop what a client is answered.
 pub(crate) type Tell = Arc<dyn Fn(ConnectionId, u64, ErrandAnswer) + Send + Sync>;
 
-/// What the conversations need.
+/// Means of the conversations.
 #[derive(Clone)]
 struct Means {
     bridge: Bridge,

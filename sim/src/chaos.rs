@@ -210,7 +210,7 @@ impl Chaos {
         let enabled: Vec<bool> = FAULTS
             .iter()
             .map(|fault| {
-                // What is only there where it is asked for leaves what else is drawn as it is.
+                // A kind that is there on request alone must not shift the draws of the others.
                 let drawn = *fault != Fault::Moves && mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
                 let drawn = drawn && (*fault != Fault::UnsafeRecover || may_lose_most);

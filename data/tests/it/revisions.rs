@@ -9,7 +9,7 @@ use data::{Reply, Tree};
 
 use crate::transcript::{START_MS, Session, pages, split};
 
-/// What is copied of each key, and its revision.
+/// The copied parts of each key, and its revision.
 fn copied(session: &mut Session) -> BTreeMap<Vec<u8>, (Reply, [Reply; 2])> {
     let Reply::Array(keys) = session.run(&split("KEYS *")) else { panic!("KEYS answers keys") };
     let mut out = BTreeMap::new();

@@ -49,7 +49,7 @@ pub(super) struct Migration {
     batch_bytes: usize,
     found_any: bool,
     is_greeted: bool,
-    /// What the target has refused first, or what could not be removed here.
+    /// The first refusal of the target, or the first key that could not be removed here.
     complaint: Option<String>,
     step: Step,
 }

@@ -32,7 +32,7 @@ enum Step {
     Over,
 }
 
-/// What the client asks for.
+/// The client's wishes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub removes: bool,
@@ -89,7 +89,7 @@ impl Relocation {
             },
             Step::Looked => match seen(replies) {
                 Ok(None) => Say::Done(ErrandAnswer::Integer(0)),
-                // What somebody has taken from the copy would be there a second time.
+                // A copy that another client has taken would be there a second time.
                 Ok(Some(_)) if self.copy_is_gone => error(
                     "ERR the key was changed while it was moved, and its copy was taken by another client; it is where it was"
                         .to_owned(),
@@ -202,7 +202,7 @@ impl Relocation {
     }
 }
 
-/// Whether an error leaves open what has happened.
+/// True if an error leaves open whether the command was carried out.
 fn is_in_doubt(text: &str) -> bool {
     text.starts_with("UNKNOWN")
 }

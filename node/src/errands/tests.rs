@@ -37,7 +37,7 @@ fn error(text: &str) -> Value {
     Value::Error(text.to_owned())
 }
 
-/// What is said, in words that can be read: the side, and the commands without their lengths.
+/// A step in words that can be read: the side, and the commands without their lengths.
 fn told(say: Say) -> String {
     match say {
         Say::To(side, bytes, count) => {
@@ -166,7 +166,7 @@ fn doubt_is_told() {
         let said = told(last);
         assert!(said.contains("UNKNOWN") && said.contains(in_both), "{said}");
     }
-    // What was certainly not done is taken back.
+    // A copy is taken back if the removal was certainly not done.
     let mut it = relocation(true, false);
     copied(&mut it);
     let refused = "CLUSTERDOWN no leader";

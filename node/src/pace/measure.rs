@@ -9,7 +9,7 @@
 //!   node is a majority. Pings tell it: each says which one of the receiver's was taken, and how long ago.
 //!
 //! A loop that is at work takes nothing meanwhile: ticks and pings wait. That says nothing of the node's quickness. The leader has more work than the others, and a client
-//! that sends costly commands makes one node work for seconds; whoever got the leadership would be slow next. So the owner says how long the loop had the
+//! that sends costly commands makes one node work for seconds; the next leader would then be slow. So the owner says how long the loop had the
 //! processor ([`crate::Input::Worked`]), and this time counts neither as late nor as on the way. What is left is time in which the loop did not run.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -63,7 +63,7 @@ pub(crate) struct Measure {
     ways: BTreeMap<NodeId, Vec<Duration>>,
     /// The last pings, with when they left.
     sent: VecDeque<(u64, Time)>,
-    /// What the loop has worked lately; newer ones behind.
+    /// Times at which the loop worked lately; newer ones behind.
     works: VecDeque<Work>,
 }
 

@@ -15,7 +15,7 @@ fn three() -> Cluster {
     cluster
 }
 
-/// What a key is in the databases 0 and 5, by another client at this node.
+/// The values of a key in the databases 0 and 5, as another client at this node sees them.
 fn found(cluster: &mut Cluster, node: u16, key: &str) -> [String; 2] {
     ["0", "5"].map(|database| {
         cluster.ask_as(node, OTHER, &format!("SELECT {database}"));

@@ -10,7 +10,7 @@ use super::*;
 
 const LIMIT: Duration = Duration::from_millis(300);
 
-/// What comes of asking a server for an answer that takes the connection, reads a little, and goes on as given.
+/// Asks a server that takes the connection, reads a little, and goes on as given; its answer.
 fn ask(bytes: &[u8], serve: impl FnOnce(&mut std::net::TcpStream) + Send + 'static) -> Option<Vec<Value>> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");

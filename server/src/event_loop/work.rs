@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::EventLoop;
 
-/// What the thread of the loop has used so far, as of when.
+/// Processor time that the thread of the loop has used so far, and when this was looked at.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     told: Time,
@@ -24,7 +24,7 @@ fn used() -> Duration {
 }
 
 impl Work {
-    /// What the thread has used since it was last asked, at most every [`WORK_TOLD_EVERY`]: a system call is too much for every turn.
+    /// Processor time that the thread has used since the last look, at most every [`WORK_TOLD_EVERY`]: a system call is too much for every turn.
     fn since_last(&mut self, now: Time) -> Option<(Time, Duration)> {
         let passed = now.since(self.told);
         if passed < WORK_TOLD_EVERY {

@@ -1,7 +1,7 @@
 //! A caller that moves keys of its own between the databases 0 and 5.
 //!
 //! Nobody else uses these keys. One that was written is in one of the databases, or for the time of a move in both, and never in none. As soon as nobody knows what became of a move the key
-//! is only looked at: a move that was in doubt may be carried out later. Looked at is first where it came from, and then where it went to: whoever finds nothing in the first must find it in the second.
+//! is only looked at: a move that was in doubt may be carried out later. The caller looks first at the database that the key came from, and then at the other one: if the key is not in the first it must be in the second.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ struct Moved {
     place: usize,
 }
 
-/// What an answer is to.
+/// The question of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Asked {
     /// A database, for what comes next.
@@ -43,7 +43,7 @@ pub(super) struct Mover {
     parser: Option<ReplyParser>,
     asked: Option<Asked>,
     pub(super) asked_at: u64,
-    /// What is to be asked next, each when the one before is answered.
+    /// The next questions, each for when the one before is answered.
     plan: VecDeque<Asked>,
     /// The key that is moved.
     held: Option<Moved>,
@@ -78,7 +78,7 @@ impl Mover {
         self.parser = Some(ReplyParser::new(ReplyLimits::default()));
     }
 
-    /// What was on its way is in doubt.
+    /// The commands on their way are in doubt.
     pub(super) fn disconnected(&mut self) {
         self.parser = None;
         match self.asked.take() {

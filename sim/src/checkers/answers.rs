@@ -8,7 +8,7 @@ use base::{NodeId, PartitionId};
 /// Most answers that are kept for one node. Some tens of clients have up to ten commands on their way, each.
 pub const KEPT_MAX: usize = 128;
 
-/// What is wrong with what a replica at `node` keeps: of which node how many, and their bytes, of which there are `bytes_max` at most, if any bound holds.
+/// An error if a replica at `node` keeps too many answers for some node, or more than `bytes_max` bytes of them. `kept` has for each node their number and bytes.
 #[must_use]
 pub fn judge(
     node: NodeId,

@@ -22,7 +22,7 @@ pub struct Talk {
     waits: Option<(Side, usize)>,
 }
 
-/// What a process holds.
+/// The conversations of a process.
 #[derive(Debug, Default)]
 pub struct Talks {
     held: Vec<Talk>,
@@ -30,7 +30,7 @@ pub struct Talks {
 }
 
 impl<N: Door> Cluster<N> {
-    /// Begins those that a node wants, and goes on with those that were answered. Takes what is for them out of what is for clients.
+    /// Begins those that a node wants, and goes on with those that were answered. Their replies are taken out of those for clients.
     pub(super) fn hold_errands(
         &mut self,
         node: NodeId,
@@ -92,7 +92,7 @@ impl<N: Door> Cluster<N> {
 }
 
 impl Talk {
-    /// What comes next, if anything does yet.
+    /// The next thing to say, if the answers to the last one are there.
     fn next(&mut self, is_closed: bool) -> Option<Say> {
         let heard = match self.waits {
             None => Heard::Nothing,

@@ -288,12 +288,12 @@ impl<N: Door> Cluster<N> {
         }
     }
 
-    /// What is wrong with what replicas keep of answers, in the calm at the end.
+    /// An error if some replica keeps too many answers, in the calm at the end.
     #[must_use]
     pub fn judge_kept_answers(&self) -> Option<String> {
         let running = self.machines.iter().enumerate().filter_map(|(node, it)| Some((node, it.running.as_ref()?)));
         running.into_iter().find_map(|(node, running)| {
-            // What entries of earlier versions left has no bound in bytes.
+            // Answers to entries of earlier versions have no bound in bytes.
             let is_bounded =
                 Feature::Budgets.is_in(running.node.cluster_version()) && self.chaos.versions_seed.is_none();
             running.node.partitions().into_iter().find_map(|partition| {

@@ -13,7 +13,7 @@ pub struct Talk {
     /// Connections to the node, for the source and the target, with what was read on them.
     ends: [(ConnectionId, ReplyParser); 2],
     replies: Vec<Value>,
-    /// What is waited for: of whom, and how many replies.
+    /// The side that is to answer, and how many replies it owes.
     waits: Option<(Side, usize)>,
     /// How often something was said.
     pub said: usize,
