@@ -120,6 +120,12 @@ pub(crate) fn secrets(words: &[&[u8]]) -> std::ops::Range<usize> {
     first.map_or(0..0, |place| place + 1..(place + 1 + count).min(words.len()))
 }
 
+/// The user that `AUTH` or `HELLO` names, if one does.
+pub(crate) fn user_said<'w>(words: &[&'w [u8]]) -> Option<&'w [u8]> {
+    let secrets = &words[secrets(words)];
+    (secrets.len() == 2).then(|| secrets[0])
+}
+
 /// Marks of commands that tell or change how the server runs.
 const ADMIN: Marks = &["admin", "noscript", "loading", "stale"];
 /// Marks of commands that anybody may send at any time.

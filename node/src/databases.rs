@@ -14,6 +14,7 @@ use data::{Failure, Reply};
 use wire::{Arguments, ArgumentsRef};
 
 use crate::bucket::{Bucket, BucketKind};
+use crate::choice::NOT_CHOSEN;
 use crate::council::{COUNCIL, Order};
 use crate::entry::Kind;
 use crate::node::{Node, place_of};
@@ -24,7 +25,6 @@ const OUT_OF_RANGE: Failure = Failure::Text("ERR DB index is out of range");
 const NOT_YET: Failure = Failure::Text(
     "CLUSTERDOWN databases can be selected when every node of the cluster knows of them, which is not so yet (dictum node list); try again",
 );
-const WATCHING: Failure = Failure::Text("ERR keys of the selected bucket are watched; UNWATCH them first");
 const NO_SWAP: Failure = Failure::Text(
     "ERR SWAPDB is refused: each database has a log of its own, so two cannot be swapped at one moment. Use COPY … DB or MOVE for single keys",
 );
@@ -64,8 +64,9 @@ impl Node {
 
     /// `SELECT` of a database that is not there as far as this node knows: it is made, unless another client has made it meanwhile.
     pub(crate) fn select_new(&mut self, session: &mut Session, number: u16) {
-        if !session.watches.is_empty() {
-            return self.refuse(session, &WATCHING);
+        // It is none that the connection could have: only that it watches nothing matters.
+        if let Err(failure) = session.may_select(NOT_CHOSEN) {
+            return self.refuse(session, &failure);
         }
         if !self.has(Feature::Databases) {
             return self.refuse(session, &NOT_YET);

@@ -12,6 +12,7 @@ use data::spec::{Flags, Spec};
 use data::{Failure, Reply};
 use wire::{ArgumentsRef, Request, RequestParser};
 
+use crate::choice::NOT_CHOSEN;
 use crate::commands::{self, Local};
 use crate::copies::Wanted;
 use crate::council::COUNCIL;
@@ -216,6 +217,7 @@ impl Node {
             if !session.aim_at(session.bucket, arguments) {
                 return;
             }
+            session.choice.is_made = true;
             if let Err(failure) = self.check_values(session.bucket, entry.spec, words) {
                 return self.refuse(session, &failure);
             }
@@ -274,10 +276,17 @@ impl Node {
                     }
                     commands::Run::Special(special) => {
                         let aim = match special {
-                            Local::Exec | Local::Watch | Local::Once | Local::Outcome | Local::Token | Local::Age => {
+                            Local::Exec
+                            | Local::Watch
+                            | Local::Once
+                            | Local::Outcome
+                            | Local::Token
+                            | Local::Age
+                            | Local::Move
+                            | Local::Migrate => {
+                                session.choice.is_made = true;
                                 session.bucket
                             }
-                            Local::Move | Local::Migrate => session.bucket,
                             Local::Bucket(_) | Local::Node(_) | Local::ConfigSet => COUNCIL.bucket,
                             // What is not known here may have been created a moment ago.
                             Local::Select if session.redirected.is_some() => session.aim,
@@ -400,10 +409,17 @@ impl Node {
     }
 
     fn select(&mut self, session: &mut Session, word: &[u8]) {
-        if session.redirected.is_some() {
+        if let Some(redirected) = &mut session.redirected {
             return match commands::cluster::select(word) {
-                Ok(_) => session.reply(|writer| writer.ok()),
-                Err(failure) => self.refuse(session, &failure),
+                Ok(_) => {
+                    // In none, it is in that of the listener from the next command on.
+                    redirected.has_chosen &= session.bucket != NOT_CHOSEN;
+                    session.reply(|writer| writer.ok());
+                }
+                Err(failure) => {
+                    session.has_not_selected();
+                    self.refuse(session, &failure);
+                }
             };
         }
         match self.find_bucket(word).map(|bucket| bucket.id) {
@@ -411,8 +427,12 @@ impl Node {
                 Ok(()) => session.reply(|writer| writer.ok()),
                 Err(failure) => self.refuse(session, &failure),
             },
-            Err(_) if let Some(number) = self.database_to_make(word) => self.select_new(session, number),
+            Err(_) if let Some(number) = self.database_to_make(word) => {
+                session.has_not_selected();
+                self.select_new(session, number);
+            }
             Err(_) => {
+                session.has_not_selected();
                 let submitted = self.submit_read(session, COUNCIL, ReadKind::Select, |out| out.extend_from_slice(word));
                 session.block = submitted.map(Block::Slot).or(session.block);
             }

@@ -169,7 +169,10 @@ impl Node {
         (to_key, to): (&[u8], &[u8]),
         (removes, replaces): (bool, bool),
     ) {
-        let from = self.buckets.of(session.bucket).map_or_else(String::new, |bucket| bucket.name.clone());
+        let from = match self.name_of_bucket(session) {
+            Ok(from) => from,
+            Err(failure) => return self.refuse(session, &failure),
+        };
         let durability = session.levels.durability.map(Named::name);
         let wish = Wish { removes, replaces, durability };
         let work = Relocation::new((from.as_bytes(), key), (to, to_key), wish);
@@ -178,9 +181,9 @@ impl Node {
 
     /// `MIGRATE …`
     pub(crate) fn migrate(&mut self, session: &mut Session, words: &[&[u8]]) {
-        let from = self.buckets.of(session.bucket).map_or_else(String::new, |bucket| bucket.name.clone());
         let durability = session.levels.durability.map(Named::name);
-        match Migration::parse(from.as_bytes(), durability, words) {
+        let parsed = self.name_of_bucket(session);
+        match parsed.and_then(|from| Migration::parse(from.as_bytes(), durability, words)) {
             Ok(work) => {
                 let bytes = words.iter().map(|word| word.len() + size_of::<Vec<u8>>()).sum();
                 self.begin_errand(session, Work::Migration(work), bytes);

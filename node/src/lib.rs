@@ -12,6 +12,7 @@ mod backlog;
 mod below;
 mod bucket;
 mod burden;
+mod choice;
 mod commands;
 mod comparison;
 mod copies;

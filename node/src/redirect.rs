@@ -17,6 +17,7 @@ use data::Failure;
 use data::spec::{Flags, Spec};
 
 use crate::bucket::Bucket;
+use crate::choice::{NOT_CHOSEN, NOTHING_CHOSEN};
 use crate::door::Planted;
 use crate::node::{Node, place_of};
 use crate::routing::CROSS_SLOT;
@@ -46,12 +47,20 @@ impl Node {
     /// A connection to the listener of those who route by themselves.
     pub(crate) fn begin_redirecting(&self, session: &mut Session) {
         session.redirected = Some(Redirected::default());
-        session.bucket = self.bucket_of_listener();
+        session.begin_in(self.bucket_of_listener());
     }
 
     /// The bucket that the connection sees when nothing is said.
     pub(crate) fn usual_bucket(&self, session: &Session) -> BucketId {
         if session.redirected.is_some() { self.bucket_of_listener() } else { BucketId(0) }
+    }
+
+    /// The bucket that a user's name stands for.
+    pub(crate) fn bucket_of_user(&self, session: &Session, user: &[u8]) -> Option<BucketId> {
+        if user == b"default" {
+            return Some(self.usual_bucket(session));
+        }
+        std::str::from_utf8(user).ok().and_then(|name| self.buckets.named(name)).map(|bucket| bucket.id)
     }
 
     fn bucket_of_listener(&self) -> BucketId {
@@ -62,7 +71,7 @@ impl Node {
     pub(crate) fn find_bucket_again(&self, session: &mut Session) {
         let is_lost = session.redirected.is_some_and(|it| !it.has_chosen) && self.buckets.of(session.bucket).is_none();
         if is_lost && session.queue.is_none() && session.watches.is_empty() {
-            session.bucket = self.bucket_of_listener();
+            session.begin_in(self.bucket_of_listener());
         }
     }
 
@@ -72,6 +81,9 @@ impl Node {
     /// With a text that says what to do, if it is not there.
     pub(crate) fn bucket_shown(&self, session: &Session) -> Result<&Bucket, Failure> {
         self.buckets.of(session.bucket).ok_or_else(|| {
+            if session.bucket == NOT_CHOSEN {
+                return Failure::Text(NOTHING_CHOSEN);
+            }
             let name = &self.config.cluster_bucket;
             let text = format!(
                 "CLUSTERDOWN there is no bucket {name}, which this listener shows (yet, or any more); the command was not done. \

@@ -11,10 +11,11 @@ use std::collections::VecDeque;
 
 use base::limits::{CONNECTION_PENDING_BYTES_MAX, CONNECTION_PENDING_MAX, TURN_OUTPUT_BYTES_MAX};
 use base::{BucketId, PartitionId, Position, Revision, Time};
-use data::{Failure, Reply};
+use data::Reply;
 use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, RequestParser};
 
 use crate::backlog::Backlog;
+use crate::choice::Choice;
 use crate::copies::Wanted;
 use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
@@ -139,8 +140,9 @@ pub(crate) struct Session {
     /// Bytes that are not looked at while the connection is blocked or has too much pending.
     pub backlog: Backlog,
     pub block: Option<Block>,
-    /// The bucket that it has selected.
+    /// The bucket that it has selected, and how.
     pub bucket: BucketId,
+    pub choice: Choice,
     /// It routes by itself, and is told where to ask; none if its commands are forwarded.
     pub redirected: Option<Redirected>,
     /// It is a part of this process ([`crate::Listener::Inside`]).
@@ -223,6 +225,7 @@ impl Session {
             backlog: Backlog::default(),
             block: None,
             bucket: DEFAULT_PARTITION.bucket,
+            choice: Choice::usual(DEFAULT_PARTITION.bucket),
             redirected: None,
             is_inside: false,
             aim: DEFAULT_PARTITION.bucket,
@@ -302,7 +305,7 @@ impl Session {
         let reply = how.combine(answers.into_iter().flatten().collect());
         match (is_selection, &reply) {
             (true, Reply::Integer(id)) => {
-                self.bucket = u32::try_from(*id).map_or(self.bucket, BucketId);
+                self.has_selected(u32::try_from(*id).map_or(self.bucket, BucketId));
                 Gathered::All(whole, Reply::Ok)
             }
             _ => Gathered::All(whole, reply),
@@ -439,21 +442,6 @@ impl Session {
     /// Bytes of commands that wait for their replies.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending_bytes
-    }
-
-    /// Turns to another bucket, from the next command on.
-    pub(crate) fn select(&mut self, bucket: BucketId) -> Result<(), Failure> {
-        self.may_select(bucket)?;
-        self.bucket = bucket;
-        Ok(())
-    }
-
-    /// Whether it may turn to another bucket.
-    pub(crate) fn may_select(&self, bucket: BucketId) -> Result<(), Failure> {
-        if bucket != self.bucket && !self.watches.is_empty() {
-            return Err(Failure::Text("ERR keys of the selected bucket are watched; UNWATCH them first"));
-        }
-        Ok(())
     }
 
     /// Turns to another bucket, if nothing is on its way. Whether `arguments` may be carried out now; if not, they are kept until

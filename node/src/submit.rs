@@ -1,12 +1,13 @@
 //! Commands into the router: a slot for the reply, a lane for the partition, and why something cannot be taken.
 
-use base::PartitionId;
 use base::limits::{BODY_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX};
+use base::{BucketId, PartitionId};
 use bytes::Bytes;
 use data::Failure;
 use data::spec::{Flags, Spec};
 use wire::Arguments;
 
+use crate::choice::{NOT_CHOSEN, NOTHING_CHOSEN};
 use crate::entry::Kind;
 use crate::group::Group;
 use crate::lane::{Lane, Read};
@@ -30,8 +31,27 @@ const NO_REPLICA_YET: &str =
 impl Node {
     /// This node has no replica of the partition that a command is for.
     pub(crate) fn refuse_without_group(&mut self, session: &mut Session) {
-        let comes = self.buckets.of(session.aim).is_some();
-        self.refuse(session, &Failure::Text(if comes { NO_REPLICA_YET } else { NO_BUCKET }));
+        let failure = self.why_without_group(session.aim);
+        self.refuse(session, &failure);
+    }
+
+    fn why_without_group(&self, bucket: BucketId) -> Failure {
+        Failure::Text(match self.buckets.of(bucket) {
+            Some(_) => NO_REPLICA_YET,
+            None if bucket == NOT_CHOSEN => NOTHING_CHOSEN,
+            None => NO_BUCKET,
+        })
+    }
+
+    /// The name of the bucket that a connection is in.
+    ///
+    /// # Errors
+    /// If it is in none that is there.
+    pub(crate) fn name_of_bucket(&self, session: &Session) -> Result<String, Failure> {
+        match self.buckets.of(session.bucket) {
+            Some(bucket) => Ok(bucket.name.clone()),
+            None => Err(self.why_without_group(session.bucket)),
+        }
     }
 
     /// Why no write can be taken at all, if so.

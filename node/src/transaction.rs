@@ -62,6 +62,14 @@ impl Node {
         }
     }
 
+    /// `AUTH` and `HELLO` in a MULTI: with another name they would choose another bucket.
+    fn check_queued_name(&self, session: &Session, words: &[&[u8]]) -> Result<(), Failure> {
+        let names_another = commands::user_said(words)
+            .and_then(|user| self.bucket_of_user(session, user))
+            .is_some_and(|bucket| bucket != session.choice.named);
+        if names_another { Err(OTHER_BUCKET) } else { commands::check_queued(words) }
+    }
+
     /// Queues a command of an open MULTI, or says why not.
     pub(crate) fn queue(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>, words: &[&[u8]]) {
         let name = words[0];
@@ -85,6 +93,9 @@ impl Node {
             Some(entry) => Err(entry.spec.wrong_arity()),
             None if name.eq_ignore_ascii_case(b"select") && words.len() == 2 => {
                 self.check_queued_select(session, words[1])
+            }
+            None if name.eq_ignore_ascii_case(b"auth") || name.eq_ignore_ascii_case(b"hello") => {
+                self.check_queued_name(session, words)
             }
             None => commands::check_queued(words),
         };

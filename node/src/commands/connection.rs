@@ -88,22 +88,22 @@ fn echo(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     Ok(Reply::bulk(words[1]))
 }
 
-/// Checks a password. There is one user, who may do everything; the name says which bucket the connection is for, and `default` is
-/// the name of the one that it is for anyway (at the listener for cluster clients, of the listener's).
+/// Checks a password. There is one user, who may do everything; the name says which bucket the connection is for ([`crate::choice`]), and
+/// `default` is the name of the usual one (at the listener for cluster clients, of the listener's).
 fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
     let is_usual = user == b"default" && context.session.redirected.is_some();
-    let named = || std::str::from_utf8(user).ok().and_then(|name| context.node.buckets.named(name)).map(|it| it.id);
-    let bucket = if is_usual { Some(context.node.usual_bucket(context.session)) } else { named() };
+    let bucket = context.node.bucket_of_user(context.session, user);
     let right = match &context.node.config.password {
         Some(expected) => same(expected.as_bytes(), password),
         None => true,
     };
     let Some(bucket) = bucket.filter(|_| right) else {
+        if right {
+            context.session.has_not_selected();
+        }
         return Err(Failure::Text("WRONGPASS invalid username-password pair or user is disabled."));
     };
-    if bucket != context.session.bucket && context.session.watches.is_empty() {
-        context.session.bucket = bucket;
-    }
+    context.session.select_named(bucket)?;
     if let Some(redirected) = &mut context.session.redirected {
         redirected.has_chosen = !is_usual;
     }
@@ -206,7 +206,7 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     session.queue = None;
     session.watches.clear();
     session.levels.reset();
-    session.bucket = bucket;
+    session.begin_in(bucket);
     session.redirected = session.redirected.map(|_| Redirected::default());
     session.name.clear();
     session.protocol = Protocol::Resp2;

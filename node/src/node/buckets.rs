@@ -69,6 +69,9 @@ impl Node {
             for session in self.sessions.values_mut().flatten().filter(|session| older.contains(&session.bucket)) {
                 session.bucket = bucket.id;
             }
+            for session in self.sessions.values_mut().flatten().filter(|it| older.contains(&it.choice.named)) {
+                session.choice.named = bucket.id;
+            }
         }
         self.caches_told &= self.buckets == buckets;
         self.buckets = buckets;

@@ -391,7 +391,9 @@ impl Node {
         note_read(&mut self.slow, self.now, session, id, read);
         session.see(id, self.groups[g].partition.tree.revision());
         session.levels.read_from(self.groups[g].router.fresh_at);
-        session.bucket = selected.unwrap_or(session.bucket);
+        if let Some(bucket) = selected {
+            session.has_selected(bucket);
+        }
         let took = self.now.time.since(read.arrived);
         session.watches.extend(revisions);
         if let Some(lane) = session.lane_mut(id) {

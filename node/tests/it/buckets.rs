@@ -31,10 +31,11 @@ fn buckets_are_apart_and_at_every_node() {
     assert!(number, "behind the numbers of databases");
     assert_eq!(cluster.ask(0, "SELECT 1024"), "+OK\r\n");
     assert_eq!(cluster.ask(0, "GET k"), "$5\r\nusers\r\n");
-    assert_eq!(cluster.ask(0, "AUTH default x"), "+OK\r\n");
-    assert_eq!(cluster.ask(0, "GET k"), "$7\r\ndefault\r\n");
+    assert_eq!(cluster.ask(0, "SELECT 0"), "+OK\r\n");
     assert_eq!(cluster.ask(0, "HELLO 2 AUTH users x").split("\r\n").next(), Some("*14"));
     assert_eq!(cluster.ask(0, "GET k"), "$5\r\nusers\r\n");
+    assert_eq!(cluster.ask(0, "AUTH default x"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "GET k"), "$7\r\ndefault\r\n");
     assert_eq!(cluster.ask(0, "RESET"), "+RESET\r\n");
     assert_eq!(cluster.ask(0, "GET k"), "$7\r\ndefault\r\n");
 }
@@ -107,6 +108,7 @@ fn what_cannot_be_is_refused() {
             ("SELECT 1x", "-ERR invalid DB index"),
             ("SELECT none", "-ERR there is no bucket 'none'"),
             ("AUTH none x", "-WRONGPASS invalid username-password pair or user is disabled."),
+            ("SELECT 0", "+OK"),
             ("WATCH k", "+OK"),
             ("SELECT users", "-ERR keys of the selected bucket are watched; UNWATCH them first"),
             ("SELECT 0", "+OK"),

@@ -5,6 +5,7 @@ mod as_redis;
 mod buckets;
 mod burdens;
 mod catching_up;
+mod choice;
 mod cluster_protocol;
 mod command_table;
 mod commands;

@@ -1,0 +1,97 @@
+//! Which bucket a connection has chosen, and what a refused choice leaves it with.
+//!
+//! | a client says | its bucket |
+//! |---|---|
+//! | nothing | the usual one: `default`, or that of the listener |
+//! | `SELECT`, of a bucket that is there | that one |
+//! | `AUTH` or `HELLO` with another name than before | the bucket of that name |
+//! | `AUTH` or `HELLO` with the same name again, or a password alone | the one that it has: a library that renews its password goes on in its database |
+//! | a choice that is refused, behind one that was made or behind a command on keys | the one that it has, as in a Redis |
+//! | a choice that is refused, as its first | none: [`NOT_CHOSEN`], until it chooses one that is there |
+//!
+//! The last line is not Redis's. Some libraries tell a refused `SELECT` to a log alone, and would write to `default` from then on.
+
+use base::BucketId;
+use data::Failure;
+
+use crate::session::Session;
+
+/// Stands for the bucket of a connection whose first choice was refused. No bucket has this number.
+pub(crate) const NOT_CHOSEN: BucketId = BucketId(u32::MAX - 2);
+
+/// Why commands on keys are refused then.
+pub(crate) const NOTHING_CHOSEN: &str =
+    "ERR no database is selected: the one that this connection asked for first was refused; SELECT one that is there";
+
+const WATCHING: Failure = Failure::Text("ERR keys of the selected bucket are watched; UNWATCH them first");
+
+/// What a connection has chosen so far, beside its bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Choice {
+    /// The bucket of the name that it has said to `AUTH` or `HELLO`, or the usual one.
+    pub named: BucketId,
+    /// It has chosen, or had a command on keys: from then on a refused choice changes nothing.
+    pub is_made: bool,
+}
+
+impl Choice {
+    /// Of a connection that has said nothing, whose bucket is the usual one.
+    pub(crate) fn usual(bucket: BucketId) -> Self {
+        Self { named: bucket, is_made: false }
+    }
+}
+
+impl Session {
+    /// Puts it into the bucket that it has when nothing is said.
+    pub(crate) fn begin_in(&mut self, bucket: BucketId) {
+        self.bucket = bucket;
+        self.choice = Choice::usual(bucket);
+    }
+
+    /// Turns to another bucket, from the next command on.
+    ///
+    /// # Errors
+    /// If it watches keys of another one.
+    pub(crate) fn select(&mut self, bucket: BucketId) -> Result<(), Failure> {
+        self.may_select(bucket)?;
+        self.has_selected(bucket);
+        Ok(())
+    }
+
+    /// Whether it may turn to another bucket.
+    ///
+    /// # Errors
+    /// If it watches keys of another one.
+    pub(crate) fn may_select(&self, bucket: BucketId) -> Result<(), Failure> {
+        if bucket != self.bucket && !self.watches.is_empty() { Err(WATCHING) } else { Ok(()) }
+    }
+
+    /// Turns to a bucket for which [`Self::may_select`] was asked.
+    pub(crate) fn has_selected(&mut self, bucket: BucketId) {
+        self.bucket = bucket;
+        self.choice.is_made = true;
+    }
+
+    /// Turns to the bucket of a name that was said with a password, unless the connection has said that name before.
+    ///
+    /// # Errors
+    /// If it watches keys of another one.
+    pub(crate) fn select_named(&mut self, bucket: BucketId) -> Result<(), Failure> {
+        if bucket == self.choice.named {
+            return Ok(());
+        }
+        self.select(bucket)?;
+        self.choice.named = bucket;
+        Ok(())
+    }
+
+    /// A choice was refused, or is on its way to the council: only a good answer puts it into a bucket.
+    pub(crate) fn has_not_selected(&mut self) {
+        if !self.choice.is_made {
+            self.bucket = NOT_CHOSEN;
+            if let Some(redirected) = &mut self.redirected {
+                redirected.has_chosen = true;
+            }
+        }
+    }
+}
