@@ -117,8 +117,12 @@ func waits[T any](node int, call func(r *redis.Client) (T, error), then func()) 
 }
 
 func main() {
-	if os.Args[1] == "cluster" {
+	switch os.Args[1] {
+	case "cluster":
 		playCluster()
+		return
+	case "buckets":
+		playBuckets()
 		return
 	}
 	for protocol = 2; protocol <= 3; protocol++ {

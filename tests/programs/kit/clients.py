@@ -6,14 +6,17 @@ from harness.processes import Failure, run
 from .packages import java, place
 
 
-def _commands(name):
+def _commands(name, part):
     there = place(name)
+    # Most parts of a library's session are steps of one program.
+    file = "buckets" if part == "buckets" else "session"
     return {
-        "redis-py": lambda: [there / "venv/bin/python", there / "session.py"],
+        "redis-py": lambda: [there / "venv/bin/python", there / f"{file}.py"],
         "go-redis": lambda: [there / "session"],
-        "ioredis": lambda: ["node", there / "session.mjs"],
-        "jedis": lambda: java(there, "Session"),
-    }[name]()
+        "ioredis": lambda: ["node", there / f"{file}.mjs"],
+        "node-redis": lambda: ["node", there / f"{file}.mjs"],
+        "jedis": lambda: java(there, file.capitalize()),
+    }[name]() + [part]
 
 
 def play(context, name, part):
@@ -22,7 +25,7 @@ def play(context, name, part):
     with context.cluster() as cluster:
         if part == "scripts":
             context.needs(cluster, "eval")
-        done = run([*_commands(name), part], 240, check=False, env=context.environment(cluster))
+        done = run(_commands(name, part), 240, check=False, env=context.environment(cluster))
     log.write_text(done.stdout + done.stderr)
     steps = [line for line in done.stdout.splitlines() if line.startswith("ok ")]
     if done.returncode != 0 or not steps:
@@ -49,3 +52,5 @@ for _name, _language in WHAT.items():
                                                               "on them.")
     SESSIONS[f"{_name}:stream-waits"] = _session(_name, "stream-waits", f"{_name} ({_language}): XREAD and XREADGROUP "
                                                                         "that wait.")
+for _name in [*WHAT, "node-redis"]:
+    SESSIONS[f"{_name}:buckets"] = _session(_name, "buckets", f"{_name}: databases by number, buckets by name, and wrong choices.")
