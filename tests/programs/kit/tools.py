@@ -57,6 +57,11 @@ def redis_cli_scripts(context):
     return transcript(context, place("redis-cli") / "scripts.txt", needs="eval")
 
 
+def redis_cli_buckets(context):
+    """redis-cli: databases by number, buckets by name, and wrong choices."""
+    return transcript(context, place("redis-cli") / "buckets.txt")
+
+
 def benchmark(context, *runs):
     """Runs redis-benchmark with its default tests and these words, each time on the leader; every test must end well."""
     require("redis-benchmark")
@@ -87,5 +92,5 @@ def redis_benchmark_pipelined(context):
     return benchmark(context, ["-n", "100000", "-P", "16", "-r", "100000"])
 
 
-SESSIONS = {"redis-cli": redis_cli, "redis-cli:scripts": redis_cli_scripts, "redis-benchmark": redis_benchmark,
-            "redis-benchmark:pipelined": redis_benchmark_pipelined}
+SESSIONS = {"redis-cli": redis_cli, "redis-cli:scripts": redis_cli_scripts, "redis-cli:buckets": redis_cli_buckets,
+            "redis-benchmark": redis_benchmark, "redis-benchmark:pipelined": redis_benchmark_pipelined}
