@@ -69,16 +69,18 @@ const steps = {
   },
 
   async 'a path that is no number'(r) {
-    // It is sent as it is: SELECT users.
-    if (onDictum) {
-      await assert.rejects(byUrl('', '/nobody').set('k', 'wrong'), /no database is selected/);
-      assert.equal(await r.get('k'), null);
-      await r.call('DICTUM.BUCKET', 'CREATE', 'users');
-      assert.equal(await byUrl('', '/users').set('k', 'users'), 'OK');
-      assert.equal(await client({ username: 'users', password: 'any' }).get('k'), 'users');
-      await r.call('DICTUM.BUCKET', 'DROP', 'users', 'CONFIRM');
-    }
-    assert.equal(await r.get('k'), null);
+    // It is sent as SELECT NaN, and nobody can catch the refusal.
+    const uncaught = [];
+    const note = (problem) => uncaught.push(problem.command.args[0]);
+    process.on('unhandledRejection', note);
+    const wrong = byUrl('', '/users');
+    if (onDictum) await assert.rejects(wrong.set('k', 'wrong'), /no database is selected/);
+    else assert.equal(await wrong.set('k', 'wrong'), 'OK');
+    assert.deepEqual(wrong.errors, []);
+    while (!uncaught.length) await wrong.ping();
+    assert.equal(uncaught[0], 'NaN');
+    process.off('unhandledRejection', note);
+    assert.equal(await r.get('k'), onDictum ? null : 'wrong');
   },
 };
 
