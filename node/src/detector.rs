@@ -114,6 +114,19 @@ impl Detector {
         self.hears_me && self.hears(now)
     }
 
+    /// Why it is not up, for operators.
+    pub(crate) fn why_down(&self, now: Time) -> String {
+        let silence = self.silence(now).unwrap_or_default().as_millis();
+        if self.cut {
+            "the link is gone".to_owned()
+        } else if self.hears(now) {
+            "it does not hear this node".to_owned()
+        } else {
+            let (patience, still) = (self.patience.as_millis(), self.stood_still.as_millis());
+            format!("not heard for {silence} ms, of which this node stood still for {still}; {patience} are usual")
+        }
+    }
+
     /// How long ago it was heard.
     pub(crate) fn silence(&self, now: Time) -> Option<Duration> {
         self.heard_at.map(|at| now.since(at))

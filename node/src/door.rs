@@ -551,6 +551,8 @@ pub enum Planted {
     SlowLeadsOn,
     /// A node whose folder was set back to an earlier copy takes part as if nothing had been.
     EarlierCopyHeard,
+    /// A node whose folder was away goes on with it as if nothing had been in between.
+    OutlivedUnheard,
     /// Whoever goes on alone keeps of its log only what it knows to be decided. (A mistake of the recovery; a running node knows nothing of it.)
     AloneWithTheDecided,
     /// Whoever has gone on alone listens to those that were left behind.

@@ -44,6 +44,7 @@ mod monitor;
 mod node;
 mod notifications;
 mod origins;
+mod outlived;
 mod pace;
 mod partition;
 mod pause;

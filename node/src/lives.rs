@@ -10,7 +10,7 @@
 //! 3. It stops. What it lacks it cannot know: its folder is of no use any more.
 //!
 //! Incarnations are a replica's matter: one that has lost its memory, and knows it, has another one (`paxos/src/recovery.rs`), and claims of different ones are
-//! not compared here. (docs/decisions/2026-11-25-restored-folders.md)
+//! not compared here: a folder from before such a loss recovers ([`crate::outlived`]). (docs/decisions/2026-11-25-restored-folders.md)
 
 use std::collections::BTreeMap;
 
@@ -83,6 +83,11 @@ impl Lives {
     /// Up to where a node's journal has come under this incarnation.
     pub(crate) fn journal_of(&self, node: NodeId, incarnation: u64) -> u64 {
         self.known.get(&node).filter(|claim| claim.incarnation == incarnation).map_or(0, |claim| claim.journal)
+    }
+
+    /// The latest incarnation of a node that was heard of; 0 if none was.
+    pub(crate) fn incarnation_of(&self, node: NodeId) -> u64 {
+        self.known.get(&node).map_or(0, |claim| claim.incarnation)
     }
 
     /// A node was removed.

@@ -32,6 +32,7 @@ use crate::groups::Groups;
 use crate::journal::Batch;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
+use crate::outlived::Outlived;
 use crate::pace::Quickness;
 use crate::pause::Pauses;
 use crate::peer::{PartitionNews, Ping};
@@ -204,6 +205,8 @@ pub struct Node {
     pub(crate) doubtful_until: Position,
     /// Entries that are to be stepped over.
     pub(crate) step_over: StepOver,
+    /// Replicas of a folder that was away.
+    pub(crate) outlived: Outlived,
     /// To be freed elsewhere.
     pub(crate) rubbish: Vec<Rubbish>,
     /// When the removal of what dropped buckets leave is tried again, if it has failed.

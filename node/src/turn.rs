@@ -260,6 +260,7 @@ impl Node {
         self.leave_partitions();
         self.lead_council();
         self.tick_step_over();
+        self.tick_outlived();
         self.tell_settled();
         self.tell_zone();
         self.tick_comparison();

@@ -95,6 +95,10 @@ pub enum Input {
     /// Others take it for a replica that may have promised and accepted what this one knows nothing of: it recovers before it votes, and then asks whether it may
     /// ([`Config::asks_to_vote`]).
     Lost,
+    /// Others know a later incarnation of this replica: its folder was away, and another one has recovered, or begun to, in its place. What that one has promised
+    /// this one does not know, and no candidate who knows of it counts a promise of this one. It recovers before it votes. Nothing happens unless it has a
+    /// vote and follows a leader, who decides without it meanwhile: then it is to be given again.
+    Outlived,
     /// The owner's state is not that of the others: give up all that there is, and recover as a replica that has lost its memory. Followed by [`Output::Left`]; by nothing
     /// unless it follows a leader and has a vote.
     Discard,

@@ -115,6 +115,16 @@ impl Replica {
         }
     }
 
+    /// Others know a later incarnation of it.
+    pub(crate) fn on_outlived(&mut self, now: Time, out: &mut Vec<Output>) {
+        let votes = self.membership.now.names(self.config.me) && !self.joins;
+        if matches!(self.role, Role::Follower) && votes && self.live_leader().is_some() {
+            self.probe("paxos: replica was outlived");
+            // A number that is still too low is told by whoever is asked to note it.
+            self.become_amnesiac(true, now, out);
+        }
+    }
+
     /// The owner's state is wrong. Its log may be, too: both are got from the others, as by one whose folder was emptied.
     pub(crate) fn discard(&mut self, now: Time, out: &mut Vec<Output>) {
         let is_settled = self.membership.now.at <= self.decided && !self.membership.now.is_joint();

@@ -133,6 +133,7 @@ pub const PROBES: &[&str] = &[
     "paxos: change of voters begins",
     "paxos: a change of voters is cut off",
     "paxos: replica gives up what it has",
+    "paxos: replica was outlived",
     "paxos: candidate finds other voters in what it fetches",
     "paxos: learner votes",
     "paxos: learner finds that it has voted",
@@ -233,6 +234,7 @@ impl Replica {
             Input::HandOver => self.start_hand_over(now, None),
             Input::Leave => self.leave(out),
             Input::Lost => self.on_lost(now, out),
+            Input::Outlived => self.on_outlived(now, out),
             Input::Discard => self.discard(now, out),
             Input::SnapshotTaken { position, keep } => self.on_snapshot_taken(position, keep),
             Input::SnapshotInstalled { position, ballot, members } => {

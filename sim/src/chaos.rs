@@ -211,7 +211,7 @@ impl Chaos {
             .iter()
             .map(|fault| {
                 // A kind that is there on request alone must not shift the draws of the others.
-                let drawn = *fault != Fault::Moves && mix.chance(share, 8);
+                let drawn = !matches!(fault, Fault::Moves | Fault::FolderAway) && mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
                 let drawn = drawn && (*fault != Fault::UnsafeRecover || may_lose_most);
                 let drawn = drawn && (*fault != Fault::CostlyCommands || may_cost);
@@ -268,6 +268,9 @@ impl Chaos {
         let mut copies = Rng::new(members_seed ^ COPIES_DRAWN);
         let count = copies.between(4, 16);
         plan.extend(draw_plan(&mut copies, count, &COPIES_KINDS, founders, ends_at, &options.with, &has));
+        let mut away = Rng::new(members_seed ^ AWAY_DRAWN);
+        let count = away.between(1, 5);
+        plan.extend(draw_plan(&mut away, count, &AWAY_KINDS, founders, ends_at, &options.with, &has));
         // Once, and in time for others to join.
         let planned = Planned {
             at: loss_of_most.between(ends_at / 5, ends_at * 3 / 5),
@@ -403,6 +406,9 @@ const MEMBERS_KINDS: [(Fault, u64); 1] = [(Fault::MembersChange, 1)];
 const COPIES_KINDS: [(Fault, u64); 1] = [(Fault::SetBack, 1)];
 
 /// And another one.
+const AWAY_KINDS: [(Fault, u64); 1] = [(Fault::FolderAway, 1)];
+
+/// And another one.
 const VERSIONS_KINDS: [(Fault, u64); 1] = [(Fault::Versions, 1)];
 
 /// And another one.
@@ -416,6 +422,9 @@ const READING_KINDS: [(Fault, u64); 1] = [(Fault::SlowReaders, 1)];
 
 /// And another one.
 const STEP_KINDS: [(Fault, u64); 1] = [(Fault::StepOver, 1)];
+
+/// Tells its drawing from that of all else.
+const AWAY_DRAWN: u64 = 0xf01d_0a3a;
 
 /// Tells its drawing from that of all else.
 const STEPS_DRAWN: u64 = 0x57e9_0b34;

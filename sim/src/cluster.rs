@@ -101,6 +101,10 @@ struct Machine<N> {
     identity_copy: Option<Vec<u8>>,
     /// A copy of its folder that was taken earlier.
     earlier: Option<copies_of_folders::Earlier>,
+    /// Its folder is away.
+    away: Option<copies_of_folders::Earlier>,
+    /// The name of the memory in a folder that came back, until it has another one.
+    came_back: Option<u64>,
     /// A start is in the queue.
     start_is_due: bool,
     /// Its node is in the cluster, or was: it has founded it or has joined.
@@ -146,6 +150,8 @@ impl<N> Machine<N> {
             reads_again: false,
             identity_copy: None,
             earlier: None,
+            away: None,
+            came_back: None,
             start_is_due: false,
             is_member: false,
             is_gone: false,
@@ -428,6 +434,7 @@ impl<N: Door> Cluster<N> {
             Event::LinkDown(node, peer) => self.on_link_down(node, peer),
             Event::Message(from, to, generation, payload) => self.on_message(from, to, generation, payload),
             Event::Mend(from, to) => self.on_mend(from, to),
+            Event::FolderBack(node) => self.bring_folder_back(node),
             Event::RoomAgain(node) => self.machine(node).disk.set_full(false),
             Event::Fault(number) => self.on_fault(number),
             Event::ClientWake(client, timer) => self.on_client_wake(client, timer),

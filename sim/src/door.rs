@@ -43,6 +43,15 @@ pub trait Door: Sized {
         let _ = (node, memory);
         0
     }
+    /// The name of the latest memory of another that this node knows of; 0 if it knows none.
+    fn later_life_of(&self, node: NodeId) -> u64 {
+        let _ = node;
+        0
+    }
+    /// Whether replicas of a folder that was away are still to recover.
+    fn is_outlived(&self) -> bool {
+        false
+    }
     /// How far a log is.
     fn progress(&self, partition: PartitionId) -> Option<Progress>;
     /// Who votes, and who shall.
@@ -170,6 +179,14 @@ impl Door for node::Node {
 
     fn has_heard_of(&self, node: NodeId, memory: u64) -> u64 {
         node::Node::has_heard_of(self, node, memory)
+    }
+
+    fn later_life_of(&self, node: NodeId) -> u64 {
+        node::Node::later_life_of(self, node)
+    }
+
+    fn is_outlived(&self) -> bool {
+        node::Node::is_outlived(self)
     }
 
     fn knows(&self, peer: NodeId) -> bool {

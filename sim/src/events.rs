@@ -42,6 +42,8 @@ pub enum Event {
     Message(NodeId, NodeId, u64, Bytes),
     /// One cut of one direction ends.
     Mend(NodeId, NodeId),
+    /// A folder that was away comes back.
+    FolderBack(NodeId),
     /// A disk has room again.
     RoomAgain(NodeId),
     /// A planned fault, by its number.

@@ -145,11 +145,23 @@ pub(crate) struct Judged {
     pub history: Vec<Operation>,
 }
 
+/// What is known of operations by their places, once those that are not kept have left the history.
+fn renumbered(
+    known: &BTreeMap<usize, u64>,
+    history: &[Operation],
+    keeps: impl Fn(&Operation) -> bool,
+) -> BTreeMap<usize, u64> {
+    let kept = history.iter().enumerate().filter(|(_, operation)| keeps(operation));
+    kept.enumerate().filter_map(|(now, (before, _))| known.get(&before).map(|at| (now, *at))).collect()
+}
+
 /// Judges a history and what else clients have seen; what was acknowledged before `settled` has come to every node.
 pub(crate) fn judge_history<N: Door>(cluster: &mut Cluster<N>, mut history: Vec<Operation>, settled: u64) -> Judged {
     // Nothing is promised of what was dropped, nor of what the nodes may have forgotten, except that it is gone.
     let excused = |bucket: &str| bucket == DROPPED || cluster.begun_anew.contains(bucket);
-    history.retain(|operation| !operation.commands.iter().any(|command| excused(bucket_of(&command.key))));
+    let is_judged = |operation: &Operation| !operation.commands.iter().any(|command| excused(bucket_of(&command.key)));
+    cluster.record.gone = renumbered(&cluster.record.gone, &history, is_judged);
+    history.retain(is_judged);
     cluster.record.levels.sights.retain(|sight| !excused(bucket_of(&sight.key)));
     let settings = cluster.record.settings.clone();
     say_terms(&mut history, &settings);
@@ -293,6 +305,9 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     }
     if let Some(text) = cluster.judge_copies_of_folders() {
         cluster.violations.push(("earlier copies", text));
+    }
+    if let Some(text) = cluster.judge_folders_that_came_back() {
+        cluster.violations.push(("folders that came back", text));
     }
     if !cluster.is_swept() {
         let text = "elements of collections that are gone are there still in the calm at the end".to_owned();

@@ -148,7 +148,9 @@ impl Node {
                 self.lives.hear_of(*node, *claim);
             }
         }
-        let (own, theirs) = (self.lives.hear(me, self.claim()), self.lives.hear(from, ping.claim));
+        let claim = self.claim();
+        self.hear_of_own_life(claim.incarnation, self.lives.incarnation_of(me));
+        let (own, theirs) = (self.lives.hear(me, claim), self.lives.hear(from, ping.claim));
         if self.config.planted == Some(Planted::EarlierCopyHeard) {
             return true;
         }

@@ -71,11 +71,21 @@ impl Node {
     fn look_at_detectors(&mut self) -> bool {
         let time = self.now.time;
         let mut changed = false;
+        let mut suspicions = Vec::new();
         for detector in &self.detectors {
             let up = detector.is_up(time);
-            if let Some(trusted) = self.trusted.get_mut(usize::from(detector.peer.0)) {
-                changed |= std::mem::replace(trusted, up) != up;
+            if let Some(trusted) = self.trusted.get_mut(usize::from(detector.peer.0))
+                && std::mem::replace(trusted, up) != up
+            {
+                changed = true;
+                if !up {
+                    suspicions.push((detector.peer, detector.why_down(time)));
+                }
             }
+        }
+        for (peer, why) in suspicions {
+            let name = self.roll.get(peer).map_or_else(|| format!("node {}", peer.0), |member| member.name.clone());
+            self.event(Level::Info, format!("{name} counts as down: {why}"));
         }
         changed
     }

@@ -291,7 +291,7 @@ impl Node {
         ping.pace = self.pace_for(peer);
         // Nobody waits for it but whoever hears nothing else.
         let tells = ping.since == 0 || self.pings.round.is_multiple_of(LIVES_EVERY);
-        ping.lives = if tells { self.lives.all() } else { Vec::new() };
+        ping.lives = if tells { self.all_lives() } else { Vec::new() };
     }
 
     /// What a peer has taken, by its own word.

@@ -26,6 +26,7 @@ use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
 use crate::lives::Lives;
 use crate::monitor::Monitors;
+use crate::outlived::Outlived;
 use crate::pace::Quickness;
 use crate::partition::Partition;
 use crate::pause::Pauses;
@@ -206,6 +207,7 @@ impl Node {
             next_order: now.time,
             next_settled: now.time,
             step_over: StepOver::default(),
+            outlived: Outlived::default(),
             rubbish: Vec::new(),
             next_retirement: now.time,
             retired: dropped.into_iter().map(Retired::found).collect(),

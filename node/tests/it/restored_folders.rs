@@ -1,6 +1,6 @@
 //! A folder is set back to an earlier copy: the node that is started with it has forgotten what it promised since, and is not listened to.
 
-use crate::common::{Cluster, pass_until};
+use crate::common::{Cluster, blank, pass_until};
 use base::NodeId;
 
 /// Whose folder is set back.
@@ -28,6 +28,7 @@ fn has_met(cluster: &mut Cluster, node: u16, probe: &str) -> bool {
     cluster.nodes[usize::from(node)].take_probes().iter().any(|(name, _)| *name == probe)
 }
 
+const OUTLIVED: &str = "node: has the folder of a life before";
 const REFUSED: &str = "node: a node with an earlier copy of its folder refused";
 
 #[test]
@@ -76,4 +77,101 @@ fn a_folder_as_it_was_left_is_welcome() {
     }
     assert_eq!(cluster.fatal, None);
     assert!(!has_met(&mut cluster, 0, REFUSED));
+}
+
+/// The third's disk is not mounted: it starts with an empty folder.
+fn start_without_its_disk(cluster: &mut Cluster) {
+    cluster.restart_in(LATE, blank(7000));
+}
+
+/// All but one are there, whoever it is: they elect, serve and have everything.
+fn any_two_serve(cluster: &mut Cluster) {
+    for away in 0..3_u16 {
+        cluster.isolated = vec![away];
+        // Longer than anybody is patient.
+        settle(cluster);
+        settle(cluster);
+        let at = (away + 1) % 3;
+        assert_eq!(cluster.ask(at, &format!("SET without:{away} 1")), "+OK\r\n", "without {away}");
+        assert_eq!(cluster.ask(at, "GET key:49"), "$2\r\n49\r\n");
+        cluster.isolated.clear();
+        settle(cluster);
+        settle(cluster);
+    }
+}
+
+#[test]
+fn a_folder_that_was_away_while_its_node_lived_without_it_recovers() {
+    let (mut cluster, _) = three();
+    let folder = cluster.journal(LATE);
+    start_without_its_disk(&mut cluster);
+    settle(&mut cluster);
+    assert_eq!(cluster.ask(LATE, "SET meanwhile 1"), "+OK\r\n");
+    cluster.restart(LATE, folder);
+    settle(&mut cluster);
+    assert_eq!(cluster.ask(LATE, "GET meanwhile"), "$1\r\n1\r\n");
+    assert!(has_met(&mut cluster, LATE, OUTLIVED));
+    any_two_serve(&mut cluster);
+}
+
+#[test]
+fn also_when_that_life_was_too_short_to_recover_in() {
+    let (mut cluster, _) = three();
+    let folder = cluster.journal(LATE);
+    start_without_its_disk(&mut cluster);
+    // It has asked, and gets no answer.
+    (0..3).for_each(|_| cluster.pass());
+    cluster.isolated = vec![LATE];
+    settle(&mut cluster);
+    cluster.isolated.clear();
+    cluster.restart(LATE, folder);
+    settle(&mut cluster);
+    any_two_serve(&mut cluster);
+}
+
+#[test]
+fn also_when_all_have_been_started_again_since() {
+    let (mut cluster, _) = three();
+    let folder = cluster.journal(LATE);
+    start_without_its_disk(&mut cluster);
+    settle(&mut cluster);
+    let journals = [cluster.journal(0), cluster.journal(1)];
+    cluster.isolated = vec![0, 1, 2];
+    cluster.restart(0, journals[0].clone());
+    cluster.restart(1, journals[1].clone());
+    cluster.isolated.clear();
+    cluster.restart(LATE, folder);
+    settle(&mut cluster);
+    settle(&mut cluster);
+    any_two_serve(&mut cluster);
+}
+
+/// Two folders were away at once. What both have is nowhere else: neither gives it up, and the two elect without the third one, who takes them for others.
+#[test]
+fn of_two_folders_that_were_away_neither_gives_up_what_it_has_before_the_others_are_there() {
+    let (mut cluster, _) = three();
+    // Acknowledged by these two alone.
+    cluster.isolated = vec![0];
+    settle(&mut cluster);
+    settle(&mut cluster);
+    assert_eq!(cluster.ask(1, "SET by two"), "+OK\r\n");
+    let folders = [cluster.journal(1), cluster.journal(2)];
+    cluster.isolated.clear();
+    cluster.restart_in(1, blank(7000));
+    cluster.restart_in(2, blank(8000));
+    settle(&mut cluster);
+    let [first, second] = folders;
+    cluster.restart(1, first);
+    cluster.restart(2, second);
+    settle(&mut cluster);
+    cluster.isolated = vec![0];
+    settle(&mut cluster);
+    settle(&mut cluster);
+    assert_eq!(cluster.ask(1, "GET by"), "$3\r\ntwo\r\n");
+    assert_eq!(cluster.ask(2, "SET by both"), "+OK\r\n");
+    cluster.isolated.clear();
+    settle(&mut cluster);
+    settle(&mut cluster);
+    assert_eq!(cluster.ask(0, "GET by"), "$4\r\nboth\r\n");
+    any_two_serve(&mut cluster);
 }

@@ -50,6 +50,12 @@ impl Replica {
         &self.membership.now
     }
 
+    /// The latest incarnation of a node's replica that this one has noted, or under which that one votes; 0 if none is known.
+    #[must_use]
+    pub fn incarnation_known_of(&self, node: NodeId) -> u64 {
+        self.incarnation_of(node)
+    }
+
     /// Whether this replica decides everything alone.
     pub(crate) fn is_alone(&self) -> bool {
         self.membership.now.is_quorum(|id| id == self.config.me)

@@ -103,6 +103,8 @@ pub enum Fault {
     Restless,
     /// A node's folder is set back to a copy that was taken of it earlier. Counted: folders, not copies.
     SetBack,
+    /// A node runs with an empty folder for a while, as if its disk was not mounted; then its folder comes back.
+    FolderAway,
     /// A majority of the nodes is lost for good, and one that is left goes on alone.
     UnsafeRecover,
     /// Some nodes are older than others, and become newer one by one, each at a restart.
@@ -122,7 +124,7 @@ pub enum Fault {
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 58] = [
+pub const FAULTS: [Fault; 59] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -173,6 +175,7 @@ pub const FAULTS: [Fault; 58] = [
     Fault::MembersChange,
     Fault::Restless,
     Fault::SetBack,
+    Fault::FolderAway,
     Fault::UnsafeRecover,
     Fault::Versions,
     Fault::ZoneLost,
@@ -222,6 +225,7 @@ impl Fault {
             Fault::SlowDisk => "slow-disk",
             Fault::MembersChange => "members",
             Fault::SetBack => "set-back",
+            Fault::FolderAway => "folder-away",
             Fault::UnsafeRecover => "unsafe-recover",
             Fault::Versions => "versions",
             Fault::ZoneLost => "zone-lost",

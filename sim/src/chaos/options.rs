@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 50] = [
+pub const PLANTED: [(&str, Planted); 51] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -51,6 +51,7 @@ pub const PLANTED: [(&str, Planted); 50] = [
     ("budget-by-node", Planted::BudgetByNode),
     ("state-drifts", Planted::StateDrifts),
     ("earlier-copy-heard", Planted::EarlierCopyHeard),
+    ("outlived-unheard", Planted::OutlivedUnheard),
     ("alone-with-the-decided", Planted::AloneWithTheDecided),
     ("left-behind-heard", Planted::LeftBehindHeard),
     ("feature-too-soon", Planted::FeatureTooSoon),

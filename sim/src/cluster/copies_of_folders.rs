@@ -4,12 +4,13 @@
 //! (docs/decisions/2026-11-25-restored-folders.md). So a folder is set back only when all others run and have heard of more than the copy has; and as long as its node has not been told,
 //! no other one is made to forget that.
 
-use base::NodeId;
+use base::{NodeId, Rng};
 
 use super::Cluster;
 use crate::chaos::{Fault, MS};
 use crate::disk::Copy;
 use crate::door::Door;
+use crate::events::Event;
 use crate::process::name_of;
 use crate::trace::digest_of;
 
@@ -57,6 +58,79 @@ impl<N: Door> Cluster<N> {
         }
         self.set_back = Some((node, memory));
         true
+    }
+
+    /// A node's process ends, and begins again with an empty folder. The former one comes back after some time in which the node may have recovered, or not.
+    pub(super) fn take_folder_away(&mut self, node: NodeId, rng: &mut Rng) -> bool {
+        let Some(running) = &self.machine(node).running else { return false };
+        let (memory, journal) = running.node.folder();
+        let machine = self.machine(node);
+        if memory == 0 || machine.away.is_some() || machine.came_back.is_some() || machine.disk.is_damaged(|_| true) {
+            return false;
+        }
+        let mut folder = None;
+        let is_away = self.damage(node, rng.between(10 * MS, 500 * MS), |disk| {
+            folder = Some(disk.copy());
+            disk.delete(|_| true);
+            true
+        });
+        let Some(copy) = folder.filter(|_| is_away) else { return false };
+        self.machine(node).away = Some(Earlier { copy, memory, journal });
+        let back = rng.between(200 * MS, 10_000 * MS);
+        let at = self.now + back;
+        self.queue.push(at, Event::FolderBack(node));
+        true
+    }
+
+    /// See [`Self::take_folder_away`].
+    pub(super) fn bring_folder_back(&mut self, node: NodeId) {
+        let others_are_whole = self.members().all(|it| it == node || self.machines[usize::from(it.0)].is_whole());
+        let Some(folder) = self.machine(node).away.take() else { return };
+        // What it has learned meanwhile is lost, and that may be once more than the others bear.
+        if !others_are_whole
+            || !self.damage(node, 100 * MS, |disk| {
+                disk.set_back(&folder.copy);
+                true
+            })
+        {
+            if self.healed {
+                return;
+            }
+            self.machine(node).away = Some(folder);
+            let at = self.now + 500 * MS;
+            return self.queue.push(at, Event::FolderBack(node));
+        }
+        self.machine(node).came_back = Some(folder.memory);
+        let now = self.now;
+        self.trace.event(now, [18, u64::from(node.0), 1, 0], || format!("the folder of {} is back", name_of(node)));
+    }
+
+    /// Whether a node has another memory by now than the folder that came back.
+    pub(super) fn watch_folder_that_came_back(&mut self, node: NodeId) {
+        let machine = self.machine(node);
+        let (Some(memory), Some(running)) = (machine.came_back, &machine.running) else { return };
+        let now = running.node.folder().0;
+        if now != memory && now != 0 && !running.node.is_outlived() && super::Machine::all_vote(running) {
+            machine.came_back = None;
+        }
+    }
+
+    /// Property: a node whose folder was away while it lived with another one does not go on as if nothing had been, if anybody knows of that life.
+    #[must_use]
+    pub fn judge_folders_that_came_back(&self) -> Option<String> {
+        self.members().find_map(|node| {
+            let machine = &self.machines[usize::from(node.0)];
+            let memory = machine.came_back?;
+            let goes_on = machine.running.as_ref()?.node.folder().0 == memory;
+            let knows_more = |other: NodeId| {
+                let running = self.machines[usize::from(other.0)].running.as_ref();
+                running.is_some_and(|running| running.node.later_life_of(node) > memory)
+            };
+            let is_known = self.members().filter(|it| *it != node).any(knows_more);
+            (goes_on && is_known).then(|| {
+                format!("{} goes on with a folder that was away, though others know its life without it", name_of(node))
+            })
+        })
     }
 
     /// Whether others may be made to forget things, or to be gone: not while somebody has to be told.

@@ -59,7 +59,8 @@ impl<N: Door> Cluster<N> {
     fn inflict(&mut self, fault: Fault, node: NodeId, duration: u64, rng: &mut Rng) -> bool {
         let now = self.now;
         // One that has joined is its folder: without that it is another node, which has to join anew under another number.
-        let takes_identity = matches!(fault, Fault::Wipe | Fault::IdentityRot | Fault::ReadError | Fault::SetBack);
+        let takes_identity =
+            matches!(fault, Fault::Wipe | Fault::IdentityRot | Fault::ReadError | Fault::SetBack | Fault::FolderAway);
         if takes_identity && node.0 >= self.chaos.founders || !self.is_bearable(fault) || self.spares_steps(fault) {
             return false;
         }
@@ -169,6 +170,7 @@ impl<N: Door> Cluster<N> {
                 true
             }
             Fault::SetBack => self.set_back(node),
+            Fault::FolderAway => self.take_folder_away(node, rng),
             Fault::UnsafeRecover => self.go_on_alone(rng),
             Fault::SettingsChange => self.change_settings(rng),
             Fault::VotersChange => self.change_voters(rng),

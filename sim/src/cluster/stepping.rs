@@ -190,8 +190,15 @@ impl<N: Door> Cluster<N> {
 
     /// Whether the operator does not let this be done now.
     pub(super) fn spares_steps(&self, fault: Fault) -> bool {
-        let may_lose_a_void =
-            matches!(fault, Fault::BitRot | Fault::ReadError | Fault::IdentityRot | Fault::SetBack | Fault::Versions);
+        let may_lose_a_void = matches!(
+            fault,
+            Fault::BitRot
+                | Fault::ReadError
+                | Fault::IdentityRot
+                | Fault::SetBack
+                | Fault::FolderAway
+                | Fault::Versions
+        );
         // A node without its flag may have applied the entry, answered a client, and told nobody yet: its journal says so again, as long as it is there.
         let may_lose_all = matches!(fault, Fault::Wipe | Fault::JournalLost);
         let all_are_told = self.members().all(|node| self.stepping.told.contains(&node));

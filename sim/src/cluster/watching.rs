@@ -25,11 +25,12 @@ const COMPARED_EVERY: u64 = 4;
 impl<N: Door> Machine<N> {
     /// Nothing that its disk has lost is missing any more, as far as can be seen.
     pub(super) fn is_whole(&self) -> bool {
-        self.damaged_until.is_none() && self.running.as_ref().is_none_or(Self::all_vote)
+        let is_here = self.away.is_none() && self.came_back.is_none();
+        is_here && self.damaged_until.is_none() && self.running.as_ref().is_none_or(Self::all_vote)
     }
 
     /// The process votes wherever its memory is on disk.
-    fn all_vote(running: &Running<N>) -> bool {
+    pub(super) fn all_vote(running: &Running<N>) -> bool {
         let progress = running.node.partitions().into_iter().filter_map(|partition| running.node.progress(partition));
         progress.filter(|it| it.durable).all(|it| it.votes)
     }
@@ -90,6 +91,7 @@ impl<N: Door> Cluster<N> {
         {
             machine.damaged_until = None;
         }
+        self.watch_folder_that_came_back(node);
         if let Some(text) = self.agreement.violations().first().cloned() {
             self.violate("agreement", text);
         } else if let Some(text) = self.replicas.violations().first().cloned().filter(|_| !nodes_shall_see) {
@@ -248,6 +250,7 @@ impl<N: Door> Cluster<N> {
         if progress.lost
             && progress.durable
             && machine.damaged_until.is_none()
+            && machine.came_back.is_none()
             && machine.voted.contains(&partition)
             && !self.dropped.contains(&partition)
         {

@@ -355,6 +355,11 @@ fn earlier_copy_heard() {
 }
 
 #[test]
+fn outlived_unheard() {
+    is_found_by(Planted::OutlivedUnheard, 10, &[Fault::FolderAway], "folders that came back");
+}
+
+#[test]
 fn feature_too_soon() {
     is_found_by(Planted::FeatureTooSoon, 10, &[Fault::Versions], "versions");
 }

@@ -85,6 +85,18 @@ fn runs_in_which_folders_are_set_back_pass() {
 }
 
 #[test]
+fn runs_in_which_folders_are_away_pass() {
+    let (mut away, mut outlived, seeds) = (0, 0, count(CERTAIN));
+    for seed in 8500..8500 + seeds {
+        let outcome = must_pass(&Options { seed, with: vec![Fault::FolderAway], ..Options::default() });
+        away += outcome.injected.get(&Fault::FolderAway).copied().unwrap_or(0);
+        outlived += outcome.probes.get("paxos: replica was outlived").copied().unwrap_or(0);
+    }
+    assert!(away >= seeds / 2, "only {away} folders were away");
+    assert!(outlived >= seeds / 4, "only {outlived} replicas were outlived");
+}
+
+#[test]
 fn runs_in_which_one_goes_on_alone_pass() {
     let mut report = Report::default();
     for seed in 8200..8200 + count(CERTAIN) {

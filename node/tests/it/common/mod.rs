@@ -288,11 +288,16 @@ impl Cluster {
 
     /// A node's process is killed, and started again with this journal, and nothing else.
     pub fn restart(&mut self, me: u16, journal: storage::Recovered) {
+        self.restart_in(me, Recovered { journal, ..blank(100 + u64::from(me)) });
+    }
+
+    /// The same with another folder.
+    pub fn restart_in(&mut self, me: u16, recovered: Recovered) {
+        let journal = &recovered.journal;
         self.journals.insert(me, journal.payloads.clone());
         self.persisted.remove(&me);
         self.heard[usize::from(me)].clear();
         let founders = self.nodes.len() - self.joined_count;
-        let recovered = Recovered { journal, ..blank(100 + u64::from(me)) };
         let mut out = Outbox::default();
         let mut config = config(founders, me);
         config.newest = self.newest_of(me);
