@@ -13,8 +13,13 @@
 
 use base::BucketId;
 use data::Failure;
+use wire::ArgumentsRef;
 
-use crate::session::Session;
+use crate::commands;
+use crate::council::COUNCIL;
+use crate::node::Node;
+use crate::router::ReadKind;
+use crate::session::{Block, Session};
 
 /// Stands for the bucket of a connection whose first choice was refused. No bucket has this number.
 pub(crate) const NOT_CHOSEN: BucketId = BucketId(u32::MAX - 2);
@@ -32,12 +37,42 @@ pub(crate) struct Choice {
     pub named: BucketId,
     /// It has chosen, or had a command on keys: from then on a refused choice changes nothing.
     pub is_made: bool,
+    /// The council was asked for the name that its waiting command says.
+    pub has_asked: bool,
 }
 
 impl Choice {
     /// Of a connection that has said nothing, whose bucket is the usual one.
     pub(crate) fn usual(bucket: BucketId) -> Self {
-        Self { named: bucket, is_made: false }
+        Self { named: bucket, is_made: false, has_asked: false }
+    }
+}
+
+impl Node {
+    /// `AUTH` and `HELLO` with a right password and a name that this node does not know: the bucket may have been created a moment ago, at another node. The council is
+    /// asked, and the command carried out once it has answered. False if it can be carried out now.
+    pub(crate) fn looks_for_user(
+        &mut self,
+        session: &mut Session,
+        arguments: ArgumentsRef<'_>,
+        words: &[&[u8]],
+    ) -> bool {
+        let Some((user, password)) = commands::user_said(words) else { return false };
+        let has_asked = std::mem::take(&mut session.choice.has_asked);
+        if has_asked || !self.is_password(password) || self.bucket_of_user(session, user).is_some() {
+            return false;
+        }
+        if session.aim_at(COUNCIL.bucket, arguments) {
+            let asked = self.submit_read(session, COUNCIL, ReadKind::Select, |out| out.extend_from_slice(user));
+            // Without an answer the command is answered as it can be.
+            if let Some(slot) = asked {
+                session.choice.has_asked = true;
+                session.silence(slot);
+                session.deferred = Some(arguments.to_owned());
+                session.block = Some(Block::Slot(slot));
+            }
+        }
+        true
     }
 }
 

@@ -120,10 +120,13 @@ pub(crate) fn secrets(words: &[&[u8]]) -> std::ops::Range<usize> {
     first.map_or(0..0, |place| place + 1..(place + 1 + count).min(words.len()))
 }
 
-/// The user that `AUTH` or `HELLO` names, if one does.
-pub(crate) fn user_said<'w>(words: &[&'w [u8]]) -> Option<&'w [u8]> {
-    let secrets = &words[secrets(words)];
-    (secrets.len() == 2).then(|| secrets[0])
+/// The user that `AUTH` or `HELLO` names, if one does, and the password.
+pub(crate) fn user_said<'w>(words: &[&'w [u8]]) -> Option<(&'w [u8], &'w [u8])> {
+    let says = words[0].eq_ignore_ascii_case(b"auth") || words[0].eq_ignore_ascii_case(b"hello");
+    match &words[secrets(words)] {
+        [user, password] if says => Some((user, password)),
+        _ => None,
+    }
 }
 
 /// Marks of commands that tell or change how the server runs.

@@ -263,6 +263,9 @@ impl Node {
                 self.carrying = entry.spec.name;
                 match entry.run {
                     commands::Run::Reply(_) | commands::Run::Container(_) => {
+                        if self.looks_for_user(session, arguments, words) {
+                            return;
+                        }
                         self.show(session, words);
                         let answer = commands::run_local(self, session, words);
                         if self.slow.wants(Duration::ZERO) {

@@ -273,6 +273,13 @@ impl Session {
         (self.first_slot + self.slots.len() as u64 - 1) * PARTS
     }
 
+    /// Nobody is to see the reply of this slot.
+    pub(crate) fn silence(&mut self, slot: u64) {
+        if let Some(place) = self.slot_mut(slot) {
+            place.silent = true;
+        }
+    }
+
     /// As [`Session::open_slot`], for a reply of `count` parts.
     pub(crate) fn open_parts(&mut self, bytes: usize, count: usize, how: Combine) -> u64 {
         let slot = self.open_slot(bytes);

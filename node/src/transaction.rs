@@ -65,7 +65,7 @@ impl Node {
     /// `AUTH` and `HELLO` in a MULTI: with another name they would choose another bucket.
     fn check_queued_name(&self, session: &Session, words: &[&[u8]]) -> Result<(), Failure> {
         let names_another = commands::user_said(words)
-            .and_then(|user| self.bucket_of_user(session, user))
+            .and_then(|(user, _)| self.bucket_of_user(session, user))
             .is_some_and(|bucket| bucket != session.choice.named);
         if names_another { Err(OTHER_BUCKET) } else { commands::check_queued(words) }
     }

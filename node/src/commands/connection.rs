@@ -5,6 +5,7 @@ use data::{Failure, Reply, Spec};
 use wire::Protocol;
 
 use super::{Context, Entry, Local, Marks, answers, spec, special};
+use crate::node::Node;
 use crate::redirect::Redirected;
 use crate::session::ReplyMode;
 
@@ -93,10 +94,7 @@ fn echo(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
 fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
     let is_usual = user == b"default" && context.session.redirected.is_some();
     let bucket = context.node.bucket_of_user(context.session, user);
-    let right = match &context.node.config.password {
-        Some(expected) => same(expected.as_bytes(), password),
-        None => true,
-    };
+    let right = context.node.is_password(password);
     let Some(bucket) = bucket.filter(|_| right) else {
         if right {
             context.session.has_not_selected();
@@ -109,6 +107,13 @@ fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Resu
     }
     context.session.authenticated = true;
     Ok(())
+}
+
+impl Node {
+    /// Whether a password is right; where there is none, each is.
+    pub(crate) fn is_password(&self, given: &[u8]) -> bool {
+        self.config.password.as_ref().is_none_or(|expected| same(expected.as_bytes(), given))
+    }
 }
 
 /// Compares in a time that does not tell how much was right.

@@ -11,7 +11,7 @@ use data::spec::Group;
 use data::{Failure, Reply};
 use sha1::{Digest, Sha1};
 
-use super::{ADMIN, Entry, Local, container, helps, spec, special};
+use super::{ADMIN, Context, Entry, Local, answers, container, helps, spec, special};
 use crate::council::{COUNCIL, Order};
 use crate::door::Member;
 use crate::entry::Kind;
@@ -89,6 +89,18 @@ static SUBCOMMANDS: &[Entry] = &[
         Wanted::Pause,
     ),
     of("dictum.node|resume", 2, "Lets votes, leaderships and copies move again.", "", Wanted::Resume),
+    answers(
+        spec(
+            "dictum.node|settings",
+            2,
+            GROUP,
+            "0.1.0",
+            "Shows how many nodes vote, after how long one is replaced, and whether votes are held still.",
+            "",
+        ),
+        ADMIN,
+        settings,
+    ),
     helps("dictum.node|help", GROUP, super::ALWAYS),
 ];
 
@@ -179,6 +191,18 @@ fn voters(node: &Node, count: &[u8]) -> Result<Change, Failure> {
         Failure::built(text.as_bytes())
     })?;
     Ok(Change::Voters { count })
+}
+
+/// What the commands of this family have set, as far as this node knows.
+fn settings(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    let (registry, founders) = (&context.node.registry, context.node.config.members.len());
+    let number = |number: u64| Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    Ok(Reply::Map(vec![
+        (Reply::bulk("voters"), number(u64::from(registry.voters))),
+        (Reply::bulk("founders"), number(founders as u64)),
+        (Reply::bulk("auto-replace"), number(registry.replace_after.map_or(0, |after| after.as_secs()))),
+        (Reply::bulk("paused"), number(u64::from(registry.paused))),
+    ]))
 }
 
 fn replace_after(seconds: &[u8]) -> Result<Change, Failure> {

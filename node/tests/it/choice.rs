@@ -177,3 +177,29 @@ fn at_the_listener_of_a_cluster_too() {
     let answer = cluster.ask_as(0, one, "GET k");
     assert!(answer == "$5\r\nusers\r\n" || answer.starts_with("-MOVED"), "{answer}");
 }
+
+/// Where the council's decision has not arrived yet, a name is looked for as a `SELECT` looks for it.
+#[test]
+fn a_bucket_that_was_created_elsewhere_a_moment_ago_can_be_named() {
+    let mut cluster = three(|config| config.password = Some("secret".to_owned()));
+    assert_eq!(cluster.ask(0, "AUTH secret"), "+OK\r\n");
+    for round in 0..3 {
+        for node in 0..3_u16 {
+            let name = format!("new-{round}-{node}");
+            assert_eq!(cluster.ask(node, &format!("DICTUM.BUCKET CREATE {name}")), "+OK\r\n");
+            let other = (node + 1) % 3;
+            let lines = format!("AUTH {name} secret\r\nSET k {name}\r\nGET k\r\n");
+            cluster.give(other, Input::Received { connection: CLIENT, bytes: lines.as_bytes() });
+            let expected = format!("+OK\r\n+OK\r\n${}\r\n{name}\r\n", name.len());
+            let mut heard = String::new();
+            while heard.len() < expected.len() {
+                heard.push_str(&cluster.hear(other));
+            }
+            assert_eq!(heard, expected);
+            assert!(cluster.ask((node + 2) % 3, &format!("HELLO 2 AUTH {name} secret")).starts_with("*14"));
+            assert_eq!(cluster.ask((node + 2) % 3, "GET k"), format!("${}\r\n{name}\r\n", name.len()));
+        }
+    }
+    assert_eq!(cluster.ask(0, "AUTH nobody secret"), format!("{WRONG}\r\n"));
+    assert_eq!(cluster.ask(0, "AUTH new-0-0 wrong"), format!("{WRONG}\r\n"));
+}
