@@ -16,6 +16,7 @@ use crate::nodes::progress::{Progress, bytes};
 use crate::status::aligned;
 
 mod progress;
+mod settings;
 
 /// How often a node that is drained is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -106,6 +107,7 @@ impl NodeInfo {
     dictum node drain --zone n2     the same for all workers of a machine\n  \
     dictum node promote n2          it leads and votes again\n  \
     dictum node voters 3            of five nodes three vote in each partition, the others learn\n  \
+    dictum node settings            how many vote, and after how long a node is replaced\n  \
     dictum node token               lets one node join: dictum start --node n4 --join HOST:PORT --token …\n  \
     dictum node remove n2           moves what it has to others, then removes it\n  \
     dictum node replace n2 --by n4  the same once n4 has joined and can take over; n2 may be dead\n\n\
@@ -137,9 +139,17 @@ enum Action {
     },
     /// Sets how many nodes vote in each partition, 0 for as many as founded the cluster. Those without a vote have a copy, too, and serve reads and commands.
     Voters {
-        /// An odd number is best: of four voters no more may fail than of three.
+        /// An odd number: of four voters no more may fail than of three.
         count: u8,
+        /// Although fewer failures are borne then.
+        #[arg(long)]
+        yes: bool,
+        /// Although it is an even number.
+        #[arg(long)]
+        force: bool,
     },
+    /// Shows how many nodes vote and how many failures that bears, after how long a node is replaced, and whether votes are held still.
+    Settings,
     /// Makes a token with which one node can join, and prints it.
     Token {
         /// How long it is good for, in seconds.
@@ -160,6 +170,9 @@ enum Action {
         /// Although it is down: what it alone may still know, acknowledged to nobody, is given up.
         #[arg(long)]
         force: bool,
+        /// Although fewer failures are borne then.
+        #[arg(long)]
+        yes: bool,
         /// Give up waiting after so many seconds. It goes on nevertheless.
         #[arg(long, value_name = "SECONDS", default_value_t = 600)]
         wait: u64,
@@ -216,15 +229,23 @@ fn carry_out(arguments: NodeArguments) -> Result<String, String> {
                 cluster.ask(&["DICTUM.NODE", "PROMOTE", &name])?;
             }
         }
-        Action::Voters { count } => cluster.ask(&["DICTUM.NODE", "VOTERS", &count.to_string()]).map(|_| ())?,
+        Action::Voters { count, yes, force } => {
+            cluster.weigh_voters(count, yes, force)?;
+            cluster.ask(&["DICTUM.NODE", "VOTERS", &count.to_string()]).map(|_| ())?;
+        }
+        Action::Settings => {
+            let (settings, nodes) = (cluster.settings()?, cluster.nodes()?);
+            return Ok(settings.show(nodes.len() as u64, json));
+        }
         Action::Drain { which, wait } => {
             let names = cluster.named(which)?;
             cluster.drain(&names, Duration::from_secs(wait))?;
         }
         Action::Token { lifetime } => return cluster.token(&lifetime.to_string()).map(|token| token + "\n"),
         Action::Add { name, peer_address } => return cluster.add(&name, &peer_address),
-        Action::Remove { which, force, wait } => {
+        Action::Remove { which, force, yes, wait } => {
             let names = cluster.named(which)?;
+            cluster.weigh_removal(&names, yes)?;
             if names.len() > 1 {
                 // Else what one of them has would go to another one that is to leave, too.
                 cluster.begin_to_drain(&names)?;

@@ -19,6 +19,37 @@ fn node_command(resp: &str, words: &[&str]) -> Vec<Json> {
     serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&said.stderr)))
 }
 
+/// It is refused with this text, and nothing is done.
+fn refuses(resp: &str, words: &[&str], why: &str) {
+    let said = output(dictum(&[&["node"], words, &["--at", resp]].concat()));
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(
+        !said.status.success() && text.contains(why) && text.to_lowercase().contains("nothing was changed"),
+        "{text}"
+    );
+}
+
+/// A cluster of three that is left with two bears no failure any more.
+#[test]
+fn a_removal_says_which_failures_are_borne_then() {
+    let folder = tempdir().expect("a temporary folder");
+    let dev = Dev::start(folder.path(), &[]);
+    let asked = &dev.nodes[0].resp;
+    eventually(asked, &["SET", "k", "v"]);
+    refuses(asked, &["remove", "n3"], "2 nodes vote then instead of 3: no failure is borne, instead of 1");
+    assert_eq!(node_command(asked, &["list"]).len(), 3);
+    assert_eq!(node_command(asked, &["remove", "n3", "--yes"]).len(), 2);
+    assert_eq!(eventually(asked, &["GET", "k"]), Value::bulk("v"));
+    // As many as before.
+    let wanted = b"auto-replace";
+    eventually(asked, &["DICTUM.NODE", "AUTO-REPLACE", "700"]);
+    wait_for("the setting at the node that is asked", || {
+        let Value::Array(settings) = eventually(asked, &["DICTUM.NODE", "SETTINGS"]) else { return None };
+        let place = settings.iter().position(|word| word.as_bytes() == Some(wanted))?;
+        (settings[place + 1] == Value::Integer(700)).then_some(())
+    });
+}
+
 fn of<'a>(nodes: &'a [Json], name: &str) -> &'a Json {
     nodes.iter().find(|node| node["name"] == name).expect("every node is listed")
 }
@@ -35,7 +66,16 @@ fn a_drained_node_costs_no_error_and_its_votes_go_where_they_can() {
         let stops = Stops(stop);
         let counters: Vec<_> =
             dev.nodes.iter().map(|node| scope.spawn(move || count(&node.resp, None, &node.name, 0, stop))).collect();
-        node_command(asked, &["voters", "3"]);
+        refuses(asked, &["voters", "3"], "one failure is borne, instead of 2");
+        refuses(asked, &["voters", "2", "--yes"], "say --force if it is meant");
+        refuses(asked, &["voters", "1", "--force"], "nothing is served unless that one is up");
+        node_command(asked, &["voters", "3", "--yes"]);
+        let settings = output(dictum(&["node", "settings", "--at", asked]));
+        let said = String::from_utf8_lossy(&settings.stdout).into_owned();
+        assert!(
+            said.starts_with("voters        3 of 5 nodes (set): one failure is borne\nauto-replace  after 600 s\n"),
+            "{said}"
+        );
         // Four of the bucket and the default one have three each, the council has five.
         let votes = |nodes: &[Json]| nodes.iter().filter_map(|node| node["votes"].as_u64()).sum::<u64>();
         wait_for("three votes in each of five", || (votes(&node_command(asked, &["list"])) == 20).then_some(()));
