@@ -81,6 +81,8 @@ pub(crate) enum Control {
     JournalFull(bool),
     /// The disk has passed the low-disk mark.
     DiskRoom(Passed),
+    /// The data folder is not any more what it was; this is.
+    FolderGone(String),
     /// As [`Input::SnapshotSaved`] or [`Input::SnapshotFailed`].
     Snapshot(PartitionId, Position, io::Result<()>),
     /// As [`Input::BlockMade`].

@@ -40,6 +40,7 @@ mod descriptors;
 mod errands;
 mod event_loop;
 mod fault;
+mod folder_watch;
 mod journal;
 mod low_disk;
 mod memory;

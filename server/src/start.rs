@@ -27,7 +27,9 @@ use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
 use crate::standing::{Known, Standing};
-use crate::{applying, background, descriptors, fault, journal, log, low_disk, memory, snapshots, workers};
+use crate::{
+    applying, background, descriptors, fault, folder_watch, journal, log, low_disk, memory, snapshots, workers,
+};
 
 /// Exit code when the settings are wrong: that of the argument parser.
 const EXIT_USAGE: u8 = 2;
@@ -35,6 +37,8 @@ const EXIT_USAGE: u8 = 2;
 const EXIT_FATAL: u8 = 70;
 /// Exit code after a second SIGINT, as shells count it.
 const EXIT_INTERRUPTED: i32 = 130;
+/// The store's folder in that of the node.
+const STORE_NAME: &str = "store";
 /// Between two looks whether the store is at rest.
 const TIDY_PAUSE: Duration = Duration::from_secs(1);
 /// What all clients together may hold of the memory, unless `maxmemory-clients` says otherwise: a quarter leaves the most to the state, and is more than clients
@@ -218,6 +222,10 @@ fn serve(options: &Options) -> Result<Ending, String> {
         messenger.tell(Control::DiskRoom(passed));
     })
     .map_err(|error| in_folder("how much room there is cannot be asked", error))?;
+    let messenger = frame.messenger.clone();
+    let names: &[&str] = if store.is_some() { &[storage::LOCK_NAME, STORE_NAME] } else { &[storage::LOCK_NAME] };
+    folder_watch::watch(&options.dir, names, move |what| messenger.tell(Control::FolderGone(what)))
+        .map_err(|error| in_folder("the folder cannot be looked at", error))?;
     let alarm = Arc::clone(&frame.alarm);
     let (bridge, requests) = bridge(Arc::clone(&frame.connections), Arc::new(move || alarm.ring()));
     let admission = Admission::new(bridge.clone(), options.password.clone());
@@ -293,7 +301,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
 
 /// The store that the state is in.
 fn open_store(options: &Options, open_files_max: usize) -> Result<CachedStore<LsmStore>, String> {
-    let path = options.dir.join("store");
+    let path = options.dir.join(STORE_NAME);
     let opened = LsmStore::open(&path, LsmOptions { open_files_max, ..LsmOptions::default() }).map_err(|error| {
         format!(
             "the store in {} cannot be opened: {error}. If it is damaged and the other nodes are well, move it away and start \

@@ -17,7 +17,7 @@ use crate::identity::IDENTITY_NAME;
 use crate::journal::BLOCK_BYTES;
 
 /// The file whose lock says that a process uses the folder; it holds that process's id in decimal.
-const LOCK_NAME: &str = "LOCK";
+pub const LOCK_NAME: &str = "LOCK";
 /// Zeros are written in pieces of this size.
 const ZERO_CHUNK_BYTES: usize = 1024 * 1024;
 /// While a large file is zero-filled it is synced this often: one sync of all of it would hold up, on ext4, every

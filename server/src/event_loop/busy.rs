@@ -1,4 +1,4 @@
-//! Signs of life while the loop is at one long step of the node.
+//! Signs of life while the loop is at one long step of the node, or waits for the disk itself.
 //!
 //! The loop that applies entries also sends the pings. An honest `HSET` of half a million fields takes longer than followers are patient, and would cost the
 //! leader its leadership. So a thread beside the loop looks at it: while one step takes long, the thread tells all peers that this node is alive and busy
@@ -9,12 +9,11 @@
 //!                       ▲ │
 //!                       └─┴─ Sending                 the thread, for a few microseconds
 //! ```
-//! Both write to the same sockets. The thread does so only while the loop is inside of a step, where it writes nothing, and only to links on which no frame is
-//! half written. The loop waits at the end of a step while the thread sends.
+//! Both write to the same sockets. The thread does so only while the loop is inside of a step, where it writes nothing, and first it sends what the loop has left: a peer that was
+//! busy itself has taken half of a frame perhaps, and would hear no sign until the step is over. The loop waits at the end of a step while the thread sends.
 
-use std::io::Write;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use std::{io, thread};
@@ -23,6 +22,7 @@ use base::Time;
 use base::limits::{BUSY_AFTER, BUSY_MAX};
 use wire::FrameWriter;
 
+use super::output::SharedOutput;
 use crate::clock::Clock;
 
 const AT_LOOP: u8 = 0;
@@ -48,8 +48,8 @@ struct Watched {
     stream: TcpStream,
     /// The whole frame.
     sign: Vec<u8>,
-    /// No frame is half written.
-    is_clear: Arc<AtomicBool>,
+    /// What waits to be written before it.
+    output: SharedOutput,
 }
 
 impl Busy {
@@ -89,15 +89,15 @@ impl Busy {
 pub(super) struct BusyLinks(Arc<Shared>);
 
 impl BusyLinks {
-    /// From now on signs go out on this link, if its version knows them; while `is_clear`.
-    pub(super) fn add(&self, place: usize, stream: &mio::net::TcpStream, version: u16, is_clear: Arc<AtomicBool>) {
+    /// From now on signs go out on this link, behind what waits in `output`, if its version knows them.
+    pub(super) fn add(&self, place: usize, stream: &mio::net::TcpStream, version: u16, output: SharedOutput) {
         let Some(payload) = node::busy_sign(version) else { return };
         let mut sign = Vec::new();
         let framed = FrameWriter::append(&mut sign, |out| out.extend_from_slice(&payload));
         let copied = std::os::fd::AsFd::as_fd(stream).try_clone_to_owned();
         // Without a descriptor left there are no signs on this link: it is as it was before there were any.
         if let (Ok(()), Ok(copied)) = (framed, copied) {
-            self.0.links().push(Watched { place, stream: TcpStream::from(copied), sign, is_clear });
+            self.0.links().push(Watched { place, stream: TcpStream::from(copied), sign, output });
         }
     }
 
@@ -122,23 +122,17 @@ impl Shared {
         if self.state.compare_exchange(IN_STEP, SENDING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return;
         }
-        links.retain_mut(|link| !link.is_clear.load(Ordering::Relaxed) || link.send());
+        links.iter_mut().for_each(Watched::send);
         self.state.store(IN_STEP, Ordering::Release);
     }
 }
 
 impl Watched {
-    /// Whether the link is still of use.
-    fn send(&mut self) -> bool {
-        match self.stream.write(&self.sign) {
-            Ok(count) if count == self.sign.len() => true,
-            // Half a frame: what follows would be read as its rest.
-            Ok(_) => {
-                let _ = self.stream.shutdown(std::net::Shutdown::Both);
-                false
-            }
-            // It has too much to take already, and will be found out by the loop if it is broken.
-            Err(_) => true,
+    fn send(&mut self) {
+        let mut output = self.output.lock();
+        // A link that is broken is found out by the loop. One that has too much to take already needs no further sign in its way.
+        if output.flush(&mut self.stream).is_ok() && output.waiting_bytes() == 0 {
+            let _ = output.send(&mut self.stream, self.sign.clone());
         }
     }
 }
@@ -179,8 +173,8 @@ mod tests {
     #[test]
     fn signs_are_sent_while_a_step_is_long_and_not_for_ever() {
         let (busy, (near, mut far)) = (Busy::default(), pair());
-        let is_clear = Arc::new(AtomicBool::new(true));
-        busy.links().add(7, &near, base::versions::NEWEST, Arc::clone(&is_clear));
+        let output = SharedOutput::default();
+        busy.links().add(7, &near, base::versions::NEWEST, output.clone());
         let at = |duration: Duration| Time(1_000_000_000) + duration;
         busy.0.look(at(BUSY_AFTER));
         assert_eq!(received(&mut far), 0, "the loop is in no step");
@@ -189,10 +183,6 @@ mod tests {
         assert_eq!(received(&mut far), 0, "the step is short");
         busy.0.look(at(BUSY_AFTER));
         assert!(received(&mut far) > 0);
-        is_clear.store(false, Ordering::Relaxed);
-        busy.0.look(at(BUSY_AFTER * 2));
-        assert_eq!(received(&mut far), 0, "a frame is half written");
-        is_clear.store(true, Ordering::Relaxed);
         busy.0.look(at(BUSY_MAX + BUSY_AFTER));
         assert_eq!(received(&mut far), 0, "the loop hangs");
         busy.end();
@@ -204,10 +194,37 @@ mod tests {
         assert_eq!(received(&mut far), 0, "the link is gone");
     }
 
+    /// The other node was busy, too, and has not taken all that the loop sent before its step began.
+    #[test]
+    fn what_the_loop_has_left_is_sent_first() {
+        let (busy, (mut near, mut far)) = (Busy::default(), pair());
+        let output = SharedOutput::default();
+        busy.links().add(7, &near, base::versions::NEWEST, output.clone());
+        let sign = busy.0.links()[0].sign.len();
+        // More than the sockets hold.
+        let left = 64 << 20;
+        output.lock().send(&mut near, vec![7; left]).expect("it waits");
+        assert!(output.lock().waiting_bytes() > 0);
+        let at = |duration: Duration| Time(1_000_000_000) + duration;
+        busy.begin(at(Duration::ZERO));
+        let mut taken = 0;
+        for look in 1.. {
+            busy.0.look(at(BUSY_AFTER + Duration::from_micros(look)));
+            while let count @ 1.. = received(&mut far) {
+                taken += count;
+            }
+            if output.lock().waiting_bytes() == 0 && taken > left {
+                break;
+            }
+            assert!(look < 1_000_000, "{taken} of {left}");
+        }
+        assert_eq!((taken - left) % sign, 0, "whole signs behind it");
+    }
+
     #[test]
     fn links_of_earlier_versions_get_no_signs() {
         let (busy, (near, _far)) = (Busy::default(), pair());
-        busy.links().add(0, &near, base::versions::OLDEST, Arc::default());
+        busy.links().add(0, &near, base::versions::OLDEST, SharedOutput::default());
         assert!(busy.0.links().is_empty());
     }
 }

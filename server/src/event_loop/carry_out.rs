@@ -62,7 +62,10 @@ impl EventLoop {
         self.outbox.errands.drain(..).for_each(|errand| self.errands.give(errand));
         self.serve_clients(now);
         if commit_here {
+            // A disk may take its time.
+            self.busy.begin(self.clock.now().time);
             self.unfinished |= self.journal.commit_here(&mut self.outbox.journal);
+            self.busy.end();
         }
     }
 

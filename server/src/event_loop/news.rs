@@ -116,6 +116,14 @@ impl EventLoop {
                 }
                 self.refuse(now, Refusals { low, ..self.refusals });
             }
+            Control::FolderGone(what) => {
+                self.outbox.fatal.get_or_insert_with(|| {
+                    format!(
+                        "{what}: the folder of this node was removed, replaced or unmounted while it ran. Nobody would find what it goes on to write, so it acknowledges nothing more. \
+                         Mount the folder or put it back, and start the node again; if it is lost, start with an empty one while a majority of the others is well: everything comes from them"
+                    )
+                });
+            }
             Control::Snapshot(partition, position, Ok(())) => {
                 self.node.step(now, Input::SnapshotSaved { partition, position }, &mut self.outbox);
             }

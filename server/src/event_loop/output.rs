@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Buffers larger than this are not kept for reuse.
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -109,6 +110,17 @@ fn write_some(socket: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
         }
     }
     Ok(written)
+}
+
+/// An output that is written to by the loop, and by whom it lets while it does something else.
+#[derive(Clone, Default, Debug)]
+pub(super) struct SharedOutput(Arc<Mutex<Output>>);
+
+impl SharedOutput {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Output> {
+        // No code panics half way through a change of it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]

@@ -14,8 +14,6 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::limits::{PEER_MESSAGE_BYTES_MAX, PEER_OUTPUT_BYTES_MAX};
@@ -28,7 +26,7 @@ use node::{Input, LinkVersions, Member, Nodes};
 use wire::{FrameReader, Hello, JoinRequest};
 
 use super::busy::BusyLinks;
-use super::output::Output;
+use super::output::SharedOutput;
 use super::{Messenger, Step};
 use crate::admission::Admission;
 use crate::log;
@@ -38,6 +36,8 @@ const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
 /// A link that was up for so long worked; the next one is dialled soon.
 const STEADY: Duration = Duration::from_secs(1);
+/// Who was heard within this time runs: pings come twenty times a second.
+const LIVELY: Duration = Duration::from_secs(3);
 /// A peer that is to call, and does not for so long, is called: it may not know (any more) that this node is there.
 const CALLED_PATIENCE: Duration = Duration::from_secs(5);
 /// How long connecting and greeting may take together.
@@ -124,17 +124,11 @@ struct Link {
     remote: SocketAddr,
     /// When it was dialled or accepted; once it is up, when it came up.
     since: Time,
+    /// When something came last.
+    heard: Time,
     reader: FrameReader,
-    output: Output,
-    /// Nothing waits in `output`: others may send a frame of their own.
-    is_clear: Arc<AtomicBool>,
+    output: SharedOutput,
     half_closed: bool,
-}
-
-impl Link {
-    fn note_clear(&self) {
-        self.is_clear.store(self.output.waiting_bytes() == 0, Ordering::Relaxed);
-    }
 }
 
 impl Peer {
@@ -233,7 +227,7 @@ impl Peers {
 
     /// Bytes that wait to be sent, over all links.
     pub(super) fn waiting_bytes(&self) -> usize {
-        self.links.iter().flatten().map(|link| link.output.waiting_bytes()).sum()
+        self.links.iter().flatten().map(|link| link.output.lock().waiting_bytes()).sum()
     }
 
     /// Dials who is due and gives up links whose greeting took too long.
@@ -272,13 +266,13 @@ impl Peers {
         self.links[place] = Some(Link {
             stream,
             stage,
+            since: now,
+            heard: now,
             dialled,
             greeted_in: None,
             remote,
-            since: now,
             reader: FrameReader::with_limit(GREETING_BYTES_MAX),
-            output: Output::default(),
-            is_clear: Arc::new(AtomicBool::new(true)),
+            output: SharedOutput::default(),
             half_closed: false,
         });
         place
@@ -326,8 +320,7 @@ impl Peers {
                 return;
             }
         } else if event.is_writable() {
-            let flushed = link.output.flush(&mut link.stream);
-            link.note_clear();
+            let flushed = link.output.lock().flush(&mut link.stream);
             if let Err(error) = flushed {
                 self.drop_link(place, &error.to_string(), now, step);
                 return;
@@ -359,6 +352,7 @@ impl Peers {
                 if count == buffer.len() || link.half_closed {
                     self.unread.push(place);
                 }
+                link.heard = now;
                 link.reader.push(&buffer[..count]);
                 if let Err(reason) = self.take_frames(place, now, step) {
                     self.drop_link(place, &reason, now, step);
@@ -385,7 +379,7 @@ impl Peers {
                         .map_err(|error| error.to_string())
                         .inspect_err(|reason| self.complain_refused(place, reason, now))?;
                     let version = self
-                        .check(&hello, dialled)
+                        .check(&hello, dialled, now)
                         .inspect_err(|reason| self.refuse(place, &hello, reason))
                         .inspect_err(|reason| self.complain_refused(place, reason, now))?;
                     if dialled.is_none() {
@@ -424,8 +418,7 @@ impl Peers {
         link.stage = Stage::Up(peer);
         link.since = now;
         link.reader.set_limit(PEER_MESSAGE_BYTES_MAX);
-        link.note_clear();
-        self.busy.add(place, &link.stream, spoken, Arc::clone(&link.is_clear));
+        self.busy.add(place, &link.stream, spoken, link.output.clone());
         let fell_back =
             link.greeted_in.filter(|_| link.dialled.is_some()).is_some_and(|it| it < self.ourselves.speaks.newest);
         if let Some(state) = self.peers.get_mut(&peer) {
@@ -444,11 +437,13 @@ impl Peers {
     pub(super) fn send(&mut self, peer: NodeId, bytes: Vec<u8>, now: Time, step: &mut Step<'_>) -> Option<Vec<u8>> {
         let place = self.peers.get(&peer).and_then(|peer| peer.up)?;
         let link = self.links[place].as_mut()?;
-        let sent = link.output.send(&mut link.stream, bytes);
-        link.note_clear();
+        let mut output = link.output.lock();
+        let sent = output.send(&mut link.stream, bytes);
+        let waiting = output.waiting_bytes();
+        drop(output);
         match sent {
             Err(error) => self.drop_link(place, &error.to_string(), now, step),
-            Ok(emptied) if link.output.waiting_bytes() <= PEER_OUTPUT_BYTES_MAX => return emptied,
+            Ok(emptied) if waiting <= PEER_OUTPUT_BYTES_MAX => return emptied,
             Ok(_) => self.drop_link(place, "it does not take what is sent to it", now, step),
         }
         None

@@ -111,6 +111,26 @@ fn a_folder_that_was_put_back_from_a_backup_is_refused_until_it_is_emptied() {
     drop((third, others));
 }
 
+/// Whichever node it is, the leader among them: nobody notices.
+#[test]
+fn a_second_process_with_an_empty_folder_takes_no_living_nodes_place() {
+    let (folder, infos) = three();
+    let nodes = [0, 1, 2].map(|place: usize| start_alone(&infos[place]));
+    write(&infos[0].resp, "a");
+    let bell: Arc<Bell> = Arc::default();
+    // The last one does not call the others.
+    for place in [0, 1] {
+        let second = Process::spawn(start_copy(&infos[place], &folder.path().join(format!("empty-{place}"))), &bell);
+        bell.wait_for("the others to refuse it", || second.has_said("runs in another process").then_some(()));
+        write(&infos[place].resp, "b");
+    }
+    for (node, info) in nodes.iter().zip(&infos) {
+        assert!(!node.has_ended());
+        assert!(!node.has_said("lost the link to"), "{:#?}", node.lines());
+        has_all(&info.resp, "b");
+    }
+}
+
 #[test]
 fn a_second_process_with_a_copy_of_the_folder_is_refused() {
     let (folder, infos) = three();
@@ -119,12 +139,33 @@ fn a_second_process_with_a_copy_of_the_folder_is_refused() {
     copy(&n1.dir, &clone);
     let nodes = [n1, n2, n3].map(start_alone);
     write(&n1.resp, "a");
-    let said = ends(start_copy(n1, &clone));
-    assert!(said.iter().any(|line| line.contains(EARLIER)), "{said:#?}");
-    assert!(said.iter().any(|line| line.contains("another process runs with a copy of it")), "{said:#?}");
+    let bell: Arc<Bell> = Arc::default();
+    let second = Process::spawn(start_copy(n1, &clone), &bell);
+    bell.wait_for("the others to refuse it", || second.has_said("runs in another process").then_some(()));
     assert!(!nodes[0].has_ended(), "the one that has all of it goes on");
     write(&n1.resp, "b");
     for node in [n1, n2, n3] {
         has_all(&node.resp, "b");
     }
+}
+
+/// The folder of a running node is removed, or another one comes in its place: it must not go on as if it kept anything.
+#[test]
+fn a_node_whose_folder_is_removed_while_it_runs_ends() {
+    let (folder, infos) = three();
+    let [n1, n2, n3] = [0, 1, 2].map(|place: usize| &infos[place]);
+    let nodes = [n1, n2, n3].map(start_alone);
+    write(&n1.resp, "a");
+    let away = folder.path().join("away");
+    fs::rename(&n3.dir, &away).expect("it is there");
+    wait_for("the end of the node", || nodes[2].has_ended().then_some(()));
+    assert!(nodes[2].has_said("the folder of this node was removed"), "{:#?}", nodes[2].lines());
+    write(&n1.resp, "b");
+    // As it says.
+    fs::rename(&away, &n3.dir).expect("it is there");
+    let third = start_alone(n3);
+    for name in ["a", "b"] {
+        has_all(&n3.resp, name);
+    }
+    drop((third, nodes));
 }

@@ -7,7 +7,7 @@ use base::versions::{OLDEST, Versions};
 use base::{NodeId, Time};
 use wire::{FrameWriter, Hello};
 
-use super::{NEWEST_AGAIN_AFTER, Ourselves, Peers, Stage};
+use super::{LIVELY, NEWEST_AGAIN_AFTER, Ourselves, Peers, Stage};
 
 impl Peers {
     /// Sends our Hello, in that version.
@@ -28,7 +28,7 @@ impl Peers {
         FrameWriter::append(&mut greeting, |payload| hello.in_version(version).encode(payload))
             .expect("a Hello is short and not empty");
         link.greeted_in = Some(version);
-        link.output.send(&mut link.stream, greeting)?;
+        link.output.lock().send(&mut link.stream, greeting)?;
         Ok(())
     }
 
@@ -63,12 +63,12 @@ impl Peers {
             FrameWriter::append(&mut frame, |payload| is_told = hello.refuse(&format!("{name} says: {why}"), payload));
         if framed.is_ok() && is_told {
             // The link ends in any case.
-            let _ = link.output.send(&mut link.stream, frame);
+            let _ = link.output.lock().send(&mut link.stream, frame);
         }
     }
 
     /// In which version a link with a caller is, if it is one who may call.
-    pub(super) fn check(&self, hello: &Hello, dialled: Option<NodeId>) -> Result<u16, String> {
+    pub(super) fn check(&self, hello: &Hello, dialled: Option<NodeId>, now: Time) -> Result<u16, String> {
         let (id, me) = (hello.id, self.ourselves.me);
         if hello.cluster != self.ourselves.cluster {
             return Err(format!(
@@ -96,6 +96,18 @@ impl Peers {
             return Err(format!(
                 "another process with the name {:?} was started after it; is its folder a copy? Stop one of them",
                 hello.node
+            ));
+        }
+        // A process that has ended leaves no link behind, and one that stands still is not heard. So a second one with an empty folder, or one of another cluster
+        // that was given the same names, does not take the place of a node that lives.
+        if let Some(link) = peer.up.and_then(|up| self.links[up].as_ref())
+            && hello.incarnation != peer.started
+            && now.since(link.heard) < LIVELY
+        {
+            return Err(format!(
+                "{:?} runs in another process, which was heard {} ms ago; start each name only once",
+                hello.node,
+                now.since(link.heard).as_millis()
             ));
         }
         match dialled {

@@ -192,6 +192,33 @@ fn another_cluster_and_another_name_are_refused() {
     }
 }
 
+/// Another process has the name of one that lives, and was started later.
+#[test]
+fn a_second_process_takes_no_living_ones_place() {
+    let (mut all, members) = listeners(2);
+    let second = Rig::new(all.pop().expect("two"), &members, 1, 5);
+    let first = Rig::new(all.pop().expect("two"), &members, 0, 5);
+    let mut rigs = vec![first, second];
+    turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| rig.told.len() == 1));
+    let elsewhere = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let mut impostor = Rig::new(elsewhere, &members, 0, 5);
+    impostor.peers.ourselves.incarnation = 2;
+    rigs.push(impostor);
+    let refused = |rig: &Rig| rig.peers.complaints.keys().any(|text| text.contains("runs in another process"));
+    let end = Instant::now() + PATIENCE;
+    while !refused(&rigs[2]) {
+        assert!(Instant::now() < end, "{:?}", rigs[2].peers.complaints);
+        // The first one goes on speaking.
+        rigs[0].send(1, b"alive");
+        rigs.iter_mut().for_each(Rig::turn);
+    }
+    assert!(!rigs[1].told.contains(&Told::Down(0)), "{:?}", rigs[1].told);
+    assert_eq!(rigs[2].told, []);
+    // It stands still: then the other one is what is left of it.
+    turn_until(&mut rigs[1..], |rigs| rigs[1].told == [Told::Up(1)]);
+    assert!(rigs[1].told.ends_with(&[Told::Down(0), Told::Up(0)]), "{:?}", rigs[1].told);
+}
+
 #[test]
 fn strangers_are_shown_the_door() {
     let (mut listeners, members) = listeners(1);
