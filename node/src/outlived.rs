@@ -7,20 +7,20 @@
 //! 1. Nodes pass on the latest incarnation of every node: what its process claimed, and what their replicas of the council have noted on disk. So it is known even
 //!    when all of them have been started again since, and if the node's life without its folder was too short to recover in.
 //! 2. A node that hears of a later incarnation than its own has its replicas recover, each as soon as it follows a leader and hears all others that vote: what one
-//!    replica has not forgotten alone is never given up, and a majority goes on without it meanwhile. The council's comes last: its incarnation is the folder's.
+//!    replica has not forgotten alone is never given up, and a majority goes on without it meanwhile. Of two such nodes one waits for the other. The council's comes last: its incarnation is the folder's.
 //!
 //! It needs no operator, and no folder has to be emptied. An earlier copy of the same life is another matter: there the node ends ([`crate::lives`]).
 
 use std::collections::BTreeSet;
 
-use base::PartitionId;
+use base::{NodeId, PartitionId};
 use paxos::{Input as Step, RoleName};
 
 use crate::bucket::BucketKind;
 use crate::council::COUNCIL;
 use crate::door::{Level, Planted};
 use crate::lives::Claim;
-use crate::node::{Node, place_of};
+use crate::node::{Node, news_of, place_of, role_number};
 
 /// Which replicas of a node are still to recover.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub(crate) struct Outlived {
 
 impl Node {
     /// What is known of all nodes' lives, to be passed on.
-    pub(crate) fn all_lives(&self) -> Vec<(base::NodeId, Claim)> {
+    pub(crate) fn all_lives(&self) -> Vec<(NodeId, Claim)> {
         let mut lives = self.lives.all();
         let Some(g) = place_of(&self.groups, COUNCIL) else { return lives };
         let council = &self.groups[g].partition.replica;
@@ -55,7 +55,7 @@ impl Node {
 
     /// The latest incarnation of a node that this one knows of; 0 if it knows none.
     #[must_use]
-    pub fn later_life_of(&self, node: base::NodeId) -> u64 {
+    pub fn later_life_of(&self, node: NodeId) -> u64 {
         let of_it = self.all_lives().into_iter().find(|(id, _)| *id == node);
         of_it.map_or(0, |(_, claim)| claim.incarnation)
     }
@@ -84,6 +84,20 @@ impl Node {
         self.outlived.partitions = self.groups.partitions().into_iter().filter(is_on_disk).collect();
     }
 
+    /// Whether another node is heard, has all of its memory of a partition, and goes on having it while this one recovers: two that recover at once may wait for each other
+    /// for ever. Of two that have been outlived the one with the lower number recovers first.
+    fn stays_whole(&self, node: NodeId, id: PartitionId) -> bool {
+        let Some(ping) = self.news.get(&node).filter(|_| self.is_up(node)) else { return false };
+        let news = news_of(ping, id);
+        let recovers = news.is_none_or(|news| news.role == role_number(RoleName::Recovering));
+        let leads = news.is_some_and(|news| news.leads.is_some());
+        let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);
+        let noted = council.map_or(0, |replica| replica.incarnation_known_of(node));
+        let is_outlived = ping.claim.incarnation < noted.max(self.lives.incarnation_of(node));
+        // A leader recovers once it follows.
+        !recovers && ping.claim.incarnation != 0 && (!is_outlived || leads || node > self.config.me)
+    }
+
     /// Replicas that can recover now begin to.
     pub(crate) fn tick_outlived(&mut self) {
         for id in self.outlived.partitions.clone() {
@@ -104,9 +118,8 @@ impl Node {
                 self.outlived.partitions.remove(&id);
                 continue;
             }
-            let voters = members.voters.iter().chain(&members.incoming).map(|member| member.node);
-            let hears_all = voters.clone().all(|node| node == self.config.me || self.is_up(node));
-            if !hears_all {
+            let mut voters = members.voters.iter().chain(&members.incoming).map(|member| member.node);
+            if !voters.all(|node| node == self.config.me || self.stays_whole(node, id)) {
                 continue;
             }
             self.step_replica(g, Step::Outlived);

@@ -1,8 +1,9 @@
 //! A folder is set back to an earlier copy: the node that is started with it has forgotten what it promised since, and is not listened to.
 
 use crate::common::{Cluster, blank, pass_until};
-use base::NodeId;
+use base::{BucketId, NodeId, PartitionId};
 
+const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 /// Whose folder is set back.
 const LATE: u16 = 2;
 
@@ -60,8 +61,7 @@ fn whoever_has_only_been_told_refuses_it_too() {
     pass_until(&mut cluster, "it ends", |cluster| cluster.fatal.is_some());
     settle(&mut cluster);
     assert!(has_met(&mut cluster, 0, REFUSED));
-    let default = base::PartitionId { bucket: base::BucketId(0), index: 0 };
-    let leader = cluster.nodes[0].leader(default).map(|(leader, _)| leader);
+    let leader = cluster.nodes[0].leader(DEFAULT).map(|(leader, _)| leader);
     assert!(leader.is_none_or(|leader| leader == NodeId(1)), "nobody is elected by it: {leader:?}");
 }
 
@@ -173,5 +173,28 @@ fn of_two_folders_that_were_away_neither_gives_up_what_it_has_before_the_others_
     settle(&mut cluster);
     settle(&mut cluster);
     assert_eq!(cluster.ask(0, "GET by"), "$4\r\nboth\r\n");
+    any_two_serve(&mut cluster);
+}
+
+/// One comes back while another one's folder is away, and both wait for each other to be there: they recover one after the other.
+#[test]
+fn two_that_were_outlived_one_after_the_other_recover_in_turn() {
+    let (mut cluster, _) = three();
+    // The first one leads, and goes on leading.
+    assert_eq!(cluster.nodes[0].leader(DEFAULT).map(|(leader, _)| leader), Some(NodeId(0)));
+    let second = cluster.journal(1);
+    cluster.restart_in(1, blank(7000));
+    settle(&mut cluster);
+    let third = cluster.journal(LATE);
+    cluster.restart_in(LATE, blank(8000));
+    settle(&mut cluster);
+    // Both folders are back before either has heard of anything.
+    cluster.isolated = vec![1, LATE];
+    cluster.restart(1, second);
+    cluster.restart(LATE, third);
+    cluster.isolated.clear();
+    settle(&mut cluster);
+    settle(&mut cluster);
+    assert!(has_met(&mut cluster, 1, OUTLIVED) && has_met(&mut cluster, LATE, OUTLIVED));
     any_two_serve(&mut cluster);
 }
