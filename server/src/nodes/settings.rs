@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write as _};
 use serde::Serialize;
 use wire::Value;
 
-use super::Cluster;
+use super::{Cluster, NodeInfo};
 
 /// What `DICTUM.NODE SETTINGS` answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -146,9 +146,11 @@ impl Cluster {
     /// Before nodes are removed.
     pub(super) fn weigh_removal(&mut self, names: &[String], yes: bool) -> Result<(), String> {
         let (settings, nodes) = (self.settings()?, self.nodes()?);
-        // Those that leave already count no more.
-        let stay = nodes.iter().filter(|node| node.state != "leaving").count() as u64;
-        let leave = nodes.iter().filter(|node| names.contains(&node.name) && node.state != "leaving").count() as u64;
+        // Those that leave already count no more. Without those that vote nowhere, as those that were left behind, as many failures are borne as before.
+        let counts = |node: &&NodeInfo| node.state != "leaving";
+        let stay = nodes.iter().filter(counts).count() as u64;
+        let leaves = |node: &&NodeInfo| names.contains(&node.name) && node.votes > 0;
+        let leave = nodes.iter().filter(counts).filter(leaves).count() as u64;
         consent(loss(settings.voters_of(stay), settings.voters_of(stay - leave)), yes)
     }
 }
