@@ -30,7 +30,7 @@ pub(crate) const NOTHING_CHOSEN: &str =
 
 const WATCHING: Failure = Failure::Text("ERR keys of the selected bucket are watched; UNWATCH them first");
 
-/// What a connection has chosen so far, beside its bucket.
+/// The choices of a connection so far, beside its bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     /// The bucket of the name that it has said to `AUTH` or `HELLO`, or the usual one.

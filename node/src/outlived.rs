@@ -31,7 +31,7 @@ pub(crate) struct Outlived {
 }
 
 impl Node {
-    /// What is known of all nodes' lives, to be passed on.
+    /// All that is known of nodes' lives, to be passed on.
     pub(crate) fn all_lives(&self) -> Vec<(NodeId, Claim)> {
         let mut lives = self.lives.all();
         let Some(g) = place_of(&self.groups, COUNCIL) else { return lives };
@@ -114,7 +114,7 @@ impl Node {
             };
             let members = self.groups[g].partition.replica.members();
             if !members.names(self.config.me) {
-                // It has no vote. Who gives it one asks as whom it learns.
+                // It has no vote. The leader that gives it one asks for its incarnation first.
                 self.outlived.partitions.remove(&id);
                 continue;
             }

@@ -253,6 +253,7 @@ impl Node {
         self.next_tick = time + TICK_EVERY;
         if self.tick_pings() {
             self.weigh_changes();
+            self.tick_outlived();
             self.tick_bulletins();
         }
         self.tell_replicas();
@@ -260,7 +261,6 @@ impl Node {
         self.leave_partitions();
         self.lead_council();
         self.tick_step_over();
-        self.tick_outlived();
         self.tell_settled();
         self.tell_zone();
         self.tick_comparison();

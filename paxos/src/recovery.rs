@@ -120,7 +120,7 @@ impl Replica {
         let votes = self.membership.now.names(self.config.me) && !self.joins;
         if matches!(self.role, Role::Follower) && votes && self.live_leader().is_some() {
             self.probe("paxos: replica was outlived");
-            // A number that is still too low is told by whoever is asked to note it.
+            // Should its number be too low still, the replicas that are asked to note it say so.
             self.become_amnesiac(true, now, out);
         }
     }

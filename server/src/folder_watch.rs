@@ -12,7 +12,7 @@ use std::{fs, io, thread};
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a name in the file system leads to.
+/// The file or folder that a name leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Inode {
     device: u64,
@@ -36,7 +36,7 @@ impl Names {
         found.collect::<io::Result<_>>().map(Names)
     }
 
-    /// What is not what it was, if anything.
+    /// The first name that leads to another file now, or to none.
     fn differ(&self) -> Option<String> {
         self.0.iter().find_map(|(path, before)| match Inode::of(path) {
             Ok(now) if now == *before => None,

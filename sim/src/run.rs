@@ -145,7 +145,7 @@ pub(crate) struct Judged {
     pub history: Vec<Operation>,
 }
 
-/// What is known of operations by their places, once those that are not kept have left the history.
+/// Facts about operations by their places in what is left of a history, given those by their places in all of it.
 fn renumbered(
     known: &BTreeMap<usize, u64>,
     history: &[Operation],

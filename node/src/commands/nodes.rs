@@ -193,7 +193,7 @@ fn voters(node: &Node, count: &[u8]) -> Result<Change, Failure> {
     Ok(Change::Voters { count })
 }
 
-/// What the commands of this family have set, as far as this node knows.
+/// The settings that commands of this family have made, as far as this node knows.
 fn settings(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let (registry, founders) = (&context.node.registry, context.node.config.members.len());
     let number = |number: u64| Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX));

@@ -84,7 +84,7 @@ fn start_without_its_disk(cluster: &mut Cluster) {
     cluster.restart_in(LATE, blank(7000));
 }
 
-/// All but one are there, whoever it is: they elect, serve and have everything.
+/// Each two of the three elect, serve and have everything.
 fn any_two_serve(cluster: &mut Cluster) {
     for away in 0..3_u16 {
         cluster.isolated = vec![away];

@@ -48,7 +48,7 @@ struct Watched {
     stream: TcpStream,
     /// The whole frame.
     sign: Vec<u8>,
-    /// What waits to be written before it.
+    /// Bytes that go before it.
     output: SharedOutput,
 }
 

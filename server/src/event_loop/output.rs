@@ -112,7 +112,7 @@ fn write_some(socket: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
     Ok(written)
 }
 
-/// An output that is written to by the loop, and by whom it lets while it does something else.
+/// An output that the loop writes to, and while the loop is in a step the thread that sends signs of life.
 #[derive(Clone, Default, Debug)]
 pub(super) struct SharedOutput(Arc<Mutex<Output>>);
 

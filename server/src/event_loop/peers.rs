@@ -36,7 +36,7 @@ const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
 /// A link that was up for so long worked; the next one is dialled soon.
 const STEADY: Duration = Duration::from_secs(1);
-/// Who was heard within this time runs: pings come twenty times a second.
+/// A process that was heard within this time runs: pings come twenty times a second.
 const LIVELY: Duration = Duration::from_secs(3);
 /// A peer that is to call, and does not for so long, is called: it may not know (any more) that this node is there.
 const CALLED_PATIENCE: Duration = Duration::from_secs(5);

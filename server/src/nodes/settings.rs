@@ -1,4 +1,4 @@
-//! What `dictum node` has set, and what a change of it does to the number of failures that the cluster bears.
+//! The settings of `dictum node`, and how many failures the cluster bears behind a change of them.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
@@ -8,7 +8,7 @@ use wire::Value;
 
 use super::{Cluster, NodeInfo};
 
-/// What `DICTUM.NODE SETTINGS` answers.
+/// The answer of `DICTUM.NODE SETTINGS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(super) struct Settings {
     /// How many vote in each partition; 0: as many as have founded the cluster.
@@ -83,7 +83,7 @@ fn borne(voters: u64) -> String {
     }
 }
 
-/// What a change does to the failures borne, if fewer are.
+/// In words how many failures fewer are borne behind a change, if any.
 fn loss(before: u64, after: u64) -> Option<String> {
     let all = if after < 3 { format!("; nothing is served unless all {after} are up") } else { String::new() };
     let all = if after == 1 { "; nothing is served unless that one is up".to_owned() } else { all };

@@ -86,7 +86,7 @@ impl<N: Door> Cluster<N> {
     pub(super) fn bring_folder_back(&mut self, node: NodeId) {
         let others_are_whole = self.members().all(|it| it == node || self.machines[usize::from(it.0)].is_whole());
         let Some(folder) = self.machine(node).away.take() else { return };
-        // What it has learned meanwhile is lost, and that may be once more than the others bear.
+        // The node loses all that it has learned meanwhile, and that may be one loss more than the others bear.
         if !others_are_whole
             || !self.damage(node, 100 * MS, |disk| {
                 disk.set_back(&folder.copy);

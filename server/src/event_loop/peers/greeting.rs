@@ -105,9 +105,8 @@ impl Peers {
             && now.since(link.heard) < LIVELY
         {
             return Err(format!(
-                "{:?} runs in another process, which was heard {} ms ago; start each name only once",
-                hello.node,
-                now.since(link.heard).as_millis()
+                "{:?} runs in another process, which was heard just now; start each name only once",
+                hello.node
             ));
         }
         match dialled {
