@@ -109,6 +109,8 @@ pub enum Feature {
     SteppedOver,
     /// Nodes tell each other how they stand to an entry that is to be stepped over.
     StandsToEntries,
+    /// A ping tells a disk that is full from one that has room left for what frees some.
+    LowDisks,
 }
 
 /// Who has to know a feature before it is used.
@@ -121,7 +123,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 22] = [
+pub const FEATURES: [(Feature, u16, By); 23] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -144,6 +146,7 @@ pub const FEATURES: [(Feature, u16, By); 22] = [
     (Feature::LongNames, 8, By::Cluster),
     (Feature::SteppedOver, 8, By::Cluster),
     (Feature::StandsToEntries, 8, By::Link),
+    (Feature::LowDisks, 8, By::Link),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

@@ -42,6 +42,7 @@ pub mod once;
 mod pieces;
 mod removals;
 pub mod reply;
+pub mod room;
 mod runs;
 mod script;
 pub mod slots;

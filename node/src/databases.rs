@@ -76,8 +76,8 @@ impl Node {
             Err(failure) => return self.refuse(session, &failure),
         };
         let Some(g) = place_of(&self.groups, COUNCIL) else { return self.refuse_without_group(session) };
-        if let Some(text) = self.refusal(g) {
-            return self.refuse(session, &Failure::Text(text));
+        if let Some(failure) = self.refusal(g, true) {
+            return self.refuse(session, &failure);
         }
         let body = Order::Database { number, identities, founders }.encode();
         let slot = session.open_parts(body.len(), 1, Combine::Selected);

@@ -348,10 +348,11 @@ impl Node {
             terms.encode(spec.flags, &mut body);
             arguments.encode_into(&mut body);
             let body = Bytes::from(body);
+            let grows = self.words_need_room(partition, spec, words);
             match wait {
-                Some(wait) => self.submit_waiting(session, partition, wait, body),
+                Some(wait) => self.submit_waiting(session, partition, wait, body, grows),
                 None if looks => self.submit_look(session, partition, &body),
-                None => self.submit_command(session, partition, spec, body),
+                None => self.submit_command(session, partition, (spec, grows), body),
             }
         } else {
             match wait {
@@ -494,7 +495,8 @@ impl Node {
         let mut body = Vec::new();
         self.terms(partition).encode(entry.spec.flags, &mut body);
         words::encode_once(id, command.iter().copied(), &mut body);
-        self.submit_write(session, partition, Kind::Once, Bytes::from(body));
+        let grows = self.words_need_room(partition, entry.spec, command);
+        self.submit_write(session, partition, (Kind::Once, grows), Bytes::from(body));
     }
 
     /// `DICTUM.OUTCOME`: the partition that knows is that of the command's keys, which are not said.

@@ -156,8 +156,8 @@ pub enum Input<'a> {
         /// The answer to the client.
         answer: ErrandAnswer,
     },
-    /// The journal has no room (`true`), or has room again (`false`).
-    DiskFull(bool),
+    /// There is so much room on the disk, which is more or less than before.
+    Disk(DiskRoom),
     /// The snapshot that [`Outbox::save_snapshot`] asked for is on disk, named and synced.
     SnapshotSaved {
         /// Whose state it is.
@@ -216,6 +216,65 @@ pub enum SnapshotContent {
     },
     /// What has changed, into the store that the node was started with: the batch is applied as a whole and synced.
     Store(Box<FlushJob>),
+}
+
+/// How much room there is on a node's disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskRoom {
+    /// Enough: so many bytes more than the mark below which nothing that grows is taken, if they are few enough to matter.
+    Enough {
+        /// `u64::MAX` if there are plenty.
+        spare: u64,
+    },
+    /// Too little to grow: what frees room is taken, and nothing else. What is left is kept for that.
+    Low {
+        /// Bytes that have to be freed before everything is taken again.
+        missing: u64,
+    },
+    /// None: nothing can be written.
+    Full {
+        /// The same, as far as it is known.
+        missing: u64,
+    },
+}
+
+impl Default for DiskRoom {
+    fn default() -> DiskRoom {
+        DiskRoom::Enough { spare: u64::MAX }
+    }
+}
+
+impl DiskRoom {
+    /// Nothing that grows is to be written.
+    #[must_use]
+    pub fn is_low(self) -> bool {
+        !matches!(self, DiskRoom::Enough { .. })
+    }
+
+    /// Nothing can be written.
+    #[must_use]
+    pub fn is_full(self) -> bool {
+        matches!(self, DiskRoom::Full { .. })
+    }
+
+    /// Bytes that have to be freed.
+    #[must_use]
+    pub fn missing(self) -> u64 {
+        match self {
+            DiskRoom::Enough { .. } => 0,
+            DiskRoom::Low { missing } | DiskRoom::Full { missing } => missing,
+        }
+    }
+
+    /// In a word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            DiskRoom::Enough { .. } => "ok",
+            DiskRoom::Low { .. } => "low",
+            DiskRoom::Full { .. } => "full",
+        }
+    }
 }
 
 /// How loudly an event is told.

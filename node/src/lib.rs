@@ -20,6 +20,7 @@ mod council;
 mod databases;
 mod departures;
 mod detector;
+mod disk;
 mod dispatch;
 pub mod door;
 mod durations;
@@ -84,8 +85,8 @@ use base::{NodeId, Position};
 pub use applying::Applying;
 pub use below::{Below, FlushJob};
 pub use door::{
-    CacheWish, Config, ConnectionId, Input, JournalWrite, Level, LinkVersions, Listener, Member, Nodes, Outbox,
-    OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob,
+    CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, Member, Nodes,
+    Outbox, OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob,
     SnapshotSettings,
 };
 pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};

@@ -13,6 +13,7 @@
 
 use base::{PartitionId, Revision, WallTime};
 use bytes::Bytes;
+use data::room::is_growing;
 use data::spec::{Flags, Spec};
 use data::{EntryContext, Failure, Reply};
 
@@ -54,8 +55,14 @@ impl Node {
     }
 
     /// Gives a write to the router that will tell whether the next one had better look first.
-    pub(crate) fn submit_command(&mut self, session: &mut Session, partition: PartitionId, spec: &Spec, body: Bytes) {
-        let slot = self.submit_write(session, partition, Kind::Command, body);
+    pub(crate) fn submit_command(
+        &mut self,
+        session: &mut Session,
+        partition: PartitionId,
+        (spec, grows): (&Spec, bool),
+        body: Bytes,
+    ) {
+        let slot = self.submit_write(session, partition, (Kind::Command, grows), body);
         if slot.is_some()
             && spec.flags.has(Flags::OFTEN_NOTHING)
             && let Some(g) = place_of(&self.groups, partition)
@@ -118,14 +125,15 @@ impl Node {
 
     /// Makes writes of all looks of a connection.
     fn write_after_look(&mut self, g: usize, connection: ConnectionId) {
-        let refusal = self.refusal(g);
+        let [refusal, refusal_to_grow] = [false, true].map(|grows| self.refusal(g, grows));
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
         let mut refused = Vec::new();
         let Group { partition, router, .. } = &mut self.groups[g];
         let Some(lane) = session.lane_mut(partition.id) else { return };
         lane.take_looks(|read, bytes, reads_before| {
-            if refusal.is_some() {
-                refused.push(read.slot);
+            let grows = data::lookup(read.command.as_bytes()).is_none_or(|it| is_growing(it.spec, read.command));
+            if let Some(failure) = if grows { &refusal_to_grow } else { &refusal } {
+                refused.push((read.slot, failure.clone()));
                 return None;
             }
             let waiter = Waiter::Client { connection, slot: read.slot };
@@ -138,8 +146,8 @@ impl Node {
             }
             Some(number)
         });
-        if let Some(text) = refusal {
-            refused.into_iter().for_each(|slot| self.deliver(connection, slot, &Reply::Error(Failure::Text(text))));
+        for (slot, failure) in refused {
+            self.deliver(connection, slot, &Reply::Error(failure));
         }
     }
 }

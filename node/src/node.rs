@@ -25,7 +25,10 @@ use crate::bucket::BucketKind;
 use crate::comparison::Comparison;
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
-use crate::door::{Config, ConnectionId, Input, JournalWrite, Level, LinkVersions, Listener, Outbox, Rubbish};
+use crate::door::{
+    Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, Outbox, Rubbish,
+    SnapshotSettings,
+};
 use crate::errands::Errands;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
@@ -124,7 +127,9 @@ pub struct Node {
     pub(crate) unflushed: Unflushed,
     /// The group whose snapshot was written last.
     pub(crate) saved_last: usize,
-    pub(crate) disk_full: bool,
+    pub(crate) disk: DiskRoom,
+    /// What the settings say of flushes, and of the log before one, where there is room.
+    pub(crate) usual_snapshots: Option<(SnapshotSettings, u64)>,
     pub(crate) stopping: Option<Stopping>,
     pub(crate) rng: Rng,
     pub(crate) stats: Stats,
@@ -260,7 +265,7 @@ impl Node {
             }
             Input::Worked { from, until, processor } => self.quickness.measure.on_worked(from, until, processor),
             Input::ErrandDone { connection, slot, answer } => self.on_errand_done(connection, slot, &answer),
-            Input::DiskFull(full) => self.on_disk_full(full),
+            Input::Disk(room) => self.on_disk(room),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {
                 self.on_snapshot_failed(partition, position, &reason);
@@ -305,19 +310,6 @@ impl Node {
         }
         self.stats.connections_received += 1;
         self.sessions.insert(id, Some(Box::new(session)));
-    }
-
-    fn on_disk_full(&mut self, full: bool) {
-        self.disk_full = full;
-        // It matters to all of them.
-        self.groups.iter_mut().for_each(drop);
-        let text = if full {
-            "the disk is full: writes wait or are refused until there is room; reads go on"
-        } else {
-            "the disk has room again"
-        };
-        self.probe("node: disk full");
-        self.event(if full { Level::Error } else { Level::Info }, text);
     }
 
     pub(crate) fn name_of(&self, node: NodeId) -> String {

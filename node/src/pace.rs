@@ -112,6 +112,8 @@ pub(crate) struct Quickness {
     figures: [u32; Part::ALL.len()],
     /// The nodes that say that they are slow, this one included, as the replicas were last told. Sorted.
     spared: Vec<NodeId>,
+    /// Those whose disks have too little room, in the same way.
+    short: Vec<NodeId>,
     /// The last ping of each peer that was taken: its number, when it was taken, and how long it may have waited for this loop, which was at work.
     taken: BTreeMap<NodeId, (u64, Time, Duration)>,
 }
@@ -204,19 +206,24 @@ impl Node {
         let mut spared: Vec<NodeId> = self.news.iter().filter_map(slow).collect();
         spared.extend(self.slow_part().map(|_| self.config.me));
         spared.sort_unstable();
-        if self.quickness.spared != spared {
+        let low = |(id, ping): (&NodeId, &Ping)| ping.disk.is_low().then_some(*id);
+        let mut short: Vec<NodeId> = self.news.iter().filter_map(low).collect();
+        short.extend(self.disk.is_low().then_some(self.config.me));
+        short.sort_unstable();
+        if self.quickness.spared != spared || self.quickness.short != short {
             self.quickness.spared = spared;
+            self.quickness.short = short;
             self.tell_rosters();
         }
     }
 
-    /// Puts those behind all others that say that they are slow; who votes stays as it is.
+    /// Puts those behind all others that say that they are slow, or that their disks have too little room; who votes stays as it is.
     pub(crate) fn spare_slow(&self, g: usize, roster: &mut Roster) {
-        let slow = &self.quickness.spared;
+        let slow = [&self.quickness.spared[..], &self.quickness.short].concat();
         if slow.is_empty() {
             return;
         }
-        roster.spared.extend(slow);
+        roster.spared.extend(&slow);
         roster.spared.sort_unstable();
         roster.spared.dedup();
         if !slow.contains(&roster.preferred) {

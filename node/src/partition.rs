@@ -281,6 +281,11 @@ impl Partition {
         self.flushing.clone()
     }
 
+    /// Whether the state is in the store.
+    pub(crate) fn is_over_store(&self) -> bool {
+        self.below.is_some()
+    }
+
     /// A flush is under way, or has failed.
     pub(crate) fn has_flush(&self) -> bool {
         self.flushing.is_some()

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::group::DEFAULT_PARTITION;
-use crate::node::{Node, news_of, role_number, role_text};
+use crate::node::{Node, news_of, place_of, role_number, role_text};
 use crate::pace::Part;
 use crate::peer::{PartitionNews, Ping};
 
@@ -18,9 +18,10 @@ pub(crate) fn json(node: &Node) -> String {
     let me = node.config.me;
     let _ = write!(
         out,
-        "{{\"version\":{},\"node\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
+        "{{\"version\":{},\"node\":{},\"refuses\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
         text(env!("CARGO_PKG_VERSION")),
         text(&node.name_of(me)),
+        text(&refuses(node)),
         names.join(","),
     );
     for (place, group) in node.groups.iter().enumerate() {
@@ -80,9 +81,16 @@ pub(crate) fn json(node: &Node) -> String {
     out
 }
 
+/// Why writes to the default bucket that may make it larger are refused at this node, for want of room on a disk; empty if they are not.
+fn refuses(node: &Node) -> String {
+    let failure = place_of(&node.groups, DEFAULT_PARTITION).and_then(|g| node.refusal_of_disks(g, true));
+    failure.map_or_else(String::new, |failure| failure.to_string())
+}
+
 fn member_json(out: &mut String, ping: Option<&Ping>, news: Option<&PartitionNews>, decided: u64) {
     let string = |value: Option<&String>| text(value.map_or("", String::as_str));
-    let disk = ping.map_or("unknown", |ping| if ping.disk_full { "full" } else { "ok" });
+    let disk = ping.map_or("unknown", |ping| ping.disk.name());
+    let missing = ping.map_or(0, |ping| ping.disk.missing());
     let slow = ping.and_then(|ping| ping.pace.slow).map_or("no", Part::name);
     let role = news.map_or("unknown", |news| role_text(news.role));
     let number = |get: fn(&PartitionNews) -> u64| news.map_or(0, get);
@@ -90,7 +98,7 @@ fn member_json(out: &mut String, ping: Option<&Ping>, news: Option<&PartitionNew
     let _ = write!(
         out,
         "\"role\":\"{role}\",\"resp\":{},\"http\":{},\"decided\":{},\"persisted\":{},\"applied\":{applied},\
-         \"lag\":{},\"disk\":\"{disk}\",\"slow\":\"{slow}\",\"version\":{}",
+         \"lag\":{},\"disk\":\"{disk}\",\"disk_missing\":{missing},\"slow\":\"{slow}\",\"version\":{}",
         string(ping.map(|ping| &ping.resp_address)),
         string(ping.map(|ping| &ping.http_address)),
         number(|news| news.decided.0),

@@ -11,17 +11,13 @@ use crate::choice::{NOT_CHOSEN, NOTHING_CHOSEN};
 use crate::entry::Kind;
 use crate::group::Group;
 use crate::lane::{Lane, Read};
-use crate::node::{Node, news_of, place_of};
+use crate::node::{Node, place_of};
 use crate::router::{ReadKind, Waiter};
 use crate::routing::Combine;
 use crate::session::Session;
 use crate::tracking::Tracked;
 
 const OVERLOADED: &str = "CLUSTERDOWN too many requests are waiting; the command was not done, try again later";
-const DISK_FULL: &str =
-    "MISCONF the leader's disk is full; the command was not done. Free some space: writes go on by themselves";
-const OWN_DISK_FULL: &str =
-    "MISCONF this node's disk is full; the command was not done. Use another node, or free some space";
 const BODY_TOO_LARGE: &str = "ERR the command, or the transaction, is too large: more than 529 MiB with the lengths of its words; nothing was done";
 const _: () = assert!(BODY_BYTES_MAX == 529 << 20, "the text says so");
 const NO_BUCKET: &str = "ERR the selected bucket is not there any more; SELECT another one";
@@ -54,24 +50,14 @@ impl Node {
         }
     }
 
-    /// Why no write can be taken at all, if so.
-    pub(crate) fn refusal(&self, g: usize) -> Option<&'static str> {
-        let Group { partition, router, copies, elsewhere, .. } = &self.groups[g];
+    /// Why a write cannot be taken, if so. `grows`: it may make the state larger.
+    pub(crate) fn refusal(&self, g: usize, grows: bool) -> Option<Failure> {
+        let Group { router, copies, .. } = &self.groups[g];
         let (waiting, bytes) = (router.writes.len() + copies.held.len(), router.bytes + copies.held_bytes);
         if waiting >= OUTSTANDING_REQUESTS_MAX || bytes >= UNDECIDED_BYTES_MAX {
-            return Some(OVERLOADED);
+            return Some(Failure::Text(OVERLOADED));
         }
-        let (leader, _) = self.leader_of(g)?;
-        if self.disk_full && leader != self.config.me && elsewhere.is_none() {
-            // It could not apply the write, and so not say when it is done.
-            return Some(OWN_DISK_FULL);
-        }
-        let full = if leader == self.config.me {
-            self.disk_full
-        } else {
-            self.news.get(&leader).is_some_and(|ping| ping.disk_full && news_of(ping, partition.id).is_some())
-        };
-        full.then_some(DISK_FULL)
+        self.refusal_of_disks(g, grows)
     }
 
     /// Why a write, or a read that may have to be carried to another node, is too large for the log and for messages, if so. This is the one place that looks, so that
@@ -84,21 +70,21 @@ impl Node {
         Some(BODY_TOO_LARGE)
     }
 
-    /// Gives a write to the router; answers at once if it cannot be taken. Returns the slot of its reply.
+    /// Gives a write to the router; answers at once if it cannot be taken. `grows`: it may make the state larger. Returns the slot of its reply.
     pub(crate) fn submit_write(
         &mut self,
         session: &mut Session,
         partition: PartitionId,
-        kind: Kind,
+        (kind, grows): (Kind, bool),
         body: Bytes,
     ) -> Option<u64> {
         let Some(g) = place_of(&self.groups, partition) else {
             self.refuse_without_group(session);
             return None;
         };
-        let refusal = self.refusal_of_size(body.len()).or_else(|| self.refusal(g));
-        if let Some(text) = refusal {
-            self.refuse(session, &Failure::Text(text));
+        let refusal = self.refusal_of_size(body.len()).map(Failure::Text).or_else(|| self.refusal(g, grows));
+        if let Some(failure) = refusal {
+            self.refuse(session, &failure);
             return None;
         }
         let on_all = match self.is_for_all(session, g) {
@@ -204,15 +190,18 @@ impl Node {
         let writes = spec.flags.has(Flags::WRITE);
         let mut groups = Vec::with_capacity(parts.len());
         let mut on_all = false;
-        for (partition, _) in &parts {
+        for (partition, words) in &parts {
             // All or none, as far as that is known now.
             let Some(g) = place_of(&self.groups, *partition) else {
                 self.refuse_without_group(session);
                 return None;
             };
-            if let Some(text) = self.refusal(g).filter(|_| writes) {
-                self.refuse(session, &Failure::Text(text));
-                return None;
+            if writes {
+                let grows = self.needs_room(*partition, spec, words.as_ref());
+                if let Some(failure) = self.refusal(g, grows) {
+                    self.refuse(session, &failure);
+                    return None;
+                }
             }
             on_all = match self.is_for_all(session, g) {
                 Err(failure) if writes => {

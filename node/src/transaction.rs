@@ -3,6 +3,7 @@
 //! A transaction is one entry of the log, or one read if it changes nothing. Commands that concern only the connection
 //! (`PING`, `CLIENT …`) may stand in it too: they are answered here, and the replies are merged.
 
+use base::PartitionId;
 use base::limits::{QUEUED_WORD_BYTES, TRANSACTION_BYTES_MAX, WORD_BYTES};
 use base::slots::hash_slot;
 use bytes::Bytes;
@@ -140,6 +141,8 @@ impl Node {
         let mut merge = Merge { count: commands.len(), ..Merge::default() };
         let mut stored = Vec::with_capacity(commands.len());
         let mut flags = Flags::NONE;
+        // One command that needs room is enough: it is all or nothing.
+        let mut grows = false;
         let mut partitions = Vec::new();
         // Of whoever routes by itself, all keys have one slot.
         let mut slot = None;
@@ -155,7 +158,11 @@ impl Node {
                     {
                         return self.refuse(session, &CROSS_SLOT);
                     }
-                    partitions.push(self.route_to_one(session, entry.spec, words.as_slice()));
+                    let partition = self.route_to_one(session, entry.spec, words.as_slice());
+                    let needs =
+                        |partition: &PartitionId| self.words_need_room(*partition, entry.spec, words.as_slice());
+                    grows |= partition.as_ref().is_ok_and(needs);
+                    partitions.push(partition);
                     drop(words);
                     stored.push(command);
                 }
@@ -187,7 +194,7 @@ impl Node {
         }
         words::encode_transaction(watches.iter().map(|(key, revision)| (key, *revision)), &stored, &mut body);
         let slot = if flags.has(Flags::WRITE) {
-            self.submit_write(session, partition, crate::entry::Kind::Transaction, Bytes::from(body))
+            self.submit_write(session, partition, (crate::entry::Kind::Transaction, grows), Bytes::from(body))
         } else {
             self.submit_read(session, partition, ReadKind::Transaction, |out| out.extend_from_slice(&body))
         };

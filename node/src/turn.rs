@@ -97,8 +97,9 @@ impl Node {
         self.consider_stop();
         self.hand_out(out);
         let (now, soon) = (self.now, self.now.time + TICK_EVERY);
-        let gives_way = self.disk_full || self.is_drained() || self.slow_part().is_some();
-        self.groups.end_turn(soon, |group| group.due(now, gives_way, self.disk_full, &self.config, &self.unflushed));
+        let gives_way = self.disk.is_low() || self.is_drained() || self.slow_part().is_some();
+        self.groups
+            .end_turn(soon, |group| group.due(now, gives_way, self.disk.is_full(), &self.config, &self.unflushed));
         out.wake_at = Some(self.plan());
     }
 
@@ -284,9 +285,10 @@ impl Node {
         self.forget_late_guests(g);
         self.refuse_held(g);
         let drained = self.is_drained();
+        let escapes = self.escapes_its_disk(g);
         let group = &mut self.groups[g];
         let replica = &group.partition.replica;
-        let stuck = self.disk_full || (replica.is_held_back() && self.snapshot_fails);
+        let stuck = escapes || (replica.is_held_back() && self.snapshot_fails);
         if (stuck || drained) && replica.leads().is_some() && time >= group.next_escape {
             group.next_escape = time + ESCAPE_EVERY;
             self.step_replica(g, Step::HandOver);
@@ -306,7 +308,10 @@ impl Node {
             let Some(finished) = self.groups[g].router.finish(sequence) else { continue };
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
-                self.deliver_error(connection, slot, if sent { UNKNOWN } else { NO_LEADER });
+                match self.refusal_of_disks(g, true).filter(|_| !sent) {
+                    Some(failure) => self.deliver(connection, slot, &Reply::Error(failure)),
+                    None => self.deliver_error(connection, slot, if sent { UNKNOWN } else { NO_LEADER }),
+                }
             }
         }
         // A read that waits for a write of this node is in no batch any more, and one that needs no confirmation never was.

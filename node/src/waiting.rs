@@ -14,6 +14,7 @@ use std::time::Duration;
 use base::limits::WAITING_BYTES_MAX;
 use base::{PartitionId, Time};
 use bytes::Bytes;
+use data::room::is_growing;
 use data::value::Kind as ValueKind;
 use data::waiting::{Wait, offered};
 use data::{Change, ChangeKind, Failure, Reply};
@@ -211,12 +212,19 @@ fn bytes_of(wait: &Wait, bytes: usize) -> usize {
 
 impl Node {
     /// Carries out a command that waits if it finds nothing.
-    pub(crate) fn submit_waiting(&mut self, session: &mut Session, partition: PartitionId, wait: Wait, body: Bytes) {
+    pub(crate) fn submit_waiting(
+        &mut self,
+        session: &mut Session,
+        partition: PartitionId,
+        wait: Wait,
+        body: Bytes,
+        grows: bool,
+    ) {
         let bytes = body.len();
         if !self.has_place_for(&wait, bytes) {
             return self.refuse(session, &TOO_MANY);
         }
-        let Some(slot) = self.submit_write(session, partition, Kind::Command, body) else { return };
+        let Some(slot) = self.submit_write(session, partition, (Kind::Command, grows), body) else { return };
         self.let_wait(session, partition, wait, slot, bytes);
     }
 
@@ -390,7 +398,10 @@ impl Node {
 
     /// Sends the command of somebody who waits into the log again, unless it is on its way. False if that cannot be done now.
     fn send_waiting(&mut self, g: usize, number: u64) -> bool {
-        let refused = self.refusal(g).is_some();
+        let command = self.waiting.all.get(&number).and_then(|it| self.sessions.get(&it.connection)?.as_ref());
+        let command = command.map_or("", |session| session.last_command);
+        let grows = data::lookup(command.as_bytes()).is_none_or(|it| is_growing(it.spec, command));
+        let refused = self.refusal(g, grows).is_some();
         let Some(waiting) = self.waiting.all.get_mut(&number) else { return true };
         if waiting.body.is_none() {
             return true;

@@ -79,7 +79,7 @@ pub(crate) enum Control {
     Stop,
     /// The journal finds no room (`true`), or does again.
     JournalFull(bool),
-    /// The disk has passed the low-disk mark.
+    /// There is more or less room on the disk.
     DiskRoom(Passed),
     /// The data folder is not any more what it was; this is.
     FolderGone(String),

@@ -31,6 +31,7 @@ pub mod status;
 pub mod unsafe_recover;
 
 mod admission;
+mod advice;
 mod alarm;
 mod applying;
 mod background;

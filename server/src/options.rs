@@ -150,8 +150,8 @@ pub struct StartArguments {
     /// How often the states of each partition's replicas are compared in the background, if anything was written since; 0 for never [default: 60m]
     #[arg(long, env = "DICTUM_COMPARE_EVERY", value_name = "DURATION")]
     pub compare_every: Option<Wait>,
-    /// With less free room than this on its disk the node refuses writes and goes on reading; 0 for never [default: 512MiB,
-    /// or a twentieth of the disk if that is less]
+    /// With less free room than this on its disk the node takes only writes that free room, and goes on reading; 0 for never [default: 512MiB;
+    /// on a disk of less than 10GiB a twentieth of it, but at least 192MiB, or a quarter if that is less]
     #[arg(long, env = "DICTUM_DISK_LOW_MARK", value_name = "SIZE")]
     pub disk_low_mark: Option<Size>,
     /// Memory for values of each bucket that has no quota of its own; all of them are on disk [default: 1GiB]
@@ -280,7 +280,7 @@ pub struct Options {
     pub log_entries_kept: u64,
     /// Bytes of log kept for nodes that take a snapshot.
     pub log_bytes_held: u64,
-    /// With less free room on the disk, in bytes, the node refuses writes; `None` for the usual mark, 0 for none.
+    /// With less free room on the disk, in bytes, the node refuses writes that grow; `None` for the usual mark, 0 for none.
     pub disk_low_mark: Option<u64>,
     /// Memory for values of the store.
     pub cache: CacheSettings,

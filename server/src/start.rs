@@ -28,7 +28,7 @@ use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
 use crate::standing::{Known, Standing};
 use crate::{
-    applying, background, descriptors, fault, folder_watch, journal, log, low_disk, memory, snapshots, workers,
+    advice, applying, background, descriptors, fault, folder_watch, journal, log, low_disk, memory, snapshots, workers,
 };
 
 /// Exit code when the settings are wrong: that of the argument parser.
@@ -100,6 +100,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let cluster = options.cluster_address.map(|address| listen("--cluster-address", address)).transpose()?;
     let (resp_address, http_address) = (address_of(&resp, options.resp), address_of(&http, options.http));
 
+    low_disk::make_room_to_start(&options.dir, options.disk_low_mark);
     let disk = Files::open(&options.dir).map_err(|error| error.to_string())?.with_direct_writes(options.direct_writes);
     let in_folder = |what: &str, error: io::Error| format!("{what} in {}: {error}", options.dir.display());
     let Known { standing, identity: mut known, is_admitted } = Standing::find(options, &disk)?;
@@ -218,7 +219,11 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let delay = fault::watch(options.fault_sync_delay, &options.dir).map_err(thread_failed)?;
     let journal = journal::start(opened, persisted, delay, frame.messenger.clone()).map_err(thread_failed)?;
     let messenger = frame.messenger.clone();
+    let scarce_store = store.clone();
     low_disk::watch(options.dir.clone(), options.disk_low_mark, move |passed| {
+        if let Some(store) = &scarce_store {
+            store.store().set_scarce(passed.room.is_low());
+        }
         messenger.tell(Control::DiskRoom(passed));
     })
     .map_err(|error| in_folder("how much room there is cannot be asked", error))?;
@@ -303,11 +308,8 @@ fn serve(options: &Options) -> Result<Ending, String> {
 fn open_store(options: &Options, open_files_max: usize) -> Result<CachedStore<LsmStore>, String> {
     let path = options.dir.join(STORE_NAME);
     let opened = LsmStore::open(&path, LsmOptions { open_files_max, ..LsmOptions::default() }).map_err(|error| {
-        format!(
-            "the store in {} cannot be opened: {error}. If it is damaged and the other nodes are well, move it away and start \
-             again: the state comes from them",
-            path.display()
-        )
+        let advice = if error.full { advice::MAKE_ROOM } else { advice::OTHER_STORE };
+        format!("the store in {} cannot be opened: {error}. What to do: {advice}", path.display())
     })?;
     // fjall's, and the one that removes dropped spaces. What opens the store again runs in the background itself.
     background::lower_named("fjall:");

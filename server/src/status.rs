@@ -20,6 +20,8 @@ pub struct ClusterStatus {
     pub version: String,
     /// Name of the node that answers.
     pub node: String,
+    /// Why it refuses writes that may make the default bucket larger, for want of room on a disk; empty if it does not.
+    pub refuses: String,
     /// Names of all members.
     pub cluster: Vec<String>,
     /// Who leads, as far as this node knows.
@@ -102,8 +104,10 @@ pub struct NodeStatus {
     pub applied: u64,
     /// Decided entries that it has not applied.
     pub lag: u64,
-    /// `ok`, `full` or `unknown`.
+    /// `ok`, `low` (what frees room is taken, nothing else), `full` (no writes are taken) or `unknown`.
     pub disk: String,
+    /// Bytes that have to be freed on its disk until all writes are taken again. Known of the node that answers alone.
+    pub disk_missing: u64,
     /// By what it is slow: `disk`, `processor`, `link`; `no` if it is not.
     pub slow: String,
     /// Its version; empty if unknown.
@@ -229,6 +233,10 @@ pub fn table(status: &ClusterStatus) -> String {
     ];
     rows.extend(status.nodes.iter().map(row));
     out.push_str(&aligned(&rows, &[3, 4, 5, 6]));
+    if !status.refuses.is_empty() {
+        let why = status.refuses.trim_start_matches("MISCONF ");
+        writeln!(out, "\n{} refuses writes: {why}.", status.node).expect("a string takes all text");
+    }
     if status.partitions.len() > 1 {
         out.push('\n');
         let mut rows = vec![["bucket", "partition", "leader", "ballot"].map(str::to_owned).to_vec()];

@@ -12,8 +12,8 @@ use base::ordered::OrderedError;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
-    BlockJob, ConnectionId, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkVersions, Listener, MadeBlock,
-    Outbox, ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
+    BlockJob, ConnectionId, DiskRoom, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkVersions, Listener,
+    MadeBlock, Outbox, ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
 };
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
@@ -64,7 +64,7 @@ pub enum Happening {
     Worked(u64, u64),
     /// See [`Input::ErrandDone`].
     ErrandDone(u64, u64, ErrandAnswer),
-    /// See [`Input::DiskFull`].
+    /// See [`Input::Disk`]: it is full, or has room.
     DiskFull(bool),
     /// See [`Input::SnapshotSaved`].
     SnapshotSaved(PartitionId, Position),
@@ -266,7 +266,10 @@ impl<N: Door> Running<N> {
                 Happening::ErrandDone(connection, slot, answer) => {
                     node.step(now, Input::ErrandDone { connection: ConnectionId(connection), slot, answer }, out);
                 }
-                Happening::DiskFull(full) => node.step(now, Input::DiskFull(full), out),
+                Happening::DiskFull(full) => {
+                    let room = if full { DiskRoom::Full { missing: 0 } } else { DiskRoom::default() };
+                    node.step(now, Input::Disk(room), out);
+                }
                 Happening::SnapshotSaved(partition, position) => {
                     node.step(now, Input::SnapshotSaved { partition, position }, out);
                 }

@@ -30,6 +30,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -141,6 +142,8 @@ struct Shared {
     writer: Mutex<Writing>,
     folder: PathBuf,
     options: LsmOptions,
+    /// See [`LsmStore::set_scarce`].
+    scarce: AtomicBool,
 }
 
 enum Current {
@@ -206,7 +209,8 @@ impl LsmStore {
             doubtful: false,
         };
         let current = RwLock::new(Current::Open(Arc::new(inner)));
-        Ok(LsmStore { shared: Arc::new(Shared { current, writer: Mutex::new(writer), folder, options }) })
+        let scarce = AtomicBool::new(false);
+        Ok(LsmStore { shared: Arc::new(Shared { current, writer: Mutex::new(writer), folder, options, scarce }) })
     }
 
     /// Applies a batch, as a whole or not at all; of use on a thread of its own, because it waits while tables are written and
@@ -263,6 +267,12 @@ impl LsmStore {
         })
     }
 
+    /// Whether there is too little room on the disk. As long as that is so, [`LsmStore::tidy`] gives back the room of whatever was removed, however little was
+    /// written to remove it, and as soon as nothing is applied.
+    pub fn set_scarce(&self, scarce: bool) {
+        self.shared.scarce.store(scarce, Ordering::Relaxed);
+    }
+
     /// Compacts what is due, and gives back disk space while nothing is to be done; to be called about once a second, by a thread that may wait.
     /// True if it did something for the store at rest.
     ///
@@ -285,7 +295,11 @@ impl LsmStore {
         drop(inner);
         // Whoever writes is not at rest.
         let Ok(mut writing) = self.shared.writer.try_lock() else { return Ok(false) };
-        let due = writing.untidy_bytes >= self.shared.options.memtable_bytes / UNTIDY_PART;
+        let scarce = self.shared.scarce.load(Ordering::Relaxed);
+        let due = match scarce {
+            true => !writing.untidy.is_empty(),
+            false => writing.untidy_bytes >= self.shared.options.memtable_bytes / UNTIDY_PART,
+        };
         if writing.failed.is_some() || !due && writing.tidied.is_none() {
             return Ok(false);
         }
@@ -295,7 +309,7 @@ impl LsmStore {
         let since = same.map(|(_, _, since)| since);
         writing.seen = Some((number, tables.clone(), since.unwrap_or_else(Instant::now)));
         let rests = writing.tidied.as_ref().is_some_and(|tidied| tidied.number == number);
-        let after = if rests { Duration::ZERO } else { self.shared.options.rest_after };
+        let after = if rests || scarce { Duration::ZERO } else { self.shared.options.rest_after };
         let quiet = since.is_some_and(|since| since.elapsed() >= after);
         if !quiet || stats.compactions_running > 0 || stats.sealed_memtables > 0 {
             return Ok(false);
@@ -315,7 +329,7 @@ impl LsmStore {
         self.touch(spaces.clone(), tables, TABLES_AFTER, TABLES_AT_REST_MAX - 1)?;
         // Without the writer's lock: a batch that comes now does not wait.
         let inner = self.shared.read(|inner| Ok(Arc::clone(inner)))?;
-        inner.squeeze(&spaces)?;
+        inner.squeeze(&spaces, scarce)?;
         let tables = inner.tables();
         // With it the store could not be opened again, should that be needed.
         drop(inner);

@@ -7,6 +7,8 @@ use crate::failure::Failure;
 pub(crate) struct Shebang {
     /// The script only reads.
     pub no_writes: bool,
+    /// It may run where there is no room.
+    pub allow_oom: bool,
 }
 
 /// The first line, if it begins as one that says how a script is to be run.
@@ -44,7 +46,8 @@ pub(crate) fn script_head(body: &[u8]) -> Result<Shebang, Failure> {
         for flag in flags.split(|byte| *byte == b',').filter(|flag| !flag.is_empty()) {
             match flag {
                 b"no-writes" => said.no_writes = true,
-                b"allow-oom" | b"allow-stale" | b"no-cluster" | b"allow-cross-slot-keys" => {}
+                b"allow-oom" => said.allow_oom = true,
+                b"allow-stale" | b"no-cluster" | b"allow-cross-slot-keys" => {}
                 other => return Err(refused("Unexpected flag in script shebang: ", other, "")),
             }
         }
@@ -108,5 +111,10 @@ impl Registered {
     /// Whether it only reads.
     pub(crate) fn no_writes(&self) -> bool {
         self.flags.iter().any(|flag| flag == b"no-writes")
+    }
+
+    /// Whether it may run where there is no room.
+    pub(crate) fn allows_oom(&self) -> bool {
+        self.flags.iter().any(|flag| flag == b"allow-oom")
     }
 }

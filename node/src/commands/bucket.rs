@@ -76,7 +76,9 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
     };
     match order.and_then(|order| node.check_order(&order).map(|()| order)) {
         Ok(order) => {
-            node.submit_write(session, COUNCIL, Kind::Council, Bytes::from(order.encode()));
+            // To create is the only one that needs room; to drop, and to lower a limit, is how it is freed.
+            let kind = (Kind::Council, wanted == Wanted::Create);
+            node.submit_write(session, COUNCIL, kind, Bytes::from(order.encode()));
         }
         Err(failure) => node.refuse(session, &failure),
     }

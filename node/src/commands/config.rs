@@ -503,7 +503,7 @@ pub(crate) fn set(node: &mut Node, session: &mut Session, words: &[&[u8]]) {
         return node.refuse(session, &Failure::Text(text));
     }
     let order = Order::Settings(of_cluster);
-    let slot = node.submit_write(session, COUNCIL, Kind::Council, Bytes::from(order.encode()));
+    let slot = node.submit_write(session, COUNCIL, (Kind::Council, false), Bytes::from(order.encode()));
     session.block = slot.map(Block::Slot).or(session.block);
 }
 

@@ -209,7 +209,7 @@ fn persistence(context: &Context<'_>, fields: &mut Fields) {
     fields.put("aof_rewrite_in_progress", running);
     fields.put("aof_rewrite_scheduled", 0);
     fields.put("aof_last_bgrewrite_status", "ok");
-    fields.put("aof_last_write_status", if node.disk_full { "err" } else { "ok" });
+    fields.put("aof_last_write_status", if node.disk.is_low() { "err" } else { "ok" });
     fields.put("aof_pending_bio_fsync", 0);
     fields.put("module_fork_in_progress", 0);
 }
@@ -389,7 +389,8 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_persisted", replica.persisted().0);
     fields.put("dictum_applied", partition.applied.0);
     fields.put("dictum_lag", status::lag(node));
-    fields.put("dictum_disk", if node.disk_full { "full" } else { "ok" });
+    fields.put("dictum_disk", node.disk.name());
+    fields.put("dictum_disk_missing_bytes", node.disk.missing());
     fields.put("dictum_slow", node.slow_part().map_or("no", crate::pace::Part::name));
     fields.put("dictum_log_first", replica.log().first().0);
     fields.put("dictum_log_bytes", replica.log().bytes());

@@ -132,7 +132,7 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
                 Err(failure) => return node.refuse(session, &failure),
             };
             let order = Bytes::from(Order::Nodes(change).encode());
-            if let Some(slot) = node.submit_write(session, COUNCIL, Kind::Council, order) {
+            if let Some(slot) = node.submit_write(session, COUNCIL, (Kind::Council, false), order) {
                 // The log knows its digest alone.
                 node.tokens_made.push((session.id, slot, token));
             }
@@ -147,7 +147,7 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
     };
     match change {
         Ok(change) => {
-            node.submit_write(session, COUNCIL, Kind::Council, Bytes::from(Order::Nodes(change).encode()));
+            node.submit_write(session, COUNCIL, (Kind::Council, false), Bytes::from(Order::Nodes(change).encode()));
         }
         Err(failure) => node.refuse(session, &failure),
     }

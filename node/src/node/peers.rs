@@ -329,7 +329,7 @@ impl Node {
         if taken.1 < life {
             *taken = (from, life, applied);
         }
-        if taken.1 != life || self.disk_full {
+        if taken.1 != life || self.disk.is_full() {
             return;
         }
         let (time, clock) = (self.now.time, self.now.wall);

@@ -317,7 +317,7 @@ impl Node {
         Ping {
             hears: hears.map(|detector| detector.peer).chain([self.config.me]).collect(),
             cluster: self.cluster_name(),
-            disk_full: self.disk_full,
+            disk: self.disk,
             waits: !self.waiting.is_empty() || self.tracking.is_wanted() || self.wants_key_events(),
             boot: self.boot,
             resp_address: self.config.resp_address.clone(),

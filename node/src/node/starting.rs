@@ -17,7 +17,7 @@ use crate::burden::ClientsLimit;
 use crate::comparison::Comparison;
 use crate::council::{Buckets, COUNCIL};
 use crate::detector::Detector;
-use crate::door::{Config, Level, Outbox, Planted, Recovered};
+use crate::door::{Config, DiskRoom, Level, Outbox, Planted, Recovered};
 use crate::entry::Life;
 use crate::errands::Errands;
 use crate::group::{DEFAULT_PARTITION, Group};
@@ -153,7 +153,8 @@ impl Node {
             events: Vec::new(),
             fatal: None,
             saved_last: 0,
-            disk_full: false,
+            disk: DiskRoom::default(),
+            usual_snapshots: None,
             stopping: None,
             rng,
             stats: Stats::default(),

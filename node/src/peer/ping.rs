@@ -4,6 +4,7 @@ use base::versions::Feature;
 use base::{Ballot, NodeId, PartitionId, Position};
 use wire::{Malformed, Reader, Writer};
 
+use crate::door::DiskRoom;
 use crate::lives::Claim;
 use crate::pace::Pace;
 use crate::transfer::movement::Moves;
@@ -15,7 +16,8 @@ pub(crate) struct Ping {
     pub hears: Vec<NodeId>,
     /// The sender's cluster: [`crate::registry::Registry::cluster`]; 0 if it does not know it.
     pub cluster: u64,
-    pub disk_full: bool,
+    /// How much room the sender's disk has; what is missing is not said.
+    pub disk: DiskRoom,
     /// Clients of the sender wait for changes: it wants to hear at once what is decided.
     pub waits: bool,
     /// The number of the sender's start: see [`Life::boot`].
@@ -88,10 +90,29 @@ fn says_addresses(version: u16, since: u64) -> bool {
     since == 0 || !Feature::ShortPings.is_in(version)
 }
 
+/// Nodes of earlier versions know of a disk that is full, and take nothing then.
+fn encode_room(w: &mut Writer<'_>, room: DiskRoom, version: u16) {
+    match room {
+        DiskRoom::Enough { .. } => w.u8(0),
+        DiskRoom::Full { .. } if Feature::LowDisks.is_in(version) => w.u8(2),
+        DiskRoom::Low { .. } | DiskRoom::Full { .. } => w.u8(1),
+    }
+}
+
+fn decode_room(r: &mut Reader<'_>, version: u16) -> Result<DiskRoom, Malformed> {
+    match r.u8()? {
+        0 => Ok(DiskRoom::default()),
+        1 if Feature::LowDisks.is_in(version) => Ok(DiskRoom::Low { missing: 0 }),
+        1 => Ok(DiskRoom::Full { missing: 0 }),
+        2 if Feature::LowDisks.is_in(version) => Ok(DiskRoom::Full { missing: 0 }),
+        _ => Err(Malformed),
+    }
+}
+
 pub(super) fn encode_ping(w: &mut Writer<'_>, ping: &Ping, version: u16) {
     encode_nodes(w, &ping.hears);
     w.u64(ping.cluster);
-    w.bool(ping.disk_full);
+    encode_room(w, ping.disk, version);
     w.bool(ping.waits);
     w.u64(ping.boot);
     // What tells whether they are there stands before them, since they may be left out.
@@ -143,7 +164,7 @@ pub(super) fn decode_ping(r: &mut Reader<'_>, version: u16) -> Result<Ping, Malf
     let mut ping = Ping {
         hears: decode_nodes(r)?,
         cluster: r.u64()?,
-        disk_full: r.bool()?,
+        disk: decode_room(r, version)?,
         waits: r.bool()?,
         boot: r.u64()?,
         ..Ping::default()

@@ -34,7 +34,7 @@ impl Node {
         let Group { partition, bucket, router, wishes, .. } = &mut self.groups[g];
         let quota = bucket.settings.quota_of_partition();
         let Some(evicting) = &mut partition.evicting else { return };
-        if partition.tree.bytes() <= quota || router.evicting.is_some() || self.disk_full {
+        if partition.tree.bytes() <= quota || router.evicting.is_some() || self.disk.is_full() {
             return;
         }
         let down_to = room_at(quota);

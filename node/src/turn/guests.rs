@@ -81,6 +81,11 @@ impl Node {
                 Err(expired) => {
                     // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
                     self.probe("node: read met an expired key");
+                    if let Some(failure) = self.why_nothing_expires(g) {
+                        let reply = Reply::Error(failure);
+                        guests.answers.push(CarriedAnswer { reply, revisions: Vec::new(), settled: None });
+                        continue;
+                    }
                     let after = self.propose_expiry(g, expired);
                     self.groups[g].router.guests_parked.push((after, expired, guests));
                     return;

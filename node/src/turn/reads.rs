@@ -360,6 +360,15 @@ impl Node {
             // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
             tree.called().begin(false);
             self.probe("node: read met an expired key");
+            if let Some(failure) = self.why_nothing_expires(g) {
+                if let Some(Some(session)) = self.sessions.get_mut(&connection)
+                    && let Some(lane) = session.lane_mut(id)
+                {
+                    lane.pop_read_if(|_| true);
+                }
+                self.deliver(connection, read.slot, &Reply::Error(failure));
+                return None;
+            }
             return Some(self.propose_expiry(g, clock));
         }
         let wants_misses = self.tunables.notify.wants_misses() && view.lookups().1 > 0;

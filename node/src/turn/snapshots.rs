@@ -92,7 +92,9 @@ impl Node {
         let Group { partition, saving, next_snapshot, .. } = &mut self.groups[g];
         let due = partition.snapshot_is_due(self.now.time, &self.config, &self.unflushed);
         let is_too_soon = self.now.time < *next_snapshot || self.persisted < partition.begun_in;
-        if !due || is_too_soon || self.disk_full || !partition.durable {
+        // A flush lets the log go, and brings to the store what was removed. A file has the whole state, beside the one before it.
+        let no_room = if partition.is_over_store() { self.disk.is_full() } else { self.disk.is_low() };
+        if !due || is_too_soon || no_room || !partition.durable {
             return None;
         }
         let repeats = partition.has_flush();
@@ -275,7 +277,7 @@ impl Node {
         let Group { partition, transfers, saving, .. } = &mut self.groups[g];
         // What has come before is being written to a file.
         let busy = saving.as_ref().is_some_and(|saving| saving.install.is_some());
-        let refuses = busy || self.disk_full && partition.durable;
+        let refuses = busy || self.disk.is_low() && partition.durable;
         let (id, applied) = (partition.id, partition.applied);
         let answer = transfers.on_offer(time, id, transfer, place, (applied, refuses), || partition.new_incoming());
         if let Some(answer) = answer {

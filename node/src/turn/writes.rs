@@ -124,7 +124,7 @@ impl Node {
     /// Proposes this node's writes, until these are as many bytes as should be in one payload of the journal. Whether there are more.
     fn propose_some(&mut self, g: usize) -> bool {
         let Group { partition, router, life_is_settled, .. } = &mut self.groups[g];
-        if !router.has_unsent() || self.disk_full || !*life_is_settled {
+        if !router.has_unsent() || self.disk.is_full() || !*life_is_settled {
             return false;
         }
         let (me, life, floor) = (self.config.me, router.life, router.floor());
@@ -179,7 +179,7 @@ impl Node {
     pub(super) fn expire(&mut self, g: usize) {
         let (time, clock) = (self.now.time, self.now.wall);
         let group = &mut self.groups[g];
-        if group.partition.replica.leads().is_none() || self.disk_full {
+        if group.partition.replica.leads().is_none() || self.disk.is_full() {
             return;
         }
         if group.partition.tree.has_garbage() {
@@ -204,7 +204,7 @@ impl Node {
         let Ok(asked) = <[u8; 8]>::try_from(asked).map(u64::from_le_bytes) else { return };
         let partition = &self.groups[g].partition;
         let is_behind = partition.tree.next_deadline().is_some_and(|deadline| deadline.0 <= asked);
-        if is_behind && partition.replica.leads().is_some() && !self.disk_full {
+        if is_behind && partition.replica.leads().is_some() && !self.disk.is_full() {
             self.propose_expiry(g, self.now.wall);
         }
     }

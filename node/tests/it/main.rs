@@ -25,6 +25,7 @@ mod idle;
 mod joining;
 mod levels;
 mod looks;
+mod low_disk;
 mod many;
 mod members;
 mod memories;

@@ -1,14 +1,15 @@
 //! Step 3 of a turn: what other threads have to say.
 
+use std::io;
 use std::sync::atomic::Ordering;
 
 use base::Now;
-use node::{ConnectionId, Input, Listener};
+use node::{ConnectionId, DiskRoom, Input, Listener};
 
 use super::{Control, EventLoop, STOP_TIMEOUT};
 use crate::bridge::Request;
 use crate::log;
-use crate::low_disk::{Passed, Refusals};
+use crate::low_disk::{self, Passed, Refusals};
 
 impl EventLoop {
     /// Step 3 of a turn. True if there was anything but progress of the disk.
@@ -78,12 +79,36 @@ impl EventLoop {
         }
     }
 
-    /// Tells the node that its disk is full, or no longer, if that changes.
+    /// Tells the node how much room there is, if that changes.
     fn refuse(&mut self, now: Now, refusals: Refusals) {
         let before = std::mem::replace(&mut self.refusals, refusals);
-        if refusals.any() != before.any() {
-            self.node.step(now, Input::DiskFull(refusals.any()), &mut self.outbox);
+        if refusals.room() != before.room() {
+            self.node.step(now, Input::Disk(refusals.room()), &mut self.outbox);
         }
+    }
+
+    /// There is more or less room on the disk than when it was last looked at.
+    fn on_room(&mut self, now: Now, passed: Passed) {
+        let Passed { room, free, mark } = passed;
+        let (folder, free, mark, missing) =
+            (self.disk.path().display(), free >> 20, mark >> 20, room.missing().div_ceil(1 << 20));
+        if room.name() != self.refusals.watched.name() {
+            match room {
+                DiskRoom::Enough { .. } => {
+                    log::info(&format!("{free} MiB are left on the disk of {folder}: enough for writes"))
+                }
+                DiskRoom::Low { .. } => log::error(&format!(
+                    "only {free} MiB are left on the disk of {folder}, and the low mark is {mark} MiB: this node takes no writes that may grow until \
+                     {missing} MiB more are free. What frees room is taken (DEL, UNLINK, FLUSHDB, dictum bucket drop), and reads go on. Or enlarge \
+                     the disk, or lower the mark (--disk-low-mark or DICTUM_DISK_LOW_MARK; 0 for none)"
+                )),
+                DiskRoom::Full { .. } => log::error(&format!(
+                    "only {free} MiB are left on the disk of {folder}, and no reserve: this node takes no writes at all until there is more; reads \
+                     go on. Remove what is not Dictum's from that disk, or enlarge it by {missing} MiB"
+                )),
+            }
+        }
+        self.refuse(now, Refusals { watched: room, ..self.refusals });
     }
 
     fn on_control(&mut self, control: Control, now: Now) {
@@ -94,27 +119,15 @@ impl EventLoop {
                 self.node.step(now, Input::Stop, &mut self.outbox);
             }
             Control::JournalFull(full) => {
-                if full {
+                // The journal tries again by itself, and then it has what the reserve had.
+                if full && !low_disk::give_up_reserve(self.disk.path()) {
                     log::error(&format!(
-                        "no room left on the disk of {}: this node takes no writes until there is room again; \
-                         reads go on. Free some space or enlarge the disk",
+                        "no room is left on the disk of {}: this node takes no writes at all until there is more; reads go on. Remove what is not \
+                         Dictum's from that disk, or enlarge it",
                         self.disk.path().display()
                     ));
                 }
                 self.refuse(now, Refusals { journal_full: full, ..self.refusals });
-            }
-            Control::DiskRoom(Passed { low, free, mark }) => {
-                let (folder, free, mark) = (self.disk.path().display(), free >> 20, mark >> 20);
-                if low {
-                    log::error(&format!(
-                        "only {free} MiB are left on the disk of {folder}, less than the mark of {mark} MiB: this node takes no \
-                         writes until there are more; reads go on. Free some space, enlarge the disk, or lower the mark \
-                         (--disk-low-mark or DICTUM_DISK_LOW_MARK; 0 for none)"
-                    ));
-                } else {
-                    log::info(&format!("{free} MiB are left on the disk of {folder}: enough for writes"));
-                }
-                self.refuse(now, Refusals { low, ..self.refusals });
             }
             Control::FolderGone(what) => {
                 self.outbox.fatal.get_or_insert_with(|| {
@@ -124,10 +137,15 @@ impl EventLoop {
                     )
                 });
             }
+            Control::DiskRoom(passed) => self.on_room(now, passed),
             Control::Snapshot(partition, position, Ok(())) => {
                 self.node.step(now, Input::SnapshotSaved { partition, position }, &mut self.outbox);
             }
             Control::Snapshot(partition, position, Err(error)) => {
+                // It is tried again, and then it has what the reserve had.
+                if error.kind() == io::ErrorKind::StorageFull {
+                    low_disk::give_up_reserve(self.disk.path());
+                }
                 log::warning(&format!("the snapshot at {position} could not be written: {error}"));
                 let failed = Input::SnapshotFailed { partition, position, reason: error.to_string() };
                 self.node.step(now, failed, &mut self.outbox);

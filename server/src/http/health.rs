@@ -48,21 +48,32 @@ pub(super) async fn livez(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<
 
 /// Whether the node can serve requests
 ///
-/// It can if it is not recovering and knows a leader that it can reach.
+/// It can if it is not recovering, knows a leader that it can reach, and takes writes. If it takes none that grow, for want of room on a disk, the code
+/// is `DISK`; `exclude=disk` is for those who would send it reads, and what frees room, all the same.
 #[utoipa::path(
     get,
     path = "/readyz",
     tag = "operation",
+    params(("exclude" = Option<String>, Query, description = "`disk`: a disk with too little room does not count.")),
     responses((status = 200, description = "It can.", body = Health))
 )]
 pub(super) async fn readyz(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Health>, Problem> {
-    Query::parse(&uri, &[])?;
+    let query = Query::parse(&uri, &["exclude"])?;
+    let spares_disks = match query.get("exclude") {
+        None => false,
+        Some(b"disk") => true,
+        Some(_) => return Err(Problem::bad_request("All that can be excluded is `disk`.")),
+    };
     let status = fetch_status(&api, PROBE_PATIENCE).await?;
     let unready = |message| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", message));
     if status.me().is_some_and(|me| me.role == "recovering") {
         return unready("This node recovers what it missed and does not serve yet.");
     }
     match &status.leader {
+        Some(_) if status.has_leader() && !status.refuses.is_empty() && !spares_disks => {
+            let why = status.refuses.trim_start_matches("MISCONF ").to_owned();
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "DISK", why))
+        }
         Some(leader) if status.has_leader() => Ok(Json(api.health(format!("{leader} leads.")))),
         Some(_) => unready("This node cannot reach the leader that it knows."),
         None => unready("This node knows no leader."),

@@ -328,6 +328,10 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
         (known(node, 0).is_some() && node.disk != "unknown" && !node.disk.is_empty())
             .then(|| u8::from(node.disk == "full"))
     });
+    out.nodes(status, "dictum_disk_low", "Whether the node's disk has too little room for writes that grow.", |node| {
+        (known(node, 0).is_some() && node.disk != "unknown" && !node.disk.is_empty())
+            .then(|| u8::from(node.disk == "low" || node.disk == "full"))
+    });
     out.nodes(status, "dictum_node_slow", "Whether the node finds itself slower than the others.", |node| {
         (known(node, 0).is_some() && !node.slow.is_empty()).then(|| u8::from(node.slow != "no"))
     });

@@ -20,6 +20,7 @@ mod lab_hooks;
 mod lab_quick;
 mod levels;
 mod long_names;
+mod low_disk;
 mod netns;
 mod nodes;
 mod partitions;

@@ -36,23 +36,31 @@ impl Inner {
         Ok(())
     }
 
-    /// Rewrites these spaces without what was overwritten and removed, where it is worth it.
+    /// Rewrites these spaces without what was overwritten and removed, where it is worth it: while room is `scarce`, wherever anything was. (Values that stand
+    /// apart are not rewritten with the tables, and most of what is removed may be theirs.)
     ///
     /// fjall's own thread does no other compaction of the space meanwhile, and writes one more table of it at most: batches that come now fill memtables, and wait
     /// from the third on. All tables are taken at once, under fjall's lock. (Merging level by level would not stop that thread, but if it moved tables from
     /// level 0 in between, newer ones could get below them.)
-    pub fn squeeze(&self, spaces: &BTreeSet<Space>) -> Result<(), OrderedError> {
+    pub fn squeeze(&self, spaces: &BTreeSet<Space>, scarce: bool) -> Result<(), OrderedError> {
         for handle in spaces.iter().filter_map(|space| self.space(*space)) {
             let keyspace = &handle.keyspace;
             let sizes: Vec<u64> = keyspace.tree.current_version().iter_levels().map(|level| level.size()).collect();
             let bytes: u64 = sizes.iter().sum();
             let lowest = sizes.last().copied().unwrap_or(0);
             let above = bytes - lowest;
-            if above == 0 || above * UPPER_PART < lowest || bytes > SQUEEZE_BYTES_MAX {
+            let is_worth_it = scarce || above * UPPER_PART >= lowest;
+            let has_stale = scarce && keyspace.tree.current_version().gc_stats().stale_bytes() > 0;
+            if (above == 0 && !has_stale) || !is_worth_it || bytes > SQUEEZE_BYTES_MAX {
                 continue;
             }
             let compacted = keyspace.tree.major_compact(self.options.table_bytes, self.seen_by_nobody());
             compacted.map_err(|error| failure("be compacted", &fjall::Error::Storage(error)))?;
+            // Files of values in which nothing is used any more go with the compaction after the one that found that out.
+            if scarce && keyspace.tree.current_version().gc_stats().stale_bytes() > 0 {
+                let again = keyspace.tree.major_compact(self.options.table_bytes, self.seen_by_nobody());
+                again.map_err(|error| failure("be compacted", &fjall::Error::Storage(error)))?;
+            }
         }
         Ok(())
     }

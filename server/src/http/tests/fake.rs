@@ -388,8 +388,10 @@ impl State {
             [b"DICTUM.BUCKET", rest @ ..] => self.bucket(rest),
             [b"DICTUM.STATUS"] => {
                 let leader = if self.mood == Some(Mood::Leaderless) { "null" } else { "\"n1\"" };
+                let refuses =
+                    if self.mood == Some(Mood::Full) { "MISCONF the disk of n1 has too little room" } else { "" };
                 Value::bulk(format!(
-                    "{{\"version\":\"0.1.0\",\"node\":\"n1\",\"cluster\":[\"n1\"],\"leader\":{leader},\"ballot\":\"2.n1\",\
+                    "{{\"version\":\"0.1.0\",\"node\":\"n1\",\"refuses\":\"{refuses}\",\"cluster\":[\"n1\"],\"leader\":{leader},\"ballot\":\"2.n1\",\
                      \"partitions\":[],\"nodes\":[{{\"name\":\"n1\",\"me\":true,\"up\":true,\"role\":\"leader\",\
                      \"decided\":9,\"persisted\":9,\"applied\":8,\"lag\":1,\"disk\":\"ok\"}}]}}"
                 ))

@@ -375,6 +375,13 @@ fn health_and_status() {
     assert_eq!(server.ask("GET /livez").status, 200);
     assert_eq!(server.ask("GET /readyz").problem(), (503, "CLUSTERDOWN".to_owned()));
     assert_eq!(server.ask("GET /v1/status").json()["leader"], Json::Null);
+    // A disk with too little room: not ready, but for those who can do with less.
+    server.node.set_mood(Mood::Full);
+    assert_eq!(server.ask("GET /readyz").problem(), (503, "DISK".to_owned()));
+    assert_eq!(server.ask("GET /readyz").json()["message"], json!("the disk of n1 has too little room"));
+    assert_eq!(server.ask("GET /readyz?exclude=disk").status, 200);
+    assert_eq!(server.ask("GET /readyz?exclude=leader").status, 400);
+    assert_eq!(server.ask("GET /livez").status, 200);
 }
 
 #[test]
