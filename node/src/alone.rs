@@ -221,7 +221,7 @@ fn may_go_on(council: &Known, registry: &Registry, me: NodeId) -> Result<(), Str
             .to_owned());
     };
     if hard.incarnations.is_empty() && !hard.joins && !hard.recovering {
-        return Err("this cluster was not founded when this node stopped: nothing was ever written to it. Start anew, with empty folders".to_owned());
+        return Err("this cluster was not founded when this node stopped: nothing was ever written to it, as far as this folder tells. If the folders of all other nodes say the same (try them first), keep them and start anew, with empty ones".to_owned());
     }
     if hard.joins || !council.members.names(me) {
         return Err("this node has no vote in the council: whatever was decided there, above all what buckets and nodes there are, had to reach others, \

@@ -91,10 +91,7 @@ impl Standing {
             }
             LoadedIdentity::Found(identity) => Some(identity),
             LoadedIdentity::Damaged(reason) => {
-                return Err(format!(
-                    "{folder} cannot be used: {reason}. If the other nodes are well, start this one with an empty folder; \
-                     it gets everything from them"
-                ));
+                return Err(format!("{folder} cannot be used: {reason}. What to do: {}", crate::advice::OTHER_FOLDER));
             }
         };
         let stage = match identity.as_ref().filter(|identity| !identity.opaque.is_empty()) {

@@ -108,7 +108,7 @@ impl Node {
         } else if !fits && !founds_alone && before != Some(false) {
             self.probe("node: a node of another cluster refused");
             let text = format!(
-                "{} is of another cluster whose nodes have the same names: nothing is taken from it. If its folder was lost, remove it and let it join",
+                "{} is of another cluster whose nodes have the same names: nothing is taken from it. If its folder was lost, remove that node from the cluster (dictum node remove) and let it join",
                 self.name_of(from)
             );
             self.event(Level::Error, text);
@@ -158,7 +158,7 @@ impl Node {
             self.probe("node: has an earlier copy of its folder");
             let name = self.name_of(me);
             self.fatal = Some(format!(
-                "the others have heard of {name} what this folder does not have: it is an earlier copy, put back from a backup or an image, or another process runs with a copy of it. It has forgotten what was promised since, and must not take part. If no other process runs as {name}, start it with an empty folder: it gets everything from the others"
+                "the others have heard of {name} what this folder does not have: it is an earlier copy, put back from a backup or an image, or another process runs with a copy of it. It has forgotten what was promised since, and must not take part. Keep this folder. If no other process runs as {name}, and all other nodes are up and well, start it with an empty folder: it gets everything from the others. Where two nodes have lost what they had, acknowledged writes may be lost for good"
             ));
         }
         if theirs {

@@ -13,13 +13,12 @@ use storage::{
 
 use super::Progress;
 use super::report::{self, Report, Severity};
+use crate::advice::{OTHER_FOLDER, OTHER_STORE};
+use crate::low_disk::RESERVE;
 
 /// What to do when memory is lost: a group of one has nobody to ask.
 const OTHERS: &str = "keep the other nodes running and start this one; it gets from them what it lacks (a cluster of one has \
                       nobody to ask: restore a backup)";
-/// What to do with a store that does not open.
-const MOVE_STORE: &str = "if the other nodes are well, move the folder `store` away and start the node: the state comes from them \
-                          (a cluster of one has nobody to ask: restore a backup)";
 
 /// Where a state stands in the log.
 type Place = (Position, Ballot);
@@ -87,16 +86,14 @@ fn check_identity(report: &mut Report, loaded: LoadedIdentity, names: &[String])
                 "the folder gets a new identity; what is in the journal still counts"
             };
             let finding = report.find(Severity::Damage, "identity", "the identity is missing");
-            finding
-                .then(then)
-                .advise("if the other nodes are well, start with an empty folder; it gets everything from them");
+            finding.then(then).advise(OTHER_FOLDER);
         }
         LoadedIdentity::Damaged(reason) if reason.contains("another version") => {
             report.find(Severity::Unknown, "identity", reason).then("refused").advise("use that version");
         }
         LoadedIdentity::Damaged(reason) => {
             let finding = report.find(Severity::Damage, "identity", reason).then("refused");
-            finding.advise("if the other nodes are well, start with an empty folder; it gets everything from them");
+            finding.advise(OTHER_FOLDER);
         }
     }
 }
@@ -180,7 +177,7 @@ fn check_names(report: &mut Report, names: &[String], blanks: usize) {
         let text = format!("{unfinished} unfinished files are left from an earlier life");
         report.find(Severity::Note, "folder", text).then("they are removed");
     }
-    let ours = ["LOCK", "identity", "identity.tmp", "store", "lost+found"];
+    let ours = ["LOCK", "identity", "identity.tmp", "store", "lost+found", RESERVE];
     let strange: Vec<&str> = names
         .iter()
         .map(String::as_str)
@@ -301,7 +298,7 @@ fn check_store(
         let finding = report.find(Severity::Damage, "store", text);
         finding
             .then("the node does not start, or stops with a message when it reads what is damaged")
-            .advise(MOVE_STORE);
+            .advise(OTHER_STORE);
     }
     if found.crashes > 0 {
         let (severity, then) = match found.crashes {
@@ -311,7 +308,7 @@ fn check_store(
         let text = format!("opening the store has ended {} times in a row with the end of the process", found.crashes);
         let finding = report.find(severity, "store", text).then(then);
         if severity == Severity::Damage {
-            finding.advise(MOVE_STORE);
+            finding.advise(OTHER_STORE);
         }
     }
     if found.cut_bytes > 0 {
@@ -356,7 +353,7 @@ fn read_store(
         }
         Err(error) => {
             let finding = report.find(Severity::Damage, "store", error.text);
-            finding.then("refused, with the same words").advise(MOVE_STORE);
+            finding.then("refused, with the same words").advise(OTHER_STORE);
             return;
         }
     };
@@ -367,7 +364,7 @@ fn read_store(
         let finding = report.find(Severity::Damage, "store", text);
         finding
             .then("the node does not start, or stops with a message when it reads what is damaged")
-            .advise(MOVE_STORE);
+            .advise(OTHER_STORE);
     };
     let mut used = BTreeSet::from([base::ordered::Space(0)]);
     let partitions = match inspect::partitions_of_store(&below) {
@@ -405,7 +402,7 @@ fn read_store(
 fn check_logs(report: &mut Report, recovered: &Recovered, states: &States, unread: bool) {
     let refused = |report: &mut Report, reason: String| {
         let finding = report.find(Severity::Damage, "log", reason).then("refused, with the same words");
-        finding.advise("if the other nodes are well, start with an empty folder; it gets everything from them");
+        finding.advise(OTHER_FOLDER);
     };
     let mut partitions = match inspect::partitions_of_journal(recovered) {
         Ok(partitions) => partitions,

@@ -93,8 +93,9 @@ impl<D: Disk> Journal<D> {
         }
         let counted = found.last().map_or(0, |last| last.0).max(findings.next_frame).max(findings.next_number);
         if counted > NUMBER_MAX {
-            let text =
-                "the journal's numbers are used up: its files are not what Dictum wrote; start with an empty folder";
+            let text = "the journal's numbers are used up: its files are not what Dictum wrote. Keep this folder as it is; if all other \
+                 nodes are up and well, start this one with another folder, which is empty: it gets everything from them. \
+                 Where two nodes have lost what they had, acknowledged writes may be lost for good";
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         if fresh {
