@@ -81,7 +81,7 @@ impl Node {
         if node == self.config.me {
             return self.disk;
         }
-        self.news.get(&node).map_or(DiskRoom::default(), |ping| ping.disk)
+        self.news.get(&node).map_or(DiskRoom::default(), |ping| ping.disk.room())
     }
 
     /// Whether a command for a partition may make its state larger: asked only where that matters.
@@ -100,7 +100,7 @@ impl Node {
     }
 
     fn some_disk_is_low(&self) -> bool {
-        self.disk.is_low() || self.news.values().any(|ping| ping.disk.is_low())
+        self.disk.is_low() || self.news.values().any(|ping| ping.disk.room().is_low())
     }
 
     /// Why a write cannot be taken for want of room, if so. `grows`: it may make the state larger.

@@ -206,7 +206,7 @@ impl Node {
         let mut spared: Vec<NodeId> = self.news.iter().filter_map(slow).collect();
         spared.extend(self.slow_part().map(|_| self.config.me));
         spared.sort_unstable();
-        let low = |(id, ping): (&NodeId, &Ping)| ping.disk.is_low().then_some(*id);
+        let low = |(id, ping): (&NodeId, &Ping)| ping.disk.room().is_low().then_some(*id);
         let mut short: Vec<NodeId> = self.news.iter().filter_map(low).collect();
         short.extend(self.disk.is_low().then_some(self.config.me));
         short.sort_unstable();

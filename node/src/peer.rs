@@ -14,7 +14,7 @@ use crate::entry::{Kind, Life};
 use crate::image::Ending;
 use crate::step_over::Said;
 use carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome};
-pub(crate) use ping::{PartitionNews, Ping};
+pub(crate) use ping::{PartitionNews, Ping, ToldRoom};
 pub(crate) use protocol::{decode_entries, decode_members, encode_entries, encode_members};
 
 /// A write on its way to the leader.

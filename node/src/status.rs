@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::door::DiskRoom;
 use crate::group::DEFAULT_PARTITION;
 use crate::node::{Node, news_of, place_of, role_number, role_text};
 use crate::pace::Part;
@@ -74,7 +75,8 @@ pub(crate) fn json(node: &Node) -> String {
             id == me,
             text(&member.peer_address)
         );
-        member_json(&mut out, ping, ping.and_then(|ping| news_of(ping, partition)), decided);
+        let room = ping.map(|_| node.room_of(id));
+        member_json(&mut out, (ping, room), ping.and_then(|ping| news_of(ping, partition)), decided);
         let _ = write!(out, ",\"seen_ms_ago\":{}}}", seen.map_or("null".to_owned(), |seen| seen.to_string()));
     }
     out.push_str("]}");
@@ -87,10 +89,14 @@ fn refuses(node: &Node) -> String {
     failure.map_or_else(String::new, |failure| failure.to_string())
 }
 
-fn member_json(out: &mut String, ping: Option<&Ping>, news: Option<&PartitionNews>, decided: u64) {
+fn member_json(
+    out: &mut String,
+    (ping, room): (Option<&Ping>, Option<DiskRoom>),
+    news: Option<&PartitionNews>,
+    decided: u64,
+) {
     let string = |value: Option<&String>| text(value.map_or("", String::as_str));
-    let disk = ping.map_or("unknown", |ping| ping.disk.name());
-    let missing = ping.map_or(0, |ping| ping.disk.missing());
+    let (disk, missing) = room.map_or(("unknown", 0), |room| (room.name(), room.missing()));
     let slow = ping.and_then(|ping| ping.pace.slow).map_or("no", Part::name);
     let role = news.map_or("unknown", |news| role_text(news.role));
     let number = |get: fn(&PartitionNews) -> u64| news.map_or(0, get);

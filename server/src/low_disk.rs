@@ -129,7 +129,11 @@ pub(crate) fn make_room_to_start(folder: &Path, asked: Option<u64>) {
     let file = folder.join(RESERVE);
     let (Ok(kept), Ok(room)) = (fs::metadata(&file), room_in(folder)) else { return };
     let is_short = room.free < kept.len();
-    if (is_short || asked == Some(0)) && fs::remove_file(&file).is_ok() && is_short {
+    let is_wanted = asked != Some(0) && !is_short;
+    if is_wanted || fs::remove_file(&file).is_err() {
+        return;
+    }
+    if is_short {
         log::warning(&format!(
             "only {} MiB were left on the disk of {}: the reserve of {} MiB was given up, so that the node can start",
             room.free >> 20,

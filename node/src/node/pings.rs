@@ -23,7 +23,7 @@ use crate::council::COUNCIL;
 use crate::group::Group;
 use crate::groups::Groups;
 use crate::node::memories::identity_in_memory;
-use crate::peer::{PartitionNews, PeerMessage, Ping};
+use crate::peer::{PartitionNews, PeerMessage, Ping, ToldRoom};
 
 /// In each so many-th round of pings a node tells what it knows of others' folders.
 const LIVES_EVERY: u64 = 8;
@@ -317,7 +317,7 @@ impl Node {
         Ping {
             hears: hears.map(|detector| detector.peer).chain([self.config.me]).collect(),
             cluster: self.cluster_name(),
-            disk: self.disk,
+            disk: ToldRoom::of(self.disk),
             waits: !self.waiting.is_empty() || self.tracking.is_wanted() || self.wants_key_events(),
             boot: self.boot,
             resp_address: self.config.resp_address.clone(),

@@ -9,6 +9,34 @@ use crate::lives::Claim;
 use crate::pace::Pace;
 use crate::transfer::movement::Moves;
 
+/// How much room a disk has, as others are told: see [`DiskRoom`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum ToldRoom {
+    #[default]
+    Enough,
+    Low,
+    Full,
+}
+
+impl ToldRoom {
+    pub(crate) fn of(room: DiskRoom) -> ToldRoom {
+        match room {
+            DiskRoom::Enough { .. } => ToldRoom::Enough,
+            DiskRoom::Low { .. } => ToldRoom::Low,
+            DiskRoom::Full { .. } => ToldRoom::Full,
+        }
+    }
+
+    /// What is missing was not told.
+    pub(crate) fn room(self) -> DiskRoom {
+        match self {
+            ToldRoom::Enough => DiskRoom::default(),
+            ToldRoom::Low => DiskRoom::Low { missing: 0 },
+            ToldRoom::Full => DiskRoom::Full { missing: 0 },
+        }
+    }
+}
+
 /// What a node says of itself, several times a second, to every other.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ping {
@@ -17,7 +45,7 @@ pub(crate) struct Ping {
     /// The sender's cluster: [`crate::registry::Registry::cluster`]; 0 if it does not know it.
     pub cluster: u64,
     /// How much room the sender's disk has; what is missing is not said.
-    pub disk: DiskRoom,
+    pub disk: ToldRoom,
     /// Clients of the sender wait for changes: it wants to hear at once what is decided.
     pub waits: bool,
     /// The number of the sender's start: see [`Life::boot`].
@@ -91,20 +119,20 @@ fn says_addresses(version: u16, since: u64) -> bool {
 }
 
 /// Nodes of earlier versions know of a disk that is full, and take nothing then.
-fn encode_room(w: &mut Writer<'_>, room: DiskRoom, version: u16) {
+fn encode_room(w: &mut Writer<'_>, room: ToldRoom, version: u16) {
     match room {
-        DiskRoom::Enough { .. } => w.u8(0),
-        DiskRoom::Full { .. } if Feature::LowDisks.is_in(version) => w.u8(2),
-        DiskRoom::Low { .. } | DiskRoom::Full { .. } => w.u8(1),
+        ToldRoom::Enough => w.u8(0),
+        ToldRoom::Full if Feature::LowDisks.is_in(version) => w.u8(2),
+        ToldRoom::Low | ToldRoom::Full => w.u8(1),
     }
 }
 
-fn decode_room(r: &mut Reader<'_>, version: u16) -> Result<DiskRoom, Malformed> {
+fn decode_room(r: &mut Reader<'_>, version: u16) -> Result<ToldRoom, Malformed> {
     match r.u8()? {
-        0 => Ok(DiskRoom::default()),
-        1 if Feature::LowDisks.is_in(version) => Ok(DiskRoom::Low { missing: 0 }),
-        1 => Ok(DiskRoom::Full { missing: 0 }),
-        2 if Feature::LowDisks.is_in(version) => Ok(DiskRoom::Full { missing: 0 }),
+        0 => Ok(ToldRoom::Enough),
+        1 if Feature::LowDisks.is_in(version) => Ok(ToldRoom::Low),
+        1 => Ok(ToldRoom::Full),
+        2 if Feature::LowDisks.is_in(version) => Ok(ToldRoom::Full),
         _ => Err(Malformed),
     }
 }

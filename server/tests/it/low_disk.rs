@@ -142,8 +142,9 @@ fn a_disk_that_has_filled_is_emptied_by_commands() {
             1 => assert_eq!(client.call(&["FLUSHALL"]).expect("a reply"), Value::ok()),
             _ => break,
         }
-        wait_for("writes to go on", || {
-            (client.call(&["SET", "small", "other"]).expect("a reply") == Value::ok()).then_some(())
+        wait_for(&format!("writes to go on in round {round}"), || {
+            let reply = client.call(&["SET", "small", "other"]).expect("a reply");
+            (reply == Value::ok()).then_some(())
         });
         assert_eq!(node.get("/readyz").0, 200);
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-use fjall::{Keyspace, UserValue};
+use fjall::{AbstractTree, Keyspace, UserValue};
 
 use super::sight::Sight;
 
@@ -80,11 +80,21 @@ impl Remover {
         let (sender, receiver) = mpsc::channel::<Removal>();
         let thread = thread::Builder::new().name("store-remover".to_owned()).spawn(move || {
             for removal in receiver {
+                close_files(&removal.1);
                 drop(removal);
             }
         })?;
         Ok(Remover { sender: Some(sender), thread: Some(thread) })
     }
+}
+
+/// Nobody reads a dropped space any more, but fjall keeps its files open among those of others: removed as they are, they would take their room until as many others
+/// were opened, or for ever.
+fn close_files(keyspace: &Keyspace) {
+    let Some(open) = &keyspace.tree.tree_config().descriptor_table else { return };
+    let (tree, version) = (keyspace.tree.id(), keyspace.tree.current_version());
+    version.blob_files.iter().for_each(|file| open.remove_for_blob_file(&(tree, file.id()).into()));
+    version.iter_tables().for_each(|table| open.remove_for_table(&(tree, table.id()).into()));
 }
 
 impl Drop for Remover {

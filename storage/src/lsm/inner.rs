@@ -46,7 +46,7 @@ pub(super) struct Inner {
     marks: Keyspace,
     remover: Remover,
     pub(super) database: Database,
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     pub(super) options: LsmOptions,
     /// A write in the background failed, and fjall does not say why.
     failed_unseen: AtomicBool,

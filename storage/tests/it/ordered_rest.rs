@@ -113,3 +113,37 @@ fn a_store_at_rest_gives_back_what_was_overwritten() {
     drop((view, store));
     assert_eq!(difference(&open(&folder), &model, &[]).unwrap(), None);
 }
+
+/// While room is scarce: values that stand apart are large, and what removes them is a few bytes.
+#[test]
+fn what_is_removed_gives_its_room_back_at_once_while_room_is_scarce() {
+    let folder = Folder::new();
+    let options = LsmOptions { separate_from_bytes: 1 << 10, rest_after: Duration::from_hours(1), ..SMALL };
+    let store = LsmStore::open(folder.path().join("store"), options).unwrap();
+    let record = |key: u64, value: Option<Vec<u8>>| (Space(1), key.to_be_bytes().to_vec(), value);
+    let apply = |changes: Vec<_>| {
+        store.apply(&OrderedBatch { dropped: Vec::new(), changes: changes.into_iter().collect() }).unwrap();
+    };
+    for part in 0..20u64 {
+        apply((part * 10..(part + 1) * 10).map(|key| record(key, Some(vec![key as u8; 16 << 10]))).collect());
+    }
+    store.flush().unwrap();
+    let all = folder_of_space_bytes(&store);
+    assert!(all > 200 * (16 << 10));
+    // All but every twentieth, which keeps its file.
+    apply((0..200).filter(|key| key % 20 > 0 && *key >= 20).map(|key| record(key, None)).collect());
+    for _ in 0..50 {
+        store.tidy().unwrap();
+    }
+    assert!(folder_of_space_bytes(&store) >= all, "it is not at rest yet");
+    store.set_scarce(true);
+    let mut looks = 0;
+    while folder_of_space_bytes(&store) > all / 2 {
+        store.tidy().unwrap();
+        looks += 1;
+        assert!(looks < 1000, "{} of {all} bytes are left", folder_of_space_bytes(&store));
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(store.get(Space(1), &40u64.to_be_bytes()).unwrap().map(|value| value.len()), Some(16 << 10));
+    assert_eq!(store.get(Space(1), &41u64.to_be_bytes()).unwrap(), None);
+}
