@@ -28,7 +28,7 @@ pub(crate) struct Forwarded {
 /// A message between nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum PeerMessage {
-    Ping(Ping),
+    Ping(Box<Ping>),
     Paxos {
         partition: PartitionId,
         message: Message,

@@ -161,7 +161,7 @@ impl Node {
         let message = match message {
             PeerMessage::Ping(ping) => {
                 if self.is_of_this_cluster(from, ping.cluster) && self.has_all_of_its_past(from, &ping) {
-                    self.on_ping(from, ping);
+                    self.on_ping(from, *ping);
                 }
                 return;
             }

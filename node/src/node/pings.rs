@@ -267,7 +267,7 @@ impl Node {
         }
         self.pings.number += 1;
         self.quickness.measure.on_ping(self.pings.number, self.now.time);
-        let mut message = PeerMessage::Ping(Ping { number: self.pings.number, ..self.ping_of_none() });
+        let mut message = PeerMessage::Ping(Box::new(Ping { number: self.pings.number, ..self.ping_of_none() }));
         for peer in peers {
             if let PeerMessage::Ping(ping) = &mut message {
                 self.address(ping, peer);

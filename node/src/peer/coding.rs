@@ -224,7 +224,7 @@ impl PeerMessage {
     pub(crate) fn decode(bytes: &Bytes, version: u16) -> Result<PeerMessage, Malformed> {
         let mut r = Reader::new(bytes);
         let message = match r.u8()? {
-            PING => PeerMessage::Ping(decode_ping(&mut r, version)?),
+            PING => PeerMessage::Ping(Box::new(decode_ping(&mut r, version)?)),
             PAXOS => PeerMessage::Paxos { partition: r.partition()?, message: decode_paxos(&mut r)? },
             kind @ (FORWARD | FORWARD_FROM_ELSEWHERE) => {
                 let partition = r.partition()?;
