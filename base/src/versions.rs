@@ -111,6 +111,14 @@ pub enum Feature {
     StandsToEntries,
     /// A ping tells a disk that is full from one that has room left for what frees some.
     LowDisks,
+    /// A ping tells what its sender's clocks show.
+    ToldClocks,
+    /// The council's order that gives a node another address.
+    Addresses,
+    /// The journal's frames tell a write that a power cut broke off from damage.
+    StampedSectors,
+    /// An entry brings the time of a log back that is ahead of the cluster's.
+    TimeSet,
 }
 
 /// Who has to know a feature before it is used.
@@ -123,7 +131,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 23] = [
+pub const FEATURES: [(Feature, u16, By); 27] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -147,6 +155,10 @@ pub const FEATURES: [(Feature, u16, By); 23] = [
     (Feature::SteppedOver, 8, By::Cluster),
     (Feature::StandsToEntries, 8, By::Link),
     (Feature::LowDisks, 8, By::Link),
+    (Feature::ToldClocks, 8, By::Link),
+    (Feature::TimeSet, 8, By::Cluster),
+    (Feature::StampedSectors, 8, By::Cluster),
+    (Feature::Addresses, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

@@ -30,7 +30,7 @@ use bytes::Bytes;
 
 use crate::disk::{Disk, DiskFile, is_full, is_out_of_files};
 pub use block::BLOCK_BYTES;
-use block::{FrameBuffer, FramePlace, LENGTH_BYTES};
+use block::{FrameBuffer, FramePlace, LENGTH_BYTES, Layout};
 pub use recovery::{Damage, Findings, Scan, Tail, decode};
 use recovery::{NUMBERS_PER_BLOCK_MAX, NUMBERS_PER_SEGMENT_MAX};
 
@@ -174,6 +174,8 @@ pub struct Journal<D: Disk> {
     preparing: bool,
     broken: Option<(io::ErrorKind, String)>,
     buffer: FrameBuffer,
+    /// How frames are written from now on.
+    layout: Layout,
 }
 
 /// A blank segment to be made, perhaps on another thread: zero-filling takes long. See [`Journal::preparation`].
@@ -262,6 +264,11 @@ impl<D: Disk> Journal<D> {
             self.disk.remove(&free.name)?;
         }
         Ok(())
+    }
+
+    /// From now on frames are of version 2: a power cut in the middle of a block is told from damage. Programs that know version 1 alone do not read them.
+    pub fn stamp_sectors(&mut self) {
+        self.layout = Layout::Stamped;
     }
 
     /// Sets how many segments shall be ready behind the current one: at least 1, [`READY_SEGMENTS`] at first. What is
@@ -404,7 +411,7 @@ impl<D: Disk> Journal<D> {
         if content_bytes > FRAME_BYTES_MAX || u32::try_from(payloads.len()).is_err() {
             return Err(CommitError::TooLarge);
         }
-        let blocks = u32::try_from(block::blocks_for(content_bytes)).map_err(|_| CommitError::TooLarge)?;
+        let blocks = u32::try_from(block::blocks_for(content_bytes, self.layout)).map_err(|_| CommitError::TooLarge)?;
         if self.current.blocks - self.current.position < blocks + reserved {
             self.switch(blocks + RESERVED_BLOCKS)?;
         }
@@ -414,6 +421,7 @@ impl<D: Disk> Journal<D> {
             frame: self.next_frame,
             first_number: self.next_number,
             floor: self.floor,
+            layout: self.layout,
         };
         let bytes = self.buffer.encode(place, payloads);
         let offset = u64::from(place.position) * BLOCK_BYTES as u64;

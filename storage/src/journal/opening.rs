@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::block::{self, BLOCK_BYTES, FrameBuffer, FramePlace};
+use super::block::{self, BLOCK_BYTES, FrameBuffer, FramePlace, Layout};
 use super::recovery::{Findings, LastFrame, Scan, Tail};
 use super::{
     BLANK_PREFIX, Closed, CommitError, Journal, JournalOptions, PREFIX, Preparation, READY_SEGMENTS, RESERVED_BLOCKS,
@@ -170,6 +170,7 @@ impl<D: Disk> Journal<D> {
             preparing: false,
             broken: None,
             buffer: FrameBuffer::default(),
+            layout: findings.last_frame.as_ref().map_or(Layout::default(), |last| last.layout),
         };
         if let Some(last) = &findings.last_frame {
             journal.rewrite(last)?;
@@ -214,7 +215,8 @@ impl<D: Disk> Journal<D> {
             for position in doubtful.positions.clone().rev() {
                 frame -= 1;
                 let first_number = doubtful.number_behind(position);
-                let place = FramePlace { sequence, position, frame, first_number, floor: self.floor };
+                let place =
+                    FramePlace { sequence, position, frame, first_number, floor: self.floor, layout: self.layout };
                 let bytes = self.buffer.encode::<&[u8]>(place, &[]);
                 file.write_at(u64::from(position) * BLOCK_BYTES as u64, bytes)?;
                 file.sync()?;

@@ -10,7 +10,8 @@
 //! 4. A next frame that was acknowledged and then damaged, and a next frame that was being written when the power
 //!    went, can start only right behind the last frame, or at the head of a later segment. So only there is asked:
 //!    - the first block is unwritten and nothing of a frame lies behind it: there was none. Clean;
-//!    - blocks of it are there and the others are unwritten: it was being written. Torn, never acknowledged;
+//!    - blocks of it are there and the others are unwritten, or have sectors that are: it was being written. Torn, never acknowledged;
+//!    - its first block has sectors that were not written with the others: the same, whatever the rest looks like;
 //!    - there is a damaged block: it may have been either. Unprovable;
 //!    - blocks are there of a frame that starts elsewhere: what stood before it was acknowledged. Unprovable too.
 //! 5. Each block of an unprovable tail is at once written over with a frame without payloads, the last block first, and
@@ -25,7 +26,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::block::{self, BLOCK_BYTES, Block, FrameHeader, LENGTH_BYTES};
+use super::block::{self, BLOCK_BYTES, Block, FrameHeader, LENGTH_BYTES, Layout};
 
 /// Payload numbers that were acknowledged and cannot be read: those strictly between `after` and `before`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,7 @@ pub(crate) struct LastFrame {
     pub sequence: u64,
     pub position: u32,
     pub blocks: Vec<u8>,
+    pub layout: Layout,
 }
 
 /// What is known of a segment once all were read.
@@ -147,6 +149,8 @@ enum NoteKind {
     New {
         start: u32,
     },
+    /// Was being written, by what its sectors say.
+    Torn,
     Damaged,
 }
 
@@ -230,6 +234,7 @@ impl Scan {
             match block::classify(block, sequence, position) {
                 Block::Unwritten { frame } => self.frame_max = self.frame_max.max(frame),
                 Block::Damaged => self.note(segment, position, NoteKind::Damaged),
+                Block::Torn => self.note(segment, position, NoteKind::Torn),
                 Block::Written { frame, index } => {
                     self.frame_max = self.frame_max.max(frame);
                     if index == 0 && frame > self.seen_frame {
@@ -255,7 +260,10 @@ impl Scan {
         if let Some((position, blocks)) = last_frame {
             let start = position as usize * BLOCK_BYTES;
             let blocks = bytes[start..start + blocks as usize * BLOCK_BYTES].to_vec();
-            self.last_frame = Some(LastFrame { sequence, position, blocks });
+            let layout = block::frame_header(&blocks[..BLOCK_BYTES])
+                .and_then(Result::ok)
+                .map_or(Layout::default(), |it| it.layout);
+            self.last_frame = Some(LastFrame { sequence, position, blocks, layout });
         }
     }
 
@@ -297,7 +305,7 @@ impl Scan {
         } else {
             self.new_from_frame = frame;
             self.tail_position = position;
-            let blocks = u32::try_from(block::blocks_for(header.content_bytes)).unwrap_or(u32::MAX);
+            let blocks = u32::try_from(block::blocks_for(header.content_bytes, header.layout)).unwrap_or(u32::MAX);
             self.incomplete_end = position.saturating_add(blocks).min(self.segments[segment].blocks);
             self.note(segment, position, NoteKind::New { start: position });
             None
@@ -424,10 +432,11 @@ impl Scan {
     /// Judges the notes of one segment, at least one.
     fn verdict(&self, notes: &[Note]) -> Verdict {
         let start = self.start_in(notes[0].segment);
-        let mut begun = false;
-        let mut damaged = false;
+        let (mut begun, mut damaged, mut first_is_torn) = (false, false, false);
         for note in notes {
             match note.kind {
+                // Elsewhere it says nothing: it may be left from an attempt before the last one.
+                NoteKind::Torn => first_is_torn |= note.position == start,
                 NoteKind::New { start: own_start } if own_start != start => return Verdict::Unprovable,
                 NoteKind::New { .. } => begun = true,
                 NoteKind::Damaged => {
@@ -437,6 +446,8 @@ impl Scan {
             }
         }
         match (begun, damaged) {
+            // Nothing is ever written behind a frame that was not acknowledged.
+            _ if first_is_torn => Verdict::Torn,
             (true, true) => Verdict::Unprovable,
             (true, false) => Verdict::Torn,
             (false, _) => Verdict::Unused,
@@ -458,7 +469,7 @@ fn whole_frame(
     bytes: &[u8],
     header: FrameHeader,
 ) -> Option<(u32, Vec<Bytes>)> {
-    let blocks = u32::try_from(block::blocks_for(header.content_bytes)).ok()?;
+    let blocks = u32::try_from(block::blocks_for(header.content_bytes, header.layout)).ok()?;
     let end = position.checked_add(blocks).filter(|end| *end <= present)?;
     let whole = (1..blocks).all(|index| {
         let at = position + index;
@@ -468,7 +479,7 @@ fn whole_frame(
         return None;
     }
     let frame_bytes = &bytes[position as usize * BLOCK_BYTES..end as usize * BLOCK_BYTES];
-    let mut content = Bytes::from(block::content(frame_bytes, header.content_bytes)?);
+    let mut content = Bytes::from(block::content(frame_bytes, &header)?);
     let mut payloads = Vec::with_capacity(header.count as usize);
     for _ in 0..header.count {
         let length = u32::from_le_bytes(*content.first_chunk::<LENGTH_BYTES>()?) as usize;

@@ -448,6 +448,121 @@ fn every_way_to_tear_a_frame_is_seen_as_torn_or_whole() {
     }
 }
 
+/// A journal with one frame and a place for the next, in space never used, or in a file that was another segment before.
+fn stamped(used_before: bool) -> (TestDisk, u64) {
+    let disk = TestDisk::default();
+    let (mut journal, _) = Journal::open(disk.clone(), OPTIONS).unwrap();
+    journal.stamp_sectors();
+    loop {
+        journal.prepare_next().unwrap();
+        let next = journal.commit(&[vec![1; 300]]).unwrap().end;
+        let write = disk.last_write();
+        let (at, bytes) = (write.offset + write.length, disk.read(&write.name));
+        let behind = bytes.get(at..at + 3 * 4096).unwrap_or_default();
+        let is_used = behind.chunks_exact(4096).all(|block| block.iter().any(|byte| *byte != 0));
+        if behind.len() == 3 * 4096 && is_used == used_before {
+            return (disk, next);
+        }
+        assert!(next < 500, "no segment is used again");
+        journal.discard_before(next - 1).unwrap();
+    }
+}
+
+/// A disk writes sectors as a whole, not blocks: whichever of them have got there, what was not acknowledged is forgotten, and nothing else.
+#[test]
+fn every_way_to_tear_the_sectors_of_a_frame_is_seen_as_torn_or_whole() {
+    for used_before in [false, true] {
+        let (disk, next) = stamped(used_before);
+        for length in [300, 4_000, 9_000] {
+            let (write, before) = {
+                let (mut journal, recovered) = Journal::open(disk.clone(), OPTIONS).unwrap();
+                assert_eq!((recovered.tail, recovered.next_number), (Tail::Clean, next));
+                let name = disk.last_write().name;
+                let before = disk.read(&name);
+                journal.commit(&[vec![0; length]]).unwrap();
+                assert_eq!(disk.last_write().name, name, "it fits");
+                (disk.last_write(), before)
+            };
+            let whole = disk.read(&write.name);
+            let sectors = write.length / 512;
+            let mut rng = Rng::new(length as u64);
+            // Of one block all ways, of more some.
+            let ways = if sectors == 8 { 256 } else { 400 };
+            for way in 0..ways {
+                let present = if sectors == 8 { way } else { (rng.next_u64() & rng.next_u64()) | rng.below(256) };
+                disk.rot(&write.name, |bytes| {
+                    bytes.copy_from_slice(&before);
+                    for sector in (0..sectors).filter(|sector| present >> (sector % 64) & 1 == 1) {
+                        let at = write.offset + sector * 512;
+                        bytes[at..at + 512].copy_from_slice(&whole[at..at + 512]);
+                    }
+                });
+                let is_whole = (0..sectors).all(|sector| present >> (sector % 64) & 1 == 1);
+                let (mut journal, recovered) = Journal::open(disk.clone(), OPTIONS).unwrap();
+                assert_eq!(recovered.damage, [], "{sectors} sectors, {present:b}");
+                assert_ne!(
+                    recovered.tail,
+                    Tail::Unprovable,
+                    "{sectors} sectors, {present:b}, used before: {used_before}"
+                );
+                assert_eq!(recovered.next_number, next + u64::from(is_whole), "{sectors} sectors, {present:b}");
+                journal.commit(&[vec![3; 10]]).unwrap();
+                let (_, recovered) = Journal::open(disk.clone(), OPTIONS).unwrap();
+                assert_eq!((recovered.damage.len(), recovered.next_number), (0, next + u64::from(is_whole) + 1));
+            }
+            disk.rot(&write.name, |bytes| bytes.copy_from_slice(&before));
+        }
+    }
+}
+
+/// What was acknowledged and rots is never taken for what a power cut has left, whichever bits flip, in content that is zero as elsewhere.
+#[test]
+fn rot_in_stamped_frames_is_no_torn_write() {
+    for used_before in [false, true] {
+        let (disk, next) = stamped(used_before);
+        let (mut journal, _) = Journal::open(disk.clone(), OPTIONS).unwrap();
+        journal.commit(&[vec![0; 300]]).unwrap();
+        let write = disk.last_write();
+        let whole = disk.read(&write.name);
+        for bit in (0..4096 * 8).step_by(11) {
+            disk.rot(&write.name, |bytes| {
+                bytes.copy_from_slice(&whole);
+                bytes[write.offset + bit / 8] ^= 1 << (bit % 8);
+            });
+            let (_, recovered) = Journal::open(disk.clone(), OPTIONS).unwrap();
+            assert_eq!(recovered.tail, Tail::Unprovable, "bit {bit}");
+            assert!(recovered.next_number > next, "no number is given twice");
+        }
+    }
+}
+
+/// Frames without stamps and with them stand in one journal, as where the cluster's version has risen.
+#[test]
+fn frames_of_both_versions_are_read() {
+    let disk = TestDisk::default();
+    let lengths = [10, 4_000, 4_080, 12_000, 30_000];
+    let (mut journal, _) = Journal::open(disk.clone(), OPTIONS).unwrap();
+    let payload = |number: u64, length: usize| -> Vec<u8> {
+        let mut rng = Rng::new(number);
+        (0..length).map(|_| rng.next_u64() as u8).collect()
+    };
+    let mut written = Vec::new();
+    for stamps in [false, true] {
+        if stamps {
+            journal.stamp_sectors();
+        }
+        for length in lengths {
+            let payload = payload(journal.next_number(), length);
+            journal.commit(&[&payload]).unwrap();
+            written.push(payload);
+        }
+    }
+    let (journal, recovered) = Journal::open(disk, OPTIONS).unwrap();
+    assert_eq!((recovered.tail, recovered.damage.len()), (Tail::Clean, 0));
+    assert_eq!(recovered.payloads.iter().map(|(_, bytes)| bytes.to_vec()).collect::<Vec<_>>(), written);
+    drop(journal);
+}
+
 #[test]
 fn blocks_of_two_attempts_are_never_mixed() {
     // First attempt: three blocks, only the later two reach the disk. Second attempt, the same shape: only the first.

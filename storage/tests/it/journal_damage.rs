@@ -525,7 +525,7 @@ fn a_journal_of_a_later_version_is_refused() {
     let disk = TestDisk::default();
     let frames = build(&disk, &[vec![100]]);
     disk.rot(&frames[0].write.name, |bytes| {
-        bytes[36] = 2;
+        bytes[36] = 3;
         let crc = base::checksum::crc32c(&bytes[4..BLOCK]);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
     });
