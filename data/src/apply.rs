@@ -220,6 +220,18 @@ pub fn expire_due(tree: &mut Tree, context: &EntryContext, limit: usize) -> Appl
     transaction.finish(Reply::count(count))
 }
 
+/// Brings the state's time back, if it is later than `time`: clocks were wrong when that was decided. Answers 1 if it has been brought back.
+///
+/// Nothing happens while something is due that was not removed yet: it may have been seen to be over.
+pub fn set_time_back(tree: &mut Tree, time: WallTime) -> Applied {
+    let is_due = tree.next_deadline().is_some_and(|deadline| deadline <= tree.time);
+    let goes_back = time < tree.time && !is_due;
+    if goes_back {
+        tree.time = time;
+    }
+    Applied { reply: Reply::Integer(goes_back.into()), changes: Vec::new(), events: Vec::new(), published: Vec::new() }
+}
+
 /// Removes keys to make room: the leader's eviction entry. Each of `victims` goes if it still has the revision with which it was chosen, in
 /// their order, until the state has `down_to` bytes ([`Tree::bytes`]) or fewer. Answers how many went.
 pub fn evict(tree: &mut Tree, context: &EntryContext, victims: &[(&[u8], Revision)], down_to: u64) -> Applied {

@@ -58,7 +58,7 @@ pub mod waiting;
 
 pub use apply::{
     Applied, EntryContext, OUT_OF_MEMORY, Published, apply, apply_once, apply_transaction, evict, expire_batch,
-    expire_due, look, outcome, read, read_transaction, uses_keys, watch_revision,
+    expire_due, look, outcome, read, read_transaction, set_time_back, uses_keys, watch_revision,
 };
 pub use args::Args;
 pub use blob::Blob;

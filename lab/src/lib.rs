@@ -29,6 +29,7 @@ pub mod load;
 pub mod peers;
 pub mod record;
 pub mod report;
+pub mod saying;
 pub mod statistics;
 pub mod store;
 pub mod workload;

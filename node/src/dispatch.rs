@@ -269,7 +269,7 @@ impl Node {
                         self.show(session, words);
                         let answer = commands::run_local(self, session, words);
                         if self.slow.wants(Duration::ZERO) {
-                            self.slow.note(self.now.wall, Duration::ZERO, words, &session.address, &session.name);
+                            self.slow.note(self.clock.own(), Duration::ZERO, words, &session.address, &session.name);
                         }
                         self.slow.durations.note(entry.spec.name, Duration::ZERO);
                         if matches!(answer, Reply::Error(_)) {

@@ -454,6 +454,8 @@ pub struct Config {
     pub newest: u16,
     /// The label of this node's zone; empty: it is a zone of its own.
     pub zone: String,
+    /// Where the others reach this node from now on, if its operator has said so at its start.
+    pub announce: Option<String>,
     /// Unpredictable, and known to nobody else: of it tokens are made with which nodes join.
     pub secret: u128,
     /// Where clients reach this node, for `INFO` and errors; by member, empty where unknown.
@@ -542,6 +544,8 @@ pub enum Planted {
     TruncateDecided,
     /// A replica hides a key as soon as its own clock says so.
     ExpireByOwnClock,
+    /// Entries carry the time of the leader's own clock, whatever those of the others show.
+    OwnTime,
     /// A batch for the store says that it contains one entry more than it does.
     PositionAheadOfData,
     /// The log and the journal are cut as soon as a batch has left for the store, before it is there.

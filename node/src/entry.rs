@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     Evict,
     /// Compare the states behind it: see [`crate::comparison`]. No body.
     Compare,
+    /// Bring the log's time back, to that of the entry. No body.
+    Time,
     /// Nothing: it stands in the place of an entry that was stepped over. See [`crate::step_over::void`].
     Void,
 }
@@ -61,6 +63,7 @@ impl Kind {
             Kind::Evict => 6,
             Kind::Compare => 8,
             Kind::Void => 7,
+            Kind::Time => 9,
         }
     }
 
@@ -73,6 +76,7 @@ impl Kind {
             5 => Ok(Kind::Council),
             6 => Ok(Kind::Evict),
             8 => Ok(Kind::Compare),
+            9 => Ok(Kind::Time),
             7 => Ok(Kind::Void),
             _ => Err(Malformed),
         }
@@ -241,6 +245,6 @@ mod tests {
         assert_eq!(Header::decode(&payload, 7).err(), Some(Unreadable::Version(8)));
         payload[1] = 6;
         assert_eq!(Header::decode(&payload, 7).err(), Some(Unreadable::Malformed), "it had no such header");
-        assert_eq!(Header::decode(&[9; 80], 7).err(), Some(Unreadable::Malformed), "a kind that nobody knows");
+        assert_eq!(Header::decode(&[99; 80], 7).err(), Some(Unreadable::Malformed), "a kind that nobody knows");
     }
 }

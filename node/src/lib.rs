@@ -13,6 +13,7 @@ mod below;
 mod bucket;
 mod burden;
 mod choice;
+mod clock;
 mod commands;
 mod comparison;
 mod copies;
@@ -28,6 +29,7 @@ mod elsewhere;
 mod entry;
 mod errands;
 mod eviction;
+mod founding;
 pub mod fuzzing;
 mod group;
 mod groups;
@@ -84,6 +86,7 @@ use base::{NodeId, Position};
 
 pub use applying::Applying;
 pub use below::{Below, FlushJob};
+pub use clock::TOLERATED as CLOCK_TOLERATED;
 pub use door::{
     CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, Member, Nodes,
     Outbox, OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob,

@@ -16,7 +16,7 @@ pub(crate) type Monitors = BTreeSet<ConnectionId>;
 
 /// How the line of a command begins: when, in which bucket, and by whom.
 fn head(node: &Node, bucket: BucketId, by: &str) -> String {
-    let (seconds, milliseconds) = (node.now.wall.0 / 1000, node.now.wall.0 % 1000);
+    let (seconds, milliseconds) = (node.clock.own().0 / 1000, node.clock.own().0 % 1000);
     format!("+{seconds}.{milliseconds:03}000 [{} {by}]", node.number_of(bucket))
 }
 

@@ -22,6 +22,7 @@ use paxos::{Input as Step, RoleName};
 
 use crate::below::{Below, Retired};
 use crate::bucket::BucketKind;
+use crate::clock::Clock;
 use crate::comparison::Comparison;
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
@@ -30,6 +31,7 @@ use crate::door::{
     SnapshotSettings,
 };
 use crate::errands::Errands;
+use crate::founding::Founding;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
@@ -82,7 +84,9 @@ pub(crate) enum Stopping {
 #[derive(Debug)]
 pub struct Node {
     pub(crate) config: Config,
+    /// The timers' clock, and the cluster's time.
     pub(crate) now: Now,
+    pub(crate) clock: Clock,
     /// The number of this start: of the journal's payload that records it.
     pub(crate) boot: u64,
     /// The folder's incarnation.
@@ -180,6 +184,8 @@ pub struct Node {
     pub(crate) introduced: BTreeMap<NodeId, bool>,
     /// This node was removed from the cluster.
     pub(crate) is_removed: bool,
+    /// Others say that the cluster has gone on without it.
+    left_behind: membership::LeftBehind,
     /// Tokens that clients get when it is decided that these let nodes join.
     pub(crate) tokens_made: Vec<(ConnectionId, u64, String)>,
     /// What only the council's leader needs.
@@ -191,6 +197,8 @@ pub struct Node {
     pub(crate) entries_in: u16,
     /// When this node last told the council in which zone it is.
     pub(crate) zone_told: Option<Time>,
+    /// The same, at which address it is.
+    address_told: Option<Time>,
     /// When this node looks again for replicas that it needs no more.
     pub(crate) next_leaving: Time,
     /// The place of the one behind the last that it looked at.
@@ -212,6 +220,8 @@ pub struct Node {
     pub(crate) step_over: StepOver,
     /// Replicas of a folder that was away.
     pub(crate) outlived: Outlived,
+    /// What was said of founders that are awaited.
+    pub(crate) founding: Founding,
     /// To be freed elsewhere.
     pub(crate) rubbish: Vec<Rubbish>,
     /// When the removal of what dropped buckets leave is tried again, if it has failed.
@@ -227,7 +237,9 @@ impl Node {
     pub fn step(&mut self, now: Now, input: Input<'_>, out: &mut Outbox) {
         // Two clocks that only go forward, whatever the machine's do.
         let since_last = now.time.since(self.now.time);
-        self.now = Now { time: now.time.max(self.now.time), wall: now.wall };
+        self.now.time = now.time.max(self.now.time);
+        self.clock.advance(Now { time: self.now.time, wall: now.wall });
+        self.tell_time();
         if since_last >= STANDSTILL {
             self.on_stood_still(since_last);
         }
@@ -248,7 +260,7 @@ impl Node {
             }
             Input::Persisted { number } => {
                 let time = self.now.time;
-                self.slow.on_persisted(number, time, self.now.wall);
+                self.slow.on_persisted(number, time, self.clock.own());
                 self.quickness.measure.on_persisted(number, time);
                 let is_boot = !self.start_is_on_disk && number >= self.boot;
                 self.start_is_on_disk |= is_boot;

@@ -112,7 +112,7 @@ pub(crate) struct Quickness {
     figures: [u32; Part::ALL.len()],
     /// The nodes that say that they are slow, this one included, as the replicas were last told. Sorted.
     spared: Vec<NodeId>,
-    /// Those whose disks have too little room, in the same way.
+    /// Those whose disks have too little room, or whose clocks are wrong, in the same way.
     short: Vec<NodeId>,
     /// The last ping of each peer that was taken: its number, when it was taken, and how long it may have waited for this loop, which was at work.
     taken: BTreeMap<NodeId, (u64, Time, Duration)>,
@@ -206,9 +206,9 @@ impl Node {
         let mut spared: Vec<NodeId> = self.news.iter().filter_map(slow).collect();
         spared.extend(self.slow_part().map(|_| self.config.me));
         spared.sort_unstable();
-        let low = |(id, ping): (&NodeId, &Ping)| ping.disk.room().is_low().then_some(*id);
+        let low = |(id, ping): (&NodeId, &Ping)| (ping.disk.room().is_low() || ping.clock.is_outside).then_some(*id);
         let mut short: Vec<NodeId> = self.news.iter().filter_map(low).collect();
-        short.extend(self.disk.is_low().then_some(self.config.me));
+        short.extend((self.disk.is_low() || self.clock.is_outside()).then_some(self.config.me));
         short.sort_unstable();
         if self.quickness.spared != spared || self.quickness.short != short {
             self.quickness.spared = spared;
@@ -217,7 +217,7 @@ impl Node {
         }
     }
 
-    /// Puts those behind all others that say that they are slow, or that their disks have too little room; who votes stays as it is.
+    /// Puts those behind all others that say that they are slow, that their disks have too little room, or that their clocks are wrong; who votes stays as it is.
     pub(crate) fn spare_slow(&self, g: usize, roster: &mut Roster) {
         let slow = [&self.quickness.spared[..], &self.quickness.short].concat();
         if slow.is_empty() {
@@ -243,11 +243,12 @@ impl Node {
         }
     }
 
-    /// Whether this node is slow and leads a partition that another one is ready to take over, as far as is known here.
+    /// Whether this node is slow, or has a wrong clock, and leads a partition that another one is ready to take over, as far as is known here.
     pub(crate) fn gives_way_to_quicker(&mut self, g: usize) -> bool {
         let (time, group) = (self.now.time, &self.groups[g]);
         let replica = &group.partition.replica;
-        if self.slow_part().is_none() || replica.leads().is_none() || time < group.next_escape {
+        let should = self.slow_part().is_some() || self.clock.is_outside();
+        if !should || replica.leads().is_none() || time < group.next_escape {
             return false;
         }
         let spared = group.roster.as_ref().map_or(&[][..], |roster| &roster.spared[..]);

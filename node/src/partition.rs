@@ -145,6 +145,8 @@ pub(crate) struct Partition {
     pub commands_applied: u64,
     /// The highest time given to an entry: entries' times never go back.
     proposed_time: WallTime,
+    /// An entry is on its way that brings the time back: what is proposed behind it does not go by the state's time.
+    brings_back: bool,
     /// Bytes of what was proposed and is not with the journal yet.
     pub proposed_bytes: usize,
     /// Entries that are not just applied.
@@ -207,6 +209,7 @@ impl Partition {
             names_events: false,
             commands_applied: 0,
             proposed_time: WallTime(0),
+            brings_back: false,
             proposed_bytes: 0,
             steps: Steps::default(),
         }

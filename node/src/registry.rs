@@ -38,6 +38,8 @@ const VERSION_ALONE: u8 = 4;
 const VERSION_RAISED: u8 = 5;
 /// With the entries that were stepped over behind that, where some were.
 const VERSION_STEPPED: u8 = 6;
+/// With addresses of founders behind that, where these have changed.
+const VERSION_ADDRESSES: u8 = 7;
 
 /// A node that has joined a cluster that others have founded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,6 +104,8 @@ pub(crate) struct Registry {
     pub alone: Vec<Alone>,
     /// The zones of those that have one, by the labels that they were started with.
     pub zones: BTreeMap<NodeId, String>,
+    /// Where founders are reached, if not as they were when the cluster was founded.
+    pub addresses: BTreeMap<NodeId, String>,
     /// The version of the cluster, which all of its nodes speak: see [`crate::versions`]. It only rises.
     pub version: u16,
     /// The newest entries that were stepped over, and how many there ever were.
@@ -125,6 +129,7 @@ impl Default for Registry {
             cluster: 0,
             alone: Vec::new(),
             zones: BTreeMap::new(),
+            addresses: BTreeMap::new(),
             version: OLDEST,
             stepped: Vec::new(),
             stepped_total: 0,
@@ -138,7 +143,7 @@ impl Registry {
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         let version = r.u8()?;
-        if !(VERSION..=VERSION_STEPPED).contains(&version) {
+        if !(VERSION..=VERSION_ADDRESSES).contains(&version) {
             return Err(Malformed);
         }
         let mut registry = Registry { voters: r.u8()?, drained: read_nodes(&mut r)?, ..Registry::default() };
@@ -175,6 +180,11 @@ impl Registry {
         if version >= VERSION_STEPPED {
             stepped::read(&mut r, &mut registry)?;
         }
+        if version >= VERSION_ADDRESSES {
+            for _ in 0..r.count(2)? {
+                registry.addresses.insert(r.node()?, r.text()?.to_owned());
+            }
+        }
         r.finish()?;
         Ok(registry)
     }
@@ -185,6 +195,7 @@ impl Registry {
         let plain = Registry { voters: self.voters, drained: self.drained.clone(), ..Registry::default() };
         let is_plain = *self == plain;
         let version = match (is_plain, self.alone.is_empty(), self.zones.is_empty()) {
+            _ if !self.addresses.is_empty() => VERSION_ADDRESSES,
             _ if !self.stepped.is_empty() => VERSION_STEPPED,
             _ if Feature::RaisedVersion.is_in(self.version) => VERSION_RAISED,
             (true, ..) => VERSION,
@@ -237,6 +248,13 @@ impl Registry {
         if version >= VERSION_STEPPED {
             stepped::write(&mut w, self);
         }
+        if version >= VERSION_ADDRESSES {
+            w.count(self.addresses.len());
+            for (node, address) in &self.addresses {
+                w.node(*node);
+                w.bytes(address.as_bytes());
+            }
+        }
         data::apply(tree, context, &[b"set", KEY, &bytes]);
     }
 
@@ -258,6 +276,12 @@ impl Registry {
     /// Whether this cluster comes from the one of that name.
     pub(crate) fn comes_from(&self, cluster: u64) -> bool {
         cluster != 0 && self.alone.iter().any(|alone| alone.former == cluster)
+    }
+
+    /// Where a node is reached, if it was said to the council.
+    pub(crate) fn address_of(&self, node: NodeId) -> Option<&str> {
+        let joined = self.joined.iter().find(|joined| joined.id == node).map(|joined| &joined.member.peer_address);
+        joined.or_else(|| self.addresses.get(&node)).map(String::as_str)
     }
 
     /// The label of a node; empty: it is a zone of its own.
@@ -383,7 +407,11 @@ mod tests {
         let stepped =
             SteppedOver { partition: PartitionId::default(), position: Position(3), digest: 4, at: WallTime(5) };
         let stepped = Registry { stepped: vec![stepped], stepped_total: 9, version: 8, ..both.clone() };
-        for registry in [plain, full, with_zones, zones_alone, alone, both, raised, only_raised, stepped] {
+        let moved = Registry { addresses: [(NodeId(0), "c:2".to_owned())].into(), ..stepped.clone() };
+        let only_moved = Registry { addresses: moved.addresses.clone(), version: 8, ..Registry::default() };
+        let versions =
+            [plain, full, with_zones, zones_alone, alone, both, raised, only_raised, stepped, moved, only_moved];
+        for registry in versions {
             registry.write(&mut tree, &EntryContext::default());
             assert_eq!(Registry::read(&tree), Ok(registry));
         }

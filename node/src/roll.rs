@@ -22,6 +22,8 @@ pub(crate) struct Roll {
 pub(crate) struct Changes {
     pub came: Vec<NodeId>,
     pub went: Vec<NodeId>,
+    /// They are reached at another address.
+    pub moved: Vec<NodeId>,
 }
 
 impl Roll {
@@ -36,8 +38,16 @@ impl Roll {
     pub(crate) fn follow(&mut self, registry: &Registry) -> Changes {
         let mut changes = Changes::default();
         for joined in &registry.joined {
-            if self.members.insert(joined.id, joined.member.clone()).is_none() {
-                changes.came.push(joined.id);
+            match self.members.insert(joined.id, joined.member.clone()) {
+                None => changes.came.push(joined.id),
+                Some(before) if before != joined.member => changes.moved.push(joined.id),
+                Some(_) => {}
+            }
+        }
+        for (id, address) in &registry.addresses {
+            if let Some(member) = self.members.get_mut(id).filter(|member| member.peer_address != *address) {
+                member.peer_address.clone_from(address);
+                changes.moved.push(*id);
             }
         }
         for id in &registry.removed {
@@ -103,10 +113,10 @@ mod tests {
         let founders = ["n1", "n2"].into_iter().enumerate().map(|(place, name)| (NodeId(place as u16), member(name)));
         let mut roll = Roll { members: founders.chain([(NodeId(3), member("n4"))]).collect() };
         let old = Registry { joined: vec![Joined::new(NodeId(2), member("n3"))], ..Registry::default() };
-        assert_eq!(roll.follow(&old), Changes { came: vec![NodeId(2)], went: vec![] });
+        assert_eq!(roll.follow(&old), Changes { came: vec![NodeId(2)], ..Changes::default() });
         assert_eq!((roll.len(), roll.bound(), roll.names().as_str()), (4, 4, "n1, n2, n3, n4"));
         let new = Registry { removed: vec![NodeId(0), NodeId(2)], ..Registry::default() };
-        assert_eq!(roll.follow(&new), Changes { came: vec![], went: vec![NodeId(0), NodeId(2)] });
+        assert_eq!(roll.follow(&new), Changes { went: vec![NodeId(0), NodeId(2)], ..Changes::default() });
         assert_eq!(roll.follow(&new), Changes::default());
         assert_eq!((roll.named(b"n4"), roll.named(b"n1"), roll.bound()), (Some(NodeId(3)), None, 4));
     }

@@ -1,7 +1,11 @@
 //! The cluster as one node sees it, for `dictum status` and the metrics.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use base::PartitionId;
+
+use crate::clock::TOLERATED;
 use crate::door::DiskRoom;
 use crate::group::DEFAULT_PARTITION;
 use crate::node::{Node, news_of, place_of, role_number, role_text};
@@ -19,10 +23,11 @@ pub(crate) fn json(node: &Node) -> String {
     let me = node.config.me;
     let _ = write!(
         out,
-        "{{\"version\":{},\"node\":{},\"refuses\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
+        "{{\"version\":{},\"node\":{},\"refuses\":{},\"founding\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
         text(env!("CARGO_PKG_VERSION")),
         text(&node.name_of(me)),
         text(&refuses(node)),
+        text(&node.awaits_founders().unwrap_or_default()),
         names.join(","),
     );
     for (place, group) in node.groups.iter().enumerate() {
@@ -41,7 +46,9 @@ pub(crate) fn json(node: &Node) -> String {
             role_text(role_number(group.partition.replica.role())),
         );
     }
-    out.push_str("],\"stepped_over\":[");
+    out.push_str("],\"time\":");
+    time_json(&mut out, node);
+    out.push_str(",\"stepped_over\":[");
     for (place, stepped) in node.registry.stepped.iter().enumerate() {
         let comma = if place > 0 { "," } else { "" };
         let (partition, position) = (stepped.partition, stepped.position);
@@ -59,6 +66,7 @@ pub(crate) fn json(node: &Node) -> String {
     out.push_str("],\"nodes\":[");
     let own = node.ping();
     let decided = decided_anywhere(node);
+    let lag_of = |ping: Option<&Ping>| ping.and_then(|ping| worst_lag(&ping.partitions, &decided));
     for (place, (id, member)) in node.roll.iter().enumerate() {
         let detector = node.detectors.iter().find(|detector| detector.peer == id);
         let time = node.now.time;
@@ -76,8 +84,17 @@ pub(crate) fn json(node: &Node) -> String {
             text(&member.peer_address)
         );
         let room = ping.map(|_| node.room_of(id));
-        member_json(&mut out, (ping, room), ping.and_then(|ping| news_of(ping, partition)), decided);
-        let _ = write!(out, ",\"seen_ms_ago\":{}}}", seen.map_or("null".to_owned(), |seen| seen.to_string()));
+        let news = ping.and_then(|ping| news_of(ping, partition)).filter(|news| has_copy(news));
+        member_json(&mut out, (ping, room), news, lag_of(ping));
+        let ahead = if id == me { Some(0) } else { node.clock.offset_ms(id) };
+        let clock = match (ping, ahead) {
+            (Some(ping), _) if ping.clock.is_outside => "outside",
+            (_, Some(_)) => "ok",
+            _ => "unknown",
+        };
+        let ahead = ahead.map_or("null".to_owned(), |ahead| ahead.to_string());
+        let seen = seen.map_or("null".to_owned(), |seen| seen.to_string());
+        let _ = write!(out, ",\"clock\":\"{clock}\",\"clock_ahead_ms\":{ahead},\"seen_ms_ago\":{seen}}}");
     }
     out.push_str("]}");
     out
@@ -89,40 +106,81 @@ fn refuses(node: &Node) -> String {
     failure.map_or_else(String::new, |failure| failure.to_string())
 }
 
+/// The cluster's time: what it is, where it comes from, how far a majority's clocks are ahead of it, and how far a log is.
+fn time_json(out: &mut String, node: &Node) {
+    let time = node.clock.now();
+    let _ = write!(
+        out,
+        "{{\"ms\":{},\"source\":\"{}\",\"majority_ahead_ms\":{},\"log_ahead_ms\":{}}}",
+        time.map_or("null".to_owned(), |time| time.0.to_string()),
+        node.clock.source().name(),
+        node.clock.ahead_ms(),
+        log_ahead_ms(node),
+    );
+}
+
+/// By how many milliseconds the log of a partition that this node has is ahead of the cluster's time, beyond what clocks may differ by; 0 if it knows no time.
+pub(crate) fn log_ahead_ms(node: &Node) -> u64 {
+    let (time, log) = (node.clock.now(), node.log_time());
+    let ahead = time.map_or(0, |time| log.0.saturating_sub(time.0));
+    if u128::from(ahead) > 2 * TOLERATED.as_millis() { ahead } else { 0 }
+}
+
 fn member_json(
     out: &mut String,
     (ping, room): (Option<&Ping>, Option<DiskRoom>),
     news: Option<&PartitionNews>,
-    decided: u64,
+    lag: Option<u64>,
 ) {
     let string = |value: Option<&String>| text(value.map_or("", String::as_str));
     let (disk, missing) = room.map_or(("unknown", 0), |room| (room.name(), room.missing()));
     let slow = ping.and_then(|ping| ping.pace.slow).map_or("no", Part::name);
-    let role = news.map_or("unknown", |news| role_text(news.role));
-    let number = |get: fn(&PartitionNews) -> u64| news.map_or(0, get);
-    let applied = number(|news| news.applied.0);
+    let role = match (ping, news) {
+        (_, Some(news)) => role_text(news.role),
+        (Some(_), None) => "none",
+        (None, None) => "unknown",
+    };
+    let number = |number: Option<u64>| number.map_or("null".to_owned(), |number| number.to_string());
     let _ = write!(
         out,
-        "\"role\":\"{role}\",\"resp\":{},\"http\":{},\"decided\":{},\"persisted\":{},\"applied\":{applied},\
+        "\"role\":\"{role}\",\"resp\":{},\"http\":{},\"decided\":{},\"persisted\":{},\"applied\":{},\
          \"lag\":{},\"disk\":\"{disk}\",\"disk_missing\":{missing},\"slow\":\"{slow}\",\"version\":{}",
         string(ping.map(|ping| &ping.resp_address)),
         string(ping.map(|ping| &ping.http_address)),
-        number(|news| news.decided.0),
-        number(|news| news.persisted.0),
-        decided.saturating_sub(applied),
+        number(news.map(|news| news.decided.0)),
+        number(news.map(|news| news.persisted.0)),
+        number(news.map(|news| news.applied.0)),
+        number(lag),
         string(ping.map(|ping| &ping.version)),
     );
 }
 
-/// Up to where the log is decided, as far as this node has heard from anybody.
-fn decided_anywhere(node: &Node) -> u64 {
-    let heard = node.news.values().filter_map(|ping| news_of(ping, DEFAULT_PARTITION)).map(|news| news.decided.0);
-    heard.fold(node.default_group().partition.replica.decided().0, u64::max)
+/// Whether a node has something of a partition. One that only carries commands for it to others has nothing of its log.
+fn has_copy(news: &PartitionNews) -> bool {
+    news.decided.0 > 0 || news.applied.0 > 0
 }
 
-/// Decided entries that this node has not applied.
+/// Up to where each log is decided, as far as this node has heard from anybody.
+fn decided_anywhere(node: &Node) -> BTreeMap<PartitionId, u64> {
+    let own = node.groups.iter().map(|group| (group.id(), group.partition.replica.decided().0));
+    let heard = node.news.values().flat_map(|ping| &ping.partitions).map(|news| (news.partition, news.decided.0));
+    let mut decided = BTreeMap::new();
+    for (partition, position) in own.chain(heard) {
+        let most = decided.entry(partition).or_insert(0);
+        *most = position.max(*most);
+    }
+    decided
+}
+
+/// Of the partitions of which a node has a copy, how many decided entries it has not applied in the one where it is furthest behind. None if it has none.
+fn worst_lag(partitions: &[PartitionNews], decided: &BTreeMap<PartitionId, u64>) -> Option<u64> {
+    let lag = |news: &PartitionNews| decided.get(&news.partition).map_or(0, |most| most.saturating_sub(news.applied.0));
+    partitions.iter().filter(|news| has_copy(news)).map(lag).max()
+}
+
+/// The same of this node.
 pub(crate) fn lag(node: &Node) -> u64 {
-    decided_anywhere(node).saturating_sub(node.default_group().partition.applied.0)
+    worst_lag(&node.ping().partitions, &decided_anywhere(node)).unwrap_or(0)
 }
 
 /// A JSON string.

@@ -13,12 +13,13 @@ mod snapshots;
 mod stop;
 mod writes;
 
-use base::NodeId;
 use base::limits::PAYLOAD_BYTES_TARGET;
+use base::{NodeId, WallTime};
 use data::{Failure, Reply};
 use paxos::Input as Step;
 use std::time::Duration;
 
+use crate::clock::{Context, Source};
 use crate::council::COUNCIL;
 use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
 use crate::entry::Kind;
@@ -97,7 +98,8 @@ impl Node {
         self.consider_stop();
         self.hand_out(out);
         let (now, soon) = (self.now, self.now.time + TICK_EVERY);
-        let gives_way = self.disk.is_low() || self.is_drained() || self.slow_part().is_some();
+        let gives_way =
+            self.disk.is_low() || self.is_drained() || self.slow_part().is_some() || self.clock.is_outside();
         self.groups
             .end_turn(soon, |group| group.due(now, gives_way, self.disk.is_full(), &self.config, &self.unflushed));
         out.wake_at = Some(self.plan());
@@ -252,9 +254,14 @@ impl Node {
         self.tick_pace(time.since(self.next_tick));
         self.tick_movement();
         self.next_tick = time + TICK_EVERY;
-        if self.tick_pings() {
+        let is_round = self.tick_pings();
+        if is_round || !self.clock.is_set() {
+            self.look_at_clocks();
+        }
+        if is_round {
             self.weigh_changes();
             self.tick_outlived();
+            self.tick_founding();
             self.tick_bulletins();
         }
         self.tell_replicas();
@@ -264,6 +271,7 @@ impl Node {
         self.tick_step_over();
         self.tell_settled();
         self.tell_zone();
+        self.tell_address();
         self.tick_comparison();
         self.groups.wake_due(time);
         self.for_each_awake(Node::tick_group);
@@ -274,9 +282,53 @@ impl Node {
         self.stats.sample(self.now);
     }
 
+    /// Compares the nodes' clocks.
+    pub(crate) fn look_at_clocks(&mut self) {
+        let me = self.config.me;
+        let peers: Vec<NodeId> =
+            self.roll.iter().map(|(id, _)| id).filter(|id| *id != me && !self.registry.left_behind(*id)).collect();
+        let is_settled = self.clock.source() == Source::Majority;
+        let log_time = if is_settled { WallTime::default() } else { self.log_time() };
+        let roll = &self.roll;
+        let name_of = |id| roll.get(id).map_or_else(|| id.to_string(), |member| member.name.clone());
+        let news = self.clock.look(&Context { peers: &peers, log_time }, name_of);
+        for (level, text) in news {
+            self.probe("node: clocks disagree");
+            self.event(level, text);
+        }
+        self.tell_time();
+        if self.clock.was_set_lately(self.now.time) {
+            // Those whose logs are ahead have something to do, though nothing comes to them.
+            for g in 0..self.groups.len() {
+                if self.is_ahead(g) {
+                    self.groups.wake(g);
+                }
+            }
+        }
+    }
+
+    /// The cluster's time as this node has it from a majority, if it does; and the latest to which a log of its partitions has come.
+    #[must_use]
+    pub fn times(&self) -> (Option<WallTime>, WallTime) {
+        (self.clock.now().filter(|_| self.clock.source() == Source::Majority), self.log_time())
+    }
+
+    pub(crate) fn log_time(&self) -> WallTime {
+        self.groups.iter().map(|group| group.partition.tree.time()).max().unwrap_or_default()
+    }
+
+    /// Takes over what the cluster's time is now: no time at all while it is not known, and nothing is over then.
+    pub(crate) fn tell_time(&mut self) {
+        let own = self.config.planted == Some(Planted::OwnTime);
+        self.now.wall = if own { self.clock.own() } else { self.clock.now().unwrap_or_default() };
+    }
+
     fn tick_group(&mut self, g: usize) {
         let time = self.now.time;
-        self.step_replica(g, Step::Tick);
+        // A node that does not know the time yet stands for nothing.
+        if self.clock.is_set() {
+            self.step_replica(g, Step::Tick);
+        }
         self.tick_transfers(g);
         self.expire(g);
         self.tell_read(g);
@@ -308,10 +360,12 @@ impl Node {
             let Some(finished) = self.groups[g].router.finish(sequence) else { continue };
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
-                match self.refusal_of_disks(g, true).filter(|_| !sent) {
-                    Some(failure) => self.deliver(connection, slot, &Reply::Error(failure)),
-                    None => self.deliver_error(connection, slot, if sent { UNKNOWN } else { NO_LEADER }),
-                }
+                let failure = match self.refusal_of_disks(g, true).filter(|_| !sent) {
+                    Some(failure) => failure,
+                    None if sent => Failure::Text(UNKNOWN),
+                    None => self.no_leader(),
+                };
+                self.deliver(connection, slot, &Reply::Error(failure));
             }
         }
         // A read that waits for a write of this node is in no batch any more, and one that needs no confirmation never was.
@@ -326,13 +380,13 @@ impl Node {
                 && let Some(read) = session.lane(id).and_then(|lane| lane.reads.front().copied())
                 && read.deadline <= time
             {
-                reads::note_read(&mut self.slow, self.now, session, id, &read);
+                reads::note_read(&mut self.slow, self.clock.latest(), session, id, &read);
                 if let Some(lane) = session.lane_mut(id) {
                     lane.pop_read_if(|_| true);
                 }
                 self.probe("node: read refused without a leader");
-                let text = if read.floor.is_some() { NOT_SO_FAR } else { NO_LEADER };
-                self.deliver_error(connection, read.slot, text);
+                let failure = if read.floor.is_some() { Failure::Text(NOT_SO_FAR) } else { self.no_leader() };
+                self.deliver(connection, read.slot, &Reply::Error(failure));
                 refused = true;
             }
             if refused {
@@ -341,6 +395,14 @@ impl Node {
             }
         }
         self.run_parked(g);
+    }
+
+    /// Why there is no leader.
+    fn no_leader(&self) -> Failure {
+        match self.awaits_founders() {
+            Some(text) => Failure::built(format!("CLUSTERDOWN {text}; the command was not done").as_bytes()),
+            None => Failure::Text(NO_LEADER),
+        }
     }
 
     fn deliver_error(&mut self, connection: ConnectionId, slot: u64, text: &'static str) {

@@ -73,6 +73,18 @@ impl Replica {
         self.config.asks_to_vote && matches!(&self.role, Role::Amnesiac(amnesiac) if amnesiac.caught_up)
     }
 
+    /// Of a replica that has never had a memory, as far as it knows: the founders that it has not heard from yet. Nothing of any other replica.
+    #[must_use]
+    pub fn founders_awaited(&self) -> Option<Vec<NodeId>> {
+        let Role::Blank(blank) = &self.role else { return None };
+        let says = |id: &NodeId| {
+            let answers =
+                blank.blank.iter().map(|(other, _)| other).chain(blank.original.iter().map(|(other, _)| other));
+            *id == self.config.me || answers.chain(&blank.amnesiac).any(|other| other == id)
+        };
+        Some(self.config.founders.iter().copied().filter(|id| !says(id)).collect())
+    }
+
     /// It may vote as soon as it has recovered its memory: see [`crate::Config::asks_to_vote`].
     pub fn let_vote(&mut self) {
         self.config.asks_to_vote = false;

@@ -34,7 +34,7 @@ use std::time::Duration;
 use base::{NodeId, Now, PartitionId, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use node::{ConnectionId, ErrandAnswer, Input, MadeBlock, Node, Outbox, TakenBlocks};
+use node::{ConnectionId, ErrandAnswer, Input, MadeBlock, Member, Node, Outbox, TakenBlocks};
 use storage::{CacheSettings, CachedStore, Files, LsmStore};
 
 use crate::admission::Admission;
@@ -168,6 +168,8 @@ pub(crate) struct Parts {
     pub(crate) name: String,
     /// Where other nodes reach this one.
     pub(crate) announced: String,
+    /// Where nodes are reached that have another address than before.
+    pub(crate) moved: Vec<Member>,
     /// Lets nodes in.
     pub(crate) admission: Admission,
     /// Holds conversations for clients.
@@ -213,6 +215,8 @@ struct EventLoop {
     transfers: Transfers,
     clients_max: usize,
     commit_here: bool,
+    /// The journal was told that all nodes understand stamped sectors.
+    stamps_sectors: bool,
     /// Why the node was told that its disk is full, if it was.
     refusals: Refusals,
     busy: Busy,
@@ -266,7 +270,7 @@ impl EventLoop {
             incarnation: parts.incarnation,
         };
         let persisted = parts.journal.persisted();
-        let mut peers = Peers::new(ourselves, FIRST_LINK, parts.seed, messenger.clone());
+        let mut peers = Peers::new(ourselves, parts.moved, FIRST_LINK, parts.seed, messenger.clone());
         peers.admit_by(parts.admission);
         let busy = Busy::start(parts.clock)?;
         peers.tell_when_busy(busy.links());
@@ -290,6 +294,7 @@ impl EventLoop {
             cache: parts.cache,
             clients_max: parts.clients_max,
             commit_here: parts.commit_here,
+            stamps_sectors: false,
             refusals: Refusals::default(),
             busy,
             errands: parts.errands,

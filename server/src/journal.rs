@@ -83,6 +83,8 @@ struct State<D: Disk> {
     preparing: bool,
     /// The thread shall end when nothing is left to do.
     closing: bool,
+    /// Frames are written so that a broken write is told from damage.
+    stamps: bool,
     /// Here while nobody commits.
     journal: Option<Journal<D>>,
 }
@@ -102,6 +104,7 @@ pub(crate) fn start<D: Disk + Sync>(
         held: false,
         preparing: false,
         closing: false,
+        stamps: false,
         journal: Some(journal),
     };
     let shared = Arc::new(Shared {
@@ -147,6 +150,11 @@ impl<D: Disk> JournalHandle<D> {
         self.shared.changed.notify_one();
     }
 
+    /// From the next commit on: see [`Journal::stamp_sectors`].
+    pub(crate) fn stamp_sectors(&self) {
+        self.shared.lock().stamps = true;
+    }
+
     /// Whether the disk has been so quick lately that the loop may wait for it.
     pub(crate) fn is_quick(&self) -> bool {
         self.shared.commit_time.load(Ordering::Relaxed) < QUICK.as_nanos() as u64
@@ -164,6 +172,7 @@ impl<D: Disk> JournalHandle<D> {
             self.shared.changed.notify_one();
             return false;
         };
+        state.stamp(&mut journal);
         drop(state);
         let result = self.shared.commit(&mut journal, std::slice::from_ref(&writes[0]));
         let mut state = self.shared.lock();
@@ -224,6 +233,12 @@ impl<D: Disk> Shared<D> {
 }
 
 impl<D: Disk> State<D> {
+    fn stamp(&self, journal: &mut Journal<D>) {
+        if self.stamps {
+            journal.stamp_sectors();
+        }
+    }
+
     fn has_work(&self) -> bool {
         !self.waiting.is_empty() || self.held || self.discard_before.is_some() || self.prepared.is_some() || self.chores
     }
@@ -291,6 +306,7 @@ fn run<D: Disk + Sync>(shared: &Arc<Shared<D>>, events: &impl JournalEvents) {
         let prepared = state.prepared.take();
         state.chores = false;
         let mut preparing = state.preparing && prepared.is_none();
+        state.stamp(&mut journal);
         drop(state);
 
         if let Some(prepared) = prepared {

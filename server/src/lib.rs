@@ -20,6 +20,7 @@ pub mod bucket;
 mod caches;
 pub mod check;
 pub mod cli;
+pub mod clock_command;
 pub mod dev;
 pub mod http;
 pub mod log;

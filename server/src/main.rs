@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use lab::command::LabArguments;
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
-use server::{bucket, check, cli, dev, nodes, sim_command, start, status, unsafe_recover};
+use server::{bucket, check, cli, clock_command, dev, nodes, sim_command, start, status, unsafe_recover};
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
 #[global_allocator]
@@ -43,6 +43,8 @@ enum Command {
     Bucket(bucket::BucketArguments),
     /// Lists nodes, lets them join, drains and removes them.
     Node(nodes::NodeArguments),
+    /// Shows the cluster's time and the nodes' clocks, and sets that time.
+    Clock(clock_command::ClockArguments),
     /// An interactive client.
     Cli(cli::CliArguments),
     /// The laboratory: puts loads on this and other systems and measures every answer.
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::UnsafeRecover(arguments) => unsafe_recover::run(arguments),
         Command::Bucket(arguments) => bucket::run(arguments),
         Command::Node(arguments) => nodes::run(arguments),
+        Command::Clock(arguments) => clock_command::run(arguments),
         Command::Cli(arguments) => cli::run(arguments),
         Command::Lab(arguments) => lab::command::run(arguments),
         Command::Sim(arguments) => sim_command::run(*arguments),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::limits::{
     COMPARED_EVERY, CONNECTIONS_DEFAULT, DATABASES_DEFAULT, DATABASES_MAX, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT,
-    LOG_ENTRIES_KEPT, REQUEST_TIMEOUT, STEP_OVERS_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
+    LOG_ENTRIES_KEPT, NODES_MAX, REQUEST_TIMEOUT, STEP_OVERS_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
 };
 use base::versions::{NEWEST, OLDEST};
 use base::{NodeId, PartitionId, Position};
@@ -24,7 +24,7 @@ use crate::fault::DELAY_MAX;
 use values::Text;
 pub use values::{LogLevel, Size, StepOver, Wait};
 pub(crate) use words::{check_zone, parse_cluster};
-use words::{is_host_and_port, parse_address};
+use words::{is_host_and_port, parse_address, parse_members};
 
 /// What a node is told that has no cluster.
 const HOW_TO_BEGIN: &str = "--cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: n1=127.0.0.1:9001), or --join HOST:PORT and --token TOKEN to join one";
@@ -107,9 +107,13 @@ pub struct StartArguments {
     /// Address to listen at for the other nodes, if it is not the one in --cluster; with --join it is needed
     #[arg(long, env = "DICTUM_PEER", value_name = "IP:PORT")]
     pub peer: Option<String>,
-    /// With --join: where the other nodes reach this one, if not at --peer
+    /// Where the other nodes reach this one, if not at --peer or as --cluster says; may change from start to start
     #[arg(long, env = "DICTUM_PEER_ANNOUNCE", value_name = "HOST:PORT")]
     pub peer_announce: Option<String>,
+    /// Where nodes are reached now that have got another address since this one ran last, itself among them: needed where they do not find each other by the addresses
+    /// of before. Not needed any more once they have
+    #[arg(long, env = "DICTUM_MOVED", value_name = "NAME=HOST:PORT,…")]
+    pub moved: Option<String>,
     /// Folder for this node's data; created if missing
     #[arg(long, env = "DICTUM_DIR", value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
@@ -204,6 +208,7 @@ struct File {
     databases: Option<u16>,
     peer: Option<String>,
     peer_announce: Option<String>,
+    moved: Option<String>,
     join: Option<String>,
     token: Option<String>,
     zone: Option<String>,
@@ -256,6 +261,8 @@ pub struct Options {
     pub peer: Option<String>,
     /// Where they reach this node, if somebody has said so.
     pub peer_announce: Option<String>,
+    /// Where nodes are reached that have another address than before.
+    pub moved: Vec<Member>,
     /// The data folder.
     pub dir: PathBuf,
     /// Password for `AUTH`.
@@ -418,7 +425,10 @@ impl Options {
             (None, Some(text)) => text.parse::<LogLevel>()?.0,
             (None, None) => Level::Info,
         };
-        let password = arguments.password.or(file.password).filter(|password| !password.is_empty());
+        let password = arguments.password.or(file.password);
+        if password.as_ref().is_some_and(String::is_empty) {
+            return Err("--password is empty: everybody would be let in. Leave it out if that is meant".to_owned());
+        }
         let clients_max = arguments.maxclients.or(file.maxclients).unwrap_or(CONNECTIONS_DEFAULT);
         if clients_max == 0 {
             return Err("--maxclients 0 would let nobody in; choose at least 1".to_owned());
@@ -440,6 +450,8 @@ impl Options {
         if let Some(text) = peer_announce.as_ref().filter(|text| !is_host_and_port(text)) {
             return Err(format!("--peer-announce {text}: write it as HOST:PORT, for example 10.0.0.4:9001"));
         }
+        let moved = arguments.moved.or(file.moved);
+        let moved = moved.map(|text| parse_members("--moved", &text, NODES_MAX)).transpose()?.unwrap_or_default();
         let options = Options {
             name,
             founding,
@@ -455,6 +467,7 @@ impl Options {
             databases,
             peer: arguments.peer.or(file.peer),
             peer_announce,
+            moved,
             dir,
             password,
             value_bytes_max: value_bytes_max as usize,

@@ -7,7 +7,7 @@
 //! 3. *Member*: its journal was made; if it is ever missing, it was lost.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -101,8 +101,14 @@ impl Standing {
             None => None,
         };
         match (stage, &options.founding) {
-            (Some(Stage::Member(standing)), _) => Ok(Known { standing, identity, is_admitted: false }),
-            (Some(Stage::Admitted(standing)), _) => Ok(Known { standing, identity, is_admitted: true }),
+            (Some(Stage::Member(standing)), _) => {
+                standing.tell_unused(options);
+                Ok(Known { standing, identity, is_admitted: false })
+            }
+            (Some(Stage::Admitted(standing)), _) => {
+                standing.tell_unused(options);
+                Ok(Known { standing, identity, is_admitted: true })
+            }
             (None, Some((founders, me))) => {
                 let standing = Standing { founders: founders.clone(), joined: Vec::new(), me: *me };
                 if identity.as_ref().is_some_and(|identity| identity.cluster != standing.fingerprint()) {
@@ -121,6 +127,43 @@ impl Standing {
                 Ok(Known { standing, identity: Some(identity), is_admitted: true })
             }
         }
+    }
+
+    /// Says which settings of this start are not looked at, as the node has joined before.
+    fn tell_unused(&self, options: &Options) {
+        if options.join.is_some() || options.token.is_some() {
+            log::info("--join and --token are not needed any more: this node has joined");
+        }
+        if options.founding.is_some() {
+            log::warning(
+                "--cluster is not looked at: this node has joined, and knows the others by its folder. If they have other addresses now, say so by --moved",
+            );
+        }
+        let known = &self.own().peer_address;
+        let listens = options.peer.as_ref().filter(|peer| *peer != known && !is_everywhere(peer));
+        let is_said = options.peer_announce.is_some() || options.moved.iter().any(|moved| moved.name == options.name);
+        if let Some(peer) = listens.filter(|_| !is_said) {
+            log::info(&format!(
+                "the other nodes reach this one at {known}, and it listens at {peer}: give --peer-announce if it is reached elsewhere now"
+            ));
+        }
+    }
+
+    /// Takes over which addresses have changed, by the operator's word. Answers where the others reach this node from now on, if that was said.
+    pub(crate) fn move_to(&mut self, options: &Options) -> Option<String> {
+        let of_joined = self.joined.iter_mut().map(|(_, member)| member);
+        for member in self.founders.iter_mut().chain(of_joined) {
+            if let Some(moved) = options.moved.iter().find(|moved| moved.name == member.name) {
+                member.peer_address.clone_from(&moved.peer_address);
+            }
+        }
+        let me = self.me;
+        let joined = self.joined.iter_mut().find(|(id, _)| *id == me).map(|(_, member)| member);
+        let own = self.founders.get_mut(usize::from(me.0)).or(joined)?;
+        let moved = options.moved.iter().any(|moved| moved.name == own.name).then(|| own.peer_address.clone());
+        let said = options.peer_announce.clone().or(moved)?;
+        own.peer_address.clone_from(&said);
+        Some(said)
     }
 
     /// Where the owner of a folder stands that is not to be started now. A founder's does not say who the others are: `founders` do.
@@ -152,6 +195,11 @@ impl Standing {
         let opaque = if self.has_joined() { Stage::Member(self.clone()).encode() } else { Vec::new() };
         Identity { cluster: self.fingerprint(), incarnation, name: self.own().name.clone(), opaque }
     }
+}
+
+/// Whether an address to listen at is no address to be reached at.
+fn is_everywhere(address: &str) -> bool {
+    address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified())
 }
 
 /// Asks the cluster to take this node in, until it does or says that it will not.

@@ -14,7 +14,7 @@ use base::versions::Versions;
 use node::{Applying, Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use storage::{CachedStore, Files, Journal, JournalOptions, LsmOptions, LsmStore};
 
@@ -103,7 +103,8 @@ fn serve(options: &Options) -> Result<Ending, String> {
     low_disk::make_room_to_start(&options.dir, options.disk_low_mark);
     let disk = Files::open(&options.dir).map_err(|error| error.to_string())?.with_direct_writes(options.direct_writes);
     let in_folder = |what: &str, error: io::Error| format!("{what} in {}: {error}", options.dir.display());
-    let Known { standing, identity: mut known, is_admitted } = Standing::find(options, &disk)?;
+    let Known { mut standing, identity: mut known, is_admitted } = Standing::find(options, &disk)?;
+    let announce = standing.move_to(options);
     let peer_address = options.peer.clone().unwrap_or_else(|| standing.own().peer_address.clone());
     let peer = listen("the address in --cluster (or --peer)", resolve(&peer_address)?)?;
     let cluster_address = cluster.as_ref().map_or(String::new(), |it| announced(it, options, standing.own()));
@@ -173,6 +174,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         me: standing.me,
         newest: options.speak_at_most,
         zone: options.zone.clone(),
+        announce,
         secret: u128::from(chance()) << 64 | u128::from(chance()),
         resp_address: resp_address.clone(),
         http_address: http_address.clone(),
@@ -255,13 +257,20 @@ fn serve(options: &Options) -> Result<Ending, String> {
     thread::Builder::new().name("http".to_owned()).spawn(serve_http).map_err(thread_failed)?;
     let messenger = frame.messenger.clone();
     let stop = move || messenger.tell(Control::Stop);
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("no signal handler: {error}"))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
+        .map_err(|error| format!("no signal handler: {error}"))?;
     let watch = move || {
-        for (count, _) in signals.forever().enumerate() {
-            if count > 0 {
+        let mut stops = false;
+        for signal in signals.forever() {
+            if !matches!(signal, SIGINT | SIGTERM) {
+                log::info("a signal that means nothing here: settings are changed by CONFIG SET, or by another start");
+                continue;
+            }
+            if stops {
                 log::warning("stopping at once");
                 std::process::exit(EXIT_INTERRUPTED);
             }
+            stops = true;
             stop();
         }
     };
@@ -293,6 +302,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         commit_here: options.commit_here,
         name: options.name.clone(),
         announced: standing.own().peer_address.clone(),
+        moved: options.moved.clone(),
         admission,
         errands,
         me: standing.me,

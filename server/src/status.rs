@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::cli::connection::{Connection, Endpoint};
+use crate::options::Wait;
+
+/// How often a cluster is looked at that is to become well.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A node that lags by no more entries is close behind: under load it always lags by some.
+const LAG_HEALTHY_MAX: u64 = 1000;
 
 /// What a node knows of the cluster: the JSON of `DICTUM.STATUS` and of `GET /v1/status`.
 ///
@@ -22,6 +28,8 @@ pub struct ClusterStatus {
     pub node: String,
     /// Why it refuses writes that may make the default bucket larger, for want of room on a disk; empty if it does not.
     pub refuses: String,
+    /// For whom a new cluster waits before it begins; empty once it has.
+    pub founding: String,
     /// Names of all members.
     pub cluster: Vec<String>,
     /// Who leads, as far as this node knows.
@@ -30,12 +38,28 @@ pub struct ClusterStatus {
     pub ballot: Option<String>,
     /// Every partition.
     pub partitions: Vec<PartitionStatus>,
+    /// The cluster's time.
+    pub time: TimeStatus,
     /// Entries that were stepped over, the newest.
     pub stepped_over: Vec<SteppedOver>,
     /// Entries before which this node holds until all agree that they are to be stepped over.
     pub step_over: Vec<StepOverWait>,
     /// Every node, as far as this node knows.
     pub nodes: Vec<NodeStatus>,
+}
+
+/// The cluster's time as the node that answers has it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct TimeStatus {
+    /// What it is, in milliseconds since 1970; none while it is not known.
+    pub ms: Option<u64>,
+    /// Where it comes from: `majority`, or `earliest` (no majority of clocks agrees), or `none`.
+    pub source: String,
+    /// By how many milliseconds the clocks of a majority are ahead of it, where it does not follow them at once.
+    pub majority_ahead_ms: i64,
+    /// By how many milliseconds a log is ahead of it: until the time has come so far, no time to live ends there.
+    pub log_ahead_ms: u64,
 }
 
 /// An entry of a log that was stepped over (`--step-over`): its command was not done.
@@ -88,7 +112,7 @@ pub struct NodeStatus {
     pub me: bool,
     /// Whether it can be reached.
     pub up: bool,
-    /// `leader`, `follower`, `candidate`, `recovering` or `unknown`.
+    /// `leader`, `follower`, `candidate`, `recovering`, `none` (it has nothing of the first partition) or `unknown`.
     pub role: String,
     /// Where it serves RESP; empty if unknown.
     pub resp: String,
@@ -96,20 +120,24 @@ pub struct NodeStatus {
     pub http: String,
     /// Where its peers reach it.
     pub peer: String,
-    /// Position up to which it knows the log to be decided.
-    pub decided: u64,
-    /// Position up to which its own disk has the log.
-    pub persisted: u64,
-    /// Position up to which it has applied the log.
-    pub applied: u64,
-    /// Decided entries that it has not applied.
-    pub lag: u64,
+    /// Position up to which it knows the first partition's log to be decided; none if it has nothing of that partition.
+    pub decided: Option<u64>,
+    /// Position up to which its own disk has that log.
+    pub persisted: Option<u64>,
+    /// Position up to which it has applied that log.
+    pub applied: Option<u64>,
+    /// Decided entries that it has not applied, in the partition where it is furthest behind.
+    pub lag: Option<u64>,
     /// `ok`, `low` (what frees room is taken, nothing else), `full` (no writes are taken) or `unknown`.
     pub disk: String,
     /// Bytes that have to be freed on its disk until all writes are taken again. Known of the node that answers alone.
     pub disk_missing: u64,
     /// By what it is slow: `disk`, `processor`, `link`; `no` if it is not.
     pub slow: String,
+    /// `ok`, `outside` (wrong by more than a majority of the clocks allows) or `unknown`.
+    pub clock: String,
+    /// By how many milliseconds its clock is ahead of that of the node that answers.
+    pub clock_ahead_ms: Option<i64>,
     /// Its version; empty if unknown.
     pub version: String,
     /// Milliseconds since it was last heard of.
@@ -133,6 +161,32 @@ impl ClusterStatus {
         })
     }
 
+    /// What keeps the cluster from being as it should be, the first thing that is found; none if all is well.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        if !self.founding.is_empty() {
+            return Some(self.founding.clone());
+        }
+        if let Some(partition) = self.partitions.iter().find(|partition| partition.leader.is_none()) {
+            return Some(format!("partition {}/{} has no leader", partition.bucket, partition.index));
+        }
+        if !self.has_leader() {
+            return Some("there is no leader".to_owned());
+        }
+        let of_node = |node: &NodeStatus| {
+            let what = match node {
+                _ if !node.up && !node.me => "is down".to_owned(),
+                _ if node.role == "recovering" => "recovers".to_owned(),
+                _ if node.disk != "ok" => format!("has a disk that is {}", node.disk),
+                _ if node.clock == "outside" => "has a wrong clock".to_owned(),
+                _ if !matches!(&node.slow[..], "" | "no") => format!("is slow by its {}", node.slow),
+                _ => return node.lag.filter(|lag| *lag > LAG_HEALTHY_MAX).map(|lag| format!("lags by {lag} entries")),
+            };
+            Some(what)
+        };
+        self.nodes.iter().find_map(|node| Some(format!("{} {}", node.name, of_node(node)?)))
+    }
+
     /// The node that answers, if it lists itself.
     #[must_use]
     pub fn me(&self) -> Option<&NodeStatus> {
@@ -143,7 +197,8 @@ impl ClusterStatus {
 /// Arguments of `dictum status`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  dictum status --at 127.0.0.1:7002\n\n\
-    Exit code: 0 if there is a leader, 3 if the node knows none, 1 if no node answers.")]
+    dictum status --wait-healthy --timeout 5m     for scripts: until all is well\n\n\
+    Exit code: 0 if there is a leader (with --wait-healthy: if all is well), 3 if not, 1 if no node answers.")]
 pub struct StatusArguments {
     /// RESP address of any node of the cluster.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7001", env = "DICTUM_AT")]
@@ -151,6 +206,12 @@ pub struct StatusArguments {
     /// Print the node's answer as one line of JSON.
     #[arg(long)]
     json: bool,
+    /// Wait until all nodes are up and close behind, all partitions are led, and no disk and no clock is wrong
+    #[arg(long)]
+    wait_healthy: bool,
+    /// How long --wait-healthy waits
+    #[arg(long, value_name = "DURATION", default_value = "60s", requires = "wait_healthy")]
+    timeout: Wait,
     /// Password, where the cluster asks for one.
     #[arg(long, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
     password: Option<String>,
@@ -159,14 +220,30 @@ pub struct StatusArguments {
 /// Prints the state of a cluster.
 #[must_use]
 pub fn run(arguments: StatusArguments) -> ExitCode {
-    match ask(&arguments) {
+    let begun = Instant::now();
+    let (outcome, trouble) = loop {
+        let outcome = ask(&arguments.at, arguments.password.as_deref());
+        let trouble = match &outcome {
+            Ok(status) => status.trouble(),
+            Err(message) => Some(message.clone()),
+        };
+        if !arguments.wait_healthy || trouble.is_none() || begun.elapsed() >= arguments.timeout.0 {
+            break (outcome, trouble);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    match outcome {
         Ok(status) => {
             if arguments.json {
-                println!("{}", serde_json::to_string(&status).expect("plain fields become JSON"));
+                lab::say_line!("{}", serde_json::to_string(&status).expect("plain fields become JSON"));
             } else {
-                print!("{}", table(&status));
+                lab::say!("{}", table(&status));
             }
-            ExitCode::from(if status.has_leader() { 0 } else { 3 })
+            if let Some(trouble) = trouble.as_ref().filter(|_| arguments.wait_healthy) {
+                eprintln!("dictum status: not well after {:?}: {trouble}", arguments.timeout.0);
+            }
+            let is_well = if arguments.wait_healthy { trouble.is_none() } else { status.has_leader() };
+            ExitCode::from(if is_well { 0 } else { 3 })
         }
         Err(message) => {
             eprintln!("dictum status: {message}");
@@ -175,8 +252,14 @@ pub fn run(arguments: StatusArguments) -> ExitCode {
     }
 }
 
-fn ask(arguments: &StatusArguments) -> Result<ClusterStatus, String> {
-    let (endpoint, mut connection) = open(&arguments.at, arguments.password.as_deref())?;
+/// Asks the node at `at`. An error says what to do.
+pub(crate) fn ask(at: &str, password: Option<&str>) -> Result<ClusterStatus, String> {
+    let (endpoint, mut connection) = open(at, password)?;
+    read(&endpoint, &mut connection)
+}
+
+/// Asks the node at the other end of a connection.
+pub(crate) fn read(endpoint: &Endpoint, connection: &mut Connection) -> Result<ClusterStatus, String> {
     let reply = connection.call(&[b"DICTUM.STATUS"]).map_err(|error| {
         format!(
             "the node at {endpoint} does not answer: {error}\n  Is that its RESP address, and not HTTP's or the peers'?"
@@ -243,6 +326,12 @@ pub fn table(status: &ClusterStatus) -> String {
         rows.extend(status.partitions.chunk_by(|one, other| one.bucket == other.bucket).map(partitions_row));
         out.push_str(&aligned(&rows, &[1]));
     }
+    if !status.founding.is_empty() {
+        writeln!(out, "\n{}.", status.founding).expect("a string takes all text");
+    }
+    for line in time_lines(&status.time) {
+        writeln!(out, "\n{line}").expect("a string takes all text");
+    }
     for StepOverWait { entry, waits_for } in &status.step_over {
         writeln!(out, "\nEntry {entry} is not applied, and not stepped over yet: {waits_for}.")
             .expect("a string takes all text");
@@ -253,6 +342,31 @@ pub fn table(status: &ClusterStatus) -> String {
             .expect("a string takes all text");
     }
     out
+}
+
+/// What an operator should know of the cluster's time.
+pub(crate) fn time_lines(time: &TimeStatus) -> Vec<String> {
+    let mut lines = Vec::new();
+    if time.source == "earliest" {
+        lines.push("No majority of the nodes' clocks agrees: the cluster's time goes on by what elapses. Set the clocks right.".to_owned());
+    }
+    let seconds = |ms: u64| ms.div_ceil(1000);
+    if time.majority_ahead_ms != 0 {
+        let (by, where_to) = (
+            seconds(time.majority_ahead_ms.unsigned_abs()),
+            if time.majority_ahead_ms > 0 { "ahead of" } else { "behind" },
+        );
+        lines.push(format!(
+            "The clocks of a majority are {by} s {where_to} the cluster's time, which follows them slowly; at once by `dictum clock set`."
+        ));
+    }
+    if time.log_ahead_ms > 0 {
+        lines.push(format!(
+            "A log is {} s ahead of the cluster's time: until that has come so far no time to live ends there. `dictum clock set` brings it back.",
+            seconds(time.log_ahead_ms)
+        ));
+    }
+    lines
 }
 
 /// What is told of the partitions of one bucket: of several how many each node leads.
@@ -274,7 +388,9 @@ fn partitions_row(of_bucket: &[PartitionStatus]) -> Vec<String> {
 
 fn row(node: &NodeStatus) -> Vec<String> {
     let known = node.up || node.me;
-    let position = |position: u64| if known { position.to_string() } else { "-".to_owned() };
+    let position = |position: Option<u64>| {
+        position.filter(|_| known).map_or_else(|| "-".to_owned(), |position| position.to_string())
+    };
     let text = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     // What a node was before it went away is not what it is.
     let lately = |latest: &str| text(if known { latest } else { "" });
@@ -282,6 +398,7 @@ fn row(node: &NodeStatus) -> Vec<String> {
         node.name.clone(),
         match &node.slow[..] {
             _ if !known => "down".to_owned(),
+            _ if node.clock == "outside" => "wrong clock".to_owned(),
             "" | "no" => "up".to_owned(),
             part => format!("slow {part}"),
         },
@@ -341,6 +458,32 @@ mod tests {
                  "decided":7,"persisted":7,"applied":7,"lag":0,"disk":"unknown","version":"","seen_ms_ago":12}]}"#,
         )
         .expect("the documented shape")
+    }
+
+    #[test]
+    fn the_first_trouble_is_told() {
+        let well = || {
+            let mut status = example();
+            status.nodes.iter_mut().for_each(|node| node.disk = "ok".to_owned());
+            status
+        };
+        assert_eq!(well().trouble(), None);
+        let with = |change: &dyn Fn(&mut ClusterStatus)| {
+            let mut status = well();
+            change(&mut status);
+            status.trouble().unwrap_or_default()
+        };
+        let goes_down = |it: &mut ClusterStatus| (it.leader, it.nodes[1].up) = (Some("n1".to_owned()), false);
+        assert_eq!(with(&goes_down), "n2 is down");
+        assert_eq!(with(&|it| it.nodes[0].role = "recovering".to_owned()), "n1 recovers");
+        assert_eq!(with(&|it| it.nodes[1].disk = "low".to_owned()), "n2 has a disk that is low");
+        assert_eq!(with(&|it| it.nodes[1].clock = "outside".to_owned()), "n2 has a wrong clock");
+        assert_eq!(with(&|it| it.nodes[1].slow = "disk".to_owned()), "n2 is slow by its disk");
+        assert_eq!(with(&|it| it.nodes[1].lag = Some(1001)), "n2 lags by 1001 entries");
+        assert_eq!(with(&|it| it.nodes[1].lag = None), "", "it has nothing of any partition");
+        assert_eq!(with(&|it| it.partitions[0].leader = None), "partition 0/0 has no leader");
+        assert_eq!(with(&|it| it.leader = None), "there is no leader");
+        assert_eq!(with(&|it| it.founding = "founding: waits".to_owned()), "founding: waits");
     }
 
     #[test]

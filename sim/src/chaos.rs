@@ -67,6 +67,10 @@ pub struct Chaos {
     pub client_reset: u64,
     /// How wrong a wall clock may be, in nanoseconds.
     pub clock_error: u64,
+    /// Some are wrong by more than that.
+    pub wild_clocks: bool,
+    /// Power cuts tear blocks within.
+    pub torn_sectors: bool,
     /// Wall clock errors at the start, by node.
     pub clock_offsets: Vec<i64>,
     /// Speed of the clocks by node, in millionths of a true second per second.
@@ -211,7 +215,9 @@ impl Chaos {
             .iter()
             .map(|fault| {
                 // A kind that is there on request alone must not shift the draws of the others.
-                let drawn = !matches!(fault, Fault::Moves | Fault::FolderAway) && mix.chance(share, 8);
+                let by_request =
+                    matches!(fault, Fault::Moves | Fault::FolderAway | Fault::WildClock | Fault::TornSectors);
+                let drawn = !by_request && mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
                 let drawn = drawn && (*fault != Fault::UnsafeRecover || may_lose_most);
                 let drawn = drawn && (*fault != Fault::CostlyCommands || may_cost);
@@ -271,6 +277,9 @@ impl Chaos {
         let mut away = Rng::new(members_seed ^ AWAY_DRAWN);
         let count = away.between(1, 5);
         plan.extend(draw_plan(&mut away, count, &AWAY_KINDS, founders, ends_at, &options.with, &has));
+        let mut wild = Rng::new(members_seed ^ WILD_DRAWN);
+        let count = wild.between(2, 12);
+        plan.extend(draw_plan(&mut wild, count, &WILD_KINDS, founders, ends_at, &options.with, &has));
         // Once, and in time for others to join.
         let planned = Planned {
             at: loss_of_most.between(ends_at / 5, ends_at * 3 / 5),
@@ -317,6 +326,8 @@ impl Chaos {
             clock_error,
             clock_offsets,
             clock_rates,
+            wild_clocks: has(Fault::WildClock),
+            torn_sectors: has(Fault::TornSectors),
             sync_min: disk.between(50_000, 2 * MS),
             sync_jitter: disk.between(50_000, 2 * MS),
             sync_slow,
@@ -409,6 +420,9 @@ const COPIES_KINDS: [(Fault, u64); 1] = [(Fault::SetBack, 1)];
 const AWAY_KINDS: [(Fault, u64); 1] = [(Fault::FolderAway, 1)];
 
 /// And another one.
+const WILD_KINDS: [(Fault, u64); 1] = [(Fault::WildClock, 1)];
+
+/// And another one.
 const VERSIONS_KINDS: [(Fault, u64); 1] = [(Fault::Versions, 1)];
 
 /// And another one.
@@ -425,6 +439,7 @@ const STEP_KINDS: [(Fault, u64); 1] = [(Fault::StepOver, 1)];
 
 /// Tells its drawing from that of all else.
 const AWAY_DRAWN: u64 = 0xf01d_0a3a;
+const WILD_DRAWN: u64 = 0x0c10_c4a7;
 
 /// Tells its drawing from that of all else.
 const STEPS_DRAWN: u64 = 0x57e9_0b34;

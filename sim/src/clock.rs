@@ -18,25 +18,34 @@ pub struct Clock {
     rate: u64,
     /// Error of the wall clock, in nanoseconds.
     offset: i64,
+    /// True time since which the wall clock stands still.
+    stopped: Option<u64>,
 }
 
 impl Clock {
     /// The clocks of a process that starts at `started`.
     #[must_use]
     pub fn new(started: u64, origin: u64, rate: u64, offset: i64) -> Clock {
-        Clock { started, origin, rate: rate.max(1), offset }
+        Clock { started, origin, rate: rate.max(1), offset, stopped: None }
     }
 
-    /// Sets the wall clock to another error.
-    pub fn jump(&mut self, offset: i64) {
-        self.offset = offset;
+    /// Sets the wall clock to another error, and has it stand still since `stopped`.
+    pub fn set(&mut self, offset: i64, stopped: Option<u64>) {
+        (self.offset, self.stopped) = (offset, stopped);
+    }
+
+    /// What a wall clock without an error shows at the true time `at`.
+    #[must_use]
+    pub fn true_wall(at: u64) -> WallTime {
+        WallTime(u64::try_from(EPOCH_MS).unwrap_or(0) + at / MILLION as u64)
     }
 
     /// What the process sees at the true time `at`.
     #[must_use]
     pub fn now(&self, at: u64) -> Now {
         let passed = u128::from(at.saturating_sub(self.started)) * u128::from(self.rate) / MILLION;
-        let wall = EPOCH_MS + (i128::from(at) + i128::from(self.offset)) / MILLION as i128;
+        let shown = self.stopped.map_or(at, |since| at.min(since));
+        let wall = EPOCH_MS + (i128::from(shown) + i128::from(self.offset)) / MILLION as i128;
         Now { time: Time(self.origin + passed as u64), wall: WallTime(u64::try_from(wall).unwrap_or(0)) }
     }
 

@@ -21,6 +21,7 @@ mod slowness;
 mod stepping;
 mod versions;
 mod watching;
+mod wild_clocks;
 mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,8 @@ pub(crate) use stepping::PROBES as STEPPING_PROBES;
 pub use stepping::Stage;
 pub(crate) use watching::QUOTA_REACHED;
 
+/// Tells the drawing of torn sectors from that of all else.
+const TEARS_DRAWN: u64 = 0x7ea2_5ec7;
 /// Tells the drawing of the levels from that of all else.
 const LEVELS: u64 = 0x1e7e_1500;
 
@@ -86,6 +89,8 @@ struct Machine<N> {
     /// After a power cut it does not even refuse connections.
     dark: bool,
     clock_offset: i64,
+    /// Its wall clock stands still since then.
+    clock_stopped: Option<u64>,
     clock_rate: u64,
     /// It has lost synced data and does not count as whole before it has got back to this position.
     damaged_until: Option<BTreeMap<PartitionId, Position>>,
@@ -142,6 +147,7 @@ impl<N> Machine<N> {
             disturbed_at: 0,
             dark: false,
             clock_offset,
+            clock_stopped: None,
             clock_rate,
             damaged_until: None,
             most_persisted: BTreeMap::new(),
@@ -261,11 +267,16 @@ impl<N: Door> Cluster<N> {
             .map(|node| {
                 let (offset, rate) = (chaos.clock_offsets[node], chaos.clock_rates[node]);
                 let is_member = node < usize::from(chaos.founders);
-                Machine {
+                let seed = rng.next_u64();
+                let machine = Machine {
                     is_member,
                     newest: versions::first(&chaos, node as u16),
-                    ..Machine::new(rng.next_u64(), offset, rate)
+                    ..Machine::new(seed, offset, rate)
+                };
+                if chaos.torn_sectors {
+                    machine.disk.tear_sectors(seed ^ TEARS_DRAWN);
                 }
+                machine
             })
             .collect();
         // A client waits somewhat longer than a node may take, whose clock may be slow.

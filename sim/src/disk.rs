@@ -20,8 +20,12 @@ use storage::MemoryStore;
 
 pub use store::SimStore;
 
-/// The unit that is written whole or not at all.
+/// The unit that is written whole or not at all, unless [`SimDisk::tear_sectors`] says otherwise: then that is a sector.
 const BLOCK_BYTES: usize = 4096;
+const SECTOR_BYTES: usize = 512;
+/// Where a stamped block of the journal says so, and what it says (docs/formats.md).
+const STAMP_MARK: std::ops::Range<usize> = 28..32;
+const STAMPED: [u8; 4] = [0xd1, 0x5c, 0x3a, 0xe7];
 
 type Block = Box<[u8; BLOCK_BYTES]>;
 
@@ -56,6 +60,8 @@ struct Folder {
     /// The store's next change fails, done or not.
     store_fails: Option<bool>,
     rng: Rng,
+    /// Power cuts tear blocks within, as drawn from this.
+    tears: Option<Rng>,
     counts: Counts,
 }
 
@@ -87,6 +93,8 @@ pub struct Counts {
     pub syncs: u64,
     /// Blocks that a power cut took back.
     pub blocks_lost: u64,
+    /// Blocks of which it took some sectors back.
+    pub blocks_torn: u64,
     /// Creations, renamings and removals that a power cut took back.
     pub names_lost: u64,
     /// Batches of the store that a power cut took back.
@@ -117,9 +125,15 @@ impl SimDisk {
             store: MemoryStore::new(),
             store_fails: None,
             rng: Rng::new(seed),
+            tears: None,
             counts: Counts::default(),
         };
         SimDisk { folder: Arc::new(Mutex::new(folder)) }
+    }
+
+    /// From now on power cuts tear blocks of the journal within, where these are made to tell: sectors are all that is written as a whole.
+    pub fn tear_sectors(&self, seed: u64) {
+        lock(&self.folder).tears = Some(Rng::new(seed));
     }
 
     /// Lets the disk work for `operations` more operations, break off in the next one, and fail from then on.
@@ -189,7 +203,15 @@ impl SimDisk {
             let mut content = lock(content);
             let content = &mut *content;
             for (number, before) in std::mem::take(&mut content.before) {
-                if folder.rng.chance(1, 2) {
+                let is_lost = folder.rng.chance(1, 2);
+                if let Some(tears) = &mut folder.tears
+                    && let Some(block) = content.blocks.get_mut(&number)
+                    && may_tear(block, before.as_ref())
+                    && tears.chance(2, 3)
+                {
+                    folder.counts.blocks_torn += 1;
+                    tear(block, before.as_ref(), tears);
+                } else if is_lost {
                     folder.counts.blocks_lost += 1;
                     put_back(&mut content.blocks, number, before);
                 }
@@ -400,6 +422,25 @@ fn apply(names: &mut BTreeMap<String, Shared>, change: Renaming) {
         Renaming::Renamed(from, to) => {
             if let Some(content) = names.remove(&from) {
                 names.insert(to, content);
+            }
+        }
+    }
+}
+
+/// Whether a block of the journal and what was there before it can be told from each other by their sectors: both are stamped, or one is zeros.
+fn may_tear(block: &Block, before: Option<&Block>) -> bool {
+    block[STAMP_MARK] == STAMPED
+        && before.is_none_or(|before| before[STAMP_MARK] == STAMPED || before[..] == [0; BLOCK_BYTES])
+}
+
+/// Puts some sectors of a block back.
+fn tear(block: &mut Block, before: Option<&Block>, rng: &mut Rng) {
+    for start in (0..BLOCK_BYTES).step_by(SECTOR_BYTES) {
+        if rng.chance(1, 2) {
+            let sector = &mut block[start..start + SECTOR_BYTES];
+            match before {
+                Some(before) => sector.copy_from_slice(&before[start..start + SECTOR_BYTES]),
+                None => sector.fill(0),
             }
         }
     }

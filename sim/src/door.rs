@@ -2,7 +2,7 @@
 //! can put something smaller behind it.
 
 use base::ordered::Space;
-use base::{Ballot, NodeId, Now, PartitionId, Position};
+use base::{Ballot, NodeId, Now, PartitionId, Position, WallTime};
 use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recovered, Voters};
 
 /// See [`node::Node`], whose functions these are.
@@ -51,6 +51,10 @@ pub trait Door: Sized {
     /// Whether replicas of a folder that was away are still to recover.
     fn is_outlived(&self) -> bool {
         false
+    }
+    /// The cluster's time as this node has it from a majority, if it does; and the latest to which a log of its partitions has come.
+    fn times(&self) -> (Option<WallTime>, WallTime) {
+        (None, WallTime::default())
     }
     /// How far a log is.
     fn progress(&self, partition: PartitionId) -> Option<Progress>;
@@ -187,6 +191,10 @@ impl Door for node::Node {
 
     fn is_outlived(&self) -> bool {
         node::Node::is_outlived(self)
+    }
+
+    fn times(&self) -> (Option<WallTime>, WallTime) {
+        node::Node::times(self)
     }
 
     fn knows(&self, peer: NodeId) -> bool {

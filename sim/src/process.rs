@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use base::ordered::OrderedError;
+use base::versions::Feature;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
@@ -391,6 +392,9 @@ impl<N: Door> Running<N> {
                     self.committing.len(),
                     self.journal.next_number()
                 )));
+            }
+            if Feature::StampedSectors.is_in(self.node.cluster_version()) {
+                self.journal.stamp_sectors();
             }
             let payloads: Vec<&Bytes> = self.committing.iter().map(|write| &write.payload).collect();
             let last = last.number;

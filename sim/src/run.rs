@@ -166,7 +166,7 @@ pub(crate) fn judge_history<N: Door>(cluster: &mut Cluster<N>, mut history: Vec<
     let settings = cluster.record.settings.clone();
     say_terms(&mut history, &settings);
     refuse_over_partitions(&mut history, &cluster.buckets);
-    let clock_error = 2 * cluster.chaos.clock_error + 5 * MS;
+    let clock_error = 2 * cluster.clock_error_max() + 5 * MS;
     let slowest = cluster.chaos.clock_rates.iter().copied().min().unwrap_or(1_000_000);
     let mut found = Vec::new();
     let mut judge = |property: &'static str, texts: Vec<String>| found.push((property, texts));

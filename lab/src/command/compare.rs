@@ -173,11 +173,11 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<ExitCode, String> {
     let folder = arguments.out.join(store::folder_name(record.started_ms, &record.experiment));
     store::write(&record, &folder)?;
     let summary = Summary::of(&record, &plan.rows);
-    println!("{}\nwritten to {}", summary.table(), folder.display());
+    crate::say_line!("{}\nwritten to {}", summary.table(), folder.display());
     if let Some(path) = &arguments.output {
         std::fs::write(path, report::render(std::slice::from_ref(&record)))
             .map_err(|error| format!("{}: {error}; name another file with -o", path.display()))?;
-        println!("report: {}", path.display());
+        crate::say_line!("report: {}", path.display());
     }
     outcome?;
     if let Some(path) = arguments.append.as_ref().filter(|_| !stop.load(Ordering::Relaxed)) {

@@ -106,14 +106,14 @@ fn finish(record: &Record, out: &Path, file: &Path) -> Result<(), String> {
     let folder = out.join(store::folder_name(record.started_ms, &record.experiment));
     store::write(record, &folder)?;
     for finding in &record.findings {
-        println!("{finding}");
+        crate::say_line!("{finding}");
     }
     if let Some(verdict) = &record.verdict {
         tell(verdict);
     }
-    println!("record: {}", folder.display());
+    crate::say_line!("record: {}", folder.display());
     let arguments = ReportArguments { runs: vec![folder], output: file.to_owned(), json: None };
-    println!("{}", report(&arguments, store::read)?);
+    crate::say_line!("{}", report(&arguments, store::read)?);
     Ok(())
 }
 

@@ -69,7 +69,7 @@ pub fn run(arguments: LabArguments) -> ExitCode {
         LabCommand::Compare(arguments) => compare::run(&arguments),
         LabCommand::Experiment(arguments) => experiment::run(&arguments),
         LabCommand::Report(arguments) => report::report(&arguments, crate::store::read).map(|told| {
-            println!("{told}");
+            crate::say_line!("{told}");
             ExitCode::SUCCESS
         }),
         LabCommand::SelfCheck(arguments) => self_check::run(&arguments),

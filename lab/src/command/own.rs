@@ -279,19 +279,19 @@ impl Own {
         self.progress.end();
         let records = [self.record];
         let summary = summary(&records);
-        println!("{}", summary.line);
+        crate::say_line!("{}", summary.line);
         if !summary.warning.is_empty() {
-            println!("{}", summary.warning);
+            crate::say_line!("{}", summary.warning);
         }
         for sentence in &summary.sentences {
-            println!("{sentence}");
+            crate::say_line!("{sentence}");
         }
         let [record] = &records;
         for note in gathered(&record.notes) {
-            println!("note: {note}");
+            crate::say_line!("note: {note}");
         }
-        println!("record: {}", self.folder.display());
-        println!("{told}");
+        crate::say_line!("record: {}", self.folder.display());
+        crate::say_line!("{told}");
         let early = self.stop.load(Ordering::Relaxed);
         let unjudged = if early { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS };
         Ok(record.verdict.as_ref().map_or(unjudged, exit_code))
@@ -311,7 +311,7 @@ pub(super) fn tell(verdict: &Verdict) {
             (false, true) => "UNDECIDED",
             (false, false) => "BROKEN",
         };
-        println!("{word}: {} ({})", property.name, property.detail);
+        crate::say_line!("{word}: {} ({})", property.name, property.detail);
     }
 }
 

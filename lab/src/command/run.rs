@@ -234,7 +234,7 @@ impl RunArguments {
 /// A sentence for people.
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     if arguments.list {
-        print!("{}", list());
+        crate::say!("{}", list());
         return Ok(ExitCode::SUCCESS);
     }
     let name = arguments.workload.clone().unwrap_or_default();
@@ -282,12 +282,12 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
         measurement.side = "target".to_owned();
         measurement.workload.clone_from(&name);
         describe(&workload_variables(arguments), &mut measurement);
-        print!("{}", table(&measurement));
+        crate::say!("{}", table(&measurement));
         for note in notes {
-            println!("note: {note}");
+            crate::say_line!("note: {note}");
             record.notes.push(format!("{}: {note}", measurement.id));
         }
-        println!();
+        crate::say_line!();
         record.measurements.push(measurement);
     }
     if stop.load(Ordering::Relaxed) {
@@ -308,13 +308,13 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
         record.verdict = Some(seen.verdict.clone());
     }
     store::write(&record, &folder)?;
-    println!("written to {}", folder.display());
+    crate::say_line!("written to {}", folder.display());
     if let Some(file) = &arguments.export {
         std::fs::write(file, store::export(&record)?).map_err(|error| format!("{}: {error}", file.display()))?;
     }
     if let Some(file) = &arguments.output {
         let arguments = ReportArguments { runs: vec![folder], output: file.clone(), json: None };
-        println!("{}", report(&arguments, store::read)?);
+        crate::say_line!("{}", report(&arguments, store::read)?);
     }
     if record.measurements.iter().all(|measurement| measurement.operations.values().all(|of| of.count == 0)) {
         return Err("not one operation was answered without an error: there are no figures of the target".to_owned());
@@ -354,7 +354,7 @@ fn measure(
     };
     progress.end();
     for note in record_notes {
-        println!("{note}");
+        crate::say_line!("{note}");
     }
     Ok(measured)
 }
@@ -382,10 +382,11 @@ fn describe(variables: &[(&'static str, String)], measurement: &mut Measurement)
 fn verdict(measurements: &[Measurement], allowed: bool) -> ExitCode {
     let saturated: Vec<&Measurement> = measurements.iter().filter(|measured| measured.generator.saturated).collect();
     for measurement in &saturated {
-        println!(
+        crate::say_line!(
             "SATURATED: the figures of {} are the load generator's limit and not the target's: {}. Use more --threads, fewer \
              clients or a lower --rate, or another machine for the generator.",
-            measurement.id, measurement.generator.reason
+            measurement.id,
+            measurement.generator.reason
         );
     }
     if saturated.is_empty() || allowed { ExitCode::SUCCESS } else { ExitCode::from(EXIT_SATURATED) }

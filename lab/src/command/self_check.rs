@@ -168,7 +168,7 @@ pub(super) fn run(arguments: &SelfCheckArguments) -> Result<ExitCode, String> {
         let ratio = ours / theirs;
         let good = ratio >= THROUGHPUT_SHARE_MIN;
         holds &= good;
-        println!(
+        crate::say_line!(
             "{} pipeline 16, 50 clients: lab {ours:.0}/s (busy {:.0} %), redis-benchmark {theirs:.0}/s, ratio {ratio:.2}: {} \
              (at least {THROUGHPUT_SHARE_MIN})",
             if set { "SET" } else { "GET" },
@@ -184,7 +184,7 @@ pub(super) fn run(arguments: &SelfCheckArguments) -> Result<ExitCode, String> {
     }
     let good = ours - theirs <= ADDED_MAX_US;
     holds &= good;
-    println!(
+    crate::say_line!(
         "SET one client: median lab {ours:.1} µs, redis-benchmark {theirs:.1} µs, added {:.1} µs: {} (at most {ADDED_MAX_US})",
         ours - theirs,
         word(good)

@@ -3,7 +3,7 @@
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ALWAYS, Context, Entry, Local, answers, spec, special};
+use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, spec, special};
 use crate::status;
 
 const GROUP: Group = Group::Dictum;
@@ -27,7 +27,21 @@ pub(super) static ENTRIES: &[Entry] = &[
         ALWAYS,
         status,
     ),
+    answers(
+        spec("dictum.settime", 1, GROUP, "0.1.0", "Sets the cluster's time to what the clocks of a majority show.", ""),
+        ADMIN,
+        set_time,
+    ),
 ];
+
+/// The time that the cluster has since then, in milliseconds since 1970, as this node's clock shows it.
+fn set_time(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
+    if !context.node.clock.set() {
+        return Err(Failure::Text("ERR no majority of the nodes' clocks agrees: set them right, or start the others"));
+    }
+    context.node.look_at_clocks();
+    Ok(Reply::Integer(i64::try_from(context.node.now.wall.0).unwrap_or(i64::MAX)))
+}
 
 fn status(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     Ok(Reply::bulk(status::json(context.node).as_bytes()))

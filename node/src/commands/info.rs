@@ -392,6 +392,10 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_disk", node.disk.name());
     fields.put("dictum_disk_missing_bytes", node.disk.missing());
     fields.put("dictum_slow", node.slow_part().map_or("no", crate::pace::Part::name));
+    fields.put("dictum_clock", if node.clock.is_outside() { "outside" } else { "ok" });
+    fields.put("dictum_time_source", node.clock.source().name());
+    fields.put("dictum_time_majority_ahead_ms", node.clock.ahead_ms());
+    fields.put("dictum_time_log_ahead_ms", status::log_ahead_ms(node));
     fields.put("dictum_log_first", replica.log().first().0);
     fields.put("dictum_log_bytes", replica.log().bytes());
     fields.put("dictum_log_bytes_since_snapshot", partition.bytes_since_snapshot);

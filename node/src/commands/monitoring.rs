@@ -138,7 +138,7 @@ fn graph(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         text.push_str(samples.iter().map(bar).collect::<String>().trim_end());
         text.push('\n');
     }
-    let now = context.node.now.wall.0 / 1000;
+    let now = context.node.clock.own().0 / 1000;
     let ages: Vec<Vec<u8>> = samples.iter().map(|(second, _)| age(now.saturating_sub(*second)).into_bytes()).collect();
     for place in 0..ages.iter().map(Vec::len).max().unwrap_or(0) {
         let line: String = ages.iter().map(|age| age.get(place).map_or(' ', |byte| char::from(*byte))).collect();

@@ -230,7 +230,9 @@ fn token(node: &mut Node, seconds: Option<&[u8]>) -> Result<(String, Change), Fa
     sha.update(node.boot.to_le_bytes());
     sha.update(node.rng.next_u64().to_le_bytes());
     let token: String = sha.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let until = WallTime(node.now.wall.0.saturating_add(seconds as u64 * 1000));
+    // Its order waits until the node knows the cluster's time.
+    let now = node.clock.now().unwrap_or_else(|| node.clock.own());
+    let until = WallTime(now.0.saturating_add(seconds as u64 * 1000));
     let change = Change::Token(Token { digest: digest_of(token.as_bytes()), until });
     Ok((token, change))
 }

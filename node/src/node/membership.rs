@@ -1,10 +1,12 @@
 //! What follows on this node from who comes and goes: links, detectors, replicas' peers. And the end of a node that was removed.
 
 use base::limits::NODES_EVER_MAX;
-use base::{NodeId, PartitionId, Position};
+use base::versions::Feature;
+use base::{NodeId, PartitionId, Position, Time};
 use bytes::Bytes;
 use data::Slots;
 use paxos::{Input as Step, Replica, RoleName};
+use std::time::Duration;
 
 use super::{Node, PING_EVERY, place_of};
 use crate::bucket::{Bucket, BucketKind};
@@ -19,6 +21,18 @@ use crate::registry::Change;
 use crate::roll::Changes;
 use crate::router::Waiter;
 use crate::{Placed, Placement};
+
+/// So long a node without a majority is told that it was left behind, until it ends.
+const LEFT_FOR: Duration = Duration::from_secs(3);
+
+/// Whether a node was told that its cluster has gone on without it.
+#[derive(Debug, Default)]
+pub(crate) struct LeftBehind {
+    /// Since when, without a majority of its own.
+    since: Option<Time>,
+    /// Its operator was told that the claim was ignored.
+    is_ignored: bool,
+}
 
 impl Node {
     /// Takes over who is there by the council's registry. Where the council's replica stands.
@@ -35,7 +49,7 @@ impl Node {
         if may && self.roll.meet(id, member) {
             self.probe("node: met an unknown node");
             self.roll_told = false;
-            self.carry_out_changes(Changes { came: vec![id], went: Vec::new() });
+            self.carry_out_changes(Changes { came: vec![id], ..Changes::default() });
         }
     }
 
@@ -52,6 +66,10 @@ impl Node {
             self.event(Level::Info, format!("{} has joined the cluster", self.name_of(id)));
             self.detectors.push(Detector::new(id, PING_EVERY));
             self.groups.iter_mut().for_each(|group| group.told.push((false, None, None)));
+        }
+        for id in changes.moved.into_iter().filter(|id| *id != me) {
+            let address = self.roll.get(id).map_or("", |member| &member.peer_address);
+            self.event(Level::Info, format!("{} is reached at {address} now", self.name_of(id)));
         }
         for id in changes.went {
             if id == self.config.me {
@@ -194,7 +212,27 @@ impl Node {
     }
 
     /// A node of this cluster has gone on without it, by the word of its operator: this one ends in order, and is not to come back.
+    ///
+    /// Not while it is one of a living majority: then it was a copy of a folder that went on, for a rehearsal beside this cluster perhaps, and there is nothing that a
+    /// majority could have lost. The claim comes again with each ping, and it takes a while for nodes that start to hear each other: so it counts only once it was
+    /// made for [`LEFT_FOR`] without a majority.
     pub(super) fn on_left_behind(&mut self, by: NodeId) {
+        let time = self.now.time;
+        if self.has_living_majority() {
+            self.left_behind.since = None;
+            if !std::mem::replace(&mut self.left_behind.is_ignored, true) {
+                self.probe("node: a claim to have been left behind ignored");
+                let by = self.name_of(by);
+                let text = format!(
+                    "{by} says that the cluster has gone on without this node (`dictum unsafe-recover`). A majority of the cluster is alive, so that is ignored: it was a copy of {by}'s folder. Stop that copy, or give it a network of its own"
+                );
+                self.event(Level::Error, text);
+            }
+            return;
+        }
+        if time.since(*self.left_behind.since.get_or_insert(time)) < LEFT_FOR {
+            return;
+        }
         if !std::mem::replace(&mut self.is_removed, true) {
             let (by, me) = (self.name_of(by), self.name_of(self.config.me));
             let text = format!(
@@ -203,6 +241,17 @@ impl Node {
             self.event(Level::Error, text);
             self.stop();
         }
+    }
+
+    /// Whether this node hears a majority of those who vote in the council, itself among them if it does, and they have a leader.
+    fn has_living_majority(&self) -> bool {
+        let Some(g) = place_of(&self.groups, COUNCIL).filter(|g| self.leader_of(*g).is_some()) else { return false };
+        let voters = self.voters_of(g);
+        let is_alive = |id: &&NodeId| {
+            let is_up = self.trusted.get(usize::from(id.0)).is_some_and(|trusted| *trusted);
+            **id == self.config.me || is_up && self.introduced.get(id) == Some(&true)
+        };
+        voters.iter().filter(is_alive).count() * 2 > voters.len()
     }
 
     /// Somebody is spoken to that is not one of the nodes (any more), and may have a higher number than all of them.
@@ -237,11 +286,8 @@ impl Node {
         if self.registry.zone_of(me) == self.config.zone {
             return;
         }
-        let is_founder = usize::from(me.0) < self.config.members.len();
-        // Until the registry says who this node is and of which cluster, it is an old one, or of a cluster that is only beginning.
-        let is_known = is_founder || self.registry.joined.iter().any(|joined| joined.id == me);
         let waits = self.zone_told.is_some_and(|told| time.since(told) < ORDER_AGAIN_AFTER);
-        if !is_known || self.registry.cluster == 0 || self.is_removed || waits {
+        if !self.is_known() || waits {
             return;
         }
         let Some(g) = place_of(&self.groups, COUNCIL) else { return };
@@ -250,6 +296,33 @@ impl Node {
         let order = Order::Nodes(Change::Zone { node: me, zone: self.config.zone.clone() });
         let deadline = time + self.config.request_timeout;
         self.groups[g].router.write(Kind::Council, Bytes::from(order.encode()), Waiter::Nobody, time, deadline);
+    }
+
+    /// Tells the council where this node is reached, where its registry says otherwise and its operator has said so. Said again until it is so.
+    pub(crate) fn tell_address(&mut self) {
+        let (me, time) = (self.config.me, self.now.time);
+        let Some(address) = self.config.announce.clone() else { return };
+        if self.registry.address_of(me) == Some(&address) || !self.has(Feature::Addresses) {
+            return;
+        }
+        let waits = self.address_told.is_some_and(|told| time.since(told) < ORDER_AGAIN_AFTER);
+        if !self.is_known() || waits {
+            return;
+        }
+        let Some(g) = place_of(&self.groups, COUNCIL) else { return };
+        self.probe("node: told at which address it is");
+        self.address_told = Some(time);
+        let order = Order::Nodes(Change::Address { node: me, address });
+        let deadline = time + self.config.request_timeout;
+        self.groups[g].router.write(Kind::Council, Bytes::from(order.encode()), Waiter::Nobody, time, deadline);
+    }
+
+    /// Whether the registry says who this node is and of which cluster. Until then it is an old one, or of a cluster that is only beginning.
+    fn is_known(&self) -> bool {
+        let me = self.config.me;
+        let is_founder = usize::from(me.0) < self.config.members.len();
+        let is_named = is_founder || self.registry.joined.iter().any(|joined| joined.id == me);
+        is_named && self.registry.cluster != 0 && !self.is_removed
     }
 
     /// Of each node that there is: its zone, and whether it may lead and vote wherever it is wanted; as the council's registry has it.

@@ -268,9 +268,10 @@ impl Node {
         if let Some(detector) = self.detectors.iter_mut().find(|detector| detector.peer == from) {
             detector.on_heard(time, hears_me);
         }
-        let heard = ping.heard;
+        let (heard, clock) = (ping.heard, ping.clock);
         let taken = self.news.entry(from).or_default().take(ping);
         if taken != Taken::Late {
+            self.hear_clock(from, clock, heard);
             self.on_pings_taken(from, heard);
         }
         let changed = match taken {
@@ -329,9 +330,10 @@ impl Node {
         if taken.1 < life {
             *taken = (from, life, applied);
         }
-        if taken.1 != life || self.disk.is_full() {
+        if taken.1 != life || self.disk.is_full() || !self.clock.is_set() {
             return;
         }
+        self.clock.on_stamped();
         let (time, clock) = (self.now.time, self.now.wall);
         let version = self.entries_in;
         for write in writes {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use base::{NodeId, PartitionId, Position};
 
 use super::{Node, PING_EVERY, role_number};
+use crate::clock::Told;
 use crate::council::COUNCIL;
 use crate::group::Group;
 use crate::groups::Groups;
@@ -301,6 +302,15 @@ impl Node {
         self.on_pace(peer, number);
     }
 
+    /// What a peer's clocks show, by its own word, in a ping that left behind the one of this node that it says to have taken.
+    pub(super) fn hear_clock(&mut self, peer: NodeId, told: Told, (life, number): (u64, u64)) {
+        if life == self.life()
+            && let Some(sent) = self.quickness.measure.sent_at(number)
+        {
+            self.clock.on_told(peer, told, sent, self.now.time);
+        }
+    }
+
     /// Names this life of this process.
     fn life(&self) -> u64 {
         identity_in_memory(self.incarnation, self.boot)
@@ -328,6 +338,7 @@ impl Node {
             pace: self.pace(),
             moves: self.movement.moves,
             claim: self.claim(),
+            clock: self.clock.told(),
             ..Ping::default()
         }
     }

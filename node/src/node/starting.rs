@@ -14,12 +14,14 @@ use crate::StartError;
 use crate::below::{Retired, Stored};
 use crate::bucket::Bucket;
 use crate::burden::ClientsLimit;
+use crate::clock::Clock;
 use crate::comparison::Comparison;
 use crate::council::{Buckets, COUNCIL};
 use crate::detector::Detector;
 use crate::door::{Config, DiskRoom, Level, Outbox, Planted, Recovered};
 use crate::entry::Life;
 use crate::errands::Errands;
+use crate::founding::Founding;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::image::RestoredState;
@@ -127,6 +129,7 @@ impl Node {
         let boot = recovered.journal.next_number;
         let mut node = Node {
             now,
+            clock: Clock::new(now),
             boot,
             incarnation: recovered.incarnation,
             process: base::checksum::xxh3(&config.seed.to_le_bytes()),
@@ -191,12 +194,14 @@ impl Node {
             roll_told: false,
             introduced: BTreeMap::new(),
             is_removed: false,
+            left_behind: super::membership::LeftBehind::default(),
             tokens_made: Vec::new(),
             council_leads: Leads::default(),
             council_followed: Position(0),
             links: BTreeMap::new(),
             entries_in: OLDEST,
             zone_told: None,
+            address_told: None,
             next_leaving: now.time,
             looked_last: 0,
             buckets_wait: true,
@@ -209,6 +214,7 @@ impl Node {
             next_settled: now.time,
             step_over: StepOver::default(),
             outlived: Outlived::default(),
+            founding: Founding::default(),
             rubbish: Vec::new(),
             next_retirement: now.time,
             retired: dropped.into_iter().map(Retired::found).collect(),

@@ -130,6 +130,12 @@ impl Measure {
         }
     }
 
+    /// When this ping left; nothing if that is long ago.
+    pub(crate) fn sent_at(&self, number: u64) -> Option<Time> {
+        let place = self.sent.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(self.sent[place].1)
+    }
+
     /// A peer had this ping for so long before its answer left.
     pub(crate) fn on_answer(&mut self, peer: NodeId, number: u64, held: Duration, now: Time) {
         if let Ok(place) = self.sent.binary_search_by_key(&number, |(number, _)| *number) {

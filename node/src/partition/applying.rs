@@ -185,6 +185,11 @@ impl Partition {
                     Eviction::decode(body).map_err(|_| "its list of keys is malformed")?;
                 data::evict(&mut self.tree, &context, &victims, down_to)
             }
+            Kind::Time => {
+                let applied = data::set_time_back(&mut self.tree, header.time);
+                (self.proposed_time, self.brings_back) = (self.tree.time(), false);
+                applied
+            }
             Kind::Compare => {
                 Applied { reply: Reply::Ok, changes: Vec::new(), events: Vec::new(), published: Vec::new() }
             }

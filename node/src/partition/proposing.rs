@@ -25,7 +25,10 @@ impl Partition {
             (Kind::Expire, Ok(bytes)) => WallTime(u64::from_le_bytes(bytes)),
             _ => clock,
         };
-        self.proposed_time = self.proposed_time.max(self.tree.time()).max(clock).max(asked);
+        self.brings_back |= kind == Kind::Time;
+        let reached = if self.brings_back { WallTime::default() } else { self.tree.time() };
+        let proposed = if kind == Kind::Time { WallTime::default() } else { self.proposed_time.max(reached) };
+        self.proposed_time = proposed.max(clock).max(asked);
         let header = Header { version, kind, time: self.proposed_time, seed, origin };
         let payload = crate::entry::encode(&header, body);
         self.proposed_bytes += payload.len();

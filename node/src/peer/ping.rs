@@ -1,9 +1,10 @@
 //! Pings: what a node says of itself, as bytes. What is said in which of them: `node/pings.rs`.
 
 use base::versions::Feature;
-use base::{Ballot, NodeId, PartitionId, Position};
+use base::{Ballot, NodeId, PartitionId, Position, WallTime};
 use wire::{Malformed, Reader, Writer};
 
+use crate::clock::Told;
 use crate::door::DiskRoom;
 use crate::lives::Claim;
 use crate::pace::Pace;
@@ -67,6 +68,8 @@ pub(crate) struct Ping {
     /// What the sender's folder is, and what it knows of those of others: see [`crate::lives`].
     pub claim: Claim,
     pub lives: Vec<(NodeId, Claim)>,
+    /// What the sender's clocks show.
+    pub clock: Told,
     /// As received, ascending.
     pub partitions: Vec<PartitionNews>,
 }
@@ -172,6 +175,12 @@ pub(super) fn encode_ping(w: &mut Writer<'_>, ping: &Ping, version: u16) {
         w.node(*node);
         claim.encode(w);
     }
+    if Feature::ToldClocks.is_in(version) {
+        w.varint(ping.clock.own.0);
+        w.varint(ping.clock.cluster.0);
+        w.bool(ping.clock.is_outside);
+        w.varint(ping.clock.settings);
+    }
     w.count(ping.partitions.len());
     for news in &ping.partitions {
         w.partition(news.partition);
@@ -218,6 +227,14 @@ pub(super) fn decode_ping(r: &mut Reader<'_>, version: u16) -> Result<Ping, Malf
     ping.moves = Moves { left_bytes: r.varint()?, bytes_per_second: r.varint()? };
     ping.claim = Claim::decode(r)?;
     ping.lives = (0..r.count(20)?).map(|_| Ok((r.node()?, Claim::decode(r)?))).collect::<Result<_, Malformed>>()?;
+    if Feature::ToldClocks.is_in(version) {
+        ping.clock = Told {
+            own: WallTime(r.varint()?),
+            cluster: WallTime(r.varint()?),
+            is_outside: r.bool()?,
+            settings: r.varint()?,
+        };
+    }
     for _ in 0..r.count(10)? {
         let mut news = PartitionNews {
             partition: r.partition()?,

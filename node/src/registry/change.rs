@@ -67,6 +67,8 @@ pub(crate) enum Change {
     Name(u64),
     /// A node was started with this label, or (empty) without one.
     Zone { node: NodeId, zone: String },
+    /// A node is reached at this address from now on.
+    Address { node: NodeId, address: String },
     /// From now on the cluster has this version, if those that `speak` it are all of its nodes.
     Version {
         version: u16,
@@ -98,6 +100,8 @@ const REMOVE_AT: u8 = 14;
 const RAISE: u8 = 15;
 /// As [`JOIN_ZONE`], with the newest version that the node speaks behind it: since version 7 of the cluster. Who joins by the others speaks the oldest.
 const JOIN_NEWEST: u8 = 16;
+/// Written in clusters of version 8 and later.
+const ADDRESS: u8 = 17;
 
 impl Change {
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
@@ -168,6 +172,11 @@ impl Change {
                 w.u8(NAME);
                 w.u64(*name);
             }
+            Change::Address { node, address } => {
+                w.u8(ADDRESS);
+                w.node(*node);
+                w.bytes(address.as_bytes());
+            }
             Change::Zone { node, zone } => {
                 w.u8(ZONE);
                 w.node(*node);
@@ -214,6 +223,7 @@ impl Change {
             REPLACE_AFTER => Change::ReplaceAfter(r.option(Reader::u64)?.map(Duration::from_millis)),
             PAUSE => Change::Pause(r.bool()?),
             NAME => Change::Name(r.u64()?),
+            ADDRESS => Change::Address { node: r.node()?, address: r.text()?.to_owned() },
             ZONE => Change::Zone { node: r.node()?, zone: r.text()?.to_owned() },
             RAISE => Change::Version { version: r.u16()?, speak: read_nodes(r)?, founders: r.u16()? },
             MAP => Change::Map(Map::decode(r)?),
@@ -311,6 +321,7 @@ impl Registry {
                     }
                     self.joined.retain(|joined| joined.id != node);
                     self.zones.remove(&node);
+                    self.addresses.remove(&node);
                     add(&mut self.removed, node);
                 }
             }
@@ -320,6 +331,7 @@ impl Registry {
             Change::Pause(paused) => self.paused = paused,
             Change::Name(name) if self.cluster == 0 => self.cluster = name,
             Change::Name(_) => {}
+            Change::Address { node, address } => self.move_to(node, address)?,
             Change::Zone { node, zone } => {
                 check_zone(&zone)?;
                 if !self.removed.contains(&node) {
@@ -420,6 +432,23 @@ impl Registry {
         Ok(self.welcome(NodeId(id)))
     }
 
+    fn move_to(&mut self, node: NodeId, address: String) -> Result<(), Failure> {
+        check_address(&address)?;
+        if self.removed.contains(&node) {
+            return Ok(());
+        }
+        if let Some(joined) = self.joined.iter_mut().find(|joined| joined.id == node) {
+            joined.member.peer_address = address;
+        } else if usize::from(node.0) < VOTERS_MAX {
+            // Whoever joins next is told the founders by these.
+            if let Some(founder) = self.founders.get_mut(usize::from(node.0)) {
+                founder.peer_address.clone_from(&address);
+            }
+            self.addresses.insert(node, address);
+        }
+        Ok(())
+    }
+
     fn label(&mut self, node: NodeId, zone: String) {
         if zone.is_empty() {
             self.zones.remove(&node);
@@ -479,6 +508,10 @@ fn check_member(member: &Member) -> Result<(), Failure> {
         );
         return Err(Failure::built(text.as_bytes()));
     }
+    check_address(address)
+}
+
+fn check_address(address: &str) -> Result<(), Failure> {
     let (host, port) = address.rsplit_once(':').unwrap_or_default();
     let host_fits = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]%".contains(c));
     if !host_fits || address.len() > NODE_ADDRESS_BYTES_MAX || !port.parse::<u16>().is_ok_and(|port| port > 0) {

@@ -109,7 +109,7 @@ impl Node {
     /// One of them; or the clock by which a key that it meets is gone.
     fn serve_guest(&mut self, g: usize, read: &CarriedRead, clock: WallTime) -> Result<CarriedAnswer, WallTime> {
         let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
-        let clock = if own_clock { self.now.wall } else { clock };
+        let clock = if own_clock { self.clock.own() } else { clock };
         let group = &self.groups[g];
         let partition = &group.partition;
         let forgets = self.config.planted == Some(Planted::IdleForgetsReads);

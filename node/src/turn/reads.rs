@@ -286,7 +286,7 @@ impl Node {
         let Partition { last_uses, tree, .. } = &mut self.groups[g].partition;
         last_uses.turn(self.now.time, tree.len());
         let own_clock = self.config.planted == Some(Planted::ExpireByOwnClock);
-        let clock = if own_clock { self.now.wall } else { clock };
+        let clock = if own_clock { self.clock.own() } else { clock };
         let tree = &self.groups[g].partition.tree;
         // Nobody was asked for the leader's clock: this node's is near enough, but hides nothing that no entry has expired.
         let asked_nobody = read.floor.is_some();
@@ -397,7 +397,7 @@ impl Node {
                 evicting.touch_read(read.kind, bytes, &partition.tree, touches, tells);
             }
         }
-        note_read(&mut self.slow, self.now, session, id, read);
+        note_read(&mut self.slow, self.clock.latest(), session, id, read);
         session.see(id, self.groups[g].partition.tree.revision());
         session.levels.read_from(self.groups[g].router.fresh_at);
         if let Some(bucket) = selected {

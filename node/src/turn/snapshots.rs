@@ -132,7 +132,7 @@ impl Node {
 
     pub(crate) fn on_snapshot_saved(&mut self, id: PartitionId, position: Position, out: &mut Outbox) {
         self.stats.snapshot_running = false;
-        self.stats.last_snapshot = Some(self.now.wall);
+        self.stats.last_snapshot = Some(self.clock.own());
         self.snapshot_fails = false;
         self.retired.retain(|retired| retired.partition != id || position != Position(0));
         let Some(g) = place_of(&self.groups, id) else { return };
@@ -356,7 +356,7 @@ impl Node {
             Came::Whole { state, stored } if stored || !durable => {
                 self.probe("node: snapshot received");
                 if stored {
-                    self.stats.last_snapshot = Some(self.now.wall);
+                    self.stats.last_snapshot = Some(self.clock.own());
                 }
                 self.install(g, *state);
                 self.discard_journal(out);

@@ -2,12 +2,14 @@
 //! the removals of keys whose time is up.
 
 use base::limits::{ACCEPT_BYTES_TARGET, PAYLOAD_BYTES_TARGET};
+use base::versions::Feature;
 use base::{NodeId, WallTime};
 use bytes::Bytes;
 use data::Reply;
 use paxos::RoleName;
 use std::time::Duration;
 
+use crate::clock::TOLERATED;
 use crate::copies::Held;
 use crate::door::ConnectionId;
 use crate::entry::{Kind, Origin};
@@ -82,7 +84,7 @@ impl Node {
             && let Some(Some(session)) = self.sessions.get(&connection)
         {
             let words = words::of_write(write.kind, &write.body);
-            self.slow.note(self.now.wall, took, &words, &session.address, &session.name);
+            self.slow.note(self.clock.own(), took, &words, &session.address, &session.name);
         }
     }
 
@@ -124,9 +126,10 @@ impl Node {
     /// Proposes this node's writes, until these are as many bytes as should be in one payload of the journal. Whether there are more.
     fn propose_some(&mut self, g: usize) -> bool {
         let Group { partition, router, life_is_settled, .. } = &mut self.groups[g];
-        if !router.has_unsent() || self.disk.is_full() || !*life_is_settled {
+        if !router.has_unsent() || self.disk.is_full() || !*life_is_settled || !self.clock.is_set() {
             return false;
         }
+        self.clock.on_stamped();
         let (me, life, floor) = (self.config.me, router.life, router.floor());
         let (time, clock) = (self.now.time, self.now.wall);
         let version = self.entries_in;
@@ -191,10 +194,39 @@ impl Node {
             return;
         }
         group.next_expiry = time + EXPIRY_EVERY;
+        if self.brings_back(g) {
+            return;
+        }
+        let group = &self.groups[g];
         if group.partition.tree.next_deadline().is_some_and(|deadline| deadline <= clock) {
             self.probe("node: key expired by the clock");
             self.propose_expiry(g, clock);
         }
+    }
+
+    /// Whether an operator has set the cluster's time, and the log of a partition that this node leads is ahead of it.
+    pub(crate) fn is_ahead(&self, g: usize) -> bool {
+        let partition = &self.groups[g].partition;
+        let bound = WallTime(self.now.wall.0.saturating_add(2 * TOLERATED.as_millis() as u64));
+        let may = self.clock.was_set_lately(self.now.time) && self.has(Feature::TimeSet);
+        may && partition.tree.time() > bound && partition.replica.leads().is_some()
+    }
+
+    /// Brings such a log back: what is due by it goes first. Whether there was something to do.
+    fn brings_back(&mut self, g: usize) -> bool {
+        if !self.is_ahead(g) {
+            return false;
+        }
+        let (time, tree) = (self.now.time, &self.groups[g].partition.tree);
+        let log = tree.time();
+        if tree.next_deadline().is_some_and(|deadline| deadline <= log) {
+            self.propose_expiry(g, log);
+        } else {
+            self.probe("node: a log's time brought back");
+            let deadline = time + self.config.request_timeout;
+            self.groups[g].router.write(Kind::Time, Bytes::new(), Waiter::Nobody, time, deadline);
+        }
+        true
     }
 
     /// The leader proposes the next expiry entry at once, if keys are left that were due when the last one was asked for, `asked` being its body: a pause

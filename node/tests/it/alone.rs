@@ -85,14 +85,12 @@ fn it_serves_what_it_has_and_leaves_the_others_behind() {
     let list = cluster.ask(0, "DICTUM.NODE LIST");
     assert_eq!((list.matches("$4\r\ndown\r\n").count(), list.matches("absent").count()), (2, 2), "{list}");
 
-    // The others, who are a majority of what was, come back; and one by one they are told.
-    cluster.isolated.clear();
+    // The others come back, one by one, and are told.
     for other in [1, 2] {
+        cluster.isolated.retain(|node| *node != other);
         cluster.give(other, Input::PeerUp { peer: NodeId(0), versions: LinkVersions::default() });
         cluster.give(0, Input::PeerUp { peer: NodeId(other), versions: LinkVersions::default() });
-    }
-    while cluster.stopped.len() < 2 {
-        cluster.pass();
+        pass_until(&mut cluster, "it is told", |cluster| cluster.stopped.contains(&other));
     }
     assert!(cluster.nodes[1].is_removed() && cluster.nodes[2].is_removed() && !cluster.nodes[0].is_removed());
     assert_eq!(cluster.ask(0, "SELECT b"), "+OK\r\n");
@@ -106,6 +104,44 @@ fn it_serves_what_it_has_and_leaves_the_others_behind() {
     let token = cluster.ask(0, "DICTUM.NODE TOKEN");
     let welcome = cluster.ask(0, &format!("DICTUM.NODE JOIN {} n2 127.0.0.1:9009 5 \"\" {NEWEST}", bulk(&token)));
     assert!(welcome.starts_with("*6\r\n$2\r\nid\r\n:11\r\n"), "numbers of before are not given again: {welcome}");
+}
+
+/// A copy of one folder goes on alone beside the cluster, as in a rehearsal that has the same addresses: the others, a living majority, go on.
+#[test]
+fn a_living_majority_is_not_left_behind() {
+    let mut cluster = three();
+    // The cluster has a name from then on.
+    assert!(cluster.ask(1, "DICTUM.NODE TOKEN").starts_with('$'));
+    for _ in 0..100 {
+        cluster.pass();
+    }
+    isolate_others(&mut cluster);
+    cluster.isolated = vec![0];
+    pass_until(&mut cluster, "the two have a leader", |cluster| {
+        [1, 2]
+            .iter()
+            .all(|node| cluster.nodes[*node].leader(PartitionId::default()).is_some_and(|(id, _)| id != NodeId(0)))
+    });
+    let journal = cluster.journal(0);
+    let planned = plan_of(&journal, 0).unwrap();
+    cluster.restart(0, with(journal, planned.payload));
+    cluster.isolated.clear();
+    for other in [1, 2] {
+        cluster.give(other, Input::PeerUp { peer: NodeId(0), versions: LinkVersions::default() });
+        cluster.give(0, Input::PeerUp { peer: NodeId(other), versions: LinkVersions::default() });
+    }
+    for _ in 0..4000 {
+        cluster.pass();
+    }
+    assert!(cluster.stopped.is_empty(), "{:?}", cluster.stopped);
+    assert_eq!(cluster.ask(1, "SELECT b"), "+OK\r\n");
+    assert_eq!(cluster.ask(1, "SET key:1 of-the-living"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "SELECT b"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "SET key:1 of-the-copy"), "+OK\r\n");
+    assert_eq!(cluster.ask(2, "SELECT b"), "+OK\r\n");
+    assert_eq!(bulk(&cluster.ask(2, "GET key:1")), "of-the-living");
+    let probes = cluster.nodes[1].take_probes();
+    assert!(probes.iter().any(|(name, _)| *name == "node: a claim to have been left behind ignored"), "{probes:?}");
 }
 
 /// Wherever the journal has a hole, and if its end cannot be proved: what is written behind that reads back without either.

@@ -43,6 +43,7 @@ mod slow_nodes;
 mod small;
 mod step_over;
 mod suspicion;
+mod time;
 mod versions;
 mod vouching;
 mod waiting;

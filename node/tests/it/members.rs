@@ -115,3 +115,21 @@ fn a_snapshot_tells_who_votes() {
     assert_eq!(cluster.nodes[3].leader(DEFAULT).map(|(id, _)| id), Some(NodeId(0)));
     assert_eq!(cluster.ask(3, "GET k"), "$1\r\n1\r\n");
 }
+
+#[test]
+fn a_new_cluster_says_for_whom_it_waits() {
+    let waits = "founding: waits for n3 (127.0.0.1:9003): a new cluster needs all founders once";
+    let mut cluster = Cluster::new(3);
+    cluster.isolated = vec![2];
+    for _ in 0..600 {
+        cluster.pass();
+    }
+    let status = cluster.ask(0, "DICTUM.STATUS");
+    assert!(status.contains(&format!("\"founding\":\"{waits}\"")), "{status}");
+    assert_eq!(cluster.ask(1, "SET k v"), format!("-CLUSTERDOWN {waits}; the command was not done\r\n"));
+    assert_eq!(cluster.ask(0, "GET k"), format!("-CLUSTERDOWN {waits}; the command was not done\r\n"));
+    cluster.isolated.clear();
+    assert_eq!(cluster.ask(0, "SET k v"), "+OK\r\n");
+    let status = cluster.ask(2, "DICTUM.STATUS");
+    assert!(status.contains("\"founding\":\"\""), "{status}");
+}

@@ -161,10 +161,10 @@ fn of_two_folders_that_were_away_neither_gives_up_what_it_has_before_the_others_
     cluster.restart_in(2, blank(8000));
     settle(&mut cluster);
     let [first, second] = folders;
+    cluster.isolated = vec![0];
     cluster.restart(1, first);
     cluster.restart(2, second);
     settle(&mut cluster);
-    cluster.isolated = vec![0];
     settle(&mut cluster);
     settle(&mut cluster);
     assert_eq!(cluster.ask(1, "GET by"), "$3\r\ntwo\r\n");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::Cluster;
+use crate::common::{Cluster, pass_until};
 use base::limits::KEY_BYTES_MAX;
 use base::{NodeId, PartitionId};
 use node::{ConnectionId, Input, Listener};
@@ -190,6 +190,9 @@ fn large_replies_are_given_out_in_parts() {
 #[test]
 fn reads_of_many_connections_are_spread_over_turns() {
     let mut cluster = Cluster::new(3);
+    pass_until(&mut cluster, "the preferred node leads", |cluster| {
+        cluster.nodes[0].leader(PartitionId::default()).is_some_and(|(leader, _)| leader == NodeId(0))
+    });
     let value = "v".repeat(64 * 1024);
     assert_eq!(cluster.ask(0, &format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}", value.len())), "+OK\r\n");
     let connections: Vec<ConnectionId> = (100..104).map(ConnectionId).collect();

@@ -4,6 +4,7 @@ use std::thread;
 
 use base::Now;
 use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
+use base::versions::Feature;
 use node::{ConnectionId, SnapshotContent, SnapshotJob};
 
 use super::sockets::{Deed, Sockets};
@@ -43,6 +44,10 @@ impl EventLoop {
         }
         give_back(&mut self.outbox.peers, for_peers);
 
+        if !self.stamps_sectors && Feature::StampedSectors.is_in(self.node.cluster_version()) {
+            self.stamps_sectors = true;
+            self.journal.stamp_sectors();
+        }
         let commit_here = quiet
             && self.commit_here
             && self.journal.is_quick()

@@ -73,6 +73,8 @@ pub(super) struct Ourselves {
 /// All links of this node.
 pub(super) struct Peers {
     ourselves: Ourselves,
+    /// Where nodes are, by name, as this one's operator has said: the cluster may not know yet.
+    moved: BTreeMap<String, String>,
     /// The version of the cluster, as the node knows it: whoever speaks less is not talked to.
     version: u16,
     links: Vec<Option<Link>>,
@@ -105,6 +107,8 @@ struct Peer {
     /// When to dial; not set while a dialled link exists, its address is looked up, or the peer is to dial us.
     dial_at: Option<Time>,
     backoff: Duration,
+    /// How often it was dialled without success: it may have several addresses, which are tried in turn.
+    failures: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,14 +137,30 @@ struct Link {
 
 impl Peer {
     fn new(dial_at: Option<Time>) -> Peer {
-        Peer { member: None, is_removed: false, is_old: false, up: None, started: 0, dial_at, backoff: BACKOFF_MIN }
+        Peer {
+            member: None,
+            is_removed: false,
+            is_old: false,
+            up: None,
+            started: 0,
+            dial_at,
+            backoff: BACKOFF_MIN,
+            failures: 0,
+        }
     }
 }
 
 impl Peers {
-    pub(super) fn new(ourselves: Ourselves, first_token: usize, seed: u64, messenger: Messenger) -> Peers {
+    pub(super) fn new(
+        ourselves: Ourselves,
+        moved: Vec<Member>,
+        first_token: usize,
+        seed: u64,
+        messenger: Messenger,
+    ) -> Peers {
         Peers {
             ourselves,
+            moved: moved.into_iter().map(|member| (member.name, member.peer_address)).collect(),
             version: OLDEST,
             links: Vec::new(),
             peers: BTreeMap::new(),
@@ -469,6 +489,9 @@ impl Peers {
             self.complain(now, format!("{} cannot be reached: {reason}", self.describe(peer)));
         }
         if let Some(peer) = link.dialled {
+            if !matches!(link.stage, Stage::Up(_)) {
+                self.note_failure(peer);
+            }
             self.dial_later(peer, now);
         }
     }
@@ -499,7 +522,7 @@ impl Peers {
 
     fn describe(&self, peer: NodeId) -> String {
         let member = self.peers.get(&peer).and_then(|peer| peer.member.as_ref());
-        member.map_or_else(|| peer.to_string(), |member| format!("{} ({})", member.name, member.peer_address))
+        member.map_or_else(|| peer.to_string(), |member| format!("{} ({})", member.name, self.address_of(peer, member)))
     }
 }
 

@@ -66,6 +66,9 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json
     };
     let status = fetch_status(&api, PROBE_PATIENCE).await?;
     let unready = |message| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", message));
+    if !status.founding.is_empty() {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", format!("{}.", status.founding)));
+    }
     if status.me().is_some_and(|me| me.role == "recovering") {
         return unready("This node recovers what it missed and does not serve yet.");
     }

@@ -108,6 +108,18 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
         "counter",
         "Replicas whose state was not that of the majority when it was compared. Anything but 0 needs a look.",
     ),
+    (
+        "dictum_time_majority_ahead_ms",
+        "dictum_time_majority_ahead_milliseconds",
+        "gauge",
+        "By how much the clocks of a majority are ahead of the cluster's time, where it does not follow them at once.",
+    ),
+    (
+        "dictum_time_log_ahead_ms",
+        "dictum_time_log_ahead_milliseconds",
+        "gauge",
+        "By how much a log is ahead of the cluster's time: no time to live ends there meanwhile.",
+    ),
     ("dictum_peer_messages_received", "dictum_peer_messages_total", "counter", "Messages received from other nodes."),
     (
         "dictum_movement_bytes_per_second_allowed",
@@ -308,7 +320,8 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
         let role = if node.up || node.me { node.role.as_str() } else { "unknown" };
         out.sample("dictum_node_role", &[("node", &node.name), ("role", role)], 1);
     }
-    let known = |node: &NodeStatus, figure: u64| (node.up || node.me).then_some(figure);
+    let known = |node: &NodeStatus, figure: Option<u64>| figure.filter(|_| node.up || node.me);
+    let is_known = |node: &NodeStatus| node.up || node.me;
     out.nodes(
         status,
         "dictum_log_decided_position",
@@ -321,19 +334,33 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
     out.nodes(status, "dictum_log_applied_position", "Position up to which the node has applied the log.", |node| {
         known(node, node.applied)
     });
-    out.nodes(status, "dictum_log_lag_entries", "Decided entries that the node has not applied.", |node| {
-        known(node, node.lag)
-    });
+    out.nodes(
+        status,
+        "dictum_log_lag_entries",
+        "Decided entries that the node has not applied, in the partition where it is furthest behind.",
+        |node| known(node, node.lag),
+    );
     out.nodes(status, "dictum_disk_full", "Whether the node's disk has no room.", |node| {
-        (known(node, 0).is_some() && node.disk != "unknown" && !node.disk.is_empty())
-            .then(|| u8::from(node.disk == "full"))
+        (is_known(node) && node.disk != "unknown" && !node.disk.is_empty()).then(|| u8::from(node.disk == "full"))
     });
     out.nodes(status, "dictum_disk_low", "Whether the node's disk has too little room for writes that grow.", |node| {
-        (known(node, 0).is_some() && node.disk != "unknown" && !node.disk.is_empty())
+        (is_known(node) && node.disk != "unknown" && !node.disk.is_empty())
             .then(|| u8::from(node.disk == "low" || node.disk == "full"))
     });
     out.nodes(status, "dictum_node_slow", "Whether the node finds itself slower than the others.", |node| {
-        (known(node, 0).is_some() && !node.slow.is_empty()).then(|| u8::from(node.slow != "no"))
+        (is_known(node) && !node.slow.is_empty()).then(|| u8::from(node.slow != "no"))
+    });
+    out.nodes(
+        status,
+        "dictum_clock_outside",
+        "Whether the node's clock is outside of what a majority agrees on.",
+        |node| {
+            (is_known(node) && !node.clock.is_empty() && node.clock != "unknown")
+                .then(|| u8::from(node.clock == "outside"))
+        },
+    );
+    out.nodes(status, "dictum_clock_ahead_seconds", "By how much the node's clock is ahead of this one's.", |node| {
+        node.clock_ahead_ms.map(|ms| ms as f64 / 1000.0)
     });
     out.nodes(status, "dictum_node_seen_seconds_ago", "Seconds since the node was last heard of.", |node| {
         node.seen_ms_ago.map(|ms| ms as f64 / 1000.0)

@@ -25,9 +25,14 @@ pub(super) fn is_host_and_port(text: &str) -> bool {
 
 /// Takes `n1=host:port,n2=…` apart. The list comes back sorted by name.
 pub(crate) fn parse_cluster(text: &str) -> Result<Vec<Member>, String> {
+    parse_members("--cluster", text, VOTERS_MAX)
+}
+
+/// The same of another flag.
+pub(crate) fn parse_members(flag: &'static str, text: &str, most: usize) -> Result<Vec<Member>, String> {
     let mut members = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let wrong = || Wrong(part);
+        let wrong = || Wrong { flag, part };
         let (name, address) = part.split_once('=').ok_or_else(|| wrong().to_string())?;
         let (name, address) = (name.trim(), address.trim());
         let (host, port) = address.rsplit_once(':').ok_or_else(|| wrong().to_string())?;
@@ -37,27 +42,27 @@ pub(crate) fn parse_cluster(text: &str) -> Result<Vec<Member>, String> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
         if name.is_empty() || name.len() > NODE_NAME_BYTES_MAX || !name.chars().all(fits) {
             return Err(format!(
-                "--cluster: {name:?} cannot be a node's name; use up to {NODE_NAME_BYTES_MAX} letters, digits, '-', '_', '.'"
+                "{flag}: {name:?} cannot be a node's name; use up to {NODE_NAME_BYTES_MAX} letters, digits, '-', '_', '.'"
             ));
         }
         members.push(Member { name: name.to_owned(), peer_address: address.to_owned() });
     }
     members.sort_by(|a, b| a.name.cmp(&b.name));
     if members.is_empty() {
-        return Err("--cluster is empty; write it as n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT".to_owned());
+        return Err(format!("{flag} is empty; write it as n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT"));
     }
-    if members.len() > VOTERS_MAX {
-        return Err(format!("--cluster has {} nodes; at most {VOTERS_MAX} are possible", members.len()));
+    if members.len() > most {
+        return Err(format!("{flag} has {} nodes; at most {most} are possible", members.len()));
     }
     for pair in members.windows(2) {
         if pair[0].name == pair[1].name {
-            return Err(format!("--cluster names {} twice; give every node its own name", pair[0].name));
+            return Err(format!("{flag} names {} twice; give every node its own name", pair[0].name));
         }
     }
     for (index, member) in members.iter().enumerate() {
         if let Some(other) = members[..index].iter().find(|other| other.peer_address == member.peer_address) {
             return Err(format!(
-                "--cluster gives {} and {} the same address {}; give every node its own",
+                "{flag} gives {} and {} the same address {}; give every node its own",
                 other.name, member.name, member.peer_address
             ));
         }
@@ -65,12 +70,16 @@ pub(crate) fn parse_cluster(text: &str) -> Result<Vec<Member>, String> {
     Ok(members)
 }
 
-/// A part of the cluster list that cannot be understood.
-struct Wrong<'a>(&'a str);
+/// A part of a list of nodes that cannot be understood.
+struct Wrong<'a> {
+    flag: &'static str,
+    part: &'a str,
+}
 
 impl fmt::Display for Wrong<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "--cluster: {:?} is not NAME=HOST:PORT; write for example n1=10.0.0.1:9001,n2=10.0.0.2:9001", self.0)
+        let Wrong { flag, part } = self;
+        write!(f, "{flag}: {part:?} is not NAME=HOST:PORT; write for example n1=10.0.0.1:9001,n2=10.0.0.2:9001")
     }
 }
 

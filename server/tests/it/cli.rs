@@ -216,4 +216,29 @@ fn status_for_people_and_for_programs() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(json["nodes"][0]["decided"], 9);
     assert_eq!(text(&output.stdout).lines().count(), 1);
+    assert_eq!(told(&server.status(&["--wait-healthy", "--timeout", "1s"])).0, 0);
+}
+
+/// Whoever reads may have had enough, and a disk may be full: no command panics.
+#[test]
+fn a_closed_or_full_output_ends_a_command_without_a_panic() {
+    let server = Server::start(None);
+    let at = format!("127.0.0.1:{}", server.port);
+    let commands: [&[&str]; 3] =
+        [&["status", "--at", &at], &["clock", "--at", &at], &["status", "--json", "--at", &at]];
+    for arguments in commands {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let said = |out: Stdio| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_dictum"));
+            let output = command.args(arguments).stdout(out).stderr(Stdio::piped()).output().expect("it runs");
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!text.contains("panicked"), "{arguments:?}: {text}");
+            (output.status.code(), text)
+        };
+        assert_eq!(said(Stdio::from(writer)), (Some(141), String::new()), "{arguments:?}");
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let (code, text) = said(Stdio::from(full));
+        assert!(code == Some(1) && text.contains("cannot be written"), "{arguments:?}: {code:?} {text}");
+    }
 }

@@ -21,6 +21,7 @@ mod lab_quick;
 mod levels;
 mod long_names;
 mod low_disk;
+mod moved;
 mod netns;
 mod nodes;
 mod partitions;

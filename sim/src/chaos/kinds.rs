@@ -105,6 +105,10 @@ pub enum Fault {
     SetBack,
     /// A node runs with an empty folder for a while, as if its disk was not mounted; then its folder comes back.
     FolderAway,
+    /// A power cut tears blocks within: some of their sectors are new, others old. Counted: blocks.
+    TornSectors,
+    /// The wall clock of a node, one of less than half of them, is wrong by seconds to decades, or stands still. Counted: times that one was set so.
+    WildClock,
     /// A majority of the nodes is lost for good, and one that is left goes on alone.
     UnsafeRecover,
     /// Some nodes are older than others, and become newer one by one, each at a restart.
@@ -124,7 +128,7 @@ pub enum Fault {
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 59] = [
+pub const FAULTS: [Fault; 61] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -176,6 +180,8 @@ pub const FAULTS: [Fault; 59] = [
     Fault::Restless,
     Fault::SetBack,
     Fault::FolderAway,
+    Fault::WildClock,
+    Fault::TornSectors,
     Fault::UnsafeRecover,
     Fault::Versions,
     Fault::ZoneLost,
@@ -226,6 +232,8 @@ impl Fault {
             Fault::MembersChange => "members",
             Fault::SetBack => "set-back",
             Fault::FolderAway => "folder-away",
+            Fault::WildClock => "wild-clock",
+            Fault::TornSectors => "torn-sectors",
             Fault::UnsafeRecover => "unsafe-recover",
             Fault::Versions => "versions",
             Fault::ZoneLost => "zone-lost",

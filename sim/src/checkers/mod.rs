@@ -22,6 +22,7 @@ pub mod replicas;
 pub mod scan;
 pub mod seats;
 pub mod terms;
+pub mod time;
 pub mod voters;
 pub mod waiting;
 pub mod zones;

@@ -59,7 +59,7 @@ pub(super) struct Recovery {
     to_join: u64,
     /// Where the council's log says that somebody goes on alone.
     said_at: Position,
-    is_done: bool,
+    pub(super) is_done: bool,
 }
 
 impl<N: Door> Cluster<N> {

@@ -124,9 +124,8 @@ impl<N: Door> Cluster<N> {
                 let error = self.chaos.clock_error;
                 let offset = rng.between(0, 2 * error) as i64 - error as i64;
                 let machine = self.machine(node);
-                machine.clock_offset = offset;
-                if let Some(running) = &mut machine.running {
-                    running.clock.jump(offset);
+                if !machine.is_wild(error) {
+                    machine.set_clock(offset, None);
                 }
                 true
             }
@@ -171,6 +170,7 @@ impl<N: Door> Cluster<N> {
             }
             Fault::SetBack => self.set_back(node),
             Fault::FolderAway => self.take_folder_away(node, rng),
+            Fault::WildClock => self.set_clock_wild(node, rng),
             Fault::UnsafeRecover => self.go_on_alone(rng),
             Fault::SettingsChange => self.change_settings(rng),
             Fault::VotersChange => self.change_voters(rng),
@@ -189,6 +189,7 @@ impl<N: Door> Cluster<N> {
             | Fault::ClientReset
             | Fault::ClockOffset
             | Fault::ClockRate
+            | Fault::TornSectors
             | Fault::CommitHere
             | Fault::TransferCrash
             | Fault::ValueCache
@@ -360,7 +361,7 @@ impl<N: Door> Cluster<N> {
             machine.fuse_at_start = None;
             machine.paused_until = machine.paused_until.min(now);
             machine.stalled_until = machine.stalled_until.min(now);
-            machine.clock_offset = machine.clock_offset.clamp(-error, error);
+            machine.set_clock(machine.clock_offset.clamp(-error, error), None);
             self.poke(node);
             if self.machine(node).running.is_none() {
                 // A start that is due far in the future is not waited for.

@@ -27,6 +27,7 @@ impl<N: Door> Cluster<N> {
             joined: self.machines[usize::from(node.0)].told.clone(),
             me: node,
             zone,
+            announce: None,
             secret: u128::from(node.0),
             resp_address: format!("127.0.0.1:{}", 7001 + node.0),
             http_address: format!("127.0.0.1:{}", 8001 + node.0),
@@ -100,7 +101,8 @@ impl<N: Door> Cluster<N> {
         if let Some(fuse) = machine.fuse_at_start.take() {
             machine.disk.light_fuse(fuse);
         }
-        let clock = Clock::new(now, origin, machine.clock_rate, machine.clock_offset);
+        let mut clock = Clock::new(now, origin, machine.clock_rate, machine.clock_offset);
+        clock.set(machine.clock_offset, machine.clock_stopped);
         let start = process::Start { config, journal, uses_store, cache, clock, now };
         let started = process::start::<N>(&machine.disk, start, &mut rng);
         let life = machine.life;
@@ -228,7 +230,9 @@ impl<N: Door> Cluster<N> {
         }
         if let Some(text) = fatal {
             // What a node finds out about its own damaged disk may be a reason to end; otherwise nothing is.
-            if self.machine(node).damaged_until.is_none() {
+            // Nor does it surprise where its folder was set back, even if that has taken nothing of the logs.
+            let is_set_back = self.set_back.is_some_and(|(set_back, _)| set_back == node);
+            if self.machine(node).damaged_until.is_none() && !is_set_back {
                 self.violate("no node breaks", format!("{}: {text}", name_of(node)));
             }
             self.die(node, false, "its own verdict");

@@ -63,6 +63,7 @@ impl<N: Door> Cluster<N> {
         self.strike_between_rounds(node);
         self.watch_seats(node);
         self.watch_version(node);
+        self.watch_time(node);
         self.watch_memories(node, &partitions);
         let machine = &mut self.machines[usize::from(node.0)];
         let Some(running) = &machine.running else { return };
@@ -346,7 +347,9 @@ impl<N: Door> Cluster<N> {
         }
         let fates = self.network.fates;
         let failed_reads = self.machines.iter().map(|machine| machine.disk.counts().failed_reads).sum();
+        let torn = self.machines.iter().map(|machine| machine.disk.counts().blocks_torn).sum();
         let sums = [
+            (Fault::TornSectors, torn),
             (Fault::Loss, fates.lost),
             (Fault::Duplicate, fates.duplicated),
             (Fault::Reorder, fates.reordered),

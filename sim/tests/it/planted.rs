@@ -360,6 +360,11 @@ fn outlived_unheard() {
 }
 
 #[test]
+fn own_time() {
+    is_found_by(Planted::OwnTime, 10, &[Fault::WildClock], "time");
+}
+
+#[test]
 fn feature_too_soon() {
     is_found_by(Planted::FeatureTooSoon, 10, &[Fault::Versions], "versions");
 }

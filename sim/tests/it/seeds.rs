@@ -97,6 +97,27 @@ fn runs_in_which_folders_are_away_pass() {
 }
 
 #[test]
+fn runs_in_which_clocks_are_wild_pass() {
+    let (mut set, seeds) = (0, count(CERTAIN));
+    for seed in 8600..8600 + seeds {
+        let outcome = must_pass(&Options { seed, with: vec![Fault::WildClock], ..Options::default() });
+        set += outcome.injected.get(&Fault::WildClock).copied().unwrap_or(0);
+    }
+    assert!(set >= seeds, "clocks were set {set} times only");
+}
+
+#[test]
+fn runs_in_which_sectors_are_torn_pass() {
+    let (mut torn, seeds) = (0, count(CERTAIN));
+    for seed in 8700..8700 + seeds {
+        let with = vec![Fault::TornSectors, Fault::PowerCut, Fault::PowerCutAll];
+        let outcome = must_pass(&Options { seed, with, ..Options::default() });
+        torn += outcome.injected.get(&Fault::TornSectors).copied().unwrap_or(0);
+    }
+    assert!(torn >= seeds, "only {torn} blocks were torn");
+}
+
+#[test]
 fn runs_in_which_one_goes_on_alone_pass() {
     let mut report = Report::default();
     for seed in 8200..8200 + count(CERTAIN) {

@@ -133,11 +133,11 @@ class DictumCluster(Cluster):
         if not node.running:
             raise Failure(f"{node.name} is not running; see {node.log}")
         status = wait_until(lambda: self.status(self.leader()), "the leader's status")
-        wanted = max(one["applied"] for one in status["nodes"])
+        wanted = max(one["applied"] or 0 for one in status["nodes"])
 
         def there():
             own = self.status(node)
-            return own and any(one["me"] and one["applied"] >= wanted for one in own["nodes"])
+            return own and any(one["me"] and (one["applied"] or 0) >= wanted for one in own["nodes"])
 
         wait_until(there, f"{node.name} to catch up to position {wanted} (see {node.log})", seconds)
 

@@ -22,8 +22,9 @@ struct Member {
     me: bool,
     up: bool,
     role: String,
-    decided: u64,
-    applied: u64,
+    /// None where it has nothing of the first partition.
+    decided: Option<u64>,
+    applied: Option<u64>,
 }
 
 impl Status {
@@ -43,12 +44,12 @@ impl Status {
 
     /// Up to where the node that answers has applied the log; `None` while it recovers.
     pub(crate) fn applied(&self) -> Option<u64> {
-        self.me().filter(|node| node.role != "recovering").map(|node| node.applied)
+        self.me().filter(|node| node.role != "recovering").and_then(|node| node.applied)
     }
 
     /// Up to where the node that answers knows the log to be decided.
     pub(crate) fn decided(&self) -> Option<u64> {
-        self.me().map(|node| node.decided)
+        self.me().and_then(|node| node.decided)
     }
 
     fn me(&self) -> Option<&Member> {

@@ -161,7 +161,7 @@ fn measure_all(own: &mut Own, matrix: &Matrix, left: &[Point], check: &CheckArgu
         match outcome {
             Ok(measured) => {
                 let told = &measured.0;
-                println!("{what}: {:.0} operations/s", told.throughput);
+                crate::say_line!("{what}: {:.0} operations/s", told.throughput);
                 own.keep(measured);
             }
             Err(reason) => {

@@ -30,6 +30,7 @@ pub fn config(count: usize, me: u16) -> Config {
         joined: Vec::new(),
         me: NodeId(me),
         zone: String::new(),
+        announce: None,
         secret: 7,
         resp_address: format!("127.0.0.1:700{}", me + 1),
         http_address: String::new(),
@@ -132,6 +133,8 @@ pub struct Cluster {
     under_way: Vec<(Time, NodeId, NodeId, Bytes)>,
     /// What nodes speak at the most, where that is not what this build does.
     pub newest: BTreeMap<u16, u16>,
+    /// By how many milliseconds the wall clock of a node is wrong.
+    pub clocks_off: BTreeMap<u16, i64>,
     /// What each node is to step over when it starts again.
     pub step_over: BTreeMap<u16, Vec<(PartitionId, Position)>>,
 }
@@ -189,6 +192,7 @@ impl Cluster {
             distant: None,
             under_way: Vec::new(),
             newest: BTreeMap::new(),
+            clocks_off: BTreeMap::new(),
             step_over: BTreeMap::new(),
         };
         for me in 0..count as u16 {
@@ -308,7 +312,7 @@ impl Cluster {
             let peer_address = format!("127.0.0.1:{}", 9001 + me);
             config.joined = vec![(NodeId(me), Member { name: format!("n{}", me + 1), peer_address })];
         }
-        self.nodes[usize::from(me)] = Node::start(config, recovered, self.now, &mut out).unwrap();
+        self.nodes[usize::from(me)] = Node::start(config, recovered, self.now_of(me), &mut out).unwrap();
         self.carry_out(me, out);
         for peer in (0..self.nodes.len() as u16).filter(|peer| *peer != me) {
             self.give(peer, Input::PeerDown { peer: NodeId(me) });
@@ -379,10 +383,21 @@ impl Cluster {
         }
     }
 
+    /// What a node's clocks show.
+    pub fn now_of(&self, me: u16) -> Now {
+        let off = self.clocks_off.get(&me).copied().unwrap_or_default();
+        Now { time: self.now.time, wall: WallTime(self.now.wall.0.saturating_add_signed(off)) }
+    }
+
     pub fn give(&mut self, me: u16, input: Input<'_>) {
-        let mut out = Outbox::default();
-        self.nodes[usize::from(me)].step(self.now, input, &mut out);
-        self.nodes[usize::from(me)].step(self.now, Input::EndTurn, &mut out);
+        let (mut out, now) = (Outbox::default(), self.now_of(me));
+        let ends = matches!(input, Input::EndTurn);
+        self.nodes[usize::from(me)].step(now, input, &mut out);
+        if ends {
+            // That was a turn of its own: what each answers is counted.
+            self.carry_out(me, std::mem::take(&mut out));
+        }
+        self.nodes[usize::from(me)].step(now, Input::EndTurn, &mut out);
         self.carry_out(me, out);
     }
 

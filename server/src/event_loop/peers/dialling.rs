@@ -7,6 +7,7 @@ use std::time::Duration;
 use base::{NodeId, Time};
 use mio::Registry;
 use mio::net::TcpStream;
+use node::Member;
 
 use super::{BACKOFF_MAX, CALLED_PATIENCE, Peers, Stage};
 use crate::event_loop::Control;
@@ -14,7 +15,7 @@ use crate::event_loop::Control;
 impl Peers {
     pub(super) fn dial(&mut self, peer: NodeId, registry: &Registry, now: Time) {
         let Some(member) = self.peers.get(&peer).and_then(|peer| peer.member.as_ref()) else { return };
-        let address = member.peer_address.clone();
+        let address = self.address_of(peer, member).to_owned();
         if let Ok(address) = address.parse() {
             self.dial_address(peer, Ok(address), registry, now);
             return;
@@ -47,7 +48,21 @@ impl Peers {
         });
         if let Err(error) = dialled {
             self.complain(now, format!("{} cannot be reached: {error}", self.describe(peer)));
+            self.note_failure(peer);
             self.dial_later(peer, now);
+        }
+    }
+
+    /// Where a peer is dialled next: where the cluster knows it, or where this node's operator has said that it is now.
+    pub(super) fn address_of<'a>(&'a self, peer: NodeId, member: &'a Member) -> &'a str {
+        let failures = self.peers.get(&peer).map_or(0, |peer| peer.failures);
+        let moved = self.moved.get(&member.name).filter(|_| failures.is_multiple_of(2));
+        moved.unwrap_or(&member.peer_address)
+    }
+
+    pub(super) fn note_failure(&mut self, peer: NodeId) {
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.failures = peer.failures.wrapping_add(1);
         }
     }
 

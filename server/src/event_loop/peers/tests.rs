@@ -68,7 +68,7 @@ impl Rig {
         let ourselves = Ourselves { name, address, me: NodeId(me), cluster, speaks, incarnation: 1 };
         let clock = Clock::new();
         let now = clock.now().time;
-        let mut peers = Peers::new(ourselves, FIRST_TOKEN, u64::from(me), frame.messenger.clone());
+        let mut peers = Peers::new(ourselves, Vec::new(), FIRST_TOKEN, u64::from(me), frame.messenger.clone());
         let members = members.iter().enumerate().map(|(id, member)| (NodeId(id as u16), member.clone())).collect();
         peers.follow(Nodes { members, removed: Vec::new(), version }, now);
         // Small, so that messages come in many pieces.
