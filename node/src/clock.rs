@@ -10,7 +10,7 @@
 //! - While no majority agrees it follows nobody.
 //!
 //! A node that starts takes over the time of those that run; the first ones take that of their clocks, once a majority agrees. Until then a node leads nothing
-//! ([`Clock::is_set`]). If no majority agrees for [`GRACE`], the time begins at the earliest clock that is known, or at the log's time if that is later: keys live too long rather than too
+//! ([`Clock::is_set`]). If no majority agrees for [`GRACE`], the time begins at the earliest clock that is known, but not before what all logs have passed: keys live too long rather than too
 //! short. A node whose own clock lies outside the bounds gives away what it leads, as far as others can lead.
 
 mod agreement;
@@ -33,6 +33,8 @@ const FOLLOWED: Duration = Duration::from_secs(5);
 const SLEW: u64 = 100;
 /// So long after an operator has set the cluster's time logs are brought back that are ahead of it.
 const SET_FOR: Duration = Duration::from_secs(60);
+/// Nobody has set the time so much more often than this node knows of: such a number is damage, and would be in the way for ever.
+const SETTINGS_AHEAD_MAX: u64 = 10_000;
 /// What a peer has said of its clock counts for so long.
 const HEARD_FOR: Duration = Duration::from_secs(5);
 /// What a peer has said counts only if it was at most so long on the way: else its clock is not known well enough.
@@ -102,7 +104,7 @@ impl Source {
 pub(crate) struct Context<'a> {
     /// The other nodes of the cluster.
     pub peers: &'a [NodeId],
-    /// The latest time that the logs of this node's partitions have come to.
+    /// The least time that a log of this node's partitions has come to: that one, at least, has passed. 0 if there is none.
     pub log_time: WallTime,
 }
 
@@ -178,6 +180,11 @@ impl Clock {
         self.is_outside
     }
 
+    /// Whether a majority of the clocks agrees.
+    pub(crate) fn is_agreed(&self) -> bool {
+        self.agreed.is_some()
+    }
+
     /// Where the time comes from.
     pub(crate) fn source(&self) -> Source {
         self.source
@@ -217,7 +224,7 @@ impl Clock {
 
     /// A peer's ping has come. `sent`: when the ping left that it says to have taken.
     pub(crate) fn on_told(&mut self, peer: NodeId, told: Told, sent: Time, now: Time) {
-        if told.settings > self.settings {
+        if told.settings > self.settings && told.settings - self.settings <= SETTINGS_AHEAD_MAX {
             self.settings = told.settings;
             // One that has no time yet takes over what the others have.
             self.is_to_set = self.is_set();
@@ -260,8 +267,8 @@ impl Clock {
         let is_running = |it: &&Heard| it.told.cluster != WallTime::default() && it.told.settings >= self.settings;
         let running = self.heard.values().filter(is_running);
         let running = running.map(|heard| heard.now(heard.told.cluster, time).wider(whole(TOLERATED)));
-        self.ahead = 0;
         if let Some(wanted) = wanted.filter(|_| self.is_to_set) {
+            self.ahead = 0;
             (self.time, self.source, self.is_to_set, self.set_at) = (wanted, Source::Majority, false, Some(time));
         }
         match self.source {
@@ -287,8 +294,13 @@ impl Clock {
                     self.time = wanted;
                     self.source = Source::Majority;
                 } else if time.since(began) >= GRACE {
-                    let known = self.heard.values().map(|heard| heard.now(heard.told.own, time).from).chain([own]);
-                    let earliest = known.min().unwrap_or(own).max(nanoseconds(context.log_time));
+                    let known: Vec<u64> =
+                        self.heard.values().map(|heard| heard.now(heard.told.own, time).from).chain([own]).collect();
+                    let (least, most) =
+                        known.iter().fold((own, own), |(least, most), it| (least.min(*it), most.max(*it)));
+                    // A log that is ahead of all clocks was wrong itself, and must not end what is in others.
+                    let log = Some(nanoseconds(context.log_time)).filter(|log| *log <= most);
+                    let earliest = least.max(log.unwrap_or(0));
                     let goes_on = self.source == Source::Earliest;
                     self.time = if goes_on { self.time.min(earliest) } else { earliest };
                     self.source = Source::Earliest;
@@ -301,6 +313,7 @@ impl Clock {
     /// Brings the cluster's time to where a majority wants it: at once, or by little.
     fn follow(&mut self, wanted: Option<u64>, elapsed: Duration) {
         let Some(wanted) = wanted else { return };
+        self.ahead = 0;
         if wanted.abs_diff(self.time) <= whole(FOLLOWED) {
             self.time = wanted;
             return;

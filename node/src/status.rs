@@ -111,9 +111,10 @@ fn time_json(out: &mut String, node: &Node) {
     let time = node.clock.now();
     let _ = write!(
         out,
-        "{{\"ms\":{},\"source\":\"{}\",\"majority_ahead_ms\":{},\"log_ahead_ms\":{}}}",
+        "{{\"ms\":{},\"source\":\"{}\",\"agreed\":{},\"majority_ahead_ms\":{},\"log_ahead_ms\":{}}}",
         time.map_or("null".to_owned(), |time| time.0.to_string()),
         node.clock.source().name(),
+        node.clock.is_agreed(),
         node.clock.ahead_ms(),
         log_ahead_ms(node),
     );

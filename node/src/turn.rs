@@ -287,8 +287,13 @@ impl Node {
         let me = self.config.me;
         let peers: Vec<NodeId> =
             self.roll.iter().map(|(id, _)| id).filter(|id| *id != me && !self.registry.left_behind(*id)).collect();
-        let is_settled = self.clock.source() == Source::Majority;
-        let log_time = if is_settled { WallTime::default() } else { self.log_time() };
+        let (is_settled, was_set) = (self.clock.source() == Source::Majority, self.clock.is_set());
+        let log_time = if is_settled {
+            WallTime::default()
+        } else {
+            let logs = self.groups.iter().map(|group| group.partition.tree.time());
+            logs.filter(|time| *time > WallTime::default()).min().unwrap_or_default()
+        };
         let roll = &self.roll;
         let name_of = |id| roll.get(id).map_or_else(|| id.to_string(), |member| member.name.clone());
         let news = self.clock.look(&Context { peers: &peers, log_time }, name_of);
@@ -297,6 +302,10 @@ impl Node {
             self.event(level, text);
         }
         self.tell_time();
+        if !was_set && self.clock.is_set() {
+            // Replicas may stand for elections from now on. Those that sleep have not been told of the time that has passed.
+            self.groups.iter_mut().for_each(drop);
+        }
         if self.clock.was_set_lately(self.now.time) {
             // Those whose logs are ahead have something to do, though nothing comes to them.
             for g in 0..self.groups.len() {

@@ -56,6 +56,8 @@ pub struct TimeStatus {
     pub ms: Option<u64>,
     /// Where it comes from: `majority`, or `earliest` (no majority of clocks agrees), or `none`.
     pub source: String,
+    /// Whether a majority of the clocks agrees now; none: not told.
+    pub agreed: Option<bool>,
     /// By how many milliseconds the clocks of a majority are ahead of it, where it does not follow them at once.
     pub majority_ahead_ms: i64,
     /// By how many milliseconds a log is ahead of it: until the time has come so far, no time to live ends there.
@@ -347,8 +349,12 @@ pub fn table(status: &ClusterStatus) -> String {
 /// What an operator should know of the cluster's time.
 pub(crate) fn time_lines(time: &TimeStatus) -> Vec<String> {
     let mut lines = Vec::new();
-    if time.source == "earliest" {
-        lines.push("No majority of the nodes' clocks agrees: the cluster's time goes on by what elapses. Set the clocks right.".to_owned());
+    if time.agreed == Some(false) {
+        lines.push(
+            "No majority of the nodes' clocks is heard that agrees: the cluster's time goes on by what elapses. Start the nodes that are down, or set clocks right \
+             (`dictum clock`)."
+                .to_owned(),
+        );
     }
     let seconds = |ms: u64| ms.div_ceil(1000);
     if time.majority_ahead_ms != 0 {

@@ -77,6 +77,8 @@ struct Machine<N> {
     paused_until: u64,
     /// Until then it stands still because its loop works, which its owner tells the others.
     busy_until: u64,
+    /// Its power goes in the middle of its next write to the journal, and comes back after so long; that of all nodes with it.
+    cut_in_write: Option<(u64, bool)>,
     /// The process of which life has worked long, since when, and for how long; until that process has been told.
     worked: Option<(u64, u64, u64)>,
     /// Its disk does not answer until then.
@@ -149,6 +151,7 @@ impl<N> Machine<N> {
             clock_offset,
             clock_stopped: None,
             clock_rate,
+            cut_in_write: None,
             damaged_until: None,
             most_persisted: BTreeMap::new(),
             voted: BTreeSet::new(),

@@ -185,6 +185,7 @@ pub fn verify_journal<D: Disk>(disk: &D, progress: &mut dyn FnMut(u64)) -> io::R
     let mut buffer = Vec::new();
     // Segment, first block, blocks.
     let mut damaged: Vec<(usize, u32, u32)> = Vec::new();
+    let mut torn: Vec<(usize, u32)> = Vec::new();
     for (index, (sequence, blocks, name)) in found.iter().enumerate() {
         read_segment(&disk.open(name)?, *blocks, &mut buffer)?;
         scan.segment(*sequence, *blocks, &buffer);
@@ -194,8 +195,10 @@ pub fn verify_journal<D: Disk>(disk: &D, progress: &mut dyn FnMut(u64)) -> io::R
         };
         let mut present = 0;
         for block in buffer.chunks_exact(BLOCK_BYTES) {
-            if block::classify(block, *sequence, present) == Block::Damaged {
-                note(present, 1);
+            match block::classify(block, *sequence, present) {
+                Block::Damaged => note(present, 1),
+                Block::Torn => torn.push((index, present)),
+                Block::Unwritten { .. } | Block::Written { .. } => {}
             }
             present += 1;
         }
@@ -205,6 +208,10 @@ pub fn verify_journal<D: Disk>(disk: &D, progress: &mut dyn FnMut(u64)) -> io::R
         progress(buffer.len() as u64);
     }
     let findings = scan.finish();
+    // Behind the last frame it is what a power cut has left, and no harm. Before it something was lost.
+    let is_left = |(index, position): &(usize, u32)| findings.leftover_blocks.contains(&(found[*index].0, *position));
+    damaged.extend(torn.into_iter().filter(|block| !is_left(block)).map(|(index, position)| (index, position, 1)));
+    damaged.sort_unstable();
     let at_the_end = if findings.tail == Tail::Unprovable { DamagedPlace::End } else { DamagedPlace::Unused };
     let damaged = damaged
         .into_iter()

@@ -189,6 +189,29 @@ fn the_earliest_clock_is_never_before_the_log_and_does_not_jump_once_it_was_used
 }
 
 #[test]
+fn a_log_that_is_ahead_of_all_clocks_does_not_begin_the_time() {
+    let mut nodes = Nodes::new(&[0, 2 * DAY, 0]);
+    nodes.clocks[2] = None;
+    nodes.log_time = WallTime(EPOCH + 73 * 365 * DAY as u64);
+    nodes.pass(70);
+    let error = nodes.error(0).expect("it knows the time");
+    assert!(error.abs() < 5_000, "{error}");
+}
+
+#[test]
+fn lost_agreement_is_no_good_news() {
+    let mut nodes = Nodes::new(&[0, 0, 0]);
+    nodes.pass(3);
+    nodes.off = vec![3_600_000; 3];
+    nodes.pass(3);
+    (nodes.clocks[1], nodes.clocks[2]) = (None, None);
+    nodes.pass(200);
+    let clock = nodes.clocks[0].as_ref().expect("it is there");
+    assert!(!clock.is_agreed() && clock.ahead_ms() > 3_000_000, "{}", clock.ahead_ms());
+    assert!(!nodes.said(0, "has come to what"), "{:?}", nodes.events);
+}
+
+#[test]
 fn what_a_peer_says_may_be_anything() {
     let mut clock = Clock::default();
     let now = Now { time: Time(9 << 40), wall: WallTime(EPOCH) };

@@ -126,7 +126,7 @@ static MODULE: &[Entry] = &[
 ];
 
 fn time(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
-    let wall = context.node.now.wall.0;
+    let wall = context.node.clock.now().unwrap_or_else(|| context.node.clock.own()).0;
     let (seconds, microseconds) = (wall / 1000, wall % 1000 * 1000);
     let text = |number: u64| Reply::bulk(number.to_string().as_bytes());
     Ok(Reply::Array(vec![text(seconds), text(microseconds)]))

@@ -24,12 +24,14 @@ use crate::{Placed, Placement};
 
 /// So long a node without a majority is told that it was left behind, until it ends.
 const LEFT_FOR: Duration = Duration::from_secs(3);
+const SAID_AGAIN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Whether a node was told that its cluster has gone on without it.
 #[derive(Debug, Default)]
 pub(crate) struct LeftBehind {
-    /// Since when, without a majority of its own.
+    /// Since when, without a majority of its own; and when last.
     since: Option<Time>,
+    last: Option<Time>,
     /// Its operator was told that the claim was ignored.
     is_ignored: bool,
 }
@@ -229,6 +231,10 @@ impl Node {
                 self.event(Level::Error, text);
             }
             return;
+        }
+        // It is said with each ping: one that was said long ago has nothing to do with this one.
+        if self.left_behind.last.replace(time).is_none_or(|last| time.since(last) > SAID_AGAIN_WITHIN) {
+            self.left_behind.since = None;
         }
         if time.since(*self.left_behind.since.get_or_insert(time)) < LEFT_FOR {
             return;

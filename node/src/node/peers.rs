@@ -196,6 +196,8 @@ impl Node {
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { .. } | PeerMessage::SnapshotOffer { .. } if self.is_deaf(g) => {}
+            // Whoever gives the leadership away finds another one, or keeps it.
+            PeerMessage::Paxos { message: paxos::Message::HandOver { .. }, .. } if !self.clock.is_set() => {}
             PeerMessage::Paxos { partition, message } => {
                 match self.groups[g].partition.replica.answer(from, &message) {
                     // Most of what comes while many partitions are read is of that kind; their groups sleep on.

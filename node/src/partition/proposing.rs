@@ -4,6 +4,7 @@ use base::{Time, WallTime};
 use paxos::Input;
 
 use super::Partition;
+use crate::clock::TOLERATED;
 use crate::entry::{Header, Kind, Origin};
 
 impl Partition {
@@ -25,6 +26,9 @@ impl Partition {
             (Kind::Expire, Ok(bytes)) => WallTime(u64::from_le_bytes(bytes)),
             _ => clock,
         };
+        // No read has found more to be over than what the leaders' clocks have come to.
+        let later = WallTime(clock.0.saturating_add(2 * TOLERATED.as_millis() as u64));
+        let asked = asked.min(if self.brings_back { clock } else { later.max(self.tree.time()) });
         self.brings_back |= kind == Kind::Time;
         let reached = if self.brings_back { WallTime::default() } else { self.tree.time() };
         let proposed = if kind == Kind::Time { WallTime::default() } else { self.proposed_time.max(reached) };

@@ -81,12 +81,20 @@ impl<N: Door> Cluster<N> {
                 if self.machine(node).running.is_none() {
                     return false;
                 }
+                if fault == Fault::PowerCut && self.chaos.torn_sectors {
+                    self.machine(node).cut_in_write = Some((duration, false));
+                    return true;
+                }
                 if fault == Fault::CrashAtStart {
                     self.machine(node).fuse_at_start = Some(rng.below(12) as u32);
                 }
                 let power = fault == Fault::PowerCut || (fault == Fault::CrashAtStart && rng.chance(1, 2));
                 self.die(node, power, "killed");
                 self.start_in(duration, node);
+                true
+            }
+            Fault::PowerCutAll if self.chaos.torn_sectors => {
+                self.machine(node).cut_in_write = Some((duration, true));
                 true
             }
             Fault::PowerCutAll => {
@@ -362,6 +370,7 @@ impl<N: Door> Cluster<N> {
             machine.paused_until = machine.paused_until.min(now);
             machine.stalled_until = machine.stalled_until.min(now);
             machine.set_clock(machine.clock_offset.clamp(-error, error), None);
+            machine.cut_in_write = None;
             self.poke(node);
             if self.machine(node).running.is_none() {
                 // A start that is due far in the future is not waited for.

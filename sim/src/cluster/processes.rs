@@ -274,6 +274,15 @@ impl<N: Door> Cluster<N> {
         }
     }
 
+    /// A node has begun to write to its journal, and there its power goes; or that of all.
+    fn lose_power_in_write(&mut self, node: NodeId, duration: u64, all: bool) {
+        for other in self.nodes().filter(|other| all || *other == node).collect::<Vec<_>>() {
+            self.die(other, true, "power lost in a write");
+            let delay = self.rng.below(duration.max(1));
+            self.start_in(delay, other);
+        }
+    }
+
     /// Commits whatever waits. `in_turn`: the loop has it in its hands at this moment, and may do it itself.
     pub(super) fn begin_commit(&mut self, node: NodeId, in_turn: bool) {
         let now = self.now;
@@ -283,6 +292,11 @@ impl<N: Door> Cluster<N> {
         let small =
             in_turn && running.is_single_and_small() && machine.stalled_until <= now && machine.slow_until <= now;
         if running.begin_commit(now) {
+            if self.is_bearable(Fault::PowerCut)
+                && let Some((duration, all)) = self.machine(node).cut_in_write.take()
+            {
+                return self.lose_power_in_write(node, duration, all);
+            }
             if small && self.chaos.commit_here > 0 && self.rng.below(1_000_000) < self.chaos.commit_here {
                 *self.injected.entry(Fault::CommitHere).or_default() += 1;
                 self.on_commit(node, life);
@@ -434,9 +448,14 @@ impl<N: Door> Cluster<N> {
     /// Ends a process. With `power`, its machine loses what was not synced.
     pub(super) fn die(&mut self, node: NodeId, power: bool, reason: &str) {
         let now = self.now;
-        let fuse = self.rng.below(8) as u32;
+        let mut fuse = self.rng.below(8) as u32;
+        let tears = power && self.chaos.torn_sectors;
         let machine = self.machine(node);
         let Some(mut running) = machine.running.take() else { return };
+        if tears && running.is_committing {
+            // Written, and not synced.
+            fuse = 1;
+        }
         if running.is_writing() && !machine.disk.is_blown() {
             machine.disk.light_fuse(fuse);
             running.write_last_words(&machine.disk);

@@ -22,7 +22,7 @@ fn shows(fault: Fault, within: u64, texts: &[&str]) {
 
 #[test]
 fn unreadable_blocks_are_met_in_journals_and_snapshots() {
-    shows(Fault::ReadError, 60, &["damage [Damage", ", a newer one damaged", "cannot be read", "mends the cable"]);
+    shows(Fault::ReadError, 120, &["damage [Damage", ", a newer one damaged", "cannot be read", "mends the cable"]);
 }
 
 #[test]

@@ -240,7 +240,7 @@ const SLOW: [Fault; 6] =
 fn waiting_for_a_stream_forgotten() {
     // With more buckets fewer clients wait in any one of them.
     let without = [&SLOW[..], &[Fault::Partitions]].concat();
-    is_found_saying(Planted::WaitingForgotten, 120, (&[Fault::Streams], &without), ("waiting", "waited for t"));
+    is_found_saying(Planted::WaitingForgotten, 400, (&[Fault::Streams], &without), ("waiting", "waited for t"));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn element_taken_by_dead_waiter() {
     let without = [&SLOW[..], &troubles, &others].concat();
     is_found_saying(
         Planted::ElementTakenByDeadWaiter,
-        60,
+        400,
         (&[Fault::Lists], &without),
         ("waiting", "nobody has taken it"),
     );

@@ -24,8 +24,6 @@ const SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
 const STAMP_BYTES: usize = 8;
 /// In the header of a stamped block, in the place of zeros.
 const STAMPED: [u8; 4] = [0xd1, 0x5c, 0x3a, 0xe7];
-/// So many earlier lives of a file are looked for among stamps. A segment is used again within fewer.
-const LIVES_MAX: u64 = 256;
 
 /// How the blocks of a frame are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -120,15 +118,31 @@ fn stamp(sequence: u64, position: u32, sector: usize) -> u64 {
     (mixed ^ (mixed >> 31)) | 1
 }
 
+/// Whether a sector bears the stamp of its place in a segment before this one. A block may have been passed over in any number of lives of its file, so
+/// the steps of [`stamp`] are gone back instead of trying them.
+fn is_of_earlier_life(shown: u64, sequence: u64, position: u32, sector: usize) -> bool {
+    // The lowest bit was set, whatever it was.
+    [shown, shown ^ 1].into_iter().any(|mixed| {
+        let mixed = (mixed ^ (mixed >> 31) ^ (mixed >> 62)).wrapping_mul(0x3196_42b2_d24d_8ec3);
+        let mixed = (mixed ^ (mixed >> 27) ^ (mixed >> 54)).wrapping_mul(0x96de_1b17_3f11_9089);
+        let mixed = mixed ^ (mixed >> 30) ^ (mixed >> 60);
+        let life = (mixed ^ (u64::from(position) << 3 | sector as u64)).wrapping_mul(0xf1de_83e1_9937_733d);
+        (1..sequence).contains(&life) && shown == stamp(life, position, sector)
+    })
+}
+
+/// Whether a block that was written as a whole is one of version 2.
+pub(crate) fn is_stamped(block: &[u8]) -> bool {
+    block[28..32] == STAMPED
+}
+
 /// Whether a block whose checksum does not hold proves that its last write did not come to its end.
 fn is_torn(block: &[u8], sequence: u64, position: u32) -> bool {
     let (mut is_begun, mut has_old) = (false, false);
     for (sector, bytes) in block.chunks_exact(SECTOR_BYTES).enumerate() {
         let shown = u64_at(bytes, SECTOR_BYTES - STAMP_BYTES);
-        let earlier = sequence.saturating_sub(LIVES_MAX).max(1)..sequence;
         is_begun |= shown == stamp(sequence, position, sector);
-        has_old |= bytes.iter().all(|byte| *byte == 0)
-            || shown != 0 && earlier.into_iter().any(|life| shown == stamp(life, position, sector));
+        has_old |= bytes.iter().all(|byte| *byte == 0) || is_of_earlier_life(shown, sequence, position, sector);
     }
     is_begun && has_old
 }
@@ -171,7 +185,7 @@ pub(crate) fn frame_header(block: &[u8]) -> Option<Result<FrameHeader, u16>> {
     }
     let version = u16::from_le_bytes([block[36], block[37]]);
     let Some(layout) = Layout::of(version) else { return Some(Err(version)) };
-    if (block[28..32] == STAMPED) != (layout == Layout::Stamped) {
+    if is_stamped(block) != (layout == Layout::Stamped) {
         return None;
     }
     let header = FrameHeader {
@@ -200,7 +214,7 @@ pub(crate) fn content(blocks: &[u8], header: &FrameHeader) -> Option<Vec<u8>> {
         let take = (wanted - content.len()).min(BLOCK_BYTES - start);
         whole.copy_from_slice(block);
         if header.layout == Layout::Stamped {
-            if block[28..32] != STAMPED {
+            if !is_stamped(block) {
                 return None;
             }
             let table = Layout::table_at(index);
@@ -320,5 +334,23 @@ impl Writer<'_> {
             self.offset += now.len();
             from = later;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_tells_the_life_that_it_is_of() {
+        for (life, position, sector) in [(1, 0, 0), (7, 4095, 7), (300, 1, 3), (1 << 40, u32::MAX, 5)] {
+            let (shown, later) = (stamp(life, position, sector), life + 1000);
+            assert!(is_of_earlier_life(shown, life + 1, position, sector), "{life}");
+            assert!(is_of_earlier_life(shown, later, position, sector), "{life}");
+            assert!(!is_of_earlier_life(shown, life, position, sector), "its own is no earlier one");
+            assert!(!is_of_earlier_life(shown, later, position, sector ^ 1), "another sector");
+            assert!(!is_of_earlier_life(shown, later, position ^ 1, sector), "another block");
+        }
+        assert!(!is_of_earlier_life(0, 1 << 40, 0, 0));
     }
 }

@@ -4,7 +4,7 @@
 //! 1. Remove blank segments that were never finished.
 //! 2. Read every segment in order and hear what they say.
 //! 3. Write the last frame once more and sync it, so that what is reported is really on the disk.
-//! 4. Put an unprovable tail on record, each block of it, and wipe damaged blocks in space never used.
+//! 4. Put an unprovable tail on record, each block of it, and wipe damaged blocks in space never used, and what is left of writes that were broken off.
 
 use std::collections::VecDeque;
 use std::io;
@@ -179,6 +179,9 @@ impl<D: Disk> Journal<D> {
         if recorded {
             journal.wipe(&findings.damaged_blocks)?;
         }
+        if findings.tail != Tail::Unprovable {
+            journal.wipe(&findings.leftover_blocks)?;
+        }
         journal.release()?;
         Ok(journal)
     }
@@ -231,7 +234,8 @@ impl<D: Disk> Journal<D> {
         self.closed.iter().map(|closed| closed.name.as_str()).find(|name| name.starts_with(&prefix))
     }
 
-    /// Zeroes damaged blocks behind the last frame: they hold nothing, and the next frame may come to lie before them.
+    /// Zeroes blocks behind the last frame that are damaged, or left of writes that were broken off: they hold nothing, and the next frame may come to lie before them,
+    /// or over them, and be broken off itself.
     fn wipe(&mut self, damaged: &[(u64, u32)]) -> io::Result<()> {
         let after_tail = std::iter::once(&self.current).chain(&self.ready);
         for segment in after_tail {

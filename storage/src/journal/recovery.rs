@@ -2,7 +2,7 @@
 //!
 //! The rule that everything follows from: a frame is written only after the one before it was synced with success.
 //!
-//! 1. Every block is classified by its own header: unwritten, written (by which frame), or damaged.
+//! 1. Every block is classified by its own header: unwritten, written (by which frame), torn (its sectors say that its write was broken off), or damaged.
 //! 2. A frame counts if all its blocks are there. Its payloads continue the numbering; where they do not, the numbers
 //!    between are lost although they were acknowledged: damage of the past. Frames that were cut off as a torn tail
 //!    and left lying leave no gap, because their numbers were given again.
@@ -11,7 +11,7 @@
 //!    went, can start only right behind the last frame, or at the head of a later segment. So only there is asked:
 //!    - the first block is unwritten and nothing of a frame lies behind it: there was none. Clean;
 //!    - blocks of it are there and the others are unwritten, or have sectors that are: it was being written. Torn, never acknowledged;
-//!    - its first block has sectors that were not written with the others: the same, whatever the rest looks like;
+//!    - its first block has sectors that were not written with the others: the same, whatever is damaged behind it;
 //!    - there is a damaged block: it may have been either. Unprovable;
 //!    - blocks are there of a frame that starts elsewhere: what stood before it was acknowledged. Unprovable too.
 //! 5. Each block of an unprovable tail is at once written over with a frame without payloads, the last block first, and
@@ -128,6 +128,8 @@ pub struct Findings {
     pub(crate) write_position: u32,
     /// Damaged blocks behind the last frame: segment and position. Once the tail has been judged they only confuse.
     pub(crate) damaged_blocks: Vec<(u64, u32)>,
+    /// Blocks behind the last frame that are left of writes which were broken off. Where the next one is broken off as well, the two together would look like damage.
+    pub(crate) leftover_blocks: Vec<(u64, u32)>,
     /// What an unprovable tail consists of, ascending.
     pub(crate) doubtful: Vec<Doubtful>,
     pub(crate) last_frame: Option<LastFrame>,
@@ -148,6 +150,8 @@ enum NoteKind {
     /// Belongs to a frame that is not whole and starts at this position.
     New {
         start: u32,
+        /// It can be put out in part without looking like damage.
+        stamped: bool,
     },
     /// Was being written, by what its sectors say.
     Torn,
@@ -247,7 +251,8 @@ impl Scan {
                             None => {}
                         }
                     } else if frame >= self.new_from_frame {
-                        self.note(segment, position, NoteKind::New { start: position - index });
+                        let stamped = block::is_stamped(block);
+                        self.note(segment, position, NoteKind::New { start: position - index, stamped });
                     }
                 }
             }
@@ -307,7 +312,8 @@ impl Scan {
             self.tail_position = position;
             let blocks = u32::try_from(block::blocks_for(header.content_bytes, header.layout)).unwrap_or(u32::MAX);
             self.incomplete_end = position.saturating_add(blocks).min(self.segments[segment].blocks);
-            self.note(segment, position, NoteKind::New { start: position });
+            let stamped = header.layout == Layout::Stamped;
+            self.note(segment, position, NoteKind::New { start: position, stamped });
             None
         }
     }
@@ -347,6 +353,8 @@ impl Scan {
         let damaged = |note: &&Note| note.kind == NoteKind::Damaged;
         let place = |note: &Note| (self.segments[note.segment].sequence, note.position);
         let damaged_blocks = self.notes.iter().filter(damaged).map(place).collect();
+        let is_left = |note: &&Note| matches!(note.kind, NoteKind::Torn | NoteKind::New { stamped: true, .. });
+        let leftover_blocks = self.notes.iter().filter(is_left).map(place).collect();
         Findings {
             payloads: self.payloads,
             damage: self.damage,
@@ -359,6 +367,7 @@ impl Scan {
             write_sequence: self.segments.get(write_segment).map(|segment| segment.sequence),
             write_position,
             damaged_blocks,
+            leftover_blocks,
             doubtful: doubts.blocks,
             last_frame: self.last_frame,
             segments: self.segments,
@@ -437,7 +446,7 @@ impl Scan {
             match note.kind {
                 // Elsewhere it says nothing: it may be left from an attempt before the last one.
                 NoteKind::Torn => first_is_torn |= note.position == start,
-                NoteKind::New { start: own_start } if own_start != start => return Verdict::Unprovable,
+                NoteKind::New { start: own_start, .. } if own_start != start => return Verdict::Unprovable,
                 NoteKind::New { .. } => begun = true,
                 NoteKind::Damaged => {
                     damaged = true;

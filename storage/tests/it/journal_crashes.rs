@@ -515,6 +515,44 @@ fn every_way_to_tear_the_sectors_of_a_frame_is_seen_as_torn_or_whole() {
     }
 }
 
+/// The power goes again at the next start, in a write to the same place: what the first one has left does not make the second one look like damage.
+#[test]
+fn two_torn_writes_at_one_place_are_no_damage() {
+    for used_before in [false, true] {
+        let (disk, next) = stamped(used_before);
+        let tear = |length: usize, present: u64| {
+            let (mut journal, recovered) = Journal::open(disk.clone(), OPTIONS).unwrap();
+            let wrong = format!("{length} bytes, {present:b}, used before: {used_before}");
+            assert_ne!(recovered.tail, Tail::Unprovable, "{wrong}");
+            assert_eq!((recovered.damage.len(), recovered.next_number), (0, next), "{wrong}");
+            let name = disk.last_write().name;
+            let before = disk.read(&name);
+            journal.commit(&[vec![present as u8; length]]).unwrap();
+            let write = disk.last_write();
+            assert_eq!(write.name, name, "it fits");
+            // Never all of it: what is whole counts.
+            disk.rot(&write.name, |bytes| {
+                for sector in (0..write.length / 512).filter(|sector| present >> (sector % 64) & 1 == 0) {
+                    let at = write.offset + sector * 512;
+                    bytes[at..at + 512].copy_from_slice(&before[at..at + 512]);
+                }
+            });
+        };
+        let mut rng = Rng::new(7);
+        for first in 0..255 {
+            tear(300, first);
+            tear(300, 254 - first);
+        }
+        for _ in 0..400 {
+            let length = [300, 4_000, 9_000, 11_000][rng.below(4) as usize];
+            let present = rng.next_u64() & (rng.next_u64() | 0xff);
+            tear(length, present & !(1 << rng.below(8)));
+        }
+        let (_, recovered) = Journal::open(disk.clone(), OPTIONS).unwrap();
+        assert_ne!(recovered.tail, Tail::Unprovable);
+    }
+}
+
 /// What was acknowledged and rots is never taken for what a power cut has left, whichever bits flip, in content that is zero as elsewhere.
 #[test]
 fn rot_in_stamped_frames_is_no_torn_write() {
