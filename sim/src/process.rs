@@ -126,6 +126,7 @@ pub struct Running<N> {
     journal: Journal<SimDisk>,
     waiting: VecDeque<JournalWrite>,
     committing: Vec<JournalWrite>,
+    /// A commit is under way.
     pub is_committing: bool,
     /// When the commit under way was begun, or is tried again.
     commit_began: u64,
