@@ -8,8 +8,8 @@ use crate::spec::{Flags, Spec};
 use crate::tree::Tree;
 
 /// Writes that a Redis takes without room (they are not marked `denyoom`), though they free none: those that keep something new, and those that write a
-/// value, or a member, anew in another place. What moves or gives deadlines within a few bytes (`EXPIRE`, `XREADGROUP`, `XACK`) is not among them: whoever
-/// works a queue off needs it.
+/// value, or a member, anew in another place. What moves or gives deadlines within a few bytes (`EXPIRE`, `XREADGROUP`, `XACK`) is not among them: clients
+/// that work a queue off need it.
 const FREE_NOTHING: [&str; 9] = [
     "function|load",
     "function|restore",
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::commands::COMMANDS;
 
-    /// Whoever adds a command that writes without `denyoom` says here that it frees room, or puts it among those that free nothing.
+    /// A new command that writes without `denyoom` is listed here if it frees room, or in `FREE_NOTHING` if it does not.
     #[test]
     fn what_is_taken_without_room_is_this_and_nothing_else() {
         let mut taken: Vec<&str> = Vec::new();

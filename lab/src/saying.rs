@@ -1,10 +1,10 @@
-//! What a command says on its standard output: whoever reads it may have gone, and a disk may be full.
+//! Standard output of commands. A reader may close its pipe early, and a disk may be full.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process::exit;
 
-/// What a shell says of a program that a closed pipe has ended.
+/// The exit status that shells show for a program which a closed pipe has ended (128 + SIGPIPE).
 const EXIT_CLOSED_PIPE: i32 = 141;
 
 /// Says it, or ends the process: without a word if nobody reads any more, with the reason otherwise.

@@ -35,9 +35,9 @@ const SLEW: u64 = 100;
 const SET_FOR: Duration = Duration::from_secs(60);
 /// Nobody has set the time so much more often than this node knows of: such a number is damage, and would be in the way for ever.
 const SETTINGS_AHEAD_MAX: u64 = 10_000;
-/// What a peer has said of its clock counts for so long.
+/// A peer's reading of its clock counts for so long.
 const HEARD_FOR: Duration = Duration::from_secs(5);
-/// What a peer has said counts only if it was at most so long on the way: else its clock is not known well enough.
+/// A reading counts only if its ping was at most so long on the way: else the peer's clock is not known well enough.
 const WAY_MAX: Duration = Duration::from_secs(1);
 /// So long a node that starts waits for a majority of clocks that agree.
 const GRACE: Duration = Duration::from_secs(3);
@@ -47,7 +47,7 @@ const RATE: u64 = 8;
 const GRAIN: u64 = 2 * MS;
 const MS: u64 = 1_000_000;
 
-/// What a ping says of its sender's clocks.
+/// The clocks of a ping's sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Told {
     /// What the sender's own clock shows.
@@ -60,7 +60,7 @@ pub(crate) struct Told {
     pub settings: u64,
 }
 
-/// What a peer has said, and when.
+/// The last reading of a peer's clocks.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     told: Told,
@@ -100,7 +100,7 @@ impl Source {
     }
 }
 
-/// What a look needs to know of the rest.
+/// Facts about the node and the cluster that a look needs.
 pub(crate) struct Context<'a> {
     /// The other nodes of the cluster.
     pub peers: &'a [NodeId],
@@ -108,7 +108,7 @@ pub(crate) struct Context<'a> {
     pub log_time: WallTime,
 }
 
-/// What a node knows of the cluster's time.
+/// The part that keeps the cluster's time.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     heard: BTreeMap<NodeId, Heard>,
@@ -122,7 +122,7 @@ pub(crate) struct Clock {
     began: Option<Time>,
     /// An entry was stamped while the time came from the earliest clock: from then on it may not jump forward, or what was written would be over too soon.
     is_used: bool,
-    /// What a majority of clocks agrees on.
+    /// The bounds on which a majority of the clocks agrees.
     agreed: Option<Span>,
     /// The own clock is outside of that.
     is_outside: bool,
@@ -200,7 +200,7 @@ impl Clock {
         self.is_used |= self.source == Source::Earliest;
     }
 
-    /// What a ping of this node says.
+    /// This node's clocks, for its pings.
     pub(crate) fn told(&self) -> Told {
         let known = self.source == Source::Majority;
         let cluster = self.now().filter(|_| known).unwrap_or_default();

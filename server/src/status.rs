@@ -163,7 +163,7 @@ impl ClusterStatus {
         })
     }
 
-    /// What keeps the cluster from being as it should be, the first thing that is found; none if all is well.
+    /// The first trouble of the cluster that is found; none if all is well.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         if !self.founding.is_empty() {
@@ -346,7 +346,7 @@ pub fn table(status: &ClusterStatus) -> String {
     out
 }
 
-/// What an operator should know of the cluster's time.
+/// Warnings about the cluster's time, for operators.
 pub(crate) fn time_lines(time: &TimeStatus) -> Vec<String> {
     let mut lines = Vec::new();
     if time.agreed == Some(false) {

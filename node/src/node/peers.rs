@@ -196,7 +196,7 @@ impl Node {
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. } => {}
             PeerMessage::Paxos { .. } | PeerMessage::SnapshotOffer { .. } if self.is_deaf(g) => {}
-            // Whoever gives the leadership away finds another one, or keeps it.
+            // The leader finds another successor, or keeps the leadership.
             PeerMessage::Paxos { message: paxos::Message::HandOver { .. }, .. } if !self.clock.is_set() => {}
             PeerMessage::Paxos { partition, message } => {
                 match self.groups[g].partition.replica.answer(from, &message) {

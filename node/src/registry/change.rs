@@ -440,7 +440,7 @@ impl Registry {
         if let Some(joined) = self.joined.iter_mut().find(|joined| joined.id == node) {
             joined.member.peer_address = address;
         } else if usize::from(node.0) < VOTERS_MAX {
-            // Whoever joins next is told the founders by these.
+            // A node that joins later is told the founders from this list.
             if let Some(founder) = self.founders.get_mut(usize::from(node.0)) {
                 founder.peer_address.clone_from(&address);
             }

@@ -219,7 +219,7 @@ fn status_for_people_and_for_programs() {
     assert_eq!(told(&server.status(&["--wait-healthy", "--timeout", "1s"])).0, 0);
 }
 
-/// Whoever reads may have had enough, and a disk may be full: no command panics.
+/// A reader may close its pipe early, and a disk may be full: no command panics.
 #[test]
 fn a_closed_or_full_output_ends_a_command_without_a_panic() {
     let server = Server::start(None);

@@ -4,7 +4,7 @@
 
 use base::WallTime;
 
-/// What is wrong with what a node shows when it is `truth`: the cluster's time, if it knows that, and the latest time in its logs. `bounds`: how many milliseconds
+/// The error in a node's times when it is `truth`, if there is one. `shown`: the cluster's time, if the node knows it, and the latest time in its logs. `bounds`: how many milliseconds
 /// these may be ahead, and how many the cluster's time may be behind.
 #[must_use]
 pub fn check(truth: WallTime, shown: (Option<WallTime>, WallTime), bounds: (u64, u64)) -> Option<String> {

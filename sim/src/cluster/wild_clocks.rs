@@ -14,7 +14,7 @@ const PROPERTY: &str = "time";
 const HOUR: i64 = 3600 * SECOND as i64;
 /// How wrong a clock may be made.
 const ERRORS: [i64; 5] = [10 * SECOND as i64, HOUR, 48 * HOUR, 24 * 365 * HOUR, 24 * 365 * 50 * HOUR];
-/// What pings add to what a clock may be wrong: how long they were under way, and how timers err meanwhile.
+/// The error that pings add: they are under way for a while, and timers err meanwhile.
 const MEASURED: u64 = 2 * SECOND;
 /// While less than a majority agrees a node that starts begins at the log's time, which stands still while all are down.
 const BEHIND_MAX: u64 = 100 * SECOND;

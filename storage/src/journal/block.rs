@@ -18,7 +18,7 @@ const FRAME_HEADER_BYTES: usize = 40;
 const MAGIC: [u8; 4] = *b"DICJ";
 /// The newest version.
 pub(crate) const VERSION: u16 = 2;
-/// What a disk writes as a whole.
+/// Disks write so many bytes as a whole.
 const SECTOR_BYTES: usize = 512;
 const SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
 const STAMP_BYTES: usize = 8;
@@ -109,7 +109,7 @@ pub(crate) fn blocks_for(content_bytes: u64, layout: Layout) -> u64 {
     1 + content_bytes.saturating_sub(in_block(0)).div_ceil(in_block(1))
 }
 
-/// What stands at the end of a sector of a stamped block: the same for no other sector, nor for another life of the file. Never 0.
+/// The last bytes of a sector of a stamped block: the same for no other sector, nor for another life of the file. Never 0.
 fn stamp(sequence: u64, position: u32, sector: usize) -> u64 {
     // The last steps of SplitMix64.
     let mut mixed = sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(position) << 3 | sector as u64);
