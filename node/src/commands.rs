@@ -80,6 +80,7 @@ pub(crate) enum Local {
     Select,
     Move,
     Migrate,
+    Backup(crate::backup::Wanted),
     Bucket(bucket::Wanted),
     ConfigSet,
     Node(nodes::Wanted),

@@ -59,6 +59,7 @@ impl Node {
     /// A client is gone.
     pub(crate) fn on_closed(&mut self, id: ConnectionId) {
         self.tokens_made.retain(|(of, _, _)| *of != id);
+        self.backups.forget(id);
         let Some(Some(mut session)) = self.sessions.remove(&id) else { return };
         self.unsubscribe_all(&mut session);
         self.track_no_more(&mut session);

@@ -286,7 +286,8 @@ impl Node {
                             | Local::Token
                             | Local::Age
                             | Local::Move
-                            | Local::Migrate => {
+                            | Local::Migrate
+                            | Local::Backup(_) => {
                                 session.choice.is_made = true;
                                 session.bucket
                             }
@@ -299,7 +300,7 @@ impl Node {
                         // What they tell is what the commands before them have seen.
                         // What they publish, and what they hear from then on, comes after these.
                         let is_last = match special {
-                            Local::Token | Local::Age | Local::Move | Local::Migrate => true,
+                            Local::Token | Local::Age | Local::Move | Local::Migrate | Local::Backup(_) => true,
                             Local::Subscribe(_) | Local::Unsubscribe(_) | Local::Publish(_) => true,
                             Local::Exec => session.queue.as_ref().is_some_and(|queue| queue.acts),
                             _ => false,
@@ -398,6 +399,7 @@ impl Node {
             Local::Select => self.select(session, words[1]),
             Local::Move => self.move_key(session, words),
             Local::Migrate => self.migrate(session, words),
+            Local::Backup(wanted) => self.back_up(session, wanted, words),
             Local::ConfigSet => commands::config::set(self, session, words),
             Local::Bucket(wanted) => commands::bucket::run(self, session, wanted, words),
             Local::Node(wanted) => commands::nodes::run(self, session, wanted, words),

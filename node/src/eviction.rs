@@ -197,6 +197,7 @@ impl Evicting {
             | ReadKind::Buckets
             | ReadKind::Nodes
             | ReadKind::Select
+            | ReadKind::Backup
             | ReadKind::Revisions
             | ReadKind::Look => {}
         }

@@ -137,6 +137,14 @@ impl Restorer {
         self.other_version
     }
 
+    /// The whole state, once all blocks are there.
+    ///
+    /// # Errors
+    /// When blocks are missing, or do not fit together; the text says what is wrong.
+    pub fn into_tree(self) -> Result<Tree, String> {
+        self.finish().map(|state| state.tree)
+    }
+
     pub(crate) fn records(&self) -> u64 {
         self.tree.records()
     }

@@ -9,6 +9,7 @@
 pub mod alone;
 mod applying;
 mod backlog;
+mod backup;
 mod below;
 mod bucket;
 mod burden;

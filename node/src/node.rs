@@ -30,6 +30,7 @@ use crate::door::{
     Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, Outbox, Rubbish,
     SnapshotSettings,
 };
+use crate::backup::Backups;
 use crate::errands::Errands;
 use crate::founding::Founding;
 use crate::group::{DEFAULT_PARTITION, Group};
@@ -170,6 +171,7 @@ pub struct Node {
     /// How replicas compare their states.
     pub(crate) comparison: Comparison,
     pub(crate) errands: Errands,
+    pub(crate) backups: Backups,
     pub(crate) probes: BTreeMap<&'static str, u64>,
     /// The council's list as this node has applied it, and up to where.
     pub(crate) buckets: Buckets,

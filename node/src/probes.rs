@@ -9,6 +9,8 @@ const NODE_PROBES: &[&str] = &[
     "node: entry over its budget",
     "node: state compared",
     "node: errand",
+    "node: state frozen for a backup",
+    "node: silent backup given up",
     "node: a state differs",
     "node: states differ without a majority",
     "node: replica rebuilt",

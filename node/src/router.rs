@@ -89,6 +89,8 @@ pub(crate) enum ReadKind {
     Nodes,
     /// The bucket of this number or name, for SELECT.
     Select,
+    /// The whole state, to be frozen for a backup.
+    Backup,
 }
 
 /// Connections whose reads share one confirmation. The reads themselves wait in their sessions, in the order of their

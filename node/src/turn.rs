@@ -91,6 +91,7 @@ impl Node {
         self.ride_along();
         self.consider_snapshots(out);
         self.compare(out);
+        self.run_backups(&mut out.make_blocks);
         if let Some(trouble) = self.groups.iter_in_turn().find_map(|group| group.partition.tree.trouble()) {
             // What was read or applied since may be wrong: nothing of it leaves this node.
             self.fatal.get_or_insert_with(|| format!("the store cannot be read: {trouble}"));

@@ -234,6 +234,7 @@ pub(crate) fn of_read(kind: ReadKind, bytes: &[u8]) -> Vec<&[u8]> {
         ReadKind::Buckets => vec![b"dictum.bucket"],
         ReadKind::Nodes => vec![b"dictum.node"],
         ReadKind::Select => vec![b"select", bytes],
+        ReadKind::Backup => vec![b"dictum.backup"],
         ReadKind::Revisions => [vec![&b"watch"[..]], words()].concat(),
     }
 }
@@ -255,6 +256,7 @@ pub(crate) fn keys_read(kind: ReadKind, bytes: &[u8]) -> Vec<&[u8]> {
         | ReadKind::Buckets
         | ReadKind::Nodes
         | ReadKind::Select
+        | ReadKind::Backup
         | ReadKind::Look => Vec::new(),
     }
 }

@@ -6,7 +6,8 @@
 //! knows this very incarnation as one that has not voted, the replica counts itself as founded. A single voter that knows
 //! another incarnation of it proves that memory was lost. (Founding therefore needs all voters once.) A voter that has lost
 //! memory itself says so, and is not waited for if some other founded one vouches: had this replica lost its memory as well, that
-//! would be one loss more than a group bears, unless it never helped to decide anything.
+//! would be one loss more than a group bears, unless it never helped to decide anything. Once a founder has left the group, a blank replica is told
+//! to recover like an amnesiac one, by those that vote now.
 //!
 //! An *amnesiac* replica (memory lost, or not provably whole) does not vote, and forgets what it held undecided. It
 //! 1. takes an incarnation above any that is known of it and asks until so many others that they meet every majority
@@ -211,7 +212,7 @@ impl Replica {
                 // a vote that is on its way to it names that.
                 let learned_as = self.follower(from).and_then(|follower| follower.learns_as).unwrap_or_default();
                 let known = self.incarnation_of(from).max(learned_as);
-                if blank && incarnation == known {
+                if blank && incarnation == known && !self.is_without_a_founder() {
                     Knowledge::Original { incarnations: self.incarnations.clone() }
                 } else if blank || incarnation < known {
                     Knowledge::Lost { known }
@@ -234,6 +235,14 @@ impl Replica {
         };
         let message = Message::RecoverReply { incarnation, knowledge };
         out.push(Output::SendAfter { token: self.token, to: from, message });
+    }
+
+    /// Whether a founder votes here no more, as is decided. Such a one may have no replica that could answer: a blank replica would wait for it for ever. That
+    /// replica is told to recover instead, for which it needs only those that vote now.
+    fn is_without_a_founder(&self) -> bool {
+        let members = &self.membership.now;
+        let is_decided = members.at > Position(0) && members.at <= self.decided && !members.is_joint();
+        is_decided && !self.config.founders.iter().all(|founder| members.names(*founder))
     }
 
     /// For so long whoever has asked is taken for one that still recovers: it would ask again.

@@ -3,7 +3,8 @@
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, spec, special};
+use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, container, helps, spec, special};
+use crate::backup::Wanted;
 use crate::status;
 
 const GROUP: Group = Group::Dictum;
@@ -32,6 +33,24 @@ pub(super) static ENTRIES: &[Entry] = &[
         ADMIN,
         set_time,
     ),
+    container("dictum.backup", GROUP, "0.1.0", "Reads the state of a partition, as of one moment.", BACKUP),
+];
+
+const fn of_backup(name: &'static str, arity: i32, summary: &'static str, syntax: &'static str, wanted: Wanted) -> Entry {
+    special(spec(name, arity, GROUP, "0.1.0", summary, syntax), ADMIN, Local::Backup(wanted))
+}
+
+static BACKUP: &[Entry] = &[
+    of_backup(
+        "dictum.backup|open",
+        3,
+        "Freezes the state of a partition of the selected bucket: its position, revision, keys, and time.",
+        "partition",
+        Wanted::Open,
+    ),
+    of_backup("dictum.backup|next", 2, "The next block of the frozen state, and 1 if others follow.", "", Wanted::Next),
+    of_backup("dictum.backup|close", 2, "Lets the frozen state go.", "", Wanted::Close),
+    helps("dictum.backup|help", GROUP, super::ALWAYS),
 ];
 
 /// The time that the cluster has since then, in milliseconds since 1970, as this node's clock shows it.

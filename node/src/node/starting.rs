@@ -20,6 +20,7 @@ use crate::council::{Buckets, COUNCIL};
 use crate::detector::Detector;
 use crate::door::{Config, DiskRoom, Level, Outbox, Planted, Recovered};
 use crate::entry::Life;
+use crate::backup::Backups;
 use crate::errands::Errands;
 use crate::founding::Founding;
 use crate::group::{DEFAULT_PARTITION, Group};
@@ -181,6 +182,7 @@ impl Node {
             next_relief: now.time,
             comparison: Comparison::default(),
             errands: Errands::default(),
+            backups: Backups::default(),
             probes: BTreeMap::new(),
             unflushed: Unflushed::default(),
             snapshot_fails: false,

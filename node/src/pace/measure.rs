@@ -5,8 +5,9 @@
 //!   has been synced for a window though something waits for it, it is how long that waits.
 //! - **How late the loop is**: how long something that arrives at a moment that nobody has chosen waits until the loop looks at it, on average:
 //!   Σ l² / 2T, if ticks are late by l in a time T. So one that stands still for 80 of each 100 ms is late by 32 ms, though most of its ticks are in time.
-//! - **A message there and back**: the median of the ways to and from each peer, and of these that of the nearest ones with which this
-//!   node is a majority. Pings tell it: each says which one of the receiver's was taken, and how long ago.
+//! - **A message there and back**: the lower quartile of the ways to and from each peer, and of these that of the nearest ones with which this
+//!   node is a majority. Pings tell it: each says which one of the receiver's was taken, and how long ago. Not the median: a ping waits behind large entries
+//!   in the same queue, and for a processor that others use. Both add to many ways of a window, and to those of a leader most; a slow link adds to all.
 //!
 //! A loop that is at work takes nothing meanwhile: ticks and pings wait. That says nothing of the node's quickness. The leader has more work than the others, and a client
 //! that sends costly commands makes one node work for seconds; the next leader would then be slow. So the owner says how long the loop had the
@@ -155,9 +156,9 @@ impl Measure {
         }
         self.began = Some(now);
         let waits = self.waits_since.map(|since| now.since(since)).filter(|waits| *waits >= WINDOW);
-        let sync = median(&mut self.syncs).or(waits);
+        let sync = quantile(&mut self.syncs, 2).or(waits);
         let late = Duration::from_secs_f64(std::mem::take(&mut self.late) / (2.0 * length.as_secs_f64()));
-        let mut ways: Vec<Duration> = self.ways.values_mut().filter_map(median).collect();
+        let mut ways: Vec<Duration> = self.ways.values_mut().filter_map(|ways| quantile(ways, 4)).collect();
         ways.sort_unstable();
         let others = peers.div_ceil(2);
         let way = others.checked_sub(1).and_then(|place| ways.get(place).copied());
@@ -165,11 +166,11 @@ impl Measure {
     }
 }
 
-/// The middle one (of two the lower), and none is left.
-fn median(durations: &mut Vec<Duration>) -> Option<Duration> {
-    let middle = durations.len().checked_sub(1)? / 2;
-    let (_, median, _) = durations.select_nth_unstable(middle);
-    let median = *median;
+/// The one below which is one part of so many (2: the middle one; of two the lower), and none is left.
+fn quantile(durations: &mut Vec<Duration>, parts: usize) -> Option<Duration> {
+    let place = durations.len().checked_sub(1)? / parts;
+    let (_, found, _) = durations.select_nth_unstable(place);
+    let found = *found;
     durations.clear();
-    Some(median)
+    Some(found)
 }

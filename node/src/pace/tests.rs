@@ -146,6 +146,22 @@ fn links_are_told_by_the_way_to_the_nearest_majority() {
 }
 
 #[test]
+fn a_queue_that_most_pings_wait_in_is_no_slow_link() {
+    let shown = |slow: u64| {
+        window(|measure| {
+            for number in 1..=10 {
+                let left = Time(0) + ms(20 * number);
+                let way = if number % 10 < slow { ms(18) } else { ms(1) };
+                measure.on_ping(number, left);
+                [1, 2].map(NodeId).into_iter().for_each(|peer| measure.on_answer(peer, number, ms(0), left + way));
+            }
+        })[2]
+    };
+    assert_eq!(shown(7), Some(ms(1)));
+    assert_eq!(shown(8), Some(ms(18)), "four of five");
+}
+
+#[test]
 fn time_at_work_is_neither_late_nor_on_the_way() {
     let at = |milliseconds| Time(0) + ms(milliseconds);
     // At work for 300 ms, of which the loop had the processor for 250.

@@ -86,8 +86,8 @@ fn kind_number(kind: ReadKind) -> u8 {
         ReadKind::Transaction => 2,
         ReadKind::Outcome => 3,
         ReadKind::Revisions => 4,
-        // They are never carried: every node has the council's state, and looks are not made where there is none.
-        ReadKind::Look | ReadKind::Buckets | ReadKind::Nodes | ReadKind::Select => 0,
+        // They are never carried: every node has the council's state, and looks and backups are not made where there is none.
+        ReadKind::Look | ReadKind::Buckets | ReadKind::Nodes | ReadKind::Select | ReadKind::Backup => 0,
     }
 }
 

@@ -280,6 +280,15 @@ impl Node {
             self.look(g, connection, read, clock);
             return None;
         }
+        if read.kind == ReadKind::Backup {
+            let reply = self.freeze_for_backup(g, connection);
+            let lane = self.sessions.get_mut(&connection).and_then(Option::as_mut);
+            if let Some(lane) = lane.and_then(|session| session.lane_mut(self.groups[g].id())) {
+                lane.pop_read_if(|_| true);
+            }
+            self.deliver(connection, read.slot, &reply);
+            return None;
+        }
         let standings = if read.kind == ReadKind::Nodes { self.standings() } else { Vec::new() };
         let Some(Some(session)) = self.sessions.get_mut(&connection) else { return None };
         // A partition that was asleep has not heard how late it is. (And one that is read is awake: see the end of the turn.)
@@ -355,6 +364,7 @@ impl Node {
                     Reply::Ok
                 }))
             }
+            ReadKind::Backup => Err(wire::Malformed),
         };
         if view.met_expired() && !own_clock && !asked_nobody {
             // A key whose time is up by the leader's clock must be gone for everybody before anybody is told.
@@ -514,7 +524,9 @@ pub(super) fn look_up(
             Reply::Ok
         }),
         // They have ways of their own.
-        ReadKind::Look | ReadKind::Buckets | ReadKind::Nodes | ReadKind::Select => Err(wire::Malformed),
+        ReadKind::Look | ReadKind::Buckets | ReadKind::Nodes | ReadKind::Select | ReadKind::Backup => {
+            Err(wire::Malformed)
+        }
     }
 }
 

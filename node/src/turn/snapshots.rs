@@ -6,6 +6,7 @@ use paxos::Input as Step;
 use std::time::Duration;
 
 use crate::Image;
+use crate::backup::Backups;
 use crate::below::Retired;
 use crate::comparison::Comparison;
 use crate::door::{Level, Outbox, Planted, Rubbish, SnapshotContent, SnapshotJob};
@@ -336,6 +337,9 @@ impl Node {
     pub(crate) fn on_block_made(&mut self, made: MadeBlock) {
         if Comparison::is_of(&made) {
             return self.on_block_compared(made);
+        }
+        if Backups::is_of(&made) {
+            return self.backups.on_block(made);
         }
         let Some(g) = place_of(&self.groups, made.partition) else { return };
         if let Some(text) = self.groups[g].transfers.on_made(made) {

@@ -307,6 +307,30 @@ fn a_learner_that_others_take_for_an_earlier_one_recovers_before_it_votes() {
     assert_eq!(world.replica(0).decided(), world.replica(0).log().last(), "its vote counts");
 }
 
+/// A founder whose folder never had a promise waits for the word of all others, and one of them votes no more and is gone: it recovers by those that vote now.
+#[test]
+fn a_blank_founder_does_not_wait_for_one_that_has_left() {
+    for seed in 0..20 {
+        let mut world = World::with_learners(3, 1, seed);
+        world.crash(2);
+        world.nodes[2].disk = Disk::empty(world.replica(0).hard_state().incarnations[2]);
+        world.elect(0);
+        world.want(&[0, 2, 3]);
+        world.run(Duration::from_millis(500));
+        assert_eq!(world.replica(0).members().nodes(), [0, 2, 3].map(NodeId), "{seed}");
+        world.crash(1);
+        for other in [0, 2, 3] {
+            world.trust(other, 1, false);
+        }
+        world.start(2);
+        world.run(Duration::from_secs(2));
+        assert_eq!(world.replica(2).role(), RoleName::Follower, "{seed}");
+        world.propose(0, "x");
+        world.run(Duration::from_millis(500));
+        assert_eq!(world.replica(2).decided(), world.replica(0).log().last(), "{seed}");
+    }
+}
+
 /// Whoever votes alone wins at once, and has learners that take its entries: if it forgot the ballot under which it has sent them, it would use that once more for others.
 #[test]
 fn who_votes_alone_leads_when_its_promise_is_on_disk() {
