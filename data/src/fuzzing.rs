@@ -1,12 +1,15 @@
 //! What the fuzzer and the ordinary tests run on what clients send: scripts, paths, payloads, whole commands.
 
 use crate::algorithms::dump::resealed;
+use crate::algorithms::rdb::{Item, RdbReader};
+use crate::lines;
 use crate::reply::Reply;
 use crate::script::fuzzing::{run_twice, script_of};
 use crate::tree::Tree;
 use crate::{EntryContext, apply};
 use base::WallTime;
 use base::versions::NEWEST;
+use std::convert::Infallible;
 
 fn context(work_max: u64) -> EntryContext {
     EntryContext { time: WallTime(1_700_000_000_000), seed: 3, version: NEWEST, work_max, ..EntryContext::default() }
@@ -59,6 +62,57 @@ pub fn fuzz_restore(data: &[u8]) {
     assert_eq!(run(&[b"RESTORE", b"l", b"0", &dumped]), Reply::Ok, "what was dumped can be restored");
     let Reply::Bulk(again) = run(&[b"DUMP", b"l"]) else { panic!("what was restored is there") };
     assert!(dumped == again, "it is dumped alike again");
+}
+
+/// Takes `data` as an RDB file, whose checksum does not matter, in pieces; and each value in it as a payload.
+///
+/// # Panics
+/// If it is read in another way when it comes in other pieces.
+pub fn fuzz_rdb(data: &[u8]) {
+    let read = |piece: usize| {
+        let (mut reader, mut keys) = (RdbReader::default(), Vec::new());
+        for piece in data.chunks(piece) {
+            reader.push(piece);
+            loop {
+                match reader.next() {
+                    Ok(Some(Item::Key(key))) => keys.push(key),
+                    Ok(Some(Item::Library(_))) => {}
+                    Ok(None) => break,
+                    Err(error) => return (keys, Some(error)),
+                }
+            }
+        }
+        (keys, None)
+    };
+    let whole = read(data.len().max(1));
+    assert!(whole == read(7), "the pieces in which it comes do not matter");
+    let mut tree = Tree::new();
+    for key in whole.0 {
+        apply(&mut tree, &context(50_000_000), &[b"RESTORE", &key.name, b"0", &key.payload, b"REPLACE"]);
+    }
+}
+
+/// Takes `data` as a line of JSON that is a key. What can be read can be written and read again, and is the same then.
+///
+/// # Panics
+/// If that promise is broken.
+pub fn fuzz_json_line(data: &[u8]) {
+    let written = |tree: &Tree| {
+        let mut lines = Vec::new();
+        let Ok(_) = lines::write(tree, |line| -> Result<(), Infallible> {
+            lines.push(line.to_owned());
+            Ok(())
+        });
+        lines
+    };
+    let now = WallTime(1_700_000_000_000);
+    let Ok(line) = std::str::from_utf8(data).map_err(drop).and_then(|text| lines::read(text, now).map_err(drop)) else {
+        return;
+    };
+    for first in written(&line.tree) {
+        let again = lines::read(&first, now).unwrap_or_else(|text| panic!("{first}: {text}"));
+        assert!(written(&again.tree) == [first.clone()], "{first}: it is written alike again");
+    }
 }
 
 /// Takes each line of `data` as a command, with a space between its words.

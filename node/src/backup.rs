@@ -13,15 +13,17 @@
 //!
 //! This part owns the frozen states; the node answers the connections ([`Backups::due`]).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{PartitionId, Time};
+use base::{BucketId, Now, PartitionId, Time, WallTime};
 use data::{Failure, Reply};
 
 use crate::bucket::Bucket;
-use crate::door::{ConnectionId, Level, Rubbish};
+use crate::door::{ConnectionId, Level, Planted, Rubbish};
 use crate::image::Image;
 use crate::node::{Node, place_of};
+use crate::reply;
 use crate::router::ReadKind;
 use crate::session::{Block as Blocked, Session};
 use crate::transfer::jobs::{Block, BlockJob, MadeBlock};
@@ -31,10 +33,13 @@ const STATES_MAX: usize = 4;
 /// For so long nothing may be asked of a frozen state.
 const HELD_FOR: Duration = Duration::from_secs(60);
 /// Marks the number of a job that makes blocks for a backup, where others have that of a transfer.
-const BACKS_UP: u64 = 1 << 62;
+pub(crate) const BACKS_UP: u64 = 1 << 62;
 
 const TOO_MANY: Failure =
     Failure::Text("ERR this node gives out four backups already; ask another node, or try again later");
+const NO_ROOM: Failure = Failure::Text(
+    "MISCONF the disk of this node has too little room to keep what is overwritten while a backup is read; ask another node",
+);
 const NOTHING_OPEN: Failure = Failure::Text(
     "ERR this connection has no backup open: it was never opened, is at its end, or nothing was asked of it for a minute",
 );
@@ -60,7 +65,9 @@ struct Frozen {
     block: Option<Result<Block, String>>,
     /// The slot of a `NEXT` that waits.
     asked: Option<u64>,
+    /// When it was last asked for something, or answered.
     heard_at: Time,
+    answered_at: Time,
 }
 
 /// See the file's head.
@@ -70,6 +77,8 @@ pub(crate) struct Backups {
     /// How many were opened.
     opened: u64,
     rubbish: Vec<Rubbish>,
+    /// When the last block of a partition of each bucket was last given out.
+    ended: BTreeMap<BucketId, WallTime>,
 }
 
 /// What a connection is answered.
@@ -81,6 +90,11 @@ pub(crate) struct Answer {
 }
 
 impl Backups {
+    /// When a partition of the bucket was last given out as a whole, in the life of this process.
+    pub(crate) fn ended(&self, bucket: BucketId) -> Option<WallTime> {
+        self.ended.get(&bucket).copied()
+    }
+
     fn has_room(&self, connection: ConnectionId) -> bool {
         self.frozen.iter().filter(|frozen| frozen.connection != connection).count() < STATES_MAX
     }
@@ -97,6 +111,7 @@ impl Backups {
             block: None,
             asked: None,
             heard_at: now,
+            answered_at: now,
         });
     }
 
@@ -157,8 +172,10 @@ impl Backups {
     /// Takes a block that was made.
     pub(crate) fn on_block(&mut self, made: MadeBlock) {
         let MadeBlock { transfer, image, block, .. } = made;
-        let found = self.frozen.iter_mut().find(|frozen| BACKS_UP | frozen.number == transfer);
-        let Some(frozen) = found else { return self.rubbish.push(Rubbish::new(image)) };
+        let is_it = |frozen: &&mut Frozen| BACKS_UP | frozen.number == transfer && frozen.block.is_none();
+        let Some(frozen) = self.frozen.iter_mut().find(is_it) else {
+            return self.rubbish.push(Rubbish::new(image));
+        };
         match &block {
             Ok(block) if block.ending.is_none() => frozen.image = Some(image),
             _ => self.rubbish.push(Rubbish::new(image)),
@@ -166,10 +183,11 @@ impl Backups {
         frozen.block = Some(block);
     }
 
-    /// What may be answered now; `may_send`: whether so many bytes may leave.
-    fn due(&mut self, mut may_send: impl FnMut(usize) -> bool) -> Vec<Answer> {
+    /// What may be answered now; `may_send`: whether so many bytes may leave. Those that were answered last come last.
+    fn due(&mut self, now: Now, mut may_send: impl FnMut(usize) -> bool) -> Vec<Answer> {
         let mut answers = Vec::new();
         let mut ended = Vec::new();
+        self.frozen.sort_by_key(|frozen| frozen.answered_at);
         for frozen in self.frozen.iter_mut().filter(|frozen| frozen.asked.is_some()) {
             let Some(made) = &frozen.block else { continue };
             if let Ok(block) = made
@@ -178,9 +196,11 @@ impl Backups {
                 break;
             }
             let (Some(slot), Some(made)) = (frozen.asked.take(), frozen.block.take()) else { continue };
+            (frozen.heard_at, frozen.answered_at) = (now.time, now.time);
             let reply = match made {
                 Ok(Block { bytes, ending }) => {
                     if ending.is_some() {
+                        self.ended.insert(frozen.partition.bucket, now.wall);
                         ended.push(frozen.connection);
                     }
                     Reply::Array(vec![Reply::bulk(&bytes[..]), Reply::Integer(i64::from(ending.is_none()))])
@@ -196,6 +216,14 @@ impl Backups {
             self.forget(connection);
         }
         answers
+    }
+
+    /// The node has no state of the partition any more, for this reason: whoever asks for the next block is told.
+    pub(crate) fn forget_partition(&mut self, partition: PartitionId, why: &str) {
+        for frozen in self.frozen.iter_mut().filter(|frozen| frozen.partition == partition) {
+            self.rubbish.extend(frozen.image.take().map(Rubbish::new));
+            frozen.block = Some(Err(why.to_owned()));
+        }
     }
 
     /// Gives up what nobody asks of any more: how many there were.
@@ -237,6 +265,13 @@ impl Node {
         if !self.backups.has_room(session.id) {
             return self.refuse(session, &TOO_MANY);
         }
+        if self.disk.is_low() {
+            return self.refuse(session, &NO_ROOM);
+        }
+        if self.config.planted == Some(Planted::BackupUnconfirmed) {
+            let reply = self.freeze_for_backup(g, session.id);
+            return session.reply(|writer| reply::write(writer, &reply));
+        }
         let submitted = self.submit_read(session, partition, ReadKind::Backup, |_| {});
         session.block = submitted.map(Blocked::Slot).or(session.block);
     }
@@ -245,7 +280,8 @@ impl Node {
     fn who_has(&self, g: usize) -> Failure {
         let group = &self.groups[g];
         let seats = group.roster.as_ref().map(|roster| [&roster.voters[..], &roster.learners[..]].concat());
-        let names: Vec<&str> = seats.iter().flatten().filter_map(|id| Some(self.roll.get(*id)?.name.as_str())).collect();
+        let names: Vec<&str> =
+            seats.iter().flatten().filter_map(|id| Some(self.roll.get(*id)?.name.as_str())).collect();
         let index = group.id().index;
         Failure::built(
             format!("NOCOPY this node has no copy of partition {index}; these have: {}", names.join(" ")).as_bytes(),
@@ -266,6 +302,26 @@ impl Node {
         Reply::Array(numbers.map(|number| Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))).to_vec())
     }
 
+    /// This node gives up its state of a partition, or has none of it any more: backups of it end here, those that were not opened yet among them.
+    pub(crate) fn end_backups_of(&mut self, g: usize) {
+        let id = self.groups[g].id();
+        self.backups.forget_partition(id, "this node has no copy of the partition any more; ask another node");
+        let opens = |session: &Session| {
+            let read = session.lane(id)?.reads.front().filter(|read| read.kind == ReadKind::Backup)?;
+            Some((session.id, read.slot))
+        };
+        let waiting: Vec<(ConnectionId, u64)> =
+            self.sessions.values().flatten().filter_map(|session| opens(session)).collect();
+        for (connection, slot) in waiting {
+            let lane = self.sessions.get_mut(&connection).and_then(Option::as_mut);
+            if let Some(lane) = lane.and_then(|session| session.lane_mut(id)) {
+                lane.pop_read_if(|_| true);
+            }
+            let failure = self.who_has(g);
+            self.deliver(connection, slot, &Reply::Error(failure));
+        }
+    }
+
     /// Answers those that wait for blocks, as far as it may, and has the next blocks made. At the end of a turn.
     pub(crate) fn run_backups(&mut self, jobs: &mut Vec<BlockJob>) {
         if self.backups.frozen.is_empty() && self.backups.rubbish.is_empty() {
@@ -273,7 +329,7 @@ impl Node {
         }
         let time = self.now.time;
         let movement = &mut self.movement;
-        for Answer { connection, slot, reply } in self.backups.due(|bytes| movement.sends(time, bytes)) {
+        for Answer { connection, slot, reply } in self.backups.due(self.now, |bytes| movement.sends(time, bytes)) {
             self.deliver(connection, slot, &reply);
         }
         jobs.extend(self.backups.jobs());

@@ -126,10 +126,10 @@ pub(crate) struct Clock {
     agreed: Option<Span>,
     /// The own clock is outside of that.
     is_outside: bool,
-    /// How often operators have set the cluster's time, and when this node last followed one. It is to follow at its next look.
+    /// How often operators have set the cluster's time, and when this node last followed one; since when it is to follow, at the next look at which a majority agrees.
     settings: u64,
     set_at: Option<Time>,
-    is_to_set: bool,
+    to_set_since: Option<Time>,
     /// How far the clocks of a majority are ahead of the cluster's time, in nanoseconds, where it does not follow them at once.
     ahead: i64,
 }
@@ -213,7 +213,7 @@ impl Clock {
             return false;
         }
         self.settings = self.settings.saturating_add(1);
-        self.is_to_set = true;
+        self.to_set_since = Some(self.latest.time);
         true
     }
 
@@ -227,7 +227,7 @@ impl Clock {
         if told.settings > self.settings && told.settings - self.settings <= SETTINGS_AHEAD_MAX {
             self.settings = told.settings;
             // One that has no time yet takes over what the others have.
-            self.is_to_set = self.is_set();
+            self.to_set_since = self.is_set().then_some(now);
         }
         let way = now.since(sent);
         if told.own != WallTime::default() && way <= WAY_MAX {
@@ -256,7 +256,9 @@ impl Clock {
         let agreed = most_agreed(clocks.map(|span| span.wider(whole(TOLERATED))));
         let before = (self.agreed.is_some(), self.is_outside, self.source, self.ahead != 0);
         self.agreed = agreed.filter(|(_, count)| *count >= majority).map(|(span, _)| span);
-        self.is_outside = self.agreed.is_some_and(|agreed| !agreed.meets(Span::at(own).wider(whole(TOLERATED))));
+        // One that was outside has to come nearer: at the edge, leaderships would come and go.
+        let tolerated = if self.is_outside { TOLERATED / 2 } else { TOLERATED };
+        self.is_outside = self.agreed.is_some_and(|agreed| !agreed.meets(Span::at(own).wider(whole(tolerated))));
         // One that is outside says nothing of where within the bounds the time is.
         let wanted = self.agreed.map(|agreed| match (self.is_outside, self.source) {
             (false, _) => own.clamp(agreed.from, agreed.until),
@@ -267,9 +269,11 @@ impl Clock {
         let is_running = |it: &&Heard| it.told.cluster != WallTime::default() && it.told.settings >= self.settings;
         let running = self.heard.values().filter(is_running);
         let running = running.map(|heard| heard.now(heard.told.cluster, time).wider(whole(TOLERATED)));
-        if let Some(wanted) = wanted.filter(|_| self.is_to_set) {
+        // Long afterwards nobody expects it any more.
+        self.to_set_since = self.to_set_since.filter(|since| time.since(*since) < SET_FOR);
+        if let Some(wanted) = wanted.filter(|_| self.to_set_since.is_some()) {
             self.ahead = 0;
-            (self.time, self.source, self.is_to_set, self.set_at) = (wanted, Source::Majority, false, Some(time));
+            (self.time, self.source, self.to_set_since, self.set_at) = (wanted, Source::Majority, None, Some(time));
         }
         match self.source {
             Source::Majority => {

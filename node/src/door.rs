@@ -632,6 +632,8 @@ pub enum Planted {
     SteppedOverAlone,
     /// Answers that are kept for who may ask again are kept when nobody can ask again.
     AnswerKeptForEver,
+    /// The state for a backup is frozen as this node has it, and nobody is asked whether others know more.
+    BackupUnconfirmed,
 }
 
 /// What the disk remembered, given to a node at its start.

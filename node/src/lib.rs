@@ -8,6 +8,7 @@
 
 pub mod alone;
 mod applying;
+mod archive;
 mod backlog;
 mod backup;
 mod below;
@@ -86,8 +87,11 @@ mod words;
 use base::{NodeId, Position};
 
 pub use applying::Applying;
+pub use archive::{Archive, ArchiveReader, RebuildError, Row};
 pub use below::{Below, FlushJob};
 pub use clock::TOLERATED as CLOCK_TOLERATED;
+pub use data::algorithms::rdb;
+pub use data::rebuild::Manner;
 pub use door::{
     CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, Member, Nodes,
     Outbox, OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob,

@@ -20,6 +20,7 @@ use base::ordered::Space;
 use base::{Ballot, NodeId, Now, PartitionId, Position, Rng, Time};
 use paxos::{Input as Step, RoleName};
 
+use crate::backup::Backups;
 use crate::below::{Below, Retired};
 use crate::bucket::BucketKind;
 use crate::clock::Clock;
@@ -30,7 +31,6 @@ use crate::door::{
     Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, Outbox, Rubbish,
     SnapshotSettings,
 };
-use crate::backup::Backups;
 use crate::errands::Errands;
 use crate::founding::Founding;
 use crate::group::{DEFAULT_PARTITION, Group};

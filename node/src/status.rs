@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use base::PartitionId;
+use base::{PartitionId, Position};
 
 use crate::clock::TOLERATED;
 use crate::door::DiskRoom;
-use crate::group::DEFAULT_PARTITION;
+use crate::group::{DEFAULT_PARTITION, Group};
 use crate::node::{Node, news_of, place_of, role_number, role_text};
 use crate::pace::Part;
 use crate::peer::{PartitionNews, Ping};
@@ -39,11 +39,13 @@ pub(crate) fn json(node: &Node) -> String {
         let ballot = leader.map_or("null".to_owned(), |(_, ballot)| text(&ballot.to_string()));
         let _ = write!(
             out,
-            "{{\"bucket\":{},\"index\":{},\"name\":{},\"role\":\"{}\",\"leader\":{name},\"ballot\":{ballot}}}",
+            "{{\"bucket\":{},\"index\":{},\"name\":{},\"role\":\"{}\",\"leader\":{name},\"ballot\":{ballot},\"decided\":{},\"applied\":{}}}",
             group.id().bucket.0,
             group.id().index,
             text(group.name()),
             role_text(role_number(group.partition.replica.role())),
+            position(group, group.partition.replica.decided()),
+            position(group, group.partition.applied),
         );
     }
     out.push_str("],\"time\":");
@@ -98,6 +100,11 @@ pub(crate) fn json(node: &Node) -> String {
     }
     out.push_str("]}");
     out
+}
+
+/// A position of a partition's log; none where this node has nothing of it.
+fn position(group: &Group, position: Position) -> String {
+    if group.elsewhere.is_some() { "null".to_owned() } else { position.0.to_string() }
 }
 
 /// Why writes to the default bucket that may make it larger are refused at this node, for want of room on a disk; empty if they are not.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use wire::Value;
 
@@ -24,7 +24,8 @@ pub const DURABILITIES: [&str; 3] = ["majority", "persist-majority", "all"];
 pub const CONSISTENCIES: [&str; 3] = ["linearizable", "session", "local"];
 
 /// A bucket and its settings: the JSON of `GET /v1/buckets/{name}` and of `dictum bucket show --json`.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
 pub struct BucketInfo {
     /// Its name.
     pub name: String,

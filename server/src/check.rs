@@ -19,8 +19,10 @@ use node::Below;
 use serde::Serialize;
 use storage::{FolderError, ReadOnlyFolder, StoreView};
 
-use report::bytes_text;
-pub(crate) use report::{Report, Severity, Verdict};
+use crate::backup;
+use crate::cli::asked::end;
+
+pub(crate) use report::{Report, Severity, Verdict, bytes_text};
 
 /// The folder is damaged.
 const EXIT_DAMAGED: u8 = 1;
@@ -41,6 +43,8 @@ nodes hold the same.
 The store is opened by way of a folder elsewhere (--scratch), with links to its tables; that takes about as much space as the
 store's journal, some 100 MiB.
 
+A folder of `dictum backup` is read as by `dictum backup --verify`.
+
 Exit code: 0 the folder is sound (an unsynced end, which the next start cuts off, is sound), 1 it is damaged,
 2 it cannot be checked (in use, not readable, not a node's folder, of another version).
 
@@ -52,7 +56,7 @@ Examples:
 #[derive(clap::Args, Debug)]
 #[command(after_help = CHECK_HELP)]
 pub struct CheckArguments {
-    /// The folder of a node that is stopped
+    /// The folder of a node that is stopped, or a backup
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// Print one object of JSON
@@ -66,6 +70,9 @@ pub struct CheckArguments {
 /// Checks a folder and prints what was found.
 #[must_use]
 pub fn run(arguments: CheckArguments) -> ExitCode {
+    if backup::is_backup(&arguments.dir) {
+        return end("dictum check", backup::verify(&arguments.dir, arguments.json));
+    }
     let mut progress = Progress::new();
     let report = check(&arguments.dir, arguments.scratch.as_deref(), &mut progress);
     progress.clear();
@@ -147,12 +154,12 @@ impl Progress {
     }
 
     /// Another part begins.
-    fn begin(&mut self, what: &'static str) {
+    pub(crate) fn begin(&mut self, what: &'static str) {
         (self.what, self.bytes, self.records) = (what, 0, 0);
         self.draw();
     }
 
-    fn read(&mut self, bytes: u64) {
+    pub(crate) fn read(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.draw();
     }

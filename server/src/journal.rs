@@ -13,6 +13,8 @@
 //! A full disk is waited out. After a failed write or sync nothing is known about what the disk holds: the process
 //! says so and ends at once with [`EXIT_DISK_FAILED`]; nothing more is acknowledged.
 
+pub(crate) mod sync_times;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +29,7 @@ use storage::{CommitError, Disk, Journal, Prepared};
 
 use crate::fault::SyncDelay;
 use crate::log;
+use sync_times::SyncTimes;
 
 /// Exit code of a process whose disk failed (`EX_IOERR` of sysexits.h).
 pub const EXIT_DISK_FAILED: i32 = 74;
@@ -63,7 +66,7 @@ struct Shared<D: Disk> {
     /// How long commits took lately, in nanoseconds: a moving average.
     commit_time: AtomicU64,
     /// Commits since the start, each with one sync of the disk.
-    syncs: Arc<AtomicU64>,
+    syncs: Arc<SyncTimes>,
     /// What each of the last commits took, as far as the loop has not taken note of it.
     durations: Mutex<Vec<Duration>>,
     /// What a commit is made to take longer.
@@ -113,7 +116,7 @@ pub(crate) fn start<D: Disk + Sync>(
         persisted: AtomicU64::new(persisted),
         // Until it has shown how quick it is, the disk counts as slow.
         commit_time: AtomicU64::new(2 * QUICK.as_nanos() as u64),
-        syncs: Arc::new(AtomicU64::new(0)),
+        syncs: Arc::default(),
         durations: Mutex::default(),
         delay,
     });
@@ -128,8 +131,8 @@ impl<D: Disk> JournalHandle<D> {
         self.shared.persisted.load(Ordering::SeqCst)
     }
 
-    /// How often the journal was synced since the start; goes on counting.
-    pub(crate) fn syncs(&self) -> Arc<AtomicU64> {
+    /// How long the journal's syncs took since the start; goes on counting.
+    pub(crate) fn syncs(&self) -> Arc<SyncTimes> {
         Arc::clone(&self.shared.syncs)
     }
 
@@ -216,10 +219,10 @@ impl<D: Disk> Shared<D> {
     fn commit(&self, journal: &mut Journal<D>, batch: &[JournalWrite]) -> Committed {
         let begin = Instant::now();
         let result = commit(journal, batch);
-        self.syncs.fetch_add(1, Ordering::Relaxed);
         // Counts as the disk's time: a slow disk is not waited for on the loop either.
         self.delay.wait();
         let took = begin.elapsed();
+        self.syncs.note(took);
         let mut durations = self.durations.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(result, Committed::Persisted(_)) && durations.len() < DURATIONS_MAX {
             durations.push(took);

@@ -15,6 +15,7 @@
     reason = "clocks, threads and files are what this room is for"
 )]
 
+pub mod backup;
 pub mod bridge;
 pub mod bucket;
 mod caches;
@@ -23,6 +24,7 @@ pub mod cli;
 pub mod clock_command;
 pub mod dev;
 pub mod http;
+pub mod import;
 pub mod log;
 pub mod nodes;
 pub mod options;
@@ -46,6 +48,7 @@ mod folder_watch;
 mod journal;
 mod low_disk;
 mod memory;
+mod naming;
 mod parent;
 mod process;
 mod snapshots;

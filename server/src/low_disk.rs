@@ -59,7 +59,7 @@ pub(crate) struct Room {
     pub(crate) total: u64,
 }
 
-fn room_in(folder: &Path) -> io::Result<Room> {
+pub(crate) fn room_in(folder: &Path) -> io::Result<Room> {
     let found = statvfs(folder)?;
     Ok(Room { free: found.f_bavail * found.f_frsize, total: found.f_blocks * found.f_frsize })
 }

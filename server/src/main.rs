@@ -11,7 +11,9 @@ use clap::{Parser, Subcommand};
 use lab::command::LabArguments;
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
-use server::{bucket, check, cli, clock_command, dev, nodes, sim_command, start, status, unsafe_recover};
+use server::{
+    backup, bucket, check, cli, clock_command, dev, import, nodes, sim_command, start, status, unsafe_recover,
+};
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
 #[global_allocator]
@@ -37,6 +39,14 @@ enum Command {
     Status(status::StatusArguments),
     /// Verifies the folder of a stopped node and says what is wrong with it; changes nothing.
     Check(check::CheckArguments),
+    /// Copies the state of a running cluster into a folder, or verifies such a copy.
+    Backup(backup::BackupArguments),
+    /// Restores a backup into a cluster, whatever its nodes and partitions are.
+    Restore(backup::RestoreArguments),
+    /// Writes the keys of a backup to standard output, as commands that make them anew.
+    Export(backup::ExportArguments),
+    /// Takes over the keys of a Redis: from an RDB file, or from a running server.
+    Import(import::ImportArguments),
     /// Has one stopped node go on alone when most are gone for good; what only these had is lost.
     UnsafeRecover(unsafe_recover::UnsafeRecoverArguments),
     /// Creates, lists, changes and drops buckets.
@@ -63,6 +73,10 @@ fn main() -> ExitCode {
         Command::Start(arguments) => start::run(*arguments),
         Command::Status(arguments) => status::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Backup(arguments) => backup::run(arguments),
+        Command::Restore(arguments) => backup::run_restore(arguments),
+        Command::Export(arguments) => backup::run_export(arguments),
+        Command::Import(arguments) => import::run(arguments),
         Command::UnsafeRecover(arguments) => unsafe_recover::run(arguments),
         Command::Bucket(arguments) => bucket::run(arguments),
         Command::Node(arguments) => nodes::run(arguments),

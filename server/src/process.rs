@@ -16,6 +16,16 @@ pub(crate) fn figures() -> ProcessFigures {
     }
 }
 
+/// When this process began, in seconds since 1970; none where the machine does not tell.
+pub(crate) fn started_seconds() -> Option<f64> {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let stat = read("/proc/self/stat")?;
+    // The 22nd field, in hundredths of a second since the machine began.
+    let ticks: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let booted: f64 = read("/proc/stat")?.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(booted + ticks / 100.0)
+}
+
 /// The figure of a line such as `VmRSS:   1234 kB`.
 fn kib(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -50,5 +60,8 @@ mod tests {
         let figures = figures();
         assert!(figures.resident_bytes > 0 && figures.resident_peak_bytes >= figures.resident_bytes);
         assert!(figures.system_memory_bytes > figures.resident_bytes);
+        let now =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is later").as_secs_f64();
+        assert!(started_seconds().is_some_and(|began| began <= now + 1.0 && began > now - 7.0 * 24.0 * 3600.0));
     }
 }

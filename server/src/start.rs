@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -28,7 +28,8 @@ use crate::options::{Options, StartArguments, StateIn};
 use crate::parent;
 use crate::standing::{Known, Standing};
 use crate::{
-    advice, applying, background, descriptors, fault, folder_watch, journal, log, low_disk, memory, snapshots, workers,
+    advice, applying, background, descriptors, fault, folder_watch, journal, log, low_disk, memory, naming, snapshots,
+    workers,
 };
 
 /// Exit code when the settings are wrong: that of the argument parser.
@@ -106,7 +107,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let Known { mut standing, identity: mut known, is_admitted } = Standing::find(options, &disk)?;
     let announce = standing.move_to(options);
     let peer_address = options.peer.clone().unwrap_or_else(|| standing.own().peer_address.clone());
-    let peer = listen("the address in --cluster (or --peer)", resolve(&peer_address)?)?;
+    let peer = listen("the address in --cluster (or --peer)", naming::resolve(&peer_address)?)?;
     let cluster_address = cluster.as_ref().map_or(String::new(), |it| announced(it, options, standing.own()));
     log::info(&format!("reads the journal and opens the store in {}", options.dir.display()));
     let (opened_journal, opened_store) = thread::scope(|scope| {
@@ -247,6 +248,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
         request_timeout: options.request_timeout,
         password: options.password.clone(),
         journal_syncs: journal.syncs(),
+        dir: options.dir.clone(),
         connections_max: shares.http,
     };
     let serve_http = move || {
@@ -408,15 +410,6 @@ fn announced(listener: &TcpListener, options: &Options, own: &Member) -> String 
     match own.peer_address.rsplit_once(':') {
         Some((host, _)) if address.ip().is_unspecified() => format!("{host}:{}", address.port()),
         _ => address.to_string(),
-    }
-}
-
-fn resolve(address: &str) -> Result<SocketAddr, String> {
-    let found = address.to_socket_addrs().map(|mut all| all.next());
-    match found {
-        Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(format!("{address} has no address; correct it, or give --peer IP:PORT")),
-        Err(error) => Err(format!("{address}: {error}; correct --cluster, or give --peer IP:PORT")),
     }
 }
 

@@ -102,6 +102,10 @@ pub struct PartitionStatus {
     pub leader: Option<String>,
     /// The leadership's ballot, `round.node`.
     pub ballot: Option<String>,
+    /// Position up to which the answering node knows its log to be decided; none if it has nothing of it.
+    pub decided: Option<u64>,
+    /// Position up to which it has applied that log.
+    pub applied: Option<u64>,
 }
 
 /// One node.
@@ -202,7 +206,7 @@ impl ClusterStatus {
     dictum status --wait-healthy --timeout 5m     for scripts: until all is well\n\n\
     Exit code: 0 if there is a leader (with --wait-healthy: if all is well), 3 if not, 1 if no node answers.")]
 pub struct StatusArguments {
-    /// RESP address of any node of the cluster.
+    /// RESP address of any node of the cluster; several with commas between: the first that answers is asked.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7001", env = "DICTUM_AT")]
     at: String,
     /// Print the node's answer as one line of JSON.
@@ -282,13 +286,27 @@ pub(crate) fn read(endpoint: &Endpoint, connection: &mut Connection) -> Result<C
 
 /// Connects to the node at `at` and shows it the password, if there is one. An error says what to do.
 pub(crate) fn open(at: &str, password: Option<&str>) -> Result<(Endpoint, Connection), String> {
-    let endpoint = Endpoint::parse(at)?;
-    let mut connection = Connection::open(&endpoint, Some(Duration::from_secs(10))).map_err(|error| {
-        format!(
-            "nothing answers at {endpoint}: {error}\n  Is the node running? `dictum dev` starts three of them on this \
-             machine, the first at 127.0.0.1:7001.\n  Ask another node of the cluster with --at HOST:PORT (its RESP address)."
-        )
-    })?;
+    let endpoints = at.split(',').map(Endpoint::parse).collect::<Result<Vec<_>, _>>()?;
+    let mut failures = Vec::new();
+    for endpoint in endpoints {
+        match Connection::open(&endpoint, Some(Duration::from_secs(10))) {
+            Ok(connection) => return greet(endpoint, connection, password),
+            Err(error) => failures.push(format!("nothing answers at {endpoint}: {error}")),
+        }
+    }
+    Err(format!(
+        "{}\n  Is the node running? `dictum dev` starts three of them on this machine, the first at 127.0.0.1:7001.\n  Ask another node of the cluster with --at \
+         HOST:PORT (its RESP address), or several with commas between.",
+        failures.join("\n")
+    ))
+}
+
+/// Says the password, if there is one.
+fn greet(
+    endpoint: Endpoint,
+    mut connection: Connection,
+    password: Option<&str>,
+) -> Result<(Endpoint, Connection), String> {
     if let Some(password) = password {
         let reply = connection.call(&[b"AUTH", password.as_bytes()]).map_err(|error| error.to_string())?;
         if let Some(error) = reply.as_error() {

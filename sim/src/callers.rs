@@ -8,6 +8,7 @@ mod caching;
 mod moving;
 mod observing;
 mod pausing;
+mod saving;
 mod spending;
 
 use audience::{Asked, CHANNELS, Connection, EVENTS, NOTED, heard, listen};
@@ -16,6 +17,7 @@ use caching::Keeper;
 use moving::Mover;
 use observing::Observer;
 use pausing::Pauser;
+use saving::Saver;
 use spending::Spender;
 use wire::{ReplyLimits, ReplyParser, encode_command};
 
@@ -48,6 +50,8 @@ pub enum Role {
     Spends,
     /// Moves keys between databases.
     Moves,
+    /// Makes backups.
+    BacksUp,
 }
 
 /// One of them.
@@ -74,6 +78,8 @@ pub struct Caller {
     spender: Option<Spender>,
     /// Of one that moves keys: what it knows of them. It stays when its connection goes.
     mover: Option<Mover>,
+    /// Of one that makes backups: what has to be in them. It stays when its connection goes.
+    saver: Option<Saver>,
     /// Nodes give up what they have of a bucket, and others answer for them.
     copies_move: bool,
 }
@@ -100,6 +106,7 @@ impl Caller {
             observer: None,
             spender: None,
             mover: (role == Role::Moves).then(|| Mover::new(id)),
+            saver: (role == Role::BacksUp).then(|| Saver::new(id)),
             copies_move: false,
         }
     }
@@ -143,6 +150,9 @@ impl Caller {
         }
         if self.mover.as_ref().is_some_and(Mover::is_connected) {
             return self.move_keys(now, messages, wishes);
+        }
+        if self.saver.as_ref().is_some_and(Saver::is_connected) {
+            return self.back_up(now, messages, wishes);
         }
         let Some(connection) = &self.connection else {
             if self.connecting {
@@ -248,6 +258,22 @@ impl Caller {
         self.wake_in(delay, now, wishes);
     }
 
+    /// The same with one that makes backups.
+    fn back_up(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        let Some(saver) = &mut self.saver else { return };
+        if saver.waits() && now.saturating_sub(saver.asked_at) >= 2 * self.timeout {
+            wishes.overdue = Some(now - saver.asked_at);
+            return self.leave(now, messages, wishes);
+        }
+        // Also in the middle of a backup.
+        if self.rng.chance(1, 60) {
+            return self.leave(now, messages, wishes);
+        }
+        saver.act(now, &mut self.rng, &mut wishes.send);
+        let delay = self.rng.between(MS, 60 * MS);
+        self.wake_in(delay, now, wishes);
+    }
+
     fn act(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
         let Some(connection) = &mut self.connection else { return };
         if connection.greeting {
@@ -341,6 +367,10 @@ impl Caller {
             mover.connected();
             return self.wake_in(MS, now, wishes);
         }
+        if let Some(saver) = &mut self.saver {
+            saver.connected();
+            return self.wake_in(MS, now, wishes);
+        }
         let resp3 = self.role != Role::Watches && self.rng.chance(1, 2);
         let mut connection = Connection {
             parser: ReplyParser::new(ReplyLimits::default()),
@@ -405,6 +435,12 @@ impl Caller {
             }
             return;
         }
+        if let Some(saver) = &mut self.saver {
+            if let Err(text) = saver.on_bytes(bytes, now) {
+                messages.violations.push(format!("caller {}: {text}", self.id));
+            }
+            return;
+        }
         let Some(connection) = &mut self.connection else { return };
         connection.parser.push(bytes);
         loop {
@@ -444,6 +480,7 @@ impl Caller {
         self.observer = None;
         self.spender = None;
         self.mover.iter_mut().for_each(Mover::disconnected);
+        self.saver.iter_mut().for_each(Saver::disconnected);
         let connection = self.connection.take();
         if let Some(place) = connection.as_ref().and_then(|connection| connection.watch) {
             messages.notes.watches[place].until.get_or_insert(now);

@@ -142,6 +142,8 @@ pub struct Chaos {
     pub observers_seed: Option<u64>,
     /// From this is drawn who moves keys between databases; none if nobody does.
     pub moves_seed: Option<u64>,
+    /// From this is drawn who makes backups; none if nobody does.
+    pub backups_seed: Option<u64>,
     /// From this is drawn who sends costly commands; none if nobody does.
     pub costly_seed: Option<u64>,
     /// From this is drawn who routes by itself, and to which bucket; none if nobody does.
@@ -215,8 +217,10 @@ impl Chaos {
             .iter()
             .map(|fault| {
                 // A kind that is there on request alone must not shift the draws of the others.
-                let by_request =
-                    matches!(fault, Fault::Moves | Fault::FolderAway | Fault::WildClock | Fault::TornSectors);
+                let by_request = matches!(
+                    fault,
+                    Fault::Moves | Fault::Backups | Fault::FolderAway | Fault::WildClock | Fault::TornSectors
+                );
                 let drawn = !by_request && mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
                 let drawn = drawn && (*fault != Fault::UnsafeRecover || may_lose_most);
@@ -365,6 +369,7 @@ impl Chaos {
             observers_seed: stays(Fault::Observers).then_some(observers_seed),
             costly_seed: stays(Fault::CostlyCommands).then_some(costly_seed),
             moves_seed: stays(Fault::Moves).then_some(costly_seed ^ 1),
+            backups_seed: stays(Fault::Backups).then_some(costly_seed ^ 2),
             partitions_seed: has(Fault::Partitions).then_some(partitions_seed),
             routers_seed: stays(Fault::Routers).then_some(routers_seed),
             restless_seed: has(Fault::Restless).then_some(restless_seed),

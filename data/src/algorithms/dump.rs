@@ -62,7 +62,7 @@ const VERSION_WRITTEN: u16 = 10;
 /// Of hashes with fields that expire: that of Redis 7.4, the first that has them.
 const VERSION_OF_FADING: u16 = 12;
 /// The newest version read: that of Redis 8.10, whose strings still look the same.
-const VERSION_READ_MAX: u16 = 15;
+pub(crate) const VERSION_READ_MAX: u16 = 15;
 
 /// The type of a string.
 const TYPE_STRING: u8 = 0;
@@ -231,6 +231,11 @@ pub fn check(payload: &[u8]) -> Result<(), Damage> {
 /// does.
 pub fn restore(payload: &[u8], meter: &Meter) -> Result<Dumped, Damage> {
     read_value(checked_body(payload)?, meter).ok_or(Damage::Format)
+}
+
+/// A payload with this body, which a Redis has written with that version of its files.
+pub(crate) fn sealed(body: Vec<u8>, version: u16) -> Vec<u8> {
+    with_footer_of(body, version)
 }
 
 /// A payload with this body, whatever that is: the fuzzer's would never have the right checksum.

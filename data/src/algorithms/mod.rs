@@ -7,4 +7,5 @@ pub mod glob;
 pub mod hyperloglog;
 pub mod lcs;
 pub mod lzf;
+pub mod rdb;
 pub mod trigonometry;

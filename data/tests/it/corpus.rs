@@ -208,3 +208,40 @@ fn commands() {
     ];
     run("commands", 150, TOKENS, data::fuzzing::fuzz_commands);
 }
+
+#[test]
+fn rdb_files() {
+    const TOKENS: &[&[u8]] = &[
+        b"\0",
+        b"\xff",
+        b"\xfe\x05",
+        b"\x80\x7f\xff\xff\xff",
+        b"\x81\0\0\0\0\xff\xff\xff\xff",
+        b"\xc0",
+        b"\xc3",
+        b"\x15",
+        b"\x07",
+    ];
+    run("rdb", 2000, TOKENS, data::fuzzing::fuzz_rdb);
+}
+
+#[test]
+fn lines_of_json() {
+    const TOKENS: &[&[u8]] = &[
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b",",
+        b"\"",
+        b"1e400",
+        b"-0",
+        b"null",
+        b"\\u0000",
+        b"{\"hex\":\"ff\"}",
+        b"[\"f\",\"v\",5]",
+        b"\"0-0\"",
+        b"18446744073709551615",
+    ];
+    run("json_line", 1000, TOKENS, data::fuzzing::fuzz_json_line);
+}

@@ -198,6 +198,47 @@ fn a_log_that_is_ahead_of_all_clocks_does_not_begin_the_time() {
     assert!(error.abs() < 5_000, "{error}");
 }
 
+/// A clock that goes to and fro where clocks begin to disagree.
+#[test]
+fn at_the_edge_a_node_does_not_come_and_go() {
+    let mut nodes = Nodes::new(&[0, 4_300, 0]);
+    nodes.pass(3);
+    let outside = |nodes: &Nodes| nodes.clocks[1].as_ref().is_some_and(Clock::is_outside);
+    assert!(outside(&nodes));
+    for _ in 0..20 {
+        nodes.off[1] = if nodes.off[1] == 3_700 { 4_300 } else { 3_700 };
+        nodes.pass(2);
+        assert!(outside(&nodes), "{}", nodes.off[1]);
+    }
+    nodes.off[1] = 2_500;
+    nodes.pass(2);
+    assert!(!outside(&nodes));
+    nodes.off[1] = 3_700;
+    nodes.pass(2);
+    assert!(!outside(&nodes), "as long as they agree it is inside");
+}
+
+/// An operator sets the time, and a node hears of it at which no majority agrees: it does not jump when one does, an hour later.
+#[test]
+fn an_order_to_set_the_time_is_not_for_ever() {
+    let mut nodes = Nodes::new(&[0, 0, 0]);
+    nodes.pass(3);
+    (nodes.clocks[1], nodes.clocks[2]) = (None, None);
+    nodes.pass(200);
+    let now = nodes.now(0);
+    let clock = nodes.clocks[0].as_mut().expect("it is there");
+    assert!(!clock.is_agreed());
+    let told = Told { own: WallTime(0), settings: 1, ..Told::default() };
+    clock.on_told(NodeId(1), told, now.time, now.time);
+    nodes.pass(2_000);
+    nodes.off = vec![3_600_000; 3];
+    nodes.pass(1);
+    let fresh = Clock { settings: 1, ..Clock::default() };
+    nodes.clocks[1] = Some(fresh);
+    nodes.pass(3);
+    assert!(nodes.error(0).is_some_and(|error| error.abs() < 10_000), "{:?}", nodes.error(0));
+}
+
 #[test]
 fn lost_agreement_is_no_good_news() {
     let mut nodes = Nodes::new(&[0, 0, 0]);

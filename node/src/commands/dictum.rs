@@ -36,7 +36,13 @@ pub(super) static ENTRIES: &[Entry] = &[
     container("dictum.backup", GROUP, "0.1.0", "Reads the state of a partition, as of one moment.", BACKUP),
 ];
 
-const fn of_backup(name: &'static str, arity: i32, summary: &'static str, syntax: &'static str, wanted: Wanted) -> Entry {
+const fn of_backup(
+    name: &'static str,
+    arity: i32,
+    summary: &'static str,
+    syntax: &'static str,
+    wanted: Wanted,
+) -> Entry {
     special(spec(name, arity, GROUP, "0.1.0", summary, syntax), ADMIN, Local::Backup(wanted))
 }
 

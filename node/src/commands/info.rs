@@ -368,6 +368,9 @@ fn buckets(context: &Context<'_>, fields: &mut Fields) {
         if bucket.settings.kind == BucketKind::Cache {
             let _ = write!(line, ",evicted_keys={}", partitions.iter().map(|it| evicted_keys(it)).sum::<u64>());
         }
+        if let Some(ended) = node.backups.ended(bucket.id) {
+            let _ = write!(line, ",backup={}", ended.0 / 1000);
+        }
         fields.put(format_args!("bucket_{}", bucket.name), line);
     }
 }

@@ -251,6 +251,7 @@ impl Node {
                 self.deliver(connection, read.slot, &Reply::Error(told.clone()));
             }
         }
+        self.backups.forget_partition(id, "the bucket is not there any more");
         if group.partition.durable && self.below.is_some() {
             group.transfers.drop_overtaken(Position(u64::MAX));
             let mut spaces = group.partition.tree.spaces();

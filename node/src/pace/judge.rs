@@ -13,8 +13,6 @@ use base::Time;
 
 use super::{Pace, Part};
 
-/// So many windows in a row make a node slow: a stall of a second is none.
-const BAD_WINDOWS: u32 = 3;
 /// So many windows make it well, at first, and at most.
 const GOOD_WINDOWS: u32 = 10;
 const GOOD_WINDOWS_MAX: u32 = 160;
@@ -27,14 +25,17 @@ struct Bounds {
     floor: u32,
     /// How many times the middle figure.
     times: u32,
+    /// So many windows in a row make a node slow: a stall of a second is none.
+    windows: u32,
 }
 
-/// A disk is told most easily, and nothing else is in its figure. A loop and a link are measured on a node that leads, and so is busier than others.
+/// A disk is told most easily, and nothing else is in its figure. A loop and a link are measured on a node that leads, and so is busier than others. Queues and a crowded processor make
+/// the ways of a leader long for a second or two; a slow link stays.
 const fn bounds(part: Part) -> Bounds {
     match part {
-        Part::Disk => Bounds { floor: 3_000, times: 3 },
-        Part::Processor => Bounds { floor: 20_000, times: 4 },
-        Part::Link => Bounds { floor: 10_000, times: 4 },
+        Part::Disk => Bounds { floor: 3_000, times: 3, windows: 3 },
+        Part::Processor => Bounds { floor: 20_000, times: 4, windows: 3 },
+        Part::Link => Bounds { floor: 10_000, times: 4, windows: 6 },
     }
 }
 
@@ -83,7 +84,7 @@ impl Judge {
             };
         }
         let Some(part) = self.slow else {
-            let slow = Part::ALL.into_iter().find(|part| self.bad[*part as usize] >= BAD_WINDOWS)?;
+            let slow = Part::ALL.into_iter().find(|part| self.bad[*part as usize] >= bounds(*part).windows)?;
             // Somebody has to be there who is not.
             others.iter().find(|pace| pace.slow.is_none())?;
             let relapse = self.well_since.is_some_and(|since| now.since(since) < RELAPSE);
@@ -114,7 +115,7 @@ fn is_bad(part: Part, own: u32, others: &[Pace], was: bool) -> Option<bool> {
     figures.push(own);
     figures.sort_unstable();
     let middle = figures[(figures.len() - 1) / 2];
-    let Bounds { floor, times } = bounds(part);
+    let Bounds { floor, times, .. } = bounds(part);
     let (floor, times) = if was { (floor / 3 * 2, times - 1) } else { (floor, times) };
     Some(own >= floor && own >= middle.saturating_mul(times))
 }

@@ -7,6 +7,7 @@ use base::{Ballot, NodeId, PartitionId, Position};
 use bytes::Bytes;
 use data::Restored;
 
+use crate::backup::BACKS_UP;
 use crate::below::{Sorted, StoredRestorer};
 use crate::comparison::COMPARES;
 use crate::door::Planted;
@@ -37,10 +38,10 @@ pub(crate) struct Block {
 }
 
 impl BlockJob {
-    /// True if a peer gets the block. Others are read for a comparison ([`crate::comparison`]).
+    /// True if a peer gets the block. Others are read for a comparison ([`crate::comparison`]), or for a client ([`crate::backup`]).
     #[must_use]
     pub fn is_for_peer(&self) -> bool {
-        self.transfer & COMPARES == 0
+        self.transfer & (COMPARES | BACKS_UP) == 0
     }
 
     /// Makes the block.

@@ -359,6 +359,7 @@ impl Node {
         let seen = group.partition.tree.revision();
         group.elsewhere = Some(Box::new(Elsewhere { seen, ..Elsewhere::default() }));
         self.untold += 1;
+        self.end_backups_of(g);
         self.look_for_leader(g);
         let group = &mut self.groups[g];
         group.events_told = group.events_told.max(group.partition.applied);

@@ -221,7 +221,7 @@ impl Node {
         let log = tree.time();
         if tree.next_deadline().is_some_and(|deadline| deadline <= log) {
             self.propose_expiry(g, log);
-        } else {
+        } else if !self.groups[g].router.writes.iter().any(|write| write.kind == Kind::Time) {
             self.probe("node: a log's time brought back");
             let deadline = time + self.config.request_timeout;
             self.groups[g].router.write(Kind::Time, Bytes::new(), Waiter::Nobody, time, deadline);

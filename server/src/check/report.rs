@@ -187,7 +187,7 @@ impl Finding {
 }
 
 /// A number of bytes as people read it.
-pub(super) fn bytes_text(bytes: u64) -> String {
+pub(crate) fn bytes_text(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;

@@ -1,4 +1,4 @@
-//! What `dictum bucket` and `dictum node` have in common: whom they ask, and how they end.
+//! What commands that ask a cluster have in common: whom they ask, and how they end.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use crate::status::open;
 /// Which node is asked, and how the answer is printed.
 #[derive(Args, Debug)]
 pub struct Asked {
-    /// RESP address of any node of the cluster.
+    /// RESP address of any node of the cluster; several with commas between: the first that answers is asked.
     #[arg(
         long,
         global = true,
@@ -40,6 +40,15 @@ impl Asked {
     /// Connects to the node. An error says what to do.
     pub(crate) fn open(&self) -> Result<(Endpoint, Connection), String> {
         open(&self.at, self.password.as_deref())
+    }
+
+    /// All that were named.
+    pub(crate) fn endpoints(&self) -> Result<Vec<Endpoint>, String> {
+        self.at.split(',').map(Endpoint::parse).collect()
+    }
+
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.password.as_deref()
     }
 }
 

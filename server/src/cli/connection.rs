@@ -111,6 +111,14 @@ impl Connection {
         self.stream.write_all(&self.out)
     }
 
+    /// Sends commands that are encoded already.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn send_encoded(&mut self, commands: &[u8]) -> io::Result<()> {
+        self.stream.write_all(commands)
+    }
+
     /// Waits for the next reply or pushed message.
     ///
     /// # Errors

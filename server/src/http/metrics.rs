@@ -4,9 +4,11 @@
 //! not see, the journal counts. What the node
 //! does not tell is left out rather than given as zero.
 
+mod commands;
+mod machine;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,8 @@ use super::Api;
 use super::health::{fetch_info, fetch_status};
 use super::problem::Problem;
 use super::request::Query;
-use crate::status::{ClusterStatus, NodeStatus};
+use crate::journal::sync_times::{BOUNDS, SyncTimes};
+use crate::status::{ClusterStatus, NodeStatus, PartitionStatus};
 
 /// Fields of `INFO` that become metrics: field, metric, kind, help.
 const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
@@ -151,6 +154,12 @@ const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
 /// What a bucket's line in `INFO` says that becomes metrics, of each bucket that has it: field, metric, kind, help.
 const BUCKET_METRICS: &[(&str, &str, &str, &str)] = &[
     ("keys", "dictum_bucket_keys", "gauge", "Keys of a bucket."),
+    (
+        "backup",
+        "dictum_bucket_backup_timestamp_seconds",
+        "gauge",
+        "When this node last gave out the last block of a backup of one of the bucket's partitions, in seconds since 1970; not before its start.",
+    ),
     ("bytes", "dictum_bucket_bytes", "gauge", "Bytes of a bucket's keys and values, as its quota counts them."),
     ("quota", "dictum_bucket_quota_bytes", "gauge", "Bytes that a bucket may have of this node's memory."),
     ("resident", "dictum_bucket_resident_values", "gauge", "Values of a bucket that are cached in memory."),
@@ -253,8 +262,12 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>, uri: Uri) -> Result<Res
     // Without it, the rest is still worth a scrape.
     if let Ok(info) = fetch_info(&api).await {
         write_info(&mut text, &info);
+        if let Ok(histograms) = api.read(&[b"LATENCY", b"HISTOGRAM"]).await {
+            commands::write(&mut text, &histograms, &fields_of(&info));
+        }
     }
-    write_journal(&mut text, api.options.journal_syncs.load(Ordering::Relaxed));
+    write_journal(&mut text, &api.options.journal_syncs);
+    machine::write(&mut text, &api.options.dir);
     write_http(&mut text, &api.counts);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.text).into_response())
 }
@@ -283,6 +296,29 @@ impl Exposition {
         writeln!(self.text, " {value}").expect("a string takes all text");
     }
 
+    /// A family of one sample.
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
+        self.family(name, kind, help);
+        self.sample(name, &[], value);
+    }
+
+    /// A histogram of a family: for each bound how many were within it, their sum, and how many there were.
+    fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        within: impl IntoIterator<Item = (f64, u64)>,
+        (sum, count): (f64, u64),
+    ) {
+        let bucket = format!("{name}_bucket");
+        for (bound, within) in within {
+            self.sample(&bucket, &[labels, &[("le", bound.to_string().as_str())]].concat(), within);
+        }
+        self.sample(&bucket, &[labels, &[("le", "+Inf")]].concat(), count);
+        self.sample(&format!("{name}_sum"), labels, sum);
+        self.sample(&format!("{name}_count"), labels, count);
+    }
+
     /// One sample for each node.
     fn nodes<V: std::fmt::Display>(
         &mut self,
@@ -309,6 +345,7 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
         out.family("dictum_ballot_round", "gauge", "Round of the leadership's ballot: grows with every election.");
         out.sample("dictum_ballot_round", &[], round);
     }
+    write_partitions(out, status);
     out.nodes(status, "dictum_node_up", "Whether the node can be reached from here.", |node| {
         Some(u8::from(node.up || node.me))
     });
@@ -367,8 +404,41 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
     });
 }
 
+/// What the node that answers knows of each partition.
+fn write_partitions(out: &mut Exposition, status: &ClusterStatus) {
+    let labelled = |value: &dyn Fn(&PartitionStatus) -> Option<u64>| -> Vec<(String, String, u64)> {
+        let of = |it: &PartitionStatus| Some((it.name.clone(), it.index.to_string(), value(it)?));
+        status.partitions.iter().filter_map(of).collect()
+    };
+    let mut family = |name: &str, help: &str, value: &dyn Fn(&PartitionStatus) -> Option<u64>| {
+        out.family(name, "gauge", help);
+        for (bucket, index, value) in labelled(value) {
+            out.sample(name, &[("bucket", &bucket), ("partition", &index)], value);
+        }
+    };
+    family("dictum_partition_has_leader", "Whether this node knows who leads the partition.", &|it| {
+        Some(u64::from(it.leader.is_some()))
+    });
+    family("dictum_partition_leads", "Whether this node leads the partition.", &|it| {
+        Some(u64::from(it.leader.as_ref() == Some(&status.node)))
+    });
+    family(
+        "dictum_partition_ballot_round",
+        "Round of the ballot under which the partition is led: grows with every change of its leader.",
+        &|it| it.ballot.as_ref()?.split('.').next()?.parse().ok(),
+    );
+    family("dictum_partition_lag_entries", "Entries that this node knows to be decided and has not applied.", &|it| {
+        it.decided.zip(it.applied).map(|(decided, applied)| decided.saturating_sub(applied))
+    });
+}
+
+/// The fields of `INFO`.
+fn fields_of(info: &str) -> BTreeMap<&str, &str> {
+    info.lines().filter_map(|line| line.trim_end().split_once(':')).collect()
+}
+
 fn write_info(out: &mut Exposition, info: &str) {
-    let fields: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
+    let fields = fields_of(info);
     for (field, name, kind, help) in INFO_METRICS {
         if let Some(number) = fields.get(field).and_then(|text| text.parse::<f64>().ok()) {
             out.family(name, kind, help);
@@ -411,10 +481,12 @@ fn write_buckets(out: &mut Exposition, fields: &BTreeMap<&str, &str>) {
     }
 }
 
-fn write_journal(out: &mut Exposition, syncs: u64) {
-    const SYNCS: &str = "dictum_journal_syncs_total";
-    out.family(SYNCS, "counter", "Syncs of the node's journal since the start.");
-    out.sample(SYNCS, &[], syncs);
+fn write_journal(out: &mut Exposition, syncs: &SyncTimes) {
+    let (within, count) = syncs.within();
+    out.one("dictum_journal_syncs_total", "counter", "Syncs of the node's journal since the start.", count);
+    const TIMES: &str = "dictum_journal_sync_duration_seconds";
+    out.family(TIMES, "histogram", "Seconds that a sync of the node's journal took.");
+    out.histogram(TIMES, &[], BOUNDS.into_iter().zip(within), (syncs.seconds(), count));
 }
 
 fn write_http(out: &mut Exposition, counts: &HttpCounts) {
@@ -435,13 +507,8 @@ fn write_http(out: &mut Exposition, counts: &HttpCounts) {
     const LATENCY: &str = "dictum_http_request_duration_seconds";
     out.family(LATENCY, "histogram", "Seconds from an HTTP request's head to the head of its answer.");
     for ((method, route), counts) in latencies {
-        let labels = [("method", method), ("route", route)];
-        for (bucket, bound) in counts.buckets.iter().zip(LATENCY_BOUNDS) {
-            out.sample(&format!("{LATENCY}_bucket"), &[labels[0], labels[1], ("le", &bound.to_string())], bucket);
-        }
-        out.sample(&format!("{LATENCY}_bucket"), &[labels[0], labels[1], ("le", "+Inf")], counts.requests);
-        out.sample(&format!("{LATENCY}_sum"), &labels, counts.seconds);
-        out.sample(&format!("{LATENCY}_count"), &labels, counts.requests);
+        let within = LATENCY_BOUNDS.into_iter().zip(counts.buckets);
+        out.histogram(LATENCY, &[("method", method), ("route", route)], within, (counts.seconds, counts.requests));
     }
 }
 

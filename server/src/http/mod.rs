@@ -24,8 +24,8 @@ mod text;
 
 use std::io;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::Router;
@@ -41,6 +41,7 @@ use utoipa_axum::routes;
 use wire::Value;
 
 use crate::bridge::Bridge;
+use crate::journal::sync_times::SyncTimes;
 use client::{Failure, Pool};
 use connections::Connections;
 use levels::Levels;
@@ -75,8 +76,10 @@ pub struct HttpOptions {
     pub password: Option<String>,
     /// Most connections; more wait to be accepted.
     pub connections_max: usize,
-    /// How often the node's journal was synced since the start; whoever syncs it goes on counting.
-    pub journal_syncs: Arc<AtomicU64>,
+    /// How long the syncs of the node's journal took since the start; the threads that sync go on counting.
+    pub journal_syncs: Arc<SyncTimes>,
+    /// The node's folder, of whose disk it is told how much room it has.
+    pub dir: PathBuf,
 }
 
 /// What every handler works with.

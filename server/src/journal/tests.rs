@@ -135,7 +135,7 @@ fn syncs_are_counted_and_can_be_made_slow() {
         rig.handle.submit(&mut writes(number..=number), None);
         rig.wait_for(number);
     }
-    assert_eq!(syncs.load(Ordering::Relaxed), 10);
+    assert_eq!(syncs.within().1, 10);
     let slow = Duration::from_millis(20);
     rig.delay.set(slow);
     let begin = Instant::now();
@@ -144,7 +144,7 @@ fn syncs_are_counted_and_can_be_made_slow() {
         rig.wait_for(number);
     }
     assert!(begin.elapsed() >= 5 * slow);
-    assert_eq!(syncs.load(Ordering::Relaxed), 15);
+    assert_eq!(syncs.within().1, 15);
     assert!(!rig.handle.is_quick(), "the loop does not wait for such a disk");
     assert_eq!(rig.found(), (1..=15).collect::<Vec<_>>());
 }

@@ -20,7 +20,11 @@ pub(crate) fn check_zone(flag: &str, label: &str) -> Result<(), String> {
 pub(super) fn is_host_and_port(text: &str) -> bool {
     let fits =
         |host: &str| !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]%".contains(c));
-    text.rsplit_once(':').is_some_and(|(host, port)| fits(host) && port.parse::<u16>().is_ok_and(|port| port > 0))
+    let is_short = text.len() <= base::limits::NODE_ADDRESS_BYTES_MAX;
+    is_short
+        && text
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| fits(host) && port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 /// Takes `n1=host:port,n2=…` apart. The list comes back sorted by name.

@@ -132,6 +132,44 @@ fn status_and_metrics_are_real() {
     assert!(String::from_utf8_lossy(&table.stdout).contains("3 of 3 nodes up"));
 }
 
+/// The rules that operators are given go by metrics that there are.
+#[test]
+fn alerts_go_by_metrics_that_there_are() {
+    let cluster = Cluster::start();
+    assert_eq!(cluster.ask_patiently(1, "PUT /v1/keys/k", b"v").status, 204);
+    let backup = cluster.dev.nodes[0].dir.with_file_name("backup");
+    let backup = backup.to_str().expect("text").to_owned();
+    let taken = Command::new(DICTUM).args(["backup", &backup, "--at", &cluster.dev.nodes[0].resp]).output();
+    assert!(taken.expect("the binary starts").status.success());
+    let metrics: Vec<String> =
+        (0..3).map(|node| String::from_utf8(cluster.ask(node, "GET /metrics", &[], b"").body).expect("text")).collect();
+    let rules = include_str!("../../../packaging/prometheus-rules.yml");
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let expressions = rules.lines().filter(|line| line.contains("expr:") || line.contains("histogram_quantile"));
+    let words = expressions.flat_map(|line| line.split(|c| !is_name(c)));
+    let names: Vec<&str> = words.filter(|word| word.starts_with("dictum_") || word.starts_with("process_")).collect();
+    assert!(names.len() >= 12, "{names:?}");
+    for name in names {
+        let has = |text: &String| {
+            text.lines().any(|line| line.strip_prefix(name).is_some_and(|rest| !rest.starts_with(is_name)))
+        };
+        assert!(metrics.iter().any(has), "{name} is missing in\n{}", metrics[0]);
+    }
+    // A histogram's last bucket has them all.
+    let figure = |name: &str| -> f64 {
+        let line = metrics[1].lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is missing in\n{}", metrics[1])).parse().expect("a number")
+    };
+    for name in ["dictum_command_duration_seconds", "dictum_journal_sync_duration_seconds"] {
+        let labels = if name.contains("command") { "command=\"dictum.set\"" } else { "" };
+        let comma = if labels.is_empty() { "" } else { "," };
+        let all = figure(&format!("{name}_bucket{{{labels}{comma}le=\"+Inf\"}}"));
+        let of = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        assert!(all >= 1.0 && all <= figure(&format!("{name}_count{of}")), "{name}");
+        assert!(figure(&format!("{name}_sum{of}")) > 0.0, "{name}");
+    }
+}
+
 /// Writers over HTTP while the leader is killed: nothing that was confirmed is lost, an interruption is told as 503 or
 /// 504, and the rest of the cluster goes on.
 #[test]

@@ -1,5 +1,6 @@
 //! The tests of `server` from outside, as one program: a file each, so that each crate is linked to them once.
 
+mod backup;
 mod buckets;
 mod burdens;
 mod caches;
@@ -12,6 +13,7 @@ mod errands;
 mod faults;
 mod formats;
 mod http;
+mod import;
 mod joining;
 mod lab_cluster;
 mod lab_compare;

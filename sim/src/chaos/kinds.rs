@@ -125,10 +125,12 @@ pub enum Fault {
     StepOver,
     /// No misfortune: clients move keys between databases. Only where it is asked for. Counted: runs in which they do.
     Moves,
+    /// No misfortune: clients make backups. Only where it is asked for. Counted: runs in which they do.
+    Backups,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 61] = [
+pub const FAULTS: [Fault; 62] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -190,6 +192,7 @@ pub const FAULTS: [Fault; 61] = [
     Fault::CostlyCommands,
     Fault::StepOver,
     Fault::Moves,
+    Fault::Backups,
 ];
 
 impl Fault {
@@ -242,6 +245,7 @@ impl Fault {
             Fault::CostlyCommands => "costly-commands",
             Fault::StepOver => "step-over",
             Fault::Moves => "moves",
+            Fault::Backups => "backups",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",
@@ -272,7 +276,13 @@ impl Fault {
     pub fn knows_nodes(self) -> bool {
         matches!(
             self,
-            Fault::PubSub | Fault::Routers | Fault::Observers | Fault::Pauses | Fault::CostlyCommands | Fault::Moves
+            Fault::PubSub
+                | Fault::Routers
+                | Fault::Observers
+                | Fault::Pauses
+                | Fault::CostlyCommands
+                | Fault::Moves
+                | Fault::Backups
         )
     }
 

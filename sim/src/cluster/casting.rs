@@ -91,6 +91,9 @@ pub(super) fn draw_callers<N: Door>(chaos: &Chaos, timeout: u64) -> Vec<Caller> 
     if let Some(seed) = chaos.moves_seed.filter(|_| N::HAS_BUCKETS) {
         callers.extend(draw_movers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
     }
+    if let Some(seed) = chaos.backups_seed.filter(|_| N::HAS_BUCKETS) {
+        callers.extend(draw_savers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
+    }
     callers
 }
 
@@ -105,6 +108,12 @@ fn draw_spenders(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<
 fn draw_movers(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<Caller> {
     let numbers = before..before + rng.between(1, 3) as usize;
     numbers.map(|number| Caller::new(number as u64, rng.fork(), Role::Moves, nodes, timeout)).collect()
+}
+
+/// One to six who make backups, which is more than a node lets; behind so many callers.
+fn draw_savers(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<Caller> {
+    let numbers = before..before + rng.between(1, 6) as usize;
+    numbers.map(|number| Caller::new(number as u64, rng.fork(), Role::BacksUp, nodes, timeout)).collect()
 }
 
 /// Kinds that are no misfortune, as far as they are in a run.
@@ -128,6 +137,7 @@ pub(super) fn injected(chaos: &Chaos, mix: &Mix) -> BTreeMap<Fault, u64> {
         (Fault::Partitions, u64::from(mix.parted)),
         (Fault::CostlyCommands, u64::from(chaos.costly_seed.is_some())),
         (Fault::Moves, u64::from(chaos.moves_seed.is_some())),
+        (Fault::Backups, u64::from(chaos.backups_seed.is_some())),
         (Fault::Observers, u64::from(chaos.observers_seed.is_some())),
         (Fault::Routers, u64::from(chaos.routers_seed.is_some())),
         (Fault::Restless, u64::from(chaos.restless_seed.is_some())),

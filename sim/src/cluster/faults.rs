@@ -219,7 +219,8 @@ impl<N: Door> Cluster<N> {
             | Fault::Restless
             | Fault::Observers
             | Fault::CostlyCommands
-            | Fault::Moves => false,
+            | Fault::Moves
+            | Fault::Backups => false,
         }
     }
 

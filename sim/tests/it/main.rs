@@ -1,5 +1,6 @@
 //! The tests of `sim` from outside, as one program: a file each, so that each crate is linked to them once.
 
+mod backups;
 mod budgets;
 mod faults;
 mod long_work;

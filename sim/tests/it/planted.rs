@@ -365,6 +365,11 @@ fn own_time() {
 }
 
 #[test]
+fn backup_unconfirmed() {
+    is_found(Planted::BackupUnconfirmed, 60, &[Fault::Backups]);
+}
+
+#[test]
 fn feature_too_soon() {
     is_found_by(Planted::FeatureTooSoon, 10, &[Fault::Versions], "versions");
 }

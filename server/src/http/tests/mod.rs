@@ -56,6 +56,7 @@ impl Server {
             request_timeout,
             password: password.map(str::to_owned),
             journal_syncs: std::sync::Arc::default(),
+            dir: std::env::temp_dir(),
             connections_max: 100,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

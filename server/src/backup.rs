@@ -1,0 +1,173 @@
+//! `dictum backup`, `dictum restore` and `dictum export`.
+//!
+//! A backup is a folder: a file for each partition of each bucket, with the state as of one moment, in the format of snapshots ([`storage::snapshot`]), and
+//! `manifest.json`, which is written last. The states come from the cluster by `DICTUM.BACKUP` (`node/src/backup.rs`). A restore makes their keys anew by ordinary commands
+//! (`data/src/rebuild.rs`): so it goes into any cluster, whatever its nodes, partitions and version are.
+
+mod manifest;
+pub(crate) mod nodes;
+mod restoring;
+mod taking;
+mod verifying;
+pub(crate) mod writing;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::check::{Progress, bytes_text};
+use crate::cli::asked::{Asked, end};
+use crate::status::aligned;
+use manifest::Manifest;
+pub(crate) use manifest::is_backup;
+
+/// Arguments of `dictum backup`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    dictum backup /backups/monday                  all buckets, while clients go on\n  \
+    dictum backup /backups/users --bucket users --at 10.0.0.1:7001,10.0.0.2:7001\n  \
+    dictum backup --verify /backups/monday         reads it back\n\n\
+    Each partition is as of one moment, with all that was acknowledged before the backup began. It leaves as fast as clients do not feel it (docs/backup.md).\n\n\
+    Exit code: 0 if it was done, or is whole; 1 if not.")]
+pub struct BackupArguments {
+    /// A new folder, or an empty one; with --verify one that has a backup
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Only this bucket; may be said several times
+    #[arg(long, value_name = "NAME")]
+    bucket: Vec<String>,
+    /// Read a backup, every byte, and say whether it is whole
+    #[arg(long, conflicts_with = "bucket")]
+    verify: bool,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `dictum restore`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    dictum restore /backups/monday --at 10.0.1.1:7001          into a new cluster, all buckets\n  \
+    dictum restore /backups/monday --bucket users --into users-of-monday\n\n\
+    Buckets are made with the settings that they had. Keys with a time to live have the rest of it; revisions begin anew. Clients may use other keys meanwhile.\n\n\
+    Exit code: 0 if all of it was restored, 1 if not. Done again, it begins anew, and needs --over.")]
+pub struct RestoreArguments {
+    /// The folder of a backup
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Only this bucket; may be said several times
+    #[arg(long, value_name = "NAME")]
+    bucket: Vec<String>,
+    /// Into a bucket of this name, which is made if there is none
+    #[arg(long, value_name = "NAME", requires = "bucket")]
+    into: Option<String>,
+    /// Into buckets that have keys: those of the backup replace others of the same name, and these stay
+    #[arg(long)]
+    over: bool,
+    /// How many partitions buckets that are made shall have [default: as many as they had]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    partitions: Option<u16>,
+    /// Folder for temporary files, as large as the largest partition [default: that of the system]
+    #[arg(long, value_name = "FOLDER")]
+    scratch: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `dictum export`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    dictum export /backups/monday --bucket users > users.resp\n  \
+    dictum export /backups/monday --bucket users --format jsonl > users.jsonl\n  \
+    dictum export /backups/monday | redis-cli --pipe            into a Redis\n\n\
+    The commands make the keys anew, those with a time to live with the rest of it. Of a running cluster take a backup first: then it is of one moment.\n\n\
+    Exit code: 0 if all of it was written, 1 if not.")]
+pub struct ExportArguments {
+    /// The folder of a backup
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// The bucket
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    bucket: String,
+    /// Commands, or a line of JSON for each key
+    #[arg(long, value_enum, default_value_t = Format::Resp)]
+    format: Format,
+    /// Folder for temporary files, as large as the largest partition [default: that of the system]
+    #[arg(long, value_name = "FOLDER")]
+    scratch: Option<PathBuf>,
+}
+
+/// How an export is written.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Commands, as clients send them.
+    Resp,
+    /// A line of JSON for each key; libraries of functions are left out.
+    Jsonl,
+}
+
+/// Carries out `dictum export`.
+#[must_use]
+pub fn run_export(arguments: ExportArguments) -> ExitCode {
+    let ExportArguments { dir, bucket, format, scratch } = arguments;
+    let outcome = restoring::export(&dir, (&bucket, format), scratch.as_deref(), &mut std::io::stdout().lock());
+    end("dictum export", outcome.map(|_| String::new()))
+}
+
+/// Carries out `dictum backup`.
+#[must_use]
+pub fn run(arguments: BackupArguments) -> ExitCode {
+    end("dictum backup", if arguments.verify { verify(&arguments.dir, arguments.asked.json) } else { take(&arguments) })
+}
+
+/// Reads a backup: what it holds, for people or as JSON.
+pub(crate) fn verify(dir: &Path, json: bool) -> Result<String, String> {
+    let mut progress = Progress::new();
+    let outcome = verifying::verify(dir, &mut progress);
+    progress.clear();
+    Ok(told("is whole", dir, &outcome?, json))
+}
+
+fn take(arguments: &BackupArguments) -> Result<String, String> {
+    let mut progress = Progress::new();
+    let outcome = taking::take(&arguments.dir, &arguments.bucket, &arguments.asked, &mut progress);
+    progress.clear();
+    Ok(told("is done", &arguments.dir, &outcome?, arguments.asked.json))
+}
+
+/// Carries out `dictum restore`.
+#[must_use]
+pub fn run_restore(arguments: RestoreArguments) -> ExitCode {
+    let RestoreArguments { dir, bucket, into, over, partitions, scratch, asked } = arguments;
+    let mut progress = Progress::new();
+    let wish = restoring::Wish { buckets: bucket, into, over, partitions, scratch };
+    let outcome = restoring::restore(&dir, &wish, &asked, &mut progress);
+    progress.clear();
+    end(
+        "dictum restore",
+        outcome.map(|restored| {
+            if asked.json {
+                let buckets = restored.iter().map(|it| serde_json::json!({ "bucket": it.name, "keys": it.keys }));
+                return serde_json::json!({ "restored": buckets.collect::<Vec<_>>() }).to_string() + "\n";
+            }
+            restored.iter().fold(String::new(), |mut text, it| {
+                writeln!(text, "{}: {} keys restored", it.name, it.keys).expect("a string takes all text");
+                text
+            })
+        }),
+    )
+}
+
+fn told(what: &str, dir: &Path, manifest: &Manifest, json: bool) -> String {
+    if json {
+        return serde_json::to_string(manifest).expect("plain fields become JSON") + "\n";
+    }
+    let mut rows = vec![["bucket", "partitions", "keys", "size"].map(str::to_owned).to_vec()];
+    rows.extend(manifest.buckets.iter().map(|it| {
+        let sum = |of: fn(&manifest::Partition) -> u64| it.partitions.iter().map(of).sum::<u64>();
+        let (keys, bytes) = (sum(|partition| partition.keys), sum(|partition| partition.bytes));
+        vec![it.bucket.name.clone(), it.partitions.len().to_string(), keys.to_string(), bytes_text(bytes)]
+    }));
+    format!("The backup in {} {what}.\n\n{}", dir.display(), aligned(&rows, &[1, 2, 3]))
+}

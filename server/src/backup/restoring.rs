@@ -1,0 +1,263 @@
+//! From a backup into a cluster: the keys are made anew by commands.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::ordered::OrderedWrite;
+use node::{Archive, ArchiveReader, Below, RebuildError};
+use storage::{LsmOptions, LsmStore, ReadOnlyFolder};
+
+use super::Format;
+use super::manifest::{Bucket, Manifest};
+use super::nodes::{Nodes, Trouble};
+use super::verifying::each_block;
+use super::writing::Writer;
+use crate::bucket::BucketInfo;
+use crate::check::{Progress, refused};
+use crate::cli::asked::Asked;
+
+/// Bytes of an export that are written together.
+const OUT_BYTES: usize = 256 * 1024;
+
+/// What is to be restored, and how.
+#[derive(Debug)]
+pub(super) struct Wish {
+    /// All, if there is none.
+    pub buckets: Vec<String>,
+    pub into: Option<String>,
+    pub over: bool,
+    pub partitions: Option<u16>,
+    pub scratch: Option<PathBuf>,
+}
+
+/// What was.
+#[derive(Debug)]
+pub(super) struct Restored {
+    pub name: String,
+    pub keys: u64,
+}
+
+/// Restores what is wished. An error says what to do.
+pub(super) fn restore(
+    dir: &Path,
+    wish: &Wish,
+    asked: &Asked,
+    progress: &mut Progress,
+) -> Result<Vec<Restored>, String> {
+    let folder = ReadOnlyFolder::open(dir).map_err(refused)?;
+    let manifest = Manifest::read(&folder)?;
+    let has = |name: &String| manifest.buckets.iter().any(|it| it.bucket.name == *name);
+    if let Some(name) = wish.buckets.iter().find(|name| !has(name)) {
+        let names: Vec<&str> = manifest.buckets.iter().map(|it| it.bucket.name.as_str()).collect();
+        return Err(format!("the backup has no bucket '{name}'; it has {}", names.join(", ")));
+    }
+    if wish.into.is_some() && wish.buckets.len() > 1 {
+        return Err("--into takes one bucket: say --bucket once".to_owned());
+    }
+    let wanted = |it: &&Bucket| wish.buckets.is_empty() || wish.buckets.contains(&it.bucket.name);
+    let buckets: Vec<(&Bucket, &str)> = manifest
+        .buckets
+        .iter()
+        .filter(wanted)
+        .map(|it| (it, wish.into.as_deref().unwrap_or(&it.bucket.name)))
+        .collect();
+    let mut nodes = Nodes::open(asked)?;
+    // Before anything is written.
+    let mut targets = Vec::with_capacity(buckets.len());
+    for (bucket, name) in &buckets {
+        targets.push(look_at_target(&mut nodes, &bucket.bucket, name, wish)?);
+    }
+    let scratch = Scratch::new(wish.scratch.as_deref())?;
+    let mut restored = Vec::new();
+    for ((bucket, name), target) in buckets.into_iter().zip(targets) {
+        prepare(&mut nodes, &bucket.bucket, name, target, wish.partitions)?;
+        progress.begin("restore");
+        nodes.select(name);
+        let mut keys = 0;
+        for index in 0..bucket.partitions.len() {
+            let about = |text| format!("bucket {name}, partition {index} of the backup: {text}");
+            let archive = scratch.read(&folder, bucket, index).map_err(about)?;
+            keys += write_keys(&archive, index == 0, &mut nodes, progress).map_err(about)?;
+            drop(archive);
+            scratch.clear().map_err(about)?;
+        }
+        if target != Target::HasKeys {
+            // Not before: keys that had no deadline would have got one, and a large key may cost more than one write may.
+            let (ttl, work_max) = (bucket.bucket.ttl.to_string(), bucket.bucket.work_max.to_string());
+            let mut words = vec!["DICTUM.BUCKET", "SET", name, "TTL", &ttl];
+            words.extend(["WORK-MAX", &work_max].into_iter().filter(|_| bucket.bucket.work_max > 0));
+            nodes.select("default");
+            nodes.ask_any(&words)?;
+        }
+        restored.push(Restored { name: name.to_owned(), keys });
+    }
+    Ok(restored)
+}
+
+/// Writes the keys of a bucket. Returns how many.
+pub(super) fn export(
+    dir: &Path,
+    (name, format): (&str, Format),
+    scratch: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<u64, String> {
+    let folder = ReadOnlyFolder::open(dir).map_err(refused)?;
+    let manifest = Manifest::read(&folder)?;
+    let bucket = manifest.buckets.iter().find(|it| it.bucket.name == name);
+    let bucket = bucket.ok_or_else(|| format!("the backup has no bucket '{name}'"))?;
+    let scratch = Scratch::new(scratch)?;
+    let unwritten = |error: io::Error| format!("the output cannot be written: {error}");
+    let mut out = BufWriter::with_capacity(OUT_BYTES, out);
+    let mut keys = 0;
+    for index in 0..bucket.partitions.len() {
+        let about = |text| format!("bucket {name}, partition {index}: {text}");
+        let archive = scratch.read(&folder, bucket, index).map_err(about)?;
+        let written = match format {
+            Format::Jsonl => archive.lines(|line| writeln!(out, "{line}").map_err(unwritten)),
+            Format::Resp => {
+                let mut command = Vec::new();
+                let mut put = |words: &[&[u8]]| {
+                    command.clear();
+                    wire::encode_command(&mut command, words);
+                    out.write_all(&command).map_err(unwritten)
+                };
+                if index == 0 {
+                    archive.libraries(&mut put)?;
+                }
+                archive.keys(None, |_, _, words| put(words))
+            }
+        };
+        keys += written.map_err(|error| error.to_string())?;
+        drop(archive);
+        scratch.clear().map_err(about)?;
+    }
+    out.flush().map_err(unwritten)?;
+    Ok(keys)
+}
+
+/// What is under the name into which a bucket is restored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Target {
+    Absent,
+    Empty,
+    /// It keeps its settings.
+    HasKeys,
+}
+
+/// Refuses what is not meant, or cannot be.
+fn look_at_target(nodes: &mut Nodes, was: &BucketInfo, name: &str, wish: &Wish) -> Result<Target, String> {
+    let reply = nodes.ask_any(&["DICTUM.BUCKET", "LIST"])?;
+    let listed = BucketInfo::read_list(&reply).ok_or("the list of buckets is of a version that is not known here")?;
+    let Some(found) = listed.iter().find(|it| it.name == name) else { return Ok(Target::Absent) };
+    if found.kind != was.kind {
+        return Err(format!(
+            "the bucket '{name}' is {}, and that of the backup {}. Nothing was done.",
+            found.kind, was.kind
+        ));
+    }
+    nodes.select(name);
+    let keys = nodes.ask_any(&["DBSIZE"])?.as_integer().unwrap_or_default();
+    if keys == 0 {
+        return Ok(Target::Empty);
+    }
+    if !wish.over {
+        return Err(format!(
+            "there is a bucket '{name}' with {keys} keys. Restore into another one (--bucket {name} --into NAME), or say --over: then keys of the backup replace those of \
+             the same name. Nothing was done."
+        ));
+    }
+    Ok(Target::HasKeys)
+}
+
+/// Makes the bucket, or gives the empty one that is there the settings of the backup's.
+fn prepare(
+    nodes: &mut Nodes,
+    was: &BucketInfo,
+    name: &str,
+    target: Target,
+    partitions: Option<u16>,
+) -> Result<(), String> {
+    if target == Target::HasKeys {
+        return Ok(());
+    }
+    let mut settings = vec![
+        ("DURABILITY", was.durability.clone()),
+        ("CONSISTENCY", was.consistency.clone()),
+        ("TTL", "0".to_owned()),
+        ("VALUE-BYTES-MAX", was.value_bytes_max.to_string()),
+        ("QUOTA", was.quota.to_string()),
+        ("POLICY", was.policy.clone()),
+    ];
+    settings.retain(|(_, value)| !value.is_empty());
+    nodes.select("default");
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    let order = if target == Target::Empty || is_number { "SET" } else { "CREATE" };
+    if is_number && target == Target::Absent {
+        // A database is made when it is selected first.
+        nodes.ask_any(&["SELECT", name])?;
+        nodes.select("default");
+    }
+    let mut words = ["DICTUM.BUCKET", order, name].map(str::to_owned).to_vec();
+    if order == "CREATE" {
+        let count = partitions.map_or(was.partitions, u64::from);
+        words.extend(["KIND", &was.kind, "PARTITIONS", &count.to_string()].map(str::to_owned));
+    }
+    words.extend(settings.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+    match nodes.ask_any(&words) {
+        // The answer of an earlier try was lost.
+        Err(text) if order == "CREATE" && text.contains("there is a bucket") => Ok(()),
+        other => other.map(drop).map_err(|text| format!("bucket {name}: {text}")),
+    }
+}
+
+/// A folder for the state of one partition at a time. Removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(within: Option<&Path>) -> Result<Scratch, String> {
+        let within = within.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let folder = within.join(format!("dictum-restore-{}", std::process::id()));
+        std::fs::create_dir(&folder).map_err(|error| format!("--scratch {}: {error}", within.display()))?;
+        Ok(Scratch(folder))
+    }
+
+    fn store(&self) -> PathBuf {
+        self.0.join("store")
+    }
+
+    /// Reads a partition's file into a store.
+    fn read(&self, folder: &ReadOnlyFolder, bucket: &Bucket, index: usize) -> Result<Archive, String> {
+        let store = LsmStore::open(self.store(), LsmOptions::default()).map_err(|error| error.text)?;
+        let below = Below::new(Arc::new(store.clone()), 1);
+        let mut reader = ArchiveReader::new(bucket.file_of(index)?.partition, &below);
+        each_block(folder, bucket, index, |block| reader.push_block(block, Some(&store as &dyn OrderedWrite)))?;
+        if reader.keys() != bucket.partitions[index].keys {
+            return Err(format!("it has {} keys, and {} were there", reader.keys(), bucket.partitions[index].keys));
+        }
+        reader.finish(&store)
+    }
+
+    fn clear(&self) -> Result<(), String> {
+        std::fs::remove_dir_all(self.store()).map_err(|error| format!("{}: {error}", self.0.display()))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is the system's to clear away: it is among its temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Says the commands that make all keys anew, until all are answered. Returns how many keys.
+fn write_keys(archive: &Archive, libraries: bool, nodes: &mut Nodes, progress: &mut Progress) -> Result<u64, String> {
+    if libraries {
+        archive.libraries(|words| nodes.ask_any(words).map(drop))?;
+    }
+    Writer::new(nodes, progress).write(|from, say| match archive.keys(from, say) {
+        Ok(_) => Ok(()),
+        Err(RebuildError::Said(trouble)) => Err(trouble),
+        Err(RebuildError::Unreadable(text)) => Err(Trouble::Lasting(text)),
+    })
+}
