@@ -25,7 +25,7 @@ use crate::errands::{self, Errands};
 use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::exit::{self, Failure};
 use crate::http::{self, HttpOptions};
-use crate::options::{Options, StartArguments, StateIn};
+use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
 use crate::standing::{Known, Standing};
 use crate::systemd::Notifier;
@@ -46,6 +46,9 @@ const BACKLOG: i32 = 1024;
 /// Runs a node until it is stopped.
 #[must_use]
 pub fn run(arguments: StartArguments) -> ExitCode {
+    if arguments.print_config {
+        return sample::run();
+    }
     // First of all: from here on the node ends with the process that wants it to.
     if let Err(reason) = parent::bind_to_parent() {
         eprintln!("dictum: {reason}");

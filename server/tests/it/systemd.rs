@@ -1,4 +1,4 @@
-//! What a node tells systemd, as a systemd of the test's own hears it.
+//! What a node tells systemd, as a systemd of the test's own hears it; and the file of settings that an operator begins with.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use tempfile::tempdir;
 
 use crate::common::process::Process;
-use crate::common::{PATIENCE, dictum, eventually, free_ports, signal, wait_for};
+use crate::common::{PATIENCE, dictum, eventually, free_ports, output, signal, wait_for};
 use crate::start::start_command;
 
 /// A service manager that listens.
@@ -247,4 +247,33 @@ fn of_a_machine_with_workers_one_process_speaks_and_ends_a_worker_that_hangs() {
         |text: &&String| text.contains("STATUS=") && !text.contains("STOPPING") && !text.contains("n1: ");
     assert_eq!(manager.heard.iter().find(speaks_for_all), None);
     assert_eq!(manager.heard.iter().filter(|text| text.contains("READY=1")).count(), 1);
+}
+
+#[test]
+fn a_node_is_started_by_the_file_that_was_printed_for_it() {
+    let folder = tempdir().expect("a temporary folder");
+    let bare = output(dictum(&["start", "--print-config"]));
+    let bare = String::from_utf8(bare.stdout).expect("it is text");
+    let is_comment = |line: &str| line.is_empty() || line.starts_with('#');
+    assert!(bare.lines().all(is_comment) && bare.contains("\n#dir = "), "{bare}");
+    let file = folder.path().join("dictum.toml");
+    let (node, resp) = wait_for("a node", || {
+        let ports = free_ports();
+        let mut command = start_command(&folder.path().join("n1"), ports, &["--print-config"]);
+        command.env("DICTUM_DATABASES", "17");
+        let printed = output(command);
+        assert!(printed.status.success(), "{printed:?}");
+        fs::write(&file, printed.stdout).expect("a file");
+        let mut command = dictum(&["start", "--config"]);
+        command.arg(&file);
+        match Process::start(command) {
+            Ok(process) => Some((process, format!("127.0.0.1:{}", ports[0]))),
+            Err(reason) if reason.contains("is in use by another process; stop") => None,
+            Err(reason) => panic!("it has ended: {reason}"),
+        }
+    });
+    eventually(&resp, &["SELECT", "16"]);
+    assert!(node.stop(), "it ends well");
+    let wrong = output(dictum(&["start", "--print-config", "--config", "/nowhere/dictum.toml"]));
+    assert_eq!((wrong.status.code(), wrong.stdout.is_empty()), (Some(2), true));
 }
