@@ -181,6 +181,13 @@ impl Reports {
         Ok(Reports { listens, tells })
     }
 
+    /// Tells here, as a worker does.
+    #[cfg(test)]
+    pub(crate) fn notifier(&self, worker: u16, watchdog: Option<Duration>) -> Notifier {
+        let socket = self.tells.try_clone().expect("a descriptor");
+        Notifier { to: Some(Listening::Parent(socket, worker)), watchdog }
+    }
+
     /// Has a worker that is about to start tell how it is, and give signs of life within `watchdog`.
     pub(crate) fn ask(&self, worker: &mut Command, watchdog: Option<Duration>) -> io::Result<()> {
         worker.stdout(OwnedFd::from(self.tells.try_clone()?));
@@ -236,15 +243,10 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn to_parent(reports: &Reports, worker: u16) -> Notifier {
-        let socket = reports.tells.try_clone().expect("a descriptor");
-        Notifier { to: Some(Listening::Parent(socket, worker)), watchdog: None }
-    }
-
     #[test]
     fn what_workers_tell_is_taken_and_nothing_else() {
         let reports = Reports::open(&[]).expect("a pair of sockets");
-        let [first, second] = [1, 2].map(|worker| to_parent(&reports, worker));
+        let [first, second] = [1, 2].map(|worker| reports.notifier(worker, None));
         assert!(first.tell("READY=1\nSTATUS=leader\n"));
         assert!(second.tell("WATCHDOG=1\n") && second.status("waits\nfor n1"));
         reports.tells.send(b"X").expect("as a signal does");
@@ -263,7 +265,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_one_who_does_not_listen() {
         let reports = Reports::open(&[]).expect("a pair of sockets");
-        let worker = to_parent(&reports, 1);
+        let worker = reports.notifier(1, None);
         let mut sent = 0;
         while worker.tell("WATCHDOG=1\n") {
             sent += 1;
