@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use base::{PartitionId, Position};
+use base::{NodeId, PartitionId, Position};
+use paxos::RoleName;
 
 use crate::clock::TOLERATED;
 use crate::door::DiskRoom;
@@ -105,6 +106,64 @@ pub(crate) fn json(node: &Node) -> String {
 /// A position of a partition's log; none where this node has nothing of it.
 fn position(group: &Group, position: Position) -> String {
     if group.elsewhere.is_some() { "null".to_owned() } else { position.0.to_string() }
+}
+
+impl Node {
+    /// Whether this node can answer reads and writes of the default bucket now, as far as it knows; disks left aside.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        hindrance(self).is_none()
+    }
+
+    /// One line for people: what this node is in the default bucket, and what keeps it from serving, if anything does.
+    #[must_use]
+    pub fn status_line(&self) -> String {
+        if self.is_removed() {
+            return "removed from the cluster".to_owned();
+        }
+        let group = self.default_group();
+        let me = self.config.me;
+        let mut line = match (hindrance(self), self.leader(DEFAULT_PARTITION)) {
+            (Some(hindrance), _) => hindrance,
+            (None, Some((leader, _))) if leader == me => "leader".to_owned(),
+            (None, Some((leader, _))) if group.is_bare() => format!("without a copy; {} leads", self.name_of(leader)),
+            (None, Some((leader, _))) => format!("follower of {}", self.name_of(leader)),
+            (None, None) => String::new(),
+        };
+        let up = self.roll.iter().filter(|(id, _)| is_up(self, *id)).count();
+        let _ = write!(line, "; {up} of {} nodes up", self.roll.len());
+        if self.groups.len() > 2 {
+            let led = (0..self.groups.len()).filter(|g| self.leader_of(*g).is_some_and(|(id, _)| id == me));
+            let _ = write!(line, "; leads {} of {} partitions", led.count(), self.groups.len());
+        }
+        let refuses = refuses(self);
+        if !refuses.is_empty() {
+            let _ = write!(line, "; {refuses}");
+        }
+        line
+    }
+}
+
+/// What keeps this node from serving the default bucket, disks left aside.
+fn hindrance(node: &Node) -> Option<String> {
+    if let Some(founding) = node.awaits_founders() {
+        return Some(founding);
+    }
+    let group = node.default_group();
+    if !group.is_bare() && group.partition.replica.role() == RoleName::Recovering {
+        return Some("recovers what it missed, and does not serve yet".to_owned());
+    }
+    match node.leader(DEFAULT_PARTITION) {
+        None => Some("knows no leader with a majority".to_owned()),
+        Some((leader, _)) if !is_up(node, leader) => Some(format!("cannot reach the leader {}", node.name_of(leader))),
+        Some(_) => None,
+    }
+}
+
+/// Whether a node is up, as far as this one knows.
+fn is_up(node: &Node, id: NodeId) -> bool {
+    let is_heard = || node.detectors.iter().any(|detector| detector.peer == id && detector.is_up(node.now.time));
+    id == node.config.me || is_heard()
 }
 
 /// Why writes to the default bucket that may make it larger are refused at this node, for want of room on a disk; empty if they are not.

@@ -9,12 +9,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::SIGCHLD;
 use signal_hook::iterator::Signals;
 
-use crate::parent;
+use crate::{parent, systemd};
 
 /// Between two looks at children that are stopping.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long children may take to stop before they are killed.
-const STOP_TIMEOUT: Duration = Duration::from_secs(8);
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A node that runs as a child. It ends when this process does (`parent.rs`).
 #[derive(Debug)]
@@ -30,6 +30,7 @@ impl NodeProcess {
         // A Ctrl-C in the terminal is for this process; it tells the children in its own way.
         command.stdin(Stdio::piped()).process_group(0);
         parent::announce_to(&mut command);
+        systemd::silence(&mut command);
         let child = command.spawn().map_err(|error| format!("{name} cannot be started: {error}"))?;
         Ok(NodeProcess { name: name.to_owned(), child, has_ended: false })
     }
@@ -48,6 +49,13 @@ impl NodeProcess {
         let status = if self.has_ended { None } else { self.child.try_wait().ok().flatten() };
         self.has_ended |= status.is_some();
         status
+    }
+
+    /// Ends it at once; that it has ended is for [`NodeProcess::has_just_ended`] to find.
+    pub(crate) fn kill(&mut self) {
+        if !self.has_ended {
+            let _ = self.child.kill();
+        }
     }
 
     fn terminate(&self) {

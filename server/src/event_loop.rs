@@ -20,6 +20,7 @@ mod peers;
 mod porters;
 mod receive;
 mod sockets;
+mod vital_signs;
 mod work;
 
 use std::collections::HashMap;
@@ -44,12 +45,14 @@ use crate::clock::Clock;
 use crate::errands::Errands;
 use crate::journal::{JournalEvents, JournalHandle};
 use crate::low_disk::{Passed, Refusals};
+use crate::systemd::Notifier;
 use crate::transfers::{self, Transfers};
 use busy::Busy;
 use clients::NumberHasher;
 use peers::{Ourselves, Peers};
 use porters::Porters;
 use sockets::Sockets;
+use vital_signs::VitalSigns;
 use work::Work;
 
 /// Gives the node an input.
@@ -181,6 +184,8 @@ pub(crate) struct Parts {
     pub(crate) speaks: base::versions::Versions,
     pub(crate) incarnation: u64,
     pub(crate) seed: u64,
+    /// Tells systemd, or the parent of a worker, how the loop is.
+    pub(crate) notifier: Arc<Notifier>,
 }
 
 /// How the loop ended.
@@ -190,6 +195,8 @@ pub(crate) enum Ending {
     Stopped,
     /// As asked, but the hand-over took too long.
     StoppedLate,
+    /// The cluster has removed the node.
+    Removed,
     /// The node must not go on.
     Fatal(String),
 }
@@ -221,6 +228,7 @@ struct EventLoop {
     refusals: Refusals,
     busy: Busy,
     work: Work,
+    vital_signs: VitalSigns,
     errands: Errands,
 
     buffer: Vec<u8>,
@@ -299,6 +307,7 @@ impl EventLoop {
             busy,
             errands: parts.errands,
             work: Work::default(),
+            vital_signs: VitalSigns::new(parts.notifier),
             buffer: vec![0; READ_BYTES],
             sockets: Sockets::new(FIRST_CLIENT),
             porters: Porters::start(parts.porters, parts.clock, &alarm)?,
@@ -332,9 +341,12 @@ impl EventLoop {
             // With nothing else to do, the loop may as well wait for the disk itself.
             let quiet = !others && !self.has_unread() && events.iter().take(2).count() < 2;
             self.carry_out(now, quiet);
+            self.give_vital_signs(now);
             if self.outbox.stopped {
+                let is_removed = self.outbox.removed;
+                self.vital_signs.stop(if is_removed { "stopping: removed from the cluster" } else { "stopping" });
                 self.flush_all(&mut events)?;
-                return Ok(Ending::Stopped);
+                return Ok(if is_removed { Ending::Removed } else { Ending::Stopped });
             }
             if self.stop_at.is_some_and(|at| at <= now.time) {
                 self.flush_all(&mut events)?;
@@ -347,7 +359,14 @@ impl EventLoop {
 
     /// Sleeps until something happens or is due.
     fn sleep(&mut self, events: &mut Events, now: Time) -> io::Result<()> {
-        let due = [self.wake_at, self.accept_at, self.stop_at, self.peers.wake_at(), self.sockets.next_leaving()];
+        let due = [
+            self.wake_at,
+            self.accept_at,
+            self.stop_at,
+            self.peers.wake_at(),
+            self.sockets.next_leaving(),
+            self.vital_signs.wake_at(),
+        ];
         let timeout = match due.into_iter().flatten().min() {
             _ if self.unfinished || self.has_unread() => Some(Duration::ZERO),
             Some(at) => Some(at.since(now)),

@@ -11,7 +11,7 @@
 //! Every sync is counted, and `fault.rs` may have asked for it to take longer.
 //!
 //! A full disk is waited out. After a failed write or sync nothing is known about what the disk holds: the process
-//! says so and ends at once with [`EXIT_DISK_FAILED`]; nothing more is acknowledged.
+//! says so and ends at once with [`exit::DISK_FAILED`]; nothing more is acknowledged.
 
 pub(crate) mod sync_times;
 
@@ -28,11 +28,9 @@ use node::JournalWrite;
 use storage::{CommitError, Disk, Journal, Prepared};
 
 use crate::fault::SyncDelay;
-use crate::log;
+use crate::{exit, log};
 use sync_times::SyncTimes;
 
-/// Exit code of a process whose disk failed (`EX_IOERR` of sysexits.h).
-pub const EXIT_DISK_FAILED: i32 = 74;
 /// How long to wait before a full disk is tried again.
 const FULL_RETRY: Duration = Duration::from_millis(100);
 /// How long to wait before the next segment is prepared again after that has failed.
@@ -257,11 +255,12 @@ enum Committed {
 fn commit<D: Disk>(journal: &mut Journal<D>, batch: &[JournalWrite]) -> Committed {
     let (Some(first), Some(last)) = (batch.first(), batch.last()) else { unreachable!("a batch is never empty") };
     if journal.next_number() != first.number {
-        give_up(&format!(
-            "the journal's next payload has number {}, and the node's is {}: this is a bug in Dictum, please report it",
+        log::error(&format!(
+            "the journal's next payload has number {}, and the node's is {}: this is a bug in Dictum, please report it. Nothing after this is acknowledged and this node stops",
             journal.next_number(),
             first.number
         ));
+        std::process::exit(exit::MUST_NOT.into());
     }
     let payloads: Vec<&Bytes> = batch.iter().map(|write| &write.payload).collect();
     match journal.commit(&payloads) {
@@ -274,17 +273,25 @@ fn commit<D: Disk>(journal: &mut Journal<D>, batch: &[JournalWrite]) -> Committe
             );
             Committed::Full
         }
-        Err(error @ (CommitError::TooLarge | CommitError::Broken(_))) => give_up(&error.to_string()),
+        Err(error @ (CommitError::TooLarge | CommitError::Broken(_))) => give_up(&error),
     }
 }
 
-fn give_up(reason: &str) -> ! {
+fn give_up(reason: &CommitError) -> ! {
+    // No disk says so of a file that is to be made; the folder is looked at only once a second (`folder_watch.rs`).
+    if matches!(reason, CommitError::Broken(error) if error.kind() == io::ErrorKind::NotFound) {
+        log::error(
+            "the folder of this node was removed, replaced or unmounted while it ran: its journal cannot make a file there. Nothing after this is acknowledged and this \
+             node stops. Mount the folder or put it back, and start the node again; if it is lost, start with an empty one while a majority of the others is well",
+        );
+        std::process::exit(exit::MUST_NOT.into());
+    }
     log::error(&format!(
         "{reason}. Nothing after this is acknowledged and this node stops; the cluster goes on if a majority is left. \
          Check the disk (kernel log, SMART), then start the node again on the same folder, or on an empty one if the \
          disk was replaced"
     ));
-    std::process::exit(EXIT_DISK_FAILED);
+    std::process::exit(exit::DISK_FAILED.into());
 }
 
 fn run<D: Disk + Sync>(shared: &Arc<Shared<D>>, events: &impl JournalEvents) {
@@ -394,7 +401,7 @@ fn take_batch(waiting: &mut VecDeque<JournalWrite>, batch: &mut Vec<JournalWrite
 fn check_chore(result: Result<(), CommitError>) {
     match result {
         Ok(()) | Err(CommitError::Full | CommitError::NoFiles) => {}
-        Err(error) => give_up(&error.to_string()),
+        Err(error) => give_up(&error),
     }
 }
 

@@ -1,12 +1,13 @@
 //! What `dictum start` can be told: by flag, by environment variable or by a TOML file, in this order of precedence.
 
+pub(crate) mod sample;
 mod values;
 mod words;
 mod workers;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::limits::{
@@ -48,7 +49,8 @@ const START_EXAMPLE: &str = "\
 Examples:
   dictum start --node n1 --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 \\
       --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum --password secret
-  DICTUM_DIR=/var/lib/dictum dictum start --config /etc/dictum.toml
+  dictum start --print-config --node n1 --dir /var/lib/dictum > /etc/dictum/dictum.toml
+  dictum start --config /etc/dictum/dictum.toml
   dictum start --node n4 --join 10.0.0.1:9001 --token 5ca1… --peer 10.0.0.4:9001 \\
       --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum
 
@@ -59,6 +61,13 @@ A file for --config has the same names, every one of them optional:
   value-bytes-max = \"64MiB\"
 A flag beats the environment, the environment beats the file.";
 
+fn speak_at_most_help() -> String {
+    format!(
+        "Speak this version at the most, {OLDEST} to {NEWEST}, as `dictum node list` shows it, and so hold back the cluster's: for starting a newer Dictum on all nodes \
+         first, and using what is new in it later [default: the newest]"
+    )
+}
+
 /// Flags of `dictum start`; each has an environment variable and a name in the file as well.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = START_EXAMPLE)]
@@ -66,6 +75,9 @@ pub struct StartArguments {
     /// TOML file with the same settings
     #[arg(long, env = "DICTUM_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Print a file for --config with all settings, their meanings and defaults, and end: those given beside this are made in it, all others commented out
+    #[arg(long)]
+    pub print_config: bool,
     /// Name of this node: one of those in --cluster, or with --join a new one
     #[arg(long, env = "DICTUM_NODE", value_name = "NAME")]
     pub node: Option<String>,
@@ -81,9 +93,8 @@ pub struct StartArguments {
     /// Label of the zone that this node is in (a rack, a data centre): no two of a partition's voters are in one zone if there are enough of them
     #[arg(long, env = "DICTUM_ZONE", value_name = "NAME")]
     pub zone: Option<String>,
-    /// Speak this version at the most, as `dictum node list` shows it, and so hold back the cluster's: for starting a newer Dictum on all nodes first,
-    /// and using what is new in it later [default: the newest]
-    #[arg(long, env = "DICTUM_SPEAK_AT_MOST", value_name = "VERSION", value_parser = clap::value_parser!(u16).range(i64::from(OLDEST)..=i64::from(NEWEST)))]
+    /// Newest version of messages between nodes that this one speaks.
+    #[arg(long, env = "DICTUM_SPEAK_AT_MOST", value_name = "VERSION", help = speak_at_most_help(), value_parser = clap::value_parser!(u16).range(i64::from(OLDEST)..=i64::from(NEWEST)))]
     pub speak_at_most: Option<u16>,
     /// Address for RESP clients [default: 127.0.0.1:7001]
     #[arg(long, env = "DICTUM_RESP", value_name = "IP:PORT")]
@@ -101,7 +112,7 @@ pub struct StartArguments {
     /// The bucket that these clients see [default: default]
     #[arg(long, env = "DICTUM_CLUSTER_BUCKET", value_name = "NAME")]
     pub cluster_bucket: Option<String>,
-    /// Databases that clients can SELECT by number, made when they are selected first; 0 is the bucket default [default: 16]
+    /// Databases that clients can SELECT by number, made when they are selected first, from 1 to 1024; 0 is the bucket default [default: 16]
     #[arg(long, env = "DICTUM_DATABASES", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=i64::from(DATABASES_MAX)))]
     pub databases: Option<u16>,
     /// Address to listen at for the other nodes, if it is not the one in --cluster; with --join it is needed
@@ -123,16 +134,16 @@ pub struct StartArguments {
     /// Longest value that may be stored, up to 512MiB [default: 16MiB]
     #[arg(long, env = "DICTUM_VALUE_BYTES_MAX", value_name = "SIZE")]
     pub value_bytes_max: Option<Size>,
-    /// How long a request may wait for its outcome [default: 5s]
+    /// How long a request may wait for its outcome, from 100ms to 3600s [default: 5s]
     #[arg(long, env = "DICTUM_REQUEST_TIMEOUT", value_name = "DURATION")]
     pub request_timeout: Option<Wait>,
-    /// Most RESP clients at a time [default: 10000]
+    /// Most RESP clients at a time, at least 1 [default: 10000]
     #[arg(long, env = "DICTUM_MAXCLIENTS", value_name = "COUNT")]
     pub maxclients: Option<usize>,
-    /// Threads for clients' sockets, the loop among them: with 1 the loop serves them itself [default: half of the processors, at most 4]
+    /// Threads for clients' sockets, the loop among them, 1 to 64: with 1 the loop serves them itself [default: half of the processors, at most 4]
     #[arg(long, env = "DICTUM_IO_THREADS", value_name = "COUNT")]
     pub io_threads: Option<usize>,
-    /// Run so many worker loops, for a machine with several processors. Each is a node of its own (n1, n1.2, …) and a process; they share --resp, and
+    /// Run so many worker loops, 1 to 16, for a machine with several processors. Each is a node of its own (n1, n1.2, …) and a process; they share --resp, and
     /// have the next higher ports for everything else. All of them are in the zone of this node's name, unless --zone says another [default: 1]
     #[arg(long, env = "DICTUM_WORKERS", value_name = "COUNT")]
     pub workers: Option<u16>,
@@ -312,12 +323,7 @@ impl Options {
     /// The text says which setting is wrong and how to write it.
     pub fn read(arguments: StartArguments) -> Result<Options, String> {
         let file = match &arguments.config {
-            Some(path) => {
-                let text = fs::read_to_string(path)
-                    .map_err(|error| format!("--config {}: {error}; check the path", path.display()))?;
-                toml::from_str(&text)
-                    .map_err(|error| format!("--config {}: {error}\nsee dictum start --help", path.display()))?
-            }
+            Some(path) => read_file(path)?.0,
             None => File::default(),
         };
         Options::check(arguments, file)
@@ -495,6 +501,19 @@ impl Options {
             None => Ok(options),
         }
     }
+}
+
+/// The file that `--config` names, and its text.
+fn read_file(path: &Path) -> Result<(File, String), String> {
+    let text =
+        fs::read_to_string(path).map_err(|error| format!("--config {}: {error}; check the path", path.display()))?;
+    let file = toml::from_str(&text).map_err(|error| {
+        format!(
+            "--config {}: {error}\nsee dictum start --print-config, which prints all that can stand there",
+            path.display()
+        )
+    })?;
+    Ok((file, text))
 }
 
 /// Stands for a cluster: the same on all nodes that know the same founders' names.

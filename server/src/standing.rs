@@ -17,6 +17,7 @@ use node::Member;
 use storage::{Files, FolderError, Identity, LoadedIdentity, ReadOnlyFolder};
 use wire::{FrameReader, FrameWriter, JoinMember, JoinReply, JoinRequest, Malformed, Reader, Writer};
 
+use crate::exit::Failure;
 use crate::log;
 use crate::options::{Options, fingerprint};
 
@@ -77,26 +78,29 @@ impl Standing {
     }
 
     /// Finds out who this node is, and that the folder is its own. A node that is to join does so here.
-    pub(crate) fn find(options: &Options, disk: &Files) -> Result<Known, String> {
+    pub(crate) fn find(options: &Options, disk: &Files) -> Result<Known, Failure> {
         let folder = options.dir.display();
         let loaded =
             Identity::load(disk).map_err(|error| format!("the identity in {folder} cannot be read: {error}"))?;
         let identity = match loaded {
             LoadedIdentity::Missing => None,
             LoadedIdentity::Found(identity) if identity.name != options.name => {
-                return Err(format!(
+                return Err(Failure::settings(format!(
                     "{folder} belongs to node {}, and this is {}; correct --dir or --node",
                     identity.name, options.name
-                ));
+                )));
             }
             LoadedIdentity::Found(identity) => Some(identity),
             LoadedIdentity::Damaged(reason) => {
-                return Err(format!("{folder} cannot be used: {reason}. What to do: {}", crate::advice::OTHER_FOLDER));
+                let advice = crate::advice::OTHER_FOLDER;
+                return Err(Failure::damaged(format!("{folder} cannot be used: {reason}. What to do: {advice}")));
             }
         };
         let stage = match identity.as_ref().filter(|identity| !identity.opaque.is_empty()) {
             Some(identity) => Some(Stage::decode(&identity.opaque).map_err(|_| {
-                format!("{folder} cannot be used: its identity file was written by another version of Dictum")
+                Failure::damaged(format!(
+                    "{folder} cannot be used: its identity file was written by another version of Dictum"
+                ))
             })?),
             None => None,
         };
@@ -112,15 +116,15 @@ impl Standing {
             (None, Some((founders, me))) => {
                 let standing = Standing { founders: founders.clone(), joined: Vec::new(), me: *me };
                 if identity.as_ref().is_some_and(|identity| identity.cluster != standing.fingerprint()) {
-                    return Err(format!(
+                    return Err(Failure::settings(format!(
                         "{folder} belongs to a cluster of other nodes than those in --cluster; correct --cluster or --dir"
-                    ));
+                    )));
                 }
                 Ok(Known { standing, identity, is_admitted: false })
             }
-            (None, None) if identity.is_some() => Err(format!(
+            (None, None) if identity.is_some() => Err(Failure::settings(format!(
                 "{folder} belongs to a founder of its cluster: give --cluster NAME=HOST:PORT,… with all that have founded it, this node among them"
-            )),
+            ))),
             (Some(Stage::Asking), _) | (None, None) => {
                 let nonce = identity.map_or_else(|| (crate::start::chance() >> 1).max(1), |known| known.incarnation);
                 let (standing, identity) = join(options, disk, nonce)?;
@@ -203,20 +207,20 @@ fn is_everywhere(address: &str) -> bool {
 }
 
 /// Asks the cluster to take this node in, until it does or says that it will not.
-fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identity), String> {
+fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identity), Failure> {
     let name = options.name.clone();
     let (Some(asked), Some(token)) = (&options.join, &options.token) else {
-        return Err(format!(
+        return Err(Failure::settings(format!(
             "node {name} is in no cluster yet: give --join HOST:PORT of any node's peer address and --token from `dictum node token`; \
              or --cluster NAME=HOST:PORT,… on every node to found one"
-        ));
+        )));
     };
     let Some(peer_address) = options.peer_announce.clone().or(options.peer.clone()) else {
-        return Err(
+        return Err(Failure::settings(
             "a node that joins needs an address for the other nodes: give --peer IP:PORT, and if they reach it by \
              another one, --peer-announce HOST:PORT"
                 .to_owned(),
-        );
+        ));
     };
     let in_folder = |error: io::Error| format!("the identity in {} cannot be written: {error}", options.dir.display());
     let mut identity = Identity { cluster: 0, incarnation: nonce, name: name.clone(), opaque: Stage::Asking.encode() };
@@ -231,18 +235,19 @@ fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identi
             Ok(JoinReply::Welcome { id, founders, joined }) => break standing_of(id, founders, joined)?,
             // It may be so again in a moment, or not.
             Ok(JoinReply::Refused(text)) if !text.starts_with("CLUSTERDOWN") && !text.starts_with("UNKNOWN") => {
-                return Err(format!(
+                return Err(Failure::settings(format!(
                     "the cluster does not take this node in: {}",
                     text.strip_prefix("ERR ").unwrap_or(&text)
-                ));
+                )));
             }
             Ok(JoinReply::Refused(text)) if began.elapsed() >= ASK_FOR => {
-                return Err(format!("the cluster has not taken this node in: {text}"));
+                return Err(format!("the cluster has not taken this node in: {text}").into());
             }
             Err(error) if began.elapsed() >= ASK_FOR => {
                 return Err(format!(
                     "{asked} cannot be asked to be let in: {error}; correct --join, or try another node"
-                ));
+                )
+                .into());
             }
             Ok(JoinReply::Refused(text)) => log::info(&format!("not let in yet: {text}")),
             Err(error) => {

@@ -16,28 +16,24 @@ use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
-use storage::{CachedStore, Files, Journal, JournalOptions, LsmOptions, LsmStore};
+use storage::{CachedStore, Files, FolderError, Journal, JournalOptions, LsmOptions, LsmStore};
 
 use crate::admission::Admission;
 use crate::bridge::bridge;
 use crate::clock::Clock;
 use crate::errands::{self, Errands};
 use crate::event_loop::{self, Control, Ending, Frame, Parts};
+use crate::exit::{self, Failure};
 use crate::http::{self, HttpOptions};
-use crate::options::{Options, StartArguments, StateIn};
+use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
 use crate::standing::{Known, Standing};
+use crate::systemd::Notifier;
 use crate::{
     advice, applying, background, descriptors, fault, folder_watch, journal, log, low_disk, memory, naming, snapshots,
     workers,
 };
 
-/// Exit code when the settings are wrong: that of the argument parser.
-const EXIT_USAGE: u8 = 2;
-/// Exit code when the node must not go on (`EX_SOFTWARE` of sysexits.h).
-const EXIT_FATAL: u8 = 70;
-/// Exit code after a second SIGINT, as shells count it.
-const EXIT_INTERRUPTED: i32 = 130;
 /// The store's folder in that of the node.
 const STORE_NAME: &str = "store";
 /// Between two looks whether the store is at rest.
@@ -51,47 +47,61 @@ const BACKLOG: i32 = 1024;
 /// Runs a node until it is stopped.
 #[must_use]
 pub fn run(arguments: StartArguments) -> ExitCode {
+    if arguments.print_config {
+        return sample::run();
+    }
     // First of all: from here on the node ends with the process that wants it to.
     if let Err(reason) = parent::bind_to_parent() {
         eprintln!("dictum: {reason}");
-        return ExitCode::FAILURE;
+        return ExitCode::from(exit::NOT_NOW);
     }
+    let notifier = Notifier::of_process(arguments.worker);
     let options = match Options::read(arguments) {
         Ok(options) => options,
         Err(reason) => {
+            notifier.status(&reason);
             eprintln!("dictum: {reason}");
-            return ExitCode::from(EXIT_USAGE);
+            return ExitCode::from(exit::SETTINGS);
         }
     };
     log::set_lowest(options.log_level);
     match options.worker {
-        None if options.workers > 1 => return workers::run(&options),
+        None if options.workers > 1 => return workers::run(&options, &notifier),
         None => {}
         Some(_) => log::set_name(&options.name),
     }
-    match serve(&options) {
+    let notifier = Arc::new(notifier);
+    match serve(&options, &notifier) {
         Ok(Ending::Stopped) => {
             log::info("stopped");
-            ExitCode::SUCCESS
+            ExitCode::from(exit::STOPPED)
         }
         Ok(Ending::StoppedLate) => {
             log::warning("stopped without having handed over in time; nothing acknowledged is lost");
-            ExitCode::SUCCESS
+            ExitCode::from(exit::STOPPED)
+        }
+        Ok(Ending::Removed) => {
+            log::info(
+                "stopped: this node was removed from the cluster, and is not to be started again with this folder",
+            );
+            ExitCode::from(exit::STOPPED)
         }
         Ok(Ending::Fatal(reason)) => {
+            notifier.status(&reason);
             log::error(&format!("{reason}. This node stops; what the others hold is not affected"));
-            ExitCode::from(EXIT_FATAL)
+            ExitCode::from(exit::MUST_NOT)
         }
-        Err(reason) => {
-            log::error(&reason);
-            ExitCode::FAILURE
+        Err(Failure { code, text }) => {
+            notifier.status(&text);
+            log::error(&text);
+            ExitCode::from(code)
         }
     }
 }
 
-fn serve(options: &Options) -> Result<Ending, String> {
+fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure> {
     let clock = Clock::new();
-    let shares = descriptors::share_out(options.clients_max, http::CONNECTIONS_MAX)?;
+    let shares = descriptors::share_out(options.clients_max, http::CONNECTIONS_MAX).map_err(Failure::settings)?;
     // A turn touches a little of much memory. With huge pages the kernel clears two megabytes where a few kilobytes are
     // wanted: a fifth of the CPU time of pipelined writes (measured), for nothing that reads gain. Refused: as before.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
@@ -102,14 +112,19 @@ fn serve(options: &Options) -> Result<Ending, String> {
     let (resp_address, http_address) = (address_of(&resp, options.resp), address_of(&http, options.http));
 
     low_disk::make_room_to_start(&options.dir, options.disk_low_mark);
-    let disk = Files::open(&options.dir).map_err(|error| error.to_string())?.with_direct_writes(options.direct_writes);
-    let in_folder = |what: &str, error: io::Error| format!("{what} in {}: {error}", options.dir.display());
+    let disk = Files::open(&options.dir).map_err(cannot_open)?.with_direct_writes(options.direct_writes);
+    let in_folder = |what: &str, error: &io::Error| format!("{what} in {}: {error}", options.dir.display());
+    if let Some(asked) = &options.join {
+        notifier.status(&format!("asks {asked} to be let into the cluster, if it has not joined yet"));
+    }
     let Known { mut standing, identity: mut known, is_admitted } = Standing::find(options, &disk)?;
     let announce = standing.move_to(options);
     let peer_address = options.peer.clone().unwrap_or_else(|| standing.own().peer_address.clone());
     let peer = listen("the address in --cluster (or --peer)", naming::resolve(&peer_address)?)?;
     let cluster_address = cluster.as_ref().map_or(String::new(), |it| announced(it, options, standing.own()));
-    log::info(&format!("reads the journal and opens the store in {}", options.dir.display()));
+    let reads = format!("reads the journal and opens the store in {}", options.dir.display());
+    notifier.status(&reads);
+    log::info(&reads);
     let (opened_journal, opened_store) = thread::scope(|scope| {
         // Each takes a second or two of reading and of reckoning, and neither needs the other.
         let open = || (options.state == StateIn::Store).then(|| open_store(options, shares.store)).transpose();
@@ -119,7 +134,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
     });
     let thread_failed = |error: io::Error| format!("a thread cannot be started: {error}; raise the process limit");
     let (opened, mut recovered_journal) =
-        opened_journal.map_err(|error| in_folder("the journal cannot be opened", error))?;
+        opened_journal.map_err(|error| of_folder(&error, in_folder("the journal cannot be opened", &error)))?;
     let store = opened_store.map_err(thread_failed)??;
     // An identity is stored after the journal was made, and the first thing that a node writes to its journal is that it has started.
     let lost = known.is_some() && !is_admitted && recovered_journal.holds_nothing();
@@ -135,10 +150,10 @@ fn serve(options: &Options) -> Result<Ending, String> {
     };
     if known.is_none() || is_admitted {
         let stored = standing.identity(incarnation).store(&disk);
-        stored.map_err(|error| in_folder("the identity cannot be written", error))?;
+        stored.map_err(|error| in_folder("the identity cannot be written", &error))?;
     }
     let (snapshots, snapshot_damaged) =
-        snapshots::load(&disk).map_err(|error| in_folder("a snapshot cannot be read", error))?;
+        snapshots::load(&disk).map_err(|error| of_folder(&error, in_folder("a snapshot cannot be read", &error)))?;
     log::info(&format!(
         "recovered from {}: {} journal payloads, {}",
         options.dir.display(),
@@ -206,8 +221,9 @@ fn serve(options: &Options) -> Result<Ending, String> {
         planted: None,
     };
     let mut outbox = Outbox::default();
+    notifier.status(&format!("carries out what is in the journal in {}", options.dir.display()));
     let node = Node::start(config, recovered, clock.now(), &mut outbox)
-        .map_err(|error| format!("{} cannot be used: {}", options.dir.display(), error.0))?;
+        .map_err(|error| Failure::damaged(format!("{} cannot be used: {}", options.dir.display(), error.0)))?;
 
     if let Some(store) = &store {
         let retained = store.retain_spaces(&node.spaces());
@@ -229,11 +245,11 @@ fn serve(options: &Options) -> Result<Ending, String> {
         }
         messenger.tell(Control::DiskRoom(passed));
     })
-    .map_err(|error| in_folder("how much room there is cannot be asked", error))?;
+    .map_err(|error| in_folder("how much room there is cannot be asked", &error))?;
     let messenger = frame.messenger.clone();
     let names: &[&str] = if store.is_some() { &[storage::LOCK_NAME, STORE_NAME] } else { &[storage::LOCK_NAME] };
     folder_watch::watch(&options.dir, names, move |what| messenger.tell(Control::FolderGone(what)))
-        .map_err(|error| in_folder("the folder cannot be looked at", error))?;
+        .map_err(|error| in_folder("the folder cannot be looked at", &error))?;
     let alarm = Arc::clone(&frame.alarm);
     let (bridge, requests) = bridge(Arc::clone(&frame.connections), Arc::new(move || alarm.ring()));
     let admission = Admission::new(bridge.clone(), options.password.clone());
@@ -270,7 +286,7 @@ fn serve(options: &Options) -> Result<Ending, String> {
             }
             if stops {
                 log::warning("stopping at once");
-                std::process::exit(EXIT_INTERRUPTED);
+                std::process::exit(exit::AT_ONCE.into());
             }
             stops = true;
             stop();
@@ -312,16 +328,17 @@ fn serve(options: &Options) -> Result<Ending, String> {
         speaks: Versions::up_to(options.speak_at_most),
         incarnation: started_at(),
         seed,
+        notifier: Arc::clone(notifier),
     };
-    event_loop::run(parts).map_err(|error| format!("the loop failed: {error}"))
+    event_loop::run(parts).map_err(|error| format!("the loop failed: {error}").into())
 }
 
 /// The store that the state is in.
-fn open_store(options: &Options, open_files_max: usize) -> Result<CachedStore<LsmStore>, String> {
+fn open_store(options: &Options, open_files_max: usize) -> Result<CachedStore<LsmStore>, Failure> {
     let path = options.dir.join(STORE_NAME);
     let opened = LsmStore::open(&path, LsmOptions { open_files_max, ..LsmOptions::default() }).map_err(|error| {
-        let advice = if error.full { advice::MAKE_ROOM } else { advice::OTHER_STORE };
-        format!("the store in {} cannot be opened: {error}. What to do: {advice}", path.display())
+        let text = |advice| format!("the store in {} cannot be opened: {error}. What to do: {advice}", path.display());
+        if error.full { text(advice::MAKE_ROOM).into() } else { Failure::damaged(text(advice::OTHER_STORE)) }
     })?;
     // fjall's, and the one that removes dropped spaces. What opens the store again runs in the background itself.
     background::lower_named("fjall:");
@@ -362,12 +379,12 @@ fn flush_settings(chance: u64) -> SnapshotSettings {
     }
 }
 
-pub(crate) fn listen(flag: &str, address: SocketAddr) -> Result<TcpListener, String> {
+pub(crate) fn listen(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).map_err(|error| cannot_listen(flag, address, &error))
 }
 
 /// As [`listen`], at an address where other processes do the same: the kernel gives each connection to one of them.
-fn listen_beside(flag: &str, address: SocketAddr) -> Result<TcpListener, String> {
+fn listen_beside(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
     let bound = || {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
@@ -381,18 +398,39 @@ fn listen_beside(flag: &str, address: SocketAddr) -> Result<TcpListener, String>
     bound().map_err(|error| cannot_listen(flag, address, &error.into()))
 }
 
-fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> String {
+fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> Failure {
     match error.kind() {
+        // It may be free in a moment.
         io::ErrorKind::AddrInUse => {
             format!("{address} is in use by another process; stop that process or choose another address by {flag}")
+                .into()
         }
+        // While a machine starts, this may be too early.
         io::ErrorKind::AddrNotAvailable => {
-            format!("{address} is not an address of this machine; choose another one by {flag}")
+            format!("{address} is not an address of this machine; choose another one by {flag}").into()
         }
         io::ErrorKind::PermissionDenied => {
-            format!("{address} may not be used by this user; choose a port above 1023 by {flag}")
+            Failure::settings(format!("{address} may not be used by this user; choose a port above 1023 by {flag}"))
         }
-        _ => format!("cannot listen at {address} ({flag}): {error}"),
+        _ => format!("cannot listen at {address} ({flag}): {error}").into(),
+    }
+}
+
+/// Why the folder was refused as a whole.
+fn cannot_open(error: FolderError) -> Failure {
+    let text = error.to_string();
+    match error {
+        FolderError::Foreign { .. } => Failure::settings(text),
+        FolderError::Io { error, .. } if error.kind() == io::ErrorKind::PermissionDenied => Failure::settings(text),
+        FolderError::InUse { .. } | FolderError::Io { .. } => text.into(),
+    }
+}
+
+/// Why a part of the folder was refused: its bytes, or the system.
+fn of_folder(error: &io::Error, text: String) -> Failure {
+    match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::Unsupported => Failure::damaged(text),
+        _ => text.into(),
     }
 }
 

@@ -126,10 +126,19 @@ fn a_new_cluster_says_for_whom_it_waits() {
     }
     let status = cluster.ask(0, "DICTUM.STATUS");
     assert!(status.contains(&format!("\"founding\":\"{waits}\"")), "{status}");
+    assert_eq!(cluster.nodes[0].status_line(), format!("{waits}; 2 of 3 nodes up"));
+    assert!(!cluster.nodes[0].serves());
     assert_eq!(cluster.ask(1, "SET k v"), format!("-CLUSTERDOWN {waits}; the command was not done\r\n"));
     assert_eq!(cluster.ask(0, "GET k"), format!("-CLUSTERDOWN {waits}; the command was not done\r\n"));
     cluster.isolated.clear();
     assert_eq!(cluster.ask(0, "SET k v"), "+OK\r\n");
     let status = cluster.ask(2, "DICTUM.STATUS");
     assert!(status.contains("\"founding\":\"\""), "{status}");
+    pass_until(&mut cluster, "all serve", |cluster| cluster.nodes.iter().all(|node| node.serves()));
+    let (leader, _) = cluster.nodes[2].leader(DEFAULT).expect("somebody leads");
+    for node in 0..3_u16 {
+        let is = if node == leader.0 { "leader".to_owned() } else { format!("follower of n{}", leader.0 + 1) };
+        assert_eq!(cluster.nodes[usize::from(node)].status_line(), format!("{is}; 3 of 3 nodes up"));
+        assert!(cluster.nodes[usize::from(node)].serves());
+    }
 }

@@ -115,6 +115,7 @@ impl EventLoop {
         match control {
             Control::Stop => {
                 log::info("stopping: handing over");
+                self.vital_signs.stop("stopping: hands over");
                 self.stop_at.get_or_insert(now.time + STOP_TIMEOUT);
                 self.node.step(now, Input::Stop, &mut self.outbox);
             }

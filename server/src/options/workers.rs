@@ -9,7 +9,7 @@ use base::limits::{NODE_NAME_BYTES_MAX, NODES_MAX};
 use super::Options;
 
 /// Most worker loops of a machine: those of four fill a cluster.
-const WORKERS_MAX: u16 = 16;
+pub(super) const WORKERS_MAX: u16 = 16;
 const _: () = assert!(WORKERS_MAX as usize <= NODES_MAX);
 
 impl Options {

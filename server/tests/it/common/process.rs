@@ -95,6 +95,12 @@ impl Process {
         wait_for_end(self.id()) && self.child.wait().is_ok_and(|status| status.success())
     }
 
+    /// The exit code of one that ends, or has ended; none if a signal has ended it.
+    pub fn code(mut self) -> Option<i32> {
+        assert!(wait_for_end(self.id()), "it has not ended: {:#?}", self.lines());
+        self.child.wait().expect("it has ended").code()
+    }
+
     fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
