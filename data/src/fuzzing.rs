@@ -92,7 +92,7 @@ pub fn fuzz_rdb(data: &[u8]) {
     }
 }
 
-/// Takes `data` as a line of JSON that is a key. What can be read can be written and read again, and is the same then.
+/// Takes `data` as a line of JSON that is a key. One that can be read can be written and read again, and is the same then.
 ///
 /// # Panics
 /// If that promise is broken.

@@ -31,7 +31,7 @@ use std::ops::Bound;
 /// Where the state is in a store, ask [`Tree::trouble`] afterwards.
 ///
 /// # Errors
-/// What `each` fails with, at once.
+/// The first error of `each`, at once.
 pub fn write<E>(tree: &Tree, mut each: impl FnMut(&str) -> Result<(), E>) -> Result<u64, E> {
     let view = View::new(tree, tree.time(), 0).with_work_max(u64::MAX).in_version(NEWEST);
     let mut count = 0;

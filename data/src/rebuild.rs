@@ -8,7 +8,7 @@
 //!
 //! Deadlines are moments, not times to live. Not made anew are revisions, and of large streams when their consumers were last heard, and what is pending of entries that were deleted.
 //!
-//! What becomes of a command may be unknown, and one that was given up may be carried out later, after others. So each says how it bears that ([`Manner`]). All commands of a key
+//! The outcome of a command may be unknown, and one that was given up may be carried out later, after others. So each says how it bears that ([`Manner`]). All commands of a key
 //! may be said again from the first on.
 
 use crate::algorithms::dump::{dump_json, dump_libraries};
@@ -25,7 +25,7 @@ use base::WallTime;
 use base::versions::NEWEST;
 use std::ops::Bound;
 
-/// What has more bytes than this is made bit by bit: no entry of the log shall be large for the sake of a restore.
+/// A value with more bytes than this is made bit by bit: no entry of the log shall be large for the sake of a restore.
 pub const WHOLE_BYTES_MAX: u64 = 256 * 1024;
 /// The same of a stream, which as a whole is made anew to the last consumer.
 const WHOLE_STREAM_TIMES: u64 = 16;
@@ -50,7 +50,7 @@ pub enum Manner {
 /// Where the state is in a store, ask [`Tree::trouble`] afterwards: what a store cannot read ends the iteration.
 ///
 /// # Errors
-/// What `say` fails with, at once.
+/// The first error of `say`, at once.
 pub fn keys<E>(
     tree: &Tree,
     from: Option<&[u8]>,
@@ -79,7 +79,7 @@ pub fn libraries<E>(tree: &Tree, mut say: impl FnMut(&[&[u8]]) -> Result<(), E>)
     if codes.is_empty() { Ok(()) } else { say(&[b"FUNCTION", b"RESTORE", &dump_libraries(&codes), b"REPLACE"]) }
 }
 
-/// What makes one key.
+/// Makes one key.
 struct Rebuild<'v, 't, S> {
     view: &'v View<'t>,
     whole_bytes_max: u64,
@@ -202,7 +202,7 @@ impl<E, S: FnMut(Manner, &[&[u8]]) -> Result<(), E>> Rebuild<'_, '_, S> {
             self.in_order(&all)?;
         }
         let groups: Vec<(Blob, Group)> = collections.groups(stream.number()).collect();
-        if stream.len() == 0
+        if stream.is_empty()
             && let Some((name, group)) = groups.first()
         {
             // So that there is a stream.
@@ -211,7 +211,7 @@ impl<E, S: FnMut(Manner, &[&[u8]]) -> Result<(), E>> Rebuild<'_, '_, S> {
         let (last, deleted, added) = (stream.last.text(), stream.deleted.text(), stream.added.to_string());
         self.in_order(&[b"XSETID", key, &last, b"ENTRIESADDED", added.as_bytes(), b"MAXDELETEDID", &deleted])?;
         for (place, (name, group)) in groups.iter().enumerate() {
-            if place > 0 || stream.len() > 0 {
+            if place > 0 || !stream.is_empty() {
                 self.group(key, name, group, false)?;
             }
             for (consumer, _) in collections.consumers(group) {

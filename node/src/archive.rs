@@ -31,7 +31,7 @@ pub struct Archive {
 pub enum RebuildError<E> {
     /// The store cannot be read; the text says why.
     Unreadable(String),
-    /// Whoever was told them has failed.
+    /// The receiver of the commands has failed.
     Said(E),
 }
 

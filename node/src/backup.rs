@@ -45,7 +45,7 @@ const NOTHING_OPEN: Failure = Failure::Text(
 );
 const NO_PARTITION: Failure = Failure::Text("ERR the bucket has no such partition");
 
-/// Which of the subcommands.
+/// One of the subcommands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
     Open,
@@ -81,7 +81,7 @@ pub(crate) struct Backups {
     ended: BTreeMap<BucketId, WallTime>,
 }
 
-/// What a connection is answered.
+/// An answer to a connection.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub connection: ConnectionId,
@@ -125,7 +125,7 @@ impl Backups {
         false
     }
 
-    /// Whether somebody waits for a block: the node has to look again soon, as what may leave is a matter of time.
+    /// True if a client waits for a block: the node has to look again soon, as the throttle is a matter of time.
     pub(crate) fn has_waiting(&self) -> bool {
         self.frozen.iter().any(|frozen| frozen.asked.is_some())
     }
@@ -183,7 +183,7 @@ impl Backups {
         frozen.block = Some(block);
     }
 
-    /// What may be answered now; `may_send`: whether so many bytes may leave. Those that were answered last come last.
+    /// The answers that may leave now; `may_send` says if so many bytes may leave. Clients that were answered last come last.
     fn due(&mut self, now: Now, mut may_send: impl FnMut(usize) -> bool) -> Vec<Answer> {
         let mut answers = Vec::new();
         let mut ended = Vec::new();
@@ -218,7 +218,7 @@ impl Backups {
         answers
     }
 
-    /// The node has no state of the partition any more, for this reason: whoever asks for the next block is told.
+    /// The node has no state of the partition any more, for this reason, which the next question is answered with.
     pub(crate) fn forget_partition(&mut self, partition: PartitionId, why: &str) {
         for frozen in self.frozen.iter_mut().filter(|frozen| frozen.partition == partition) {
             self.rubbish.extend(frozen.image.take().map(Rubbish::new));

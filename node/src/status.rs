@@ -109,7 +109,7 @@ fn position(group: &Group, position: Position) -> String {
 }
 
 impl Node {
-    /// Whether this node can answer reads and writes of the default bucket now, as far as it knows; disks left aside.
+    /// True if this node can answer reads and writes of the default bucket now, as far as it knows; disks left aside.
     #[must_use]
     pub fn serves(&self) -> bool {
         hindrance(self).is_none()
@@ -144,7 +144,7 @@ impl Node {
     }
 }
 
-/// What keeps this node from serving the default bucket, disks left aside.
+/// The reason why this node does not serve the default bucket, disks left aside; none if it does.
 fn hindrance(node: &Node) -> Option<String> {
     if let Some(founding) = node.awaits_founders() {
         return Some(founding);
@@ -160,7 +160,7 @@ fn hindrance(node: &Node) -> Option<String> {
     }
 }
 
-/// Whether a node is up, as far as this one knows.
+/// True if a node is up, as far as this one knows.
 fn is_up(node: &Node, id: NodeId) -> bool {
     let is_heard = || node.detectors.iter().any(|detector| detector.peer == id && detector.is_up(node.now.time));
     id == node.config.me || is_heard()

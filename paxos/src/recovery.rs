@@ -237,7 +237,7 @@ impl Replica {
         out.push(Output::SendAfter { token: self.token, to: from, message });
     }
 
-    /// Whether a founder votes here no more, as is decided. Such a one may have no replica that could answer: a blank replica would wait for it for ever. That
+    /// True if a founder votes here no more, as is decided. That founder may have no replica that could answer: a blank replica would wait for it for ever. The blank
     /// replica is told to recover instead, for which it needs only those that vote now.
     fn is_without_a_founder(&self) -> bool {
         let members = &self.membership.now;

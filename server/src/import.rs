@@ -69,7 +69,7 @@ pub struct ImportArguments {
     asked: Asked,
 }
 
-/// What has come of it so far.
+/// The result so far.
 #[derive(Debug, Default)]
 struct Imported {
     /// Keys of the source that were dealt with, those that were left out among them.
@@ -143,7 +143,7 @@ fn unread(error: io::Error) -> String {
     format!("the source cannot be read: {error}")
 }
 
-/// What the keys come from.
+/// The source of the keys.
 fn open(arguments: &ImportArguments) -> Result<Box<dyn Read>, String> {
     if let Some(from) = &arguments.from {
         let credentials: Vec<&str> =
@@ -214,7 +214,7 @@ struct Chunk {
     bytes: usize,
     /// Keys of the source that it stands for, those that were left out among them.
     seen: u64,
-    /// What cannot be read here, and how many keys that is.
+    /// Values that cannot be read here, and how many keys that is.
     rejected: Vec<u8>,
     rejected_keys: u64,
 }
@@ -379,7 +379,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Keeps what cannot be read here.
+    /// Keeps values that cannot be read here.
     fn reject(&mut self, bytes: &[u8]) -> Result<(), String> {
         let Some(path) = &self.arguments.rejects else { return Ok(()) };
         let failed = |error| format!("{}: {error}", path.display());

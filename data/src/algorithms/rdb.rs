@@ -57,7 +57,7 @@ pub struct Key {
 pub struct RdbError {
     /// Where that begins, in bytes from the beginning.
     pub offset: u64,
-    /// What is wrong.
+    /// The reason.
     pub text: &'static str,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for RdbError {
 /// Reads a file that comes bit by bit.
 #[derive(Debug, Default)]
 pub struct RdbReader {
-    /// What has come and is not read yet begins at `at`.
+    /// Bytes from `at` on are not read yet.
     buffer: Vec<u8>,
     at: usize,
     /// Bytes before the buffer.
@@ -242,7 +242,7 @@ fn item(cursor: &mut Cursor<'_>, database: u64, version: u16) -> Result<Step, St
     }
 }
 
-/// Whether the length of a value of this type can be found out.
+/// True if the length of a value of this type can be found out.
 fn is_known(kind: u8) -> bool {
     matches!(kind, 0..=5 | 7 | 9..=21 | 24 | 25)
 }
@@ -328,7 +328,7 @@ impl<'b> Cursor<'b> {
         (0..count).try_for_each(|_| self.pass_string())
     }
 
-    /// What a module has written: parts, each behind its kind.
+    /// The parts that a module has written, each behind its kind.
     fn pass_parts(&mut self) -> Result<(), Stop> {
         loop {
             match self.length()? {

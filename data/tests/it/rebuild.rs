@@ -1,4 +1,4 @@
-//! What [`data::rebuild`] says makes the same keys anew, as a whole or bit by bit.
+//! The commands of [`data::rebuild`] make the same keys anew, as a whole or bit by bit.
 
 use base::WallTime;
 use base::versions::NEWEST;
@@ -164,7 +164,7 @@ fn the_first_refusal_ends_it() {
     assert_eq!((refused, count), (Err("enough"), 3));
 }
 
-/// Who was broken off goes on with the key at which that was, from its first command.
+/// A client that was broken off goes on with the key at which that was, from its first command.
 #[test]
 fn it_goes_on_from_any_key() {
     let tree = example();

@@ -9,7 +9,7 @@ use crate::common::{CLIENT, Cluster};
 
 const NOTHING_OPEN: &str = "-ERR this connection has no backup open: it was never opened, is at its end, or nothing was asked of it for a minute\r\n";
 
-/// What a node answers a command with, one reply.
+/// The one reply of a node to a command.
 fn value(cluster: &mut Cluster, node: u16, connection: ConnectionId, line: &str) -> Value {
     cluster.say_as(node, connection, line);
     let mut parser = ReplyParser::default();

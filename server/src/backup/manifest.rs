@@ -1,4 +1,4 @@
-//! What a backup holds: `manifest.json`, written when all else is on the disk.
+//! The table of contents of a backup: `manifest.json`, written when all else is on the disk.
 
 use std::path::Path;
 
@@ -64,7 +64,7 @@ fn checksum(text: &str) -> String {
     format!("{:08x}", crc32c(text.as_bytes()))
 }
 
-/// Whether a folder says that it is a backup.
+/// True if a folder says that it is a backup.
 pub(crate) fn is_backup(dir: &Path) -> bool {
     dir.join(NAME).is_file()
 }
@@ -106,7 +106,7 @@ impl Manifest {
         if checksum(sealed.manifest.get()) != sealed.crc32c {
             return Err(damaged("its checksum is another one"));
         }
-        /// What all versions have.
+        /// The field that all versions have.
         #[derive(Deserialize)]
         struct Format {
             format: u32,

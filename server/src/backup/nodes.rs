@@ -25,7 +25,7 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// What an error's text means.
+    /// The meaning of an error's text.
     pub(crate) fn of(error: &str) -> Trouble {
         let code = error.split(' ').next().unwrap_or_default();
         let passes = ["CLUSTERDOWN", "UNKNOWN", "MISCONF", "NOCOPY", "LOADING", "TRYAGAIN", "BUSY"].contains(&code)

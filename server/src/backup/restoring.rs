@@ -20,7 +20,7 @@ use crate::cli::asked::Asked;
 /// Bytes of an export that are written together.
 const OUT_BYTES: usize = 256 * 1024;
 
-/// What is to be restored, and how.
+/// The wish of the command line.
 #[derive(Debug)]
 pub(super) struct Wish {
     /// All, if there is none.
@@ -31,7 +31,7 @@ pub(super) struct Wish {
     pub scratch: Option<PathBuf>,
 }
 
-/// What was.
+/// A bucket that was restored.
 #[derive(Debug)]
 pub(super) struct Restored {
     pub name: String,
@@ -136,7 +136,7 @@ pub(super) fn export(
     Ok(keys)
 }
 
-/// What is under the name into which a bucket is restored.
+/// The state of the bucket into which one is restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Target {
     Absent,
@@ -245,7 +245,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to clear away: it is among its temporary files.
+        // If that fails the system clears it away: it is among its temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -167,7 +167,7 @@ fn copy(
             Err(trouble) => {
                 // A later start of the same writer would replace it, but this may have been the last.
                 let _ = writer.abandon();
-                // What the node has given up is given out anew.
+                // A state that the node has given up is given out anew.
                 return Err(Trouble::Passing(trouble.text()));
             }
         };

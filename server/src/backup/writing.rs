@@ -25,14 +25,14 @@ pub(crate) type Say<'s> = dyn FnMut(&[u8], Manner, &[&[u8]]) -> Result<(), Troub
 pub(crate) struct Writer<'w> {
     nodes: &'w mut Nodes,
     progress: &'w mut Progress,
-    /// What the identifiers of this writer begin with, and how many there were.
+    /// The beginning of this writer's identifiers, and how many there were.
     name: String,
     identifiers: u64,
     tries: Tries,
     way: Way,
 }
 
-/// What is on its way over one connection.
+/// The commands on their way over one connection.
 #[derive(Default)]
 struct Way {
     /// Commands that have not left yet.
@@ -201,7 +201,7 @@ impl<'w> Writer<'w> {
 }
 
 impl Way {
-    /// Whether an answer is a good one.
+    /// An error unless an answer is a good one.
     fn judge(&self, reply: &Value, is_again: bool) -> Result<(), Trouble> {
         let items = if let Value::Array(items) = reply { items.as_slice() } else { std::slice::from_ref(reply) };
         match items.iter().filter_map(Value::as_error).find(|error| !is_done(error, is_again)) {

@@ -1,4 +1,4 @@
-//! What commands that ask a cluster have in common: whom they ask, and how they end.
+//! Arguments that all commands have which ask a cluster, and how these commands end.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

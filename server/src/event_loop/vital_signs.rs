@@ -1,4 +1,4 @@
-//! What the loop tells systemd, or the process that has started it as a worker, at the end of its turns (`systemd.rs` has the table).
+//! Reports of the loop to systemd, or to the process that has started it as a worker, at the end of its turns (`systemd.rs` has the table).
 //!
 //! A sign of life comes from nowhere else. A step of the node, or a wait for the disk, that takes long gives none, though it is honest work: so signs are given several times
 //! in the time that is waited for one, and `WatchdogSec` of the unit file is several times what peers bear with ([`base::limits::BUSY_MAX`]).
@@ -17,7 +17,7 @@ const LOOKS_FOR_LEADER: Duration = Duration::from_secs(10);
 /// Between two looks whether there is something else to tell people.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What was told, and when there is more to tell.
+/// The last report, and when the next one is due.
 #[derive(Debug)]
 pub(super) struct VitalSigns {
     notifier: Arc<Notifier>,
@@ -86,7 +86,7 @@ impl VitalSigns {
 }
 
 impl EventLoop {
-    /// At the end of a turn: tells whoever watches this process how it is.
+    /// At the end of a turn: tells the watcher of this process how it is.
     pub(super) fn give_vital_signs(&mut self, now: Now) {
         let node = &self.node;
         self.vital_signs.give(now.time, || node.serves(), || node.status_line());

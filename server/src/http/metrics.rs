@@ -404,7 +404,7 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
     });
 }
 
-/// What the node that answers knows of each partition.
+/// Each partition as the node that answers knows it.
 fn write_partitions(out: &mut Exposition, status: &ClusterStatus) {
     let labelled = |value: &dyn Fn(&PartitionStatus) -> Option<u64>| -> Vec<(String, String, u64)> {
         let of = |it: &PartitionStatus| Some((it.name.clone(), it.index.to_string(), value(it)?));

@@ -24,7 +24,7 @@ impl SyncTimes {
         place.map_or(&self.above, |place| &self.between[place]).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What all of them took together, in seconds.
+    /// The sum of all, in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         self.nanos.load(Ordering::Relaxed) as f64 / 1e9
     }

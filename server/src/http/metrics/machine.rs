@@ -1,4 +1,4 @@
-//! What the process takes of the machine, and what room its disk has.
+//! Figures of the process and of its disk.
 
 use std::path::Path;
 
