@@ -75,8 +75,8 @@ pub(crate) struct Pace {
     pub figures: [u32; Part::ALL.len()],
     /// By what it is slow; it shall lead nothing as long as others can.
     pub slow: Option<Part>,
-    /// How long ago, in microseconds, the ping came that this one says to have taken, or may have come while the loop was at work: what a message takes, there
-    /// and back, is told without that.
+    /// How long ago, in microseconds, the ping came that this one says to have taken, or may have come while the loop was at work, when this one leaves at the end of a turn at the
+    /// latest: what a message takes, there and back, is told without that.
     pub heard_ago: u32,
 }
 
@@ -127,7 +127,8 @@ impl Node {
     /// What is said of it to a peer.
     pub(crate) fn pace_for(&self, peer: NodeId) -> Pace {
         let taken = self.quickness.taken.get(&peer);
-        let heard_ago = taken.map_or(0, |(_, at, waited)| microseconds(self.now.time.since(*at) + *waited));
+        let turn = self.quickness.measure.longest_work(self.now.time);
+        let heard_ago = taken.map_or(0, |(_, at, waited)| microseconds(self.now.time.since(*at) + *waited + turn));
         Pace { heard_ago, ..self.pace() }
     }
 

@@ -11,7 +11,8 @@
 //!
 //! A loop that is at work takes nothing meanwhile: ticks and pings wait. That says nothing of the node's quickness. The leader has more work than the others, and a client
 //! that sends costly commands makes one node work for seconds; the next leader would then be slow. So the owner says how long the loop had the
-//! processor ([`crate::Input::Worked`]), and this time counts neither as late nor as on the way. What is left is time in which the loop did not run.
+//! processor ([`crate::Input::Worked`]), and this time counts neither as late nor as on the way. What is left is time in which the loop did not run. An answer is written at the beginning
+//! of a turn and leaves at its end, so the node that answers adds a turn's work to the time that it has had the ping.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -30,6 +31,8 @@ const SENT_MAX: usize = 512;
 /// Times of work that are known: those of the last two windows, at the least.
 const WORKS_MAX: usize = 256;
 
+/// A turn of the loop lately was about as long as the next one may be.
+const LATELY: Duration = Duration::from_millis(200);
 /// Less between two times of work is no rest.
 const REST: Duration = Duration::from_millis(6);
 
@@ -112,6 +115,12 @@ impl Measure {
             (began, sum) = (work.from, sum + work.processor);
         }
         sum
+    }
+
+    /// The longest time at a stretch that the loop was at work lately. What is said at the beginning of a turn leaves at its end: it may be as much later.
+    pub(crate) fn longest_work(&self, now: Time) -> Duration {
+        let lately = self.works.iter().rev().take_while(|work| now.since(work.until) < LATELY);
+        lately.map(|work| work.processor).max().unwrap_or_default()
     }
 
     /// A tick came so late.

@@ -204,6 +204,19 @@ fn time_at_work_is_neither_late_nor_on_the_way() {
 }
 
 #[test]
+fn an_answer_may_leave_a_turn_later_than_it_was_written() {
+    let at = |milliseconds| Time(0) + ms(milliseconds);
+    let mut measure = Measure::default();
+    assert_eq!(measure.longest_work(at(0)), Duration::ZERO);
+    measure.on_worked(at(0), at(90), ms(80));
+    measure.on_worked(at(100), at(125), ms(20));
+    measure.on_worked(at(130), at(137), ms(7));
+    assert_eq!(measure.longest_work(at(140)), ms(80));
+    assert_eq!(measure.longest_work(at(310)), ms(20), "that was long ago");
+    assert_eq!(measure.longest_work(at(400)), Duration::ZERO);
+}
+
+#[test]
 fn what_is_said_comes_back() {
     for slow in [None, Some(Part::Disk), Some(Part::Processor), Some(Part::Link)] {
         let pace = Pace { figures: [1, 300_000, u32::MAX], slow, heard_ago: 25_000 };

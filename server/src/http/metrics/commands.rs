@@ -24,9 +24,9 @@ pub(super) fn write(out: &mut Exposition, histograms: &Value, info: &BTreeMap<&s
             .filter_map(|(bound, count)| Some((number(bound)?, number(count)?)))
             .collect();
         let buckets = POWERS.map(|power| {
-            // The node's bounds are in whole microseconds, and a little above the power.
-            let bound = (1u64 << power) / 1000;
-            let within = below.iter().filter(|(told, _)| told * 100 <= bound * 101).map(|(_, count)| *count).max();
+            // As the node tells bounds, which is as a Redis does: in whole microseconds, a 128th above the power.
+            let bound = ((1u64 << power) + (1u64 << power) / 128 - 1) / 1000;
+            let within = below.iter().filter(|(told, _)| *told <= bound).map(|(_, count)| *count).max();
             (f64::from(1u32 << power) / 1e9, within.unwrap_or(0))
         });
         let micros = info
