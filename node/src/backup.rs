@@ -38,7 +38,7 @@ pub(crate) const BACKS_UP: u64 = 1 << 62;
 const TOO_MANY: Failure =
     Failure::Text("ERR this node gives out four backups already; ask another node, or try again later");
 const NO_ROOM: Failure = Failure::Text(
-    "MISCONF the disk of this node has too little room to keep what is overwritten while a backup is read; ask another node",
+    "MISCONF the disk of this node is full: it cannot keep what is overwritten while a backup is read; ask another node",
 );
 const NOTHING_OPEN: Failure = Failure::Text(
     "ERR this connection has no backup open: it was never opened, is at its end, or nothing was asked of it for a minute",
@@ -265,7 +265,8 @@ impl Node {
         if !self.backups.has_room(session.id) {
             return self.refuse(session, &TOO_MANY);
         }
-        if self.disk.is_low() {
+        // Below the low mark a backup is wanted more than ever.
+        if self.disk.is_full() {
             return self.refuse(session, &NO_ROOM);
         }
         if self.config.planted == Some(Planted::BackupUnconfirmed) {
