@@ -226,7 +226,7 @@ impl Backups {
         }
     }
 
-    /// Gives up what nobody asks of any more: how many there were.
+    /// Gives up frozen states of which nothing is asked any more. Returns how many.
     fn give_up_silent(&mut self, now: Time) -> usize {
         let before = self.frozen.len();
         self.drop_if(|frozen| frozen.asked.is_none() && now.since(frozen.heard_at) >= HELD_FOR);
@@ -277,7 +277,7 @@ impl Node {
         session.block = submitted.map(Blocked::Slot).or(session.block);
     }
 
-    /// This node has no copy of a partition: who has.
+    /// An error with the names of the nodes that have a copy of a partition, as this one has none.
     fn who_has(&self, g: usize) -> Failure {
         let group = &self.groups[g];
         let seats = group.roster.as_ref().map(|roster| [&roster.voters[..], &roster.learners[..]].concat());

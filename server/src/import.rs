@@ -162,7 +162,7 @@ fn open(arguments: &ImportArguments) -> Result<Box<dyn Read>, String> {
     }
 }
 
-/// Asks a Redis for all it has, as a new replica does. What is read then is its RDB file, and behind that what is written there since.
+/// Asks a Redis for all it has, as a new replica does. It answers with its RDB file, and behind that with all writes since.
 fn replicate(endpoint: &Endpoint, credentials: &[&str]) -> io::Result<io::Take<TcpStream>> {
     let mut stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port))?;
     stream.set_read_timeout(Some(SOURCE_TIMEOUT))?;

@@ -117,7 +117,7 @@ impl Measure {
         sum
     }
 
-    /// The longest time at a stretch that the loop was at work lately. What is said at the beginning of a turn leaves at its end: it may be as much later.
+    /// The longest time at a stretch that the loop was at work lately. A ping is written at the beginning of a turn and leaves at its end: it may be as much later.
     pub(crate) fn longest_work(&self, now: Time) -> Duration {
         let lately = self.works.iter().rev().take_while(|work| now.since(work.until) < LATELY);
         lately.map(|work| work.processor).max().unwrap_or_default()

@@ -32,7 +32,7 @@ fn must(client: &mut Client, words: &[&str]) -> Value {
     reply
 }
 
-/// What every key of a bucket holds, in the order of the keys.
+/// The value and the deadline of every key of a bucket, in the order of the keys.
 fn contents(resp: &str, bucket: &str) -> Vec<(Vec<u8>, Value, Value)> {
     let mut client = client(resp, bucket);
     let Value::Array(keys) = must(&mut client, &["KEYS", "*"]) else { panic!("an array") };

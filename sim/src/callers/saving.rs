@@ -68,7 +68,7 @@ impl Saver {
     fn take_other_keys(&mut self) {
         self.generation += 1;
         self.number = 0;
-        // What it must have is not known any more.
+        // Nobody knows any more which number it must have.
         self.backup = None;
     }
 

@@ -6,7 +6,7 @@ use wire::Value;
 
 use super::Exposition;
 
-/// Upper bounds that are told, as powers of two in nanoseconds: 16 microseconds to a second. What takes longer than a second the node counts as one.
+/// Upper bounds that are told, as powers of two in nanoseconds: 16 microseconds to a second. The node counts a longer duration as a second.
 const POWERS: std::ops::RangeInclusive<u32> = 14..=30;
 
 /// `histograms`: what `LATENCY HISTOGRAM` answers; `info`: the fields of `INFO`.
