@@ -462,7 +462,7 @@ impl Partition {
         let given_up = self.tree.spaces();
         wishes.rubbish.push(Rubbish::new((std::mem::replace(&mut self.tree, tree), self.flushing.take())));
         self.tree.give_up(given_up);
-        // What was proposed once belongs to the log before: it may have been brought back since.
+        // Earlier proposals are behind this snapshot. An entry that the snapshot covers may have brought the time back.
         (self.proposed_time, self.brings_back) = (self.tree.time(), false);
         if let Some(evicting) = &mut self.evicting {
             wishes.rubbish.push(evicting.forget());

@@ -1,4 +1,4 @@
-//! What this process tells systemd, by the protocol of `sd_notify(3)`: datagrams of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
+//! The messages of this process to systemd, by the protocol of `sd_notify(3)`: datagrams of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
 //!
 //! | told | when |
 //! |---|---|
@@ -42,7 +42,7 @@ pub(crate) struct Notifier {
     watchdog: Option<Duration>,
 }
 
-/// Who listens.
+/// The receiver of the messages: systemd itself, or the process that supervises this worker.
 #[derive(Debug)]
 enum Listening {
     Manager(UnixDatagram, SocketAddr),
@@ -81,7 +81,7 @@ impl Notifier {
         Notifier { to: Some(Listening::Parent(UnixDatagram::from(output), worker)), watchdog: duration(microseconds) }
     }
 
-    /// Whether anybody wants to know.
+    /// Says if there is a receiver; without one a message goes nowhere.
     pub(crate) fn is_heard(&self) -> bool {
         self.to.is_some()
     }
@@ -153,14 +153,14 @@ pub(crate) fn silence(child: &mut Command) {
     }
 }
 
-/// Where the workers of a machine tell how they are; and signals of this process wake whoever waits here.
+/// The socket on which a supervising process receives its workers' reports. A signal of this process wakes the thread that waits on it.
 #[derive(Debug)]
 pub(crate) struct Reports {
     listens: UnixDatagram,
     tells: UnixDatagram,
 }
 
-/// What a worker has told.
+/// One report of a worker.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) worker: u16,
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_wakes_whoever_waits() {
+    fn a_signal_wakes_the_thread_that_waits() {
         let reports = Reports::open(&[signal_hook::consts::SIGWINCH]).expect("a pair of sockets");
         signal_hook::low_level::raise(signal_hook::consts::SIGWINCH).expect("a signal");
         assert_eq!(reports.wait(None).expect("it can be read"), []);

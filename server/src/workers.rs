@@ -71,7 +71,7 @@ enum Meaning {
     Mistake,
 }
 
-/// What this process has told systemd.
+/// The state that systemd last heard from this process.
 #[derive(Debug)]
 struct Told<'a> {
     notifier: &'a Notifier,
@@ -181,7 +181,7 @@ impl Told<'_> {
     }
 }
 
-/// Whether all that run are ready, and any does.
+/// True if at least one worker runs, and every running worker is ready.
 fn are_ready(workers: &[Worker]) -> bool {
     let mut running = workers.iter().filter_map(|worker| match worker.state {
         State::Runs { is_ready, .. } => Some(is_ready),

@@ -111,7 +111,7 @@ fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// What was given beside `--print-config`, by the settings' names: as it is written in a file.
+/// The settings given beside `--print-config`, by name: each value as a file has it.
 fn given(matches: &ArgMatches) -> Result<BTreeMap<String, String>, String> {
     let mut given = BTreeMap::new();
     if let Some(path) = matches.get_one::<std::path::PathBuf>("config") {
@@ -172,7 +172,7 @@ fn how_else(setting: &Arg, is_given: bool) -> String {
     line
 }
 
-/// What the text of `--help` says is the default.
+/// The default that a line of `--help` names.
 fn default_of(help: &str) -> Option<&str> {
     let (_, rest) = help.split_once("[default: ")?;
     rest.strip_suffix(']').filter(|default| *default != "none")

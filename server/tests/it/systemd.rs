@@ -1,4 +1,4 @@
-//! What a node tells systemd, as a systemd of the test's own hears it; and the file of settings that an operator begins with.
+//! The messages of a node to systemd, as a systemd of the test's own hears them; and the file of settings that an operator begins with.
 
 #![allow(
     clippy::disallowed_methods,
@@ -153,7 +153,7 @@ fn a_node_that_cannot_start_tells_people_why() {
 
 /// The others may be started only when this start is over.
 #[test]
-fn a_founder_is_ready_although_the_others_are_down_and_says_for_whom_it_waits() {
+fn a_founder_is_ready_although_the_others_are_down_and_names_them() {
     let folder = tempdir().expect("a temporary folder");
     let mut manager = Manager::listen(folder.path(), false);
     let node = wait_for("a node", || {

@@ -127,7 +127,7 @@ pub(super) const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// What a bucket's line in `INFO` says that becomes metrics, of each bucket that has it: field, metric, kind, help.
+/// Fields of a bucket's line in `INFO` that become metrics, for each bucket that has them: field, metric, kind, help.
 pub(super) const BUCKET_METRICS: &[(&str, &str, &str, &str)] = &[
     ("keys", "dictum_bucket_keys", "gauge", "Keys of a bucket."),
     (
