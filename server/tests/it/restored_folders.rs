@@ -12,7 +12,7 @@ use wire::Value;
 
 use crate::common::bell::Bell;
 use crate::common::process::Process;
-use crate::common::{Client, Dev, NodeInfo, eventually, free_ports, start_alone, wait_for};
+use crate::common::{Client, Dev, NodeInfo, eventually, free_ports, start_alone, status, wait_for};
 
 const KEYS: usize = 50;
 const EARLIER: &str = "it is an earlier copy";
@@ -52,11 +52,26 @@ fn has_all(resp: &str, name: &str) {
     });
 }
 
+/// Waits until the first node has heard that the last one has everything on its disk that is decided now.
+///
+/// An earlier copy is found out by what the others have heard of the folder, and they hear it with the pings, after the acknowledgements
+/// (docs/decisions/2026-11-25-restored-folders.md): nobody can tell the copy from the folder of a node that was killed before its next ping.
+fn has_heard_of_the_last(nodes: &[NodeInfo]) {
+    let position = |teller: &NodeInfo, of: &NodeInfo, field: &str| -> Option<u64> {
+        let nodes = status(&teller.resp)?["nodes"].as_array()?.clone();
+        nodes.iter().find(|told| told["name"] == *of.name)?[field].as_u64()
+    };
+    let (first, last) = (&nodes[0], &nodes[nodes.len() - 1]);
+    // One of them leads, and knows it.
+    let decided = nodes.iter().map(|node| wait_for("a position", || position(node, node, "decided"))).max();
+    wait_for("the other's disk", || (position(first, last, "persisted") >= decided).then_some(()));
+}
+
 /// Runs a node until it ends by itself: what it has said.
 fn ends(command: Command) -> Vec<String> {
     let bell: Arc<Bell> = Arc::default();
     let process = Process::spawn(command, &bell);
-    bell.wait_for("the end of a node", || process.has_ended().then_some(()));
+    bell.wait_for_or("the end of a node", || process.has_ended().then_some(()), || process.lines().join("\n"));
     process.lines()
 }
 
@@ -91,6 +106,7 @@ fn a_folder_that_was_put_back_from_a_backup_is_refused_until_it_is_emptied() {
     let others = [start_alone(n1), start_alone(n2)];
     let third = start_alone(n3);
     write(&n3.resp, "a");
+    has_heard_of_the_last(&infos);
     third.kill();
     // The first two go on; what all three have acknowledged is not in the copy.
     fs::remove_dir_all(&n3.dir).expect("it is there");

@@ -38,14 +38,19 @@ impl Bell {
     }
 
     /// Looks until there is something. Panics when it does not come, and says `what`.
-    pub fn wait_for<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    pub fn wait_for<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
+        self.wait_for_or(what, look, String::new)
+    }
+
+    /// The same, with what else there is to say when it does not come.
+    pub fn wait_for_or<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>, more: impl FnOnce() -> String) -> T {
         let end = Instant::now() + PATIENCE;
         loop {
             let seen = self.rings();
             if let Some(found) = look() {
                 return found;
             }
-            assert!(Instant::now() < end, "{what} did not come");
+            assert!(Instant::now() < end, "{what} did not come\n{}", more());
             self.wait_after(seen);
         }
     }
