@@ -2,12 +2,15 @@
 //!
 //! fjall takes whatever it cannot parse for the torn end of its journal, whatever follows; it has no checksum over a batch's
 //! sequence number; and it refuses to open at all when the unsynced end came back from a power cut with holes in it. So:
-//! 1. In every file but the last, batches must follow each other to the end (zeros, or the end of the file): such a file was
-//!    synced before the next one was made. Anything else is damage.
+//! 1. In every file but the last that has batches, batches must follow each other to the end (zeros, or the end of the file): such a file was
+//!    synced before the next one was written. Anything else is damage.
 //! 2. Batches carry our own number (under [`keys::LAST_MARK`]), which grows by one, and sequence numbers grow. No torn write
 //!    breaks that, so where it is broken there is damage: which of two neighbours has it cannot be told.
 //! 3. The last file is cut behind its last good batch, so that fjall finds a clean end. What is lost by that is a suffix of what
 //!    this journal holds; that nothing newer got into tables is for the marks to show (`opening.rs`, `check_marks`).
+//! 4. Empty files behind a file with a torn end are removed. When a disk is full in the middle of a batch, fjall takes no more batches; but
+//!    an order to write a table that is under way has it begin the next file all the same, if this one is above 64 MB. The file with the torn end is the last one that
+//!    anything was written to, so this is rule 3 once more.
 //!
 //! ```text
 //! batch   ┌───┬─────────┬────────────┬─ items ─┬───┬─────────────┬────────┐
@@ -52,10 +55,17 @@ pub(super) fn check(folder: &Path) -> io::Result<Result<Checked, String>> {
         Ok(scanned) => scanned,
         Err(damage) => return Ok(Err(damage)),
     };
-    for journal in scanned.journals.iter().filter(|journal| !journal.clean) {
-        let file = OpenOptions::new().write(true).open(&journal.path)?;
-        file.set_len(journal.good)?;
-        file.sync_all()?;
+    if let Some(torn) = scanned.journals.iter().position(|journal| !journal.clean) {
+        // The empty ones first, the last before the others: however far this comes, the next check finds what it can go on with.
+        for empty in scanned.journals.iter().skip(torn + 1).rev() {
+            fs::remove_file(&empty.path)?;
+            File::open(folder)?.sync_all()?;
+        }
+        if let Some(journal) = scanned.journals.get(torn) {
+            let file = OpenOptions::new().write(true).open(&journal.path)?;
+            file.set_len(journal.good)?;
+            file.sync_all()?;
+        }
     }
     Ok(Ok(Checked { last_number: scanned.last_number }))
 }
@@ -70,7 +80,7 @@ pub(super) struct ScannedJournal {
     pub good: u64,
     /// Whole batches.
     pub batches: u64,
-    /// Nothing but zeros follows them. Else the last file is to be cut there.
+    /// Nothing but zeros follows them. Else the file is to be cut there, and those behind it, which are empty, are to be removed.
     pub clean: bool,
 }
 
@@ -89,10 +99,11 @@ pub(super) struct Scanned {
 pub(super) fn scan(folder: &Path) -> io::Result<Result<Scanned, String>> {
     let mut last: Option<Batch> = None;
     let mut scanned = Scanned::default();
-    let files = journals(folder)?;
-    for (index, (name, path)) in files.iter().enumerate() {
-        let bytes = fs::metadata(path)?.len();
-        let mut reader = Reader { file: BufReader::with_capacity(CHUNK_BYTES, File::open(path)?), at: 0, bytes };
+    // Where the torn end is, if there is one.
+    let mut torn: Option<(u64, u64)> = None;
+    for (name, path) in journals(folder)? {
+        let bytes = fs::metadata(&path)?.len();
+        let mut reader = Reader { file: BufReader::with_capacity(CHUNK_BYTES, File::open(&path)?), at: 0, bytes };
         let (mut good, mut batches) = (0, 0);
         let clean = loop {
             match reader.batch()? {
@@ -111,10 +122,13 @@ pub(super) fn scan(folder: &Path) -> io::Result<Result<Scanned, String>> {
                 Step::Broken => break false,
             }
         };
-        if !clean && index + 1 < files.len() {
+        if let Some((name, good)) = torn.filter(|_| batches > 0 || !clean) {
             return Ok(Err(format!("its journal {name} is damaged behind byte {good}, and later journals follow")));
         }
-        scanned.journals.push(ScannedJournal { path: path.clone(), bytes, good, batches, clean });
+        if !clean {
+            torn = Some((name, good));
+        }
+        scanned.journals.push(ScannedJournal { path, bytes, good, batches, clean });
     }
     scanned.last_number = last.map(|last| last.number);
     Ok(Ok(scanned))

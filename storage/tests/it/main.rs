@@ -6,6 +6,7 @@ mod fixtures;
 mod journal_crashes;
 mod journal_damage;
 mod ordered_beside;
+mod ordered_faults;
 mod ordered_full;
 mod ordered_kills;
 mod ordered_load;

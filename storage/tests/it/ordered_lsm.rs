@@ -319,6 +319,39 @@ fn a_damaged_journal_never_leaves_a_hole() {
     }
 }
 
+/// A disk that was full in the middle of a batch, and the next file of the journal that fjall began all the same: whole, or of no length where that failed, too.
+#[test]
+fn empty_journals_behind_a_torn_one_are_no_damage() {
+    for empty in [0, 64 << 20] {
+        let folder = Folder::new();
+        let models = history(&folder, false);
+        let path = journal(&folder);
+        let number: u64 = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok()).expect("a number");
+        let later = |plus: u64| path.with_file_name(format!("{}.jnl", number + plus));
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 100]).unwrap();
+        for plus in [1, 2] {
+            fs::File::create(later(plus)).unwrap().set_len(empty).unwrap();
+        }
+        // A crash between the steps: the last of them is gone, and the torn one as it was.
+        fs::remove_file(later(2)).unwrap();
+        let store = open(&folder);
+        assert!(!later(1).exists());
+        assert_eq!(difference(&store, &models[models.len() - 2], &store.spaces()).unwrap(), None);
+        store.apply(&put(1, "a", "b")).unwrap();
+        drop(store);
+        assert_eq!(open(&folder).get(Space(1), b"a"), Ok(Some(b"b".to_vec())));
+
+        // Behind a torn one nothing was ever written.
+        let bytes = fs::read(journal(&folder)).unwrap();
+        let torn = journal(&folder);
+        let end = bytes.iter().rposition(|byte| *byte != 0).expect("it was written") + 1;
+        fs::write(&torn, &bytes[..end / 2]).unwrap();
+        fs::write(later(1), &bytes[..end]).unwrap();
+        assert!(LsmStore::open(folder.path().join("store"), SMALL).is_err_and(|error| error.text.contains("damaged")));
+    }
+}
+
 #[test]
 fn an_opening_that_crashes_again_and_again_is_given_up() {
     let folder = Folder::new();
