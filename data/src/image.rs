@@ -11,6 +11,8 @@
 //! element blocks:  | 'E' | elements: collection, order, name, value … |                   in their order
 //! outcome blocks:  | 'O' | id, 1 and digest of the command or 0, reply … |                 oldest first
 //! ```
+//! What has changed since an earlier revision is given out likewise ([`Image::since`], `image/since.rs`).
+//!
 //! Earlier versions are still read. Version 9 has no scripts; version 8 has no streams; version 7 has no fields that expire; version 6 has no lists; version 5 has no JSON documents; version 4 has no sorted sets; version 3 has no collections but hashes; versions 1 and 2 have no elements and none of the numbers of collections; version 1 has outcomes without digests: `id, reply …`.
 //! Numbers are variable-length (see `codec.rs`). A block closes at the first item that brings it to
 //! [`SNAPSHOT_BLOCK_BYTES_TARGET`]. Blocks carry no checksum: the snapshot file and the messages around them do.
@@ -32,7 +34,10 @@ use base::{Revision, WallTime};
 use std::ops::Bound;
 
 mod malformed;
+mod since;
 mod stored;
+
+use since::{PART, Part, Since};
 
 pub use malformed::Malformed;
 pub use stored::{Restored, StoreRestorer};
@@ -61,6 +66,8 @@ pub struct Image {
     removals: Removals,
     block_bytes: usize,
     at: Place,
+    /// Only what has changed is given out.
+    since: Option<Box<Since>>,
 }
 
 /// What the next block begins with.
@@ -91,6 +98,7 @@ impl Tree {
             removals: self.removals.clone(),
             block_bytes: SNAPSHOT_BLOCK_BYTES_TARGET,
             at: Place::Header,
+            since: None,
         }
     }
 
@@ -141,18 +149,14 @@ impl Image {
 
     /// Appends the next block to `out`; false, and nothing appended, if there was none left.
     pub fn next_block(&mut self, out: &mut Vec<u8>) -> bool {
+        if self.since.is_some() {
+            return self.next_part(out);
+        }
         let end = out.len() + self.block_bytes;
         self.at = match &self.at {
             Place::Header => {
                 out.push(VERSION);
-                put_number(out, self.time.0);
-                put_number(out, self.revision.0);
-                put_number(out, self.expired);
-                put_number(out, self.store.len());
-                put_number(out, self.once.len() as u64);
-                put_number(out, self.elements.len());
-                self.collections.numbers().into_iter().for_each(|number| put_number(out, number));
-                self.removals.classes().iter().for_each(|revision| put_number(out, revision.0));
+                self.put_header(out, (self.once.len() as u64, self.elements.len()), &self.collections);
                 if self.store.is_empty() { self.first_elements() } else { Place::Records(None) }
             }
             Place::Records(after) => {
@@ -190,6 +194,18 @@ impl Image {
             Place::End => return false,
         };
         true
+    }
+
+    /// Block 0 behind its first byte: how many outcomes and elements are to come, and what there is of collections.
+    fn put_header(&self, out: &mut Vec<u8>, (outcomes, elements): (u64, u64), collections: &CollectionCounts) {
+        put_number(out, self.time.0);
+        put_number(out, self.revision.0);
+        put_number(out, self.expired);
+        put_number(out, self.store.len());
+        put_number(out, outcomes);
+        put_number(out, elements);
+        collections.numbers().into_iter().for_each(|number| put_number(out, number));
+        self.removals.classes().iter().for_each(|revision| put_number(out, revision.0));
     }
 
     /// Passes over so many blocks, to go on where an earlier reader of an equal image stopped. Costs as much as
@@ -239,11 +255,15 @@ struct Promises {
     last_key: Option<StoreKey>,
     tally: Tally,
     without_digests: bool,
+    /// The blocks give out what has changed, and not all there is.
+    part: Option<Part>,
 }
 
 /// One item of the blocks after the first.
 enum Item {
     Record(StoreKey, Record),
+    /// A key that has not changed, in blocks that give out what has.
+    Unchanged(StoreKey),
     Element(ElementKey, Blob),
     Outcome(Outcome),
 }
@@ -252,7 +272,8 @@ impl Promises {
     /// Reads block 0: a tree without records and outcomes, and what is to come.
     fn read(block: &[u8]) -> Result<(Tree, Promises), Malformed> {
         let mut reader = Reader::new(block);
-        let kind = reader.byte()?;
+        let first = reader.byte()?;
+        let (kind, part) = (first & !PART, (first & PART != 0).then(Part::default));
         if !(VERSION_WITHOUT_DIGESTS..=VERSION).contains(&kind) {
             return Err(Malformed::UNKNOWN_VERSION);
         }
@@ -272,6 +293,7 @@ impl Promises {
             last_key: None,
             tally: Tally::default(),
             without_digests: kind == VERSION_WITHOUT_DIGESTS,
+            part,
         };
         if kind >= VERSION_OF_HASHES {
             promises.elements = reader.number()?;
@@ -295,21 +317,20 @@ impl Promises {
     ) -> Result<(), Malformed> {
         let mut reader = Reader::new(block);
         let kind = reader.byte()?;
+        if let Some(part) = &self.part {
+            if part.is_at_end() {
+                return Err(Malformed("there is a block behind the last one"));
+            }
+            if kind != ELEMENTS {
+                return self.read_part(kind, reader, take);
+            }
+        }
         while !reader.is_at_end() {
             match kind {
                 RECORDS => {
                     let (key, record) = reader.record()?;
-                    if self.last_key.as_ref().is_some_and(|last| *last >= key) {
-                        return Err(Malformed("its records are out of order"));
-                    }
-                    if record.revision > self.revision {
-                        return Err(Malformed("a record is newer than the state"));
-                    }
-                    if self.tally.elements() > 0 {
-                        return Err(Malformed("a record comes behind elements"));
-                    }
-                    self.tally.say(&record.value);
-                    self.last_key = Some(key.clone());
+                    self.meet(&key)?;
+                    self.meet_record(&record)?;
                     take(Item::Record(key, record))?;
                 }
                 ELEMENTS => {
@@ -324,8 +345,31 @@ impl Promises {
         Ok(())
     }
 
+    /// The next key.
+    fn meet(&mut self, key: &StoreKey) -> Result<(), Malformed> {
+        if self.last_key.as_ref().is_some_and(|last| last >= key) {
+            return Err(Malformed("its records are out of order"));
+        }
+        if self.tally.elements() > 0 {
+            return Err(Malformed("a record comes behind elements"));
+        }
+        self.last_key = Some(key.clone());
+        Ok(())
+    }
+
+    /// Its record.
+    fn meet_record(&mut self, record: &Record) -> Result<(), Malformed> {
+        if record.revision > self.revision {
+            return Err(Malformed("a record is newer than the state"));
+        }
+        self.tally.say(&record.value);
+        Ok(())
+    }
+
     fn are_kept(&self, records: u64, outcomes: u64) -> Result<(), Malformed> {
-        if (records, outcomes, self.tally.elements()) != (self.records, self.outcomes, self.elements) {
+        if let Some(part) = &self.part {
+            part.is_whole(self.records)?;
+        } else if (records, outcomes, self.tally.elements()) != (self.records, self.outcomes, self.elements) {
             return Err(Malformed("blocks are missing"));
         }
         self.tally.clone().check(&self.collections)
@@ -350,6 +394,9 @@ impl Restorer {
     pub fn push_block(&mut self, block: &[u8]) -> Result<(), Malformed> {
         let Some(promises) = &mut self.promises else {
             let (tree, promises) = Promises::read(block)?;
+            if promises.part.is_some() {
+                return Err(Malformed::UNKNOWN_VERSION);
+            }
             (self.tree, self.promises) = (tree, Some(promises));
             return Ok(());
         };
@@ -364,6 +411,7 @@ impl Restorer {
                     return Err(Malformed("two outcomes have one identifier"));
                 }
                 Item::Outcome(outcome) => tree.once.insert(outcome),
+                Item::Unchanged(_) => return Err(Malformed::UNKNOWN_VERSION),
             }
             Ok(())
         })

@@ -45,6 +45,7 @@ pub mod rebuild;
 mod removals;
 pub mod reply;
 pub mod room;
+pub mod rows;
 mod runs;
 mod script;
 pub mod slots;

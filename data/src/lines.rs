@@ -32,12 +32,25 @@ use std::ops::Bound;
 ///
 /// # Errors
 /// The first error of `each`, at once.
-pub fn write<E>(tree: &Tree, mut each: impl FnMut(&str) -> Result<(), E>) -> Result<u64, E> {
-    let view = View::new(tree, tree.time(), 0).with_work_max(u64::MAX).in_version(NEWEST);
+pub fn write<E>(tree: &Tree, each: impl FnMut(&str) -> Result<(), E>) -> Result<u64, E> {
+    write_wanted(tree, tree.time(), |_| true, each)
+}
+
+/// The same, by the time `at`, and without the keys that `is_wanted` says no to.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_wanted<E>(
+    tree: &Tree,
+    at: WallTime,
+    mut is_wanted: impl FnMut(&[u8]) -> bool,
+    mut each: impl FnMut(&str) -> Result<(), E>,
+) -> Result<u64, E> {
+    let view = View::new(tree, at, 0).with_work_max(u64::MAX).in_version(NEWEST);
     let mut count = 0;
     for (StoreKey { key, .. }, record) in tree.records(Bound::Unbounded) {
         view.begin_work();
-        if !record.is_alive(tree.time()) {
+        if !record.is_alive(at) || !is_wanted(&key) {
             continue;
         }
         let mut line = Map::new();

@@ -55,13 +55,28 @@ pub fn keys<E>(
     tree: &Tree,
     from: Option<&[u8]>,
     whole_bytes_max: u64,
+    say: impl FnMut(&[u8], Manner, &[&[u8]]) -> Result<(), E>,
+) -> Result<u64, E> {
+    wanted_keys(tree, tree.time(), from, whole_bytes_max, |_| true, say)
+}
+
+/// The same, by the time `at`, and without the keys that `is_wanted` says no to.
+///
+/// # Errors
+/// As [`keys`].
+pub fn wanted_keys<E>(
+    tree: &Tree,
+    at: WallTime,
+    from: Option<&[u8]>,
+    whole_bytes_max: u64,
+    mut is_wanted: impl FnMut(&[u8]) -> bool,
     mut say: impl FnMut(&[u8], Manner, &[&[u8]]) -> Result<(), E>,
 ) -> Result<u64, E> {
-    let view = View::new(tree, tree.time(), 0).with_work_max(u64::MAX).in_version(NEWEST);
+    let view = View::new(tree, at, 0).with_work_max(u64::MAX).in_version(NEWEST);
     let start = from.map_or(Bound::Unbounded, |key| Bound::Included(KeyRef::new(key)));
     let mut count = 0;
     for (StoreKey { key, .. }, record) in tree.records(start) {
-        if record.is_alive(tree.time()) {
+        if record.is_alive(at) && is_wanted(&key) {
             view.begin_work();
             let say = |manner: Manner, words: &[&[u8]]| say(&key, manner, words);
             count += u64::from(Rebuild { view: &view, whole_bytes_max, say }.key(&key, &record)?);

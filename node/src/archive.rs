@@ -1,14 +1,16 @@
 //! The state of a partition out of a backup: its blocks go into a store of the reader's own, and come out as the commands that make its keys anew.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::sync::Arc;
 
 use base::limits::WORK_DEFAULT;
-use base::ordered::OrderedWrite;
+use base::ordered::{OrderedError, OrderedRead, OrderedWrite, Space};
 use base::versions::NEWEST;
 use base::{PartitionId, Position, WallTime};
 use data::algorithms::rdb;
 use data::rebuild::{self, Manner, WHOLE_BYTES_MAX};
-use data::{EntryContext, Reply, Restored, Tree, lines};
+use data::{EntryContext, Reply, Restored, Tree, lines, rows};
 
 use crate::below::{Below, Sorted, StoredRestorer};
 use crate::image::RestoredState;
@@ -18,12 +20,22 @@ use crate::image::RestoredState;
 pub struct ArchiveReader {
     restorer: StoredRestorer,
     restored: Restored,
+    read: Arc<dyn OrderedRead>,
+    unchanged: Space,
 }
 
-/// A whole state.
+/// A whole state, or what has changed since an earlier one.
 #[derive(Debug)]
 pub struct Archive {
     state: RestoredState,
+    /// Where the keys are that have not changed, if it is no whole state.
+    unchanged: Option<Unchanged>,
+}
+
+#[derive(Debug)]
+struct Unchanged {
+    read: Arc<dyn OrderedRead>,
+    space: Space,
 }
 
 /// Why commands were not all said.
@@ -48,7 +60,9 @@ impl ArchiveReader {
     /// For the state of a partition; `below` is the store that is given to the other functions, if any is.
     #[must_use]
     pub fn new(partition: PartitionId, below: &Below) -> ArchiveReader {
-        ArchiveReader { restorer: StoredRestorer::new(partition, below), restored: Restored::default() }
+        let (unchanged, read) = (below.new_space(), Arc::clone(&below.read));
+        let restorer = StoredRestorer::new(partition, below).with_unchanged(unchanged);
+        ArchiveReader { restorer, restored: Restored::default(), read, unchanged }
     }
 
     /// Takes the next block.
@@ -66,10 +80,16 @@ impl ArchiveReader {
             .map_err(|error| error.text)
     }
 
-    /// Keys so far.
+    /// Keys so far, those that have not changed among them.
     #[must_use]
     pub fn keys(&self) -> u64 {
-        self.restorer.records()
+        self.restorer.records() + self.restorer.unchanged()
+    }
+
+    /// Whether the blocks are of what has changed since an earlier state.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.restorer.is_part()
     }
 
     /// After the last block, without a store: up to which position the state has its log.
@@ -91,34 +111,59 @@ impl ArchiveReader {
         }
         self.restorer.finish(&mut self.restored.batch)?;
         store.apply(&self.restored.batch).map_err(text)?;
-        Ok(Archive { state: self.restorer.open()? })
+        let unchanged = self.is_part().then_some(Unchanged { read: self.read, space: self.unchanged });
+        Ok(Archive { state: self.restorer.open()?, unchanged })
     }
 }
 
 impl Archive {
     /// Says the commands that make the keys anew, from the key `from` on ([`data::rebuild::keys`]): a key, and the words of one command at a time. Returns how many keys.
     ///
+    /// `later` are the states that build on this one, in any order: keys that have changed there, or are gone, are left out.
+    ///
     /// # Errors
     /// The first error of `say`; or the store cannot be read.
     pub fn keys<E>(
         &self,
         from: Option<&[u8]>,
+        later: &[Archive],
         say: impl FnMut(&[u8], Manner, &[&[u8]]) -> Result<(), E>,
     ) -> Result<u64, RebuildError<E>> {
-        let count = rebuild::keys(&self.state.tree, from, WHOLE_BYTES_MAX, say).map_err(RebuildError::Said)?;
-        match self.state.tree.trouble() {
-            Some(error) => Err(RebuildError::Unreadable(error.text.clone())),
-            None => Ok(count),
-        }
+        let trouble = RefCell::new(None);
+        let is_wanted = |key: &[u8]| stays(key, later, &trouble);
+        let said = rebuild::wanted_keys(&self.state.tree, self.time_of(later), from, WHOLE_BYTES_MAX, is_wanted, say);
+        self.outcome(said, trouble.into_inner())
     }
 
-    /// Gives out a line of JSON for each key ([`data::lines`]). Returns how many keys.
+    /// Gives out a line of JSON for each key ([`data::lines`]); `later` as above. Returns how many keys.
     ///
     /// # Errors
     /// As [`Archive::keys`].
-    pub fn lines<E>(&self, each: impl FnMut(&str) -> Result<(), E>) -> Result<u64, RebuildError<E>> {
-        let count = lines::write(&self.state.tree, each).map_err(RebuildError::Said)?;
-        match self.state.tree.trouble() {
+    pub fn lines<E>(&self, later: &[Archive], each: impl FnMut(&str) -> Result<(), E>) -> Result<u64, RebuildError<E>> {
+        let trouble = RefCell::new(None);
+        let said = lines::write_wanted(&self.state.tree, self.time_of(later), |key| stays(key, later, &trouble), each);
+        self.outcome(said, trouble.into_inner())
+    }
+
+    /// Gives out the rows of each key ([`data::rows`]); `later` as above. Returns how many keys.
+    ///
+    /// # Errors
+    /// As [`Archive::keys`].
+    pub fn rows<E>(&self, later: &[Archive], each: impl FnMut(&str) -> Result<(), E>) -> Result<u64, RebuildError<E>> {
+        let trouble = RefCell::new(None);
+        let said = rows::write_wanted(&self.state.tree, self.time_of(later), |key| stays(key, later, &trouble), each);
+        self.outcome(said, trouble.into_inner())
+    }
+
+    /// The time by which deadlines have passed: that of the newest state.
+    fn time_of(&self, later: &[Archive]) -> WallTime {
+        later.iter().map(|archive| archive.state.tree.time()).fold(self.state.tree.time(), WallTime::max)
+    }
+
+    /// A store that cannot be read ends the walk early, and is the reason then.
+    fn outcome<E>(&self, said: Result<u64, E>, trouble: Option<OrderedError>) -> Result<u64, RebuildError<E>> {
+        let count = said.map_err(RebuildError::Said)?;
+        match self.state.tree.trouble().or(trouble.as_ref()) {
             Some(error) => Err(RebuildError::Unreadable(error.text.clone())),
             None => Ok(count),
         }
@@ -131,6 +176,16 @@ impl Archive {
     pub fn libraries<E>(&self, say: impl FnMut(&[&[u8]]) -> Result<(), E>) -> Result<(), E> {
         rebuild::libraries(&self.state.tree, say)
     }
+}
+
+/// Whether a key has not changed in any of these states. What a store could not read is noted.
+fn stays(key: &[u8], later: &[Archive], trouble: &RefCell<Option<OrderedError>>) -> bool {
+    later.iter().filter_map(|archive| archive.unchanged.as_ref()).all(|unchanged| {
+        unchanged.read.get(unchanged.space, key).map(|found| found.is_some()).unwrap_or_else(|error| {
+            trouble.borrow_mut().get_or_insert(error);
+            false
+        })
+    })
 }
 
 /// A key from elsewhere, with its value.
@@ -197,68 +252,4 @@ impl Row {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-    use std::sync::Arc;
-
-    use base::Ballot;
-    use data::{EntryContext, Tree};
-    use storage::MemoryStore;
-
-    use super::*;
-    use crate::image::Image;
-    use crate::origins::Origins;
-
-    const PARTITION: PartitionId = PartitionId { bucket: base::BucketId(3), index: 2 };
-
-    fn blocks() -> Vec<Vec<u8>> {
-        let mut tree = Tree::new();
-        for words in [&["SET", "a", "1"][..], &["HSET", "h", "f", "v"], &["RPUSH", "l", "x", "y"]] {
-            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-            data::apply(&mut tree, &EntryContext::default(), &words);
-        }
-        let mut image = Image::new(Position(9), Ballot::default(), &Origins::default(), &tree).with_block_bytes(1);
-        let mut blocks = Vec::new();
-        let mut block = Vec::new();
-        while image.next_block(&mut block) {
-            blocks.push(block.clone());
-        }
-        blocks
-    }
-
-    #[test]
-    fn a_state_comes_out_as_commands() {
-        let store = MemoryStore::new();
-        let below = Below::new(Arc::new(store.clone()), 1);
-        let mut reader = ArchiveReader::new(PARTITION, &below);
-        blocks().iter().for_each(|block| reader.push_block(block, Some(&store)).expect("it is one"));
-        assert_eq!(reader.keys(), 3);
-        let archive = reader.finish(&store).expect("it is whole");
-        let mut said = Vec::new();
-        let count = archive.keys(None, |key, _, words| -> Result<(), Infallible> {
-            said.push((key.to_vec(), words[0].to_vec()));
-            Ok(())
-        });
-        assert_eq!(count.expect("it is read"), 3);
-        said.sort();
-        let expected = [("a", "SET"), ("h", "RESTORE"), ("l", "RESTORE")];
-        assert_eq!(said, expected.map(|(key, word)| (key.as_bytes().to_vec(), word.as_bytes().to_vec())));
-    }
-
-    #[test]
-    fn without_a_store_it_is_looked_at() {
-        let below = Below::new(Arc::new(MemoryStore::new()), 1);
-        let all = blocks();
-        let check = |blocks: &[Vec<u8>]| {
-            let mut reader = ArchiveReader::new(PARTITION, &below);
-            blocks.iter().try_for_each(|block| reader.push_block(block, None))?;
-            reader.check()
-        };
-        assert_eq!(check(&all), Ok(Position(9)));
-        for gone in 0..all.len() {
-            let mut blocks = all.clone();
-            blocks.remove(gone);
-            assert!(check(&blocks).is_err(), "without block {gone} of {}", all.len());
-        }
-    }
-}
+mod tests;

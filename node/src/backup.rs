@@ -11,12 +11,14 @@
 //! A connection has one frozen state at the most. It keeps the store from freeing what was overwritten since, so it is given up when nothing is asked of it for a
 //! while, and a node holds few.
 //!
+//! `OPEN partition SINCE revision` gives out what has changed since the partition had this revision, and the names of the keys that have not ([`data::Image::since`]).
+//!
 //! This part owns the frozen states; the node answers the connections ([`Backups::due`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{BucketId, Now, PartitionId, Time, WallTime};
+use base::{BucketId, Now, PartitionId, Revision, Time, WallTime};
 use data::{Failure, Reply};
 
 use crate::bucket::Bucket;
@@ -44,6 +46,9 @@ const NOTHING_OPEN: Failure = Failure::Text(
     "ERR this connection has no backup open: it was never opened, is at its end, or nothing was asked of it for a minute",
 );
 const NO_PARTITION: Failure = Failure::Text("ERR the bucket has no such partition");
+const NO_SUCH_REVISION: Failure = Failure::Text(
+    "ERR the partition has had fewer changes than that: the earlier backup is not of this state. Take a whole one",
+);
 
 /// One of the subcommands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +82,8 @@ pub(crate) struct Backups {
     /// How many were opened.
     opened: u64,
     rubbish: Vec<Rubbish>,
+    /// Connections whose `OPEN` waits to be served, and since when they want to have what has changed.
+    since: BTreeMap<ConnectionId, Revision>,
     /// When the last block of a partition of each bucket was last given out.
     ended: BTreeMap<BucketId, WallTime>,
 }
@@ -136,6 +143,7 @@ impl Backups {
 
     /// The connection is gone, or wants no more. True if it had something open.
     pub(crate) fn forget(&mut self, connection: ConnectionId) -> bool {
+        self.since.remove(&connection);
         let before = self.frozen.len();
         self.drop_if(|frozen| frozen.connection == connection);
         self.frozen.len() < before
@@ -238,7 +246,7 @@ impl Node {
     /// Carries `DICTUM.BACKUP` out, in the bucket that the connection has chosen.
     pub(crate) fn back_up(&mut self, session: &mut Session, wanted: Wanted, words: &[&[u8]]) {
         match wanted {
-            Wanted::Open => self.open_backup(session, words[2]),
+            Wanted::Open => self.open_backup(session, words[2], &words[3..]),
             Wanted::Next if !self.backups.is_open(session.id) => self.refuse(session, &NOTHING_OPEN),
             Wanted::Next => {
                 let slot = session.open_slot(0);
@@ -250,8 +258,17 @@ impl Node {
         }
     }
 
-    fn open_backup(&mut self, session: &mut Session, index: &[u8]) {
-        let parsed = std::str::from_utf8(index).ok().and_then(|text| text.parse().ok());
+    fn open_backup(&mut self, session: &mut Session, index: &[u8], since: &[&[u8]]) {
+        let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<u64>().ok();
+        let since = match since {
+            [] => None,
+            [word, revision] if word.eq_ignore_ascii_case(b"SINCE") => match number(revision) {
+                Some(revision) => Some(Revision(revision)),
+                None => return self.refuse(session, &Failure::NotAnInteger),
+            },
+            _ => return self.refuse(session, &Failure::Syntax),
+        };
+        let parsed = number(index).and_then(|index| index.try_into().ok());
         let partition = parsed.map(|index| PartitionId { bucket: session.bucket, index });
         let is_there = |bucket: &Bucket| partition.is_some_and(|it| bucket.partitions().any(|other| other == it));
         let (Some(partition), true) = (partition, self.buckets.of(session.bucket).is_none_or(is_there)) else {
@@ -268,6 +285,10 @@ impl Node {
         // Below the low mark a backup is wanted more than ever.
         if self.disk.is_full() {
             return self.refuse(session, &NO_ROOM);
+        }
+        self.backups.since.remove(&session.id);
+        if let Some(revision) = since {
+            self.backups.since.insert(session.id, revision);
         }
         if self.config.planted == Some(Planted::BackupUnconfirmed) {
             let reply = self.freeze_for_backup(g, session.id);
@@ -297,7 +318,11 @@ impl Node {
         let partition = &self.groups[g].partition;
         let (id, tree) = (partition.id, &partition.tree);
         let numbers = [partition.applied.0, tree.revision().0, tree.len(), tree.time().0];
-        let image = partition.image();
+        let image = match self.backups.since.remove(&connection) {
+            Some(since) if since > tree.revision() => return Reply::Error(NO_SUCH_REVISION),
+            Some(since) => partition.image().since(since),
+            None => partition.image(),
+        };
         self.probe("node: state frozen for a backup");
         self.backups.open(self.now.time, connection, id, image);
         Reply::Array(numbers.map(|number| Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))).to_vec())

@@ -187,6 +187,22 @@ impl StoredRestorer {
         StoredRestorer { partition, read, first: None, rest, head: Vec::new(), loads: [None, None] }
     }
 
+    /// See [`StoreRestorer::with_unchanged`].
+    pub(crate) fn with_unchanged(mut self, space: Space) -> StoredRestorer {
+        self.rest = self.rest.with_unchanged(space);
+        self
+    }
+
+    /// Whether the blocks are of what has changed alone.
+    pub(crate) fn is_part(&self) -> bool {
+        self.rest.is_part()
+    }
+
+    /// Keys that have not changed.
+    pub(crate) fn unchanged(&self) -> u64 {
+        self.rest.unchanged()
+    }
+
     pub(crate) fn spaces(&self) -> Vec<Space> {
         self.rest.spaces().to_vec()
     }

@@ -5,7 +5,7 @@
 
 use base::checksum::xxh3;
 use base::ordered::OrderedError;
-use base::{Ballot, Position};
+use base::{Ballot, Position, Revision};
 use bytes::Bytes;
 use data::Tree;
 use data::image::Malformed;
@@ -60,6 +60,12 @@ impl Image {
     /// The same in blocks of about so many bytes.
     pub(crate) fn with_block_bytes(mut self, block_bytes: usize) -> Image {
         self.tree = self.tree.with_block_bytes(block_bytes);
+        self
+    }
+
+    /// The same, of what has changed since the state had this revision ([`data::Image::since`]). No ending tells of it.
+    pub(crate) fn since(mut self, revision: Revision) -> Image {
+        self.tree = self.tree.since(revision);
         self
     }
 

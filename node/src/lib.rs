@@ -92,10 +92,11 @@ pub use below::{Below, FlushJob};
 pub use clock::TOLERATED as CLOCK_TOLERATED;
 pub use data::algorithms::rdb;
 pub use data::rebuild::Manner;
+pub use data::rows::HEADER as CSV_HEADER;
 pub use door::{
-    CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, Member, Nodes,
-    Outbox, OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob,
-    SnapshotSettings,
+    CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, LogLine, Member,
+    Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent,
+    SnapshotJob, SnapshotSettings,
 };
 pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};
 pub use image::{Image, Restorer};
@@ -105,6 +106,13 @@ pub use probes::PROBES;
 pub use registry::is_zone;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use versions::version_of_message;
+
+/// The keys that a client's command names; none if it names none, or is not known here.
+#[must_use]
+pub fn keys_of<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let entry = words.first().and_then(|name| data::lookup(name));
+    entry.map_or_else(Vec::new, |entry| entry.spec.keys_of(words))
+}
 
 /// Why a node cannot start from what its folder holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

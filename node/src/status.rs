@@ -15,6 +15,12 @@ use crate::peer::{PartitionNews, Ping};
 
 /// A JSON object; its form is in docs/status.md.
 pub(crate) fn json(node: &Node) -> String {
+    // The cluster's own number: another one after an `unsafe-recover`.
+    let id = |node: &Node| match node.registry.cluster {
+        0 => String::new(),
+        known => format!("{known:016x}"),
+    };
+
     let partition = DEFAULT_PARTITION;
     let leader = node.leader(partition);
     let leader_name = leader.map_or("null".to_owned(), |(id, _)| text(&node.name_of(id)));
@@ -24,8 +30,9 @@ pub(crate) fn json(node: &Node) -> String {
     let me = node.config.me;
     let _ = write!(
         out,
-        "{{\"version\":{},\"node\":{},\"refuses\":{},\"founding\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
+        "{{\"version\":{},\"id\":{},\"node\":{},\"refuses\":{},\"founding\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
         text(env!("CARGO_PKG_VERSION")),
+        text(&id(node)),
         text(&node.name_of(me)),
         text(&refuses(node)),
         text(&node.awaits_founders().unwrap_or_default()),

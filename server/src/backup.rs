@@ -4,6 +4,7 @@
 //! `manifest.json`, which is written last. The states come from the cluster by `DICTUM.BACKUP` (`node/src/backup.rs`). A restore makes their keys anew by ordinary commands
 //! (`data/src/rebuild.rs`): so it goes into any cluster, whatever its nodes, partitions and version are.
 
+mod chain;
 mod manifest;
 pub(crate) mod nodes;
 mod restoring;
@@ -28,6 +29,7 @@ pub(crate) use manifest::is_backup;
 #[command(after_help = "Examples:\n  \
     dictum backup /backups/monday                  all buckets, while clients go on\n  \
     dictum backup /backups/users --bucket users --at 10.0.0.1:7001,10.0.0.2:7001\n  \
+    dictum backup /backups/tuesday --since /backups/monday    what has changed since then\n  \
     dictum backup --verify /backups/monday         reads it back\n\n\
     Each partition is as of one moment, with all that was acknowledged before the backup began. It leaves as fast as clients do not feel it (docs/backup.md).\n\n\
     Exit code: 0 if it was done, or is whole; 1 if not.")]
@@ -38,8 +40,11 @@ pub struct BackupArguments {
     /// Only this bucket; may be said several times
     #[arg(long, value_name = "NAME")]
     bucket: Vec<String>,
+    /// Only what has changed since an earlier backup of this cluster, which is needed for a restore then, with those that it builds on
+    #[arg(long, value_name = "DIR")]
+    since: Option<PathBuf>,
     /// Read a backup, every byte, and say whether it is whole
-    #[arg(long, conflicts_with = "bucket")]
+    #[arg(long, conflicts_with_all = ["bucket", "since"])]
     verify: bool,
     #[command(flatten)]
     asked: Asked,
@@ -80,22 +85,25 @@ pub struct RestoreArguments {
 #[command(after_help = "Examples:\n  \
     dictum export /backups/monday --bucket users > users.resp\n  \
     dictum export /backups/monday --bucket users --format jsonl > users.jsonl\n  \
-    dictum export /backups/monday | redis-cli --pipe            into a Redis\n\n\
-    The commands make the keys anew, those with a time to live with the rest of it. Of a running cluster take a backup first: then it is of one moment.\n\n\
+    dictum export /backups/monday | redis-cli --pipe            into a Redis\n  \
+    dictum export --at 10.0.0.1:7001 --bucket users --format csv > users.csv\n\n\
+    The commands make the keys anew, those with a time to live with the rest of it. Of a running cluster it takes a backup first, among the temporary files: so each partition is as of one moment.\n\n\
     Exit code: 0 if all of it was written, 1 if not.")]
 pub struct ExportArguments {
-    /// The folder of a backup
+    /// The folder of a backup; without it the running cluster is asked (--at)
     #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    dir: Option<PathBuf>,
     /// The bucket
     #[arg(long, value_name = "NAME", default_value = "default")]
     bucket: String,
-    /// Commands, or a line of JSON for each key
+    /// Commands, or a line of JSON for each key, or rows of a table
     #[arg(long, value_enum, default_value_t = Format::Resp)]
     format: Format,
-    /// Folder for temporary files, as large as the largest partition [default: that of the system]
+    /// Folder for temporary files, as large as the largest partition, and the bucket if there is no DIR [default: that of the system]
     #[arg(long, value_name = "FOLDER")]
     scratch: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
 }
 
 /// How an export is written.
@@ -105,13 +113,26 @@ pub enum Format {
     Resp,
     /// A line of JSON for each key; libraries of functions are left out.
     Jsonl,
+    /// Rows of a table, one for each element; libraries of functions, deadlines of fields and consumer groups are left out. No import reads them.
+    Csv,
 }
 
 /// Carries out `dictum export`.
 #[must_use]
 pub fn run_export(arguments: ExportArguments) -> ExitCode {
-    let ExportArguments { dir, bucket, format, scratch } = arguments;
-    let outcome = restoring::export(&dir, (&bucket, format), scratch.as_deref(), &mut std::io::stdout().lock());
+    let ExportArguments { dir, bucket, format, scratch, asked } = arguments;
+    let export =
+        |dir: &Path| restoring::export(dir, (&bucket, format), scratch.as_deref(), &mut std::io::stdout().lock());
+    let outcome = match dir {
+        Some(dir) => export(&dir),
+        None => restoring::Scratch::new("export", scratch.as_deref()).and_then(|folder| {
+            let mut progress = Progress::new();
+            let dir = folder.path().join("backup");
+            let taken = taking::take(&dir, std::slice::from_ref(&bucket), None, &asked, &mut progress);
+            progress.clear();
+            taken.and_then(|_| export(&dir))
+        }),
+    };
     end("dictum export", outcome.map(|_| String::new()))
 }
 
@@ -131,7 +152,8 @@ pub(crate) fn verify(dir: &Path, json: bool) -> Result<String, String> {
 
 fn take(arguments: &BackupArguments) -> Result<String, String> {
     let mut progress = Progress::new();
-    let outcome = taking::take(&arguments.dir, &arguments.bucket, &arguments.asked, &mut progress);
+    let BackupArguments { dir, bucket, since, asked, .. } = arguments;
+    let outcome = taking::take(dir, bucket, since.as_deref(), asked, &mut progress);
     progress.clear();
     Ok(told("is done", &arguments.dir, &outcome?, arguments.asked.json))
 }
@@ -169,5 +191,8 @@ fn told(what: &str, dir: &Path, manifest: &Manifest, json: bool) -> String {
         let (keys, bytes) = (sum(|partition| partition.keys), sum(|partition| partition.bytes));
         vec![it.bucket.name.clone(), it.partitions.len().to_string(), keys.to_string(), bytes_text(bytes)]
     }));
-    format!("The backup in {} {what}.\n\n{}", dir.display(), aligned(&rows, &[1, 2, 3]))
+    let base = manifest.base.as_ref().map_or_else(String::new, |base| {
+        format!(" It has what has changed since the one in {}, and is of no use without that.", base.folder)
+    });
+    format!("The backup in {} {what}.{base}\n\n{}", dir.display(), aligned(&rows, &[1, 2, 3]))
 }

@@ -1,5 +1,8 @@
-//! `dictum import`: keys from elsewhere. Those of a Redis come from an RDB file or from the server itself, as one of its replicas gets them; others as lines of JSON.
+//! `dictum import`: keys from elsewhere. Those of a Redis come from an RDB file, from the server itself, as one of its replicas gets them, or as commands; others as lines of JSON.
 
+mod commands;
+
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -36,12 +39,13 @@ const EXIT_REJECTED: u8 = 3;
     dictum import dump.rdb --at 10.0.0.1:7001\n  \
     dictum import --from redis.example:6379 --from-password secret\n  \
     dictum import dump.rdb --into users\n  \
-    dictum import users.jsonl --into users\n\n\
+    dictum import users.jsonl --into users\n  \
+    dictum import users.resp --into users                      commands, each carried out once\n\n\
     Database 0 goes into the bucket default, database 5 into database 5, libraries of functions into default. Of a running Redis it takes the keys of one moment; stop writing \
     there first, or what comes later is not in it.\n\n\
     Exit code: 0 if all of it was taken over, 3 if keys were left out (--rejects), 1 if it was broken off.")]
 pub struct ImportArguments {
-    /// An RDB file of Redis 2.6 to 8, or lines of JSON as `dictum export --format jsonl` writes them; - is standard input
+    /// An RDB file of Redis 2.6 to 8, lines of JSON as `dictum export --format jsonl` writes them, or commands; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
     file: Option<PathBuf>,
     /// A running Redis
@@ -59,10 +63,13 @@ pub struct ImportArguments {
     /// Into buckets that have keys: those of the source replace others of the same name, and these stay
     #[arg(long)]
     over: bool,
-    /// Leave out so many keys at the beginning: to go on where an import was broken off
+    /// Leave out so many keys, or commands, at the beginning: to go on where an import was broken off
     #[arg(long, value_name = "COUNT", default_value_t = 0, conflicts_with = "from")]
     skip: u64,
-    /// Where keys go whose values cannot be read here, as commands or as the lines that they were; without it the first of them ends the import
+    /// Go on under the name that the broken-off import of commands has said: so none is carried out twice
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    name: Option<String>,
+    /// Where keys go whose values cannot be read here, as commands or as the lines that they were, and commands that are refused; without it the first of them ends the import
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
     #[command(flatten)]
@@ -72,28 +79,33 @@ pub struct ImportArguments {
 /// The result so far.
 #[derive(Debug, Default)]
 struct Imported {
-    /// Keys of the source that were dealt with, those that were left out among them.
+    /// Keys, or commands, of the source that were dealt with, those that were left out among them.
     seen: u64,
     written: u64,
     /// Their time was up.
     over: u64,
     rejected: u64,
     libraries: u64,
+    /// The word for what is counted.
+    what: &'static str,
+    /// Of an import of commands its name.
+    name: String,
 }
 
 /// Carries it out.
 #[must_use]
 pub fn run(arguments: ImportArguments) -> ExitCode {
     let mut progress = Progress::new();
-    let mut imported = Imported::default();
+    let mut imported = Imported { what: "keys", ..Imported::default() };
     let outcome = import(&arguments, &mut imported, &mut progress);
     progress.clear();
-    let Imported { seen, written, over, rejected, libraries } = imported;
+    let Imported { seen, written, over, rejected, libraries, what, name } = imported;
     match outcome {
         Ok(()) if arguments.asked.json => lab::say_line!(
             "{}",
-            serde_json::json!({ "keys": written, "over": over, "rejected": rejected, "libraries": libraries })
+            serde_json::json!({ what: written, "over": over, "rejected": rejected, "libraries": libraries })
         ),
+        Ok(()) if what == "commands" => lab::say_line!("{written} commands were carried out"),
         Ok(()) => {
             lab::say_line!("{written} keys and {libraries} libraries of functions were taken over");
             if over > 0 {
@@ -102,9 +114,10 @@ pub fn run(arguments: ImportArguments) -> ExitCode {
         }
         Err(text) => {
             eprintln!("dictum import: {text}");
+            let again = if name.is_empty() { String::new() } else { format!(" --name {name}") };
             if seen > arguments.skip && arguments.from.is_none() {
                 eprintln!(
-                    "  {seen} keys are dealt with: the same command with --over --skip {seen} goes on behind them."
+                    "  {seen} {what} are dealt with: the same command with --over --skip {seen}{again} goes on behind them."
                 );
             }
             return ExitCode::FAILURE;
@@ -113,7 +126,8 @@ pub fn run(arguments: ImportArguments) -> ExitCode {
     if rejected == 0 {
         return ExitCode::SUCCESS;
     }
-    eprintln!("dictum import: {rejected} keys cannot be read here; they are in the file of --rejects");
+    let why = if what == "commands" { "were refused" } else { "cannot be read here" };
+    eprintln!("dictum import: {rejected} {what} {why}; they are in the file of --rejects");
     ExitCode::from(EXIT_REJECTED)
 }
 
@@ -130,13 +144,23 @@ fn import(arguments: &ImportArguments, imported: &mut Imported, progress: &mut P
         is_selected: false,
         rejects: None,
         chunk,
+        entered: BTreeSet::new(),
+        name: arguments.name.clone().unwrap_or_else(commands::new_name),
     };
     import.progress.begin("import");
     let mut first = [0];
     if source.read(&mut first).map_err(unread)? == 0 {
         return Err("the source is empty".to_owned());
     }
-    if first[0] == b'{' { import.lines(BufReader::new(first.chain(source))) } else { import.rdb(first.chain(source)) }
+    match first[0] {
+        b'{' => import.lines(BufReader::new(first.chain(source))),
+        b'*' | b'#' => {
+            import.imported.what = "commands";
+            import.imported.name.clone_from(&import.name);
+            import.commands(first.chain(source))
+        }
+        _ => import.rdb(first.chain(source)),
+    }
 }
 
 fn unread(error: io::Error) -> String {
@@ -230,6 +254,10 @@ struct Import<'i> {
     is_selected: bool,
     rejects: Option<File>,
     chunk: Chunk,
+    /// Databases of the source that there were keys of.
+    entered: BTreeSet<u64>,
+    /// The beginning of the identifiers of commands.
+    name: String,
 }
 
 impl Import<'_> {
@@ -297,7 +325,7 @@ impl Import<'_> {
             return Err("the source has several databases: --into takes one".to_owned());
         }
         self.write()?;
-        let is_new = self.database != Some(database);
+        let is_new = self.entered.insert(database);
         (self.database, self.is_selected) = (Some(database), true);
         let bucket = match (&self.arguments.into, database) {
             (Some(name), _) => name.clone(),

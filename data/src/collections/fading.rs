@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 /// The deadlines of a hash.
 pub(crate) const PART_DEADLINES: u64 = PARTS;
 /// The index.
-const INDEX: u64 = QUEUE | PART_DEADLINES;
+pub(crate) const INDEX: u64 = QUEUE | PART_DEADLINES;
 /// What is by time comes behind what is by field.
 const BY_TIME: u64 = 1 << 63;
 

@@ -1,6 +1,6 @@
 //! The blocks of an image into new spaces of a store.
 
-use super::{Item, Malformed, Promises};
+use super::{Item, Malformed, Part, Promises};
 use crate::codec::put_outcome;
 use crate::deadlines::put_due_key;
 use crate::flush::{Counts, STATE_SPACES, encode_head};
@@ -32,6 +32,8 @@ pub struct StoreRestorer {
     records: u64,
     deadlines: u64,
     outcomes: u64,
+    /// Where keys go that have not changed, if the blocks may be of what has changed alone.
+    unchanged: Option<Space>,
 }
 
 impl StoreRestorer {
@@ -39,16 +41,35 @@ impl StoreRestorer {
     #[must_use]
     pub fn new(spaces: [Space; STATE_SPACES]) -> StoreRestorer {
         let elements = Loader::new(Spaces { keys: spaces[3], pieces: spaces[4] });
-        StoreRestorer { spaces, elements, tree: Tree::new(), promises: None, records: 0, deadlines: 0, outcomes: 0 }
+        let tree = Tree::new();
+        StoreRestorer { spaces, elements, tree, promises: None, records: 0, deadlines: 0, outcomes: 0, unchanged: None }
+    }
+
+    /// The same, for blocks that may be of what has changed alone ([`super::Image::since`]): then the state is that of the keys that have, and the others are keys of
+    /// this space, which was never used.
+    #[must_use]
+    pub fn with_unchanged(mut self, space: Space) -> StoreRestorer {
+        self.unchanged = Some(space);
+        self
+    }
+
+    /// Whether the blocks are of what has changed alone: known with the first of them.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.promises.as_ref().is_some_and(|promises| promises.part.is_some())
     }
 
     /// Adds what the next block holds to `restored`. After an error the restorer is of no use any more.
     pub fn push_block(&mut self, block: &[u8], restored: &mut Restored) -> Result<(), Malformed> {
         let Some(promises) = &mut self.promises else {
             let (tree, promises) = Promises::read(block)?;
+            if promises.part.is_some() && self.unchanged.is_none() {
+                return Err(Malformed::UNKNOWN_VERSION);
+            }
             (self.tree, self.promises) = (tree, Some(promises));
             return Ok(());
         };
+        let unchanged = self.unchanged;
         let [records, deadlines, outcomes, ..] = self.spaces;
         let StoreRestorer { tree, elements, records: count, deadlines: due_count, outcomes: outcome_count, .. } = self;
         let Restored { records: sorted_records, elements: sorted_elements, batch } = restored;
@@ -63,6 +84,12 @@ impl StoreRestorer {
                         *due_count += 1;
                         let due = (deadline, key);
                         batch.changes.write(deadlines, |bytes| put_due_key(bytes, &due), Some(|_: &mut Vec<u8>| ()));
+                    }
+                }
+                Item::Unchanged(key) => {
+                    if let Some(space) = unchanged {
+                        let name = |bytes: &mut Vec<u8>| bytes.extend_from_slice(&key.key);
+                        batch.changes.write(space, name, Some(|_: &mut Vec<u8>| ()));
                     }
                 }
                 Item::Element(key, value) => {
@@ -83,7 +110,11 @@ impl StoreRestorer {
             }
             Ok(())
         })?;
-        if promises.tally.elements() == promises.elements {
+        let is_at_end = match &promises.part {
+            Some(part) => part.is_at_end(),
+            None => promises.tally.elements() == promises.elements,
+        };
+        if is_at_end {
             elements.finish(sorted_elements, batch);
         }
         Ok(())
@@ -93,6 +124,12 @@ impl StoreRestorer {
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
+    }
+
+    /// Keys so far that have not changed, and whose records are in no block.
+    #[must_use]
+    pub fn unchanged(&self) -> u64 {
+        self.promises.as_ref().and_then(|promises| promises.part.as_ref()).map_or(0, Part::unchanged)
     }
 
     /// The spaces of [`Restored::records`] and of [`Restored::elements`].

@@ -49,9 +49,9 @@ const fn of_backup(
 static BACKUP: &[Entry] = &[
     of_backup(
         "dictum.backup|open",
-        3,
-        "Freezes the state of a partition of the selected bucket: its position, revision, keys, and time.",
-        "partition",
+        -3,
+        "Freezes the state of a partition of the selected bucket: its position, revision, keys, and time. With a revision, what has changed since is given out.",
+        "partition [SINCE revision]",
         Wanted::Open,
     ),
     of_backup("dictum.backup|next", 2, "The next block of the frozen state, and 1 if others follow.", "", Wanted::Next),

@@ -15,6 +15,8 @@ use crate::bucket::BucketInfo;
 pub(super) const NAME: &str = "manifest.json";
 /// The version of what stands in it.
 const FORMAT: u32 = 1;
+/// That of one that builds on an earlier backup.
+const FORMAT_WITH_BASE: u32 = 2;
 /// Longest manifest that is read, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -27,7 +29,25 @@ pub(super) struct Manifest {
     pub dictum: String,
     /// When it began, by the clock of the machine where it was made, in milliseconds since 1970.
     pub began_ms: u64,
+    /// The number of the cluster ([`crate::status::ClusterStatus::id`]); empty if it was not told.
+    #[serde(default)]
+    pub cluster: String,
+    /// The backup that it builds on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Base>,
     pub buckets: Vec<Bucket>,
+    /// The checksum of its text, once it was written or read: by that one that builds on it knows it.
+    #[serde(skip)]
+    pub crc32c: String,
+}
+
+/// The backup on which another one builds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Base {
+    /// Its folder: beside this one if it is a name without a slash, else from the root on.
+    pub folder: String,
+    /// The checksum of its manifest.
+    pub crc32c: String,
 }
 
 /// A bucket with all its partitions, by their numbers.
@@ -51,6 +71,9 @@ pub(super) struct Partition {
     pub bytes: u64,
     /// XXH3 of all blocks, chained, in hexadecimal.
     pub digest: String,
+    /// The file has what has changed since the partition had this revision: it builds on that of the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
 }
 
 /// The manifest with a checksum over its text.
@@ -71,13 +94,26 @@ pub(crate) fn is_backup(dir: &Path) -> bool {
 
 impl Manifest {
     pub(super) fn new(began_ms: u64) -> Manifest {
-        Manifest { format: FORMAT, dictum: env!("CARGO_PKG_VERSION").to_owned(), began_ms, buckets: Vec::new() }
+        let dictum = env!("CARGO_PKG_VERSION").to_owned();
+        let (cluster, crc32c) = (String::new(), String::new());
+        Manifest { format: FORMAT, dictum, began_ms, cluster, base: None, buckets: Vec::new(), crc32c }
+    }
+
+    /// It builds on that one.
+    pub(super) fn build_on(&mut self, base: Base) {
+        (self.format, self.base) = (FORMAT_WITH_BASE, Some(base));
+    }
+
+    /// A bucket of that number.
+    pub(super) fn bucket(&self, id: u64) -> Option<&Bucket> {
+        self.buckets.iter().find(|it| it.bucket.id == id)
     }
 
     /// Writes it; it is durable on return.
-    pub(super) fn write(&self, disk: &impl Disk) -> Result<(), String> {
+    pub(super) fn write(&mut self, disk: &impl Disk) -> Result<(), String> {
         let manifest = serde_json::value::to_raw_value(self).expect("plain fields become JSON");
-        let sealed = Sealed { crc32c: checksum(manifest.get()), manifest };
+        self.crc32c = checksum(manifest.get());
+        let sealed = Sealed { crc32c: self.crc32c.clone(), manifest };
         let text = serde_json::to_string(&sealed).expect("plain fields become JSON") + "\n";
         write_atomically(disk, NAME, text.as_bytes()).map_err(|error| format!("{NAME} cannot be written: {error}"))
     }
@@ -113,12 +149,13 @@ impl Manifest {
         }
         let text = sealed.manifest.get();
         let Format { format } = serde_json::from_str(text).map_err(|error| damaged(&error.to_string()))?;
-        if format != FORMAT {
+        if !(FORMAT..=FORMAT_WITH_BASE).contains(&format) {
             return Err(format!(
                 "the backup was made by a later Dictum (format {format}): read it by one of that version"
             ));
         }
-        serde_json::from_str(text).map_err(|error| damaged(&error.to_string()))
+        let read: Manifest = serde_json::from_str(text).map_err(|error| damaged(&error.to_string()))?;
+        Ok(Manifest { crc32c: sealed.crc32c, ..read })
     }
 }
 
@@ -140,10 +177,12 @@ mod tests {
     fn a_flipped_byte_is_found() {
         let dir = tempfile::tempdir().expect("a folder");
         let disk = storage::Files::open(dir.path()).expect("it is empty");
-        let partition = Partition { position: 7, revision: 5, keys: 3, time_ms: 9, bytes: 11, digest: "ab".to_owned() };
+        let digest = "ab".to_owned();
+        let partition = Partition { position: 7, revision: 5, keys: 3, time_ms: 9, bytes: 11, digest, since: Some(3) };
         let bucket = BucketInfo { name: "users".to_owned(), id: 4, partitions: 1, ..BucketInfo::default() };
         let mut manifest = Manifest::new(17);
         manifest.buckets.push(Bucket { bucket, partitions: vec![partition] });
+        manifest.build_on(Base { folder: "sunday".to_owned(), crc32c: "00".to_owned() });
         assert!(Manifest::read(&disk).is_err_and(|text| text.contains("broken off")));
         manifest.write(&disk).expect("it is written");
         assert_eq!(Manifest::read(&disk).as_ref(), Ok(&manifest));

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::ordered::OrderedWrite;
-use node::{Archive, ArchiveReader, Below, RebuildError};
+use node::{Archive, ArchiveReader, Below, CSV_HEADER, RebuildError};
 use storage::{LsmOptions, LsmStore, ReadOnlyFolder};
 
 use super::Format;
-use super::manifest::{Bucket, Manifest};
+use super::chain::{Chain, Link};
+use super::manifest::Bucket;
 use super::nodes::{Nodes, Trouble};
 use super::verifying::each_block;
 use super::writing::Writer;
 use crate::bucket::BucketInfo;
-use crate::check::{Progress, refused};
+use crate::check::Progress;
 use crate::cli::asked::Asked;
 
 /// Bytes of an export that are written together.
@@ -45,8 +46,8 @@ pub(super) fn restore(
     asked: &Asked,
     progress: &mut Progress,
 ) -> Result<Vec<Restored>, String> {
-    let folder = ReadOnlyFolder::open(dir).map_err(refused)?;
-    let manifest = Manifest::read(&folder)?;
+    let chain = Chain::open(dir)?;
+    let manifest = chain.newest();
     let has = |name: &String| manifest.buckets.iter().any(|it| it.bucket.name == *name);
     if let Some(name) = wish.buckets.iter().find(|name| !has(name)) {
         let names: Vec<&str> = manifest.buckets.iter().map(|it| it.bucket.name.as_str()).collect();
@@ -68,7 +69,7 @@ pub(super) fn restore(
     for (bucket, name) in &buckets {
         targets.push(look_at_target(&mut nodes, &bucket.bucket, name, wish)?);
     }
-    let scratch = Scratch::new(wish.scratch.as_deref())?;
+    let scratch = Scratch::new("restore", wish.scratch.as_deref())?;
     let mut restored = Vec::new();
     for ((bucket, name), target) in buckets.into_iter().zip(targets) {
         prepare(&mut nodes, &bucket.bucket, name, target, wish.partitions)?;
@@ -77,9 +78,14 @@ pub(super) fn restore(
         let mut keys = 0;
         for index in 0..bucket.partitions.len() {
             let about = |text| format!("bucket {name}, partition {index} of the backup: {text}");
-            let archive = scratch.read(&folder, bucket, index).map_err(about)?;
-            keys += write_keys(&archive, index == 0, &mut nodes, progress).map_err(about)?;
-            drop(archive);
+            let archives = scratch.read_all(&chain, bucket, index).map_err(about)?;
+            if let Some(newest) = archives.first().filter(|_| index == 0) {
+                newest.libraries(|words| nodes.ask_any(words).map(drop)).map_err(about)?;
+            }
+            for (place, archive) in archives.iter().enumerate() {
+                keys += write_keys(archive, &archives[..place], &mut nodes, progress).map_err(about)?;
+            }
+            drop(archives);
             scratch.clear().map_err(about)?;
         }
         if target != Target::HasKeys {
@@ -102,34 +108,41 @@ pub(super) fn export(
     scratch: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<u64, String> {
-    let folder = ReadOnlyFolder::open(dir).map_err(refused)?;
-    let manifest = Manifest::read(&folder)?;
+    let chain = Chain::open(dir)?;
+    let manifest = chain.newest();
     let bucket = manifest.buckets.iter().find(|it| it.bucket.name == name);
     let bucket = bucket.ok_or_else(|| format!("the backup has no bucket '{name}'"))?;
-    let scratch = Scratch::new(scratch)?;
+    let scratch = Scratch::new("restore", scratch)?;
     let unwritten = |error: io::Error| format!("the output cannot be written: {error}");
     let mut out = BufWriter::with_capacity(OUT_BYTES, out);
     let mut keys = 0;
+    if format == Format::Csv {
+        out.write_all(CSV_HEADER.as_bytes()).map_err(unwritten)?;
+    }
     for index in 0..bucket.partitions.len() {
         let about = |text| format!("bucket {name}, partition {index}: {text}");
-        let archive = scratch.read(&folder, bucket, index).map_err(about)?;
-        let written = match format {
-            Format::Jsonl => archive.lines(|line| writeln!(out, "{line}").map_err(unwritten)),
-            Format::Resp => {
-                let mut command = Vec::new();
-                let mut put = |words: &[&[u8]]| {
-                    command.clear();
-                    wire::encode_command(&mut command, words);
-                    out.write_all(&command).map_err(unwritten)
-                };
-                if index == 0 {
-                    archive.libraries(&mut put)?;
+        let archives = scratch.read_all(&chain, bucket, index).map_err(about)?;
+        for (place, archive) in archives.iter().enumerate() {
+            let later = &archives[..place];
+            let written = match format {
+                Format::Jsonl => archive.lines(later, |line| writeln!(out, "{line}").map_err(unwritten)),
+                Format::Csv => archive.rows(later, |row| out.write_all(row.as_bytes()).map_err(unwritten)),
+                Format::Resp => {
+                    let mut command = Vec::new();
+                    let mut put = |words: &[&[u8]]| {
+                        command.clear();
+                        wire::encode_command(&mut command, words);
+                        out.write_all(&command).map_err(unwritten)
+                    };
+                    if index == 0 && place == 0 {
+                        archive.libraries(&mut put)?;
+                    }
+                    archive.keys(None, later, |_, _, words| put(words))
                 }
-                archive.keys(None, |_, _, words| put(words))
-            }
-        };
-        keys += written.map_err(|error| error.to_string())?;
-        drop(archive);
+            };
+            keys += written.map_err(|error| error.to_string())?;
+        }
+        drop(archives);
         scratch.clear().map_err(about)?;
     }
     out.flush().map_err(unwritten)?;
@@ -212,35 +225,64 @@ fn prepare(
 }
 
 /// A folder for the state of one partition at a time. Removed at the end.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(within: Option<&Path>) -> Result<Scratch, String> {
+    /// For this purpose, in the system's folder for such or in the one that is said.
+    pub(super) fn new(purpose: &str, within: Option<&Path>) -> Result<Scratch, String> {
         let within = within.map_or_else(std::env::temp_dir, Path::to_path_buf);
-        let folder = within.join(format!("dictum-restore-{}", std::process::id()));
+        let folder = within.join(format!("dictum-{purpose}-{}", std::process::id()));
         std::fs::create_dir(&folder).map_err(|error| format!("--scratch {}: {error}", within.display()))?;
         Ok(Scratch(folder))
     }
 
-    fn store(&self) -> PathBuf {
-        self.0.join("store")
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 
-    /// Reads a partition's file into a store.
-    fn read(&self, folder: &ReadOnlyFolder, bucket: &Bucket, index: usize) -> Result<Archive, String> {
-        let store = LsmStore::open(self.store(), LsmOptions::default()).map_err(|error| error.text)?;
-        let below = Below::new(Arc::new(store.clone()), 1);
-        let mut reader = ArchiveReader::new(bucket.file_of(index)?.partition, &below);
-        each_block(folder, bucket, index, |block| reader.push_block(block, Some(&store as &dyn OrderedWrite)))?;
-        if reader.keys() != bucket.partitions[index].keys {
-            return Err(format!("it has {} keys, and {} were there", reader.keys(), bucket.partitions[index].keys));
-        }
-        reader.finish(&store)
+    fn stores(&self) -> PathBuf {
+        self.0.join("stores")
+    }
+
+    /// Reads all parts of a partition, each into a store: the newest first.
+    fn read_all(&self, chain: &Chain, bucket: &Bucket, index: usize) -> Result<Vec<Archive>, String> {
+        let parts = chain.partition(bucket, index)?;
+        // Together they have the memory of one.
+        let whole = LsmOptions::default();
+        let count = parts.len() as u64;
+        let options = LsmOptions {
+            cache_bytes: whole.cache_bytes / count,
+            memtable_bytes: (whole.memtable_bytes / count).max(1 << 20),
+            journal_bytes_max: (whole.journal_bytes_max / count).max(4 << 20),
+            open_files_max: whole.open_files_max / parts.len(),
+            ..whole
+        };
+        let read = |(place, (link, bucket)): (usize, (&Link, &Bucket))| {
+            let about = |text| format!("{}: {text}", link.dir.display());
+            let store = LsmStore::open(self.stores().join(place.to_string()), options);
+            store.map_err(|error| error.text).and_then(|store| read(store, &link.folder, bucket, index)).map_err(about)
+        };
+        parts.into_iter().enumerate().map(read).collect()
     }
 
     fn clear(&self) -> Result<(), String> {
-        std::fs::remove_dir_all(self.store()).map_err(|error| format!("{}: {error}", self.0.display()))
+        std::fs::remove_dir_all(self.stores()).map_err(|error| format!("{}: {error}", self.0.display()))
     }
+}
+
+/// Reads a part of a partition into a store of its own.
+fn read(store: LsmStore, folder: &ReadOnlyFolder, bucket: &Bucket, index: usize) -> Result<Archive, String> {
+    let below = Below::new(Arc::new(store.clone()), 1);
+    let mut reader = ArchiveReader::new(bucket.file_of(index)?.partition, &below);
+    each_block(folder, bucket, index, |block| reader.push_block(block, Some(&store as &dyn OrderedWrite)))?;
+    let partition = &bucket.partitions[index];
+    if reader.is_part() != partition.since.is_some() {
+        return Err("it is of another kind than it is said to be".to_owned());
+    }
+    if reader.keys() != partition.keys {
+        return Err(format!("it has {} keys, and {} were there", reader.keys(), partition.keys));
+    }
+    reader.finish(&store)
 }
 
 impl Drop for Scratch {
@@ -251,11 +293,8 @@ impl Drop for Scratch {
 }
 
 /// Says the commands that make all keys anew, until all are answered. Returns how many keys.
-fn write_keys(archive: &Archive, libraries: bool, nodes: &mut Nodes, progress: &mut Progress) -> Result<u64, String> {
-    if libraries {
-        archive.libraries(|words| nodes.ask_any(words).map(drop))?;
-    }
-    Writer::new(nodes, progress).write(|from, say| match archive.keys(from, say) {
+fn write_keys(archive: &Archive, later: &[Archive], nodes: &mut Nodes, progress: &mut Progress) -> Result<u64, String> {
+    Writer::new(nodes, progress).write(|from, say| match archive.keys(from, later, say) {
         Ok(_) => Ok(()),
         Err(RebuildError::Said(trouble)) => Err(trouble),
         Err(RebuildError::Unreadable(text)) => Err(Trouble::Lasting(text)),

@@ -9,11 +9,13 @@ use node::{ArchiveReader, Below};
 use storage::{Files, MemoryStore, SnapshotWriter};
 use wire::Value;
 
-use super::manifest::{Bucket, Manifest, Partition};
+use super::chain::{self, Chain, LINKS_MAX};
+use super::manifest::{Base, Bucket, Manifest, Partition};
 use super::nodes::{Nodes, Tries, Trouble};
 use crate::bucket::BucketInfo;
 use crate::check::{Progress, refused};
 use crate::cli::asked::Asked;
+use crate::status::ClusterStatus;
 
 /// How often a partition is begun anew.
 const BEGUN_MAX: u32 = 20;
@@ -32,10 +34,29 @@ impl Digest {
     }
 }
 
-/// Makes the backup of these buckets, or of all if none is named.
-pub(super) fn take(dir: &Path, buckets: &[String], asked: &Asked, progress: &mut Progress) -> Result<Manifest, String> {
+/// Makes the backup of these buckets, or of all if none is named; of what has changed since the one in `since`, if there is one.
+pub(super) fn take(
+    dir: &Path,
+    buckets: &[String],
+    since: Option<&Path>,
+    asked: &Asked,
+    progress: &mut Progress,
+) -> Result<Manifest, String> {
     refuse_used(dir)?;
+    let base = since.map(Chain::open).transpose()?;
+    if base.as_ref().is_some_and(|base| base.links().len() >= LINKS_MAX) {
+        return Err(format!("{LINKS_MAX} backups build on each other already: take a whole one, without --since"));
+    }
     let mut nodes = Nodes::open(asked)?;
+    let cluster = number_of_cluster(&mut nodes)?;
+    if let Some((base, since)) = base.as_ref().map(Chain::newest).zip(since)
+        && (base.cluster != cluster || cluster.is_empty())
+    {
+        return Err(format!(
+            "the backup in {} is not of this cluster, or of one that has gone on since (`dictum unsafe-recover`), or of a Dictum that did not note it: take a whole one, without --since",
+            since.display()
+        ));
+    }
     let began_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let mut manifest = Manifest::new(began_ms);
     let listed = nodes.ask_any(&["DICTUM.BUCKET", "LIST"])?;
@@ -44,12 +65,20 @@ pub(super) fn take(dir: &Path, buckets: &[String], asked: &Asked, progress: &mut
         return Err(format!("there is no bucket '{name}'; `dictum bucket list` shows those that there are"));
     }
     let disk = Files::open(dir).map_err(refused)?;
+    manifest.cluster = cluster;
+    if let Some((base, since)) = base.as_ref().map(Chain::newest).zip(since) {
+        manifest.build_on(Base { folder: chain::name_of(dir, since)?, crc32c: base.crc32c.clone() });
+    }
     for info in all.into_iter().filter(|it| buckets.is_empty() || buckets.contains(&it.name)) {
         progress.begin("backup");
         nodes.select(&info.name);
         let mut bucket = Bucket { bucket: info, partitions: Vec::new() };
-        let taken =
-            (0..bucket.bucket.partitions).try_for_each(|_| take_partition(&disk, &mut nodes, &mut bucket, progress));
+        let earlier = base.as_ref().and_then(|base| base.newest().bucket(bucket.bucket.id));
+        let taken = (0..bucket.bucket.partitions).try_for_each(|index| {
+            let earlier = earlier.and_then(|earlier| earlier.partitions.get(usize::try_from(index).ok()?));
+            let since = earlier.map(|earlier| earlier.revision);
+            take_partition(&disk, &mut nodes, &mut bucket, since, progress)
+        });
         // Only what is still there, and is the same one, was asked about all the time.
         nodes.select("default");
         let listed = BucketInfo::read_list(&nodes.ask_any(&["DICTUM.BUCKET", "LIST"])?).unwrap_or_default();
@@ -62,6 +91,13 @@ pub(super) fn take(dir: &Path, buckets: &[String], asked: &Asked, progress: &mut
     }
     manifest.write(&disk)?;
     Ok(manifest)
+}
+
+/// Empty if the cluster does not tell it.
+fn number_of_cluster(nodes: &mut Nodes) -> Result<String, String> {
+    let reply = nodes.ask_any(&["DICTUM.STATUS"])?;
+    let status: Option<ClusterStatus> = reply.as_bytes().and_then(|bytes| serde_json::from_slice(bytes).ok());
+    Ok(status.ok_or("the status of the cluster is of a version that is not known here")?.id)
 }
 
 /// A backup gets a folder of its own: nothing is mixed with what is there.
@@ -78,12 +114,18 @@ fn refuse_used(dir: &Path) -> Result<(), String> {
 }
 
 /// Adds the next partition. If the node that gives it out fails, another one gives out all of it anew.
-fn take_partition(disk: &Files, nodes: &mut Nodes, bucket: &mut Bucket, progress: &mut Progress) -> Result<(), String> {
+fn take_partition(
+    disk: &Files,
+    nodes: &mut Nodes,
+    bucket: &mut Bucket,
+    since: Option<u64>,
+    progress: &mut Progress,
+) -> Result<(), String> {
     let index = bucket.partitions.len();
     let mut tries = Tries::new();
     let mut begun = 0;
     loop {
-        let why = match open(nodes, index) {
+        let why = match open(nodes, index, since) {
             Ok(_) if begun == BEGUN_MAX => {
                 return Err(format!("partition {index} was begun {BEGUN_MAX} times and never came to its end"));
             }
@@ -109,10 +151,12 @@ fn take_partition(disk: &Files, nodes: &mut Nodes, bucket: &mut Bucket, progress
 }
 
 /// Has the state frozen.
-fn open(nodes: &mut Nodes, index: usize) -> Result<Partition, Trouble> {
+fn open(nodes: &mut Nodes, index: usize, since: Option<u64>) -> Result<Partition, Trouble> {
+    let mut words = ["DICTUM.BACKUP", "OPEN", &index.to_string()].map(str::to_owned).to_vec();
+    words.extend(since.into_iter().flat_map(|since| ["SINCE".to_owned(), since.to_string()]));
     let mut last = Trouble::Passing("no node was asked".to_owned());
     for _ in 0..nodes.count() {
-        match nodes.ask(&["DICTUM.BACKUP", "OPEN", &index.to_string()]) {
+        match nodes.ask(&words) {
             Ok(reply) => {
                 let numbers: Option<Vec<u64>> = reply
                     .as_array()
@@ -127,7 +171,13 @@ fn open(nodes: &mut Nodes, index: usize) -> Result<Partition, Trouble> {
                     time_ms: *time_ms,
                     bytes: 0,
                     digest: String::new(),
+                    since,
                 });
+            }
+            Err(Trouble::Lasting(text)) if since.is_some() && text.contains("wrong number of arguments") => {
+                return Err(Trouble::Lasting(
+                    "the nodes are of an earlier version, which knows whole backups alone".to_owned(),
+                ));
             }
             Err(lasting @ Trouble::Lasting(_)) => return Err(lasting),
             Err(passing) => {
@@ -180,6 +230,9 @@ fn copy(
         }
     }
     let partition = &mut bucket.partitions[index];
+    if state.is_part() != partition.since.is_some() {
+        return Err(strange());
+    }
     let keys = state.keys();
     let position = state.check().map_err(Trouble::Lasting)?;
     if (position, keys) != (id.position, partition.keys) {

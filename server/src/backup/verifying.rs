@@ -6,25 +6,28 @@ use std::sync::Arc;
 use node::{ArchiveReader, Below};
 use storage::{MemoryStore, ReadOnlyFolder, SnapshotReader};
 
+use super::chain::Chain;
 use super::manifest::{Bucket, Manifest};
 use super::taking::Digest;
-use crate::check::{Progress, refused};
+use crate::check::Progress;
 
-/// The first thing that is wrong is the error.
+/// The first thing that is wrong is the error. Those that it builds on are read as well.
 pub(super) fn verify(dir: &Path, progress: &mut Progress) -> Result<Manifest, String> {
-    let folder = ReadOnlyFolder::open(dir).map_err(refused)?;
-    let manifest = Manifest::read(&folder)?;
+    let chain = Chain::open(dir)?;
     progress.begin("backup");
-    for bucket in &manifest.buckets {
+    for bucket in &chain.newest().buckets {
         if bucket.partitions.len() as u64 != bucket.bucket.partitions {
             return Err(format!("bucket {} has not all its partitions", bucket.bucket.name));
         }
         for index in 0..bucket.partitions.len() {
             let about = |text| format!("bucket {}, partition {index}: {text}", bucket.bucket.name);
-            verify_partition(&folder, bucket, index, progress).map_err(about)?;
+            for (link, bucket) in chain.partition(bucket, index).map_err(about)? {
+                let about = |text| about(format!("{}: {text}", link.dir.display()));
+                verify_partition(&link.folder, bucket, index, progress).map_err(about)?;
+            }
         }
     }
-    Ok(manifest)
+    Ok(chain.newest().clone())
 }
 
 fn verify_partition(
@@ -41,6 +44,9 @@ fn verify_partition(
         state.push_block(block, None)
     })?;
     let expected = &bucket.partitions[index];
+    if state.is_part() != expected.since.is_some() {
+        return Err("it is of another kind than it is said to be".to_owned());
+    }
     if state.keys() != expected.keys {
         return Err(format!("it has {} keys, and {} were there", state.keys(), expected.keys));
     }

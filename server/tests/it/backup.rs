@@ -136,6 +136,56 @@ fn what_was_there_is_there_again_in_another_cluster() {
     assert_eq!(must(&mut client(at, "5"), &["GET", "beside"]), Value::bulk("stays"));
 }
 
+/// A whole backup, and two that build on it.
+#[test]
+fn a_backup_of_what_has_changed_is_all_there_is_with_those_before_it() {
+    let folder = tempdir().expect("a temporary folder");
+    let living = Dev::start(&folder.path().join("living"), &[]);
+    let asked = living.nodes[1].resp.as_str();
+    eventually(asked, &["SET", "k", "v"]);
+    fill(asked);
+    let dirs = ["sunday", "monday", "tuesday"].map(|name| folder.path().join(name).to_str().expect("text").to_owned());
+    let [sunday, monday, tuesday] = dirs.each_ref().map(String::as_str);
+    run(&["backup", sunday, "--at", asked]);
+    let say = |bucket: &str, lines: &[&str]| {
+        let mut client = client(asked, bucket);
+        lines.iter().for_each(|line| drop(must(&mut client, &line.split(' ').collect::<Vec<_>>())));
+    };
+    say("default", &["SET string changed", "DEL hash", "LPOP list", "XADD stream 6-1 f w", "ZADD sorted 7 c"]);
+    say("users", &["SADD set d", "PERSIST fades", "RENAME json other", "SET new n"]);
+    say("5", &["FLUSHDB"]);
+    run(&["backup", monday, "--since", sunday, "--at", asked]);
+    say("default", &["XREADGROUP GROUP group ann STREAMS stream >", "SET hash text", "DEL new"]);
+    say("5", &["SET string again"]);
+    let said = run(&["backup", tuesday, "--since", monday, "--at", asked]);
+    assert!(said.contains("since the one in monday"), "{said}");
+    let expected = ["default", "users", "5"].map(|bucket| contents(asked, bucket));
+    let bytes = |dir: &str| -> u64 {
+        let files = std::fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry").metadata());
+        files.map(|file| file.expect("a file").len()).sum()
+    };
+    // The long lists have not changed but for one, of which all is there again.
+    assert!(bytes(sunday) > 2_000_000 && bytes(tuesday) < 200_000, "{} and {}", bytes(sunday), bytes(tuesday));
+    assert!(run(&["backup", "--verify", tuesday]).contains("is whole"));
+
+    let other = Dev::start(&folder.path().join("other"), &["--nodes", "1"]);
+    let at = other.nodes[0].resp.as_str();
+    eventually(at, &["PING"]);
+    let refused = failure(dictum(&["backup", &format!("{tuesday}-2"), "--since", monday, "--at", at]));
+    assert!(refused.contains("not of this cluster"), "{refused}");
+    run(&["restore", tuesday, "--at", at]);
+    for (bucket, expected) in ["default", "users", "5"].into_iter().zip(&expected) {
+        assert!(contents(at, bucket) == *expected, "{bucket}");
+    }
+    assert_eq!(must(&mut client(at, "default"), &["FCALL", "f", "0"]), Value::Integer(7));
+    assert_eq!(run(&["export", tuesday, "--bucket", "5", "--format", "jsonl"]).lines().count(), 1);
+    std::fs::remove_dir_all(monday).expect("it is there");
+    for words in [&["restore", tuesday, "--at", at, "--over"][..], &["backup", "--verify", tuesday]] {
+        let refused = failure(dictum(words));
+        assert!(refused.contains("it builds on the backup in") && refused.contains("monday"), "{refused}");
+    }
+}
+
 #[test]
 fn a_backup_that_is_not_whole_is_found_out() {
     let folder = tempdir().expect("a temporary folder");

@@ -80,6 +80,72 @@ fn from_a_file_and_back_as_commands() {
 }
 
 #[test]
+fn from_commands_each_once() {
+    let folder = tempdir().expect("a temporary folder");
+    let dev = cluster(&folder.path().join("one"));
+    let at = dev.nodes[0].resp.as_str();
+    run(&["import", file().to_str().expect("text"), "--at", at]);
+    // Of the running cluster.
+    let exported = output(dictum(&["export", "--at", at]));
+    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+    let path = folder.path().join("commands.resp");
+    let shown = path.to_str().expect("text");
+    let mut commands = exported.stdout;
+    for words in [
+        &["SELECT", "5"][..],
+        &["MULTI"],
+        &["RPUSH", "in-order", "a"],
+        &["INCRBY", "number", "7"],
+        &["EXEC"],
+        &["SELECT", "0"],
+        &["SELECT", "5"],
+    ] {
+        wire::encode_command(&mut commands, words);
+    }
+    for number in 0..1000 {
+        wire::encode_command(&mut commands, ["RPUSH", "in-order", &number.to_string()]);
+    }
+    wire::encode_command(&mut commands, ["SET", "in-five", "v"]);
+    std::fs::write(&path, &commands).expect("it is written");
+    let other = cluster(&folder.path().join("two"));
+    let to = other.nodes[0].resp.as_str();
+    let said = run(&["import", shown, "--at", to]);
+    assert!(said.contains("1024 commands were carried out"), "{said}");
+    look(to);
+    let mut client = Client::connect(to).expect("it listens");
+    client.call(&["SELECT", "5"]).expect("a reply");
+    assert_eq!(client.call(&["LLEN", "in-order"]).expect("a reply"), Value::Integer(1001));
+    assert_eq!(client.call(&["LINDEX", "in-order", "-1"]).expect("a reply"), Value::bulk("999"));
+    assert_eq!(client.call(&["GET", "number"]).expect("a reply"), Value::bulk("7"));
+
+    // One that is refused is told, or left out and kept; a file that is cut short is told.
+    let mut commands = Vec::new();
+    for words in [&["SET", "a", "1"][..], &["INCR", "list"], &["SET", "b", "2"]] {
+        wire::encode_command(&mut commands, words);
+    }
+    std::fs::write(&path, &commands).expect("it is written");
+    let refused = failure(dictum(&["import", shown, "--at", to]));
+    assert!(refused.contains("--over"), "{refused}");
+    let refused = failure(dictum(&["import", shown, "--at", to, "--over"]));
+    assert!(
+        refused.contains("refused: command 2: WRONGTYPE") && refused.contains("--skip 3 --name import-"),
+        "{refused}"
+    );
+    let rejects = folder.path().join("rejects");
+    let words = ["import", shown, "--at", to, "--over", "--rejects", rejects.to_str().expect("text")];
+    assert_eq!(output(dictum(&words)).status.code(), Some(3));
+    assert_eq!(std::fs::read(&rejects).expect("it is there"), b"*2\r\n$4\r\nINCR\r\n$4\r\nlist\r\n");
+    std::fs::write(&path, &commands[..commands.len() - 3]).expect("it is written");
+    let refused = failure(dictum(&["import", shown, "--at", to, "--over", "--skip", "2"]));
+    assert!(refused.contains("in the middle of command 3"), "{refused}");
+    let table = run(&["export", "--at", to, "--format", "csv"]);
+    assert!(
+        table.starts_with("key,type,expires_at_ms,field,value\r\n") && table.contains("a,string,,,1\r\n"),
+        "{table}"
+    );
+}
+
+#[test]
 fn from_lines_of_json_and_back() {
     let folder = tempdir().expect("a temporary folder");
     let dev = cluster(&folder.path().join("one"));
@@ -160,7 +226,7 @@ fn what_is_damaged_or_unknown_is_told() {
     std::fs::write(&path, &whole[..whole.len() - 20]).expect("it is written");
     let refused = failure(dictum(&["import", shown, "--at", at]));
     assert!(refused.contains("ends in the middle"), "{refused}");
-    std::fs::write(&path, b"*1\r\n$4\r\nPING\r\n").expect("it is written");
+    std::fs::write(&path, b"something else altogether\r\n").expect("it is written");
     let refused = failure(dictum(&["import", shown, "--at", at]));
     assert!(refused.contains("no RDB file"), "{refused}");
 
