@@ -160,14 +160,13 @@ pub const FOLLOWER_WINDOW_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of entries that a follower is sent in one turn, unless a single entry is larger: whoever waits for the turn's end does not wait for a follower that
 /// is far behind.
 pub const FOLLOWER_TURN_BYTES_TARGET: usize = 1024 * 1024;
-/// Most bytes proposed and not yet decided; at the limit the leader tells clients to come back.
+/// Most bytes proposed and not yet decided; at the limit the leader tells clients to come back. As much is held by a follower
+/// whose disk does not have it yet, before it takes no more. With little memory less (`server/src/memory/plan.rs`).
 pub const UNDECIDED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most entries proposed and not yet decided.
 pub const UNDECIDED_ENTRIES_MAX: u64 = 256 * 1024;
 /// Who lacks no more entries than this is close enough to vote, to lead, or to answer by itself: the rest comes on the way.
 pub const CLOSE_ENTRIES: u64 = 1000;
-/// Most bytes that a node may hold unpersisted before it stops taking more from peers.
-pub const UNPERSISTED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes that a node queues for a peer that does not read; beyond, the link is cut and built anew.
 pub const PEER_OUTPUT_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Most requests of one node that wait for the leader.

@@ -328,7 +328,7 @@ pub struct Outbox {
     /// Most client connections that the owner may let in from now on; given when it has changed.
     pub clients_max: Option<usize>,
     /// What an operator may want to read, in order.
-    pub events: Vec<(Level, String)>,
+    pub events: Vec<LogLine>,
     /// When [`Input::EndTurn`] shall be given next even if nothing happens.
     pub wake_at: Option<Time>,
     /// Set once the node has handed over and answered what it could: the process may end.
@@ -387,7 +387,18 @@ impl fmt::Debug for Rubbish {
     }
 }
 
-/// How states get to disk and to peers.
+/// A line for the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogLine {
+    /// How loud it is.
+    pub level: Level,
+    /// The partition that it is about, if it is about one: the name of its bucket, and its number.
+    pub partition: Option<(String, u16)>,
+    /// The words, which name the partition where people would ask for it.
+    pub text: String,
+}
+
+/// How much is held in memory until it is on disk, and how states get there and to peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SnapshotSettings {
     /// With a store below: bytes of changed records in memory after which they go to it.
@@ -396,6 +407,8 @@ pub struct SnapshotSettings {
     pub flush_after: std::time::Duration,
     /// Most bytes of these, or of log, that the store does not have yet. Beyond, the node takes no more entries.
     pub unflushed_bytes_max: u64,
+    /// Most bytes of a partition's entries that are not decided, of writes that wait for that, and at a follower of those that are not on its disk.
+    pub undecided_bytes_max: usize,
     /// Bytes per second that are spent on sending snapshots to peers.
     pub bytes_per_second: u64,
     /// Bytes of a block that is sent to a peer, unless one record is larger.
@@ -410,6 +423,7 @@ impl Default for SnapshotSettings {
             flush_bytes: base::limits::FLUSH_BYTES,
             flush_after: base::limits::FLUSH_AFTER,
             unflushed_bytes_max: base::limits::UNFLUSHED_BYTES_MAX,
+            undecided_bytes_max: base::limits::UNDECIDED_BYTES_MAX,
             bytes_per_second: base::limits::SNAPSHOT_BYTES_PER_SECOND,
             block_bytes: base::limits::SNAPSHOT_BLOCK_BYTES_TARGET,
             held_for: base::limits::SNAPSHOT_HELD_FOR,

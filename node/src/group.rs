@@ -10,7 +10,7 @@ use paxos::{Input as Step, Roster};
 use crate::bucket::Bucket;
 use crate::copies::Copies;
 use crate::council::COUNCIL;
-use crate::door::Config;
+use crate::door::{Config, Level, LogLine};
 use crate::elsewhere::{Elsewhere, Follower};
 use crate::entry::Life;
 use crate::image::RestoredState;
@@ -158,6 +158,12 @@ impl Group {
             }
             _ => format!("bucket {}: ", self.bucket.name),
         }
+    }
+
+    /// A line for the log about it.
+    pub(crate) fn log_line(&self, level: Level, text: &str) -> LogLine {
+        let partition = Some((self.name().to_owned(), self.id().index));
+        LogLine { level, partition, text: format!("{}{text}", self.about()) }
     }
 
     pub(crate) fn step(&mut self, now: Time, step: Step, batch: &mut Batch) {

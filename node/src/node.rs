@@ -28,7 +28,7 @@ use crate::comparison::Comparison;
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
 use crate::door::{
-    Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, Outbox, Rubbish,
+    Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, LogLine, Outbox, Rubbish,
     SnapshotSettings,
 };
 use crate::errands::Errands;
@@ -126,7 +126,7 @@ pub struct Node {
     /// Payloads of this turn that are whole.
     pub(crate) sealed: Vec<JournalWrite>,
     pub(crate) peers_out: Vec<Vec<u8>>,
-    pub(crate) events: Vec<(Level, String)>,
+    pub(crate) events: Vec<LogLine>,
     pub(crate) fatal: Option<String>,
     /// What partitions hold that the store below does not have, all together.
     pub(crate) unflushed: Unflushed,
@@ -296,7 +296,12 @@ impl Node {
     }
 
     pub(crate) fn event(&mut self, level: Level, text: impl Into<String>) {
-        self.events.push((level, text.into()));
+        self.events.push(LogLine { level, partition: None, text: text.into() });
+    }
+
+    /// The same about a partition.
+    pub(crate) fn event_about(&mut self, g: usize, level: Level, text: &str) {
+        self.events.push(self.groups[g].log_line(level, text));
     }
 
     pub(crate) fn probe(&mut self, name: &'static str) {

@@ -1,6 +1,6 @@
 //! Commands into the router: a slot for the reply, a lane for the partition, and why something cannot be taken.
 
-use base::limits::{BODY_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, OUTSTANDING_REQUESTS_MAX, UNDECIDED_BYTES_MAX};
+use base::limits::{BODY_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, OUTSTANDING_REQUESTS_MAX};
 use base::{BucketId, PartitionId};
 use bytes::Bytes;
 use data::Failure;
@@ -54,7 +54,7 @@ impl Node {
     pub(crate) fn refusal(&self, g: usize, grows: bool) -> Option<Failure> {
         let Group { router, copies, .. } = &self.groups[g];
         let (waiting, bytes) = (router.writes.len() + copies.held.len(), router.bytes + copies.held_bytes);
-        if waiting >= OUTSTANDING_REQUESTS_MAX || bytes >= UNDECIDED_BYTES_MAX {
+        if waiting >= OUTSTANDING_REQUESTS_MAX || bytes >= self.config.snapshots.undecided_bytes_max {
             return Some(Failure::Text(OVERLOADED));
         }
         self.refusal_of_disks(g, grows)

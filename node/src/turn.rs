@@ -518,8 +518,8 @@ impl Node {
         let group = &mut self.groups[g];
         let partition = group.partition.id;
         if !group.wishes.events.is_empty() {
-            let about = group.about();
-            self.events.extend(group.wishes.events.drain(..).map(|(level, text)| (level, format!("{about}{text}"))));
+            let events = std::mem::take(&mut group.wishes.events);
+            self.events.extend(events.iter().map(|(level, text)| group.log_line(*level, text)));
         }
         self.fatal = self.fatal.take().or(group.wishes.fatal.take());
         let mut send = std::mem::take(&mut group.wishes.send);

@@ -1,6 +1,5 @@
 //! The acceptor: promises ballots, and makes its log like that of the leader it obeys.
 
-use base::limits::UNPERSISTED_BYTES_MAX;
 use base::{Ballot, NodeId, Position, Time};
 
 use crate::door::{Output, Planted, Record};
@@ -88,7 +87,7 @@ impl Replica {
             self.learning_told_at = now;
             self.tell_incarnation(from, out);
         }
-        if self.unpersisted_bytes > UNPERSISTED_BYTES_MAX && !entries.is_empty() {
+        if self.unpersisted_bytes > self.config.undecided_bytes_max && !entries.is_empty() {
             // The disk does not keep up. Saying nothing makes the leader wait and ask again; memory stays bounded.
             return self.probe("paxos: follower's disk too slow to take more");
         }
@@ -184,7 +183,7 @@ impl Replica {
             self.disk_at = (persisted, now);
         }
         let behind = self.matched.0 == self.promised && persisted < self.matched.1;
-        let takes_more = self.unpersisted_bytes <= UNPERSISTED_BYTES_MAX && !self.held_back;
+        let takes_more = self.unpersisted_bytes <= self.config.undecided_bytes_max && !self.held_back;
         if !behind || !takes_more || now.since(self.disk_at.1) < self.config.heartbeat {
             return;
         }

@@ -135,10 +135,10 @@ impl Replica {
     pub(crate) fn on_snapshot_taken(&mut self, position: Position, keep: u64) {
         let furthest = Position(position.0.saturating_sub(keep)).min(self.decided);
         let mut cut = position.min(self.decided);
-        let mut bytes = 0;
+        let (mut bytes, most) = (0, LOG_BYTES_KEPT.min(self.config.undecided_bytes_max as u64));
         while cut > furthest
             && let Some(entry) = self.log.get(cut)
-            && bytes + entry.weight() as u64 <= LOG_BYTES_KEPT
+            && bytes + entry.weight() as u64 <= most
         {
             bytes += entry.weight() as u64;
             cut = cut.previous();

@@ -31,7 +31,8 @@ pub struct Config {
     pub candidacy: Duration,
     /// How long the preferred replica must have been up before leadership moves back to it.
     pub settle: Duration,
-    /// Most bytes of entries proposed and not yet decided.
+    /// Most bytes of entries proposed and not yet decided, and at a follower of those that are not on its disk. As much, but no more than
+    /// [`base::limits::LOG_BYTES_KEPT`], is kept for followers that are a little behind.
     pub undecided_bytes_max: usize,
     /// A replica that has lost its memory and recovered it does not vote before [`crate::Replica::let_vote`]: its owner keeps account of who
     /// has memory.

@@ -265,7 +265,7 @@ impl Replica {
     }
 
     /// A follower whose disk stands still has taken everything up to `position` into its memory. That counts for nothing but
-    /// the flow: it gets what follows, until it says no more (`UNPERSISTED_BYTES_MAX`).
+    /// the flow: it gets what follows, until it says no more (`Config::undecided_bytes_max`).
     pub(crate) fn on_held(&mut self, now: Time, from: NodeId, ballot: Ballot, position: Position) {
         if ballot != self.promised || position > self.log.last() || !self.is_known(from) {
             return;

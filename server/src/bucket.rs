@@ -12,7 +12,7 @@ use wire::Value;
 
 use crate::cli::asked::{Asked, end};
 use crate::cli::connection::{Connection, Endpoint};
-use crate::status::aligned;
+use crate::status::{Output, aligned, columns};
 
 /// What a bucket's kind may be.
 pub const KINDS: [&str; 3] = ["persistent", "ephemeral", "cache"];
@@ -112,6 +112,9 @@ impl BucketInfo {
 pub struct BucketArguments {
     #[command(subcommand)]
     action: Action,
+    /// How wide tables are.
+    #[arg(short = 'o', long, global = true, value_enum, value_name = "WIDTH", default_value_t)]
+    output: Output,
     #[command(flatten)]
     asked: Asked,
 }
@@ -208,7 +211,7 @@ pub fn run(arguments: BucketArguments) -> ExitCode {
 
 /// What to print, or why it was not done.
 fn carry_out(arguments: BucketArguments) -> Result<String, String> {
-    let BucketArguments { action, asked } = arguments;
+    let BucketArguments { action, output, asked } = arguments;
     let (endpoint, connection) = asked.open()?;
     let json = asked.json;
     let mut node = Conversation { endpoint, connection };
@@ -217,7 +220,7 @@ fn carry_out(arguments: BucketArguments) -> Result<String, String> {
         Action::List => {
             let reply = node.ask(&["DICTUM.BUCKET", "LIST"])?;
             let buckets = BucketInfo::read_list(&reply).ok_or_else(|| node.strange())?;
-            Ok(if json { line_of_json(&buckets) } else { table(&buckets) })
+            Ok(if json { line_of_json(&buckets) } else { table(&buckets, output) })
         }
         Action::Show { name } => node.show(&name).map(|bucket| shown(&bucket)),
         Action::Create { name, kind, partitions, settings } => {
@@ -333,7 +336,7 @@ fn confirmed(bucket: &BucketInfo, keys: Option<i64>, input: &mut dyn BufRead, ou
 
 /// All buckets for people.
 #[must_use]
-pub fn table(buckets: &[BucketInfo]) -> String {
+pub fn table(buckets: &[BucketInfo], output: Output) -> String {
     let head = [
         "name",
         "number",
@@ -361,7 +364,7 @@ pub fn table(buckets: &[BucketInfo]) -> String {
             bytes(it.value_bytes_max),
         ]
     }));
-    aligned(&rows, &[1, 3, 4, 8, 9])
+    columns(&rows, &[1, 3, 4, 8, 9], &[5, 6, 7, 9], output)
 }
 
 /// One bucket for people.

@@ -1,23 +1,60 @@
-//! Log lines on standard error: time, level, text. Small on purpose.
+//! Log lines on standard error: as text, or each as a line of JSON with the node, the bucket and the partition. Through `tracing`, whose lines of libraries are left out.
 
-use std::io::Write;
+use std::fmt;
+use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use node::Level;
+use node::LogLine;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::options::LogFormat;
 
 /// The lowest level that is written, as a number; set once at the start.
 static LOWEST: AtomicU8 = AtomicU8::new(1);
-
+/// The node of this process: in each line of JSON.
+static NODE: OnceLock<String> = OnceLock::new();
 /// Stands before the text of every line, where several nodes write to one place.
 static NAME: OnceLock<String> = OnceLock::new();
+/// Set with the first line.
+static BEGUN: OnceLock<()> = OnceLock::new();
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+/// Lines of our own, and no others.
+const OURS: &str = "dictum";
 
-/// From which level on lines are written; [`Level::Info`] at first.
-pub fn set_lowest(level: Level) {
-    LOWEST.store(rank(level), Ordering::Relaxed);
+/// From the next line on: which ones are written and how, and by which node. Before that they are text, from [`Level::Info`] on.
+pub fn begin(lowest: Level, format: LogFormat, node: &str) {
+    LOWEST.store(rank(lowest), Ordering::Relaxed);
+    // There is one node in a process, and it is started once.
+    let _ = NODE.set(node.to_owned());
+    subscribe(format);
+}
+
+fn subscribe(format: LogFormat) {
+    BEGUN.get_or_init(|| {
+        let ours = Targets::new().with_target(OURS, tracing::Level::DEBUG);
+        let lines = tracing_subscriber::fmt()
+            .with_writer(io::stderr)
+            .log_internal_errors(false)
+            .with_max_level(tracing::Level::DEBUG);
+        // It fails where a program that uses this library has its own way with lines.
+        let _ = match format {
+            LogFormat::Text => tracing::subscriber::set_global_default(lines.event_format(Text).finish().with(ours)),
+            LogFormat::Json => {
+                let lines = lines.json().flatten_event(true).with_current_span(false).with_span_list(false);
+                tracing::subscriber::set_global_default(lines.with_target(false).finish().with(ours))
+            }
+        };
+    });
 }
 
 /// From now on the lines of this process say which node they are of.
@@ -28,14 +65,66 @@ pub(crate) fn set_name(name: &str) {
 
 /// Writes one line, if the level is loud enough. Nothing is reported if standard error is gone.
 pub fn line(level: Level, text: &str) {
+    write(level, None, text);
+}
+
+/// Writes a line that the node wants to have written.
+pub(crate) fn of_node(line: &LogLine) {
+    write(line.level, line.partition.as_ref(), &line.text);
+}
+
+fn write(level: Level, partition: Option<&(String, u16)>, text: &str) {
     if rank(level) < LOWEST.load(Ordering::Relaxed) {
         return;
     }
-    let name = ["debug", "info ", "WARN ", "ERROR"][usize::from(rank(level))];
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let of = NAME.get().map_or("", String::as_str);
-    let text = format!("{} {name} {of}{text}\n", timestamp(since_epoch.as_secs(), since_epoch.subsec_millis()));
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    subscribe(LogFormat::Text);
+    let node = NODE.get().map(String::as_str);
+    let (bucket, partition) = (partition.map(|(bucket, _)| bucket.as_str()), partition.map(|(_, index)| *index));
+    macro_rules! say {
+        ($level:ident) => {
+            tracing::event!(target: OURS, tracing::Level::$level, node, bucket, partition, "{text}")
+        };
+    }
+    match level {
+        Level::Debug => say!(DEBUG),
+        Level::Info => say!(INFO),
+        Level::Warning => say!(WARN),
+        Level::Error => say!(ERROR),
+    }
+}
+
+/// Lines for people.
+struct Text;
+
+impl<S, N> FormatEvent<S, N> for Text
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        /// The words of an event.
+        #[derive(Default)]
+        struct Message(String);
+        impl Visit for Message {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                if field.name() == "message" {
+                    self.0 = format!("{value:?}");
+                }
+            }
+        }
+        let mut message = Message::default();
+        event.record(&mut message);
+        let level = match *event.metadata().level() {
+            tracing::Level::ERROR => "ERROR",
+            tracing::Level::WARN => "WARN ",
+            tracing::Level::INFO => "info ",
+            _ => "debug",
+        };
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let of = NAME.get().map_or("", String::as_str);
+        let time = timestamp(since_epoch.as_secs(), since_epoch.subsec_millis());
+        writeln!(out, "{time} {level} {of}{}", message.0)
+    }
 }
 
 /// Writes a line of [`Level::Debug`].

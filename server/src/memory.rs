@@ -3,6 +3,10 @@
 //! The allocator keeps what was freed, and gives it back when somebody takes or frees more. On a node that has come to rest nobody does: it would go on
 //! holding what its last flush needed, a hundred megabytes and more.
 
+mod plan;
+
+pub(crate) use plan::Plan;
+
 /// The memory that there is for this process, in bytes: the machine's, or the least that one of its control groups may have; 0 where that cannot be told.
 pub(crate) fn total() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

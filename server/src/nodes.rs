@@ -13,7 +13,7 @@ use wire::Value;
 use crate::cli::asked::{Asked, end};
 use crate::cli::connection::{Connection, Endpoint};
 use crate::nodes::progress::{Progress, bytes};
-use crate::status::aligned;
+use crate::status::{Output, columns};
 
 mod progress;
 mod settings;
@@ -116,6 +116,9 @@ impl NodeInfo {
 pub struct NodeArguments {
     #[command(subcommand)]
     action: Action,
+    /// How wide tables are.
+    #[arg(short = 'o', long, global = true, value_enum, value_name = "WIDTH", default_value_t)]
+    output: Output,
     #[command(flatten)]
     asked: Asked,
 }
@@ -218,7 +221,7 @@ pub fn run(arguments: NodeArguments) -> ExitCode {
 
 /// What to print, or why it was not done.
 fn carry_out(arguments: NodeArguments) -> Result<String, String> {
-    let NodeArguments { action, asked } = arguments;
+    let NodeArguments { action, output, asked } = arguments;
     let (endpoint, connection) = asked.open()?;
     let json = asked.json;
     let mut cluster = Cluster { endpoint, connection };
@@ -267,7 +270,7 @@ fn carry_out(arguments: NodeArguments) -> Result<String, String> {
         writeln!(text).expect("a string takes all text");
         return Ok(text);
     }
-    Ok(table(&nodes))
+    Ok(table(&nodes, output))
 }
 
 /// A connection to one of the nodes.
@@ -457,7 +460,7 @@ fn versions(nodes: &[NodeInfo]) -> String {
 }
 
 /// All nodes for people.
-fn table(nodes: &[NodeInfo]) -> String {
+fn table(nodes: &[NodeInfo], output: Output) -> String {
     let head = ["name", "state", "zone", "seen", "leads", "votes", "replicas", "to-send", "speaks", "peer-address"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(nodes.iter().map(|it| {
@@ -470,7 +473,7 @@ fn table(nodes: &[NodeInfo]) -> String {
         let texts = [name, state, zone, seen, &leads, &votes, &replicas, &to_send, &speaks, address];
         texts.map(str::to_owned).to_vec()
     }));
-    let mut text = aligned(&rows, &[4, 5, 6, 7, 8]);
+    let mut text = columns(&rows, &[4, 5, 6, 7, 8], &[7, 8], output);
     text.push_str(&versions(nodes));
     let stepped = nodes.iter().map(|node| node.entries_stepped_over).max().unwrap_or_default();
     if stepped > 0 {
@@ -498,7 +501,7 @@ mod tests {
         let node = NodeInfo { name: "n1".to_owned(), leads: 4, ..NodeInfo::default() };
         assert_eq!(read, [node.clone(), node]);
         assert!(NodeInfo::read_list(&Value::Array(vec![Value::Integer(1)])).is_none());
-        assert!(table(&read).starts_with("name  state  zone  seen  leads"));
+        assert!(table(&read, Output::Narrow).starts_with("name  state  zone  seen  leads"));
         let with = |speaks: &[u64]| {
             let of = |(place, speaks): (usize, &u64)| NodeInfo {
                 name: format!("n{place}"),

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::limits::{
-    COMPARED_EVERY, CONNECTIONS_DEFAULT, DATABASES_DEFAULT, DATABASES_MAX, LOG_BYTES_HELD, LOG_BYTES_PER_SNAPSHOT,
-    LOG_ENTRIES_KEPT, NODES_MAX, REQUEST_TIMEOUT, STEP_OVERS_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
+    COMPARED_EVERY, CONNECTIONS_DEFAULT, DATABASES_DEFAULT, DATABASES_MAX, LOG_ENTRIES_KEPT, NODES_MAX,
+    REQUEST_TIMEOUT, STEP_OVERS_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
 };
 use base::versions::{NEWEST, OLDEST};
 use base::{NodeId, PartitionId, Position};
@@ -22,8 +22,9 @@ use serde::Deserialize;
 use storage::{CachePolicy, CacheSettings};
 
 use crate::fault::DELAY_MAX;
+use crate::memory;
 use values::Text;
-pub use values::{LogLevel, Size, StepOver, Wait};
+pub use values::{LogFormat, LogLevel, Size, StepOver, Wait};
 pub(crate) use words::{check_zone, parse_cluster};
 use words::{is_host_and_port, parse_address, parse_members};
 
@@ -35,8 +36,6 @@ const RESP_DEFAULT: &str = "127.0.0.1:7001";
 const HTTP_DEFAULT: &str = "127.0.0.1:8001";
 /// How an address for clients that route by themselves looks.
 const CLUSTER_EXAMPLE: &str = "127.0.0.1:7101";
-/// Memory for values of the store unless told otherwise.
-const MEMORY_QUOTA_DEFAULT: u64 = 1 << 30;
 /// The variable that brings a worker what lets it join: not a flag, which everybody could see.
 pub(crate) const WORKER_TOKEN: &str = "DICTUM_WORKER_TOKEN";
 /// Most threads for clients' sockets, unless configured otherwise: beyond, the loop is what holds them up.
@@ -153,13 +152,13 @@ pub struct StartArguments {
     /// What lets it join, from the process that has started it
     #[arg(long, env = WORKER_TOKEN, value_name = "TOKEN", hide = true, hide_env_values = true)]
     pub worker_token: Option<String>,
-    /// A snapshot is taken after so many bytes of log [default: 256MiB]
+    /// A snapshot is taken after so many bytes of log [default: a thirty-second of the memory, at most 256MiB]
     #[arg(long, env = "DICTUM_LOG_BYTES_PER_SNAPSHOT", value_name = "SIZE")]
     pub log_bytes_per_snapshot: Option<Size>,
     /// Entries of log kept behind a snapshot for nodes that are a little behind [default: 10000]
     #[arg(long, env = "DICTUM_LOG_ENTRIES_KEPT", value_name = "COUNT")]
     pub log_entries_kept: Option<u64>,
-    /// Log kept for a node that takes a snapshot, until it has caught up; beyond, it takes another one [default: 1GiB]
+    /// Log kept for a node that takes a snapshot, until it has caught up; beyond, it takes another one [default: an eighth of the memory, at most 1GiB]
     #[arg(long, env = "DICTUM_LOG_BYTES_HELD", value_name = "SIZE")]
     pub log_bytes_held: Option<Size>,
     /// How often the states of each partition's replicas are compared in the background, if anything was written since; 0 for never [default: 60m]
@@ -169,7 +168,7 @@ pub struct StartArguments {
     /// on a disk of less than 10GiB a twentieth of it, but at least 192MiB, or a quarter if that is less]
     #[arg(long, env = "DICTUM_DISK_LOW_MARK", value_name = "SIZE")]
     pub disk_low_mark: Option<Size>,
-    /// Memory for values of each bucket that has no quota of its own; all of them are on disk [default: 1GiB]
+    /// Memory for values of each bucket that has no quota of its own; all of them are on disk [default: an eighth of the memory, at most 1GiB]
     #[arg(long, env = "DICTUM_MEMORY_QUOTA", value_name = "SIZE")]
     pub memory_quota: Option<Size>,
     /// Which values go first when that memory is used up: fifo, lru, lfu or s3-fifo [default: s3-fifo]
@@ -182,6 +181,9 @@ pub struct StartArguments {
     /// What to log: debug, info, warning or error [default: info]
     #[arg(long, env = "DICTUM_LOG_LEVEL", value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
+    /// How to log: text for people, or json, a line of JSON each with node, bucket and partition [default: text]
+    #[arg(long, env = "DICTUM_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
     /// Where the state is: in a store on disk that may be larger than memory, or in memory with snapshots of all of it (for comparison)
     #[arg(long, env = "DICTUM_STATE", value_name = "WHERE", hide = true)]
     pub state: Option<StateIn>,
@@ -239,6 +241,7 @@ struct File {
     memory_quota: Option<Text>,
     cache_policy: Option<String>,
     log_level: Option<String>,
+    log_format: Option<LogFormat>,
 }
 
 /// Checked settings of a node.
@@ -292,6 +295,8 @@ pub struct Options {
     pub workers: u16,
     /// Which of them this process is; none if it is to start them, or there is only one.
     pub worker: Option<u16>,
+    /// Memory that there is for each of them, in bytes; 0: nobody knows.
+    pub memory_bytes: u64,
     /// Bytes of log after which a snapshot is taken.
     pub log_bytes_per_snapshot: u64,
     /// Entries of log kept behind a snapshot.
@@ -306,6 +311,8 @@ pub struct Options {
     pub step_over: Vec<(PartitionId, Position)>,
     /// What to log.
     pub log_level: Level,
+    /// How its lines look.
+    pub log_format: LogFormat,
     /// Whether the loop may commit a lone small payload itself.
     pub commit_here: bool,
     /// Whether the journal is written with `O_DIRECT`.
@@ -408,18 +415,27 @@ impl Options {
         if request_timeout < Duration::from_millis(100) || request_timeout > Duration::from_secs(3600) {
             return Err("--request-timeout: choose between 100ms and 3600s".to_owned());
         }
+        let workers = arguments.workers.or(file.workers).unwrap_or(1);
+        // Several nodes of one machine share it.
+        let memory_bytes = memory::total() / u64::from(workers.max(1));
+        let plan = memory::Plan::of(memory_bytes);
         let log_bytes_per_snapshot = size(
             arguments.log_bytes_per_snapshot,
             file.log_bytes_per_snapshot,
             "log-bytes-per-snapshot",
-            LOG_BYTES_PER_SNAPSHOT,
+            plan.log_per_snapshot,
         )?;
         let disk_low_mark = match (arguments.disk_low_mark, file.disk_low_mark) {
             (None, None) => None,
             (flag, text) => Some(size(flag, text, "disk-low-mark", 0)?),
         };
         let cache = CacheSettings {
-            quota_bytes: size(arguments.memory_quota, file.memory_quota, "memory-quota", MEMORY_QUOTA_DEFAULT)?,
+            quota_bytes: size(
+                arguments.memory_quota,
+                file.memory_quota,
+                "memory-quota",
+                memory::Plan::of(memory::total()).values,
+            )?,
             policy: match (arguments.cache_policy, file.cache_policy) {
                 (Some(policy), _) => policy,
                 (None, Some(text)) => text.parse().map_err(|error| format!("cache-policy: {error}"))?,
@@ -431,6 +447,7 @@ impl Options {
             (None, Some(text)) => text.parse::<LogLevel>()?.0,
             (None, None) => Level::Info,
         };
+        let log_format = arguments.log_format.or(file.log_format).unwrap_or_default();
         let password = arguments.password.or(file.password);
         if password.as_ref().is_some_and(String::is_empty) {
             return Err("--password is empty: everybody would be let in. Leave it out if that is meant".to_owned());
@@ -442,7 +459,6 @@ impl Options {
         if arguments.step_over.len() > STEP_OVERS_MAX {
             return Err(format!("--step-over: at most {STEP_OVERS_MAX} entries at once"));
         }
-        let workers = arguments.workers.or(file.workers).unwrap_or(1);
         let io_threads_default = || if workers > 1 { 1 } else { io_threads_default() };
         let io_threads = arguments.io_threads.or(file.io_threads).unwrap_or_else(io_threads_default);
         if !(1..=IO_THREADS_MAX).contains(&io_threads) {
@@ -483,13 +499,15 @@ impl Options {
             io_threads,
             workers,
             worker: None,
+            memory_bytes,
             log_bytes_per_snapshot,
-            log_bytes_held: size(arguments.log_bytes_held, file.log_bytes_held, "log-bytes-held", LOG_BYTES_HELD)?,
+            log_bytes_held: size(arguments.log_bytes_held, file.log_bytes_held, "log-bytes-held", plan.log_held)?,
             log_entries_kept: arguments.log_entries_kept.or(file.log_entries_kept).unwrap_or(LOG_ENTRIES_KEPT),
             disk_low_mark,
             cache,
             step_over: arguments.step_over.iter().map(|it| (it.0, it.1)).collect(),
             log_level,
+            log_format,
             commit_here: arguments.commit_here.unwrap_or(true),
             state: arguments.state.unwrap_or(StateIn::Store),
             direct_writes: arguments.direct_writes.unwrap_or(true),

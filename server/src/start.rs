@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base::limits::KNOWN_BYTES_MAX;
 use base::ordered::OrderedWrite;
 use base::versions::Versions;
 use node::{Applying, Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
@@ -64,7 +63,7 @@ pub fn run(arguments: StartArguments) -> ExitCode {
             return ExitCode::from(exit::SETTINGS);
         }
     };
-    log::set_lowest(options.log_level);
+    log::begin(options.log_level, options.log_format, &options.name);
     match options.worker {
         None if options.workers > 1 => return workers::run(&options, &notifier),
         None => {}
@@ -174,7 +173,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     }
     let below = store.as_ref().map(|store| {
         let next_space = store.spaces().last().map_or(1, |space| space.0 + 1);
-        let known_bytes_max = KNOWN_BYTES_MAX.min(options.cache.quota_bytes / 8);
+        let known_bytes_max = memory::Plan::known(options.cache.quota_bytes);
         Below::new(Arc::new(store.clone()), next_space).with_known_bytes_max(known_bytes_max)
     });
     let recovered = Recovered { incarnation, journal: recovered_journal, snapshots, snapshot_damaged, store: below };
@@ -183,7 +182,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     let applied = Arc::new(Applying::default());
     applying::watch(&applied).map_err(thread_failed)?;
     // Several nodes of one machine share it.
-    let memory_bytes = memory::total() / options.workers.max(1) as u64;
+    let memory_bytes = options.memory_bytes;
     let config = Config {
         members: standing.founders.clone(),
         joined: standing.joined.clone(),
@@ -208,7 +207,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         request_timeout: options.request_timeout,
         password: options.password.clone(),
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
-        snapshots: flush_settings(seed),
+        snapshots: flush_settings(memory::Plan::of(memory_bytes).snapshots(options.value_bytes_max), seed),
         turn_work_max: base::limits::TURN_WORK_MAX,
         compared_every: options.compare_every,
         log_entries_kept: options.log_entries_kept,
@@ -336,10 +335,12 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
 /// The store that the state is in.
 fn open_store(options: &Options, open_files_max: usize) -> Result<CachedStore<LsmStore>, Failure> {
     let path = options.dir.join(STORE_NAME);
-    let opened = LsmStore::open(&path, LsmOptions { open_files_max, ..LsmOptions::default() }).map_err(|error| {
-        let text = |advice| format!("the store in {} cannot be opened: {error}. What to do: {advice}", path.display());
-        if error.full { text(advice::MAKE_ROOM).into() } else { Failure::damaged(text(advice::OTHER_STORE)) }
-    })?;
+    let opened = LsmStore::open(&path, LsmOptions { open_files_max, ..memory::Plan::of(options.memory_bytes).store() })
+        .map_err(|error| {
+            let text =
+                |advice| format!("the store in {} cannot be opened: {error}. What to do: {advice}", path.display());
+            if error.full { text(advice::MAKE_ROOM).into() } else { Failure::damaged(text(advice::OTHER_STORE)) }
+        })?;
     // fjall's, and the one that removes dropped spaces. What opens the store again runs in the background itself.
     background::lower_named("fjall:");
     background::lower_named("store-");
@@ -369,8 +370,7 @@ fn keep_tidy(store: CachedStore<LsmStore>) -> io::Result<()> {
 
 /// Each node has its own, up to a third less than usual: nodes that have all begun at once would flush at once for ever, and with their disks and
 /// processors a majority would be slow at the same time.
-fn flush_settings(chance: u64) -> SnapshotSettings {
-    let settings = SnapshotSettings::default();
+fn flush_settings(settings: SnapshotSettings, chance: u64) -> SnapshotSettings {
     let percent = 70 + chance % 31;
     SnapshotSettings {
         flush_bytes: settings.flush_bytes * percent / 100,

@@ -1,6 +1,6 @@
 //! `dictum status`, and the shape of what `DICTUM.STATUS` answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -24,6 +24,9 @@ const LAG_HEALTHY_MAX: u64 = 1000;
 pub struct ClusterStatus {
     /// Version of the node that answers.
     pub version: String,
+    /// The cluster's own number, in hexadecimal: no two clusters have the same, and one that has gone on after `dictum unsafe-recover` has another one. Empty as long as
+    /// the node knows none.
+    pub id: String,
     /// Name of the node that answers.
     pub node: String,
     /// Why it refuses writes that may make the default bucket larger, for want of room on a disk; empty if it does not.
@@ -212,6 +215,9 @@ pub struct StatusArguments {
     /// Print the node's answer as one line of JSON.
     #[arg(long)]
     json: bool,
+    /// How wide the table is
+    #[arg(short = 'o', long, value_enum, value_name = "WIDTH", default_value_t)]
+    output: Output,
     /// Wait until all nodes are up and close behind, all partitions are led, and no disk and no clock is wrong
     #[arg(long)]
     wait_healthy: bool,
@@ -243,7 +249,7 @@ pub fn run(arguments: StatusArguments) -> ExitCode {
             if arguments.json {
                 lab::say_line!("{}", serde_json::to_string(&status).expect("plain fields become JSON"));
             } else {
-                lab::say!("{}", table(&status));
+                lab::say!("{}", table(&status, arguments.output));
             }
             if let Some(trouble) = trouble.as_ref().filter(|_| arguments.wait_healthy) {
                 eprintln!("dictum status: not well after {:?}: {trouble}", arguments.timeout.0);
@@ -318,7 +324,7 @@ fn greet(
 
 /// The status for people.
 #[must_use]
-pub fn table(status: &ClusterStatus) -> String {
+pub fn table(status: &ClusterStatus, output: Output) -> String {
     let mut out = String::new();
     let up = status.nodes.iter().filter(|node| node.up || node.me).count();
     let leader = match (&status.leader, &status.ballot) {
@@ -335,7 +341,14 @@ pub fn table(status: &ClusterStatus) -> String {
             .to_vec(),
     ];
     rows.extend(status.nodes.iter().map(row));
-    out.push_str(&aligned(&rows, &[3, 4, 5, 6]));
+    out.push_str(&columns(&rows, &[3, 4, 5, 6], &[3, 4, 9, 10], output));
+    let versions: BTreeSet<&str> =
+        status.nodes.iter().map(|node| node.version.as_str()).filter(|version| !version.is_empty()).collect();
+    if versions.len() > 1 {
+        let versions: Vec<&str> = versions.into_iter().collect();
+        writeln!(out, "\nThe nodes are of different versions: {} (-o wide tells which).", versions.join(", "))
+            .expect("a string takes all text");
+    }
     if !status.refuses.is_empty() {
         let why = status.refuses.trim_start_matches("MISCONF ");
         writeln!(out, "\n{} refuses writes: {why}.", status.node).expect("a string takes all text");
@@ -444,6 +457,26 @@ fn row(node: &NodeStatus) -> Vec<String> {
     ]
 }
 
+/// How wide a table is.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Output {
+    /// What is looked at most: it fits into 80 columns.
+    #[default]
+    Narrow,
+    /// All columns.
+    Wide,
+}
+
+/// Lines up columns, without those listed in `wide` if the table is narrow; those listed in `numbers` on the right.
+pub(crate) fn columns(rows: &[Vec<String>], numbers: &[usize], wide: &[usize], output: Output) -> String {
+    let is_kept = |column: &usize| output == Output::Wide || !wide.contains(column);
+    let kept: Vec<usize> = (0..rows.iter().map(Vec::len).max().unwrap_or(0)).filter(is_kept).collect();
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| kept.iter().filter_map(|column| row.get(*column).cloned()).collect()).collect();
+    let numbers: Vec<usize> = (0..kept.len()).filter(|place| numbers.contains(&kept[*place])).collect();
+    aligned(&rows, &numbers)
+}
+
 /// Lines up columns; those listed in `numbers` on the right.
 pub(crate) fn aligned(rows: &[Vec<String>], numbers: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -513,7 +546,15 @@ mod tests {
     #[test]
     fn the_table_is_aligned() {
         assert_eq!(
-            table(&example()),
+            table(&example(), Output::Narrow),
+            "n2 leads with ballot 3.n2 · 2 of 2 nodes up · as n1 sees it\n\
+             \n\
+             node  state  role      applied  lag  disk     resp            seen\n\
+             n1    up     follower     1200    0  ok       127.0.0.1:7001  here\n\
+             n2    up     leader          7    0  unknown  -               12 ms ago\n"
+        );
+        assert_eq!(
+            table(&example(), Output::Wide),
             "n2 leads with ballot 3.n2 · 2 of 2 nodes up · as n1 sees it\n\
              \n\
              node  state  role      decided  persisted  applied  lag  disk     resp            http            version  seen\n\
@@ -523,11 +564,22 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_different_versions_are_told() {
+        let mut status = example();
+        status.nodes[1].version = "0.2.0".to_owned();
+        let text = table(&status, Output::Narrow);
+        assert!(
+            text.contains("\nThe nodes are of different versions: 0.1.0, 0.2.0 (-o wide tells which).\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn several_buckets_are_told_by_name() {
         let mut status = example();
         let (name, leader) = ("users".to_owned(), Some("n1".to_owned()));
         status.partitions.push(PartitionStatus { bucket: 7, name, leader, ..PartitionStatus::default() });
-        let text = table(&status);
+        let text = table(&status, Output::Narrow);
         assert!(
             text.ends_with(
                 "\nbucket  partition  leader  ballot\n0               0  n2      3.n2\nusers           0  n1\n"
@@ -544,7 +596,7 @@ mod tests {
             let index = index as u32;
             status.partitions.push(PartitionStatus { bucket: 7, index, name, leader, ..PartitionStatus::default() });
         }
-        let text = table(&status);
+        let text = table(&status, Output::Narrow);
         assert!(text.contains("\nusers      0 to 3  n1 leads 2, n2 leads 1, none leads 1\n"), "{text}");
     }
 
@@ -554,10 +606,13 @@ mod tests {
         let (entry, waits_for) = ("0/0@17".to_owned(), "n2 has said nothing yet".to_owned());
         status.step_over.push(StepOverWait { entry: entry.clone(), waits_for });
         let waits = "\nEntry 0/0@17 is not applied, and not stepped over yet: n2 has said nothing yet.\n";
-        assert!(table(&status).ends_with(waits), "{}", table(&status));
+        assert!(table(&status, Output::Narrow).ends_with(waits), "{}", table(&status, Output::Narrow));
         status.step_over.clear();
         status.stepped_over.push(SteppedOver { entry, ..SteppedOver::default() });
-        assert!(table(&status).ends_with("\nStepped over (--step-over), their commands not done: 0/0@17.\n"));
+        assert!(
+            table(&status, Output::Narrow)
+                .ends_with("\nStepped over (--step-over), their commands not done: 0/0@17.\n")
+        );
     }
 
     #[test]
@@ -566,10 +621,10 @@ mod tests {
         assert!(status.has_leader());
         status.nodes[1].up = false;
         assert!(!status.has_leader());
-        assert!(table(&status).contains("n2    down   -               -"));
+        assert!(table(&status, Output::Narrow).contains("n2    down   -               -"));
         status.leader = None;
         assert!(!status.has_leader());
-        assert!(table(&status).starts_with("no leader"));
+        assert!(table(&status, Output::Narrow).starts_with("no leader"));
     }
 
     #[test]

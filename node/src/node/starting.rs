@@ -68,7 +68,7 @@ fn settings(config: &Config, partition: PartitionId, founders: Vec<NodeId>, seed
         heartbeat: PING_EVERY,
         candidacy: CANDIDACY,
         settle: SETTLE,
-        undecided_bytes_max: base::limits::UNDECIDED_BYTES_MAX,
+        undecided_bytes_max: config.snapshots.undecided_bytes_max,
         asks_to_vote: false,
         planted: match config.planted {
             Some(Planted::CountUnsyncedSelf) => Some(paxos::Planted::CountUnsyncedSelf),

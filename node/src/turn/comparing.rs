@@ -133,11 +133,9 @@ impl Node {
         if !are_well || replica.members().is_joint() || !self.comparison.bears(id, &voters, me) {
             return;
         }
-        let about = group.about();
         self.probe("node: replica rebuilt");
-        let text =
-            format!("{about}its state differs from that of the majority: it is given up, and got from the others");
-        self.event(Level::Error, text);
+        let text = "its state differs from that of the majority: it is given up, and got from the others";
+        self.event_about(g, Level::Error, text);
         self.go_elsewhere(g);
         self.step_replica(g, Step::Discard);
     }

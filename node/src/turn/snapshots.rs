@@ -124,9 +124,8 @@ impl Node {
             partition.replica.hold_back(held);
             if is_ahead {
                 self.probe("node: store too far behind");
-                let about = self.groups[g].about();
                 let text = "the store does not keep up with what is written: no more is taken until it has";
-                self.event(Level::Warning, format!("{about}{text}"));
+                self.event_about(g, Level::Warning, text);
             }
         }
     }
@@ -172,10 +171,10 @@ impl Node {
                 return;
             }
             self.probe("node: log not held any longer");
-            let (about, bytes) = (self.groups[g].about(), self.config.log_bytes_held);
+            let bytes = self.config.log_bytes_held;
             let text =
                 "though a peer that takes a snapshot wants it: if it does not catch up, raise dictum-log-bytes-held";
-            self.event(Level::Warning, format!("{about}the log has more than {bytes} bytes and is cut, {text}"));
+            self.event_about(g, Level::Warning, &format!("the log has more than {bytes} bytes and is cut, {text}"));
         }
         if part.0.saturating_add(keep) < position.0 {
             self.step_replica(g, Step::SnapshotTaken { position: part, keep: 0 });
@@ -202,13 +201,12 @@ impl Node {
     /// A peer's state is where it has to be, and becomes that of this node.
     fn install(&mut self, g: usize, state: RestoredState) {
         let (time, position) = (self.now.time, state.position);
-        let about = self.groups[g].about();
         if position > self.groups[g].partition.applied {
             self.probe("node: snapshot installed");
             self.installed += 1;
             self.tracking.forget_everything();
             self.waiting.touch_all(self.groups[g].id());
-            self.event(Level::Info, format!("{about}has the state of position {position} from a peer's snapshot"));
+            self.event_about(g, Level::Info, &format!("has the state of position {position} from a peer's snapshot"));
         }
         let group = &mut self.groups[g];
         group.partition.cut_to = None;
@@ -343,7 +341,7 @@ impl Node {
         }
         let Some(g) = place_of(&self.groups, made.partition) else { return };
         if let Some(text) = self.groups[g].transfers.on_made(made) {
-            self.event(Level::Warning, format!("a snapshot for a peer cannot be read: {text}"));
+            self.event_about(g, Level::Warning, &format!("a snapshot for a peer cannot be read: {text}"));
         }
     }
 
@@ -371,12 +369,16 @@ impl Node {
             }
             Came::Useless(from, text) => {
                 let name = self.name_of(from);
-                self.event(Level::Error, format!("the snapshot that {name} sends is of no use: {text}"));
+                self.event_about(g, Level::Error, &format!("the snapshot that {name} sends is of no use: {text}"));
             }
             Came::Unwritten(from, text) => {
                 self.probe("node: reception not written");
                 let name = self.name_of(from);
-                self.event(Level::Warning, format!("the snapshot that {name} sends cannot be written: {text}"));
+                self.event_about(
+                    g,
+                    Level::Warning,
+                    &format!("the snapshot that {name} sends cannot be written: {text}"),
+                );
             }
             Came::Nothing => {}
         }

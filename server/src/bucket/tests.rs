@@ -50,7 +50,13 @@ fn both_dialects_are_read() {
 fn the_tables_are_aligned() {
     let small = BucketInfo { name: "s".to_owned(), number: 12, quota: 0, ttl: 61, value_bytes_max: 0, ..example() };
     assert_eq!(
-        table(&[example(), small]),
+        table(&[example(), small.clone()], Output::Narrow),
+        "name   number  kind        partitions  quota  ttl\n\
+         users       1  persistent           8  64MiB   5m\n\
+         s          12  persistent           8      -  61s\n"
+    );
+    assert_eq!(
+        table(&[example(), small], Output::Wide),
         "name   number  kind        partitions  quota  policy   durability        consistency   ttl  value-bytes-max\n\
          users       1  persistent           8  64MiB  s3-fifo  persist-majority  linearizable   5m         1000000B\n\
          s          12  persistent           8      -  s3-fifo  persist-majority  linearizable  61s                -\n"

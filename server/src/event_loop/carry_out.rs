@@ -19,8 +19,8 @@ const COMMIT_HERE_BYTES_MAX: usize = 16 * 1024;
 impl EventLoop {
     /// Step 5 of a turn. Whatever the node says to closings on the way is for the next turn.
     pub(super) fn carry_out(&mut self, now: Now, quiet: bool) {
-        for (level, text) in self.outbox.events.drain(..) {
-            log::line(level, &text);
+        for line in self.outbox.events.drain(..) {
+            log::of_node(&line);
         }
         if let Some(most) = self.outbox.clients_max.take() {
             self.clients_max = most;

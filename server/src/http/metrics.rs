@@ -1,15 +1,15 @@
-//! `/metrics`: the node's own figures and HTTP's, in Prometheus's text format (version 0.0.4).
+//! `/metrics`: the node's own figures and HTTP's, in the text format of OpenMetrics.
 //!
 //! The node counts, and says so in `INFO` and `DICTUM.STATUS`; nothing is counted a second time here. The journal's syncs, which the node does
 //! not see, the journal counts. What the node
 //! does not tell is left out rather than given as zero.
 
 mod commands;
+mod exposition;
 mod machine;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use super::problem::Problem;
 use super::request::Query;
 use crate::journal::sync_times::{BOUNDS, SyncTimes};
 use crate::status::{ClusterStatus, NodeStatus, PartitionStatus};
+use exposition::Exposition;
 use tables::{BUCKET_METRICS, INFO_METRICS};
 
 /// Upper bounds of the latency histogram, in seconds.
@@ -86,7 +87,7 @@ pub(super) async fn count(State(api): State<Arc<Api>>, request: Request, next: N
     get,
     path = "/metrics",
     tag = "operation",
-    responses((status = 200, description = "Text format, version 0.0.4.", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "Text format of OpenMetrics, version 1.0.0.", body = String, content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
     Query::parse(&uri, &[])?;
@@ -103,81 +104,18 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>, uri: Uri) -> Result<Res
     write_journal(&mut text, &api.options.journal_syncs);
     machine::write(&mut text, &api.options.dir);
     write_http(&mut text, &api.counts);
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.text).into_response())
-}
-
-/// Text format under construction.
-#[derive(Default)]
-struct Exposition {
-    text: String,
-}
-
-impl Exposition {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}").expect("a string takes all text");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.text.push_str(name);
-        for (index, (label, text)) in labels.iter().enumerate() {
-            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let before = if index == 0 { '{' } else { ',' };
-            write!(self.text, "{before}{label}=\"{text}\"").expect("a string takes all text");
-        }
-        if !labels.is_empty() {
-            self.text.push('}');
-        }
-        writeln!(self.text, " {value}").expect("a string takes all text");
-    }
-
-    /// A family of one sample.
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-        self.family(name, kind, help);
-        self.sample(name, &[], value);
-    }
-
-    /// A histogram of a family: for each bound how many were within it, their sum, and how many there were.
-    fn histogram(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str)],
-        within: impl IntoIterator<Item = (f64, u64)>,
-        (sum, count): (f64, u64),
-    ) {
-        let bucket = format!("{name}_bucket");
-        for (bound, within) in within {
-            self.sample(&bucket, &[labels, &[("le", bound.to_string().as_str())]].concat(), within);
-        }
-        self.sample(&bucket, &[labels, &[("le", "+Inf")]].concat(), count);
-        self.sample(&format!("{name}_sum"), labels, sum);
-        self.sample(&format!("{name}_count"), labels, count);
-    }
-
-    /// One sample for each node.
-    fn nodes<V: std::fmt::Display>(
-        &mut self,
-        status: &ClusterStatus,
-        name: &str,
-        help: &str,
-        value: impl Fn(&NodeStatus) -> Option<V>,
-    ) {
-        self.family(name, "gauge", help);
-        for node in &status.nodes {
-            if let Some(value) = value(node) {
-                self.sample(name, &[("node", &node.name)], value);
-            }
-        }
-    }
+    let text = text.into_text().expect("a string takes all text");
+    Ok(([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
 }
 
 fn write_status(out: &mut Exposition, status: &ClusterStatus) {
     out.family("dictum_node_info", "gauge", "The node that answers; always 1.");
-    out.sample("dictum_node_info", &[("node", &status.node), ("version", &status.version)], 1);
+    out.sample(&[("node", &status.node), ("version", &status.version)], 1);
     out.family("dictum_has_leader", "gauge", "Whether the node knows a leader that it can reach.");
-    out.sample("dictum_has_leader", &[], u8::from(status.has_leader()));
+    out.sample(&[], u8::from(status.has_leader()));
     if let Some(round) = status.ballot.as_ref().and_then(|ballot| ballot.split('.').next()?.parse::<u64>().ok()) {
         out.family("dictum_ballot_round", "gauge", "Round of the leadership's ballot: grows with every election.");
-        out.sample("dictum_ballot_round", &[], round);
+        out.sample(&[], round);
     }
     write_partitions(out, status);
     out.nodes(status, "dictum_node_up", "Whether the node can be reached from here.", |node| {
@@ -189,7 +127,7 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
     out.family("dictum_node_role", "gauge", "The node's role; always 1.");
     for node in &status.nodes {
         let role = if node.up || node.me { node.role.as_str() } else { "unknown" };
-        out.sample("dictum_node_role", &[("node", &node.name), ("role", role)], 1);
+        out.sample(&[("node", &node.name), ("role", role)], 1);
     }
     let known = |node: &NodeStatus, figure: Option<u64>| figure.filter(|_| node.up || node.me);
     let is_known = |node: &NodeStatus| node.up || node.me;
@@ -247,7 +185,7 @@ fn write_partitions(out: &mut Exposition, status: &ClusterStatus) {
     let mut family = |name: &str, help: &str, value: &dyn Fn(&PartitionStatus) -> Option<u64>| {
         out.family(name, "gauge", help);
         for (bucket, index, value) in labelled(value) {
-            out.sample(name, &[("bucket", &bucket), ("partition", &index)], value);
+            out.sample(&[("bucket", &bucket), ("partition", &index)], value);
         }
     };
     family("dictum_partition_has_leader", "Whether this node knows who leads the partition.", &|it| {
@@ -276,7 +214,7 @@ fn write_info(out: &mut Exposition, info: &str) {
     for (field, name, kind, help) in INFO_METRICS {
         if let Some(number) = fields.get(field).and_then(|text| text.parse::<f64>().ok()) {
             out.family(name, kind, help);
-            out.sample(name, &[], number);
+            out.sample(&[], number);
         }
     }
     write_buckets(out, &fields);
@@ -291,9 +229,9 @@ fn write_info(out: &mut Exposition, info: &str) {
             .unwrap_or(0)
     };
     out.family("dictum_keys", "gauge", "Keys.");
-    out.sample("dictum_keys", &[], figure("keys"));
+    out.sample(&[], figure("keys"));
     out.family("dictum_keys_with_deadline", "gauge", "Keys that will expire.");
-    out.sample("dictum_keys_with_deadline", &[], figure("expires"));
+    out.sample(&[], figure("expires"));
 }
 
 fn write_buckets(out: &mut Exposition, fields: &BTreeMap<&str, &str>) {
@@ -310,7 +248,7 @@ fn write_buckets(out: &mut Exposition, fields: &BTreeMap<&str, &str>) {
             buckets.iter().filter_map(|(bucket, figures)| Some((*bucket, figure(figures)?))).collect();
         if !samples.is_empty() {
             out.family(name, kind, help);
-            samples.iter().for_each(|(bucket, value)| out.sample(name, &[("bucket", bucket)], value));
+            samples.iter().for_each(|(bucket, value)| out.sample(&[("bucket", bucket)], *value));
         }
     }
 }
@@ -320,7 +258,7 @@ fn write_journal(out: &mut Exposition, syncs: &SyncTimes) {
     out.one("dictum_journal_syncs_total", "counter", "Syncs of the node's journal since the start.", count);
     const TIMES: &str = "dictum_journal_sync_duration_seconds";
     out.family(TIMES, "histogram", "Seconds that a sync of the node's journal took.");
-    out.histogram(TIMES, &[], BOUNDS.into_iter().zip(within), (syncs.seconds(), count));
+    out.histogram(&[], BOUNDS.into_iter().zip(within), (syncs.seconds(), count));
 }
 
 fn write_http(out: &mut Exposition, counts: &HttpCounts) {
@@ -330,7 +268,7 @@ fn write_http(out: &mut Exposition, counts: &HttpCounts) {
     let mut latencies: BTreeMap<(&str, &str), RouteCounts> = BTreeMap::new();
     for ((method, route, status), counts) in &routes {
         let status = status.to_string();
-        out.sample(REQUESTS, &[("method", method), ("route", route), ("status", &status)], counts.requests);
+        out.sample(&[("method", method), ("route", route), ("status", &status)], counts.requests);
         let sum = latencies.entry((method, route)).or_default();
         sum.requests += counts.requests;
         sum.seconds += counts.seconds;
@@ -342,7 +280,7 @@ fn write_http(out: &mut Exposition, counts: &HttpCounts) {
     out.family(LATENCY, "histogram", "Seconds from an HTTP request's head to the head of its answer.");
     for ((method, route), counts) in latencies {
         let within = LATENCY_BOUNDS.into_iter().zip(counts.buckets);
-        out.histogram(LATENCY, &[("method", method), ("route", route)], within, (counts.seconds, counts.requests));
+        out.histogram(&[("method", method), ("route", route)], within, (counts.seconds, counts.requests));
     }
 }
 
@@ -358,7 +296,7 @@ mod tests {
             "# Server\r\nredis_version:7.4.0\r\nuptime_in_seconds:12\r\n\r\ndb0:keys=3,expires=1,avg_ttl=0\r\n",
         );
         assert_eq!(
-            out.text,
+            out.into_text().expect("it is written"),
             "# HELP dictum_uptime_seconds Seconds since the node started.\n\
              # TYPE dictum_uptime_seconds gauge\n\
              dictum_uptime_seconds 12\n\
@@ -367,7 +305,8 @@ mod tests {
              dictum_keys 3\n\
              # HELP dictum_keys_with_deadline Keys that will expire.\n\
              # TYPE dictum_keys_with_deadline gauge\n\
-             dictum_keys_with_deadline 1\n"
+             dictum_keys_with_deadline 1\n\
+             # EOF\n"
         );
     }
 
@@ -379,7 +318,8 @@ mod tests {
             "bucket_a:id=1,kind=persistent,keys=3,bytes=99,quota=64,resident=1,resident_bytes=33,resident_ratio=0.3333,hits=4,misses=1,\
              hit_ratio=0.8000,evictions=2\r\nbucket_b:id=2,kind=cache,keys=5,evicted_keys=7\r\n",
         );
-        let samples: Vec<&str> = out.text.lines().filter(|line| !line.starts_with('#')).collect();
+        let text = out.into_text().expect("it is written");
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             samples,
             [
@@ -406,22 +346,16 @@ mod tests {
         counts.count(("GET", "/getValue".to_owned(), 404), Duration::from_secs(7));
         let mut out = Exposition::default();
         write_http(&mut out, &counts);
+        let text = out.into_text().expect("it is written");
         for line in [
             "dictum_http_requests_total{method=\"GET\",route=\"/getValue\",status=\"404\"} 1",
-            "dictum_http_request_duration_seconds_bucket{method=\"GET\",route=\"/getValue\",le=\"0.0005\"} 0",
-            "dictum_http_request_duration_seconds_bucket{method=\"GET\",route=\"/getValue\",le=\"0.001\"} 1",
-            "dictum_http_request_duration_seconds_bucket{method=\"GET\",route=\"/getValue\",le=\"5\"} 1",
-            "dictum_http_request_duration_seconds_bucket{method=\"GET\",route=\"/getValue\",le=\"+Inf\"} 2",
+            "dictum_http_request_duration_seconds_bucket{le=\"0.0005\",method=\"GET\",route=\"/getValue\"} 0",
+            "dictum_http_request_duration_seconds_bucket{le=\"0.001\",method=\"GET\",route=\"/getValue\"} 1",
+            "dictum_http_request_duration_seconds_bucket{le=\"5.0\",method=\"GET\",route=\"/getValue\"} 1",
+            "dictum_http_request_duration_seconds_bucket{le=\"+Inf\",method=\"GET\",route=\"/getValue\"} 2",
             "dictum_http_request_duration_seconds_count{method=\"GET\",route=\"/getValue\"} 2",
         ] {
-            assert!(out.text.lines().any(|have| have == line), "{line}\n{}", out.text);
+            assert!(text.lines().any(|have| have == line), "{line}\n{text}");
         }
-    }
-
-    #[test]
-    fn labels_are_escaped() {
-        let mut out = Exposition::default();
-        out.sample("m", &[("l", "a\"b\\c\nd")], 1);
-        assert_eq!(out.text, "m{l=\"a\\\"b\\\\c\\nd\"} 1\n");
     }
 }

@@ -102,6 +102,7 @@ fn value_of(name: &str) -> Option<String> {
         "memory-quota" => ("1GiB", false),
         "cache-policy" => ("s3-fifo", false),
         "log-level" => ("info", false),
+        "log-format" => ("text", false),
         _ => return None,
     };
     Some(if is_number { text.to_owned() } else { quoted(text) })

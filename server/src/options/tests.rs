@@ -41,7 +41,8 @@ fn a_flag_beats_the_file() {
 #[test]
 fn the_disk_and_the_cache_have_settings() {
     let options = Options::check(arguments(), File::default()).expect("it is complete");
-    let cache = CacheSettings { quota_bytes: 1 << 30, policy: CachePolicy::S3Fifo };
+    let quota_bytes = memory::Plan::of(memory::total()).values;
+    let cache = CacheSettings { quota_bytes, policy: CachePolicy::S3Fifo };
     assert_eq!((options.disk_low_mark, options.cache), (None, cache));
     let text = "disk-low-mark = '1GiB'\nmemory-quota = '64MiB'\ncache-policy = 'lru'";
     let options = Options::check(arguments(), file(text)).expect("it is complete");

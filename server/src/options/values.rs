@@ -88,6 +88,17 @@ impl FromStr for StepOver {
     }
 }
 
+/// How lines of the log look.
+#[derive(clap::ValueEnum, serde::Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// A line of JSON each: `timestamp`, `level`, `message`, `node`; and `bucket` and `partition` of those that are about one.
+    Json,
+}
+
 /// A log level by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogLevel(pub Level);

@@ -134,7 +134,7 @@ fn status_and_metrics_are_real() {
 
 /// The rules that operators are given go by metrics that there are.
 #[test]
-fn alerts_go_by_metrics_that_there_are() {
+fn alerts_and_the_dashboard_go_by_metrics_that_there_are() {
     let cluster = Cluster::start();
     assert_eq!(cluster.ask_patiently(1, "PUT /v1/keys/k", b"v").status, 204);
     let backup = cluster.dev.nodes[0].dir.with_file_name("backup");
@@ -144,11 +144,19 @@ fn alerts_go_by_metrics_that_there_are() {
     let metrics: Vec<String> =
         (0..3).map(|node| String::from_utf8(cluster.ask(node, "GET /metrics", &[], b"").body).expect("text")).collect();
     let rules = include_str!("../../../packaging/prometheus-rules.yml");
+    let dashboard = include_str!("../../../packaging/grafana-dashboard.json");
+    serde_json::from_str::<serde_json::Value>(dashboard).expect("it is JSON");
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let expressions = rules.lines().filter(|line| line.contains("expr:") || line.contains("histogram_quantile"));
-    let words = expressions.flat_map(|line| line.split(|c| !is_name(c)));
-    let names: Vec<&str> = words.filter(|word| word.starts_with("dictum_") || word.starts_with("process_")).collect();
-    assert!(names.len() >= 12, "{names:?}");
+    let names_in = |text: &'static str| -> Vec<&str> {
+        let expressions = text.lines().filter(|line| {
+            ["expr:", "\"expr\":", "histogram_quantile", "label_values"].iter().any(|word| line.contains(word))
+        });
+        let words = expressions.flat_map(|line| line.split(|c| !is_name(c)));
+        words.filter(|word| word.starts_with("dictum_") || word.starts_with("process_")).collect()
+    };
+    let (of_rules, of_dashboard) = (names_in(rules), names_in(dashboard));
+    assert!(of_rules.len() >= 12 && of_dashboard.len() >= 25, "{of_rules:?} {of_dashboard:?}");
+    let names = [of_rules, of_dashboard].concat();
     for name in names {
         let has = |text: &String| {
             text.lines().any(|line| line.strip_prefix(name).is_some_and(|rest| !rest.starts_with(is_name)))
@@ -163,7 +171,7 @@ fn alerts_go_by_metrics_that_there_are() {
     for name in ["dictum_command_duration_seconds", "dictum_journal_sync_duration_seconds"] {
         let labels = if name.contains("command") { "command=\"dictum.set\"" } else { "" };
         let comma = if labels.is_empty() { "" } else { "," };
-        let all = figure(&format!("{name}_bucket{{{labels}{comma}le=\"+Inf\"}}"));
+        let all = figure(&format!("{name}_bucket{{le=\"+Inf\"{comma}{labels}}}"));
         let of = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
         assert!(all >= 1.0 && all <= figure(&format!("{name}_count{of}")), "{name}");
         assert!(figure(&format!("{name}_sum{of}")) > 0.0, "{name}");

@@ -352,3 +352,19 @@ fn settings_come_from_flags_then_the_environment_then_the_file() {
     std::fs::write(&file, "nodes = 3").expect("a file");
     assert!(run(&[], &[]).contains("nodes"), "unknown names are not ignored");
 }
+
+/// Each line is JSON, and says of which node it is, and of which partition where it is about one.
+#[test]
+fn lines_of_the_log_are_json_where_that_is_wanted() {
+    let folder = tempdir().expect("a temporary folder");
+    let Alone { process, .. } = Alone::start(folder.path(), &["--log-format", "json"]);
+    wait_for("a line about a partition", || process.has_said("\"bucket\":\"default\"").then_some(()));
+    for line in process.lines() {
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(line["node"], "n1", "{line}");
+        assert!(line["timestamp"].is_string() && line["level"].is_string() && line["message"].is_string(), "{line}");
+    }
+    let about = process.lines().into_iter().find(|line| line.contains("\"bucket\""));
+    let about: serde_json::Value = serde_json::from_str(&about.expect("it was waited for")).expect("JSON");
+    assert_eq!(about["partition"], 0, "{about}");
+}

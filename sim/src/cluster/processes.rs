@@ -1,7 +1,7 @@
 //! Processes: their starts, their turns, what their turns want done, and their deaths.
 
 use base::NodeId;
-use node::{Config, Level, SnapshotSettings};
+use node::{Config, Level, LogLine, SnapshotSettings};
 use storage::JournalOptions;
 
 use super::Cluster;
@@ -54,6 +54,7 @@ impl<N: Door> Cluster<N> {
                 flush_after: std::time::Duration::from_secs(4),
                 // Less than the largest entries would hold everybody back for ever.
                 unflushed_bytes_max: (8 * self.chaos.log_bytes_per_snapshot).max(256 << 10),
+                undecided_bytes_max: base::limits::UNDECIDED_BYTES_MAX,
                 bytes_per_second: self.chaos.snapshot_bytes_per_second,
                 block_bytes: self.chaos.snapshot_block_bytes,
                 held_for: std::time::Duration::from_nanos(self.chaos.snapshot_held_for),
@@ -222,7 +223,7 @@ impl<N: Door> Cluster<N> {
             running.wake_at = Some(at);
             self.queue.push(at, Event::Wake(node, life));
         }
-        for (level, text) in events {
+        for LogLine { level, text, .. } in events {
             let number = digest_of(text.as_bytes());
             self.trace.event(now, [4, u64::from(node.0), number, level as u64], || {
                 format!("{} {} {text}", name_of(node), level_name(level))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wire::Value;
 
-use super::Exposition;
+use super::exposition::Exposition;
 
 /// Upper bounds that are told, as powers of two in nanoseconds: 16 microseconds to a second. The node counts a longer duration as a second.
 const POWERS: std::ops::RangeInclusive<u32> = 14..=30;
@@ -33,7 +33,7 @@ pub(super) fn write(out: &mut Exposition, histograms: &Value, info: &BTreeMap<&s
             .get(format!("cmdstat_{command}").as_str())
             .and_then(|line| line.split(',').find_map(|part| part.strip_prefix("usec=")?.parse::<u64>().ok()));
         let seconds = micros.unwrap_or(0) as f64 / 1e6;
-        out.histogram(NAME, &[("command", &command)], buckets, (seconds, calls));
+        out.histogram(&[("command", &command)], buckets, (seconds, calls));
     }
 }
 
@@ -52,20 +52,21 @@ mod tests {
 
     #[test]
     fn what_the_node_counts_becomes_a_histogram() {
-        let text = |text: &str| Value::bulk(text);
+        let word = |text: &str| Value::bulk(text);
         let spread = Value::Map(vec![
             (Value::Integer(16), Value::Integer(3)),
             (Value::Integer(33), Value::Integer(5)),
             (Value::Integer(1056), Value::Integer(7)),
         ]);
-        let get = Value::Array(vec![text("calls"), Value::Integer(8), text("histogram_usec"), spread]);
-        let histograms = Value::Array(vec![text("get"), get, text("set"), Value::Null]);
+        let get = Value::Array(vec![word("calls"), Value::Integer(8), word("histogram_usec"), spread]);
+        let histograms = Value::Array(vec![word("get"), get, word("set"), Value::Null]);
         let info = BTreeMap::from([("cmdstat_get", "calls=8,usec=2500000,usec_per_call=1")]);
         let mut out = Exposition::default();
         write(&mut out, &histograms, &info);
-        let lines: Vec<&str> = out.text.lines().filter(|line| !line.starts_with('#')).collect();
+        let text = out.into_text().expect("it is written");
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let within = |bound: &str| {
-            let start = format!("dictum_command_duration_seconds_bucket{{command=\"get\",le=\"{bound}\"}} ");
+            let start = format!("dictum_command_duration_seconds_bucket{{le=\"{bound}\",command=\"get\"}} ");
             lines
                 .iter()
                 .find_map(|line| line.strip_prefix(start.as_str()))

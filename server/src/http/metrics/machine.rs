@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Exposition;
+use super::exposition::Exposition;
 use crate::low_disk::room_in;
 use crate::process;
 

@@ -390,7 +390,10 @@ fn metrics_are_the_nodes_own() {
     let server = Server::start();
     server.ask("GET /getValue?key=none");
     let answer = server.ask("GET /metrics");
-    assert_eq!((answer.status, answer.content_type.as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(
+        (answer.status, answer.content_type.as_str()),
+        (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
     let text = String::from_utf8(answer.body).expect("text");
     for line in [
         "dictum_node_info{node=\"n1\",version=\"0.1.0\"} 1",
