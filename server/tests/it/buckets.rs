@@ -71,7 +71,7 @@ fn what_is_created_at_one_node_is_a_bucket_at_all() {
     let changed = bucket(&dev, 2, &["set", "users", "--ttl", "0", "--value-bytes-max", "1KiB"]);
     assert!(changed.contains("ttl              -\nvalue-bytes-max  1KiB\n"), "{changed}");
     assert_eq!(http(&dev, 0, "PATCH /v1/buckets/users", br#"{"policy":"lru"}"#).status, 204);
-    let table = bucket(&dev, 1, &["list"]);
+    let table = bucket(&dev, 1, &["list", "-o", "wide"]);
     let row = table.lines().find(|line| line.starts_with("users")).expect("a row");
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(
