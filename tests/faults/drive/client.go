@@ -18,6 +18,7 @@ type client struct {
 	id      int64
 	target  int
 	server  *connection
+	address string // of the node that it asks, or has asked last
 	serial  int64
 }
 
@@ -40,7 +41,8 @@ func (c *client) connected() bool {
 	if c.server != nil {
 		return true
 	}
-	server, err := dial(c.options.addresses[c.target%len(c.options.addresses)])
+	c.address = c.options.nodes.at(c.target)
+	server, err := dial(c.address)
 	if err != nil {
 		c.target++
 		time.Sleep(10 * time.Millisecond)
@@ -262,8 +264,7 @@ func (c *client) trouble(asked string, replies []any, err error) {
 		var slow interface{ Timeout() bool }
 		timedOut := errors.As(err, &slow) && slow.Timeout()
 		if timedOut {
-			c.record.note(fmt.Sprintf("no answer in %s to %s… from %s", c.options.timeout, asked,
-				c.options.addresses[c.target%len(c.options.addresses)]), true)
+			c.record.note(fmt.Sprintf("no answer in %s to %s… from %s", c.options.timeout, asked, c.address), true)
 		} else {
 			c.record.note("connection lost", false)
 		}
@@ -308,14 +309,14 @@ func readEverything(o *options, record *recorder) int {
 	var unread atomic.Int64
 	var running sync.WaitGroup
 	end := time.Now().Add(o.settle)
-	for _, address := range o.addresses {
+	for _, address := range o.nodes.all() {
 		const readers = 4
 		for part := range readers {
 			running.Add(1)
 			go func() {
 				defer running.Done()
 				alone := *o
-				alone.addresses = []string{address}
+				alone.nodes = newNodes(address)
 				reader := newClient(&alone, record, 0)
 				for i := part; i < len(keys); i += readers {
 					for {

@@ -62,3 +62,14 @@ func TestLongestGap(t *testing.T) {
 		}
 	}
 }
+
+func TestNodesThatChange(t *testing.T) {
+	n := newNodes("a,b")
+	if n.at(0) != "a" || n.at(3) != "b" {
+		t.Errorf("at first: %v", n.all())
+	}
+	n.set("c")
+	if n.at(0) != "c" || n.at(3) != "c" {
+		t.Errorf("afterwards: %v", n.all())
+	}
+}

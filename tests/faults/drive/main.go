@@ -3,6 +3,7 @@
 // It starts with its clients at work, and obeys lines on standard input:
 //
 //	mark NAME   begins a new section: the longest time without an acknowledged write is told for each
+//	nodes A,B   these are the nodes from now on: some have joined or left, or all have moved
 //	stop        ends the load, reads every key through every node, writes the summary to standard output, and exits
 //
 // End of input means stop. The history is written as sim/src/history.rs describes it.
@@ -22,15 +23,37 @@ import (
 )
 
 type options struct {
-	addresses []string
-	timeout   time.Duration
-	rate      int
-	clients   int
-	once      bool
-	expiry    bool
-	epoch     time.Duration
-	settle    time.Duration
-	tag       string
+	nodes   *nodes
+	timeout time.Duration
+	rate    int
+	clients int
+	once    bool
+	expiry  bool
+	epoch   time.Duration
+	settle  time.Duration
+	tag     string
+}
+
+// nodes are the addresses that clients ask. They may change while clients are at work.
+type nodes struct{ addresses atomic.Pointer[[]string] }
+
+func newNodes(list string) *nodes {
+	n := &nodes{}
+	n.set(list)
+	return n
+}
+
+func (n *nodes) set(list string) {
+	addresses := strings.Split(list, ",")
+	n.addresses.Store(&addresses)
+}
+
+func (n *nodes) all() []string { return *n.addresses.Load() }
+
+// at gives each number one of them.
+func (n *nodes) at(number int) string {
+	all := n.all()
+	return all[number%len(all)]
 }
 
 func main() {
@@ -45,7 +68,7 @@ func main() {
 	flag.DurationVar(&o.epoch, "epoch", 2*time.Second, "how long a set of keys is in use")
 	flag.DurationVar(&o.settle, "settle", 60*time.Second, "how long the reads at the end may take to succeed")
 	flag.Parse()
-	o.addresses = strings.Split(*addresses, ",")
+	o.nodes = newNodes(*addresses)
 	o.tag = strconv.FormatInt(time.Now().UnixMilli()%(36*36*36*36), 36)
 
 	file, err := os.Create(*path)
@@ -67,6 +90,8 @@ func main() {
 	for input.Scan() && input.Text() != "stop" {
 		if name, is := strings.CutPrefix(input.Text(), "mark "); is {
 			record.mark(name)
+		} else if list, is := strings.CutPrefix(input.Text(), "nodes "); is {
+			o.nodes.set(list)
 		}
 	}
 	stop.Store(true)

@@ -86,24 +86,12 @@ class Cluster:
             wait_until(lambda node=node: self.writes(node), f"{node.name} to take a write (see {node.log})", seconds)
 
 
-class DictumCluster(Cluster):
-    """Three nodes of Dictum."""
+class DictumNodes(Cluster):
+    """Nodes of one cluster of Dictum, however many there are."""
 
-    def __init__(self, program, work, folders=None, hosts=None, prefixes=None, options=()):
-        """`folders`, `hosts` and `prefixes` by node where they are not the ordinary ones; `options` are those of every node."""
-        self.program = program
-        names = ["n1", "n2", "n3"]
-        ports = free_ports(12) if hosts is None else [port for port in (7001, 8001, 9001, 7501) for _ in names]
-        hosts = hosts or ["127.0.0.1"] * 3
-        members = ",".join(f"{name}={hosts[i]}:{ports[6 + i]}" for i, name in enumerate(names))
-        nodes = []
-        for i, name in enumerate(names):
-            folder = Path(folders[i]) if folders else work / name
-            resp, routes = f"{hosts[i]}:{ports[i]}", f"{hosts[i]}:{ports[9 + i]}"
-            command = [program, "start", "--node", name, "--cluster", members, "--resp", resp, "--http",
-                       f"{hosts[i]}:{ports[3 + i]}", "--cluster-address", routes, "--dir", folder, *options]
-            nodes.append(Node(name, resp, folder, command, work / f"{name}.log", prefixes[i] if prefixes else [], routes))
+    def __init__(self, program, nodes):
         super().__init__(nodes)
+        self.program = program
 
     def status(self, node):
         """What the node says of the cluster, or None."""
@@ -152,6 +140,35 @@ class DictumCluster(Cluster):
         began = time.monotonic()
         code = end(node.process, signal.SIGTERM)
         return code, time.monotonic() - began
+
+    def end_and_check(self):
+        """Ends all nodes in order, and lets `dictum check` say of each folder that it is well."""
+        for node in self.nodes:
+            code, _ = self.stop_cleanly(node)
+            if code != 0:
+                raise Failure(f"{node.name} ended with {code} after SIGTERM; see {node.log}")
+            done = run([self.program, "check", node.folder], 120, check=False)
+            if done.returncode != 0:
+                raise Failure(f"dictum check {node.folder} ends with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+class DictumCluster(DictumNodes):
+    """Three nodes of Dictum, which found a cluster."""
+
+    def __init__(self, program, work, folders=None, hosts=None, prefixes=None, options=()):
+        """`folders`, `hosts` and `prefixes` by node where they are not the ordinary ones; `options` are those of every node."""
+        names = ["n1", "n2", "n3"]
+        ports = free_ports(12) if hosts is None else [port for port in (7001, 8001, 9001, 7501) for _ in names]
+        hosts = hosts or ["127.0.0.1"] * 3
+        members = ",".join(f"{name}={hosts[i]}:{ports[6 + i]}" for i, name in enumerate(names))
+        nodes = []
+        for i, name in enumerate(names):
+            folder = Path(folders[i]) if folders else work / name
+            resp, routes = f"{hosts[i]}:{ports[i]}", f"{hosts[i]}:{ports[9 + i]}"
+            command = [program, "start", "--node", name, "--cluster", members, "--resp", resp, "--http",
+                       f"{hosts[i]}:{ports[3 + i]}", "--cluster-address", routes, "--dir", folder, *options]
+            nodes.append(Node(name, resp, folder, command, work / f"{name}.log", prefixes[i] if prefixes else [], routes))
+        super().__init__(program, nodes)
 
 
 class RedisAlone(Cluster):

@@ -10,8 +10,9 @@ import time
 import traceback
 
 from . import disk_faults, network_faults, process_faults, store_faults
-from .load import BIN, Load, judge_with_dictum, judge_with_porcupine
-from .processes import FAULTS, ROOT, WORK, Failure, Missing, run, say
+from .build import build_dictum, build_load
+from .load import Load, judge
+from .processes import WORK, Failure, Missing, run, say
 
 SCENARIOS = {one.__name__.replace("_", "-"): one
              for module in (process_faults, disk_faults, store_faults, network_faults) for one in module.SCENARIOS}
@@ -48,41 +49,14 @@ class Context:
 
     def judge(self, load, expected="linearizable"):
         """Prints what the load saw and lets both checkers judge it."""
-        summary = load.summary
-        say(f"  {summary['operations']} operations: {summary['done']} done, {summary['failed']} refused, "
-            f"{summary['maybe']} of unknown outcome; {summary['acknowledged_writes']} acknowledged writes on "
-            f"{summary['keys']} keys; repeated under one id: {summary['repeated_once']}")
-        say(f"  longest gap without an acknowledged write {summary['longest_gap_ms']:.0f} ms; slowest answer "
-            f"{summary['slowest_ms']:.0f} ms")
-        for text, count in sorted(summary["errors"].items(), key=lambda pair: -pair[1])[:6]:
-            say(f"    {count:6} × {text}")
-        if summary["final_unread"]:
-            raise Failure(f"{summary['final_unread']} keys could not be read at the end")
-        verdict, text = judge_with_porcupine(load.history)
-        say(f"  porcupine: {verdict}" if verdict == expected == "linearizable" else f"  porcupine: {text}")
-        if verdict != expected:
-            raise Failure(f"porcupine says {verdict}, expected {expected}; history: {load.history}")
-        if self.program:
-            verdict, text = judge_with_dictum(self.program, load.history)
-            say(f"  dictum's checker: {verdict}")
-            if verdict != expected:
-                raise Failure(f"dictum's checker says {verdict}, expected {expected}: {text}")
+        judge(self.program, load, expected)
 
 
 def prepare(options, names):
     """Builds what the scenarios need."""
-    BIN.mkdir(parents=True, exist_ok=True)
-    if not shutil.which("go"):
-        sys.exit("tests/faults/run: Go 1.24 or newer is needed to build the load driver and the checker")
-    for folder, output in ((FAULTS / "drive", "drive"), (ROOT / "tests" / "histories", "histories")):
-        run(["go", "build", "-o", BIN / output, "."], 600, cwd=folder, env={**os.environ, "GOFLAGS": "-buildvcs=false"})
-    if options.dictum or names == ["alarm"]:
-        return
-    done = subprocess.run(["cargo", "build", "--release", "--bin", "dictum"], cwd=ROOT, check=False)
-    if done.returncode != 0:
-        sys.exit("tests/faults/run: dictum does not build (see above)")
-    target = os.environ.get("CARGO_TARGET_DIR", "target")
-    options.dictum = os.path.join(ROOT, target, "release", "dictum")
+    build_load("tests/faults/run")
+    if options.dictum or names != ["alarm"]:
+        options.dictum = build_dictum("tests/faults/run", options.dictum)
 
 
 def one_scenario(name, options):
@@ -143,8 +117,6 @@ def main():
     for name in names:
         if name not in SCENARIOS:
             parser.error(f"no scenario {name!r}; --list shows them")
-    if options.dictum:
-        options.dictum = os.path.abspath(options.dictum)
     prepare(options, names)
     results = {name: one_scenario(name, options) for name in names}
     for name, result in results.items():

@@ -1,24 +1,13 @@
 """Faults of disks: full, failing to sync, power cut. All need root: for mounts, and to trace a process."""
 
 import contextlib
-import os
 import socket
 import time
 
 from .cluster import DictumCluster
+from .disks import fill, mounted
 from .process_faults import expect_short_gaps
 from .processes import Failure, end, require, run, say, start, wait_until
-
-
-@contextlib.contextmanager
-def mounted(point, *arguments):
-    """A file system mounted at `point` for as long as the context lasts."""
-    point.mkdir(parents=True, exist_ok=True)
-    run(["mount", *arguments, point])
-    try:
-        yield point
-    finally:
-        run(["umount", "--lazy", point], check=False)
 
 
 def full_disk(context):
@@ -87,21 +76,6 @@ def low_disk(context):
                     load.run_for(1)
             expect_short_gaps(load, "disk low")
     return load
-
-
-def fill(ballast, leave=0):
-    """Takes all room that is left on the file system of `ballast`, but for `leave` bytes."""
-    block = b"\0" * (1 << 20)
-    with open(ballast, "wb", buffering=0) as file:
-        if leave:
-            room = os.statvfs(ballast.parent)
-            for _ in range((room.f_bavail * room.f_frsize - leave) // len(block)):
-                file.write(block)
-            return
-        for size in (1 << 20, 4096):
-            with contextlib.suppress(OSError):
-                while file.write(block[:size]):
-                    pass
 
 
 def push_data(nodes, megabytes, seconds=90):

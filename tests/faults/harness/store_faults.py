@@ -9,7 +9,7 @@ import threading
 from .cluster import DictumCluster
 from .disk_faults import CuttableDisk
 from .process_faults import expect_short_gaps
-from .processes import Failure, require, run, say
+from .processes import Failure, require, say
 
 # Every 256 KiB of log a flush: tables are small and many, and a compaction is nearly always under way.
 SMALL_FLUSHES = ["--log-bytes-per-snapshot", "256KiB", "--memory-quota", "8MiB"]
@@ -75,17 +75,6 @@ class Churn:
             self.drops += answer.startswith(b"+OK")
 
 
-def judge_folders(context, cluster):
-    """Ends all nodes in order, and lets `dictum check` say of each folder that it is well."""
-    for node in cluster.nodes:
-        code, _ = cluster.stop_cleanly(node)
-        if code != 0:
-            raise Failure(f"{node.name} ended with {code} after SIGTERM; see {node.log}")
-        done = run([context.program, "check", node.folder], 120, check=False)
-        if done.returncode != 0:
-            raise Failure(f"dictum check {node.folder} ends with {done.returncode}:\n{done.stdout}{done.stderr}")
-
-
 def expect_work(churn):
     """Fails if the store had nothing to do."""
     say(f"  beside it: {churn.writes} overwrites of {CHURN_BYTES} bytes, {churn.drops} buckets dropped")
@@ -111,7 +100,7 @@ def store_kills(context):
         expect_work(churn)
         for node in cluster.nodes:
             cluster.wait_caught_up(node)
-        judge_folders(context, cluster)
+        cluster.end_and_check()
     expect_short_gaps(load, "kill", 15_000)
     return load
 
@@ -139,7 +128,7 @@ def snapshot_kills(context):
             load.mark("calm")
             load.run_for(1)
         expect_work(churn)
-        judge_folders(context, cluster)
+        cluster.end_and_check()
     logs = "".join(node.log.read_text(errors="replace") for node in cluster.nodes)
     sent = logs.count("sends")
     say(f"  {sent} times a node began to send a snapshot")
@@ -175,7 +164,7 @@ def store_power_cuts(context):
                 load.mark("calm")
                 load.run_for(1)
             expect_work(churn)
-            judge_folders(context, cluster)
+            cluster.end_and_check()
     return load
 
 
