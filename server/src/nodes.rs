@@ -41,7 +41,7 @@ pub struct NodeInfo {
     pub leads: u64,
     /// In how many partitions it votes, as far as the node that was asked knows.
     pub votes: u64,
-    /// How many partitions there are, the council's among them.
+    /// Of how many partitions it has a copy, as far as the node that was asked knows; the council among them.
     pub replicas: u64,
     /// `on`, or `paused` after `dictum node pause`; the same for all.
     pub movement: String,

@@ -123,7 +123,10 @@ fn consent(loss: Option<String>, yes: bool) -> Result<(), String> {
 }
 
 impl Cluster {
+    /// The settings, with all that was answered at any node before.
     pub(super) fn settings(&mut self) -> Result<Settings, String> {
+        // A node tells settings as far as it has applied the council's log, and the list only once it has all of that.
+        self.nodes()?;
         let reply = self.ask(&["DICTUM.NODE", "SETTINGS"])?;
         let strange = format!("the server at {} answered something that this version cannot read", self.endpoint);
         Settings::read(&reply).ok_or(strange)

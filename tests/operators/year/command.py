@@ -65,7 +65,7 @@ class Year:
     def end_load(self):
         """Clients end; before that the recorded load reads every key through every node."""
         self.clients.close()
-        return "every key that was ever used is read through every node"
+        return "clients have ended; the driver has asked every node for every key"
 
     def archive_at(self, node):
         """What a node says that the bucket has which the load does not touch."""
@@ -188,7 +188,7 @@ def main():
     parser.add_argument("--only", metavar="STEP", nargs="+", choices=STEPS, help="the first day and these steps, in the order of the year")
     parser.add_argument("--list", action="store_true", help="list the steps and stop")
     parser.add_argument("--dictum", metavar="FILE", help="a built dictum (default: cargo builds a release)")
-    parser.add_argument("--earlier", metavar="FILE", help="an earlier dictum, which nodes run until the step upgrade")
+    parser.add_argument("--earlier", metavar="FILE", help="an earlier dictum, which nodes run until the step upgrade; or a script that starts one with --speak-at-most")
     parser.add_argument("--minutes", type=float, default=0, help="calm in all, shared out among the steps (default: none)")
     parser.add_argument("--rate", type=int, default=500, help="operations a second of the checked load (default 500)")
     parser.add_argument("--megabytes", type=int, default=64, help="large values, which move with every copy (default 64)")

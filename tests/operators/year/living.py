@@ -8,7 +8,7 @@ from harness.client import Client, Refused
 from harness.cluster import DictumNodes, Node
 from harness.processes import Failure, end, free_ports, run, start, wait_until
 
-# What each node is told beside its addresses. Replicas are compared often, so that one that differs is found before the year ends.
+# What each node of the new program is told beside its addresses; an earlier one may not know it. Replicas are compared often, so that one that differs is found before the year ends.
 OPTIONS = ["--compare-every", "10s"]
 
 
@@ -69,7 +69,8 @@ class Living(DictumNodes):
         founders = ",".join(f"{name}={peer}" for name, peer in self.founders.items())
         place = ["--cluster", founders] if node.name in self.founders else ["--peer", node.peer]
         words = [node.program, "start", "--node", node.name, *place, "--resp", node.resp, "--http", node.http, "--dir", node.folder]
-        node.process = start([*node.prefix, *words, *OPTIONS, *more], node.log)
+        options = OPTIONS if node.program == self.program else []
+        node.process = start([*node.prefix, *words, *options, *more], node.log)
 
     def stop(self, *nodes):
         """SIGTERM to all of them at once; each must end in order."""
@@ -87,9 +88,10 @@ class Living(DictumNodes):
 
     def try_operator(self, *words, at=None, seconds=120, check=False):
         """The same, also if it is refused; returns the finished process."""
-        where = at.resp if at else ",".join(node.resp for node in self.nodes if node.running)
-        # Nodes of an earlier Dictum are asked by that one; the last of them is upgraded last.
+        # Nodes of an earlier Dictum are asked by that one; the last of them is upgraded last. It may not know several addresses.
         program = self.program if words[0] == "status" else self.nodes[-1].program
+        anywhere = [node.resp for node in self.nodes if node.running]
+        where = at.resp if at else ",".join(anywhere if program == self.program else anywhere[:1])
         return run([program, *words, "--at", where], seconds, check)
 
     def wait_healthy(self, seconds=180):
@@ -126,10 +128,6 @@ class Living(DictumNodes):
     def buckets(self):
         """The partitions that each bucket has, by name."""
         return {one["name"]: one["partitions"] for one in json.loads(self.operator("bucket", "list", "--json"))}
-
-    def voters_said(self, node):
-        """How many are to vote in each partition, as `dictum node settings` at that node says."""
-        return json.loads(self.operator("node", "settings", "--json", at=node))["voters"]
 
     def wait_all_vote(self):
         """Waits until every node has a vote, and so a copy, in every partition, that of the council among them; says how many there are."""
