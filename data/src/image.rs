@@ -11,7 +11,7 @@
 //! element blocks:  | 'E' | elements: collection, order, name, value … |                   in their order
 //! outcome blocks:  | 'O' | id, 1 and digest of the command or 0, reply … |                 oldest first
 //! ```
-//! What has changed since an earlier revision is given out likewise ([`Image::since`], `image/since.rs`).
+//! An image gives out the changes since an earlier revision likewise ([`Image::since`], `image/since.rs`).
 //!
 //! Earlier versions are still read. Version 9 has no scripts; version 8 has no streams; version 7 has no fields that expire; version 6 has no lists; version 5 has no JSON documents; version 4 has no sorted sets; version 3 has no collections but hashes; versions 1 and 2 have no elements and none of the numbers of collections; version 1 has outcomes without digests: `id, reply …`.
 //! Numbers are variable-length (see `codec.rs`). A block closes at the first item that brings it to

@@ -17,7 +17,6 @@ use crate::blob::Blob;
 use crate::collections::ranked::Standing;
 use crate::collections::streams::words;
 use crate::reply::Reply;
-use crate::store::StoreKey;
 use crate::tree::Tree;
 use crate::value::{Collection, Record, Stream, StreamId, Value};
 use crate::view::View;
@@ -48,11 +47,8 @@ pub fn write_wanted<E>(
 ) -> Result<u64, E> {
     let view = View::new(tree, at, 0).with_work_max(u64::MAX).in_version(NEWEST);
     let mut count = 0;
-    for (StoreKey { key, .. }, record) in tree.records(Bound::Unbounded) {
+    for (key, record) in tree.living(Bound::Unbounded, at).filter(|(key, _)| is_wanted(key)) {
         view.begin_work();
-        if !record.is_alive(at) || !is_wanted(&key) {
-            continue;
-        }
         let mut line = Map::new();
         line.insert("key".to_owned(), text(&key));
         line.insert("type".to_owned(), json!(record.value.type_name()));

@@ -17,7 +17,7 @@ use crate::blob::Blob;
 use crate::collections::ranked::Standing;
 use crate::collections::streams::{Group, words};
 use crate::reply::Reply;
-use crate::store::{KeyRef, StoreKey};
+use crate::store::KeyRef;
 use crate::tree::Tree;
 use crate::value::{Collection, Record, Stream, StreamId, Value};
 use crate::view::View;
@@ -75,12 +75,10 @@ pub fn wanted_keys<E>(
     let view = View::new(tree, at, 0).with_work_max(u64::MAX).in_version(NEWEST);
     let start = from.map_or(Bound::Unbounded, |key| Bound::Included(KeyRef::new(key)));
     let mut count = 0;
-    for (StoreKey { key, .. }, record) in tree.records(start) {
-        if record.is_alive(at) && is_wanted(&key) {
-            view.begin_work();
-            let say = |manner: Manner, words: &[&[u8]]| say(&key, manner, words);
-            count += u64::from(Rebuild { view: &view, whole_bytes_max, say }.key(&key, &record)?);
-        }
+    for (key, record) in tree.living(start, at).filter(|(key, _)| is_wanted(key)) {
+        view.begin_work();
+        let say = |manner: Manner, words: &[&[u8]]| say(&key, manner, words);
+        count += u64::from(Rebuild { view: &view, whole_bytes_max, say }.key(&key, &record)?);
     }
     Ok(count)
 }

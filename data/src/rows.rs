@@ -12,7 +12,6 @@
 
 use crate::collections::ranked::Standing;
 use crate::collections::streams::words;
-use crate::store::StoreKey;
 use crate::tree::Tree;
 use crate::value::{Record, StreamId, Value};
 use crate::view::View;
@@ -42,10 +41,7 @@ pub fn write_wanted<E>(
 ) -> Result<u64, E> {
     let view = View::new(tree, at, 0).with_work_max(u64::MAX).in_version(NEWEST);
     let mut count = 0;
-    for (StoreKey { key, .. }, record) in tree.records(Bound::Unbounded) {
-        if !record.is_alive(at) || !is_wanted(&key) {
-            continue;
-        }
+    for (key, record) in tree.living(Bound::Unbounded, at).filter(|(key, _)| is_wanted(key)) {
         view.begin_work();
         let deadline = record.deadline().map_or_else(String::new, |deadline| deadline.0.to_string());
         let head = format!("{},{},{deadline},", cell(&key), record.value.type_name());

@@ -181,6 +181,12 @@ impl Tree {
         self.store.range(start)
     }
 
+    /// The records from `start` on that are alive at that time, with their keys, in store order.
+    pub(crate) fn living(&self, start: Bound<KeyRef<'_>>, at: WallTime) -> impl Iterator<Item = (Blob, Record)> {
+        let records = self.records(start).filter(move |(_, record)| record.is_alive(at));
+        records.map(|(StoreKey { key, .. }, record)| (key, record))
+    }
+
     /// Puts a record in place, keeping the totals. What stood there is given up.
     pub(crate) fn insert(&mut self, key: StoreKey, record: Record) {
         let given_up = self.replace(key, record);

@@ -86,7 +86,7 @@ impl ArchiveReader {
         self.restorer.records() + self.restorer.unchanged()
     }
 
-    /// Whether the blocks are of what has changed since an earlier state.
+    /// True if the blocks hold the changes since an earlier state.
     #[must_use]
     pub fn is_part(&self) -> bool {
         self.restorer.is_part()
@@ -178,7 +178,7 @@ impl Archive {
     }
 }
 
-/// Whether a key has not changed in any of these states. What a store could not read is noted.
+/// True if a key has not changed in any of these states. An error of a store is noted.
 fn stays(key: &[u8], later: &[Archive], trouble: &RefCell<Option<OrderedError>>) -> bool {
     later.iter().filter_map(|archive| archive.unchanged.as_ref()).all(|unchanged| {
         unchanged.read.get(unchanged.space, key).map(|found| found.is_some()).unwrap_or_else(|error| {

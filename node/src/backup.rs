@@ -320,6 +320,7 @@ impl Node {
         let numbers = [partition.applied.0, tree.revision().0, tree.len(), tree.time().0];
         let image = match self.backups.since.remove(&connection) {
             Some(since) if since > tree.revision() => return Reply::Error(NO_SUCH_REVISION),
+            Some(_) if self.config.planted == Some(Planted::BackupSinceNow) => partition.image().since(tree.revision()),
             Some(since) => partition.image().since(since),
             None => partition.image(),
         };

@@ -193,7 +193,7 @@ impl StoredRestorer {
         self
     }
 
-    /// Whether the blocks are of what has changed alone.
+    /// True if the blocks hold changes alone.
     pub(crate) fn is_part(&self) -> bool {
         self.rest.is_part()
     }

@@ -56,6 +56,7 @@ mod pause;
 mod peer;
 mod placement;
 mod planner;
+mod planted;
 mod probes;
 mod pubsub;
 mod redirect;

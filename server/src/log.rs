@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use node::Level;
@@ -20,10 +20,10 @@ use crate::options::LogFormat;
 
 /// The lowest level that is written, as a number; set once at the start.
 static LOWEST: AtomicU8 = AtomicU8::new(1);
-/// The node of this process: in each line of JSON.
+/// The node of this process.
 static NODE: OnceLock<String> = OnceLock::new();
-/// Stands before the text of every line, where several nodes write to one place.
-static NAME: OnceLock<String> = OnceLock::new();
+/// Several nodes write to one place: the name of the node stands before the text of every line.
+static IS_NAMED: AtomicBool = AtomicBool::new(false);
 /// Set with the first line.
 static BEGUN: OnceLock<()> = OnceLock::new();
 
@@ -31,9 +31,11 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 /// Lines of our own, and no others.
 const OURS: &str = "dictum";
 
-/// From the next line on: which ones are written and how, and by which node. Before that they are text, from [`Level::Info`] on.
-pub fn begin(lowest: Level, format: LogFormat, node: &str) {
+/// To be called before the first line: the process writes lines from this level on, in this format, for this node. `is_named`: several nodes write to one place. Without it lines
+/// are text, from [`Level::Info`] on.
+pub fn begin(lowest: Level, format: LogFormat, node: &str, is_named: bool) {
     LOWEST.store(rank(lowest), Ordering::Relaxed);
+    IS_NAMED.store(is_named, Ordering::Relaxed);
     // There is one node in a process, and it is started once.
     let _ = NODE.set(node.to_owned());
     subscribe(format);
@@ -57,18 +59,12 @@ fn subscribe(format: LogFormat) {
     });
 }
 
-/// From now on the lines of this process say which node they are of.
-pub(crate) fn set_name(name: &str) {
-    // There is one node in a process.
-    let _ = NAME.set(format!("{name}: "));
-}
-
 /// Writes one line, if the level is loud enough. Nothing is reported if standard error is gone.
 pub fn line(level: Level, text: &str) {
     write(level, None, text);
 }
 
-/// Writes a line that the node wants to have written.
+/// Writes a line of the node.
 pub(crate) fn of_node(line: &LogLine) {
     write(line.level, line.partition.as_ref(), &line.text);
 }
@@ -121,9 +117,12 @@ where
             _ => "debug",
         };
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let of = NAME.get().map_or("", String::as_str);
         let time = timestamp(since_epoch.as_secs(), since_epoch.subsec_millis());
-        writeln!(out, "{time} {level} {of}{}", message.0)
+        write!(out, "{time} {level} ")?;
+        if let Some(node) = NODE.get().filter(|_| IS_NAMED.load(Ordering::Relaxed)) {
+            write!(out, "{node}: ")?;
+        }
+        writeln!(out, "{}", message.0)
     }
 }
 

@@ -63,11 +63,9 @@ pub fn run(arguments: StartArguments) -> ExitCode {
             return ExitCode::from(exit::SETTINGS);
         }
     };
-    log::begin(options.log_level, options.log_format, &options.name);
-    match options.worker {
-        None if options.workers > 1 => return workers::run(&options, &notifier),
-        None => {}
-        Some(_) => log::set_name(&options.name),
+    log::begin(options.log_level, options.log_format, &options.name, options.worker.is_some());
+    if options.worker.is_none() && options.workers > 1 {
+        return workers::run(&options, &notifier);
     }
     let notifier = Arc::new(notifier);
     match serve(&options, &notifier) {

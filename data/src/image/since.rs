@@ -1,4 +1,4 @@
-//! What has changed since an earlier revision: the blocks of an incremental backup.
+//! The changes since an earlier revision: the blocks of an incremental backup.
 //!
 //! ```text
 //! block 0:         that of an image, with 128 added to its version, no outcomes, and nothing in the queue of collections
@@ -190,7 +190,7 @@ impl Part {
         self.found.unchanged
     }
 
-    /// Whether the last block was there.
+    /// True once the last block was there.
     pub(super) fn is_at_end(&self) -> bool {
         self.told.is_some()
     }

@@ -53,7 +53,7 @@ impl StoreRestorer {
         self
     }
 
-    /// Whether the blocks are of what has changed alone: known with the first of them.
+    /// True if the blocks hold changes alone: known with the first of them.
     #[must_use]
     pub fn is_part(&self) -> bool {
         self.promises.as_ref().is_some_and(|promises| promises.part.is_some())

@@ -140,7 +140,7 @@ fn some_command(rng: &mut Rng, now: u64) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// Whatever was done between them: an earlier state with what has changed since, and again since, is the state.
+/// An earlier state with all changes since is the later state, for every kind of command in between.
 #[test]
 fn a_state_and_all_that_has_changed_since_is_the_later_state() {
     for seed in 0..60 {

@@ -102,6 +102,15 @@ fn what_is_not_there_is_an_error() {
     for word in ["1", "-1", "x", "65536"] {
         assert_eq!(cluster.ask(0, &format!("DICTUM.BACKUP OPEN {word}")), no_partition);
     }
+    for words in ["SINCE", "SINCE x", "SINCE -1", "SINCE 1 2", "FROM 1"] {
+        let refused = cluster.ask(0, &format!("DICTUM.BACKUP OPEN 0 {words}"));
+        assert!(refused.starts_with("-ERR syntax") || refused.starts_with("-ERR value is not"), "{words}: {refused}");
+    }
+    let refused = value(&mut cluster, 0, CLIENT, "DICTUM.BACKUP OPEN 0 SINCE 1000000");
+    assert!(
+        refused.as_error().is_some_and(|text| text.starts_with("ERR the partition has had fewer changes")),
+        "{refused:?}"
+    );
     assert_eq!(cluster.ask(0, "DICTUM.BACKUP NEXT"), NOTHING_OPEN);
     assert_eq!(cluster.ask(0, "DICTUM.BACKUP CLOSE"), NOTHING_OPEN);
     open(&mut cluster, 0, 0);

@@ -36,7 +36,7 @@ pub(super) struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Base>,
     pub buckets: Vec<Bucket>,
-    /// The checksum of its text, once it was written or read: by that one that builds on it knows it.
+    /// The checksum of its text, once it was written or read. A backup that builds on this one names it.
     #[serde(skip)]
     pub crc32c: String,
 }
@@ -99,7 +99,7 @@ impl Manifest {
         Manifest { format: FORMAT, dictum, began_ms, cluster, base: None, buckets: Vec::new(), crc32c }
     }
 
-    /// It builds on that one.
+    /// Notes the backup that it builds on.
     pub(super) fn build_on(&mut self, base: Base) {
         (self.format, self.base) = (FORMAT_WITH_BASE, Some(base));
     }

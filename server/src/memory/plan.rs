@@ -1,4 +1,4 @@
-//! What each part of a node may take of its memory, where no setting says otherwise.
+//! The share of a node's memory that each of its parts may take, where no setting says otherwise.
 //!
 //! From [`FULL`] on every part has what [`base::limits`] and the stores say. With less memory each has less, all in one proportion, so a node in a small container works like a
 //! large one, and slower. Of little memory it is a smaller one: what the allocator keeps, buffers on their way and pages that wait for the disk do not shrink likewise. (Measured: three
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub log_per_snapshot: u64,
     /// See [`base::limits::LOG_BYTES_HELD`].
     pub log_held: u64,
-    /// What is changed and not in the store yet.
+    /// Changes that are not in the store yet.
     unflushed: u64,
     flush: u64,
     /// Entries that are not decided, and at a follower those that are not on its disk.
@@ -76,7 +76,7 @@ impl Plan {
         }
     }
 
-    /// What ranges have read of collections, where buckets may keep so many bytes of values.
+    /// Elements that ranges have read of collections, where buckets may keep so many bytes of values.
     pub(crate) fn known(values: u64) -> u64 {
         KNOWN_BYTES_MAX.min(values / 8)
     }

@@ -2,17 +2,21 @@
 //!
 //! It writes the next number to two keys of its own by one command, over and over. The state that a backup freezes has in both of them the last number that was acknowledged before it was
 //! asked for, whatever node is asked: not an earlier one, and not one that the caller writes between two blocks. As soon as nobody knows what became of a write the caller takes other keys.
+//!
+//! Some backups are of what has changed since the last one. With those before them, down to a whole one, they have the same.
 
-use base::{Rng, WallTime};
-use data::{Reply, View};
-use node::Restorer;
+use std::sync::Arc;
+
+use base::{BucketId, PartitionId, Rng};
+use node::{Archive, ArchiveReader, Below, RebuildError};
+use storage::MemoryStore;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 /// The question of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asked {
     Write,
-    Open,
+    Open { since: Option<u64> },
     Next,
     Close,
 }
@@ -22,7 +26,10 @@ enum Asked {
 struct Backup {
     /// The number that both keys must have.
     number: u64,
-    restorer: Restorer,
+    /// The partition's revision.
+    revision: u64,
+    reader: ArchiveReader,
+    store: MemoryStore,
 }
 
 /// See the file's head.
@@ -36,11 +43,19 @@ pub(super) struct Saver {
     generation: u64,
     number: u64,
     backup: Option<Backup>,
+    /// The last backup and those that it builds on, the newest first, and the revision of that one.
+    chain: Vec<Archive>,
+    revision: u64,
 }
+
+/// So many build on each other.
+const CHAIN_MAX: usize = 6;
+const PARTITION: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 
 impl Saver {
     pub(super) fn new(id: u64) -> Saver {
-        Saver { id, parser: None, asked: None, asked_at: 0, generation: 0, number: 0, backup: None }
+        let (parser, asked, backup, chain) = (None, None, None, Vec::new());
+        Saver { id, parser, asked, asked_at: 0, generation: 0, number: 0, backup, chain, revision: 0 }
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -81,7 +96,10 @@ impl Saver {
             return;
         }
         let asked = match &self.backup {
-            None if rng.chance(1, 3) => Asked::Open,
+            None if rng.chance(1, 3) => {
+                let builds_on = (1..CHAIN_MAX).contains(&self.chain.len()) && rng.chance(2, 3);
+                Asked::Open { since: builds_on.then_some(self.revision) }
+            }
             Some(_) if rng.chance(1, 30) => Asked::Close,
             Some(_) if rng.chance(2, 3) => Asked::Next,
             _ => Asked::Write,
@@ -91,7 +109,10 @@ impl Saver {
                 let ([one, other], number) = (self.keys(), (self.number + 1).to_string());
                 encode_command(send, ["MSET", &one, &number, &other, &number]);
             }
-            Asked::Open => encode_command(send, ["DICTUM.BACKUP", "OPEN", "0"]),
+            Asked::Open { since: None } => encode_command(send, ["DICTUM.BACKUP", "OPEN", "0"]),
+            Asked::Open { since: Some(since) } => {
+                encode_command(send, ["DICTUM.BACKUP", "OPEN", "0", "SINCE", &since.to_string()]);
+            }
             Asked::Next => encode_command(send, ["DICTUM.BACKUP", "NEXT"]),
             Asked::Close => encode_command(send, ["DICTUM.BACKUP", "CLOSE"]),
         }
@@ -119,10 +140,17 @@ impl Saver {
     fn on_answer(&mut self, asked: Asked, value: Value) -> Result<(), String> {
         match (asked, value) {
             (Asked::Write, Value::Error(_)) => self.take_other_keys(),
-            (Asked::Open, Value::Error(text)) if !text.starts_with("ERR") || text.contains("four backups") => {}
+            (Asked::Open { .. }, Value::Error(text)) if !text.starts_with("ERR") || text.contains("four backups") => {}
             (Asked::Write, Value::Simple(_)) => self.number += 1,
-            (Asked::Open, Value::Array(_)) => {
-                self.backup = Some(Backup { number: self.number, restorer: Restorer::default() });
+            (Asked::Open { since }, Value::Array(numbers)) => {
+                let revision = numbers.get(1).and_then(Value::as_integer).and_then(|it| u64::try_from(it).ok());
+                let revision = revision.ok_or_else(|| format!("the beginning of a backup: {numbers:?}"))?;
+                if since.is_none() {
+                    self.chain.clear();
+                }
+                let store = MemoryStore::new();
+                let reader = ArchiveReader::new(PARTITION, &Below::new(Arc::new(store.clone()), 1));
+                self.backup = Some(Backup { number: self.number, revision, reader, store });
             }
             (Asked::Close, Value::Simple(_)) => self.backup = None,
             (Asked::Next, Value::Array(items)) => match <[Value; 2]>::try_from(items) {
@@ -144,16 +172,20 @@ impl Saver {
 
     fn on_block(&mut self, block: &[u8], more: bool) -> Result<(), String> {
         let Some(backup) = &mut self.backup else { return Ok(()) };
-        backup.restorer.push_block(block).map_err(|text| format!("a block of a backup: {text}"))?;
+        let pushed = backup.reader.push_block(block, Some(&backup.store));
+        pushed.map_err(|text| format!("a block of a backup: {text}"))?;
         if more {
             return Ok(());
         }
-        let Some(Backup { number, restorer }) = self.backup.take() else { return Ok(()) };
-        let tree = restorer.into_tree().map_err(|text| format!("a backup: {text}"))?;
-        let view = View::new(&tree, WallTime(0), 0);
-        let expected = if number == 0 { Reply::Nil } else { Reply::bulk(number.to_string()) };
+        let Some(Backup { number, revision, reader, store }) = self.backup.take() else { return Ok(()) };
+        if reader.is_part() == self.chain.is_empty() {
+            return Err("a backup is whole where what has changed was asked for, or the other way round".to_owned());
+        }
+        self.chain.insert(0, reader.finish(&store).map_err(|text| format!("a backup: {text}"))?);
+        self.revision = revision;
+        let expected = (number > 0).then(|| number.to_string());
         for key in self.keys() {
-            let found = data::read(&view, &[b"GET", key.as_bytes()]);
+            let found = self.found(&key)?;
             if found != expected {
                 return Err(format!(
                     "a backup has {found:?} under {key}, and {expected:?} was acknowledged last before it"
@@ -161,5 +193,24 @@ impl Saver {
             }
         }
         Ok(())
+    }
+
+    /// The value of a key by the last backup and those that it builds on.
+    fn found(&self, key: &str) -> Result<Option<String>, String> {
+        let mut found = None;
+        for (place, archive) in self.chain.iter().enumerate() {
+            let said = archive.keys(Some(key.as_bytes()), &self.chain[..place], |name, _, words| {
+                if name != key.as_bytes() {
+                    // There is nothing more to look for.
+                    return Err(());
+                }
+                found = words.get(2).map(|value| String::from_utf8_lossy(value).into_owned());
+                Ok(())
+            });
+            if let Err(RebuildError::Unreadable(text)) = said {
+                return Err(format!("a backup: {text}"));
+            }
+        }
+        Ok(found)
     }
 }

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 53] = [
+pub const PLANTED: [(&str, Planted); 54] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -25,6 +25,7 @@ pub const PLANTED: [(&str, Planted); 53] = [
     ("expire-by-own-clock", Planted::ExpireByOwnClock),
     ("own-time", Planted::OwnTime),
     ("backup-unconfirmed", Planted::BackupUnconfirmed),
+    ("backup-since-now", Planted::BackupSinceNow),
     ("all-is-a-majority", Planted::AllIsAMajority),
     ("stale-session", Planted::StaleSession),
     ("eviction-outside-the-log", Planted::EvictionOutsideTheLog),

@@ -370,6 +370,11 @@ fn backup_unconfirmed() {
 }
 
 #[test]
+fn backup_since_now() {
+    is_found(Planted::BackupSinceNow, 10, &[Fault::Backups]);
+}
+
+#[test]
 fn feature_too_soon() {
     is_found_by(Planted::FeatureTooSoon, 10, &[Fault::Versions], "versions");
 }

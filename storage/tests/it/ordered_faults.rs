@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const FULL: i32 = 28;
 const FAILED: i32 = 5;
 
-/// What the child of one round does.
+/// The work of the child of one round.
 struct Plan {
     /// Its batches are up to this long in all, in bytes: fjall begins another file of its journal behind 64 MB.
     batch_bytes: u64,
@@ -123,7 +123,7 @@ fn child() {
             }
         }
     }
-    // What runs in the background comes to its end first, if it has one: a process that is told to stop lives on for a while.
+    // A process that is told to stop lives on for a while: its background threads come to an end first, if they can.
     for _ in 0..1000 {
         let stats = store.stats();
         if stats.sealed_memtables == 0 && stats.compactions_running == 0 {

@@ -9,7 +9,7 @@ from .book import BUCKET
 
 # The first lines of the history: its first keys are out of use by then.
 EARLY_LINES = 20_000
-# What no log may have.
+# Words that no log may have.
 NEVER_SAID = ("panicked at", "is not that of the majority", "the states of its replicas differ", "damaged")
 
 

@@ -8,7 +8,7 @@ from harness.client import Client, Refused
 from harness.cluster import DictumNodes, Node
 from harness.processes import Failure, end, free_ports, run, start, wait_until
 
-# What each node of the new program is told beside its addresses; an earlier one may not know it. Replicas are compared often, so that one that differs is found before the year ends.
+# Further flags of each node of the new program; an earlier one may not know them. Replicas are compared often, so that one that differs is found before the year ends.
 OPTIONS = ["--compare-every", "10s"]
 
 

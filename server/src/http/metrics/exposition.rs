@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use crate::status::{ClusterStatus, NodeStatus};
 
-/// What follows the name of a counter in the text; the format adds it.
+/// The format adds it to the name of a counter.
 const TOTAL: &str = "_total";
 
 /// See the file's head.

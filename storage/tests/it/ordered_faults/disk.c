@@ -125,7 +125,7 @@ ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at) {
     return taken < 0 ? -1 : real(file, bytes, (size_t)taken, at);
 }
 
-/* The first part alone: whoever writes has to go on with the rest anyway. */
+/* The first part alone: the caller has to go on with the rest anyway. */
 ssize_t writev(int file, const struct iovec *parts, int count) {
     ssize_t (*real)(int, const struct iovec *, int) = next("writev");
     if (!is_file(file) || count < 1) return real(file, parts, count);
