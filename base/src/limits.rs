@@ -153,6 +153,10 @@ pub const COMMAND_BYTES_MAX: usize = VALUE_BYTES_MAX + 16 * 1024 * 1024;
 pub const BODY_BYTES_MAX: usize = COMMAND_BYTES_MAX + 1024 * 1024;
 /// Largest message between nodes, in bytes.
 pub const PEER_MESSAGE_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
+/// A write of so many bytes takes turns with others of its kind, so that small ones do not wait behind all of them.
+pub const LARGE_WRITE_BYTES: usize = 1024 * 1024;
+/// Bytes of a node's writes that are not applied yet, beyond which a large one waits for its turn.
+pub const WRITES_ON_THE_WAY_BYTES: usize = 16 * 1024 * 1024;
 /// Most bytes of entries in one message, unless a single entry is larger.
 pub const ACCEPT_BYTES_TARGET: usize = 1024 * 1024;
 /// Most bytes of entries sent to a follower that it has not acknowledged, unless a single entry is larger.

@@ -60,6 +60,7 @@ impl Node {
     pub(crate) fn on_closed(&mut self, id: ConnectionId) {
         self.tokens_made.retain(|(of, _, _)| *of != id);
         self.backups.forget(id);
+        self.large_writes.forget(id);
         let Some(Some(mut session)) = self.sessions.remove(&id) else { return };
         self.unsubscribe_all(&mut session);
         self.track_no_more(&mut session);
@@ -88,6 +89,7 @@ impl Node {
                 self.waiting.leave(number);
             }
             Some(Block::Paused { number }) => self.pausing.leave(number),
+            Some(Block::Large { number }) => self.large_writes.leave(number),
             Some(Block::Slot(_) | Block::Copies { .. } | Block::Drain) | None => {}
         }
     }

@@ -191,7 +191,7 @@ impl Node {
         if let Some(failure) = commands::pubsub::refusal(session, words) {
             return self.refuse(session, &failure);
         }
-        if self.waits_for_pause(session, arguments, words) {
+        if self.waits_for_pause(session, arguments, words) || self.waits_for_its_turn(session, arguments, words) {
             return;
         }
         if words.len() > ARGUMENTS_PLAIN_MAX && !self.has(Feature::ManyWords) {

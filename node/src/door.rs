@@ -22,6 +22,7 @@ use crate::applying::Applying;
 use crate::below::{Below, FlushJob};
 use crate::errands::{Errand, ErrandAnswer};
 use crate::image::Image;
+pub use crate::large::LargeWriteSettings;
 pub use crate::planted::Planted;
 use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 
@@ -507,6 +508,8 @@ pub struct Config {
     pub log_bytes_per_snapshot: u64,
     /// How states get to the store and to peers.
     pub snapshots: SnapshotSettings,
+    /// Which writes wait for their turn, so that small ones do not wait for all of them.
+    pub large_writes: LargeWriteSettings,
     /// Units of work after which a turn applies no further entry, but leaves the rest to the next one: [`base::limits::TURN_WORK_MAX`].
     pub turn_work_max: u64,
     /// How often the states of each partition's replicas are compared, if anything was applied since; zero: never. [`base::limits::COMPARED_EVERY`].

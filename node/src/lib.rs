@@ -41,6 +41,7 @@ mod image;
 pub mod inspect;
 mod journal;
 mod lane;
+mod large;
 mod levels;
 mod lives;
 mod looks;
@@ -95,9 +96,9 @@ pub use data::algorithms::rdb;
 pub use data::rebuild::Manner;
 pub use data::rows::HEADER as CSV_HEADER;
 pub use door::{
-    CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, LogLine, Member,
-    Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish, SnapshotContent,
-    SnapshotJob, SnapshotSettings,
+    CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, LargeWriteSettings, Level, LinkVersions, Listener,
+    LogLine, Member, Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish,
+    SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};
 pub use image::{Image, Restorer};

@@ -36,6 +36,7 @@ use crate::founding::Founding;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
+use crate::large::LargeWrites;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
 use crate::outlived::Outlived;
@@ -153,6 +154,7 @@ pub struct Node {
     /// It is fed what changes in partitions of which it has no state, or has asked for that.
     pub(crate) follows: bool,
     pub(crate) pausing: Pauses,
+    pub(crate) large_writes: LargeWrites,
     pub(crate) monitors: Monitors,
     pub(crate) next_tick: Time,
     pub(crate) next_ping: Time,

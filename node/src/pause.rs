@@ -56,7 +56,7 @@ impl Pauses {
 }
 
 /// Whether a command may change something, or be heard by others.
-fn writes(session: &Session, words: &[&[u8]]) -> bool {
+pub(crate) fn writes(session: &Session, words: &[&[u8]]) -> bool {
     let Some(name) = words.first() else { return false };
     let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     let of_data = |name: &[u8]| data::lookup(name).is_some_and(|entry| entry.spec.flags.has(Flags::WRITE));

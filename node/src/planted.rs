@@ -55,6 +55,8 @@ pub enum Planted {
     ElementTakenByDeadWaiter,
     /// One of four clients that wait for the end of a pause goes on waiting.
     PauseForgotten,
+    /// One of four large writes that wait for their turn goes on waiting.
+    LargeWriteForgotten,
     /// Reads leave no trace: what is only read seems idle.
     IdleForgetsReads,
     /// A SCAN goes on behind the next partition.

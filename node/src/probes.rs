@@ -88,6 +88,8 @@ const NODE_PROBES: &[&str] = &[
     "node: command too large to be proposed",
     "node: waiting client found something",
     "node: client waits for the end of a pause",
+    "node: large write waits for its turn",
+    "node: large write refused after its wait",
     "node: write looked and found nothing to do",
     "node: write looked and found something",
     "node: command of several partitions",

@@ -51,6 +51,7 @@ impl Node {
             self.groups.place_of(id).into_iter().for_each(|g| self.groups.wake(g));
         }
         self.groups.for_each_in_turn(|group| group.wishes.evicted.clear());
+        self.let_large_writes_go();
         // Before those whose reads are confirmed in this turn: else these would have all the room, again and again.
         self.go_on();
         for _ in 0..PASSES_MAX {
@@ -64,6 +65,7 @@ impl Node {
             });
             self.look_at_waits();
             self.serve_waiting();
+            self.let_large_writes_go();
             self.go_on();
             self.for_each_in_pass(|node, g| {
                 node.pump(g);

@@ -206,6 +206,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         password: options.password.clone(),
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
         snapshots: flush_settings(memory::Plan::of(memory_bytes).snapshots(options.value_bytes_max), seed),
+        large_writes: node::LargeWriteSettings::default(),
         turn_work_max: base::limits::TURN_WORK_MAX,
         compared_every: options.compare_every,
         log_entries_kept: options.log_entries_kept,

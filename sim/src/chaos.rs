@@ -10,6 +10,8 @@ mod options;
 use std::time::Duration;
 
 use base::Rng;
+use base::limits::UNDECIDED_BYTES_MAX;
+use node::LargeWriteSettings;
 use storage::{CachePolicy, CacheSettings};
 
 pub use kinds::{FAULTS, Fault};
@@ -106,6 +108,10 @@ pub struct Chaos {
     pub request_timeout_ms: u64,
     /// Units of work after which a turn leaves entries to the next one: often a few entries' worth.
     pub turn_work_max: u64,
+    /// Bytes from which on a write is a large one, and how many may be on their way when it leaves.
+    pub large_writes: LargeWriteSettings,
+    /// Bytes of undecided entries after which a leader takes no more.
+    pub undecided_bytes_max: usize,
     /// How often the states of a partition's replicas are compared; zero: never.
     pub compared_every: Duration,
     /// What nodes keep in memory of a bucket's values in the store, where the bucket's settings say nothing; none if they keep nothing.
@@ -311,6 +317,7 @@ impl Chaos {
         let mut steps = Rng::new(options.seed ^ STEPS_DRAWN);
         let count = steps.between(1, 4);
         plan.extend(draw_plan(&mut steps, count, &STEP_KINDS, founders, ends_at, &options.with, &has));
+        let mut large = Rng::new(options.seed ^ LARGE_DRAWN);
         let zoned = members.chance(1, 2) || options.with.contains(&Fault::ZoneLost);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
@@ -349,6 +356,12 @@ impl Chaos {
             log_bytes_per_snapshot: *disk.pick(&[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
             log_entries_kept: *disk.pick(&[0, 1, 20, 200, 2_000]),
             segment_bytes: *disk.pick(&[32 << 10, 128 << 10, 1 << 20]),
+            // Few of a simulated client's commands are longer than 200 bytes. Half of the seeds have no large ones.
+            large_writes: LargeWriteSettings {
+                from_bytes: *large.pick(&[60, 200, usize::MAX, usize::MAX]),
+                on_the_way_bytes: *large.pick(&[1, 200, 1_000, 10_000]),
+            },
+            undecided_bytes_max: *large.pick(&[8 << 10, 64 << 10, UNDECIDED_BYTES_MAX, UNDECIDED_BYTES_MAX]),
             compared_every: Duration::from_millis(*comparisons.pick(&[0, 0, 0, 200, 1_000, 3_000])),
             turn_work_max: *work.pick(&[1_000, 10_000, base::limits::TURN_WORK_MAX, base::limits::TURN_WORK_MAX]),
             request_timeout_ms: *shape.pick(&[1_000, 2_000, 5_000]),
@@ -460,6 +473,7 @@ const COMPARISONS_DRAWN: u64 = 0xd16e_5700;
 
 /// Tells its drawing from that of all else.
 const WORK_DRAWN: u64 = 0x3027_2611;
+const LARGE_DRAWN: u64 = 0x3028_1104;
 
 /// Tells its drawing from that of all else.
 const ZONES_DRAWN: u64 = 0x2026_2026;

@@ -27,6 +27,7 @@ use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
+use crate::large::LargeWrites;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
 use crate::outlived::Outlived;
@@ -173,6 +174,7 @@ impl Node {
             waiting: WaitingRoom::default(),
             follows: false,
             pausing: Pauses::default(),
+            large_writes: LargeWrites::default(),
             monitors: Monitors::new(),
             next_tick: now.time,
             next_ping: now.time,

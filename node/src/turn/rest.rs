@@ -23,8 +23,11 @@ impl Node {
 
     /// Until when nothing has to be looked at; none while anything goes on.
     fn rests_until(&self) -> Option<Time> {
-        let nobody_waits =
-            self.waits.is_empty() && self.waiting.is_empty() && !self.pausing.is_on() && !self.backups.has_waiting();
+        let nobody_waits = self.waits.is_empty()
+            && self.waiting.is_empty()
+            && !self.pausing.is_on()
+            && self.large_writes.is_empty()
+            && !self.backups.has_waiting();
         if !self.groups.are_asleep() || !nobody_waits || self.stopping.is_some() || self.step_over.is_active() {
             return None;
         }

@@ -24,6 +24,7 @@ mod heat;
 mod hostile;
 mod idle;
 mod joining;
+mod large;
 mod levels;
 mod looks;
 mod low_disk;

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 54] = [
+pub const PLANTED: [(&str, Planted); 55] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -34,6 +34,7 @@ pub const PLANTED: [(&str, Planted); 54] = [
     ("invalidation-forgotten", Planted::InvalidationForgotten),
     ("waiting-forgotten", Planted::WaitingForgotten),
     ("pause-forgotten", Planted::PauseForgotten),
+    ("large-write-forgotten", Planted::LargeWriteForgotten),
     ("look-too-soon", Planted::LookTooSoon),
     ("invalidation-too-early", Planted::InvalidationTooEarly),
     ("idle-forgets-reads", Planted::IdleForgetsReads),

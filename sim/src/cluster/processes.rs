@@ -54,11 +54,12 @@ impl<N: Door> Cluster<N> {
                 flush_after: std::time::Duration::from_secs(4),
                 // Less than the largest entries would hold everybody back for ever.
                 unflushed_bytes_max: (8 * self.chaos.log_bytes_per_snapshot).max(256 << 10),
-                undecided_bytes_max: base::limits::UNDECIDED_BYTES_MAX,
+                undecided_bytes_max: self.chaos.undecided_bytes_max,
                 bytes_per_second: self.chaos.snapshot_bytes_per_second,
                 block_bytes: self.chaos.snapshot_block_bytes,
                 held_for: std::time::Duration::from_nanos(self.chaos.snapshot_held_for),
             },
+            large_writes: self.chaos.large_writes,
             turn_work_max: self.chaos.turn_work_max,
             compared_every: self.chaos.compared_every,
             log_entries_kept: self.chaos.log_entries_kept,

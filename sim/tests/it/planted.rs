@@ -274,6 +274,11 @@ fn pause_forgotten() {
 }
 
 #[test]
+fn large_write_forgotten() {
+    is_found_by(Planted::LargeWriteForgotten, 20, &[], "an answer in bounded time");
+}
+
+#[test]
 fn look_too_soon() {
     is_found(Planted::LookTooSoon, 200, &[Fault::Partition, Fault::Pause, Fault::Lists]);
 }

@@ -49,6 +49,7 @@ pub fn config(count: usize, me: u16) -> Config {
         password: None,
         log_bytes_per_snapshot: u64::MAX,
         snapshots: node::SnapshotSettings::default(),
+        large_writes: node::LargeWriteSettings::default(),
         turn_work_max: base::limits::TURN_WORK_MAX,
         compared_every: Duration::ZERO,
         log_entries_kept: 1000,

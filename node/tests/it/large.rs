@@ -1,0 +1,101 @@
+//! Large writes take turns: small ones pass those that wait, nobody is forgotten, and nobody waits for ever.
+
+use crate::common::{CLIENT, Cluster};
+use node::{ConnectionId, Input, LargeWriteSettings};
+
+const A: ConnectionId = ConnectionId(11);
+const B: ConnectionId = ConnectionId(12);
+const C: ConnectionId = ConnectionId(13);
+
+/// A node alone for which 100 bytes are many.
+fn narrow() -> Cluster {
+    let settings = LargeWriteSettings { from_bytes: 100, on_the_way_bytes: 100 };
+    let mut cluster = Cluster::with(1, |config| config.large_writes = settings);
+    assert_eq!(cluster.ask(0, "SET k 0"), "+OK\r\n");
+    for connection in [A, B, C] {
+        cluster.open(0, connection);
+    }
+    cluster
+}
+
+fn append(what: &str) -> String {
+    format!("APPEND k {}", what.repeat(200))
+}
+
+#[test]
+fn a_small_write_passes_those_that_wait() {
+    let mut cluster = narrow();
+    cluster.stalled = vec![0];
+    cluster.say_as(0, A, &append("a"));
+    cluster.say_as(0, B, &format!("{}\r\nAPPEND k 1\r\nGETRANGE k -1 -1", append("b")));
+    cluster.say_as(0, C, &append("c"));
+    cluster.say_as(0, CLIENT, "APPEND k s");
+    for _ in 0..20 {
+        cluster.pass();
+    }
+    cluster.stalled.clear();
+    assert_eq!(cluster.hear(0), ":202\r\n", "behind the first, before the others");
+    assert_eq!(cluster.hear_as(0, A), ":201\r\n");
+    // What a connection says behind a large write stays behind it.
+    let mut heard = String::new();
+    while heard.lines().count() < 4 {
+        heard += &cluster.hear_as(0, B);
+    }
+    assert!(heard.starts_with(":402\r\n"), "{heard}");
+    assert!(heard.ends_with("$1\r\n1\r\n") || heard.ends_with("$1\r\nc\r\n"), "{heard}");
+    let third = cluster.hear_as(0, C);
+    assert!([":602\r\n", ":603\r\n"].contains(&third.as_str()), "{third}");
+    assert_eq!(cluster.ask(0, "STRLEN k"), ":603\r\n");
+}
+
+#[test]
+fn a_transaction_waits_as_a_whole_and_a_read_never() {
+    let mut cluster = narrow();
+    cluster.stalled = vec![0];
+    cluster.say_as(0, A, &append("a"));
+    let half = "x".repeat(60);
+    assert_eq!(cluster.ask_as(0, B, "MULTI"), "+OK\r\n");
+    for _ in 0..2 {
+        assert_eq!(cluster.ask_as(0, B, &format!("APPEND k {half}")), "+QUEUED\r\n");
+    }
+    cluster.say_as(0, B, "EXEC");
+    cluster.say_as(0, CLIENT, "APPEND k s");
+    assert!(cluster.ask_as(0, C, &format!("MGET {}", "y ".repeat(100))).starts_with("*100\r\n"));
+    cluster.stalled.clear();
+    assert_eq!(cluster.hear(0), ":202\r\n");
+    assert_eq!(cluster.hear_as(0, B), "*2\r\n:262\r\n:322\r\n");
+}
+
+#[test]
+fn those_that_leave_hold_up_nobody() {
+    let mut cluster = narrow();
+    cluster.stalled = vec![0];
+    for connection in [A, B, C] {
+        cluster.say_as(0, connection, &append("x"));
+    }
+    cluster.give(0, Input::Closed { connection: B });
+    cluster.stalled.clear();
+    assert_eq!(cluster.hear_as(0, A), ":201\r\n");
+    assert_eq!(cluster.hear_as(0, C), ":401\r\n");
+}
+
+#[test]
+fn a_wait_has_an_end() {
+    let mut cluster = narrow();
+    let many: Vec<ConnectionId> = (20..30).map(ConnectionId).collect();
+    cluster.stalled = vec![0];
+    for connection in &many {
+        cluster.open(0, *connection);
+        cluster.say_as(0, *connection, &append("x"));
+        cluster.say_as(0, *connection, "PING");
+    }
+    // Each that is on its way is given up after five seconds, and another one goes: six in half a minute.
+    for _ in 0..(36_000 / 5) {
+        cluster.pass();
+    }
+    let heard: Vec<String> = many.iter().map(|connection| cluster.heard(0, *connection)).collect();
+    let are = |word: &str| heard.iter().filter(|text| text.starts_with(word) && text.ends_with("+PONG\r\n")).count();
+    assert_eq!((are("-UNKNOWN the outcome"), are("-CLUSTERDOWN too many large writes")), (6, 4), "{heard:?}");
+    cluster.stalled.clear();
+    assert_eq!(cluster.ask_as(0, A, &append("a")), ":1401\r\n", "six of them were carried out, late");
+}
