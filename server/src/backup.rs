@@ -56,7 +56,7 @@ pub struct BackupArguments {
     dictum restore /backups/monday --at 10.0.1.1:7001          into a new cluster, all buckets\n  \
     dictum restore /backups/monday --bucket users --into users-of-monday\n\n\
     Buckets are made with the settings that they had. Keys with a time to live have the rest of it; revisions begin anew. Clients may use other keys meanwhile.\n\n\
-    Exit code: 0 if all of it was restored, 1 if not. Done again, it begins anew, and needs --over.")]
+    Exit code: 0 if all of it was restored, 1 if not. Done again, it begins anew, and needs --over --with-settings.")]
 pub struct RestoreArguments {
     /// The folder of a backup
     #[arg(value_name = "DIR")]
@@ -70,6 +70,9 @@ pub struct RestoreArguments {
     /// Into buckets that have keys: those of the backup replace others of the same name, and these stay
     #[arg(long)]
     over: bool,
+    /// With --over: a bucket that has keys takes the settings of the backup's, too (after a restore that was broken off, say)
+    #[arg(long, requires = "over")]
+    with_settings: bool,
     /// How many partitions buckets that are made shall have [default: as many as they had]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     partitions: Option<u16>,
@@ -161,9 +164,9 @@ fn take(arguments: &BackupArguments) -> Result<String, String> {
 /// Carries out `dictum restore`.
 #[must_use]
 pub fn run_restore(arguments: RestoreArguments) -> ExitCode {
-    let RestoreArguments { dir, bucket, into, over, partitions, scratch, asked } = arguments;
+    let RestoreArguments { dir, bucket, into, over, with_settings, partitions, scratch, asked } = arguments;
     let mut progress = Progress::new();
-    let wish = restoring::Wish { buckets: bucket, into, over, partitions, scratch };
+    let wish = restoring::Wish { buckets: bucket, into, over, with_settings, partitions, scratch };
     let outcome = restoring::restore(&dir, &wish, &asked, &mut progress);
     progress.clear();
     end(

@@ -191,7 +191,8 @@ impl ClusterStatus {
                 _ if node.role == "recovering" => "recovers".to_owned(),
                 _ if node.disk != "ok" => format!("has a disk that is {}", node.disk),
                 _ if node.clock == "outside" => "has a wrong clock".to_owned(),
-                _ if !matches!(&node.slow[..], "" | "no") => format!("is slow by its {}", node.slow),
+                // A node that is far away has a slow link for ever, and is well.
+                _ if !matches!(&node.slow[..], "" | "no" | "link") => format!("is slow by its {}", node.slow),
                 _ => return node.lag.filter(|lag| *lag > LAG_HEALTHY_MAX).map(|lag| format!("lags by {lag} entries")),
             };
             Some(what)
@@ -361,6 +362,7 @@ mod tests {
         assert_eq!(with(&|it| it.nodes[1].disk = "low".to_owned()), "n2 has a disk that is low");
         assert_eq!(with(&|it| it.nodes[1].clock = "outside".to_owned()), "n2 has a wrong clock");
         assert_eq!(with(&|it| it.nodes[1].slow = "disk".to_owned()), "n2 is slow by its disk");
+        assert_eq!(with(&|it| it.nodes[1].slow = "link".to_owned()), "", "it is far away");
         assert_eq!(with(&|it| it.nodes[1].lag = Some(1001)), "n2 lags by 1001 entries");
         assert_eq!(with(&|it| it.nodes[1].lag = None), "", "it has nothing of any partition");
         assert_eq!(with(&|it| it.partitions[0].leader = None), "partition 0/0 has no leader");

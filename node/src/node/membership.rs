@@ -69,10 +69,12 @@ impl Node {
             self.detectors.push(Detector::new(id, PING_EVERY));
             self.groups.iter_mut().for_each(|group| group.told.push((false, None, None)));
         }
-        for id in changes.moved.into_iter().filter(|id| *id != me) {
+        let moved = changes.moved;
+        for id in moved.iter().copied().filter(|id| *id != me) {
             let address = self.roll.get(id).map_or("", |member| &member.peer_address);
             self.event(Level::Info, format!("{} is reached at {address} now", self.name_of(id)));
         }
+        self.warn_of_shared_addresses(&moved);
         for id in changes.went {
             if id == self.config.me {
                 self.on_removed();
@@ -302,6 +304,23 @@ impl Node {
         let order = Order::Nodes(Change::Zone { node: me, zone: self.config.zone.clone() });
         let deadline = time + self.config.request_timeout;
         self.groups[g].router.write(Kind::Council, Bytes::from(order.encode()), Waiter::Nobody, time, deadline);
+    }
+
+    /// Nodes may exchange their addresses, so two may have the same one for a moment. For longer it is a mistake, which only their operator can mend.
+    fn warn_of_shared_addresses(&mut self, moved: &[NodeId]) {
+        for id in moved {
+            let Some(address) = self.roll.get(*id).map(|member| &member.peer_address) else { continue };
+            let others = self.roll.iter().filter(|(other, member)| other != id && member.peer_address == *address);
+            let names: Vec<String> = others.map(|(other, _)| self.name_of(other)).collect();
+            if !names.is_empty() {
+                let text = format!(
+                    "{} and {} say that they are reached at the same address, {address}: give one of them another --peer-announce",
+                    self.name_of(*id),
+                    names.join(", ")
+                );
+                self.event(Level::Warning, text);
+            }
+        }
     }
 
     /// Tells the council where this node is reached, where its registry says otherwise and its operator has said so. Said again until it is so.

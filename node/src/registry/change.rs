@@ -402,6 +402,12 @@ impl Registry {
         check_zone(&zone)?;
         if self.founders.is_empty() {
             self.founders = founders;
+            // These are their addresses of the first day. Some may have moved since.
+            for (id, address) in &self.addresses {
+                if let Some(founder) = self.founders.get_mut(usize::from(id.0)) {
+                    founder.peer_address.clone_from(address);
+                }
+            }
         }
         let gone = |place: usize| self.removed.contains(&NodeId(place as u16));
         let there = self.founders.iter().enumerate().filter(|(place, _)| !gone(*place)).map(|(_, founder)| founder);

@@ -28,6 +28,8 @@ pub(super) struct Wish {
     pub buckets: Vec<String>,
     pub into: Option<String>,
     pub over: bool,
+    /// Buckets that have keys take the backup's settings.
+    pub with_settings: bool,
     pub partitions: Option<u16>,
     pub scratch: Option<PathBuf>,
 }
@@ -72,7 +74,10 @@ pub(super) fn restore(
     let scratch = Scratch::new("restore", wish.scratch.as_deref())?;
     let mut restored = Vec::new();
     for ((bucket, name), target) in buckets.into_iter().zip(targets) {
-        prepare(&mut nodes, &bucket.bucket, name, target, wish.partitions)?;
+        let takes_settings = target != Target::HasKeys || wish.with_settings;
+        if takes_settings {
+            prepare(&mut nodes, &bucket.bucket, name, target, wish.partitions)?;
+        }
         progress.begin("restore");
         nodes.select(name);
         let mut keys = 0;
@@ -88,7 +93,7 @@ pub(super) fn restore(
             drop(archives);
             scratch.clear().map_err(about)?;
         }
-        if target != Target::HasKeys {
+        if takes_settings {
             // Not before: keys that had no deadline would have got one, and a large key may cost more than one write may.
             let (ttl, work_max) = (bucket.bucket.ttl.to_string(), bucket.bucket.work_max.to_string());
             let mut words = vec!["DICTUM.BUCKET", "SET", name, "TTL", &ttl];
@@ -154,7 +159,7 @@ pub(super) fn export(
 enum Target {
     Absent,
     Empty,
-    /// It keeps its settings.
+    /// It keeps its settings, unless the operator wants otherwise.
     HasKeys,
 }
 
@@ -183,7 +188,7 @@ fn look_at_target(nodes: &mut Nodes, was: &BucketInfo, name: &str, wish: &Wish) 
     Ok(Target::HasKeys)
 }
 
-/// Makes the bucket, or gives the empty one that is there the settings of the backup's.
+/// Makes the bucket, or gives the one that is there the settings of the backup's.
 fn prepare(
     nodes: &mut Nodes,
     was: &BucketInfo,
@@ -191,9 +196,6 @@ fn prepare(
     target: Target,
     partitions: Option<u16>,
 ) -> Result<(), String> {
-    if target == Target::HasKeys {
-        return Ok(());
-    }
     let mut settings = vec![
         ("DURABILITY", was.durability.clone()),
         ("CONSISTENCY", was.consistency.clone()),
@@ -205,7 +207,7 @@ fn prepare(
     settings.retain(|(_, value)| !value.is_empty());
     nodes.select("default");
     let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
-    let order = if target == Target::Empty || is_number { "SET" } else { "CREATE" };
+    let order = if target != Target::Absent || is_number { "SET" } else { "CREATE" };
     if is_number && target == Target::Absent {
         // A database is made when it is selected first.
         nodes.ask_any(&["SELECT", name])?;

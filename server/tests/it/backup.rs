@@ -134,6 +134,18 @@ fn what_was_there_is_there_again_in_another_cluster() {
     run(&["restore", backup, "--at", at, "--bucket", "5", "--over"]);
     assert_eq!(must(&mut client(at, "5"), &["GET", "string"]), Value::bulk("value"));
     assert_eq!(must(&mut client(at, "5"), &["GET", "beside"]), Value::bulk("stays"));
+
+    // A restore that was broken off leaves a bucket without its time to live.
+    let ttl = |expected: &str| {
+        let shown = run(&["bucket", "show", "users", "--at", at, "--json"]);
+        assert!(shown.contains(&format!("\"ttl\":{expected}")), "{shown}");
+    };
+    run(&["bucket", "set", "users", "--ttl", "0", "--at", at]);
+    run(&["restore", backup, "--at", at, "--bucket", "users", "--over"]);
+    ttl("0");
+    run(&["restore", backup, "--at", at, "--bucket", "users", "--over", "--with-settings"]);
+    ttl("3600");
+    assert!(contents(at, "users") == expected[1]);
 }
 
 /// A whole backup, and two that build on it.

@@ -209,3 +209,22 @@ fn a_node_has_the_label_that_it_was_last_started_with() {
     assert_eq!(told(&mut registry, 2, "c"), Ok(Reply::Ok), "it was on its way");
     assert!(registry.zones.is_empty());
 }
+
+/// The nodes tell who founded the cluster by the settings of their first start, and a founder may have moved since.
+#[test]
+fn the_first_that_joins_meets_the_founders_where_they_are_now() {
+    let moved = |address: &str| Change::Address { node: NodeId(1), address: address.to_owned() };
+    let joins_at = |address: &str| match join("n3", 7, 1) {
+        Change::Join { digest, zone, nonce, founders, newest, .. } => {
+            let member = Member { name: "n3".to_owned(), peer_address: address.to_owned() };
+            Change::Join { digest, member, zone, nonce, founders, newest }
+        }
+        _ => panic!("nobody joins"),
+    };
+    let mut registry = Registry::default();
+    assert_eq!(carry_out(&mut registry, token(7, 100)), Ok(Reply::Ok));
+    assert_eq!(carry_out(&mut registry, moved("new:9001")), Ok(Reply::Ok));
+    assert!(carry_out(&mut registry, joins_at("new:9001")).is_err(), "a founder is there");
+    assert_eq!(carry_out(&mut registry, joins_at("n2:9001")).map(number), Ok(2), "nobody is there any more");
+    assert_eq!(registry.founders[1].peer_address, "new:9001");
+}
