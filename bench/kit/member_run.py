@@ -159,6 +159,8 @@ def grow(program, cluster, number, options, results):
     token = machine.run([program, "node", "token", "--at", at["resp"]], 20).split()[0]
     peer = f"127.0.0.1:{cluster.base_port + 2000}"
     words = [program, "start", "--node", "n4", "--join", peer, "--token", token, "--dir", folder]
+    secret = cluster.folder / "cluster.secret"
+    words += ["--cluster-secret", secret] if secret.exists() else []
     for flag, port in zip(("--resp", "--http", "--peer"), ports):
         words += [flag, f"127.0.0.1:{port}"]
     names = [node["name"] for node in cluster.nodes] + ["n4"]

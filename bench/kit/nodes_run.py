@@ -75,6 +75,8 @@ class Joined(Cluster):
             node = {"name": name, "resp": resp, "http": http, "peer": own, "pid": 0,
                     "start": [self.program, "start", "--node", name, "--join", peer, "--token", token, "--resp", resp, "--http", http,
                               "--peer", own, "--dir", self.folder / name]}
+            secret = self.folder / "cluster.secret"
+            node["start"] += ["--cluster-secret", secret] if secret.exists() else []
             self.nodes.append(node)
             self.restart(node)
             machine.wait_until(lambda: any(listed["name"] == name and listed["seen"] == "up" for listed in self.list()), f"{name} to join")

@@ -10,6 +10,7 @@ use wire::{JoinMember, JoinReply, JoinRequest, ReplyParser, Value, encode_comman
 
 use crate::bridge::{Bridge, VirtualConnection};
 use crate::log;
+use crate::peer_tls::Socket;
 use crate::standing::send;
 
 /// Most nodes that are let in at a time.
@@ -32,14 +33,14 @@ impl Admission {
 
     /// Carries a request out and answers it, on a thread of its own. With too many under way, or without a thread, the link is closed: the node asks
     /// again.
-    pub(crate) fn admit(&self, stream: TcpStream, request: JoinRequest) {
+    pub(crate) fn admit(&self, socket: Socket<TcpStream>, request: JoinRequest) {
         if self.under_way.fetch_add(1, Ordering::Relaxed) >= AT_ONCE_MAX {
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             return;
         }
         let admission = self.clone();
         let run = move || {
-            if let Err(error) = admission.answer(stream, &request) {
+            if let Err(error) = admission.answer(socket, &request) {
                 log::info(&format!("{} asked to join and could not be answered: {error}", request.name));
             }
             admission.under_way.fetch_sub(1, Ordering::Relaxed);
@@ -50,9 +51,9 @@ impl Admission {
         }
     }
 
-    fn answer(&self, mut stream: TcpStream, request: &JoinRequest) -> std::io::Result<()> {
-        stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    fn answer(&self, mut socket: Socket<TcpStream>, request: &JoinRequest) -> std::io::Result<()> {
+        socket.stream().set_nonblocking(false)?;
+        socket.stream().set_write_timeout(Some(ANSWER_TIMEOUT))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let late = || JoinReply::Refused("UNKNOWN the cluster did not answer in time".to_owned());
         let asked = async { tokio::time::timeout(ANSWER_TIMEOUT, self.ask(request)).await };
@@ -63,7 +64,7 @@ impl Admission {
             }
             JoinReply::Refused(text) => log::warning(&format!("{} was not let in: {text}", request.name)),
         }
-        send(&mut stream, |payload| reply.encode(payload))
+        send(&mut socket, |payload| reply.encode(payload))
     }
 
     async fn ask(&self, request: &JoinRequest) -> JoinReply {

@@ -22,6 +22,7 @@ use wire::Value;
 
 use crate::children::{self, NodeProcess};
 use crate::cli::connection::{Connection, Endpoint};
+use crate::init;
 use crate::options::check_zone;
 use folder::DevFolder;
 
@@ -52,6 +53,8 @@ const OWN_SETTINGS: &[&str] = &[
     "DICTUM_CLUSTER_ADDRESS",
     "DICTUM_CLUSTER_ANNOUNCE",
     "DICTUM_WORKERS",
+    "DICTUM_CLUSTER_SECRET",
+    "DICTUM_PEER_TLS",
 ];
 
 /// Example lines for `--help`.
@@ -221,6 +224,7 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
     let members: Vec<String> =
         (0..arguments.nodes).map(|index| format!("n{}={}", index + 1, address(PEER_OFFSET, index))).collect();
     let cluster = members.join(",");
+    let secret = init::find_or_make(folder)?;
     Ok((0..arguments.nodes)
         .map(|index| {
             let name = format!("n{}", index + 1);
@@ -240,6 +244,8 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
                 &routes,
                 "--http",
                 &http,
+                "--cluster-secret",
+                secret.to_string_lossy().as_ref(),
                 "--dir",
                 dir.to_string_lossy().as_ref(),
             ]

@@ -45,11 +45,12 @@ use crate::clock::Clock;
 use crate::errands::Errands;
 use crate::journal::{JournalEvents, JournalHandle};
 use crate::low_disk::{Passed, Refusals};
+use crate::peer_tls::PeerSecurity;
 use crate::systemd::Notifier;
 use crate::transfers::{self, Transfers};
 use busy::Busy;
 use clients::NumberHasher;
-use peers::{Ourselves, Peers};
+use peers::{Arrival, Handshakes, Ourselves, Peers};
 use porters::Porters;
 use sockets::Sockets;
 use vital_signs::VitalSigns;
@@ -96,6 +97,8 @@ pub(crate) enum Control {
     ErrandDone(ConnectionId, u64, ErrandAnswer),
     /// A peer's address was looked up.
     Resolved(NodeId, io::Result<SocketAddr>),
+    /// A link to a peer has its handshake behind it.
+    Arrived(Box<Arrival>),
 }
 
 /// Brings [`Control`] messages to the loop.
@@ -175,6 +178,8 @@ pub(crate) struct Parts {
     pub(crate) moved: Vec<Member>,
     /// Lets nodes in.
     pub(crate) admission: Admission,
+    /// How links to other nodes are secured, if they are.
+    pub(crate) security: Option<PeerSecurity>,
     /// Holds conversations for clients.
     pub(crate) errands: Errands,
     pub(crate) me: NodeId,
@@ -280,6 +285,9 @@ impl EventLoop {
         let persisted = parts.journal.persisted();
         let mut peers = Peers::new(ourselves, parts.moved, FIRST_LINK, parts.seed, messenger.clone());
         peers.admit_by(parts.admission);
+        if let Some(security) = parts.security {
+            peers.secure_by(Handshakes::start(security, messenger.clone())?);
+        }
         let busy = Busy::start(parts.clock)?;
         peers.tell_when_busy(busy.links());
         Ok(EventLoop {
@@ -425,7 +433,8 @@ impl EventLoop {
                 if event.token().0 >= FIRST_CLIENT {
                     self.sockets.flush(event);
                 } else if let Some(place) = event.token().0.checked_sub(FIRST_LINK) {
-                    self.peers.on_event(place, event, &mut self.buffer, now, &mut |_| ());
+                    let registry = self.poll.registry();
+                    self.peers.on_event(place, event, &mut self.buffer, registry, now, &mut |_| ());
                 }
             }
         }

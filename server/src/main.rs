@@ -12,7 +12,7 @@ use lab::command::LabArguments;
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
 use server::{
-    backup, bucket, check, cli, clock_command, dev, import, nodes, sim_command, start, status, unsafe_recover,
+    backup, bucket, check, cli, clock_command, dev, import, init, nodes, sim_command, start, status, unsafe_recover,
 };
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
@@ -33,6 +33,8 @@ struct Arguments {
 enum Command {
     /// Runs a whole cluster on this machine, to try things out.
     Dev(dev::DevArguments),
+    /// Makes the secret by which the nodes of a new cluster know each other.
+    Init(init::InitArguments),
     /// Starts one node of a cluster.
     Start(Box<StartArguments>),
     /// Shows the nodes of a cluster, who leads, and how far each one is.
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
     }
     match Arguments::parse().command {
         Command::Dev(arguments) => dev::run(arguments),
+        Command::Init(arguments) => init::run(arguments),
         Command::Start(arguments) => start::run(*arguments),
         Command::Status(arguments) => status::run(arguments),
         Command::Check(arguments) => check::run(arguments),

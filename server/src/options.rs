@@ -23,6 +23,7 @@ use storage::{CachePolicy, CacheSettings};
 
 use crate::fault::DELAY_MAX;
 use crate::memory;
+use crate::peer_tls::PeerTlsMode;
 use values::Text;
 pub use values::{LogFormat, LogLevel, Size, StepOver, Wait};
 pub(crate) use words::{check_zone, parse_cluster};
@@ -124,6 +125,12 @@ pub struct StartArguments {
     /// of before. Not needed any more once they have
     #[arg(long, env = "DICTUM_MOVED", value_name = "NAME=HOST:PORT,…")]
     pub moved: Option<String>,
+    /// File with the secret of the cluster, the same on every node (`dictum init` makes one): links between nodes are under TLS then, and nobody else gets in [default: none]
+    #[arg(long, env = "DICTUM_CLUSTER_SECRET", value_name = "FILE")]
+    pub cluster_secret: Option<PathBuf>,
+    /// Whether links in plain text are taken, too, while nodes get the secret one after the other [default: require]
+    #[arg(long, env = "DICTUM_PEER_TLS", value_name = "WHICH")]
+    pub peer_tls: Option<PeerTlsMode>,
     /// Folder for this node's data; created if missing
     #[arg(long, env = "DICTUM_DIR", value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
@@ -226,6 +233,8 @@ struct File {
     token: Option<String>,
     zone: Option<String>,
     speak_at_most: Option<u16>,
+    cluster_secret: Option<PathBuf>,
+    peer_tls: Option<PeerTlsMode>,
     dir: Option<PathBuf>,
     password: Option<String>,
     value_bytes_max: Option<Text>,
@@ -277,6 +286,10 @@ pub struct Options {
     pub peer_announce: Option<String>,
     /// Where nodes are reached that have another address than before.
     pub moved: Vec<Member>,
+    /// File with the secret of the cluster, if links are to be under TLS.
+    pub cluster_secret: Option<PathBuf>,
+    /// Which links are taken then.
+    pub peer_tls: PeerTlsMode,
     /// The data folder.
     pub dir: PathBuf,
     /// Password for `AUTH`.
@@ -490,6 +503,8 @@ impl Options {
             peer: arguments.peer.or(file.peer),
             peer_announce,
             moved,
+            cluster_secret: arguments.cluster_secret.or(file.cluster_secret),
+            peer_tls: arguments.peer_tls.or(file.peer_tls).unwrap_or_default(),
             dir,
             password,
             value_bytes_max: value_bytes_max as usize,

@@ -6,7 +6,7 @@
 //! 2. *Admitted*: it knows its own id and the other nodes, and has no journal yet.
 //! 3. *Member*: its journal was made; if it is ever missing, it was lost.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use wire::{FrameReader, FrameWriter, JoinMember, JoinReply, JoinRequest, Malform
 use crate::exit::Failure;
 use crate::log;
 use crate::options::{Options, fingerprint};
+use crate::peer_tls::{PeerSecurity, Socket};
 
 /// How long a node goes on asking.
 const ASK_FOR: Duration = Duration::from_secs(60);
@@ -78,7 +79,7 @@ impl Standing {
     }
 
     /// Finds out who this node is, and that the folder is its own. A node that is to join does so here.
-    pub(crate) fn find(options: &Options, disk: &Files) -> Result<Known, Failure> {
+    pub(crate) fn find(options: &Options, disk: &Files, security: Option<&PeerSecurity>) -> Result<Known, Failure> {
         let folder = options.dir.display();
         let loaded =
             Identity::load(disk).map_err(|error| format!("the identity in {folder} cannot be read: {error}"))?;
@@ -127,7 +128,7 @@ impl Standing {
             ))),
             (Some(Stage::Asking), _) | (None, None) => {
                 let nonce = identity.map_or_else(|| (crate::start::chance() >> 1).max(1), |known| known.incarnation);
-                let (standing, identity) = join(options, disk, nonce)?;
+                let (standing, identity) = join(options, disk, security, nonce)?;
                 Ok(Known { standing, identity: Some(identity), is_admitted: true })
             }
         }
@@ -207,7 +208,12 @@ fn is_everywhere(address: &str) -> bool {
 }
 
 /// Asks the cluster to take this node in, until it does or says that it will not.
-fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identity), Failure> {
+fn join(
+    options: &Options,
+    disk: &Files,
+    security: Option<&PeerSecurity>,
+    nonce: u64,
+) -> Result<(Standing, Identity), Failure> {
     let name = options.name.clone();
     let (Some(asked), Some(token)) = (&options.join, &options.token) else {
         return Err(Failure::settings(format!(
@@ -231,7 +237,7 @@ fn join(options: &Options, disk: &Files, nonce: u64) -> Result<(Standing, Identi
     let began = Instant::now();
     log::info(&format!("asks {asked} to be let into the cluster"));
     let standing = loop {
-        match ask(asked, &request) {
+        match ask(asked, &request, security) {
             Ok(JoinReply::Welcome { id, founders, joined }) => break standing_of(id, founders, joined)?,
             // It may be so again in a moment, or not.
             Ok(JoinReply::Refused(text)) if !text.starts_with("CLUSTERDOWN") && !text.starts_with("UNKNOWN") => {
@@ -301,10 +307,10 @@ fn standing_of(me: NodeId, founders: Vec<JoinMember>, joined: Vec<JoinMember>) -
     }
 }
 
-fn ask(asked: &str, request: &JoinRequest) -> io::Result<JoinReply> {
+fn ask(asked: &str, request: &JoinRequest, security: Option<&PeerSecurity>) -> io::Result<JoinReply> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
     for address in asked.to_socket_addrs()? {
-        let mut stream = match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+        let stream = match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => stream,
             Err(error) => {
                 last = error;
@@ -313,7 +319,8 @@ fn ask(asked: &str, request: &JoinRequest) -> io::Result<JoinReply> {
         };
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-        send(&mut stream, |payload| request.encode(payload))?;
+        let mut socket = Socket::call(stream, security)?;
+        send(&mut socket, |payload| request.encode(payload))?;
         let mut reader = FrameReader::with_limit(ANSWER_BYTES_MAX);
         let mut buffer = [0; 4096];
         loop {
@@ -322,8 +329,11 @@ fn ask(asked: &str, request: &JoinRequest) -> io::Result<JoinReply> {
                 return JoinReply::decode(&bytes)
                     .map_err(|_| strange("it is no node, or of another version".to_owned()));
             }
-            match stream.read(&mut buffer) {
-                Ok(0) => return Err(strange("it closes the link: it is no node, or of another version".to_owned())),
+            match socket.read_some(&mut buffer) {
+                Ok(0) => {
+                    let text = "it closes the link: it is no node, or of another version, or of a cluster with a secret (--cluster-secret)";
+                    return Err(strange(text.to_owned()));
+                }
                 Ok(count) => reader.push(&buffer[..count]),
                 // A signal may end a read that has a time limit.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -335,10 +345,11 @@ fn ask(asked: &str, request: &JoinRequest) -> io::Result<JoinReply> {
 }
 
 /// Sends one frame.
-pub(crate) fn send(stream: &mut TcpStream, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+pub(crate) fn send(socket: &mut Socket<TcpStream>, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
     let mut bytes = Vec::new();
     FrameWriter::append(&mut bytes, encode).map_err(|error| io::Error::other(error.to_string()))?;
-    stream.write_all(&bytes)
+    socket.write_all(&bytes)?;
+    socket.flush()
 }
 
 const ASKING: u8 = 0;

@@ -26,6 +26,7 @@ use crate::exit::{self, Failure};
 use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
+use crate::peer_tls::PeerSecurity;
 use crate::standing::{Known, Standing};
 use crate::systemd::Notifier;
 use crate::{
@@ -114,7 +115,8 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     if let Some(asked) = &options.join {
         notifier.status(&format!("asks {asked} to be let into the cluster, if it has not joined yet"));
     }
-    let Known { mut standing, identity: mut known, is_admitted } = Standing::find(options, &disk)?;
+    let security = PeerSecurity::of(options).map_err(Failure::settings)?;
+    let Known { mut standing, identity: mut known, is_admitted } = Standing::find(options, &disk, security.as_ref())?;
     let announce = standing.move_to(options);
     let peer_address = options.peer.clone().unwrap_or_else(|| standing.own().peer_address.clone());
     let peer = listen("the address in --cluster (or --peer)", naming::resolve(&peer_address)?)?;
@@ -320,6 +322,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         announced: standing.own().peer_address.clone(),
         moved: options.moved.clone(),
         admission,
+        security,
         errands,
         me: standing.me,
         fingerprint: standing.fingerprint(),

@@ -157,11 +157,11 @@ fn refuse_foreign(path: &Path) -> Result<(), FolderError> {
         if name == IDENTITY_NAME {
             return Ok(());
         }
-        // A first start that was cut short leaves a lock and a journal without an identity; that is still ours. The
+        // A first start that was cut short leaves a lock, a journal and a key without an identity; that is still ours. The
         // root of a freshly made file system has lost+found.
         let ours = name == LOCK_NAME
             || name == "lost+found"
-            || ["journal-", "snapshot-", "identity."].iter().any(|prefix| name.starts_with(prefix));
+            || ["journal-", "snapshot-", "identity.", "node.key"].iter().any(|prefix| name.starts_with(prefix));
         if !ours && foreign.as_ref().is_none_or(|found| name < *found) {
             foreign = Some(name);
         }

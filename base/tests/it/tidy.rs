@@ -14,10 +14,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("storage", &["base"]),
     ("data", &["base"]),
     ("wire", &["base"]),
+    ("tls", &[]),
     ("node", &["base", "paxos", "storage", "data", "wire"]),
     ("sim", &["base", "node", "storage", "wire", "data"]),
     ("lab", &["base", "wire"]),
-    ("server", &["base", "node", "storage", "wire", "sim", "lab"]),
+    ("server", &["base", "node", "storage", "wire", "tls", "sim", "lab"]),
 ];
 
 fn root() -> PathBuf {

@@ -24,6 +24,7 @@ use wire::FrameWriter;
 
 use super::output::SharedOutput;
 use crate::clock::Clock;
+use crate::peer_tls::Socket;
 
 const AT_LOOP: u8 = 0;
 const IN_STEP: u8 = 1;
@@ -45,7 +46,7 @@ struct Shared {
 #[derive(Debug)]
 struct Watched {
     place: usize,
-    stream: TcpStream,
+    socket: Socket<TcpStream>,
     /// The whole frame.
     sign: Vec<u8>,
     /// Bytes that go before it.
@@ -90,14 +91,14 @@ pub(super) struct BusyLinks(Arc<Shared>);
 
 impl BusyLinks {
     /// From now on signs go out on this link, behind what waits in `output`, if its version knows them.
-    pub(super) fn add(&self, place: usize, stream: &mio::net::TcpStream, version: u16, output: SharedOutput) {
+    pub(super) fn add(&self, place: usize, socket: &Socket<mio::net::TcpStream>, version: u16, output: SharedOutput) {
         let Some(payload) = node::busy_sign(version) else { return };
         let mut sign = Vec::new();
         let framed = FrameWriter::append(&mut sign, |out| out.extend_from_slice(&payload));
-        let copied = std::os::fd::AsFd::as_fd(stream).try_clone_to_owned();
+        let copied = std::os::fd::AsFd::as_fd(socket.stream()).try_clone_to_owned();
         // Without a descriptor left there are no signs on this link: it is as it was before there were any.
         if let (Ok(()), Ok(copied)) = (framed, copied) {
-            self.0.links().push(Watched { place, stream: TcpStream::from(copied), sign, output });
+            self.0.links().push(Watched { place, socket: socket.with(TcpStream::from(copied)), sign, output });
         }
     }
 
@@ -131,8 +132,8 @@ impl Watched {
     fn send(&mut self) {
         let mut output = self.output.lock();
         // A link that is broken is found out by the loop. One that has too much to take already needs no further sign in its way.
-        if output.flush(&mut self.stream).is_ok() && output.waiting_bytes() == 0 {
-            let _ = output.send(&mut self.stream, self.sign.clone());
+        if output.flush(&mut self.socket).is_ok() && output.waiting_bytes() == 0 {
+            let _ = output.send(&mut self.socket, self.sign.clone());
         }
     }
 }
@@ -174,6 +175,8 @@ mod tests {
     fn signs_are_sent_while_a_step_is_long_and_not_for_ever() {
         let (busy, (near, mut far)) = (Busy::default(), pair());
         let output = SharedOutput::default();
+        // The socket outlives the link, as it does in the loop.
+        let near = Socket::Plain(near);
         busy.links().add(7, &near, base::versions::NEWEST, output.clone());
         let at = |duration: Duration| Time(1_000_000_000) + duration;
         busy.0.look(at(BUSY_AFTER));
@@ -197,7 +200,8 @@ mod tests {
     /// The other node was busy, too, and has not taken all that the loop sent before its step began.
     #[test]
     fn what_the_loop_has_left_is_sent_first() {
-        let (busy, (mut near, mut far)) = (Busy::default(), pair());
+        let (busy, (near, mut far)) = (Busy::default(), pair());
+        let mut near = Socket::Plain(near);
         let output = SharedOutput::default();
         busy.links().add(7, &near, base::versions::NEWEST, output.clone());
         let sign = busy.0.links()[0].sign.len();
@@ -224,7 +228,7 @@ mod tests {
     #[test]
     fn links_of_earlier_versions_get_no_signs() {
         let (busy, (near, _far)) = (Busy::default(), pair());
-        busy.links().add(0, &near, base::versions::OLDEST, SharedOutput::default());
+        busy.links().add(0, &Socket::Plain(near), base::versions::OLDEST, SharedOutput::default());
         assert!(busy.0.links().is_empty());
     }
 }

@@ -159,6 +159,7 @@ impl EventLoop {
             Control::Resolved(peer, address) => {
                 self.peers.dial_address(peer, address, self.poll.registry(), now.time);
             }
+            Control::Arrived(arrival) => self.peers.arrive(*arrival, self.poll.registry(), now.time),
         }
     }
 }

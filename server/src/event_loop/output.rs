@@ -83,7 +83,11 @@ impl Output {
             // There may be thousands of connections that say nothing for now.
             self.spare = None;
         }
-        Ok(())
+        // A session may have taken more than its socket.
+        match socket.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Buffers that hold these.

@@ -30,6 +30,8 @@ use super::output::SharedOutput;
 use super::{Messenger, Step};
 use crate::admission::Admission;
 use crate::log;
+use crate::peer_tls::Socket;
+pub(super) use handshakes::{Arrival, Handshakes};
 
 /// The first and the longest wait before a peer is dialled again; each is drawn from its upper half.
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
@@ -92,6 +94,8 @@ pub(super) struct Peers {
     complaints: BTreeMap<String, Time>,
     /// Links on which it is said that the loop is busy.
     busy: BusyLinks,
+    /// What makes links secure, if they are to be.
+    handshakes: Option<Handshakes>,
 }
 
 struct Peer {
@@ -101,6 +105,8 @@ struct Peer {
     is_removed: bool,
     /// It has closed the last link on a greeting in our newest version: the next one is in the oldest.
     is_old: bool,
+    /// It has not answered the last call under TLS: the next one is in plain text, where that may be.
+    is_plain: bool,
     /// The link that is up, and the start of the peer that it is of.
     up: Option<usize>,
     started: u64,
@@ -119,7 +125,7 @@ enum Stage {
 }
 
 struct Link {
-    stream: TcpStream,
+    socket: Socket<TcpStream>,
     stage: Stage,
     /// Whom we dialled; nobody if it was accepted.
     dialled: Option<NodeId>,
@@ -133,6 +139,8 @@ struct Link {
     reader: FrameReader,
     output: SharedOutput,
     half_closed: bool,
+    /// Something has come from the other side.
+    has_spoken: bool,
 }
 
 impl Peer {
@@ -141,6 +149,7 @@ impl Peer {
             member: None,
             is_removed: false,
             is_old: false,
+            is_plain: false,
             up: None,
             started: 0,
             dial_at,
@@ -171,6 +180,7 @@ impl Peers {
             admission: None,
             complaints: BTreeMap::new(),
             busy: BusyLinks::default(),
+            handshakes: None,
         }
     }
 
@@ -182,6 +192,11 @@ impl Peers {
     /// Nodes that want to join are answered by it.
     pub(super) fn admit_by(&mut self, admission: Admission) {
         self.admission = Some(admission);
+    }
+
+    /// Links have a handshake before them.
+    pub(super) fn secure_by(&mut self, handshakes: Handshakes) {
+        self.handshakes = Some(handshakes);
     }
 
     /// Takes over who is there.
@@ -208,6 +223,10 @@ impl Peers {
         loop {
             match listener.accept() {
                 Ok((stream, remote)) => {
+                    if let Some(handshakes) = &self.handshakes {
+                        handshakes.give(stream, None, remote);
+                        continue;
+                    }
                     let strangers = self
                         .links
                         .iter()
@@ -217,7 +236,7 @@ impl Peers {
                         self.complain(now, format!("refused a link from {remote}: too many callers have not greeted"));
                         continue;
                     }
-                    let place = self.insert(stream, Stage::Greeting, None, remote, now);
+                    let place = self.insert(Socket::Plain(stream), Stage::Greeting, None, remote, now);
                     if let Err(error) = self.register(place, registry).and_then(|()| self.set_options(place)) {
                         self.complain(now, format!("the link from {remote} failed: {error}"));
                         self.links[place] = None;
@@ -273,7 +292,7 @@ impl Peers {
 
     fn insert(
         &mut self,
-        stream: TcpStream,
+        socket: Socket<TcpStream>,
         stage: Stage,
         dialled: Option<NodeId>,
         remote: SocketAddr,
@@ -284,7 +303,7 @@ impl Peers {
             self.links.len() - 1
         });
         self.links[place] = Some(Link {
-            stream,
+            socket,
             stage,
             since: now,
             heard: now,
@@ -294,6 +313,7 @@ impl Peers {
             reader: FrameReader::with_limit(GREETING_BYTES_MAX),
             output: SharedOutput::default(),
             half_closed: false,
+            has_spoken: false,
         });
         place
     }
@@ -301,25 +321,33 @@ impl Peers {
     fn register(&mut self, place: usize, registry: &Registry) -> io::Result<()> {
         let token = Token(self.first_token + place);
         let Some(link) = &mut self.links[place] else { return Ok(()) };
-        registry.register(&mut link.stream, token, Interest::READABLE | Interest::WRITABLE)
+        registry.register(link.socket.stream_mut(), token, Interest::READABLE | Interest::WRITABLE)
     }
 
     fn set_options(&mut self, place: usize) -> io::Result<()> {
         let Some(link) = &self.links[place] else { return Ok(()) };
         #[cfg(target_os = "linux")]
-        rustix::net::sockopt::set_tcp_user_timeout(&link.stream, UNACKNOWLEDGED_MAX.as_millis() as u32)?;
-        link.stream.set_nodelay(true)
+        rustix::net::sockopt::set_tcp_user_timeout(link.socket.stream(), UNACKNOWLEDGED_MAX.as_millis() as u32)?;
+        link.socket.stream().set_nodelay(true)
     }
 
     /// The poll says that something is up with the link at `place`.
-    pub(super) fn on_event(&mut self, place: usize, event: &Event, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
+    pub(super) fn on_event(
+        &mut self,
+        place: usize,
+        event: &Event,
+        buffer: &mut [u8],
+        registry: &Registry,
+        now: Time,
+        step: &mut Step<'_>,
+    ) {
         let Some(link) = self.links.get_mut(place).and_then(Option::as_mut) else { return };
         if link.stage == Stage::Connecting {
             if !event.is_writable() && !event.is_error() && !event.is_read_closed() {
                 return;
             }
-            let failed = match link.stream.take_error() {
-                Ok(None) => match link.stream.peer_addr() {
+            let failed = match link.socket.stream().take_error() {
+                Ok(None) => match link.socket.stream().peer_addr() {
                     Ok(_) => None,
                     Err(error) if error.kind() == ErrorKind::NotConnected => return,
                     Err(error) => Some(error),
@@ -329,8 +357,11 @@ impl Peers {
             };
             let greeted = match failed {
                 Some(error) => Err(error),
+                None if self.is_to_be_secured(place) => return self.secure(place, registry, now, step),
                 None => {
-                    link.stage = Stage::Greeting;
+                    if let Some(link) = &mut self.links[place] {
+                        link.stage = Stage::Greeting;
+                    }
                     let version = self.greeting_for(place);
                     self.set_options(place).and_then(|()| self.greet(place, version))
                 }
@@ -340,7 +371,7 @@ impl Peers {
                 return;
             }
         } else if event.is_writable() {
-            let flushed = link.output.lock().flush(&mut link.stream);
+            let flushed = link.output.lock().flush(&mut link.socket);
             if let Err(error) = flushed {
                 self.drop_link(place, &error.to_string(), now, step);
                 return;
@@ -363,7 +394,7 @@ impl Peers {
 
     fn read(&mut self, place: usize, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
         let Some(link) = self.links.get_mut(place).and_then(Option::as_mut) else { return };
-        match link.stream.read(buffer) {
+        match link.socket.read(buffer) {
             Ok(0) => {
                 self.note_unanswered(place, now);
                 self.drop_link(place, "the other side closed it", now, step);
@@ -373,6 +404,13 @@ impl Peers {
                     self.unread.push(place);
                 }
                 link.heard = now;
+                if link.stage == Stage::Greeting && tls::begins_tls(&buffer[..count]) == Some(true) && !link.has_spoken
+                {
+                    let reason = "it speaks TLS, and this node has no --cluster-secret";
+                    self.complain_refused(place, reason, now);
+                    return self.drop_link(place, reason, now, step);
+                }
+                link.has_spoken = true;
                 link.reader.push(&buffer[..count]);
                 if let Err(reason) = self.take_frames(place, now, step) {
                     self.drop_link(place, &reason, now, step);
@@ -417,9 +455,9 @@ impl Peers {
         let request = JoinRequest::decode(bytes).map_err(|_| "it asks to join in another version".to_owned())?;
         let Some(link) = self.links[place].take() else { return Ok(()) };
         // It leaves the poll with its file descriptor's registration, which nobody looks at any more.
-        let stream = std::net::TcpStream::from(link.stream);
+        let socket = link.socket.map(std::net::TcpStream::from);
         if let Some(admission) = &self.admission {
-            admission.admit(stream, request);
+            admission.admit(socket, request);
         }
         Ok(())
     }
@@ -438,7 +476,7 @@ impl Peers {
         link.stage = Stage::Up(peer);
         link.since = now;
         link.reader.set_limit(PEER_MESSAGE_BYTES_MAX);
-        self.busy.add(place, &link.stream, spoken, link.output.clone());
+        self.busy.add(place, &link.socket, spoken, link.output.clone());
         let fell_back =
             link.greeted_in.filter(|_| link.dialled.is_some()).is_some_and(|it| it < self.ourselves.speaks.newest);
         if let Some(state) = self.peers.get_mut(&peer) {
@@ -458,7 +496,7 @@ impl Peers {
         let place = self.peers.get(&peer).and_then(|peer| peer.up)?;
         let link = self.links[place].as_mut()?;
         let mut output = link.output.lock();
-        let sent = output.send(&mut link.stream, bytes);
+        let sent = output.send(&mut link.socket, bytes);
         let waiting = output.waiting_bytes();
         drop(output);
         match sent {
@@ -528,5 +566,7 @@ impl Peers {
 
 mod dialling;
 mod greeting;
+mod handshakes;
+mod securing;
 #[cfg(test)]
 mod tests;

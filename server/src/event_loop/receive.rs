@@ -41,12 +41,12 @@ impl EventLoop {
                 CLUSTER => self.accept_clients(Listener::Redirects, now),
                 PEER => self.peers.accept(&self.peer, self.poll.registry(), now.time),
                 Token(token) => {
-                    let EventLoop { node, outbox, peers, buffer, sockets, .. } = self;
+                    let EventLoop { node, outbox, peers, buffer, sockets, poll, .. } = self;
                     let step: &mut Step<'_> = &mut |input| node.step(now, input, outbox);
                     if token >= FIRST_CLIENT {
                         sockets.on_event(event, Some(buffer), now.time, step);
                     } else {
-                        peers.on_event(token - FIRST_LINK, event, buffer, now.time, step);
+                        peers.on_event(token - FIRST_LINK, event, buffer, poll.registry(), now.time, step);
                     }
                 }
             }

@@ -87,6 +87,8 @@ fn value_of(name: &str) -> Option<String> {
         "peer" => ("0.0.0.0:9001", false),
         "peer-announce" => ("10.0.0.1:9001", false),
         "moved" => ("n1=10.1.0.1:9001,n2=10.1.0.2:9001", false),
+        "cluster-secret" => ("/etc/dictum/cluster.secret", false),
+        "peer-tls" => ("require", false),
         "dir" => ("/var/lib/dictum", false),
         "password" => ("a long one", false),
         "value-bytes-max" => ("16MiB", false),

@@ -12,7 +12,7 @@ use wire::Value;
 
 use crate::common::counting::{Stops, count};
 use crate::common::process::Process;
-use crate::common::{Client, Dev, dictum, eventually, failure, free_ports, http, output, wait_for};
+use crate::common::{Client, Dev, dictum, eventually, failure, free_ports, http, of_cluster, output, wait_for};
 
 /// What `dictum node …` prints.
 fn node_command(resp: &str, words: &[&str]) -> String {
@@ -33,7 +33,7 @@ fn of<'a>(nodes: &'a [Json], name: &str) -> Option<&'a Json> {
 fn start_command(dir: &Path, name: &str, ports: [u16; 3], joins: &[&str]) -> Command {
     let [resp, http, peer] = ports.map(|port| format!("127.0.0.1:{port}"));
     let mut command = dictum(&["start", "--node", name, "--resp", &resp, "--http", &http, "--peer", &peer, "--dir"]);
-    command.arg(dir).args(joins);
+    of_cluster(&mut command, &dir.with_file_name("dev")).arg(dir).args(joins);
     command
 }
 

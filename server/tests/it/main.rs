@@ -28,6 +28,7 @@ mod moved;
 mod netns;
 mod nodes;
 mod partitions;
+mod peer_links;
 mod pubsub;
 mod restored_folders;
 mod slow_nodes;

@@ -14,7 +14,7 @@ use wire::Value;
 
 use crate::common::bell::Bell;
 use crate::common::process::Process;
-use crate::common::{Client, Dev, NodeInfo, dictum, eventually, free_ports, output, start_alone, wait_for};
+use crate::common::{Client, Dev, NodeInfo, dictum, eventually, free_ports, of_cluster, output, start_alone, wait_for};
 
 const KEYS: usize = 60;
 
@@ -94,7 +94,7 @@ fn join(dir: &Path, name: &str, asked: &str, token: &str) -> (Process, String) {
         let [resp, http, peer] = free_ports().map(|port: u16| format!("127.0.0.1:{port}"));
         let mut command =
             dictum(&["start", "--node", name, "--resp", &resp, "--http", &http, "--peer", &peer, "--dir"]);
-        command.arg(dir).args(["--join", asked, "--token", token]);
+        of_cluster(&mut command, &dir.with_file_name("dev")).arg(dir).args(["--join", asked, "--token", token]);
         match Process::start(command) {
             Ok(process) => Some((process, resp)),
             Err(reason) if reason.contains("is in use by another process; stop") => None,

@@ -7,7 +7,9 @@ use serde_json::Value as Json;
 use tempfile::tempdir;
 
 use crate::common::process::Process;
-use crate::common::{Dev, dictum, failure, free_ports, http, output, signal, start_alone, wait_for, wait_for_end};
+use crate::common::{
+    Dev, dictum, failure, free_ports, http, of_cluster, output, signal, start_alone, wait_for, wait_for_end,
+};
 
 fn node_command(resp: &str, words: &[&str]) -> String {
     let said = output(dictum(&[&["node"], words, &["--at", resp]].concat()));
@@ -50,7 +52,7 @@ fn a_node_is_in_the_zone_that_it_was_last_started_with() {
         let words =
             ["--resp", &resp, "--http", &http, "--peer", &peer, "--join", &dev.nodes[1].peer, "--token", token.trim()];
         let mut command = dictum(&[&["start", "--node", "n4", "--zone", zone], &words[..], &["--dir"]].concat());
-        command.arg(&dir);
+        of_cluster(&mut command, &folder.path().join("dev")).arg(&dir);
         command
     };
     let wrong = failure(joins(free_ports(), "a/b"));

@@ -11,6 +11,7 @@ use node::Member;
 
 use super::{BACKOFF_MAX, CALLED_PATIENCE, Peers, Stage};
 use crate::event_loop::Control;
+use crate::peer_tls::Socket;
 
 impl Peers {
     pub(super) fn dial(&mut self, peer: NodeId, registry: &Registry, now: Time) {
@@ -43,7 +44,7 @@ impl Peers {
     ) {
         let connected = address.and_then(|address| Ok((TcpStream::connect(address)?, address)));
         let dialled = connected.and_then(|(stream, address)| {
-            let place = self.insert(stream, Stage::Connecting, Some(peer), address, now);
+            let place = self.insert(Socket::Plain(stream), Stage::Connecting, Some(peer), address, now);
             self.register(place, registry).inspect_err(|_| self.links[place] = None)
         });
         if let Err(error) = dialled {

@@ -28,7 +28,7 @@ impl Peers {
         FrameWriter::append(&mut greeting, |payload| hello.in_version(version).encode(payload))
             .expect("a Hello is short and not empty");
         link.greeted_in = Some(version);
-        link.output.lock().send(&mut link.stream, greeting)?;
+        link.output.lock().send(&mut link.socket, greeting)?;
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl Peers {
             FrameWriter::append(&mut frame, |payload| is_told = hello.refuse(&format!("{name} says: {why}"), payload));
         if framed.is_ok() && is_told {
             // The link ends in any case.
-            let _ = link.output.lock().send(&mut link.stream, frame);
+            let _ = link.output.lock().send(&mut link.socket, frame);
         }
     }
 

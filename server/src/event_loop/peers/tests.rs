@@ -8,9 +8,13 @@ use mio::{Events, Poll};
 use base::versions::NEWEST;
 use wire::FrameWriter;
 
-use super::super::{Frame, PEER};
+use tls::{ClusterSecret, NodeKey, PeerTls};
+
+use super::super::{Control, Frame, PEER};
 use super::*;
 use crate::clock::Clock;
+use crate::peer_tls::{PeerSecurity, PeerTlsMode};
+use std::sync::Arc;
 
 const FIRST_TOKEN: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,7 +36,7 @@ struct Rig {
     told: Vec<Told>,
     /// The versions of its links, in the order in which they were made.
     spoken: Vec<(u16, LinkVersions)>,
-    _frame: Frame,
+    frame: Frame,
 }
 
 /// Free ports for a cluster; the listeners hold them.
@@ -72,16 +76,16 @@ impl Rig {
         let members = members.iter().enumerate().map(|(id, member)| (NodeId(id as u16), member.clone())).collect();
         peers.follow(Nodes { members, removed: Vec::new(), version }, now);
         // Small, so that messages come in many pieces.
-        Rig {
-            poll,
-            clock,
-            listener,
-            peers,
-            buffer: vec![0; 16 * 1024],
-            told: Vec::new(),
-            spoken: Vec::new(),
-            _frame: frame,
-        }
+        Rig { poll, clock, listener, peers, buffer: vec![0; 16 * 1024], told: Vec::new(), spoken: Vec::new(), frame }
+    }
+
+    /// With a key of its own, and this secret.
+    fn secured(mut self, secret: &ClusterSecret, mode: PeerTlsMode) -> Rig {
+        let key = NodeKey::generate().expect("a key");
+        let tls = Arc::new(PeerTls::new(&key, secret.clone()).expect("it is a key"));
+        let handshakes = Handshakes::start(PeerSecurity { tls, mode }, self.frame.messenger.clone()).expect("a thread");
+        self.peers.secure_by(handshakes);
+        self
     }
 
     fn turn(&mut self) {
@@ -89,7 +93,7 @@ impl Rig {
         let wait = if self.peers.has_unread() { Duration::ZERO } else { Duration::from_millis(1) };
         self.poll.poll(&mut events, Some(wait)).expect("it polls");
         let now = self.clock.now().time;
-        let Rig { poll, listener, peers, buffer, told, spoken, .. } = self;
+        let Rig { poll, listener, peers, buffer, told, spoken, frame, .. } = self;
         let step: &mut Step<'_> = &mut |input| {
             told.push(match input {
                 Input::PeerUp { peer, versions } => {
@@ -102,12 +106,16 @@ impl Rig {
                 other => panic!("links do not say {other:?}"),
             });
         };
+        while let Ok(control) = frame.controls.try_recv() {
+            let Control::Arrived(arrival) = control else { continue };
+            peers.arrive(*arrival, poll.registry(), now);
+        }
         peers.read_unread(buffer, now, step);
         peers.tick(poll.registry(), now, step);
         for event in &events {
             match event.token() {
                 PEER => peers.accept(listener, poll.registry(), now),
-                Token(token) => peers.on_event(token - FIRST_TOKEN, event, buffer, now, step),
+                Token(token) => peers.on_event(token - FIRST_TOKEN, event, buffer, poll.registry(), now, step),
             }
         }
     }
@@ -329,4 +337,113 @@ fn a_node_that_knows_no_other_version_is_called_in_the_oldest() {
     // And later in the newest again: it may have closed for another reason.
     assert!(rigs[0].peers.peers[&NodeId(1)].dial_at.is_some());
     drop(kept);
+}
+
+fn secret() -> ClusterSecret {
+    ClusterSecret::generate().expect("a secret")
+}
+
+/// Two nodes, of which each has this secret, or none.
+fn two_with(secrets: [Option<(&ClusterSecret, PeerTlsMode)>; 2]) -> Vec<Rig> {
+    let (listeners, members) = listeners(2);
+    let rigs = listeners.into_iter().enumerate().zip(secrets).map(|((me, listener), secret)| {
+        let rig = Rig::new(listener, &members, me as u16, 7);
+        match secret {
+            Some((secret, mode)) => rig.secured(secret, mode),
+            None => rig,
+        }
+    });
+    rigs.collect()
+}
+
+#[test]
+fn secured_links_carry_what_plain_ones_do() {
+    let secret = secret();
+    let (listeners, members) = listeners(3);
+    let rigs = listeners.into_iter().enumerate();
+    let mut rigs: Vec<Rig> = rigs
+        .map(|(me, listener)| Rig::new(listener, &members, me as u16, 7).secured(&secret, PeerTlsMode::Require))
+        .collect();
+    turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| rig.told.len() == 2));
+    let is_secured = |link: &Link| matches!(link.socket, Socket::Secured(..));
+    assert!(rigs.iter().all(|rig| rig.peers.links.iter().flatten().all(is_secured)));
+    let large: Vec<u8> = (0..5_000_000u32).map(|number| (number % 253) as u8).collect();
+    for rig in &mut rigs {
+        rig.told.clear();
+    }
+    // In both directions at once, more than sockets hold.
+    for (from, to) in [(0, 2), (2, 0), (1, 2)] {
+        rigs[from].send(to, b"first");
+        rigs[from].send(to, &large);
+        rigs[from].send(to, b"last");
+    }
+    turn_until(&mut rigs, |rigs| [3, 0, 6].iter().zip(rigs).all(|(count, rig)| rig.told.len() == *count));
+    let from = |peer: u16| [b"first".to_vec(), large.clone(), b"last".to_vec()].map(|it| Told::Message(peer, it));
+    assert!(rigs[0].told == from(2));
+    for peer in [0, 1] {
+        let told: Vec<Told> =
+            rigs[2].told.iter().filter(|told| matches!(told, Told::Message(of, _) if *of == peer)).cloned().collect();
+        assert!(told == from(peer));
+    }
+    assert!(rigs.iter().all(|rig| rig.peers.waiting_bytes() == 0));
+}
+
+#[test]
+fn without_the_secret_nobody_is_linked() {
+    let (ours, others) = (secret(), secret());
+    let require = PeerTlsMode::Require;
+    for (secrets, said) in [
+        ([Some((&ours, require)), Some((&others, require))], "secret"),
+        ([Some((&ours, require)), None], "--cluster-secret"),
+        ([None, Some((&ours, require))], "plain text"),
+    ] {
+        let mut rigs = two_with(secrets);
+        turn_until(&mut rigs, |rigs| {
+            rigs.iter().any(|rig| rig.peers.complaints.keys().any(|text| text.contains(said)))
+        });
+        for _ in 0..300 {
+            rigs.iter_mut().for_each(Rig::turn);
+        }
+        assert!(rigs.iter().all(|rig| rig.told.is_empty()), "{said}: {:?}", rigs[0].told);
+    }
+}
+
+/// Nodes get the secret one after the other: those that have it prefer TLS, and speak with the others all the same.
+#[test]
+fn a_cluster_gets_its_secret_node_by_node() {
+    let secret = secret();
+    let (prefer, require) = (Some((&secret, PeerTlsMode::Prefer)), Some((&secret, PeerTlsMode::Require)));
+    for (secrets, is_secured) in [
+        ([None, prefer], false),
+        ([prefer, None], false),
+        ([prefer, prefer], true),
+        ([prefer, require], true),
+        ([require, prefer], true),
+    ] {
+        let mut rigs = two_with(secrets);
+        turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| rig.told.len() == 1));
+        let secured =
+            |rig: &Rig| rig.peers.links.iter().flatten().any(|link| matches!(link.socket, Socket::Secured(..)));
+        assert!(rigs.iter().all(|rig| secured(rig) == is_secured));
+    }
+}
+
+/// Strangers that say nothing, and half of a handshake, take no places of nodes.
+#[test]
+fn silent_strangers_keep_nobody_out() {
+    let secret = secret();
+    let mut rigs = two_with([Some((&secret, PeerTlsMode::Require)); 2]);
+    let address = rigs[1].listener.local_addr().expect("it listens");
+    let mut strangers = Vec::new();
+    for number in 0..600 {
+        let mut stranger = std::net::TcpStream::connect(address).expect("it is accepted");
+        let said: &[u8] = if number % 2 == 0 { &[] } else { &[tls::FIRST_BYTE, 3, 1, 0x20] };
+        stranger.write_all(said).expect("it is taken");
+        strangers.push(stranger);
+        if number % 50 == 0 {
+            rigs[1].turn();
+        }
+    }
+    turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| rig.told.len() == 1));
+    assert_eq!((&rigs[0].told, &rigs[1].told), (&vec![Told::Up(1)], &vec![Told::Up(0)]));
 }

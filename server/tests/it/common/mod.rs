@@ -93,6 +93,11 @@ pub fn dev_command(dir: &Path, base_port: u16, more: &[&str]) -> Command {
     command
 }
 
+/// Has a node know the secret of the `dictum dev` in this folder.
+pub fn of_cluster<'a>(command: &'a mut Command, dev: &Path) -> &'a mut Command {
+    command.env("DICTUM_CLUSTER_SECRET", dev.join("cluster.secret"))
+}
+
 fn is_about_ports(reason: &str) -> bool {
     reason.contains("not all ports are free") || reason.contains("is in use by another process; stop")
 }

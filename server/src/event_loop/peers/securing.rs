@@ -1,0 +1,70 @@
+//! Links that get a handshake before the greeting, and come back from it.
+
+use base::{NodeId, Time};
+use mio::Registry;
+
+use super::{Arrival, Peers, Stage};
+use crate::event_loop::Step;
+
+impl Peers {
+    /// Whether the node that was called is to be spoken to under TLS. Where plain text may be, too, it is tried every other time.
+    pub(super) fn is_to_be_secured(&mut self, place: usize) -> bool {
+        let Some(handshakes) = &self.handshakes else { return false };
+        let dialled = self.links[place].as_ref().and_then(|link| link.dialled);
+        let peer = dialled.and_then(|peer| self.peers.get_mut(&peer));
+        let was_in_vain = peer.is_some_and(|peer| std::mem::take(&mut peer.is_plain));
+        !(was_in_vain && handshakes.takes_plain())
+    }
+
+    /// Gives a connection that this node has made to the handshakes.
+    pub(super) fn secure(&mut self, place: usize, registry: &Registry, now: Time, step: &mut Step<'_>) {
+        if let Err(error) = self.set_options(place) {
+            return self.drop_link(place, &error.to_string(), now, step);
+        }
+        let Some(mut link) = self.links[place].take() else { return };
+        // If that fails it is watched by nobody, which the handshake's time limit ends.
+        let _ = registry.deregister(link.socket.stream_mut());
+        let crate::peer_tls::Socket::Plain(stream) = link.socket else { return };
+        if let Some(handshakes) = &self.handshakes {
+            handshakes.give(stream, link.dialled, link.remote);
+        }
+    }
+
+    /// A link comes back from its handshake.
+    pub(in crate::event_loop) fn arrive(&mut self, arrival: Arrival, registry: &Registry, now: Time) {
+        let Arrival { dialled, remote, outcome } = arrival;
+        let failed = match outcome {
+            Ok(socket) => {
+                let place = self.insert(socket, Stage::Greeting, dialled, remote, now);
+                // Its first frame may have come with the end of the handshake.
+                self.unread.push(place);
+                let greets = |peers: &mut Peers| {
+                    peers.register(place, registry)?;
+                    peers.set_options(place)?;
+                    if dialled.is_some() {
+                        let version = peers.greeting_for(place);
+                        peers.greet(place, version)?;
+                    }
+                    Ok::<_, std::io::Error>(())
+                };
+                let Err(error) = greets(self) else { return };
+                self.links[place] = None;
+                error.to_string()
+            }
+            Err(reason) => reason,
+        };
+        match dialled {
+            Some(peer) => self.note_unsecured(peer, &failed, now),
+            None => self.complain(now, format!("refused to talk to {}: {failed}", remote.ip())),
+        }
+    }
+
+    fn note_unsecured(&mut self, peer: NodeId, reason: &str, now: Time) {
+        self.complain(now, format!("{} cannot be reached: {reason}", self.describe(peer)));
+        if let Some(state) = self.peers.get_mut(&peer) {
+            state.is_plain = true;
+        }
+        self.note_failure(peer);
+        self.dial_later(peer, now);
+    }
+}

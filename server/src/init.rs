@@ -1,0 +1,74 @@
+//! `dictum init`: what a cluster needs before its first start, beside machines.
+
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use tls::ClusterSecret;
+
+use crate::peer_tls::write_private;
+
+/// The file that is made.
+const SECRET_FILE: &str = "cluster.secret";
+
+/// Arguments of `dictum init`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  \
+    dictum init --dir /etc/dictum\n  \
+    scp /etc/dictum/cluster.secret n2:/etc/dictum/            and to n3\n  \
+    dictum start --node n1 --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 \\\n      \
+      --cluster-secret /etc/dictum/cluster.secret --dir /var/lib/dictum\n\n\
+    Whoever has the file can be a node: give it to machines by a way that nobody else can read, never as an argument.\n\n\
+    Exit code: 0 if it was made, 1 if not.")]
+pub struct InitArguments {
+    /// The folder for the secret; made if missing, for its owner alone
+    #[arg(long, value_name = "FOLDER")]
+    dir: PathBuf,
+}
+
+/// Makes the secret of a cluster.
+#[must_use]
+pub fn run(arguments: InitArguments) -> ExitCode {
+    match make(&arguments.dir) {
+        Ok(path) => {
+            let path = path.display();
+            lab::say_line!(
+                "made {path}, which its owner alone can read: who has it can be a node of the cluster.\n\
+                 Copy it to each machine by a way that nobody else can read, and start every node with\n  --cluster-secret {path}"
+            );
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            eprintln!("dictum init: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Makes it in a folder.
+pub(crate) fn make(folder: &Path) -> Result<PathBuf, String> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+    let path = folder.join(SECRET_FILE);
+    let secret = ClusterSecret::generate()?;
+    write_private(&path, secret.to_text().as_bytes()).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            format!("{} is there already, and was not touched: nodes may have it", path.display())
+        }
+        _ => format!("{} cannot be written: {error}", path.display()),
+    })?;
+    Ok(path)
+}
+
+/// The one in a folder, which is made if there is none.
+pub(crate) fn find_or_make(folder: &Path) -> Result<PathBuf, String> {
+    let path = folder.join(SECRET_FILE);
+    match path.try_exists() {
+        Ok(true) => Ok(path),
+        Ok(false) => make(folder),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}

@@ -1,0 +1,91 @@
+//! A session whose other side is known.
+
+use std::io::{self, ErrorKind, Read, Write};
+
+use rustls::Connection;
+
+/// Bytes that are encrypted together, and wait for the socket at the most.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Encrypts what is written to a socket, and decrypts what is read from it. It neither blocks nor keeps more than one record and 64 KiB.
+#[derive(Debug)]
+pub struct Session {
+    connection: Connection,
+}
+
+impl Session {
+    pub(crate) fn new(mut connection: Connection) -> Session {
+        connection.set_buffer_limit(Some(2 * CHUNK_BYTES));
+        Session { connection }
+    }
+
+    /// Reads until `buffer` is full or the socket has no more, as a socket would; so a full buffer means that there may be more. `Ok(0)`: the other side has
+    /// ended the session, in order.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing is there now. `UnexpectedEof`: the socket has ended without a word, or somebody has cut it off. `InvalidData`: what came was not
+    /// written by the other side.
+    pub fn read(&mut self, socket: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read_some(socket, &mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                // What came before is to be seen first. The next call says the same again.
+                Err(_) if filled > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// The same, but reads no further once it has something: for a socket that blocks.
+    ///
+    /// # Errors
+    /// As [`Session::read`].
+    pub fn read_some(&mut self, socket: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.connection.reader().read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+            match self.connection.read_tls(socket) {
+                // At its end the reader says whether that was in order.
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            let processed = self.connection.process_new_packets();
+            processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
+        }
+    }
+
+    /// Encrypts bytes and writes them as far as the socket takes them now. Returns how many were taken: these leave with this call, or with a later one.
+    ///
+    /// # Errors
+    /// `WouldBlock`: what was taken before waits still. Else what the socket says; the session is over then.
+    pub fn write(&mut self, socket: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
+        self.flush(socket)?;
+        let taken = self.connection.writer().write(&bytes[..bytes.len().min(CHUNK_BYTES)])?;
+        match self.flush(socket) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(taken),
+        }
+    }
+
+    /// Writes what was taken and not written.
+    ///
+    /// # Errors
+    /// `WouldBlock`: the socket does not take all of it now. Else what the socket says.
+    pub fn flush(&mut self, socket: &mut impl Write) -> io::Result<()> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(socket) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
