@@ -126,6 +126,8 @@ pub const READ_ANSWERS_BYTES_MAX: u64 = REPLY_BYTES_MAX;
 pub const WORK_TOLD_EVERY: Duration = Duration::from_millis(5);
 /// See [`WORK_TOLD_EVERY`]: less is no reason for anything to be late.
 pub const WORK_TOLD_FROM: Duration = Duration::from_millis(2);
+/// Most clients of one node that are sent all keys as an RDB file at a time: each takes up to three times the size of the data on the node's disk meanwhile.
+pub const FULL_SYNCS_MAX: usize = 2;
 /// Most errands of one kind of one node's clients that are under way: keys to other databases (`MOVE`, `COPY … DB`), and to other servers (`MIGRATE`).
 pub const ERRANDS_MAX: usize = 256;
 /// So many of a kind are held at a time: each may have a value of the largest size in memory. A server that answers slowly holds up no other kind.

@@ -41,6 +41,7 @@ mod merge;
 pub mod meter;
 pub mod once;
 mod pieces;
+pub mod rdb_file;
 pub mod rebuild;
 mod removals;
 pub mod reply;

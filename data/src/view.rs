@@ -280,7 +280,12 @@ impl<'a> View<'a> {
     /// Whether a field of a hash has a deadline that has not passed.
     #[must_use]
     pub fn has_deadlines_ahead(&self, of: Collection) -> bool {
-        self.tree.collections.soonest_field_after(of, self.clock).is_some()
+        self.soonest_field_ahead(of).is_some()
+    }
+
+    /// The soonest deadline of a field that has not passed.
+    pub(crate) fn soonest_field_ahead(&self, of: Collection) -> Option<WallTime> {
+        self.tree.collections.soonest_field_after(of, self.clock)
     }
 
     /// Whether fields have expired that were not removed yet.

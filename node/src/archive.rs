@@ -8,9 +8,9 @@ use base::limits::WORK_DEFAULT;
 use base::ordered::{OrderedError, OrderedRead, OrderedWrite, Space};
 use base::versions::NEWEST;
 use base::{PartitionId, Position, WallTime};
-use data::algorithms::rdb;
+use data::algorithms::rdb::{self, RdbWriter};
 use data::rebuild::{self, Manner, WHOLE_BYTES_MAX};
-use data::{EntryContext, Reply, Restored, Tree, lines, rows};
+use data::{EntryContext, Reply, Restored, Tree, lines, rdb_file, rows};
 
 use crate::below::{Below, Sorted, StoredRestorer};
 use crate::image::RestoredState;
@@ -153,6 +153,35 @@ impl Archive {
         let trouble = RefCell::new(None);
         let said = rows::write_wanted(&self.state.tree, self.time_of(later), |key| stays(key, later, &trouble), each);
         self.outcome(said, trouble.into_inner())
+    }
+
+    /// Writes the keys into an RDB file ([`data::rdb_file`]); `later` as above. Returns how many keys.
+    ///
+    /// # Errors
+    /// As [`Archive::keys`]; the file is of no use then.
+    pub fn rdb<E, S: FnMut(&[u8]) -> Result<(), E>>(
+        &self,
+        later: &[Archive],
+        out: &mut RdbWriter<S>,
+    ) -> Result<u64, RebuildError<E>> {
+        let trouble = RefCell::new(None);
+        let is_wanted = |key: &[u8]| stays(key, later, &trouble);
+        let written = rdb_file::write_wanted(&self.state.tree, self.time_of(later), is_wanted, out);
+        self.outcome(written, trouble.into_inner())
+    }
+
+    /// Writes the libraries of functions into an RDB file: all partitions of a bucket have the same.
+    ///
+    /// # Errors
+    /// Those of the file's sink.
+    pub fn rdb_libraries<E, S: FnMut(&[u8]) -> Result<(), E>>(&self, out: &mut RdbWriter<S>) -> Result<(), E> {
+        rdb_file::write_libraries(&self.state.tree, out)
+    }
+
+    /// Whether there are libraries of functions.
+    #[must_use]
+    pub fn has_libraries(&self) -> bool {
+        rdb_file::has_libraries(&self.state.tree)
     }
 
     /// The time by which deadlines have passed: that of the newest state.

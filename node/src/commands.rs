@@ -30,6 +30,7 @@ use crate::pubsub::audience::Kind;
 use crate::session::Session;
 
 pub(crate) use client::client_reply;
+pub use server::COMPATIBLE_VERSION;
 pub(crate) use server::shutdown;
 
 /// What a command that only computes a reply is given.
@@ -80,6 +81,7 @@ pub(crate) enum Local {
     Select,
     Move,
     Migrate,
+    FullSync,
     Backup(crate::backup::Wanted),
     Bucket(bucket::Wanted),
     ConfigSet,

@@ -19,6 +19,7 @@ use crate::council::COUNCIL;
 use crate::databases::Copy;
 use crate::door::ConnectionId;
 use crate::entry::Kind;
+use crate::full_sync;
 use crate::lane::Lane;
 use crate::node::{Node, Stopping, place_of};
 use crate::reply;
@@ -300,7 +301,12 @@ impl Node {
                         // What they tell is what the commands before them have seen.
                         // What they publish, and what they hear from then on, comes after these.
                         let is_last = match special {
-                            Local::Token | Local::Age | Local::Move | Local::Migrate | Local::Backup(_) => true,
+                            Local::Token
+                            | Local::Age
+                            | Local::Move
+                            | Local::Migrate
+                            | Local::Backup(_)
+                            | Local::FullSync => true,
                             Local::Subscribe(_) | Local::Unsubscribe(_) | Local::Publish(_) => true,
                             Local::Exec => session.queue.as_ref().is_some_and(|queue| queue.acts),
                             _ => false,
@@ -400,6 +406,7 @@ impl Node {
             Local::Move => self.move_key(session, words),
             Local::Migrate => self.migrate(session, words),
             Local::Backup(wanted) => self.back_up(session, wanted, words),
+            Local::FullSync => full_sync::begin(self, session, words),
             Local::ConfigSet => commands::config::set(self, session, words),
             Local::Bucket(wanted) => commands::bucket::run(self, session, wanted, words),
             Local::Node(wanted) => commands::nodes::run(self, session, wanted, words),

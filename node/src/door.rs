@@ -21,6 +21,7 @@ use bytes::Bytes;
 use crate::applying::Applying;
 use crate::below::{Below, FlushJob};
 use crate::errands::{Errand, ErrandAnswer};
+use crate::full_sync::FullSync;
 use crate::image::Image;
 pub use crate::large::LargeWriteSettings;
 pub use crate::planted::Planted;
@@ -157,6 +158,15 @@ pub enum Input<'a> {
         slot: u64,
         /// The answer to the client.
         answer: ErrandAnswer,
+    },
+    /// The work of one of [`Outbox::full_syncs`] is over, whatever came of it.
+    FullSyncEnded {
+        /// The connection of the command.
+        connection: ConnectionId,
+        /// Which of them.
+        slot: u64,
+        /// The answer to the client, if the owner has not taken the connection over.
+        error: Option<&'static str>,
     },
     /// There is so much room on the disk, which is more or less than before.
     Disk(DiskRoom),
@@ -325,6 +335,9 @@ pub struct Outbox {
     pub caches: Option<Vec<CacheWish>>,
     /// Conversations that the owner shall hold, some at a time and the others after them, each answered by one [`Input::ErrandDone`].
     pub errands: Vec<Errand>,
+    /// Clients that are to be sent all keys as an RDB file, behind what [`Outbox::clients`] has for them. The owner takes their connections over ([`Input::Closed`]) and closes them
+    /// at the end; each is answered by one [`Input::FullSyncEnded`], at most [`base::limits::FULL_SYNCS_MAX`] are under way.
+    pub full_syncs: Vec<FullSync>,
     /// The nodes of the cluster, this one among them; given when they have changed, and then all of them.
     pub roll: Option<Nodes>,
     /// Most client connections that the owner may let in from now on; given when it has changed.

@@ -32,6 +32,7 @@ mod entry;
 mod errands;
 mod eviction;
 mod founding;
+mod full_sync;
 pub mod fuzzing;
 mod group;
 mod groups;
@@ -92,6 +93,7 @@ pub use applying::Applying;
 pub use archive::{Archive, ArchiveReader, RebuildError, Row};
 pub use below::{Below, FlushJob};
 pub use clock::TOLERATED as CLOCK_TOLERATED;
+pub use commands::COMPATIBLE_VERSION;
 pub use data::algorithms::rdb;
 pub use data::rebuild::Manner;
 pub use data::rows::HEADER as CSV_HEADER;
@@ -101,6 +103,7 @@ pub use door::{
     SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};
+pub use full_sync::FullSync;
 pub use image::{Image, Restorer};
 pub use node::Node;
 pub use peer::busy_sign;

@@ -33,6 +33,7 @@ use crate::door::{
 };
 use crate::errands::Errands;
 use crate::founding::Founding;
+use crate::full_sync::{self, FullSyncs};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::journal::Batch;
@@ -173,6 +174,7 @@ pub struct Node {
     /// How replicas compare their states.
     pub(crate) comparison: Comparison,
     pub(crate) errands: Errands,
+    pub(crate) full_syncs: FullSyncs,
     pub(crate) backups: Backups,
     pub(crate) probes: BTreeMap<&'static str, u64>,
     /// The council's list as this node has applied it, and up to where.
@@ -285,6 +287,9 @@ impl Node {
             }
             Input::Worked { from, until, processor } => self.quickness.measure.on_worked(from, until, processor),
             Input::ErrandDone { connection, slot, answer } => self.on_errand_done(connection, slot, &answer),
+            Input::FullSyncEnded { connection, slot, error } => {
+                full_sync::on_ended(self, connection, slot, error);
+            }
             Input::Disk(room) => self.on_disk(room),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {

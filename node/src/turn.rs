@@ -599,6 +599,7 @@ impl Node {
         out.close.append(&mut self.to_close);
         out.pause.append(&mut self.pauses);
         out.errands.append(&mut self.errands.new);
+        out.full_syncs.append(&mut self.full_syncs.new);
         out.limits.append(&mut self.pubsub.limits);
         out.caches = self.tell_caches().or(out.caches.take());
         out.roll = self.tell_roll().or(out.roll.take());

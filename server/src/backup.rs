@@ -7,12 +7,14 @@
 mod chain;
 mod manifest;
 pub(crate) mod nodes;
+mod rdb;
 mod restoring;
 mod taking;
 mod verifying;
 pub(crate) mod writing;
 
 use std::fmt::Write as _;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,6 +25,8 @@ use crate::cli::asked::{Asked, end};
 use crate::status::aligned;
 use manifest::Manifest;
 pub(crate) use manifest::is_backup;
+pub(crate) use restoring::Scratch;
+use taking::Which;
 
 /// Arguments of `dictum backup`.
 #[derive(Args, Debug)]
@@ -89,17 +93,18 @@ pub struct RestoreArguments {
     dictum export /backups/monday --bucket users > users.resp\n  \
     dictum export /backups/monday --bucket users --format jsonl > users.jsonl\n  \
     dictum export /backups/monday | redis-cli --pipe            into a Redis\n  \
-    dictum export --at 10.0.0.1:7001 --bucket users --format csv > users.csv\n\n\
+    dictum export --at 10.0.0.1:7001 --bucket users --format csv > users.csv\n  \
+    dictum export --at 10.0.0.1:7001 --format rdb > dump.rdb    all databases, for a Redis to start with\n\n\
     The commands make the keys anew, those with a time to live with the rest of it. Of a running cluster it takes a backup first, among the temporary files: so each partition is as of one moment.\n\n\
     Exit code: 0 if all of it was written, 1 if not.")]
 pub struct ExportArguments {
     /// The folder of a backup; without it the running cluster is asked (--at)
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The bucket
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    bucket: String,
-    /// Commands, or a line of JSON for each key, or rows of a table
+    /// The bucket [default: default; with --format rdb all databases by number]
+    #[arg(long, value_name = "NAME")]
+    bucket: Option<String>,
+    /// Commands, or a line of JSON for each key, or rows of a table, or the file of a Redis
     #[arg(long, value_enum, default_value_t = Format::Resp)]
     format: Format,
     /// Folder for temporary files, as large as the largest partition, and the bucket if there is no DIR [default: that of the system]
@@ -118,25 +123,73 @@ pub enum Format {
     Jsonl,
     /// Rows of a table, one for each element; libraries of functions, deadlines of fields and consumer groups are left out. No import reads them.
     Csv,
+    /// The RDB file of a Redis: all databases by number, or the bucket of --bucket, as database 0 if it is none of them.
+    Rdb,
 }
 
 /// Carries out `dictum export`.
 #[must_use]
 pub fn run_export(arguments: ExportArguments) -> ExitCode {
     let ExportArguments { dir, bucket, format, scratch, asked } = arguments;
+    if format == Format::Rdb {
+        let outcome = export_rdb(dir.as_deref(), bucket.as_deref(), scratch.as_deref(), &asked);
+        return end("dictum export", outcome.map(|()| String::new()));
+    }
+    let bucket = bucket.unwrap_or_else(|| "default".to_owned());
     let export =
         |dir: &Path| restoring::export(dir, (&bucket, format), scratch.as_deref(), &mut std::io::stdout().lock());
     let outcome = match dir {
         Some(dir) => export(&dir),
-        None => restoring::Scratch::new("export", scratch.as_deref()).and_then(|folder| {
+        None => Scratch::new("export", scratch.as_deref()).and_then(|folder| {
             let mut progress = Progress::new();
             let dir = folder.path().join("backup");
-            let taken = taking::take(&dir, std::slice::from_ref(&bucket), None, &asked, &mut progress);
+            let taken = taking::take(&dir, Which::Named(std::slice::from_ref(&bucket)), None, &asked, &mut progress);
             progress.clear();
             taken.and_then(|_| export(&dir))
         }),
     };
     end("dictum export", outcome.map(|_| String::new()))
+}
+
+/// `dictum export --format rdb`. What is not in the file it says to people.
+fn export_rdb(dir: Option<&Path>, bucket: Option<&str>, scratch: Option<&Path>, asked: &Asked) -> Result<(), String> {
+    let scratch = Scratch::new("export", scratch)?;
+    let taken = scratch.path().join("backup");
+    let mut progress = Progress::new();
+    if dir.is_none() {
+        let names: Vec<String> = bucket.into_iter().map(str::to_owned).collect();
+        let which = if names.is_empty() { Which::Numbered } else { Which::Named(&names) };
+        let outcome = taking::take(&taken, which, None, asked, &mut progress);
+        progress.clear();
+        outcome?;
+    }
+    let out = &mut BufWriter::new(std::io::stdout().lock());
+    let written = rdb::export(dir.unwrap_or(&taken), bucket, &scratch, out, &progress)?;
+    for name in written.without_number {
+        eprintln!(
+            "dictum export: bucket {name} is left out, as a Redis has databases by number alone (--bucket {name} exports it as database 0)"
+        );
+    }
+    for number in written.without_libraries {
+        eprintln!(
+            "dictum export: the libraries of functions of database {number} are left out, as a Redis has them for all databases together"
+        );
+    }
+    Ok(())
+}
+
+/// Writes all databases by number of a running cluster into an RDB file. All that is needed meanwhile is in the scratch folder, and stays there.
+pub(crate) fn rdb_of_cluster(
+    scratch: &Scratch,
+    asked: &Asked,
+    out: &mut dyn Write,
+    progress: &mut Progress,
+) -> Result<u64, String> {
+    let dir = scratch.path().join("backup");
+    taking::take(&dir, Which::Numbered, None, asked, progress)?;
+    let written = rdb::export(&dir, None, scratch, out, progress)?;
+    std::fs::remove_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    Ok(written.keys)
 }
 
 /// Carries out `dictum backup`.
@@ -156,7 +209,8 @@ pub(crate) fn verify(dir: &Path, json: bool) -> Result<String, String> {
 fn take(arguments: &BackupArguments) -> Result<String, String> {
     let mut progress = Progress::new();
     let BackupArguments { dir, bucket, since, asked, .. } = arguments;
-    let outcome = taking::take(dir, bucket, since.as_deref(), asked, &mut progress);
+    let which = if bucket.is_empty() { Which::All } else { Which::Named(bucket) };
+    let outcome = taking::take(dir, which, since.as_deref(), asked, &mut progress);
     progress.clear();
     Ok(told("is done", &arguments.dir, &outcome?, arguments.asked.json))
 }

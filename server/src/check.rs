@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use node::Below;
@@ -146,11 +146,24 @@ pub(crate) struct Progress {
     bytes: u64,
     records: u64,
     next: Instant,
+    /// Why the work is to be given up, once there is a reason.
+    stop: Arc<OnceLock<String>>,
 }
 
 impl Progress {
     pub(crate) fn new() -> Progress {
-        Progress { shown: std::io::stderr().is_terminal(), what: "", bytes: 0, records: 0, next: Instant::now() }
+        let shown = std::io::stderr().is_terminal();
+        Progress { shown, what: "", bytes: 0, records: 0, next: Instant::now(), stop: Arc::default() }
+    }
+
+    /// One that shows nothing, of work that another thread may end by a reason.
+    pub(crate) fn hidden(stop: Arc<OnceLock<String>>) -> Progress {
+        Progress { shown: false, stop, ..Progress::new() }
+    }
+
+    /// An error once the work is to be given up. Asked now and then by work that takes long.
+    pub(crate) fn go_on(&self) -> Result<(), String> {
+        self.stop.get().map_or(Ok(()), |reason| Err(reason.clone()))
     }
 
     /// Another part begins.

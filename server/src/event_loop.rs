@@ -35,7 +35,7 @@ use std::time::Duration;
 use base::{NodeId, Now, PartitionId, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use node::{ConnectionId, ErrandAnswer, Input, MadeBlock, Member, Node, Outbox, TakenBlocks};
+use node::{ConnectionId, ErrandAnswer, FullSync, Input, MadeBlock, Member, Node, Outbox, TakenBlocks};
 use storage::{CacheSettings, CachedStore, Files, LsmStore};
 
 use crate::admission::Admission;
@@ -43,6 +43,7 @@ use crate::alarm::Alarm;
 use crate::bridge::{ReplyLine, Request, Requests};
 use crate::clock::Clock;
 use crate::errands::Errands;
+use crate::full_sync::FullSyncs;
 use crate::journal::{JournalEvents, JournalHandle};
 use crate::low_disk::{Passed, Refusals};
 use crate::peer_tls::PeerSecurity;
@@ -95,6 +96,8 @@ pub(crate) enum Control {
     BlocksTaken(Box<TakenBlocks>),
     /// As [`Input::ErrandDone`].
     ErrandDone(ConnectionId, u64, ErrandAnswer),
+    /// As [`Input::FullSyncEnded`].
+    FullSyncEnded(FullSync, Option<&'static str>),
     /// A peer's address was looked up.
     Resolved(NodeId, io::Result<SocketAddr>),
     /// A link to a peer has its handshake behind it.
@@ -182,6 +185,8 @@ pub(crate) struct Parts {
     pub(crate) security: Option<PeerSecurity>,
     /// Holds conversations for clients.
     pub(crate) errands: Errands,
+    /// Sends all keys to clients.
+    pub(crate) full_syncs: FullSyncs,
     pub(crate) me: NodeId,
     /// Stands for the cluster that this node is of.
     pub(crate) fingerprint: u64,
@@ -235,6 +240,7 @@ struct EventLoop {
     work: Work,
     vital_signs: VitalSigns,
     errands: Errands,
+    full_syncs: FullSyncs,
 
     buffer: Vec<u8>,
     /// Those of clients, unless porters have them.
@@ -282,6 +288,7 @@ impl EventLoop {
             speaks: parts.speaks,
             incarnation: parts.incarnation,
         };
+        let sockets = Sockets::new(FIRST_CLIENT, poll.registry())?;
         let persisted = parts.journal.persisted();
         let mut peers = Peers::new(ourselves, parts.moved, FIRST_LINK, parts.seed, messenger.clone());
         peers.admit_by(parts.admission);
@@ -314,10 +321,11 @@ impl EventLoop {
             refusals: Refusals::default(),
             busy,
             errands: parts.errands,
+            full_syncs: parts.full_syncs,
             work: Work::default(),
             vital_signs: VitalSigns::new(parts.notifier),
             buffer: vec![0; READ_BYTES],
-            sockets: Sockets::new(FIRST_CLIENT),
+            sockets,
             porters: Porters::start(parts.porters, parts.clock, &alarm)?,
             virtual_clients: HashMap::default(),
             taken_requests: Vec::new(),

@@ -42,13 +42,13 @@ const EXIT_REJECTED: u8 = 3;
     dictum import users.jsonl --into users\n  \
     dictum import users.resp --into users                      commands, each carried out once\n\n\
     Database 0 goes into the bucket default, database 5 into database 5, libraries of functions into default. Of a running Redis it takes the keys of one moment; stop writing \
-    there first, or what comes later is not in it.\n\n\
+    there first, or what comes later is not in it. Of a Dictum it takes the databases by number (docs/backup.md).\n\n\
     Exit code: 0 if all of it was taken over, 3 if keys were left out (--rejects), 1 if it was broken off.")]
 pub struct ImportArguments {
     /// An RDB file of Redis 2.6 to 8, lines of JSON as `dictum export --format jsonl` writes them, or commands; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
     file: Option<PathBuf>,
-    /// A running Redis
+    /// A running Redis, or a node of another Dictum
     #[arg(long, value_name = "HOST:PORT")]
     from: Option<String>,
     /// Its user, if it has some

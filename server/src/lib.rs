@@ -6,6 +6,7 @@
 //! - the **journal thread** (`journal`) commits and syncs what the node wants on disk;
 //! - the **snapshot thread** (`snapshots`) writes snapshots while the node goes on;
 //! - the **transfer thread** (`transfers`) makes and takes blocks of snapshots that go from node to node;
+//! - up to two **full-sync threads** (`full_sync`) send all keys to clients as an RDB file;
 //! - the **HTTP thread** (`http`) speaks to the node through a [`bridge::Bridge`];
 //! - the **signal thread** turns SIGTERM and SIGINT into an orderly stop.
 
@@ -48,6 +49,7 @@ mod event_loop;
 mod exit;
 mod fault;
 mod folder_watch;
+mod full_sync;
 mod journal;
 mod low_disk;
 mod memory;

@@ -124,6 +124,11 @@ impl Marks {
     }
 }
 
+/// Whether there is so much room that something beside the node's own may take some: more than the low mark and what a reserve takes. `asked` is the setting, if it was given.
+pub(crate) fn has_plenty(folder: &Path, asked: Option<u64>) -> bool {
+    room_in(folder).is_ok_and(|room| Marks::new(asked, room).affords(room))
+}
+
 /// Before a node starts: if there is less room than the reserve has, that is given up. To be called before anything is written to the folder.
 pub(crate) fn make_room_to_start(folder: &Path, asked: Option<u64>) {
     let file = folder.join(RESERVE);

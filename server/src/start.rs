@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::errands::{self, Errands};
 use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::exit::{self, Failure};
+use crate::full_sync::{self, FullSyncs};
 use crate::http::{self, HttpOptions};
 use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
@@ -258,6 +259,9 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         messenger.tell(Control::ErrandDone(connection, slot, answer));
     });
     let errands = Errands::start(bridge.clone(), options.password.clone(), tell).map_err(thread_failed)?;
+    let messenger = frame.messenger.clone();
+    let tell: full_sync::Tell = Arc::new(move |sync, error| messenger.tell(Control::FullSyncEnded(sync, error)));
+    let full_syncs = FullSyncs::new(&resp, options, tell);
     let http_options = HttpOptions {
         node: options.name.clone(),
         value_bytes_max: options.value_bytes_max,
@@ -324,6 +328,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         admission,
         security,
         errands,
+        full_syncs,
         me: standing.me,
         fingerprint: standing.fingerprint(),
         speaks: Versions::up_to(options.speak_at_most),

@@ -65,6 +65,8 @@ pub enum Happening {
     Worked(u64, u64),
     /// See [`Input::ErrandDone`].
     ErrandDone(u64, u64, ErrandAnswer),
+    /// See [`Input::FullSyncEnded`]: nobody here sends files.
+    FullSyncRefused(u64, u64),
     /// See [`Input::Disk`]: it is full, or has room.
     DiskFull(bool),
     /// See [`Input::SnapshotSaved`].
@@ -267,6 +269,11 @@ impl<N: Door> Running<N> {
                 }
                 Happening::ErrandDone(connection, slot, answer) => {
                     node.step(now, Input::ErrandDone { connection: ConnectionId(connection), slot, answer }, out);
+                }
+                Happening::FullSyncRefused(connection, slot) => {
+                    let error = Some("ERR there is nobody who sends files");
+                    let connection = ConnectionId(connection);
+                    node.step(now, Input::FullSyncEnded { connection, slot, error }, out);
                 }
                 Happening::DiskFull(full) => {
                     let room = if full { DiskRoom::Full { missing: 0 } } else { DiskRoom::default() };

@@ -41,8 +41,8 @@ mod packed;
 mod streams;
 
 pub(crate) use libraries::{dump_libraries, restore_libraries};
-pub(crate) use streams::dump_stream;
 pub use streams::{DumpedConsumer, DumpedGroup, DumpedStream};
+pub(crate) use streams::{TYPE as TYPE_STREAM, dump_stream, write_stream};
 
 use super::lzf;
 use crate::args::parse_integer;
@@ -65,29 +65,29 @@ const VERSION_OF_FADING: u16 = 12;
 pub(crate) const VERSION_READ_MAX: u16 = 15;
 
 /// The type of a string.
-const TYPE_STRING: u8 = 0;
+pub(crate) const TYPE_STRING: u8 = 0;
 /// The types of a hash: fields and values one by one; all in a ziplist (before Redis 7); all in a listpack.
-const TYPE_HASH: u8 = 4;
+pub(crate) const TYPE_HASH: u8 = 4;
 const TYPE_HASH_ZIPLIST: u8 = 13;
 const TYPE_HASH_LISTPACK: u8 = 16;
 
 /// The types of a hash with fields that expire: one by one; all in a listpack.
-const TYPE_HASH_FADING: u8 = 24;
+pub(crate) const TYPE_HASH_FADING: u8 = 24;
 const TYPE_HASH_FADING_LISTPACK: u8 = 25;
 
 /// The types of a set: members one by one; all in a set of integers; all in a listpack (since Redis 7.2).
-const TYPE_SET: u8 = 2;
+pub(crate) const TYPE_SET: u8 = 2;
 const TYPE_SET_INTEGERS: u8 = 11;
 const TYPE_SET_LISTPACK: u8 = 20;
 
 /// The types of a sorted set: with scores as text (before Redis 4); with binary scores; all in a ziplist; all in a listpack.
 const TYPE_SORTED_SET_TEXT: u8 = 3;
-const TYPE_SORTED_SET: u8 = 5;
+pub(crate) const TYPE_SORTED_SET: u8 = 5;
 const TYPE_SORTED_SET_ZIPLIST: u8 = 12;
 const TYPE_SORTED_SET_LISTPACK: u8 = 17;
 
 /// The types of a list: elements one by one; all in a ziplist; in several ziplists; in several listpacks and single elements (since Redis 7).
-const TYPE_LIST: u8 = 1;
+pub(crate) const TYPE_LIST: u8 = 1;
 const TYPE_LIST_ZIPLIST: u8 = 10;
 const TYPE_LIST_ZIPLISTS: u8 = 14;
 const TYPE_LIST_LISTPACKS: u8 = 18;
@@ -96,7 +96,7 @@ const NODE_PLAIN: usize = 1;
 const NODE_PACKED: usize = 2;
 
 /// The type of what a module keeps, and what names the module: nine characters of six bits, "ReJSON-RL", and the version of its format.
-const TYPE_MODULE: u8 = 7;
+pub(crate) const TYPE_MODULE: u8 = 7;
 const JSON_MODULE: u64 = 0x45e2_5238_df91_2c03;
 /// What stands before a string that a module has written, and at the end.
 const MODULE_STRING: usize = 5;
@@ -167,11 +167,16 @@ pub fn dump_fading_hash(soonest: WallTime, fields: &[(Blob, Blob, Option<WallTim
     payload.extend(soonest.0.to_le_bytes());
     put_length(&mut payload, fields.len());
     for (field, value, deadline) in fields {
-        put_length(&mut payload, deadline.map_or(0, |deadline| deadline.0.saturating_sub(soonest.0) as usize + 1));
+        put_length(&mut payload, after(soonest, *deadline));
         put_string(&mut payload, field);
         put_string(&mut payload, value);
     }
     with_footer_of(payload, VERSION_OF_FADING)
+}
+
+/// How a field's deadline stands in a payload.
+pub(crate) fn after(soonest: WallTime, deadline: Option<WallTime>) -> usize {
+    deadline.map_or(0, |deadline| deadline.0.saturating_sub(soonest.0) as usize + 1)
 }
 
 /// The payload of a set of `len` members.
@@ -214,12 +219,18 @@ pub fn dump_list(len: u64, elements: impl Iterator<Item = Blob>) -> Vec<u8> {
 /// The payload of the JSON document of this text.
 #[must_use]
 pub fn dump_json(text: &[u8]) -> Vec<u8> {
-    let mut payload = vec![TYPE_MODULE, LENGTH_64];
-    payload.extend(JSON_MODULE.to_be_bytes());
-    put_length(&mut payload, MODULE_STRING);
-    put_string(&mut payload, text);
-    put_length(&mut payload, MODULE_END);
+    let mut payload = vec![TYPE_MODULE];
+    put_json(&mut payload, text);
     with_footer(payload)
+}
+
+/// The value of the type of modules that is the JSON document of this text.
+pub(crate) fn put_json(payload: &mut Vec<u8>, text: &[u8]) {
+    payload.push(LENGTH_64);
+    payload.extend(JSON_MODULE.to_be_bytes());
+    put_length(payload, MODULE_STRING);
+    put_string(payload, text);
+    put_length(payload, MODULE_END);
 }
 
 /// Refuses a payload that was altered, without reading what it holds.
@@ -256,7 +267,7 @@ fn checked_body(payload: &[u8]) -> Result<&[u8], Damage> {
     Ok(body)
 }
 
-fn put_string(payload: &mut Vec<u8>, value: &[u8]) {
+pub(crate) fn put_string(payload: &mut Vec<u8>, value: &[u8]) {
     // Eleven characters hold every 32-bit integer; longer ones are written as text.
     match parse_integer(value).filter(|_| value.len() <= 11).map(i32::try_from) {
         Some(Ok(integer)) => put_integer(payload, integer),
@@ -290,7 +301,7 @@ fn put_text(payload: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-fn put_length(payload: &mut Vec<u8>, length: usize) {
+pub(crate) fn put_length(payload: &mut Vec<u8>, length: usize) {
     match length {
         0..=0x3f => payload.push(length as u8),
         0x40..=0x3fff => payload.extend((length as u16 | 0x4000).to_be_bytes()),

@@ -13,6 +13,10 @@
 //! ```
 //! Only keys are taken apart here. Of a value it is found out where it ends, and `RESTORE` reads it. (Redis's `rdb.c` and `rdb.h` are the description of this format.)
 
+mod writer;
+
+pub use writer::RdbWriter;
+
 use super::dump::{VERSION_READ_MAX, sealed};
 use super::lzf;
 use base::WallTime;

@@ -157,7 +157,7 @@ fn asks_to_wait(words: &[&[u8]]) -> bool {
 
 /// Whether a command is one of the server or the connection, which scripts have nothing to do with.
 pub(super) fn is_elsewhere(name: &[u8]) -> bool {
-    const NAMES: [&str; 30] = [
+    const NAMES: [&str; 31] = [
         "acl",
         "asking",
         "auth",
@@ -182,6 +182,7 @@ pub(super) fn is_elsewhere(name: &[u8]) -> bool {
         "quit",
         "readonly",
         "readwrite",
+        "replconf",
         "replicaof",
         "reset",
         "save",

@@ -10,6 +10,7 @@ mod draw;
 mod lines;
 mod long_names;
 mod properties;
+mod rdb_file;
 mod rebuild;
 mod redis;
 mod redis_events;

@@ -3,16 +3,19 @@
 use data::spec::Group;
 use data::{Failure, Reply};
 
-use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, container, helps, spec, special};
+use super::{ADMIN, ALWAYS, Context, Entry, Local, Marks, answers, container, helps, spec, special};
 use crate::door::Level;
+use crate::full_sync;
 use crate::group::DEFAULT_PARTITION;
 use crate::node::{Node, news_of};
 use crate::session::Session;
 
 /// The version of Redis whose behaviour clients may expect.
-pub(super) const COMPATIBLE_VERSION: &str = "7.4.0";
+pub const COMPATIBLE_VERSION: &str = "7.4.0";
 
 const GROUP: Group = Group::Server;
+/// Marks of the commands by which replicas ask for everything.
+const OF_REPLICAS: Marks = &["admin", "noscript", "no_async_loading", "no_multi"];
 
 /// The table of this family.
 pub(super) static ENTRIES: &[Entry] = &[
@@ -65,6 +68,17 @@ pub(super) static ENTRIES: &[Entry] = &[
             context.node.monitors.insert(context.session.id);
             Ok(Reply::Ok)
         },
+    ),
+    special(spec("sync", 1, GROUP, "1.0.0", "Sends all keys as an RDB file.", ""), OF_REPLICAS, Local::FullSync),
+    special(
+        spec("psync", -3, GROUP, "2.8.0", "Sends all keys as an RDB file, to PSYNC ? -1.", "replicationid offset"),
+        OF_REPLICAS,
+        Local::FullSync,
+    ),
+    answers(
+        spec("replconf", -1, GROUP, "3.0.0", "Takes note of a replica's options before PSYNC.", "[option value ...]"),
+        ADMIN,
+        |_, words| full_sync::replconf(words),
     ),
     answers(
         spec("lastsave", 1, GROUP, "1.0.0", "Returns when the last snapshot was saved.", ""),

@@ -23,6 +23,7 @@ use crate::door::{Config, DiskRoom, Level, Outbox, Planted, Recovered};
 use crate::entry::Life;
 use crate::errands::Errands;
 use crate::founding::Founding;
+use crate::full_sync::FullSyncs;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::image::RestoredState;
@@ -184,6 +185,7 @@ impl Node {
             next_relief: now.time,
             comparison: Comparison::default(),
             errands: Errands::default(),
+            full_syncs: FullSyncs::default(),
             backups: Backups::default(),
             probes: BTreeMap::new(),
             unflushed: Unflushed::default(),

@@ -20,6 +20,7 @@ mod dropping;
 mod elsewhere;
 mod errands;
 mod expiry;
+mod full_sync;
 mod heat;
 mod hostile;
 mod idle;

@@ -83,7 +83,7 @@ pub(super) fn restore(
         let mut keys = 0;
         for index in 0..bucket.partitions.len() {
             let about = |text| format!("bucket {name}, partition {index} of the backup: {text}");
-            let archives = scratch.read_all(&chain, bucket, index).map_err(about)?;
+            let archives = scratch.read_all(&chain, bucket, index, progress).map_err(about)?;
             if let Some(newest) = archives.first().filter(|_| index == 0) {
                 newest.libraries(|words| nodes.ask_any(words).map(drop)).map_err(about)?;
             }
@@ -126,11 +126,12 @@ pub(super) fn export(
     }
     for index in 0..bucket.partitions.len() {
         let about = |text| format!("bucket {name}, partition {index}: {text}");
-        let archives = scratch.read_all(&chain, bucket, index).map_err(about)?;
+        let archives = scratch.read_all(&chain, bucket, index, &Progress::new()).map_err(about)?;
         for (place, archive) in archives.iter().enumerate() {
             let later = &archives[..place];
             let written = match format {
                 Format::Jsonl => archive.lines(later, |line| writeln!(out, "{line}").map_err(unwritten)),
+                Format::Rdb => return Err("an RDB file has a writer of its own".to_owned()),
                 Format::Csv => archive.rows(later, |row| out.write_all(row.as_bytes()).map_err(unwritten)),
                 Format::Resp => {
                     let mut command = Vec::new();
@@ -227,7 +228,11 @@ fn prepare(
 }
 
 /// A folder for the state of one partition at a time. Removed at the end.
-pub(super) struct Scratch(PathBuf);
+pub(crate) struct Scratch {
+    folder: PathBuf,
+    /// Of the stores, all together.
+    options: LsmOptions,
+}
 
 impl Scratch {
     /// For this purpose, in the system's folder for such or in the one that is said.
@@ -235,22 +240,34 @@ impl Scratch {
         let within = within.map_or_else(std::env::temp_dir, Path::to_path_buf);
         let folder = within.join(format!("dictum-{purpose}-{}", std::process::id()));
         std::fs::create_dir(&folder).map_err(|error| format!("--scratch {}: {error}", within.display()))?;
-        Ok(Scratch(folder))
+        Ok(Scratch { folder, options: LsmOptions::default() })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.0
+    /// In this folder, which is made for it, with stores that take so much memory and so many files.
+    pub(crate) fn at(folder: PathBuf, options: LsmOptions) -> Result<Scratch, String> {
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Scratch { folder, options })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.folder
     }
 
     fn stores(&self) -> PathBuf {
-        self.0.join("stores")
+        self.folder.join("stores")
     }
 
     /// Reads all parts of a partition, each into a store: the newest first.
-    fn read_all(&self, chain: &Chain, bucket: &Bucket, index: usize) -> Result<Vec<Archive>, String> {
+    pub(super) fn read_all(
+        &self,
+        chain: &Chain,
+        bucket: &Bucket,
+        index: usize,
+        progress: &Progress,
+    ) -> Result<Vec<Archive>, String> {
         let parts = chain.partition(bucket, index)?;
         // Together they have the memory of one.
-        let whole = LsmOptions::default();
+        let whole = self.options;
         let count = parts.len() as u64;
         let options = LsmOptions {
             cache_bytes: whole.cache_bytes / count,
@@ -262,21 +279,31 @@ impl Scratch {
         let read = |(place, (link, bucket)): (usize, (&Link, &Bucket))| {
             let about = |text| format!("{}: {text}", link.dir.display());
             let store = LsmStore::open(self.stores().join(place.to_string()), options);
-            store.map_err(|error| error.text).and_then(|store| read(store, &link.folder, bucket, index)).map_err(about)
+            let store = store.map_err(|error| error.text);
+            store.and_then(|store| read(store, &link.folder, bucket, index, progress)).map_err(about)
         };
         parts.into_iter().enumerate().map(read).collect()
     }
 
-    fn clear(&self) -> Result<(), String> {
-        std::fs::remove_dir_all(self.stores()).map_err(|error| format!("{}: {error}", self.0.display()))
+    pub(super) fn clear(&self) -> Result<(), String> {
+        std::fs::remove_dir_all(self.stores()).map_err(|error| format!("{}: {error}", self.folder.display()))
     }
 }
 
 /// Reads a part of a partition into a store of its own.
-fn read(store: LsmStore, folder: &ReadOnlyFolder, bucket: &Bucket, index: usize) -> Result<Archive, String> {
+fn read(
+    store: LsmStore,
+    folder: &ReadOnlyFolder,
+    bucket: &Bucket,
+    index: usize,
+    progress: &Progress,
+) -> Result<Archive, String> {
     let below = Below::new(Arc::new(store.clone()), 1);
     let mut reader = ArchiveReader::new(bucket.file_of(index)?.partition, &below);
-    each_block(folder, bucket, index, |block| reader.push_block(block, Some(&store as &dyn OrderedWrite)))?;
+    each_block(folder, bucket, index, |block| {
+        progress.go_on()?;
+        reader.push_block(block, Some(&store as &dyn OrderedWrite))
+    })?;
     let partition = &bucket.partitions[index];
     if reader.is_part() != partition.since.is_some() {
         return Err("it is of another kind than it is said to be".to_owned());
@@ -290,7 +317,7 @@ fn read(store: LsmStore, folder: &ReadOnlyFolder, bucket: &Bucket, index: usize)
 impl Drop for Scratch {
     fn drop(&mut self) {
         // If that fails the system clears it away: it is among its temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

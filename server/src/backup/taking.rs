@@ -12,6 +12,7 @@ use wire::Value;
 use super::chain::{self, Chain, LINKS_MAX};
 use super::manifest::{Base, Bucket, Manifest, Partition};
 use super::nodes::{Nodes, Tries, Trouble};
+use super::rdb::database_of;
 use crate::bucket::BucketInfo;
 use crate::check::{Progress, refused};
 use crate::cli::asked::Asked;
@@ -34,10 +35,30 @@ impl Digest {
     }
 }
 
-/// Makes the backup of these buckets, or of all if none is named; of what has changed since the one in `since`, if there is one.
+/// The buckets that a backup is of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which<'n> {
+    All,
+    /// These, which have to be there.
+    Named(&'n [String]),
+    /// Those that a Redis can have, as it has databases by number.
+    Numbered,
+}
+
+impl Which<'_> {
+    fn has(self, name: &str) -> bool {
+        match self {
+            Which::All => true,
+            Which::Named(names) => names.iter().any(|it| it == name),
+            Which::Numbered => database_of(name).is_some(),
+        }
+    }
+}
+
+/// Makes the backup of these buckets; of what has changed since the one in `since`, if there is one.
 pub(super) fn take(
     dir: &Path,
-    buckets: &[String],
+    which: Which<'_>,
     since: Option<&Path>,
     asked: &Asked,
     progress: &mut Progress,
@@ -61,7 +82,9 @@ pub(super) fn take(
     let mut manifest = Manifest::new(began_ms);
     let listed = nodes.ask_any(&["DICTUM.BUCKET", "LIST"])?;
     let all = BucketInfo::read_list(&listed).ok_or("the list of buckets is of a version that is not known here")?;
-    if let Some(name) = buckets.iter().find(|name| !all.iter().any(|it| it.name == **name)) {
+    if let Which::Named(names) = which
+        && let Some(name) = names.iter().find(|name| !all.iter().any(|it| it.name == **name))
+    {
         return Err(format!("there is no bucket '{name}'; `dictum bucket list` shows those that there are"));
     }
     let disk = Files::open(dir).map_err(refused)?;
@@ -69,7 +92,7 @@ pub(super) fn take(
     if let Some((base, since)) = base.as_ref().map(Chain::newest).zip(since) {
         manifest.build_on(Base { folder: chain::name_of(dir, since)?, crc32c: base.crc32c.clone() });
     }
-    for info in all.into_iter().filter(|it| buckets.is_empty() || buckets.contains(&it.name)) {
+    for info in all.into_iter().filter(|it| which.has(&it.name)) {
         progress.begin("backup");
         nodes.select(&info.name);
         let mut bucket = Bucket { bucket: info, partitions: Vec::new() };
@@ -125,6 +148,7 @@ fn take_partition(
     let mut tries = Tries::new();
     let mut begun = 0;
     loop {
+        progress.go_on()?;
         let why = match open(nodes, index, since) {
             Ok(_) if begun == BEGUN_MAX => {
                 return Err(format!("partition {index} was begun {BEGUN_MAX} times and never came to its end"));
@@ -205,6 +229,7 @@ fn copy(
     let mut digest = Digest::default();
     let mut state = ArchiveReader::new(id.partition, &Below::new(Arc::new(MemoryStore::new()), 1));
     loop {
+        progress.go_on().map_err(Trouble::Lasting)?;
         let next = nodes.ask(&["DICTUM.BACKUP", "NEXT"]).and_then(|reply| match reply {
             Value::Array(items) => match <[Value; 2]>::try_from(items) {
                 Ok([Value::Bulk(block), Value::Integer(more)]) => Ok((block, more != 0)),

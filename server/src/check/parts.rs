@@ -14,6 +14,7 @@ use storage::{
 use super::Progress;
 use super::report::{self, Report, Severity};
 use crate::advice::{OTHER_FOLDER, OTHER_STORE};
+use crate::full_sync;
 use crate::low_disk::RESERVE;
 
 /// What to do when memory is lost: a group of one has nobody to ask.
@@ -177,7 +178,7 @@ fn check_names(report: &mut Report, names: &[String], blanks: usize) {
         let text = format!("{unfinished} unfinished files are left from an earlier life");
         report.find(Severity::Note, "folder", text).then("they are removed");
     }
-    let ours = ["LOCK", "identity", "identity.tmp", "store", "lost+found", RESERVE];
+    let ours = ["LOCK", "identity", "identity.tmp", "store", "lost+found", RESERVE, full_sync::FOLDER];
     let strange: Vec<&str> = names
         .iter()
         .map(String::as_str)

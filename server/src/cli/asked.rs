@@ -37,6 +37,11 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// These nodes, with this password.
+    pub(crate) fn of(at: String, password: Option<String>) -> Asked {
+        Asked { at, json: false, password }
+    }
+
     /// Connects to the node. An error says what to do.
     pub(crate) fn open(&self) -> Result<(Endpoint, Connection), String> {
         open(&self.at, self.password.as_deref())

@@ -87,6 +87,10 @@ impl EventLoop {
             self.serve(connection, Deed::Reply(bytes), now);
         }
         give_back(&mut self.outbox.clients, replies);
+        for sync in std::mem::take(&mut self.outbox.full_syncs) {
+            let ticket = self.full_syncs.ticket(sync);
+            self.serve(sync.connection, Deed::HandOver(ticket), now);
+        }
         let mut pauses = std::mem::take(&mut self.outbox.pause);
         for (connection, paused) in pauses.drain(..) {
             self.serve(connection, Deed::Pause(paused), now);
@@ -132,6 +136,8 @@ impl EventLoop {
             }
             Deed::Pause(paused) => line.pause(paused),
             Deed::Close => self.remove_virtual(connection, now),
+            // It has no socket. The ticket tells so as it goes.
+            Deed::HandOver(_) => {}
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use base::Now;
-use node::{ConnectionId, DiskRoom, Input, Listener};
+use node::{ConnectionId, DiskRoom, FullSync, Input, Listener};
 
 use super::{Control, EventLoop, STOP_TIMEOUT};
 use crate::bridge::Request;
@@ -155,6 +155,9 @@ impl EventLoop {
             Control::BlocksTaken(taken) => self.node.step(now, Input::BlocksTaken(taken), &mut self.outbox),
             Control::ErrandDone(connection, slot, answer) => {
                 self.node.step(now, Input::ErrandDone { connection, slot, answer }, &mut self.outbox);
+            }
+            Control::FullSyncEnded(FullSync { connection, slot, .. }, error) => {
+                self.node.step(now, Input::FullSyncEnded { connection, slot, error }, &mut self.outbox);
             }
             Control::Resolved(peer, address) => {
                 self.peers.dial_address(peer, address, self.poll.registry(), now.time);

@@ -90,6 +90,12 @@ impl Output {
         }
     }
 
+    /// Bytes that the socket has not taken yet, for whoever goes on writing to it.
+    pub(super) fn into_unsent(self) -> Vec<u8> {
+        let Output { waiting, written, .. } = self;
+        waiting.into_iter().flatten().skip(written).collect()
+    }
+
     /// Buffers that hold these.
     pub(super) fn blocks(&self) -> usize {
         self.waiting.len()
@@ -168,6 +174,11 @@ mod tests {
             socket.room = 100;
             output.flush(&mut socket).expect("no error");
             assert_eq!((&socket.taken[..], output.waiting_bytes()), (&b"hello world!"[..], 0));
+            // Somebody else goes on in the middle of a piece.
+            socket.room = 2;
+            output.send(&mut socket, b"abc".to_vec()).expect("no error");
+            output.send(&mut socket, b"de".to_vec()).expect("no error");
+            assert_eq!(output.into_unsent(), b"cde");
         }
     }
 

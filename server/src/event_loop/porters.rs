@@ -133,10 +133,10 @@ impl Porters {
                 of_porter,
             });
             let own = Own {
+                sockets: Sockets::new(FIRST_CLIENT, poll.registry())?,
                 poll,
                 clock,
                 desk: Arc::clone(&desk),
-                sockets: Sockets::new(FIRST_CLIENT),
                 buffer: vec![0; READ_BYTES],
                 batch: Arrivals::default(),
                 tasks: Vec::new(),
@@ -338,11 +338,11 @@ impl Own {
         tasks.bytes = 0;
         let finish_by = tasks.finish_by;
         drop(tasks);
-        let Own { sockets, batch, poll, tasks, .. } = self;
+        let Own { sockets, batch, tasks, .. } = self;
         for (connection, task) in tasks.drain(..) {
             match task {
                 Task::Serve(stream) => {
-                    if sockets.insert(stream, connection, poll.registry()).is_err() {
+                    if sockets.insert(stream, connection).is_err() {
                         batch.list.push((ConnectionId(connection), Arrival::Closed));
                     }
                 }

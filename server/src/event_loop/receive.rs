@@ -92,7 +92,7 @@ impl EventLoop {
                     self.porters.insert(stream, connection);
                     return Ok(());
                 }
-                self.sockets.insert(stream, connection, self.poll.registry())
+                self.sockets.insert(stream, connection)
             });
             let (Ok(local), Ok(())) = (local, prepared) else {
                 // The client has gone in the meantime.

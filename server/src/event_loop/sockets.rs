@@ -15,7 +15,7 @@ use node::{ConnectionId, Input, OutputLimit};
 use super::Step;
 use super::clients::{Client, Clients};
 use super::output::Output;
-use crate::log;
+use crate::{full_sync, log};
 
 /// A client that the node has closed has so long to take its last replies. One that has ended its side has so long to take any of what waits for it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,11 +31,15 @@ pub(super) enum Deed {
     Pause(bool),
     /// It is to be closed once it has its replies.
     Close,
+    /// Its socket goes to somebody else, with the replies that it has not taken yet.
+    HandOver(full_sync::Ticket),
 }
 
 /// See the file's head.
 pub(super) struct Sockets {
     clients: Clients,
+    /// Of the poll that watches them.
+    registry: Registry,
     /// The token of the first place.
     first_token: usize,
     /// Places in whose sockets something may lie that was not read.
@@ -47,8 +51,19 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    pub(super) fn new(first_token: usize) -> Sockets {
-        Sockets { clients: Clients::default(), first_token, unread: Vec::new(), slow: Vec::new(), leaving: Vec::new() }
+    /// `registry` is that of the poll that is to watch the sockets.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(super) fn new(first_token: usize, registry: &Registry) -> io::Result<Sockets> {
+        Ok(Sockets {
+            clients: Clients::default(),
+            registry: registry.try_clone()?,
+            first_token,
+            unread: Vec::new(),
+            slow: Vec::new(),
+            leaving: Vec::new(),
+        })
     }
 
     pub(super) fn count(&self) -> usize {
@@ -59,9 +74,9 @@ impl Sockets {
     ///
     /// # Errors
     /// When the poll does not take it: the client has gone in the meantime.
-    pub(super) fn insert(&mut self, mut stream: TcpStream, connection: u64, registry: &Registry) -> io::Result<()> {
+    pub(super) fn insert(&mut self, mut stream: TcpStream, connection: u64) -> io::Result<()> {
         let token = Token(self.first_token + self.clients.next_place());
-        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        self.registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         self.clients.insert(Client {
             stream,
             connection,
@@ -233,6 +248,7 @@ impl Sockets {
                     self.unread.push(place);
                 }
             }
+            Deed::HandOver(ticket) => self.hand_over(place, ticket, step),
             Deed::Close => {
                 client.closing = true;
                 if client.output.waiting_bytes() == 0 {
@@ -246,6 +262,16 @@ impl Sockets {
                 }
             }
         }
+    }
+
+    /// The node hears that the connection is closed: what becomes of it is the business of others.
+    fn hand_over(&mut self, place: usize, ticket: full_sync::Ticket, step: &mut Step<'_>) {
+        let Some(Client { mut stream, connection, output, .. }) = self.clients.remove(place) else { return };
+        // If the poll cannot let it go, it is closed: its events would be taken for those of the next client in this place.
+        if self.registry.deregister(&mut stream).is_ok() {
+            ticket.take_over(stream.into(), output.into_unsent());
+        }
+        step(Input::Closed { connection: ConnectionId(connection) });
     }
 
     fn reply(&mut self, place: usize, bytes: Vec<u8>, now: Time, step: &mut Step<'_>) {

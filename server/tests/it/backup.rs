@@ -14,7 +14,7 @@ use crate::common::counting::count;
 use crate::common::{Client, Dev, dictum, eventually, failure, output, signal, wait_for};
 
 /// Runs `dictum` with these words, which must succeed; its output.
-fn run(words: &[&str]) -> String {
+pub fn run(words: &[&str]) -> String {
     let done = output(dictum(words));
     assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).expect("it is text")
@@ -33,7 +33,7 @@ fn must(client: &mut Client, words: &[&str]) -> Value {
 }
 
 /// The value and the deadline of every key of a bucket, in the order of the keys.
-fn contents(resp: &str, bucket: &str) -> Vec<(Vec<u8>, Value, Value)> {
+pub fn contents(resp: &str, bucket: &str) -> Vec<(Vec<u8>, Value, Value)> {
     let mut client = client(resp, bucket);
     let Value::Array(keys) = must(&mut client, &["KEYS", "*"]) else { panic!("an array") };
     let mut keys: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().expect("a key").to_vec()).collect();
@@ -47,7 +47,7 @@ fn contents(resp: &str, bucket: &str) -> Vec<(Vec<u8>, Value, Value)> {
 }
 
 /// Every type, small and large, in three buckets.
-fn fill(resp: &str) {
+pub fn fill(resp: &str) {
     must(
         &mut Client::connect(resp).expect("it listens"),
         &["DICTUM.BUCKET", "CREATE", "users", "PARTITIONS", "4", "TTL", "3600"],

@@ -13,6 +13,7 @@ mod errands;
 mod exit_codes;
 mod faults;
 mod formats;
+mod full_sync;
 mod http;
 mod import;
 mod joining;

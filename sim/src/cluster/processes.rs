@@ -211,6 +211,7 @@ impl<N: Door> Cluster<N> {
         let mut close = std::mem::take(&mut running.outbox.close);
         let mut pause = std::mem::take(&mut running.outbox.pause);
         let errands = std::mem::take(&mut running.outbox.errands);
+        let full_syncs = std::mem::take(&mut running.outbox.full_syncs);
         let peers = std::mem::take(&mut running.outbox.peers);
         let events = std::mem::take(&mut running.outbox.events);
         let stopped = std::mem::take(&mut running.outbox.stopped);
@@ -245,6 +246,9 @@ impl<N: Door> Cluster<N> {
         }
         for (peer, bytes) in peers {
             self.send_to_peer(node, peer, &bytes);
+        }
+        for sync in full_syncs {
+            self.give(node, Happening::FullSyncRefused(sync.connection.0, sync.slot));
         }
         self.hold_errands(node, errands, &mut clients, &mut close, &mut pause);
         self.serve_clients(node, clients, close, pause);

@@ -26,10 +26,11 @@ use crate::transaction::{BLOCK_BYTES, BLOCK_ENTRIES_MAX};
 use crate::value::{Stream, StreamId};
 use base::limits::VALUE_BYTES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
 /// The types: before Redis 7, since then, and since 7.2.
 pub(super) const TYPE_OLD: u8 = 15;
-pub(super) const TYPE: u8 = 19;
+pub(crate) const TYPE: u8 = 19;
 pub(super) const TYPE_NEW: u8 = 21;
 
 const DELETED: i64 = 1;
@@ -78,57 +79,96 @@ pub struct DumpedConsumer {
     pub pending: Vec<(StreamId, u64, u64)>,
 }
 
-/// Entries that stand in one listpack: the first identifier, all of them, their bytes.
-type Pack = (StreamId, Vec<(StreamId, Blob)>, usize);
+/// Entries that stand in one listpack: the first identifier, all of them.
+type Pack = (StreamId, Vec<(StreamId, Blob)>);
 
 /// The payload of a stream.
 pub(crate) fn dump_stream(collections: &Collections, stream: &Stream) -> Vec<u8> {
-    let mut packs: Vec<Pack> = Vec::new();
-    for (id, value) in collections.entries(stream, StreamId::MIN) {
-        let fits =
-            |(_, pack, bytes): &&mut Pack| pack.len() < BLOCK_ENTRIES_MAX as usize && *bytes < BLOCK_BYTES as usize;
-        let bytes = value.len();
-        match packs.last_mut().filter(fits) {
-            Some((_, pack, sum)) => {
-                pack.push((id, value));
-                *sum += bytes;
-            }
-            None => packs.push((id, vec![(id, value)], bytes)),
-        }
-    }
     let mut out = vec![TYPE];
-    put_number(&mut out, packs.len() as u64);
-    for (first, pack, _) in packs {
-        put_string(&mut out, &first.bytes());
-        put_string(&mut out, &pack_of(first, &pack));
-    }
-    put_number(&mut out, stream.len());
-    [stream.last, stream.first, stream.deleted].into_iter().for_each(|id| put_id(&mut out, id));
-    put_number(&mut out, stream.added);
-    put_number(&mut out, u64::from(stream.groups));
-    for (name, group) in collections.groups(stream.number()) {
-        put_string(&mut out, &name);
-        put_id(&mut out, group.last);
-        put_number(&mut out, group.read.unwrap_or(u64::MAX));
-        put_group(&mut out, collections, &group);
-    }
+    let Ok(()) = write_stream(collections, stream, |put| -> Result<(), Infallible> {
+        put(&mut out);
+        Ok(())
+    });
     with_footer(out)
 }
 
-fn put_group(out: &mut Vec<u8>, collections: &Collections, group: &Group) {
-    put_number(out, group.pending);
+/// Appends some part of a value.
+pub(crate) type Put<'p> = &'p dyn Fn(&mut Vec<u8>);
+
+/// Gives out the value of a stream of [`TYPE`], one part after the other; no more than a listpack, or an entry that is larger, is in memory at a time.
+pub(crate) fn write_stream<E>(
+    collections: &Collections,
+    stream: &Stream,
+    mut part: impl FnMut(Put<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let count = packs(collections, stream).count() as u64;
+    part(&|out| put_number(out, count))?;
+    for (first, pack) in packs(collections, stream) {
+        part(&|out| {
+            put_string(out, &first.bytes());
+            put_string(out, &pack_of(first, &pack));
+        })?;
+    }
+    part(&|out| {
+        put_number(out, stream.len());
+        [stream.last, stream.first, stream.deleted].into_iter().for_each(|id| put_id(out, id));
+        put_number(out, stream.added);
+        put_number(out, u64::from(stream.groups));
+    })?;
+    for (name, group) in collections.groups(stream.number()) {
+        part(&|out| {
+            put_string(out, &name);
+            put_id(out, group.last);
+            put_number(out, group.read.unwrap_or(u64::MAX));
+        })?;
+        write_group(collections, &group, &mut part)?;
+    }
+    Ok(())
+}
+
+/// The entries as they stand together.
+fn packs<'c>(collections: &'c Collections, stream: &Stream) -> impl Iterator<Item = Pack> + use<'c> {
+    let mut entries = collections.entries(stream, StreamId::MIN);
+    std::iter::from_fn(move || {
+        let (first, value) = entries.next()?;
+        let mut bytes = value.len();
+        let mut pack = vec![(first, value)];
+        while pack.len() < BLOCK_ENTRIES_MAX as usize
+            && bytes < BLOCK_BYTES as usize
+            && let Some((id, value)) = entries.next()
+        {
+            bytes += value.len();
+            pack.push((id, value));
+        }
+        Some((first, pack))
+    })
+}
+
+fn write_group<E>(
+    collections: &Collections,
+    group: &Group,
+    part: &mut impl FnMut(Put<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    part(&|out| put_number(out, group.pending))?;
     for (id, pending) in collections.all_pending(group, StreamId::MIN) {
-        out.extend(id.bytes());
-        out.extend(pending.at.to_le_bytes());
-        put_number(out, pending.times);
+        part(&|out| {
+            out.extend(id.bytes());
+            out.extend(pending.at.to_le_bytes());
+            put_number(out, pending.times);
+        })?;
     }
-    put_number(out, group.consumers);
+    part(&|out| put_number(out, group.consumers))?;
     for (name, consumer) in collections.consumers(group) {
-        put_string(out, &name);
-        out.extend(consumer.seen.to_le_bytes());
-        put_number(out, consumer.pending);
-        collections.pending_of(group, consumer, StreamId::MIN).for_each(|id| out.extend(id.bytes()));
+        part(&|out| {
+            put_string(out, &name);
+            out.extend(consumer.seen.to_le_bytes());
+            put_number(out, consumer.pending);
+        })?;
+        for id in collections.pending_of(group, consumer, StreamId::MIN) {
+            part(&|out| out.extend(id.bytes()))?;
+        }
     }
+    Ok(())
 }
 
 fn put_number(out: &mut Vec<u8>, number: u64) {

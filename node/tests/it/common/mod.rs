@@ -10,7 +10,8 @@ use base::versions::NEWEST;
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
 use node::{
-    BlockJob, Config, ConnectionId, Input, LinkVersions, Listener, Member, Node, Outbox, ReceiveJob, Recovered, Voters,
+    BlockJob, Config, ConnectionId, FullSync, Input, LinkVersions, Listener, Member, Node, Outbox, ReceiveJob,
+    Recovered, Voters,
 };
 
 pub use errands::Talk;
@@ -126,6 +127,8 @@ pub struct Cluster {
     /// Conversations that are held for nodes.
     pub errands: Vec<Talk>,
     errands_begun: u64,
+    /// Clients that are to be sent all keys.
+    pub full_syncs: Vec<FullSync>,
     /// Nodes whose processes have ended as they should.
     pub stopped: Vec<u16>,
     /// A node from and to which messages take so long.
@@ -188,6 +191,7 @@ impl Cluster {
             standing_still: Vec::new(),
             back_from_work: Vec::new(),
             errands: Vec::new(),
+            full_syncs: Vec::new(),
             errands_begun: 0,
             stopped: Vec::new(),
             distant: None,
@@ -373,6 +377,7 @@ impl Cluster {
         for errand in out.errands {
             self.begin_errand(me, errand);
         }
+        self.full_syncs.extend(out.full_syncs);
         if let Some(last) = out.journal.last() {
             self.persisted.insert(me, last.number);
         }
