@@ -31,6 +31,7 @@ mod elsewhere;
 mod entry;
 mod errands;
 mod eviction;
+mod foreign;
 mod founding;
 pub mod fuzzing;
 mod group;

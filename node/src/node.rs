@@ -32,6 +32,7 @@ use crate::door::{
     SnapshotSettings,
 };
 use crate::errands::Errands;
+use crate::foreign::RareLine;
 use crate::founding::Founding;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
@@ -168,6 +169,8 @@ pub struct Node {
     pub(crate) strangers: VecDeque<(Time, ConnectionId)>,
     /// When it is looked again how much clients hold.
     pub(crate) next_relief: Time,
+    /// When a connection was last logged that speaks another protocol.
+    pub(crate) foreign_line: RareLine,
     /// How replicas compare their states.
     pub(crate) comparison: Comparison,
     pub(crate) errands: Errands,

@@ -22,6 +22,7 @@ use crate::detector::Detector;
 use crate::door::{Config, DiskRoom, Level, Outbox, Planted, Recovered};
 use crate::entry::Life;
 use crate::errands::Errands;
+use crate::foreign::RareLine;
 use crate::founding::Founding;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
@@ -180,6 +181,7 @@ impl Node {
             to_close: Vec::new(),
             strangers: VecDeque::new(),
             next_relief: now.time,
+            foreign_line: RareLine::default(),
             comparison: Comparison::default(),
             errands: Errands::default(),
             backups: Backups::default(),

@@ -20,6 +20,7 @@ mod dropping;
 mod elsewhere;
 mod errands;
 mod expiry;
+mod foreign;
 mod heat;
 mod hostile;
 mod idle;
