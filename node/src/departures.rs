@@ -88,6 +88,7 @@ impl Node {
                 self.waiting.leave(number);
             }
             Some(Block::Paused { number }) => self.pausing.leave(number),
+            Some(Block::Guess { until, number }) => self.guesses.leave((until, number)),
             Some(Block::Slot(_) | Block::Copies { .. } | Block::Drain) | None => {}
         }
     }

@@ -192,6 +192,9 @@ impl Node {
             }
             return self.refuse(session, &Failure::Text("NOAUTH Authentication required."));
         }
+        if !session.authenticated && self.waits_as_guess(session, arguments, words) {
+            return;
+        }
         if let Some(failure) = commands::pubsub::refusal(session, words) {
             return self.refuse(session, &failure);
         }

@@ -36,6 +36,7 @@ mod founding;
 pub mod fuzzing;
 mod group;
 mod groups;
+mod guesses;
 mod heat;
 mod idle;
 mod image;

@@ -36,6 +36,7 @@ use crate::foreign::RareLine;
 use crate::founding::Founding;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
+use crate::guesses::Guesses;
 use crate::journal::Batch;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
@@ -171,6 +172,7 @@ pub struct Node {
     pub(crate) next_relief: Time,
     /// When a connection was last logged that speaks another protocol.
     pub(crate) foreign_line: RareLine,
+    pub(crate) guesses: Guesses,
     /// How replicas compare their states.
     pub(crate) comparison: Comparison,
     pub(crate) errands: Errands,
@@ -212,6 +214,8 @@ pub struct Node {
     pub(crate) caches_told: bool,
     /// The owner has been told how many clients it may let in.
     pub(crate) clients_max_told: bool,
+    /// The same, whether it is to refuse clients of other machines.
+    pub(crate) protected_told: bool,
     /// A bucket of the list has no replica here yet.
     pub(crate) buckets_wait: bool,
     /// What names this process's memory: see `node/memories.rs`.

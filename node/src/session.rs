@@ -112,6 +112,8 @@ pub(crate) enum Block {
     Waiting { slot: u64, number: u64 },
     /// Until the node's pause is over; its number among those who wait for that.
     Paused { number: u64 },
+    /// Until its host may guess passwords again; its place among those who wait for that.
+    Guess { until: Time, number: u64 },
     /// Until everything is answered: the next command is for another partition, or about what the connection has seen.
     Drain,
 }

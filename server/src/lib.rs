@@ -28,6 +28,8 @@ pub mod import;
 pub mod log;
 pub mod nodes;
 pub mod options;
+pub mod private;
+pub mod secrets;
 pub mod sim_command;
 pub mod start;
 pub mod status;

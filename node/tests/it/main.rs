@@ -21,6 +21,7 @@ mod elsewhere;
 mod errands;
 mod expiry;
 mod foreign;
+mod guesses;
 mod heat;
 mod hostile;
 mod idle;
